@@ -1,0 +1,144 @@
+#!/usr/bin/env node
+// Builds dist/os-node.js: one minified CommonJS file that is the CLI, the SQL worker and the library at once (D1), with
+// its types beside it. `--install` fetches the packages of package-lock.json first when they are missing or changed,
+// `--tests` also bundles test/**/*.test.ts to .build/test, `--quiet` prints nothing, `--no-types` skips the type files.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { deflateRawSync } from 'node:zlib'
+
+const root = dirname(fileURLToPath(import.meta.url))
+const flags = new Set(process.argv.slice(2))
+const say = text => flags.has('--quiet') || console.error(text)
+const version = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
+
+/** Installs the locked packages when node_modules does not hold exactly them. */
+export function install() {
+  const lock = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex')
+  const mark = join(root, 'node_modules', '.os-node-lock')
+  if (existsSync(mark) && readFileSync(mark, 'utf8') === lock) return
+  say('installing packages (npm ci) …')
+  const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  })
+  if (npm.status !== 0) {
+    console.error('E_INSTALL: npm ci failed. Check the network or the npm registry setting, then run again.')
+    process.exit(1)
+  }
+  writeFileSync(mark, lock)
+}
+
+/** `import wasm from 'x.wasm'` gives the file deflated, as base64 text: small in the bundle, unpacked on first use. */
+const packed = {
+  name: 'packed-wasm',
+  setup(build) {
+    build.onLoad({ filter: /\.wasm$/ }, args => ({
+      contents: `module.exports = ${JSON.stringify(deflateRawSync(readFileSync(args.path), { level: 9 }).toString('base64'))}`,
+      loader: 'js',
+    }))
+  },
+}
+
+const walk = (dir, test) =>
+  existsSync(dir)
+    ? readdirSync(dir, { withFileTypes: true, recursive: true })
+        .filter(e => e.isFile() && test.test(e.name))
+        .map(e => join(e.parentPath ?? e.path, e.name))
+        .sort()
+    : []
+
+/** The web page's assets as one module: file name → text, the page's script bundled and minified. */
+async function pageAssets(esbuild) {
+  const dir = join(root, 'src/web/page')
+  if (!existsSync(join(dir, 'page.ts'))) return
+  const script = await esbuild.build({
+    entryPoints: [join(dir, 'page.ts')],
+    bundle: true,
+    minify: true,
+    write: false,
+    format: 'iife',
+    target: 'es2020',
+    logLevel: 'warning',
+  })
+  mkdirSync(join(root, '.build'), { recursive: true })
+  writeFileSync(join(root, '.build/page.js'), script.outputFiles[0].text)
+}
+
+export async function bundle({ tests = false, types = true } = {}) {
+  const esbuild = await import('esbuild')
+  await pageAssets(esbuild)
+  const common = {
+    absWorkingDir: root,
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'cjs',
+    define: { __VERSION__: JSON.stringify(version) },
+    loader: { '.html': 'text', '.css': 'text' },
+    alias: { 'page-script': join(root, '.build/page.js') },
+    plugins: [packed, pageText],
+    logLevel: 'warning',
+  }
+  rmSync(join(root, 'dist'), { recursive: true, force: true })
+  await esbuild.build({
+    ...common,
+    entryPoints: ['src/main.ts'],
+    outfile: 'dist/os-node.js',
+    minify: true,
+    keepNames: false,
+    sourcemap: true,
+    sourcesContent: false,
+    legalComments: 'none',
+    banner: { js: '#!/usr/bin/env node' },
+  })
+  if (types) emitTypes()
+  if (tests) {
+    rmSync(join(root, '.build/test'), { recursive: true, force: true })
+    const files = [...walk(join(root, 'test'), /\.test\.ts$/), join(root, 'test/interop/adapter.ts')].filter(existsSync)
+    await esbuild.build({
+      ...common,
+      entryPoints: files.map(f => relative(root, f)),
+      outdir: '.build',
+      outbase: '.',
+      packages: 'external',
+      sourcemap: 'inline',
+    })
+  }
+  const { size } = statSync(join(root, 'dist/os-node.js'))
+  say(`dist/os-node.js ${(size / 1024).toFixed(0)} KiB`)
+  return size
+}
+
+/** The bundled page script is imported as text. */
+const pageText = {
+  name: 'page-text',
+  setup(build) {
+    build.onLoad({ filter: /[\\/]\.build[\\/]page\.js$/ }, args => ({
+      contents: readFileSync(args.path, 'utf8'),
+      loader: 'text',
+    }))
+  },
+}
+
+function emitTypes() {
+  const tsc = spawnSync(
+    process.execPath,
+    [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'],
+    { cwd: root, stdio: ['ignore', 2, 2] },
+  )
+  if (tsc.status !== 0) {
+    console.error('E_TYPES: the type files could not be made; run `npm run check` for the errors.')
+    process.exit(1)
+  }
+  writeFileSync(join(root, 'dist/os-node.d.ts'), "export * from './types/src/index'\n")
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  if (flags.has('--install')) install()
+  await bundle({ tests: flags.has('--tests'), types: !flags.has('--no-types') })
+}

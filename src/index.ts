@@ -1,0 +1,1 @@
+export { OsError } from './lib/errors'

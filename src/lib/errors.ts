@@ -1,0 +1,114 @@
+// One error family: a stable code, what happened, what to do. One table maps a code to its HTTP status, the exit code of
+// the CLI and the hint that `doctor` and every face print. A code that is not in the table does not compile.
+
+export interface ErrorTraits {
+  readonly http: number
+  /** 1 the operation failed, 2 wrong usage, 3 configuration, 4 storage, 5 network or device */
+  readonly exit: number
+  readonly retryable: boolean
+  readonly hint: string
+}
+
+const traits = (http: number, exit: number, retryable: boolean, hint: string): ErrorTraits => ({
+  http,
+  exit,
+  retryable,
+  hint,
+})
+
+export const ERRORS = {
+  // usage and input
+  BAD_REQUEST: traits(400, 2, false, 'correct the request and send it again'),
+  USAGE: traits(400, 2, false, 'see os-node <command> --help'),
+  NOT_FOUND: traits(404, 1, false, 'check the name'),
+  METHOD_NOT_ALLOWED: traits(405, 2, false, 'use a method of the Allow header'),
+  UNAUTHORIZED: traits(401, 2, false, 'send the header X-Admin-Token; os-node token --new makes a new one'),
+  FORBIDDEN: traits(403, 2, false, 'the configuration forbids this'),
+  READ_ONLY: traits(403, 3, false, 'set web_user.read_only to false to allow writes'),
+  // readings and wire
+  ALL_READINGS_REFUSED: traits(400, 1, false, 'see rejected for the reason of each row'),
+  BAD_READING: traits(400, 1, false, 'a reading is [sensor_id, status, value, unit]'),
+  BAD_ID: traits(400, 1, false, 'ids must not hold . | ; > : @, start with & or #, or hold control characters'),
+  BAD_TIME: traits(400, 1, false, 'give t as UNIX seconds >= 0'),
+  UNKNOWN_UNIT: traits(400, 1, false, 'use a UCUM code such as Cel, Pa, %, m/s'),
+  E_PRECISION: traits(400, 1, false, 'raise engine_settings.precision or use a larger unit'),
+  PACKET_TOO_LARGE: traits(400, 1, false, 'send fewer sensors in one reading'),
+  BAD_PACKET: traits(400, 1, false, 'the bytes are not a packet of this protocol'),
+  BAD_TEXT: traits(400, 1, false, 'the text is not a compressed fact'),
+  RELAY_UNDECODABLE: traits(400, 1, true, 'wait for a FULL packet of that template'),
+  // identity and peers
+  NO_ASSIGNED_ID: traits(409, 1, false, 'run os-node ensure-id --host HOST --port PORT'),
+  ID_POOL_EXHAUSTED: traits(409, 1, false, 'release ids or widen the range'),
+  NO_DRIVER: traits(400, 5, false, 'name one of the enabled media'),
+  NO_REPLY: traits(504, 5, true, 'check that the server runs and the address is right'),
+  NETWORK: traits(503, 5, true, 'check the network and the address'),
+  PORT_BUSY: traits(503, 5, true, 'another program uses this port: stop it or choose another with --port'),
+  LINK_DOWN: traits(503, 5, true, 'see os-node status for the reason'),
+  E_NO_ADDON: traits(503, 5, false, 'native addon missing'),
+  // configuration
+  CONFIG_SYNTAX: traits(500, 3, false, 'mend the file at the line named; the last good copy is used until then'),
+  CONFIG_INVALID: traits(400, 3, false, 'correct the key named; see os-node config-show'),
+  CONFIG_KEY: traits(404, 3, false, 'see os-node config-show for the keys'),
+  CONFIG_WRITE: traits(500, 3, true, 'check that the folder of Config.json is writable'),
+  // storage
+  DATA_DIR: traits(500, 4, false, 'choose a writable folder with --data-dir'),
+  LOCKED: traits(409, 4, true, 'a gateway already runs on this data directory; stop it or choose another --data-dir'),
+  DISK_FULL: traits(507, 4, true, 'free space, or lower gateway.log.max_bytes'),
+  STORAGE: traits(500, 4, true, 'check the disk; see os-node log verify'),
+  DB_NOT_CONFIGURED: traits(503, 4, false, 'set storage.sql.enabled to true'),
+  DB_STARTING: traits(503, 4, true, 'the SQL view is being rebuilt; ask again in a few seconds'),
+  DB_UNAVAILABLE: traits(503, 4, true, 'see os-node status for the reason'),
+  // the rest
+  NO_GATEWAY: traits(503, 1, true, 'start one with os-node run'),
+  TIMEOUT: traits(504, 1, true, 'try again'),
+  INTERNAL: traits(500, 1, false, 'a defect of os-node: report it with the log'),
+} as const satisfies Record<string, ErrorTraits>
+
+export type ErrorCode = keyof typeof ERRORS
+
+export interface ErrorDetails {
+  cause?: unknown
+  /** replaces the hint of the table where more is known */
+  hint?: string
+  /** machine readable facts: keys, rows, line numbers */
+  details?: Record<string, unknown>
+}
+
+/** The error every public function throws. `message` says what happened, `hint` what to do. */
+export class OsError extends Error {
+  readonly code: ErrorCode
+  readonly hint: string
+  readonly details: Record<string, unknown>
+
+  constructor(code: ErrorCode, message: string, { cause, hint, details = {} }: ErrorDetails = {}) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.name = 'OsError'
+    this.code = code
+    this.hint = hint ?? ERRORS[code].hint
+    this.details = details
+  }
+
+  get traits(): ErrorTraits {
+    return ERRORS[this.code]
+  }
+
+  get retryable(): boolean {
+    return ERRORS[this.code].retryable
+  }
+
+  toJSON(): Record<string, unknown> {
+    return { error: this.message, code: this.code, hint: this.hint, ...this.details }
+  }
+}
+
+/** Any thrown value as an OsError; an unknown one becomes INTERNAL with the original as its cause. */
+export const asOsError = (thrown: unknown, fallback: ErrorCode = 'INTERNAL'): OsError =>
+  thrown instanceof OsError
+    ? thrown
+    : new OsError(fallback, thrown instanceof Error ? thrown.message : String(thrown), { cause: thrown })
+
+/** The errno name (`ENOSPC`, `EADDRINUSE`, …) of a system error, or undefined. */
+export const errno = (thrown: unknown): string | undefined =>
+  typeof thrown === 'object' && thrown !== null && 'code' in thrown && typeof thrown.code === 'string'
+    ? thrown.code
+    : undefined

@@ -1,0 +1,73 @@
+// The file calls that must survive a power cut, behind one interface: the log, the registries and the configuration use
+// only these, so a test can enumerate every write, rename and sync and cut the power there (R1).
+// Errors are the system's own (ENOSPC, EIO, EROFS, EACCES …); callers turn them into states.
+import * as fs from 'node:fs'
+import { promisify } from 'node:util'
+
+export interface Files {
+  mkdir(path: string): void
+  list(path: string): string[]
+  exists(path: string): boolean
+  size(path: string): number
+  read(path: string): Buffer
+  /** part of a file; shorter at its end */
+  readAt(path: string, offset: number, length: number): Buffer
+  open(path: string, flags: 'a' | 'w' | 'r+'): number
+  /** writes the whole range or throws */
+  write(fd: number, data: Uint8Array, offset?: number, length?: number): void
+  /** fdatasync; the promise settles when the bytes are on the medium */
+  sync(fd: number): Promise<void>
+  syncNow(fd: number): void
+  close(fd: number): void
+  truncate(path: string, length: number): void
+  rename(from: string, to: string): void
+  remove(path: string): void
+  /** fsync of a directory, so that a rename or a new file survives */
+  syncDir(path: string): void
+}
+
+const fdatasync = promisify(fs.fdatasync)
+
+export const realFiles: Files = {
+  mkdir: path => {
+    fs.mkdirSync(path, { recursive: true })
+  },
+  list: path => fs.readdirSync(path),
+  exists: path => fs.existsSync(path),
+  size: path => fs.statSync(path).size,
+  read: path => fs.readFileSync(path),
+  readAt: (path, offset, length) => {
+    const fd = fs.openSync(path, 'r')
+    try {
+      const buffer = Buffer.allocUnsafe(length)
+      let got = 0
+      while (got < length) {
+        const n = fs.readSync(fd, buffer, got, length - got, offset + got)
+        if (n === 0) break
+        got += n
+      }
+      return buffer.subarray(0, got)
+    } finally {
+      fs.closeSync(fd)
+    }
+  },
+  open: (path, flags) => fs.openSync(path, flags, 0o640),
+  write: (fd, data, offset = 0, length = data.length - offset) => {
+    let done = 0
+    while (done < length) done += fs.writeSync(fd, data, offset + done, length - done)
+  },
+  sync: fd => fdatasync(fd),
+  syncNow: fd => fs.fdatasyncSync(fd),
+  close: fd => fs.closeSync(fd),
+  truncate: (path, length) => fs.truncateSync(path, length),
+  rename: (from, to) => fs.renameSync(from, to),
+  remove: path => fs.rmSync(path, { force: true }),
+  syncDir: path => {
+    const fd = fs.openSync(path, 'r')
+    try {
+      fs.fsyncSync(fd)
+    } finally {
+      fs.closeSync(fd)
+    }
+  },
+}

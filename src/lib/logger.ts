@@ -1,0 +1,82 @@
+// Log lines go to stderr and to a bounded ring in RAM (the faces show it). A storm of the same line is collapsed: the
+// first goes out at once, the repeats are counted and told once a minute (R7). Nothing here can fail: a broken stderr is
+// ignored, because a gateway must not die of its log.
+
+export type Level = 'debug' | 'info' | 'warn' | 'error'
+const ORDER: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 }
+
+export interface LogLine {
+  readonly at: number
+  readonly level: Level
+  readonly scope: string
+  readonly text: string
+  readonly repeats: number
+}
+
+export interface Logger {
+  debug(text: string): void
+  info(text: string): void
+  warn(text: string): void
+  error(text: string): void
+  /** a logger for one room, its name in front of each line */
+  child(scope: string): Logger
+  /** the newest lines, oldest first */
+  recent(): readonly LogLine[]
+}
+
+export interface LoggerOptions {
+  level?: Level
+  write?: (line: string) => void
+  now?: () => number
+  ringSize?: number
+  collapseMs?: number
+}
+
+const clockText = (ms: number): string => new Date(ms).toISOString().slice(0, 19) + 'Z'
+
+export function createLogger({
+  level = 'info',
+  write = line => {
+    process.stderr.write(line)
+  },
+  now = Date.now,
+  ringSize = 500,
+  collapseMs = 60_000,
+}: LoggerOptions = {}): Logger {
+  const ring: LogLine[] = []
+  const storms = new Map<string, { since: number; repeats: number }>()
+  const out = (line: LogLine): void => {
+    ring.push(line)
+    if (ring.length > ringSize) ring.shift()
+    const more = line.repeats > 0 ? ` (${line.repeats} more like this)` : ''
+    write(`${clockText(line.at)} ${line.level.toUpperCase().padEnd(5)} ${line.scope}: ${line.text}${more}\n`)
+  }
+  const log = (lineLevel: Level, scope: string, text: string): void => {
+    if (ORDER[lineLevel] < ORDER[level]) return
+    const at = now()
+    const key = `${lineLevel} ${scope} ${text}`
+    const storm = storms.get(key)
+    if (storm && at - storm.since < collapseMs) {
+      storm.repeats++
+      return
+    }
+    if (storms.size > 200) {
+      for (const [k, s] of storms) if (at - s.since >= collapseMs) storms.delete(k)
+      if (storms.size > 200) storms.clear()
+    }
+    storms.set(key, { since: at, repeats: 0 })
+    out({ at, level: lineLevel, scope, text, repeats: storm?.repeats ?? 0 })
+  }
+  const scoped = (scope: string): Logger => ({
+    debug: text => log('debug', scope, text),
+    info: text => log('info', scope, text),
+    warn: text => log('warn', scope, text),
+    error: text => log('error', scope, text),
+    child: name => scoped(name),
+    recent: () => ring.slice(),
+  })
+  return scoped('os-node')
+}
+
+/** Says nothing; the default of library classes. */
+export const silentLogger: Logger = createLogger({ write: () => undefined })

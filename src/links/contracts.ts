@@ -1,0 +1,99 @@
+// The contracts every bus, medium and sensor of the project keeps. A medium carries whole packets, a source produces
+// readings, a line carries bytes. None of them decides when to retry: it opens or throws, and says when it is lost; the
+// supervisor moves the states (D7). Unplugging, a dead server or a missing driver is a state, never an exit.
+import type { Clock } from '../lib/clock'
+import type { Logger } from '../lib/logger'
+import type { Reading } from '../pipeline/fact'
+
+/** The one state every face renders as it is. Times are UNIX milliseconds. */
+export type LinkState =
+  | { readonly state: 'disabled' }
+  | { readonly state: 'opening'; readonly since: number }
+  | { readonly state: 'up'; readonly since: number }
+  | { readonly state: 'degraded'; readonly since: number; readonly reason: string }
+  | { readonly state: 'down'; readonly since: number; readonly reason: string; readonly retry_at?: number }
+
+export interface LinkCounters {
+  rx: number
+  tx: number
+  errors: number
+}
+
+/** What the supervisor needs of anything that can be opened and lost. */
+export interface Openable {
+  readonly name: string
+  /** Opens once. Throws (an OsError with a reason a person understands) when it cannot; the supervisor retries. */
+  open(events: OpenableEvents): Promise<void>
+  /** Closes and frees everything; safe to call twice, and when open failed. */
+  close(): Promise<void>
+  readonly counters: LinkCounters
+}
+
+export interface OpenableEvents {
+  /** the opened thing is lost; the supervisor closes it and retries */
+  lost(reason: string): void
+  /** works, but not as it should; an empty reason means well again */
+  degraded(reason: string): void
+}
+
+/** Where a packet came from, and the way back. */
+export interface PacketOrigin {
+  readonly medium: string
+  /** as the medium writes it, for example '192.0.2.1:8080' */
+  readonly address: string
+  readonly rssi?: number
+  readonly snr?: number
+  /** sends one packet back to where this one came from; resolves false when it could not */
+  reply(packet: Uint8Array): Promise<boolean>
+}
+
+/** `packet` is only valid during the call: copy what must live longer. */
+export type PacketHandler = (packet: Uint8Array, origin: PacketOrigin) => void
+
+/** Carries packets. Names are the specification's: UDP, TCP, QUIC, MQTT, UART, RS485, CAN, LoRa, Bluetooth, IWIP, UIP. */
+export interface Medium extends Openable {
+  readonly medium: string
+  /** largest packet in bytes that goes through in one piece */
+  readonly maxPacket: number
+  /** Sends one packet to the configured peer. Resolves true when the medium took it, false when it could not. */
+  send(packet: Uint8Array): Promise<boolean>
+  /** receives packets (replies on a sending medium, everything on a listening one) */
+  onPacket(handler: PacketHandler): void
+}
+
+/** Produces readings: a fixed, ordered group of sensors with one interval. */
+export interface Source extends Openable {
+  readonly type: string
+  readonly intervalMs: number
+  /**
+   * Reads every sensor of the group, in the order of the last open. A sensor that failed keeps its place with status
+   * 'ERROR' and a null value. Throws only when the whole group is lost.
+   */
+  read(): Promise<readonly SourceReading[]>
+}
+
+export type SourceReading = readonly [sensor_id: string, status: string, value: number | null, unit: Reading[3]]
+
+/** A byte stream: serial line, TCP connection, pseudo-terminal. */
+export interface Line extends Openable {
+  write(bytes: Uint8Array): Promise<void>
+  /** `chunk` is only valid during the call */
+  onData(handler: (chunk: Uint8Array) => void): void
+}
+
+/** What a driver's factory is given. */
+export interface DriverContext {
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** A driver's declaration: loaded by name, on first use. */
+export interface SourceDriver<Options = unknown> {
+  readonly type: string
+  create(name: string, options: Options, context: DriverContext): Source
+}
+
+export interface MediumDriver<Options = unknown> {
+  readonly medium: string
+  create(name: string, options: Options, context: DriverContext): Medium
+}

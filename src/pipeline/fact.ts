@@ -1,0 +1,88 @@
+// The forms a measurement takes on its way: a reading comes from a sensor, a fact is what is kept and sent. The dict form
+// is the specification's ("Fact dict"); the record form is what log, uplinks and storage pass on.
+
+/** Input of transmit: `[sensor_id, status, value, unit]` (specification, "Sensor reading"). */
+export type Reading = readonly [sensor_id: string, status: string, value: number, unit: string | readonly string[]]
+
+/** The specification's fact dict: id, s, t (seconds), t_raw (ms), then `s<N>_id/_s/_u/_v` with N from 1. */
+export interface FactDict {
+  id: string
+  s: string
+  t?: number
+  t_raw?: number
+  [key: string]: unknown
+}
+
+export interface SensorFact {
+  id: string
+  /** sensor status as given, for example 'OK' */
+  status: string
+  /** canonical UCUM unit (D2) */
+  unit: string
+  /** in that unit; null = the sensor failed and holds its place (D7) */
+  value: number | null
+}
+
+/** What a decoded or standardized packet says, in record form. */
+export interface Fact {
+  /** device id */
+  id: string
+  /** device state, for example 'ONLINE' */
+  state: string
+  /** UNIX time in milliseconds */
+  tRaw: number
+  /** assigned id (AID) of the source; 4294967295 while unassigned */
+  aid: number
+  sensors: SensorFact[]
+  /** free parts of the text: geohash, url, msg */
+  extras?: Record<string, string>
+}
+
+/** How a packet reached us; kept beside the fact in the log. */
+export interface LinkMetadata {
+  /** medium name in the specification's spelling, for example 'UDP'; 'local' for own sensors */
+  medium: string
+  /** sender address as the medium writes it, for example '192.0.2.1:8080' */
+  address?: string
+  rssi?: number
+  snr?: number
+  /** AIDs of a frame with several hops, source last */
+  route?: readonly number[]
+}
+
+/** Record form → dict form; a missing value is null. */
+export function factToDict(fact: Fact): FactDict {
+  const dict: FactDict = { id: fact.id, s: fact.state, t: Math.floor(fact.tRaw / 1000), t_raw: fact.tRaw }
+  fact.sensors.forEach((sensor, k) => {
+    const n = k + 1
+    dict[`s${n}_id`] = sensor.id
+    dict[`s${n}_s`] = sensor.status
+    dict[`s${n}_u`] = sensor.unit
+    dict[`s${n}_v`] = sensor.value
+  })
+  return fact.extras ? Object.assign(dict, fact.extras) : dict
+}
+
+/** Dict form → record form. Sensors end at the first index without an id, as everywhere in this protocol. */
+export function dictToFact(dict: FactDict, aid: number): Fact {
+  const sensors: SensorFact[] = []
+  for (let n = 1; dict[`s${n}_id`] !== undefined && dict[`s${n}_id`] !== null; n++) {
+    const value = dict[`s${n}_v`]
+    sensors.push({
+      id: String(dict[`s${n}_id`]),
+      status: String(dict[`s${n}_s`] ?? 'U'),
+      unit: String(dict[`s${n}_u`] ?? ''),
+      value: typeof value === 'number' ? value : null,
+    })
+  }
+  const extras: Record<string, string> = {}
+  for (const key of ['geohash', 'url', 'msg']) if (typeof dict[key] === 'string') extras[key] = dict[key]
+  return {
+    id: String(dict.id),
+    state: String(dict.s ?? 'U'),
+    tRaw: dict.t_raw ?? (dict.t ?? 0) * 1000,
+    aid,
+    sensors,
+    ...(Object.keys(extras).length > 0 && { extras }),
+  }
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env node
+// Runs the test groups: `node test/run.mjs [--node PATH] [--only TEXT] [group …]`. Without a group: every group that
+// exists and that this machine can run; what could not run is printed with its reason, and with CI=true fails the run.
+// A group is a folder of test/ with *.test.ts files. It installs and builds first.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const args = process.argv.slice(2)
+const take = name => {
+  const at = args.indexOf(name)
+  return at < 0 ? undefined : args.splice(at, 2)[1]
+}
+const nodePath = take('--node') ?? process.execPath
+const only = take('--only')
+
+/** What a group needs of the machine; a text says why it cannot run here. */
+const NEEDS = {
+  unit: () => '',
+  interop: () => '',
+  crash: () => (process.platform === 'linux' ? '' : 'needs Linux'),
+  net: () => '',
+  browser: () => (existsSync('/usr/bin/chromium') ? '' : 'needs Chromium: apt-get install chromium'),
+  rig: () => (process.platform === 'linux' ? '' : 'needs Linux'),
+  image: () => (process.platform === 'linux' ? '' : 'needs Linux'),
+  spec: () => '',
+}
+
+const files = group =>
+  existsSync(join(root, 'test', group))
+    ? readdirSync(join(root, 'test', group), { recursive: true })
+        .filter(f => f.endsWith('.test.ts') && (!only || f.includes(only)))
+        .map(f => join('.build/test', group, f.replace(/\.ts$/, '.js')))
+        .sort()
+    : []
+
+const asked = args.length > 0 ? args : Object.keys(NEEDS)
+const unknown = asked.filter(g => !(g in NEEDS))
+if (unknown.length > 0) {
+  console.error(`no test group ${unknown.join(', ')}; groups: ${Object.keys(NEEDS).join(' ')}`)
+  process.exit(2)
+}
+const build = spawnSync(process.execPath, ['build.mjs', '--install', '--tests'], { cwd: root, stdio: 'inherit' })
+if (build.status !== 0) process.exit(build.status ?? 1)
+
+let failed = false
+for (const group of asked) {
+  const list = files(group)
+  if (list.length === 0) {
+    if (args.length > 0) {
+      console.error(`${group}: no such tests yet`)
+      failed = true
+    }
+    continue
+  }
+  const lacks = NEEDS[group]()
+  if (lacks) {
+    console.error(`${group}: NOT RUN: ${lacks}`)
+    if (process.env.CI || args.length > 0) failed = true
+    continue
+  }
+  console.log(`# group ${group}: ${list.length} files on ${nodePath}`)
+  const run = spawnSync(nodePath, ['--test', '--enable-source-maps', '--test-reporter=spec', ...list], {
+    cwd: root,
+    stdio: 'inherit',
+    env: { ...process.env, OS_NODE_TEST_ROOT: root },
+  })
+  if (run.status !== 0) failed = true
+}
+process.exit(failed ? 1 : 0)
