@@ -1,0 +1,362 @@
+// The main job: sources → intake → log → uplinks, receivers → log, and the SQL view beside it. `run` and `serve` are the
+// same gateway: the one with sources and uplinks, the other with receivers and an ID allocator.
+//
+// What fails: only a data directory that cannot be written, or that another gateway owns, ends the start. Everything else
+// is a state: a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import type { SourceConfig, UplinkConfig } from '../config/schema'
+import type { ConfigStore } from '../config/store'
+import { type Clock, systemClock } from '../lib/clock'
+import { asOsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
+import type { Logger } from '../lib/logger'
+import { mediumInfo, type Registry } from '../links/registry'
+import { Supervisor } from '../links/supervisor'
+import { FlashLog } from '../log/log'
+import type { UnitResolver, WireUnits } from '../pipeline/core'
+import type { Fact, LinkMetadata } from '../pipeline/fact'
+import { Receiver } from '../pipeline/receiver'
+import { maxFullSize } from '../pipeline/sender'
+import { Standardizer } from '../pipeline/standardize'
+import { IdAllocator } from '../protocol/allocator'
+import { DuplicateFilter } from '../protocol/duplicates'
+import { HandshakeManager } from '../protocol/handshake'
+import { FileIdStore } from '../protocol/idstore'
+import { NodeClock } from '../protocol/time'
+import { Database } from '../storage/database'
+import { Identity } from './identity'
+import { Deadband } from './intake/deadband'
+import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
+import { LatestBoard, type LatestReading } from './latest'
+import { LoopbackUpstream } from './loopback'
+import { Receive } from './receive/receive'
+import type { GatewayStatus } from './status'
+import type { Uplink } from './uplink/uplink'
+
+export interface GatewayOptions {
+  config: ConfigStore
+  registry: Registry
+  units: WireUnits & UnitResolver
+  /** the bundle: SQL worker and loopback upstream run it again */
+  script: string
+  version: string
+  /** unix ms the program was built at: a system clock before it is not believed */
+  builtAt: number
+  logger: Logger
+  /** sources of a machine that configures none */
+  defaultSources: readonly SourceConfig[]
+  role: 'run' | 'serve'
+  /** `serve`: where packets are received */
+  listen?: { host: string; port: number }
+  clock?: Clock
+  files?: Files
+}
+
+/** Ports of the loopback upstream: packets and page. */
+export const LOOPBACK_PORT = 18080
+export const LOOPBACK_WEB_PORT = 8766
+
+export class Gateway {
+  readonly config: ConfigStore
+  readonly identity: Identity
+  readonly time: NodeClock
+  readonly supervisor: Supervisor
+  readonly intake: Intake
+  readonly log: FlashLog
+  readonly database: Database | null
+  readonly protocol: HandshakeManager
+  readonly allocator: IdAllocator | null
+  readonly latest = new LatestBoard()
+  readonly uplinks: Uplink[] = []
+  readonly receive: Receive
+  loopback: LoopbackUpstream | null = null
+  readonly #options: GatewayOptions
+  readonly #clock: Clock
+  readonly #startedAt: number
+  readonly #logger: Logger
+  readonly #receiver: Receiver
+  readonly #idStore: FileIdStore | null
+  #stopping: Promise<void> | undefined
+
+  /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
+  static async open(options: GatewayOptions): Promise<Gateway> {
+    const { config, logger, clock = systemClock, files = realFiles } = options
+    const settings = config.data.gateway.log
+    const log = await FlashLog.open({
+      dir: join(config.dataDir, 'log'),
+      files,
+      clock,
+      logger: logger.child('log'),
+      maxBytes: settings.max_bytes,
+      maxAgeS: settings.max_age_s,
+      commitIntervalMs: settings.commit_interval_ms,
+      ackCommitMs: settings.ack_commit_ms,
+      commitBytes: settings.commit_bytes,
+      whenFull: settings.when_full,
+    })
+    return new Gateway(options, log, clock, files)
+  }
+
+  private constructor(options: GatewayOptions, log: FlashLog, clock: Clock, files: Files) {
+    const { config, units, logger } = options
+    this.#options = options
+    this.#logger = logger
+    this.#clock = clock
+    this.#startedAt = clock.mono()
+    this.config = config
+    this.log = log
+    this.identity = new Identity(config, logger)
+    this.time = new NodeClock({
+      clock,
+      builtAt: options.builtAt,
+      maxStepSeconds: config.data.security_settings.max_time_step_seconds,
+    })
+    const precision = config.data.engine_settings.precision
+    const dataDir = config.dataDir
+    this.#idStore = options.role === 'serve' ? new FileIdStore({ dir: dataDir, files, logger }) : null
+    this.allocator = this.#idStore
+      ? new IdAllocator(
+          { baseDir: dataDir, leasePolicy: config.data.security_settings.id_lease },
+          { store: this.#idStore, clock },
+        )
+      : null
+    this.#receiver = new Receiver({ units, precision, clock, registryDir: join(dataDir, 'device_registry'), files })
+    this.protocol = new HandshakeManager(
+      {},
+      { clock: { wall: () => this.time.now(), mono: () => clock.mono() }, allocator: this.allocator },
+    )
+    this.database = config.data.storage.sql.enabled
+      ? new Database({
+          log,
+          workerScript: options.script,
+          logger: logger.child('db'),
+          dialect: config.data.storage.sql.dialect,
+        })
+      : null
+    this.supervisor = new Supervisor({ clock, logger })
+    this.intake = new Intake({
+      log,
+      standardizer: new Standardizer(null, { precision, clock }),
+      time: this.time,
+      identity: this.identity,
+      maxPacket: () => this.#largestPacket(),
+      sizeOf: fact => maxFullSize(fact, { units, precision }),
+      onFact: fact => this.latest.note(fact, { medium: 'local' }),
+    })
+    this.receive = new Receive({
+      log,
+      receiver: this.#receiver,
+      duplicates: new DuplicateFilter(),
+      protocol: this.protocol,
+      time: this.time,
+      logger: logger.child('receive'),
+      ackCommitMs: config.data.gateway.log.ack_commit_ms,
+      onFact: (fact: Fact, link: LinkMetadata) => this.latest.note(fact, link),
+    })
+  }
+
+  /** Opens database, sources, uplinks and receivers. Settles when each link was tried once. */
+  async start(): Promise<void> {
+    this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
+    await this.#addReceivers()
+    if (this.#options.role === 'run') {
+      await this.#addUplinks()
+      await this.#addSources()
+    }
+    this.log.onCommit(() => {
+      for (const uplink of this.uplinks) uplink.pump()
+    })
+    await this.supervisor.tried()
+  }
+
+  /** Stops sources first, then drains and commits. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  /** The only way into a running gateway for readings. */
+  submit(readings: Parameters<Intake['submit']>[0], options: SubmitOptions = {}): Submitted {
+    return this.intake.submit(readings, options)
+  }
+
+  latestReadings(): LatestReading[] {
+    return this.latest.list()
+  }
+
+  /** `os-node status --json`. */
+  status(): GatewayStatus {
+    const log = this.log.status()
+    const links = this.supervisor.links()
+    return {
+      version: this.#options.version,
+      role: this.#options.role,
+      uptime_s: Math.round((this.#clock.mono() - this.#startedAt) / 1000),
+      identity: { device_id: this.identity.deviceId, assigned_id: this.identity.assignedId },
+      time: { quality: this.time.quality, offset_ms: this.time.offsetMs },
+      links: Object.fromEntries(
+        Object.entries(links).map(([name, link]) => {
+          const uplink = this.uplinks.find(u => u.name === name)
+          return [name, { ...link, delivery: uplink?.status().delivery === 'acked' ? 'acked' : 'best_effort' }]
+        }),
+      ),
+      log,
+      uplinks: Object.fromEntries(this.uplinks.map(uplink => [uplink.name, uplink.status()])),
+      storage: { lag_records: this.database?.lagRecords() ?? 0 },
+      dropped: {
+        rows: this.intake.counters.rejected_rows,
+        packets: this.receive.counters.malformed + this.receive.counters.late_dropped,
+        records: log.lost,
+      },
+      intake: { ...this.intake.counters },
+      received: { ...this.receive.counters },
+    } as GatewayStatus
+  }
+
+  async #stop(): Promise<void> {
+    await this.loopback?.stop()
+    await this.supervisor.stop()
+    for (const uplink of this.uplinks) uplink.stop()
+    this.#receiver.close()
+    await this.#idStore?.close()
+    await this.log.close()
+    await this.database?.close()
+  }
+
+  #largestPacket(): number {
+    return Math.min(...this.uplinks.map(uplink => uplink.maxPacket), 1200)
+  }
+
+  async #addSources(): Promise<void> {
+    const configured = this.config.data.gateway.sources
+    const bands = new Map<string, Deadband>()
+    for (const source of configured ?? this.#options.defaultSources) {
+      try {
+        const driver = await this.#options.registry.sourceDriver(source.type)
+        const { name, type: _type, deadband = 0, ...options } = source
+        bands.set(name, new Deadband(deadband))
+        const thing = driver.create(name, options, { clock: this.#clock, logger: this.#logger.child(name) })
+        this.supervisor.add(thing)
+      } catch (error) {
+        this.#logger.error(`source ${source.name}: ${asOsError(error).message}`)
+      }
+    }
+    this.supervisor.onReadings((source, readings) => {
+      const band = bands.get(source.name)
+      if (band && !band.passes(readings, this.#clock.mono())) {
+        this.intake.counters.unchanged++
+        return
+      }
+      this.submit(readings)
+    })
+  }
+
+  async #addReceivers(): Promise<void> {
+    const { listen } = this.#options
+    const list = [...this.config.data.gateway.receivers]
+    if (listen) list.unshift({ name: 'udp', medium: 'UDP', ...listen })
+    for (const receiver of list) {
+      try {
+        const driver = await this.#options.registry.mediumDriver(receiver.medium)
+        const { name, medium: _medium, ...options } = receiver
+        const thing = driver.create(
+          name,
+          { ...options, listen: true },
+          { clock: this.#clock, logger: this.#logger.child(name) },
+        )
+        thing.onPacket((packet, origin) => this.receive.packet(packet, origin))
+        this.supervisor.add(thing)
+      } catch (error) {
+        this.#logger.error(`receiver ${receiver.name}: ${asOsError(error).message}`)
+      }
+    }
+  }
+
+  async #addUplinks(): Promise<void> {
+    const configured = this.config.data.gateway.uplinks
+    let list: readonly UplinkConfig[] = configured
+    if (configured.length === 0) {
+      this.loopback = new LoopbackUpstream({
+        script: this.#options.script,
+        dataDir: this.config.dataDir,
+        packetPort: LOOPBACK_PORT,
+        webPort: LOOPBACK_WEB_PORT,
+        clock: this.#clock,
+        logger: this.#logger.child('loopback'),
+      })
+      this.loopback.start()
+      list = [{ name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: LOOPBACK_PORT } as UplinkConfig]
+    }
+    for (const uplink of list) {
+      try {
+        await this.#addUplink(uplink)
+      } catch (error) {
+        this.#logger.error(`uplink ${uplink.name}: ${asOsError(error).message}`)
+      }
+    }
+  }
+
+  async #addUplink(settings: UplinkConfig): Promise<void> {
+    const { registry, units } = this.#options
+    const info = mediumInfo(settings.medium)
+    const logger = this.#logger.child(settings.name)
+    const driver = await registry.mediumDriver(settings.medium)
+    const { name, medium: _medium, host, port, ...rest } = settings
+    const medium = driver.create(name, { ...rest, host, port: port || info?.default_port }, { clock: this.#clock, logger })
+    const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
+    const nextSeq = (): number => this.protocol.nextSeq()
+    const requests = new UpstreamRequests({
+      send,
+      nextSeq,
+      clock: this.#clock,
+      time: this.time,
+      identity: this.identity,
+      logger,
+      changed: () => {
+        for (const other of this.uplinks) other.pump()
+      },
+    })
+    const link = this.supervisor.add(medium, { enabled: false })
+    const uplink = new Uplink(
+      {
+        name,
+        diffBase: settings.diff_base ?? 'sticky',
+        frames: settings.frames ?? 'auto',
+        fullEvery: settings.full_every ?? 100,
+        fullIntervalS: settings.full_interval_seconds ?? 60,
+        precision: this.config.data.engine_settings.precision,
+        delivery: settings.delivery === 'best_effort' ? 'best_effort' : 'auto',
+      },
+      {
+        log: this.log,
+        medium,
+        clock: this.#clock,
+        logger,
+        identity: this.identity,
+        units,
+        nextSeq,
+        randomEpoch: () => randomBytes(4).readUInt32BE(),
+        reopen: () => this.supervisor.reopen(name),
+        degraded: reason => link.complain('peer', reason),
+        onControl: packet => requests.received(packet),
+        onReady: () => requests.start(),
+        holdMs: quality => this.#holdMs(quality),
+      },
+    )
+    this.uplinks.push(uplink)
+    this.supervisor.onChange((changed, state) => {
+      if (changed !== name) return
+      if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
+      uplink.link(state)
+    })
+    this.supervisor.enable(name)
+  }
+
+  /** Records whose time nobody vouches for wait for the first sync, but not for ever (D18). */
+  #holdMs(quality: number): number {
+    if (quality !== this.time.unsyncedCode || this.time.quality === 'server') return 0
+    const limit = this.config.data.gateway.time.hold_unsynced_s * 1000
+    return Math.max(0, limit - (this.#clock.mono() - this.#startedAt))
+  }
+}

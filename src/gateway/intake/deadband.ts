@@ -1,0 +1,34 @@
+// Whether a source's group is worth a record (D7): always without a deadband; with one, when a value moved by at least
+// that much since the last record, a status changed, or a minute passed, so that silence is never mistaken for calm.
+import type { SourceReading } from '../../links/contracts'
+
+const AT_LEAST_MS = 60_000
+
+export class Deadband {
+  readonly #deadband: number
+  #last: readonly SourceReading[] = []
+  #at = Number.NEGATIVE_INFINITY
+
+  /** `deadband` in the unit the source reads in; 0 lets everything pass. */
+  constructor(deadband: number) {
+    this.#deadband = deadband
+  }
+
+  passes(rows: readonly SourceReading[], now: number): boolean {
+    const pass = this.#deadband <= 0 || now - this.#at >= AT_LEAST_MS || this.#moved(rows)
+    if (pass) {
+      this.#last = rows
+      this.#at = now
+    }
+    return pass
+  }
+
+  #moved(rows: readonly SourceReading[]): boolean {
+    if (rows.length !== this.#last.length) return true
+    return rows.some(([id, status, value], k) => {
+      const [lastId, lastStatus, lastValue] = this.#last[k]!
+      if (id !== lastId || status !== lastStatus || (value === null) !== (lastValue === null)) return true
+      return value !== null && lastValue !== null && Math.abs(value - lastValue) >= this.#deadband
+    })
+  }
+}
