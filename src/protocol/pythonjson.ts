@@ -23,7 +23,9 @@ export function tolerantObject(bytes: Uint8Array): Record<string, unknown> {
   if (bytes.length === 0) return {}
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(bytes))
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {}
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : {}
   } catch {
     // a request with broken JSON is answered as one without: the reference does the same
     return {}
