@@ -2,28 +2,12 @@
 // big-endian. A packet that is too short reads as seq 0, as at the peers; nothing here throws but a pool request whose
 // count does not fit its two bytes. Replies with seq 0 answer no request (X29).
 import { OsError } from '../lib/errors'
-import { readU16, readU32, readU64, writeU16, writeU32, writeU64 } from './bytes'
+import { COMMAND } from '../wire/commands'
+import { ByteReader, ByteWriter } from '../wire/cursor'
 import { pythonJson } from './pythonjson'
 
-/** Command bytes of the specification ("Command byte constants"), and the delivery frame of X29. */
-export const CONTROL = {
-  ID_REQUEST: 0x01,
-  ID_ASSIGN: 0x02,
-  ID_POOL_REQ: 0x03,
-  ID_POOL_RES: 0x04,
-  ACK: 0x05,
-  NACK: 0x06,
-  PING: 0x09,
-  PONG: 0x0a,
-  TIME_REQUEST: 0x0b,
-  TIME_RESPONSE: 0x0c,
-  SECURE_DICT_READY: 0x0d,
-  SECURE_CHANNEL_ACK: 0x0e,
-  DELIVERY: 0x10,
-} as const
-
-const DATA_COMMANDS = new Set([0x3f, 0x40, 0xaa, 0xab, 0x7f, 0x80])
-export const isDataCommand = (cmd: number): boolean => DATA_COMMANDS.has(cmd)
+/** Command byte of the delivery frame (X29). */
+export const DELIVERY_FRAME = 0x10
 
 /** `0x0B` as the peers print a command byte. */
 export const commandText = (cmd: number): string => `0x${cmd.toString(16).toUpperCase().padStart(2, '0')}`
@@ -42,81 +26,68 @@ export class SequenceCounter {
 
 const encoder = new TextEncoder()
 
-function packet(cmd: number, seq: number, size: number): Uint8Array {
-  const bytes = new Uint8Array(3 + size)
-  bytes[0] = cmd
-  writeU16(bytes, 1, seq)
-  return bytes
-}
+/** `[cmd][seq]` and room for `size` bytes more. */
+const packet = (cmd: number, seq: number, size = 0): ByteWriter =>
+  new ByteWriter(new Uint8Array(3 + size)).u8(cmd).u16(seq)
 
-function withTail(cmd: number, seq: number, gap: number, tail: Uint8Array): Uint8Array {
-  const bytes = packet(cmd, seq, gap + tail.length)
-  bytes.set(tail, 3 + gap)
-  return bytes
+export function buildIdRequest(seq: number, meta: Record<string, unknown> | null = null): Uint8Array {
+  const json = encoder.encode(pythonJson(meta ?? {}))
+  return packet(COMMAND.ID_REQUEST, seq, json.length).put(json).done()
 }
-
-export const buildIdRequest = (seq: number, meta: Record<string, unknown> | null = null): Uint8Array =>
-  withTail(CONTROL.ID_REQUEST, seq, 0, encoder.encode(pythonJson(meta ?? {})))
 
 /** `serverTime` in UNIX seconds; null leaves the eight bytes out. */
 export function buildIdAssign(seq: number, assignedId: number, serverTime: number | null = null): Uint8Array {
-  const bytes = packet(CONTROL.ID_ASSIGN, seq, serverTime === null ? 4 : 12)
-  writeU32(bytes, 3, assignedId)
-  if (serverTime !== null) writeU64(bytes, 7, serverTime)
-  return bytes
+  const writer = packet(COMMAND.ID_ASSIGN, seq, serverTime === null ? 4 : 12).u32(assignedId)
+  return serverTime === null ? writer.done() : writer.u64(serverTime).done()
 }
 
 /** Throws BAD_REQUEST when count is not 0…65535. */
 export function buildIdPoolRequest(seq: number, count = 10, meta: Record<string, unknown> | null = null): Uint8Array {
   if (!Number.isInteger(count) || count < 0 || count > 0xffff)
     throw new OsError('BAD_REQUEST', `an ID pool request asks for 0 to 65535 ids, not ${count}`)
-  const bytes = withTail(CONTROL.ID_POOL_REQ, seq, 2, encoder.encode(pythonJson(meta ?? {})))
-  writeU16(bytes, 3, count)
-  return bytes
+  const json = encoder.encode(pythonJson(meta ?? {}))
+  return packet(COMMAND.ID_POOL_REQ, seq, 2 + json.length)
+    .u16(count)
+    .put(json)
+    .done()
 }
 
 export function buildIdPoolResponse(seq: number, pool: readonly number[]): Uint8Array {
-  const bytes = packet(CONTROL.ID_POOL_RES, seq, 2 + 4 * pool.length)
-  writeU16(bytes, 3, pool.length)
-  pool.forEach((id, k) => {
-    writeU32(bytes, 5 + 4 * k, id)
-  })
-  return bytes
+  const writer = packet(COMMAND.ID_POOL_RES, seq, 2 + 4 * pool.length).u16(pool.length)
+  for (const id of pool) writer.u32(id)
+  return writer.done()
 }
 
-export const buildAck = (seq: number): Uint8Array => packet(CONTROL.ACK, seq, 0)
-export const buildNack = (seq: number, reason: string): Uint8Array =>
-  withTail(CONTROL.NACK, seq, 0, encoder.encode(reason))
-export const buildPing = (seq: number): Uint8Array => packet(CONTROL.PING, seq, 0)
-export const buildPong = (seq: number): Uint8Array => packet(CONTROL.PONG, seq, 0)
-export const buildTimeRequest = (seq: number): Uint8Array => packet(CONTROL.TIME_REQUEST, seq, 0)
+export const buildAck = (seq: number): Uint8Array => packet(COMMAND.HANDSHAKE_ACK, seq).done()
+
+export function buildNack(seq: number, reason: string): Uint8Array {
+  const text = encoder.encode(reason)
+  return packet(COMMAND.HANDSHAKE_NACK, seq, text.length).put(text).done()
+}
+
+export const buildPing = (seq: number): Uint8Array => packet(COMMAND.PING, seq).done()
+export const buildPong = (seq: number): Uint8Array => packet(COMMAND.PONG, seq).done()
+export const buildTimeRequest = (seq: number): Uint8Array => packet(COMMAND.TIME_REQUEST, seq).done()
 
 /** `serverTime` in UNIX seconds. */
-export function buildTimeResponse(seq: number, serverTime: number): Uint8Array {
-  const bytes = packet(CONTROL.TIME_RESPONSE, seq, 8)
-  writeU64(bytes, 3, serverTime)
-  return bytes
-}
+export const buildTimeResponse = (seq: number, serverTime: number): Uint8Array =>
+  packet(COMMAND.TIME_RESPONSE, seq, 8).u64(serverTime).done()
 
 /** `[0D][aid][ts]`, no seq; ts in milliseconds names the plaintext packet the key is derived from. */
-export function buildSecureDictReady(assignedId: number, timestampRaw: number): Uint8Array {
-  const bytes = new Uint8Array(13)
-  bytes[0] = CONTROL.SECURE_DICT_READY
-  writeU32(bytes, 1, assignedId)
-  writeU64(bytes, 5, timestampRaw)
-  return bytes
-}
+export const buildSecureDictReady = (assignedId: number, timestampRaw: number): Uint8Array =>
+  new ByteWriter(new Uint8Array(13)).u8(COMMAND.SECURE_DICT_READY).u32(assignedId).u64(timestampRaw).done()
 
 /** `[0E][aid]`, no seq. */
-export function buildSecureChannelAck(assignedId: number): Uint8Array {
-  const bytes = new Uint8Array(5)
-  bytes[0] = CONTROL.SECURE_CHANNEL_ACK
-  writeU32(bytes, 1, assignedId)
-  return bytes
-}
+export const buildSecureChannelAck = (assignedId: number): Uint8Array =>
+  new ByteWriter(new Uint8Array(5)).u8(COMMAND.SECURE_CHANNEL_ACK).u32(assignedId).done()
+
+/** The integers of a packet at fixed places; 0 where it is too short to hold them. */
+const u16At = (raw: Uint8Array, at: number): number => (raw.length >= at + 2 ? new ByteReader(raw, at).u16() : 0)
+const u32At = (raw: Uint8Array, at: number): number => (raw.length >= at + 4 ? new ByteReader(raw, at).u32() : 0)
+const u64At = (raw: Uint8Array, at: number): number => (raw.length >= at + 8 ? new ByteReader(raw, at).u64() : 0)
 
 /** seq of a control packet; 0 when it is too short to hold one. */
-export const controlSeq = (raw: Uint8Array): number => (raw.length >= 3 ? readU16(raw, 1) : 0)
+export const controlSeq = (raw: Uint8Array): number => u16At(raw, 1)
 
 export interface IdAssign {
   readonly seq: number
@@ -126,35 +97,31 @@ export interface IdAssign {
   readonly serverTime: number | null
 }
 
-export function parseIdAssign(raw: Uint8Array): IdAssign {
-  const time = raw.length >= 15 ? readU64(raw, 7) : 0
-  return {
-    seq: controlSeq(raw),
-    assignedId: raw.length >= 7 ? readU32(raw, 3) : 0,
-    serverTime: time > 0 ? time : null,
-  }
-}
+export const parseIdAssign = (raw: Uint8Array): IdAssign => ({
+  seq: controlSeq(raw),
+  assignedId: u32At(raw, 3),
+  serverTime: u64At(raw, 7) || null,
+})
 
 /** The ids of an ID_POOL_RES; of a cut packet, those that are whole. */
 export function parseIdPool(raw: Uint8Array): number[] {
-  const count = raw.length >= 5 ? readU16(raw, 3) : 0
   const ids: number[] = []
-  for (let k = 0, at = 5; k < count && at + 4 <= raw.length; k++, at += 4) ids.push(readU32(raw, at))
+  for (let k = 0, at = 5; k < u16At(raw, 3) && at + 4 <= raw.length; k++, at += 4) ids.push(u32At(raw, at))
   return ids
 }
 
 /** Count asked for in an ID_POOL_REQ; 1 when absent. */
-export const parsePoolCount = (raw: Uint8Array): number => (raw.length >= 5 ? readU16(raw, 3) : 1)
+export const parsePoolCount = (raw: Uint8Array): number => (raw.length >= 5 ? u16At(raw, 3) : 1)
 
 /** UNIX seconds of a TIME_RESPONSE; 0 when too short. */
-export const parseServerTime = (raw: Uint8Array): number => (raw.length >= 11 ? readU64(raw, 3) : 0)
+export const parseServerTime = (raw: Uint8Array): number => u64At(raw, 3)
 
 /** Reason of a NACK; bytes that are not UTF-8 are replaced. */
 export const parseNackReason = (raw: Uint8Array): string => new TextDecoder().decode(raw.subarray(3))
 
 export const parseSecureDictReady = (raw: Uint8Array): { assignedId: number; timestampRaw: number | null } => ({
-  assignedId: raw.length >= 5 ? readU32(raw, 1) : 0,
-  timestampRaw: raw.length >= 13 ? readU64(raw, 5) : null,
+  assignedId: u32At(raw, 1),
+  timestampRaw: raw.length >= 13 ? u64At(raw, 5) : null,
 })
 
-export const parseSecureChannelAck = (raw: Uint8Array): number => (raw.length >= 5 ? readU32(raw, 1) : 0)
+export const parseSecureChannelAck = (raw: Uint8Array): number => u32At(raw, 1)

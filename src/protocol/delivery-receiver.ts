@@ -5,9 +5,8 @@
 // dropped the least recently used peer, knows nothing of an epoch and takes the frame's base as its start, so packets may
 // reach the owner again, whose duplicate filter drops them. A packet the owner refuses stays unanswered and comes again.
 // Nothing is named in an answer before the owner said it is committed.
-import { readU16, readU32 } from './bytes'
 import { controlSeq } from './control'
-import { BITMAP_BITS, buildAnswer, buildProbeReply, FRAME_HEAD, isFrame, isProbe } from './delivery-frame'
+import { BITMAP_BITS, buildAnswer, buildProbeReply, isProbe, parseFrame } from './delivery-frame'
 
 /** A peer's numbering: one per sender address and epoch. Owners pass it back and read nothing but the two names. */
 export interface DeliveryPeer {
@@ -125,22 +124,18 @@ export class DeliveryReceiver {
    * when the frame held nothing new; null otherwise: then the answer follows from committed().
    */
   onFrame(raw: Uint8Array, address: string, deliver: DeliverPacket): Uint8Array | null {
-    if (!isFrame(raw)) {
+    const frame = parseFrame(raw)
+    if (!frame) {
       this.counters.malformed++
       return null
     }
     this.counters.frames++
-    const base = readU32(raw, 5)
-    const peer = this.#peer(address, readU32(raw, 1), base)
-    if (base - 1 > peer.cum) peer.advance(base - 1)
-    const first = readU32(raw, 9)
-    const n = raw[13]!
-    let at = FRAME_HEAD
+    const peer = this.#peer(address, frame.epoch, frame.base)
+    if (frame.base - 1 > peer.cum) peer.advance(frame.base - 1)
     let fresh = 0
-    for (let k = 0; k < n; k++) {
-      const length = readU16(raw, at)
-      const seq = first + k
-      at += 2
+    for (let k = 0; k < frame.n; k++) {
+      const seq = frame.firstSeq + k
+      const packet = frame.packets.view(frame.packets.u16())
       if (!peer.inWindow(seq)) {
         if (seq <= peer.cum) this.counters.repeated++
         else this.counters.beyond++
@@ -150,9 +145,8 @@ export class DeliveryReceiver {
         peer.ring[seq & MASK] = PENDING
         fresh++
         this.counters.packets++
-        deliver(raw.subarray(at, at + length), seq, peer)
+        deliver(packet, seq, peer)
       }
-      at += length
     }
     return fresh === 0 ? this.answer(peer) : null
   }

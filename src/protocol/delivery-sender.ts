@@ -8,15 +8,17 @@
 // reset() hands back what is not acknowledged, in order, and nothing counts as delivered that the peer did not name.
 // Hot path (over 100 k packets/s): typed rings and one reused frame buffer, no allocation per packet.
 import { OsError } from '../lib/errors'
-import { readU16, readU32 } from './bytes'
-import { CONTROL } from './control'
+import { COMMAND } from '../wire/commands'
+import { ByteWriter } from '../wire/cursor'
+import { controlSeq } from './control'
 import {
   addToFrame,
   BITMAP_BITS,
   buildProbe,
   ENVELOPE,
   finishFrame,
-  isAnswer,
+  fitsFrame,
+  parseAnswer,
   probeReplyCommitMs,
   startFrame,
 } from './delivery-frame'
@@ -72,7 +74,7 @@ const ACKED = 3
 export class DeliverySender<Token> {
   readonly counters: DeliveryCounters = { acked: 0, resent: 0, abandoned: 0, stray: 0 }
   readonly #options: Required<DeliverySenderOptions<Token>>
-  readonly #frame: Uint8Array
+  readonly #frame: ByteWriter
   readonly #mask: number
   readonly #state: Uint8Array
   readonly #sentAt: Float64Array
@@ -115,7 +117,7 @@ export class DeliverySender<Token> {
     this.#resends = new Uint16Array(ring)
     this.#size = new Uint32Array(ring)
     this.#tokens = new Array<Token | undefined>(ring)
-    this.#frame = new Uint8Array(Math.min(options.maxPacket, 0xffff))
+    this.#frame = new ByteWriter(new Uint8Array(Math.min(options.maxPacket, 0xffff)))
     this.#queue = new PacketQueue()
     this.#epoch = options.randomEpoch() >>> 0
   }
@@ -136,7 +138,7 @@ export class DeliverySender<Token> {
   }
   /** largest packet submit() takes */
   get maxPacket(): number {
-    return this.#frame.length - ENVELOPE
+    return this.#frame.end - ENVELOPE
   }
   /** smoothed round trip in milliseconds, the peer's commit time included; 0 before the first answer */
   get roundTripMs(): number {
@@ -199,13 +201,13 @@ export class DeliverySender<Token> {
    * that it came from the peer's address.
    */
   onAnswer(raw: Uint8Array, now: number): boolean {
-    if (raw[0] === CONTROL.PONG) return this.#onPong(raw, now)
-    if (!isAnswer(raw)) return false
-    const cum = readU32(raw, 7)
-    const bitmap = readU32(raw, 11)
+    if (raw[0] === COMMAND.PONG) return this.#onPong(raw, now)
+    const answer = parseAnswer(raw)
+    if (!answer) return false
+    const { cum, bitmap } = answer
     // an answer may only name what was sent; anything else is of another life or forged
     const top = bitmap === 0 ? cum : cum + 33 - Math.clz32(bitmap)
-    if (this.#mode !== 'acked' || readU32(raw, 3) !== this.#epoch || top >= this.#unsent) {
+    if (this.#mode !== 'acked' || answer.epoch !== this.#epoch || top >= this.#unsent) {
       this.counters.stray++
       return true
     }
@@ -268,7 +270,7 @@ export class DeliverySender<Token> {
 
   #onPong(raw: Uint8Array, now: number): boolean {
     if (raw.length < 3 || this.#mode !== 'probing') return false
-    const probe = this.#openProbes.find(open => open.seq === readU16(raw, 1))
+    const probe = this.#openProbes.find(open => open.seq === controlSeq(raw))
     if (!probe) return false
     const commitMs = probeReplyCommitMs(raw)
     this.#mode = commitMs === null ? 'best_effort' : 'acked'
@@ -293,7 +295,6 @@ export class DeliverySender<Token> {
     if (this.#waiting && this.#state[this.#waiting.seq & this.#mask] !== SENT) this.#waiting = null
     const due = now - this.#retransmitMs()
     const end = this.#horizon()
-    let at = 0
     let n = 0
     for (let seq = this.#waiting?.seq ?? this.#base; seq < end && n < 255; seq++) {
       const slot = seq & this.#mask
@@ -311,12 +312,12 @@ export class DeliverySender<Token> {
         if (n > 0) break
         continue
       }
-      if (n === 0) at = startFrame(this.#frame, this.#epoch, this.#base, seq)
-      else if (at + 2 + packet.length + 2 > this.#frame.length) {
+      if (n === 0) startFrame(this.#frame, this.#epoch, this.#base, seq)
+      else if (!fitsFrame(this.#frame, packet.length)) {
         this.#waiting = { seq, packet: packet.slice() }
         break
       }
-      at = addToFrame(this.#frame, at, packet)
+      addToFrame(this.#frame, packet)
       this.#bytes += packet.length - this.#size[slot]!
       this.#size[slot] = packet.length
       this.#sentAt[slot] = now
@@ -324,7 +325,7 @@ export class DeliverySender<Token> {
       this.counters.resent++
       n++
     }
-    return n === 0 ? null : finishFrame(this.#frame, at, n)
+    return n === 0 ? null : finishFrame(this.#frame, n)
   }
 
   #askAgain(seq: number, slot: number): Uint8Array | null {
@@ -339,19 +340,19 @@ export class DeliverySender<Token> {
 
   #newFrame(now: number): Uint8Array | null {
     if (this.#unsent >= this.#next) return null
-    let at = startFrame(this.#frame, this.#epoch, this.#base, this.#unsent)
+    startFrame(this.#frame, this.#epoch, this.#base, this.#unsent)
     let n = 0
     while (this.#unsent < this.#next && n < 255) {
       const size = this.#size[this.#unsent & this.#mask]!
-      if (at + 2 + size + 2 > this.#frame.length) break
+      if (!fitsFrame(this.#frame, size)) break
       const slot = this.#unsent & this.#mask
-      at = addToFrame(this.#frame, at, this.#queue.shift(size))
+      addToFrame(this.#frame, this.#queue.shift(size))
       this.#state[slot] = SENT
       this.#sentAt[slot] = now
       this.#unsent++
       n++
     }
-    return finishFrame(this.#frame, at, n)
+    return finishFrame(this.#frame, n)
   }
 
   #settle(slot: number): void {
