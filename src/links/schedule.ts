@@ -42,6 +42,7 @@ export class Schedule {
   #due = 0
   /** a read is out, perhaps since before the last start */
   #reading = false
+  #began = 0
   #cancelTurn: (() => void) | undefined
   #cancelDeadline: (() => void) | undefined
 
@@ -65,11 +66,14 @@ export class Schedule {
   }
 
   #turn(run: number): void {
-    const { clock, timers } = this.#options
+    const { clock, timers, complain } = this.#options
     const interval = this.#source.intervalMs
     const now = clock.mono()
-    if (this.#reading) this.tally.skipped++
-    else void this.#read(run)
+    if (this.#reading) {
+      this.tally.skipped++
+      // also told here, since the read may hang since before a reopening
+      if (now - this.#began > this.#deadlineMs) complain(this.#hangs())
+    } else void this.#read(run)
     this.#due += interval
     if (this.#due <= now) {
       const missed = Math.floor((now - this.#due) / interval) + 1
@@ -84,12 +88,13 @@ export class Schedule {
   async #read(run: number): Promise<void> {
     const { clock, timers, complain } = this.#options
     this.#reading = true
+    this.#began = clock.mono()
     let hangs = false
     const at = clock.wall()
     this.#cancelDeadline = timers.after(this.#deadlineMs, () => {
       hangs = true
       this.tally.errors++
-      complain(`a read takes longer than ${this.#deadlineMs / 1000} s`)
+      complain(this.#hangs())
     })
     const cancel = this.#cancelDeadline
     try {
@@ -98,7 +103,7 @@ export class Schedule {
       if (run !== this.#run) return
       this.tally.reads++
       this.#deliver(readings, hangs ? clock.wall() : at)
-      if (!hangs) complain(readings.some(row => row[2] !== null) || readings.length === 0 ? '' : 'no sensor answers')
+      if (!hangs) complain(readings.some(row => Number.isFinite(row[2])) || readings.length === 0 ? '' : 'no sensor answers')
     } catch (error) {
       cancel()
       if (run !== this.#run) return
@@ -107,6 +112,10 @@ export class Schedule {
     } finally {
       this.#reading = false
     }
+  }
+
+  #hangs(): string {
+    return `a read takes longer than ${this.#deadlineMs / 1000} s`
   }
 
   #deliver(readings: readonly SourceReading[], at: number): void {

@@ -57,6 +57,8 @@ interface Managed {
   kind: LinkKind
   type?: string
   schedule?: Schedule
+  /** why it is down, as the log has it already */
+  toldReason?: string
 }
 
 const isSource = (thing: Openable): thing is Source => 'read' in thing && 'intervalMs' in thing
@@ -189,17 +191,22 @@ export class Supervisor {
     return link
   }
 
-  #changed({ link, schedule }: Managed, logger: Logger, state: LinkState, before: LinkState): void {
+  #changed(managed: Managed, logger: Logger, state: LinkState, before: LinkState): void {
+    const { link, schedule } = managed
     const was = before.state === 'up' || before.state === 'degraded'
     if (schedule && link.usable !== was) {
       if (link.usable) schedule.start()
       else schedule.stop()
     }
-    // what is missing for good (no such sensor) is no alarm; the line is collapsed while it stays the same
-    if (state.state === 'down') logger.warn(`down: ${state.reason}`)
-    else if (state.state === 'degraded') logger.warn(`degraded: ${state.reason}`)
-    else if (state.state === 'up') logger.info('up')
-    else logger.debug(state.state)
+    if (state.state === 'down') {
+      // what stays missing is told once, not at every try
+      if (state.reason !== managed.toldReason) logger.warn(`down: ${state.reason}`)
+      managed.toldReason = state.reason
+    } else if (state.state === 'degraded') logger.warn(`degraded: ${state.reason}`)
+    else if (state.state === 'up') {
+      managed.toldReason = undefined
+      logger.info('up')
+    } else logger.debug(state.state)
     for (const listener of this.#listeners) {
       try {
         listener(link.name, state, before)
