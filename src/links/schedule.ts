@@ -103,7 +103,8 @@ export class Schedule {
       if (run !== this.#run) return
       this.tally.reads++
       this.#deliver(readings, hangs ? clock.wall() : at)
-      if (!hangs) complain(readings.some(row => Number.isFinite(row[2])) || readings.length === 0 ? '' : 'no sensor answers')
+      if (!hangs)
+        complain(readings.some(row => Number.isFinite(row[2])) || readings.length === 0 ? '' : 'no sensor answers')
     } catch (error) {
       cancel()
       if (run !== this.#run) return
