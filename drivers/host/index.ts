@@ -5,7 +5,7 @@ import type { DriverContext, Source, SourceDriver } from '../../src/links/contra
 import { checkOptions } from '../../src/links/options'
 import { DiskProbe, diskPaths } from './disk'
 import { type HostEnvironment, hostEnvironment } from './environment'
-import { HostGroup, type Probe, type Sensor } from './group'
+import { type GroupOptions, HostGroup, type Probe, type Sensor } from './group'
 import { CpuProbe, MemoryProbe, NetworkProbe, UptimeProbe } from './proc'
 import { HwmonProbe, IioProbe, ThermalProbe } from './sysfs'
 
@@ -50,15 +50,22 @@ const options = (type: HostType): GenericSchema<unknown, HostOptions> =>
     interfaces: optional(string()),
   })
 
-const PROBES: Record<HostType, (env: HostEnvironment, options: HostOptions) => Probe<Sensor & never>> = {
-  cpu: env => new CpuProbe(env),
-  memory: env => new MemoryProbe(env),
-  disk: (env, { data_dir, paths }) => new DiskProbe(env, diskPaths(data_dir, paths)),
-  network: (env, { interfaces }) => new NetworkProbe(env, interfaces),
-  uptime: env => new UptimeProbe(env),
-  thermal: env => new ThermalProbe(env),
-  hwmon: env => new HwmonProbe(env),
-  iio: env => new IioProbe(env),
+type MakeSource = (name: string, options: GroupOptions) => Source
+
+const group =
+  <S extends Sensor>(probe: Probe<S>): MakeSource =>
+  (name, groupOptions) =>
+    new HostGroup(name, groupOptions, probe)
+
+const SOURCES: Record<HostType, (env: HostEnvironment, options: HostOptions) => MakeSource> = {
+  cpu: env => group(new CpuProbe(env)),
+  memory: env => group(new MemoryProbe(env)),
+  disk: (env, { data_dir, paths }) => group(new DiskProbe(env, diskPaths(data_dir, paths))),
+  network: (env, { interfaces }) => group(new NetworkProbe(env, interfaces)),
+  uptime: env => group(new UptimeProbe(env)),
+  thermal: env => group(new ThermalProbe(env)),
+  hwmon: env => group(new HwmonProbe(env)),
+  iio: env => group(new IioProbe(env)),
 }
 
 /** A source of this machine. `env` replaces parts of the environment (tests). Throws CONFIG_INVALID. */
@@ -72,11 +79,7 @@ export function createHostSource(
   const checked = checkOptions(options(type), raw, name)
   const roots = { sys: checked.sys_root, proc: checked.proc_root }
   const whole = { ...hostEnvironment(context, roots), ...env }
-  return new HostGroup(
-    name,
-    { type, intervalMs: checked.interval_ms, match: checked.match },
-    PROBES[type](whole, checked),
-  )
+  return SOURCES[type](whole, checked)(name, { type, intervalMs: checked.interval_ms, match: checked.match })
 }
 
 const declare = (type: HostType): SourceDriver<HostOptions> => ({
