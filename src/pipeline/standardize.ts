@@ -1,7 +1,7 @@
 // Readings → fact: every unit to its canonical UCUM code, every value by value × factor + offset (D2). A bad row is
 // dropped with its reason and the rest goes (D3); a bad device id, status or time throws, since then nothing can go.
 // Values stay float64: what the wire can hold is checked here, but rounding is the wire's own. Law of one row on the hot
-// path: three map lookups and one multiply-add; laws and checked ids are kept in bounded caches.
+// path: one map lookup and one multiply-add; laws are kept in a bounded cache.
 import { readFileSync } from 'node:fs'
 import { type Clock, systemClock } from '../lib/clock'
 import { errno, OsError } from '../lib/errors'
@@ -56,34 +56,22 @@ const DECODED_DECIMALS = 8
 const NONE: readonly RejectedRow[] = Object.freeze([])
 const EXTRA_TEXTS = ['geohash', 'url', 'msg'] as const
 
-/** States and statuses seen, with what is wrong with them; bounded, since ids come from outside. */
-const textProblems = new Map<string, string>()
-const TEXT_CACHE = 4096
+// Packets are text cut at these characters: one of them inside a name would make the receiver read another fact (X16).
+// A status stands between the first `>` and the last `:` of its segment, so it may hold more than an id.
+const CUTS_NAME = /[.|;>:@\u0000-\u001f\u007f]|^[&#]|\p{Cs}/u
+const CUTS_STATUS = /[.|@\u0000-\u001f\u007f]|\p{Cs}/u
 
-/**
- * What is wrong with an id, a state or a status (X16), '' when nothing is: packets are text cut at these characters, so
- * one of them inside a name would make the receiver read another fact.
- */
-export function textProblem(text: unknown): string {
+/** What is wrong with a device id, state or sensor id, '' when nothing is. */
+function nameProblem(name: unknown): string {
+  if (name === '') return 'must not be empty'
+  return textProblem(name, CUTS_NAME)
+}
+
+function textProblem(text: unknown, cuts: RegExp): string {
   if (typeof text !== 'string') return `must be text, not ${typeName(text)}`
-  const held = textProblems.get(text)
-  if (held !== undefined) return held
-  const found = inspect(text)
-  if (textProblems.size >= TEXT_CACHE) textProblems.clear()
-  if (text.length <= 256) textProblems.set(text, found)
-  return found
+  const found = cuts.exec(text)
+  return found ? `must not hold ${shown(found[0])}: ${shown(text)}` : ''
 }
-
-function inspect(text: string): string {
-  const reserved = /[.|;>:@]/.exec(text)?.[0]
-  if (reserved) return `must not hold ${reserved}: ${shown(text)}`
-  if (/^[&#]/.test(text)) return `must not start with ${text[0]}: ${shown(text)}`
-  if (/[\u0000-\u001f\u007f-\u009f]/.test(text)) return `must not hold control characters: ${shown(text)}`
-  return /\p{Surrogate}/u.test(text) ? `is not well-formed text: ${shown(text)}` : ''
-}
-
-/** The same for ids, which also must not be empty. */
-export const idProblem = (id: unknown): string => (id === '' ? 'must not be empty' : textProblem(id))
 
 /** `engine_settings` of a configuration file. A missing file means defaults. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
 function readSettings(configPath: string): StandardizerSettings {
@@ -205,9 +193,9 @@ export class Standardizer {
   #head(device_id: string, device_status: string, sensors: readonly unknown[], kwargs: StandardizeArguments): Stamp {
     this.lastRejected = NONE
     this.#rejected = undefined
-    const problem = idProblem(device_id)
+    const problem = nameProblem(device_id)
     if (problem) throw new OsError('BAD_ID', `device_id ${problem}`)
-    const wrong = textProblem(device_status)
+    const wrong = nameProblem(device_status)
     if (wrong) throw new OsError('BAD_ID', `device_status ${wrong}`)
     if (!Array.isArray(sensors)) throw new OsError('BAD_READING', 'sensors must be a list of readings')
     for (const key of Object.keys(kwargs))
@@ -235,9 +223,9 @@ export class Standardizer {
     if (!Array.isArray(row) || row.length !== 4)
       return this.#refuse(index, row, 'BAD_READING', 'a reading is [sensor_id, status, value, unit]')
     const [id, status, value, unit] = row
-    const problem = idProblem(id)
+    const problem = nameProblem(id)
     if (problem) return this.#refuse(index, row, 'BAD_ID', `sensor_id ${problem}`)
-    const wrong = textProblem(status)
+    const wrong = textProblem(status, CUTS_STATUS)
     if (wrong) return this.#refuse(index, row, 'BAD_ID', `status ${wrong}`)
     const failed = value === null && mayFail && status.toUpperCase() === 'ERROR'
     if (typeof value !== 'number' && !failed)

@@ -150,19 +150,16 @@ test('names with characters that cut packets are refused wherever they stand', (
   for (const bad of ['a.b', 'a|b', 'a;b', 'a>b', 'a:b', 'a@b', '&a', '#a', 'a\u0001', 'a\nb', 'a\u007f', '\ud800']) {
     throwsCode('BAD_ID', () => s.standardize(bad, 'ONLINE', []))
     throwsCode('BAD_ID', () => s.standardize('D', bad, []))
-    s.standardize('D', 'ONLINE', [
-      [bad, 'OK', 1, 'm'],
-      ['a', bad, 1, 'm'],
-    ])
-    assert.deepEqual(
-      refused(s),
-      [
-        [0, 'BAD_ID'],
-        [1, 'BAD_ID'],
-      ],
-      JSON.stringify(bad),
-    )
+    s.standardize('D', 'ONLINE', [[bad, 'OK', 1, 'm']])
+    assert.deepEqual(refused(s), [[0, 'BAD_ID']], JSON.stringify(bad))
   }
+  for (const bad of ['O.K', 'O|K', 'O@K', 'O\u0001K', '\ud800', 7, null]) {
+    s.standardize('D', 'ONLINE', [['a', bad, 1, 'm']])
+    assert.deepEqual(refused(s), [[0, 'BAD_ID']], JSON.stringify(bad))
+  }
+  s.standardize('D', 'ONLINE', [['a', 'FAULT:3>2', 1, 'm']])
+  assert.deepEqual(s.lastRejected, [])
+  throwsCode('BAD_ID', () => s.standardize('D', '', []))
   throwsCode('BAD_ID', () => s.standardize('', 'ONLINE', []))
   throwsCode('BAD_ID', () => s.standardize(5 as never, 'ONLINE', []))
   throwsCode('BAD_READING', () => s.standardize('D', 'ONLINE', 'no' as never))
