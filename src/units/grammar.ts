@@ -142,7 +142,7 @@ class Parser {
       this.#at++
       q = this.#term()
       if (!q || this.text[this.#at++] !== ')') return null
-      const exponent = /^[+-]?\d+/.exec(this.text.slice(this.#at))?.[0] ?? ''
+      const exponent = /^[+-]?[1-9]\d*/.exec(this.text.slice(this.#at))?.[0] ?? ''
       this.#at += exponent.length
       q = exponent ? limited(q, Number(exponent)) : q
     } else q = this.#symbol()
@@ -167,7 +167,7 @@ class Parser {
     if (!run) return null
     this.#at += run.length
     if (/^\d+$/.test(run)) return run.length <= 15 && Number(run) > 0 ? pure(Number(run)) : null
-    const cut = /^(.*[^\d+-])([+-]?\d+)?$/.exec(run)
+    const cut = /^(.*[^\d+-])([+-]?[1-9]\d*)?$/.exec(run)
     if (!cut) return null
     const q = this.spell(cut[1]!, false) ?? known(cut[1]!) ?? this.spell(cut[1]!, true)
     return q && cut[2] ? limited(q, Number(cut[2])) : q

@@ -2,10 +2,11 @@
 // symbols that all peers turn back rightly, everything else as literal UCUM, never as a text that a peer's table would
 // turn into another unit. What we receive — symbols, class tokens, attribute names, coefficients, literal UCUM — becomes
 // the canonical unit with factor and offset; a text without a sure meaning is kept as it is and said to be ambiguous.
+import { decodeInteger } from '../wire/base62'
 import { canonicalOf, resolve } from './canonical'
 import { combine, PREFIXES, parseUnit, power, pure, type Quantity, takesPrefix } from './grammar'
 import { understand } from './spellings'
-import { ATTRIBUTE_UNITS, SYMBOL_NAMES, TOKEN_UNITS } from './tokens'
+import { ATTRIBUTE_UNITS, SYMBOL_UNITS, TOKEN_UNITS } from './tokens'
 
 export interface WireUnit {
   /** canonical UCUM, or the text as received when ambiguous */
@@ -41,7 +42,6 @@ const REWRITTEN: ReadonlyMap<string, string> = new Map([
   ['1', '{1}'],
   ['C', 'A.s'],
 ])
-const BASE62 = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
 /** Scale letters a coefficient may carry in front of its name, in the order peers test them. */
 const GLUED = ['da', 'k', 'M', 'G', 'd', 'm', 'u', 'p']
 /** Coefficients below one come as Base62 with the default precision of every peer. */
@@ -49,17 +49,14 @@ const COEFFICIENT_SCALE = 1e4
 const CACHE_SIZE = 1024
 
 /** The token at the front of `part` whose rest is digits (the power), longest first. */
-function splitToken(part: string): { unit: string; exponent: number } | null {
+function splitToken(part: string): { unit: string; digits: string } | null {
   for (let length = Math.min(3, part.length); length > 0; length--) {
     const unit = TOKEN_UNITS.get(part.slice(0, length))
     const digits = part.slice(length)
-    if (unit !== undefined && /^\d{0,2}$/.test(digits)) return { unit, exponent: digits === '' ? 1 : Number(digits) }
+    if (unit !== undefined && /^\d*$/.test(digits)) return { unit, digits }
   }
   return null
 }
-
-/** A part that peers would, or might, read as a token. */
-const looksLikeToken = (part: string): boolean => splitToken(part) !== null || /^\d+$/.test(part)
 
 /** The wire text of a canonical unit (X1). Texts that are wire texts already come back unchanged. */
 function toToken(unit: string): string {
@@ -68,33 +65,29 @@ function toToken(unit: string): string {
   if (!/[ABCD\d]/.test(unit)) return unit
   return unit
     .split('/')
-    .map(part => (looksLikeToken(part) ? `${part}{u}` : part))
+    .map(part => (splitToken(part) ? `${part}{u}` : part))
     .join('/')
 }
 
-const toPower = (unit: string, exponent: number): Quantity | null => {
-  const q = unit === '' ? null : understand(unit)
-  return q && power(q, exponent)
+/** `unit` to the power its digits give; no digits are power 1, anything but 1 to 99 is no power. */
+function raised(unit: string, digits: string): Quantity | null {
+  if (unit === '' || !/^([1-9]\d?)?$/.test(digits)) return null
+  const q = understand(unit)
+  return q && power(q, digits === '' ? 1 : Number(digits))
 }
 
 /** Attribute name with an optional power: `length2`, `electric current`. */
 function attribute(text: string): Quantity | null {
-  const cut = /^([a-z][a-z _]*[a-z])(\d{0,2})$/i.exec(text)
-  const unit = cut && ATTRIBUTE_UNITS.get(cut[1]!.toLowerCase().replace(/ /g, '_'))
-  return unit ? toPower(unit, cut[2] === '' ? 1 : Number(cut[2])) : null
+  const cut = /^([a-z][a-z _]*[a-z])(\d*)$/i.exec(text)
+  return cut && raised(ATTRIBUTE_UNITS.get(cut[1]!.toLowerCase().replace(/ /g, '_')) ?? '', cut[2]!)
 }
 
 function tokenOrAttribute(text: string): Quantity | null {
   const token = splitToken(text)
-  return token ? toPower(token.unit, token.exponent) : attribute(text)
+  return token ? raised(token.unit, token.digits) : attribute(text)
 }
 
-function base62(text: string): number | null {
-  if (!/^[0-9a-zA-Z]{1,9}$/.test(text)) return null
-  let n = 0
-  for (const ch of text) n = n * 62 + BASE62.indexOf(ch)
-  return n
-}
+const base62 = (text: string): number | null => (/^[0-9a-zA-Z]{1,8}$/.test(text) ? Number(decodeInteger(text)) : null)
 
 /**
  * `num,sym` of section 4. With a scale letter the number is whole for certain. Without one a peer writes whole numbers
@@ -115,9 +108,8 @@ function coefficient(part: string): Quantity | null {
   for (const letter of GLUED) {
     if (!symbol.startsWith(letter)) continue
     const rest = symbol.slice(letter.length)
-    const named = /^(.*?)(\d{0,2})$/.exec(rest.toLowerCase())!
-    const name = SYMBOL_NAMES.get(named[1]!)
-    const q = tokenOrAttribute(rest) ?? (name ? toPower(name, named[2] === '' ? 1 : Number(named[2])) : null)
+    const cut = /^(.*?)(\d*)$/.exec(rest.toLowerCase())!
+    const q = tokenOrAttribute(rest) ?? raised(SYMBOL_UNITS.get(cut[1]!) ?? '', cut[2]!)
     if (q) return combine(pure(whole * PREFIXES.get(letter)!), q, false)
   }
   return null
@@ -146,14 +138,19 @@ function tokens(text: string): Quantity | null {
 /** The marks toToken sets, taken off again. An annotation that stands alone stays. */
 const unmark = (text: string): string => text.replace(/(?<=[^/.({])\{u\}/g, '')
 
+/** Class tokens that are digits are whole numbers to UCUM; only the 1 of `1/m` may be meant as one. */
+const mixesTokens = (text: string): boolean => {
+  const parts = text.split('/')
+  return parts.some(
+    (part, k) => /^\d+$/.test(part) && splitToken(part) !== null && !(k === 0 && part === '1' && parts[1]),
+  )
+}
+
 function read(text: string): WireUnit {
-  if (text === '' || text === 'Z' || text.toLowerCase() === 'unknown')
-    return { unit: text === 'Z' || text === '' ? '' : text, factor: 1, offset: 0, ambiguous: true }
   const q = tokens(text)
-  const meant = q ? canonicalOf(q) : resolve(unmark(text))
-  // class tokens 2 and 3 are whole numbers to UCUM
-  if (!meant || (!q && text.split('/').some(part => splitToken(part)?.unit === '')))
-    return { unit: unmark(text), factor: 1, offset: 0, ambiguous: true }
+  const plain = text === 'Z' ? '' : unmark(text)
+  const meant = q ? canonicalOf(q) : mixesTokens(plain) ? null : resolve(plain)
+  if (!meant) return { unit: plain, factor: 1, offset: 0, ambiguous: true }
   return { unit: meant.canonical, factor: meant.factor, offset: meant.offset, ambiguous: false }
 }
 
