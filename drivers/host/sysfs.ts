@@ -1,7 +1,7 @@
 // Sources out of /sys: hwmon chips, thermal zones, IIO devices. Each sensor is a file of its own (IIO: with scale and
 // offset beside it), read through the gate for slow files, one after the other. What fails: nothing there (NOT_FOUND), one
 // file (EIO, ENODATA, a fault flag, a hang: no value, the reason in the debug log), all files gone (LINK_DOWN: reopened).
-import { readdirSync, realpathSync } from 'node:fs'
+import { lstatSync, readdirSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
@@ -74,8 +74,8 @@ function list(path: string): string[] {
  */
 function busName(link: string, up: number, fallback: string): string {
   try {
+    if (!lstatSync(link).isSymbolicLink()) return fallback
     const real = realpathSync(link)
-    if (real === link) return fallback
     return basename(up === 0 ? real : dirname(real))
   } catch {
     return fallback // a virtual device has none
