@@ -26,7 +26,7 @@ const LEAST_MS = 100
 
 const lost = (file: string): OsError => new OsError('LINK_DOWN', `${file} does not read as it should`)
 
-type Values = ReadonlyMap<string, number | null>
+type Values = ReadonlyMap<string, number | null | undefined>
 
 /** `cpu_busy`, `load_1m`, `load_5m`, `load_15m`. */
 export class CpuProbe implements Probe {

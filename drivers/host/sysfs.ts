@@ -1,8 +1,8 @@
 // Sources out of /sys: hwmon chips, thermal zones, IIO devices. Each sensor is a file of its own (IIO: with scale and
 // offset beside it), read through the gate for slow files, one after the other. What fails: nothing there (NOT_FOUND), one
 // file (EIO, ENODATA, a fault flag, a hang: no value, the reason in the debug log), all files gone (LINK_DOWN: reopened).
-import { readdirSync, realpathSync } from 'node:fs'
-import { basename } from 'node:path'
+import { lstatSync, readdirSync, realpathSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
 import { hwmonChannel, iioChannel } from './channels'
@@ -68,12 +68,17 @@ function list(path: string): string[] {
   }
 }
 
-/** The device behind a class folder by its bus name (`1-0048`, `nvme0`), which outlives a new numbering; else `fallback`. */
-function busName(path: string, fallback: string): string {
+/**
+ * The name a device has on its bus (`1-0048`, `nvme0`), which outlives a new numbering: of the folder that `link` points to,
+ * `up` levels above. Where there is no such link, `fallback`.
+ */
+function busName(link: string, up: number, fallback: string): string {
   try {
-    return basename(realpathSync(path))
+    if (!lstatSync(link).isSymbolicLink()) return fallback
+    const real = realpathSync(link)
+    return basename(up === 0 ? real : dirname(real))
   } catch {
-    return fallback
+    return fallback // a virtual device has none
   }
 }
 
@@ -104,7 +109,7 @@ export class HwmonProbe extends FileProbe {
       const dir = `${root}/${entry}`
       const files = new Set(list(dir))
       const name = safeOr(await this.label(`${dir}/name`), entry)
-      devices.push({ dir, name, apart: safeOr(busName(`${dir}/device`, entry), entry), files })
+      devices.push({ dir, name, apart: safeOr(busName(`${dir}/device`, 0, entry), entry), files })
     }
     const chips = distinct(
       inOrder(devices),
@@ -186,7 +191,7 @@ export class IioProbe extends FileProbe {
       const label = files.has('label') ? await this.label(`${dir}/label`) : ''
       const name = safeOr(label, safeOr(await this.label(`${dir}/name`), safeName(entry)))
       // the real folder is …/<bus device>/iio:deviceN
-      devices.push({ dir, name, apart: safeOr(busName(`${dir}/..`, entry), safeName(entry)), files })
+      devices.push({ dir, name, apart: safeOr(busName(dir, 1, entry), safeName(entry)), files })
     }
     const names = distinct(
       inOrder(devices),

@@ -38,6 +38,8 @@ export class Link {
   #run = 0
   #chain: Promise<void> = Promise.resolve()
   #interrupt: ((reason: OsError) => void) | undefined
+  /** lost was told before the opening was over */
+  #early: OsError | undefined
   #cancelRetry: (() => void) | undefined
   #reasons = { ...NO_REASONS }
   /** since when it has been down, kept over the tries in between */
@@ -124,7 +126,8 @@ export class Link {
 
   async #attempt(run: number): Promise<void> {
     if (run !== this.#run) return
-    const failure = await this.#tryOpen(run)
+    this.#early = undefined
+    const failure = (await this.#tryOpen(run)) ?? this.#early
     if (failure) await this.#close()
     if (run !== this.#run) return // whoever cut in has queued the close
     if (failure) {
@@ -144,7 +147,6 @@ export class Link {
   async #tryOpen(run: number): Promise<OsError | undefined> {
     const { timers, openTimeoutMs } = this.#options
     let cancel = (): void => undefined
-    let early: OsError | undefined
     const stopped = new Promise<OsError>(resolve => {
       this.#interrupt = resolve
       cancel = timers.after(openTimeoutMs, () =>
@@ -156,8 +158,8 @@ export class Link {
         lost: reason => {
           if (run !== this.#run) return
           if (this.#state.state !== 'opening') return this.lost(reason)
-          early = new OsError('LINK_DOWN', reason)
-          this.#interrupt?.(early)
+          this.#early = new OsError('LINK_DOWN', reason)
+          this.#interrupt?.(this.#early)
         },
         degraded: reason => {
           if (run === this.#run) this.complain('driver', reason)
@@ -165,7 +167,7 @@ export class Link {
       })
     })()
     try {
-      return (await Promise.race([stopped, opened.then(() => undefined)])) ?? early
+      return await Promise.race([stopped, opened.then(() => undefined)])
     } catch (error) {
       return asOsError(error, 'LINK_DOWN')
     } finally {

@@ -133,6 +133,10 @@ test('down says since when, over all the tries in between, and the log says it o
   assert.equal(lines.filter(l => l.includes('down: no answer')).length, 1)
   await timers.advance(60_000)
   assert.equal(supervisor.links()['udp']?.state, 'up')
+  // the next outage has its own beginning and its own line
+  thing.events!.lost('no answer')
+  assert.equal(supervisor.links()['udp']?.since, clock.wall())
+  assert.equal(lines.filter(l => l.includes('down: no answer')).length, 2)
 })
 
 test('a peer that accepts and then kicks sees growing pauses; a stable minute resets them', async () => {
@@ -229,6 +233,24 @@ test('what a driver says while it opens is not forgotten', async () => {
   )
   await timers.advance(1000)
   assert.equal(supervisor.links()['gone']?.state, 'up')
+})
+
+test('a loss in the very moment of coming up is never missed', async () => {
+  for (let depth = 0; depth < 12; depth++) {
+    const { supervisor, timers } = rig()
+    const thing = new FakeThing('x')
+    const later = (steps: number): void => {
+      if (steps === 0) thing.events!.lost('gone')
+      else queueMicrotask(() => later(steps - 1))
+    }
+    thing.onOpen = n => (n === 1 ? later(depth) : undefined)
+    supervisor.add(thing)
+    await timers.advance(0)
+    assert.deepEqual([supervisor.links()['x']?.state, supervisor.links()['x']?.reason], ['down', 'gone'], `${depth}`)
+    assert.equal(thing.closes, 1)
+    await timers.advance(1000)
+    assert.equal(supervisor.links()['x']?.state, 'up')
+  }
 })
 
 test('events of an opening that is over are not heard', async () => {

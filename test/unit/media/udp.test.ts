@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
+import { existsSync, readdirSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { type TestContext, test } from 'node:test'
 import { ManualClock, systemClock } from '../../../src/lib/clock'
@@ -398,4 +399,21 @@ test('an answer of another address is not heard', async t => {
   })
   const reply = await request('127.0.0.1', server.port!, Buffer.of(1), 2000)
   assert.equal(reply?.toString(), 'true')
+})
+
+test('a thousand reopenings and requests leave no descriptor behind', {
+  skip: !existsSync('/proc/self/fd'),
+}, async t => {
+  const server = await listener(t)
+  const client = await sender(t, { host: '127.0.0.1', port: server.port })
+  server.onPacket((packet, origin) => void origin.reply(packet))
+  await request('127.0.0.1', server.port!, Buffer.of(1), 2000)
+  const before = readdirSync('/proc/self/fd').length
+  for (let k = 0; k < 500; k++) {
+    await client.open(silentEvents)
+    await client.close()
+  }
+  const port = server.port!
+  for (let k = 0; k < 500; k++) assert.ok(await request('127.0.0.1', port, Buffer.of(1), 2000))
+  assert.ok(readdirSync('/proc/self/fd').length <= before)
 })
