@@ -93,6 +93,25 @@ test('what is not HTTP, or too large, gets a 4xx in JSON', async t => {
   assert.equal((await ask(server, '/health')).status, 200)
 })
 
+test('mutated requests are answered in HTTP or closed, and the server lives on', async t => {
+  const server = await serve(t)
+  const whole =
+    'GET /api/data/packets/x?limit=1 HTTP/1.1\r\nHost: localhost\r\nX-Admin-Token: x\r\nConnection: close\r\n\r\n'
+  let seed = 11
+  const random = (n: number): number => {
+    seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0
+    return (seed >>> 8) % n
+  }
+  const one = async (): Promise<void> => {
+    const bytes = Buffer.from(whole)
+    for (let n = 1 + random(4); n > 0; n--) bytes[random(bytes.length - 4)] = random(256)
+    const answer = await raw(server, Buffer.concat([bytes, Buffer.from('\r\n\r\n')]), true)
+    assert.match(answer, /^HTTP\/1\.1 (2|4)\d\d |^$/, JSON.stringify(bytes.toString('latin1')))
+  }
+  for (let k = 0; k < 15; k++) await Promise.all(Array.from({ length: 20 }, one))
+  assert.equal((await ask(server, '/health')).status, 200)
+})
+
 test('a client that is too slow is told 408 and closed', async t => {
   const server = await serve(t, fakeContext(), { slowClientMs: 100 })
   assert.match(await raw(server, 'GET /health HTTP/1.1\r\nHost: loc'), /^HTTP\/1.1 408 [\s\S]*REQUEST_TIMEOUT/)

@@ -156,10 +156,10 @@ export function ask(
   })
 }
 
-/** Writes bytes on a bare connection and reads until it is closed. */
-export function raw(server: WebServer, bytes: string | Buffer): Promise<string> {
+/** Writes bytes on a bare connection and reads until it is closed; `end` closes our side after them. */
+export function raw(server: WebServer, bytes: string | Buffer, end = false): Promise<string> {
   return new Promise((resolve, reject) => {
-    const socket = net.connect(server.port, '127.0.0.1', () => socket.write(bytes))
+    const socket = net.connect(server.port, '127.0.0.1', () => (end ? socket.end(bytes) : socket.write(bytes)))
     let text = ''
     socket.on('data', chunk => {
       text += chunk.toString('latin1')

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import net from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { test } from 'node:test'
 import type { OsError } from '../../../src/lib/errors'
 import { hashToken, makeToken, TokenVerifier } from '../../../src/web/auth'
@@ -79,6 +80,22 @@ test('with auth off it listens on loopback only and needs no token', async t => 
   assert.equal((await ask(server, '/api/config', { token: false })).status, 200)
   context.authOn = true
   assert.equal((await ask(server, '/api/config', { token: false })).status, 401)
+})
+
+test('auth switched off while bound to every address lets only this machine in', async t => {
+  const own = Object.values(networkInterfaces())
+    .flat()
+    .find(face => face?.family === 'IPv4' && !face.internal)?.address
+  if (!own) return t.skip('no address but loopback')
+  const context = fakeContext()
+  const server = await serve(t, context, { host: '0.0.0.0' })
+  const status = async (host: string): Promise<number> => {
+    const { status } = await fetch(`http://${host}:${server.port}/api/config`, { headers: { Connection: 'close' } })
+    return status
+  }
+  context.authOn = false
+  assert.equal(await status('127.0.0.1'), 200)
+  assert.equal(await status(own), 401)
 })
 
 test('a real token gets in, wrong ones are told and logged without their text', async t => {
