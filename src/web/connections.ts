@@ -7,6 +7,7 @@ import type { Socket } from 'node:net'
 export class Connections {
   /** in the order of their last request, answers in the making */
   readonly #open = new Map<Socket, number>()
+  #closing = false
   /** connections closed or refused at the limit */
   dropped = 0
 
@@ -32,11 +33,19 @@ export class Connections {
     })
   }
 
+  /** Closes what is idle now, and the others after their answer. */
+  closeIdle(): void {
+    this.#closing = true
+    for (const [socket, busy] of this.#open) if (busy === 0) socket.destroy()
+  }
+
   #count(socket: Socket, by: number): void {
     const busy = this.#open.get(socket)
     if (busy === undefined) return
     this.#open.delete(socket)
     this.#open.set(socket, busy + by)
+    // end, not destroy: the last bytes of the answer may still be on their way
+    if (this.#closing && busy + by === 0) socket.end()
   }
 
   #dropIdle(): boolean {

@@ -36,6 +36,7 @@ export class WebServer {
   readonly #context: WebContext
   readonly #options: Required<WebServerOptions>
   #server: Server | null = null
+  #connections: Connections | null = null
   #turn: Promise<unknown> = Promise.resolve()
   #since = 0
 
@@ -104,12 +105,14 @@ export class WebServer {
     server.maxRequestsPerSocket = 1_000
     server.on('clientError', (error, socket) => refuseRaw(socket, parserError(error)))
     server.on('connect', (_, socket) => refuseRaw(socket, new OsError('METHOD_NOT_ALLOWED', 'method not allowed')))
-    new Connections(maxConnections).watch(server)
+    const connections = new Connections(maxConnections)
+    connections.watch(server)
     const handle = this.#build(server)
     server.on('request', handle)
     await listen(server, host === 'localhost' ? '127.0.0.1' : host, port)
     server.on('error', error => this.#context.logger.error(`web server: ${error.message}`))
     this.#server = server
+    this.#connections = connections
     this.#since = clock.mono()
     this.#context.logger.info(`web page on ${this.url}`)
   }
@@ -121,7 +124,7 @@ export class WebServer {
     const closed = new Promise<void>(resolve => {
       server.close(() => resolve())
     })
-    server.closeIdleConnections()
+    this.#connections?.closeIdle()
     const cut = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS)
     await closed
     clearTimeout(cut)

@@ -44,7 +44,7 @@ function uplinkView({ name }: Named<Uplink>): View<Named<Uplink>> {
       setText(pill, behind ? `${number(backlog)} waiting` : 'in step')
       setText(
         counts,
-        `cursor ${number(cursor)} · backlog ${number(backlog)} · ${number(acked)} acknowledged · ${number(resent)} sent again`,
+        `cursor ${number(cursor)} · backlog ${number(backlog)} · acked ${number(acked)} · resent ${number(resent)}`,
       )
     },
   }

@@ -100,7 +100,7 @@ function failed(thrown: unknown): void {
 
 async function showPackets(mine: number): Promise<void> {
   try {
-    const body = await get<Packets>('/api/data/packets?limit=12', token)
+    const body = await get<Packets>('/api/data/packets?limit=10', token)
     if (mine === round) packets.update(body)
   } catch (thrown) {
     // a database that is off or starting is told in its card; anything else fails the round
