@@ -4,6 +4,7 @@ import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger } from '../../../src/lib/logger'
 import type { LinkCounters, Openable, OpenableEvents, Source, SourceReading } from '../../../src/links/contracts'
+import { MissingLink } from '../../../src/links/missing'
 import { Supervisor, type SupervisorOptions } from '../../../src/links/supervisor'
 import { ManualTimers } from '../../../src/links/timers'
 
@@ -171,6 +172,14 @@ test('an error that trying again cannot mend is retried only every few minutes',
   assert.equal(link.retry_at! - clock.wall(), 300_000)
   await timers.advance(300_000)
   assert.equal(thing.opens, 2)
+})
+
+test('a link that cannot be made is shown down with its reason', async () => {
+  const { supervisor, timers } = rig()
+  supervisor.add(new MissingLink('lora', new OsError('NO_DRIVER', 'No available driver: LoRa')))
+  await timers.advance(1000)
+  const { state, reason } = supervisor.links()['lora']!
+  assert.deepEqual([state, reason], ['down', 'No available driver: LoRa'])
 })
 
 test('an error thrown that is not ours is a reason too', async () => {
@@ -590,4 +599,64 @@ test('whoever takes the readings may throw: it is counted and the source goes on
   supervisor.add(source)
   await timers.advance(2000)
   assert.deepEqual([source.reads, supervisor.links()['cpu']?.errors, supervisor.links()['cpu']?.state], [3, 3, 'up'])
+})
+
+/** mulberry32 */
+const randomOf = (seed: number) => (): number => {
+  seed = (seed + 0x6d2b79f5) | 0
+  let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
+  t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+  return ((t ^ (t >>> 14)) >>> 0) / 4294967296
+}
+
+test('whatever happens in whatever order: one opening at a time, all closed at the end, nothing left running', async () => {
+  for (let seed = 1; seed <= 60; seed++) {
+    const random = randomOf(seed)
+    const { supervisor, timers } = rig({ backoff: { random }, openTimeoutMs: 4000, closeTimeoutMs: 4000 })
+    const source = new FakeSource('s', 500)
+    let open = false
+    let abort = (): void => undefined
+    source.onOpen = () =>
+      new Promise((resolve, reject) => {
+        abort = () => reject(new Error('closed while opening'))
+        timers.after(random() * 3000, () => {
+          if (random() < 0.3) return reject(new OsError('NETWORK', 'no'))
+          open = true
+          resolve()
+        })
+      })
+    source.onClose = () => {
+      abort()
+      open = false
+      return new Promise(resolve => void timers.after(random() * 500, resolve))
+    }
+    source.onRead = n =>
+      new Promise((resolve, reject) =>
+        timers.after(random() * 2500, () =>
+          random() < 0.1 ? reject(new Error('gone')) : resolve([['a', 'OK', n, '%']]),
+        ),
+      )
+    const link = supervisor.add(source)
+    for (let step = 0; step < 40; step++) {
+      const dice = random()
+      if (dice < 0.15) void supervisor.disable('s')
+      else if (dice < 0.4) supervisor.enable('s')
+      else if (dice < 0.55) supervisor.reopen('s')
+      else if (dice < 0.7) source.events?.lost('pulled')
+      else if (dice < 0.8) source.events?.degraded(random() < 0.5 ? 'slow' : '')
+      await timers.advance(random() * 2000)
+      if (link.usable) assert.ok(open, `seed ${seed}: usable means open`)
+    }
+    supervisor.enable('s')
+    await timers.advance(200_000)
+    assert.notEqual(link.state.state, 'disabled')
+    const stopped = supervisor.stop()
+    await timers.advance(20_000)
+    await stopped
+    assert.deepEqual(
+      [open, link.state.state, source.mostOpening, timers.pending],
+      [false, 'disabled', 1, 0],
+      `seed ${seed}`,
+    )
+  }
 })
