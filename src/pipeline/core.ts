@@ -17,6 +17,15 @@ export interface WireUnits {
 /** Any UCUM expression or everyday spelling → canonical unit; canonical value = value × factor + offset. */
 export interface UnitResolver {
   resolve(unit: string): { canonical: string; factor: number; offset: number } | null
+  /** a reading may name its unit as a list; without this such rows are refused */
+  resolveList?(units: readonly string[]): { canonical: string; factor: number; offset: number } | null
+}
+
+/** The law of a reading's unit, in text or as a list. */
+export function resolveUnit(resolver: UnitResolver, unit: unknown): ReturnType<UnitResolver['resolve']> {
+  if (typeof unit === 'string') return resolver.resolve(unit)
+  const list = Array.isArray(unit) && unit.length > 0 && unit.every(part => typeof part === 'string')
+  return list ? (resolver.resolveList?.(unit as string[]) ?? null) : null
 }
 
 export type UnitDialect = 'ucum' | 'attribute'

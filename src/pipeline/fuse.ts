@@ -110,8 +110,13 @@ export class Fusion {
     const cmd = changed === null ? COMMAND.DATA_FULL : changed.length > 0 ? COMMAND.DATA_DIFF : COMMAND.DATA_HEART
     const packet = this.#frame(cmd, this.localId, template.tid, ts, body, this.keys?.outbound(this.localId) ?? null)
     this.#book(template, slots, changed === null, ts, now)
-    if (this.registry?.hasDirty) this.registry.flush(aid => this.#kept(aid))
+    this.flush()
     return packet
+  }
+
+  /** Writes registry files of templates learned since; cheap when there are none. */
+  flush(): void {
+    if (this.registry?.hasDirty) this.registry.flush(aid => this.#kept(aid))
   }
 
   /** Slots the next DIFF carries, ascending; null when one is too long for a DIFF. */
@@ -217,7 +222,7 @@ export class Fusion {
     this.#newest.set(learned, meta.timestamp_raw!)
     if (before?.signature === learned.signature || aid === this.localId || !this.registry) return
     this.registry.learned(aid)
-    this.registry.flush(a => this.#kept(a))
+    this.flush()
   }
 
   /** The packet as a FULL frame under its source's AID, TID and TS (X15). */

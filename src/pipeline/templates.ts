@@ -27,9 +27,9 @@ export class SendTemplate {
   odd: string[] | null = null
   readonly metaOrdinals: Float64Array
   readonly valueOrdinals: Float64Array
-  /** number of the last packet of this template, from 1 */
+  /** number of the last packet of this template, counted on from the template that had the TID before */
   ordinal = 0
-  /** newest acknowledged packet; 0 = none */
+  /** newest acknowledged packet; the starting number = none */
   acked = 0
   sinceFull = 0
   /** mono milliseconds of the last FULL */
@@ -129,6 +129,7 @@ export class SendStore {
   readonly #bySignature = new Map<string, SendTemplate>()
   readonly #byTid = new Map<number, SendTemplate>()
   #tick = 0
+  #floor = 0
   #next: number
 
   /** TIDs run from 1 to `maxTid`; `counter` is the first to use, and counts on past the end (so a wrap is seen). */
@@ -181,6 +182,8 @@ export class SendStore {
       this.#forget(oldest!)
     }
     const template = this.put(new SendTemplate(signature, tid, count))
+    // ordinals go on where any earlier owner of a TID stopped, so an old acknowledgement means nothing here
+    template.ordinal = template.acked = this.#floor
     if (recycled && policy.diffBase === 'sticky') template.fullOnlyUntil = nowMs + policy.fullIntervalMs
     return template
   }
@@ -197,6 +200,7 @@ export class SendStore {
 
   #forget(template: SendTemplate): void {
     template.alive = false
+    this.#floor = Math.max(this.#floor, template.ordinal)
     this.#byTid.delete(template.tid)
     this.#bySignature.delete(template.signature)
   }

@@ -30,17 +30,19 @@ const perUnit = (scale: number): number => {
 export class WirePicker {
   readonly canonical: WireChoice
   readonly #choices: readonly WireChoice[]
-  readonly #pow: number
+  readonly #seen: number
 
   constructor(units: WireUnits, unit: string, precision: number) {
     const pow = POW10[precision]!
-    this.#pow = pow
+    // decoders round to 8 decimals whatever the precision, so more do not help a small value
+    const seen = POW10[Math.min(precision, 8)]!
+    this.#seen = seen
     const spellings = [{ code: unit, scale: 1 }, ...units.prefixed(unit)].sort((a, b) => b.scale - a.scale)
     const choices: WireChoice[] = []
     const at = spellings.findIndex(s => s.scale === 1)
     const limits = spellings.map(s => {
       const per = perUnit(s.scale)
-      return { per, low: KEEPS / (per * pow), high: MOST / (per * pow) }
+      return { per, low: KEEPS / (per * seen), high: MOST / (per * pow) }
     })
     spellings.forEach((s, k) => {
       const { per, low, high } = limits[k]!
@@ -53,6 +55,11 @@ export class WirePicker {
     this.canonical = choices[at]!
   }
 
+  /** every token a value of this unit may travel under */
+  get tokens(): string[] {
+    return this.#choices.map(choice => choice.token)
+  }
+
   /** The choice for a canonical value; null when none keeps it. Zero stays canonical. */
   pick(x: number): WireChoice | null {
     if (x === 0) return this.canonical
@@ -60,7 +67,7 @@ export class WirePicker {
     for (const choice of this.#choices) if (size >= choice.low && size < choice.high) return choice
     // below every range only values that happen to fall on the grid survive
     for (const choice of this.#choices) {
-      const e = x * choice.perUnit * this.#pow
+      const e = x * choice.perUnit * this.#seen
       const n = roundHalfEven(e)
       if (n !== 0 && Math.abs(e) < KEEPS && Math.abs(n - e) <= LEAST_ERROR * Math.abs(e)) return choice
     }
