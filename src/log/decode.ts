@@ -1,0 +1,149 @@
+// Bytes → record. `checkRecord` says whether the bytes at a place are a whole, sound record; `decodeRecord` is only called
+// on those, so what it reads is what the encoder wrote. A body from a later minor version with a kind we do not know is
+// reported as unsound, never guessed.
+import type { Fact, LinkMetadata, SensorFact } from '../pipeline/fact'
+import { crc32c } from './crc32c'
+import {
+  AT_BOOT,
+  AT_FLAGS,
+  AT_KIND,
+  AT_MEDIUM,
+  AT_MONO,
+  AT_QUALITY,
+  AT_SEQ,
+  AT_WALL,
+  FLAG_ADDRESS,
+  FLAG_EXTRAS,
+  FLAG_ROUTE,
+  FLAG_RSSI,
+  FLAG_SNR,
+  FLAG_STOP,
+  KINDS,
+  MARK,
+  MAX_RECORD,
+  MEDIA,
+  MEDIUM_NAMED,
+  QUALITIES,
+  REASONS,
+  RECORD_HEADER,
+  RECORD_OVERHEAD,
+  readU64,
+  recordLength,
+} from './format'
+import type { LogRecord, LossRange, LossTotals } from './record'
+
+/** Length of the sound record at `at`, or 0. */
+export function checkRecord(b: Buffer, at: number, end = b.length): number {
+  if (at + RECORD_OVERHEAD > end || b[at] !== MARK) return 0
+  const length = recordLength(b, at)
+  if (length < RECORD_OVERHEAD || length > MAX_RECORD || at + length > end || b[at + AT_KIND]! >= KINDS.length) return 0
+  return crc32c(b, at, at + length - 4) === b.readUInt32LE(at + length - 4) ? length : 0
+}
+
+export const recordSeq = (b: Buffer, at: number): number => readU64(b, at + AT_SEQ)
+
+class Cursor {
+  constructor(
+    readonly b: Buffer,
+    public at: number,
+  ) {}
+  u8(): number {
+    return this.b[this.at++]!
+  }
+  u16(): number {
+    this.at += 2
+    return this.b.readUInt16LE(this.at - 2)
+  }
+  u32(): number {
+    this.at += 4
+    return this.b.readUInt32LE(this.at - 4)
+  }
+  u64(): number {
+    this.at += 8
+    return readU64(this.b, this.at - 8)
+  }
+  f64(): number {
+    this.at += 8
+    return this.b.readDoubleLE(this.at - 8)
+  }
+  text(): string {
+    let length = this.u8()
+    if (length & 0x80) length = ((length & 0x7f) << 8) | this.u8()
+    this.at += length
+    return this.b.toString('utf8', this.at - length, this.at)
+  }
+}
+
+/** The record at `at`, already checked. Copies everything out: the buffer may be reused afterwards. */
+export function decodeRecord(b: Buffer, at: number): LogRecord {
+  const kind = KINDS[b[at + AT_KIND]!]!
+  const flags = b[at + AT_FLAGS]!
+  const code = b[at + AT_MEDIUM]!
+  const c = new Cursor(b, at + RECORD_HEADER)
+  const base = {
+    seq: recordSeq(b, at),
+    boot: b.readUInt32LE(at + AT_BOOT),
+    kind,
+    monoMs: b.readUInt32LE(at + AT_MONO) + b.readUInt16LE(at + AT_MONO + 4) * 4294967296,
+    wallMs: b.readUInt32LE(at + AT_WALL) + b.readUInt16LE(at + AT_WALL + 4) * 4294967296,
+    quality: QUALITIES[b[at + AT_QUALITY]!] ?? 'unknown',
+    medium: code === MEDIUM_NAMED ? c.text() : (MEDIA[code] ?? ''),
+  }
+  switch (kind) {
+    case 'fact':
+      return { ...base, ...readFact(c, flags, base.medium) }
+    case 'boot':
+      return { ...base, bootInfo: { stop: (flags & FLAG_STOP) !== 0, version: c.text() } }
+    case 'clock':
+      return { ...base, clock: { trueWallMs: c.f64(), offsetMs: c.f64(), source: c.text() } }
+    case 'cursor':
+      return { ...base, cursor: { name: c.text(), seq: c.u64() } }
+    case 'loss':
+      return { ...base, loss: readLoss(c) }
+    case 'identity': {
+      const length = c.u32()
+      return { ...base, identity: JSON.parse(b.toString('utf8', c.at, c.at + length)) }
+    }
+  }
+}
+
+function readFact(c: Cursor, flags: number, medium: string): { fact: Fact; link: LinkMetadata } {
+  const aid = c.u32()
+  const tRaw = c.f64()
+  const id = c.text()
+  const state = c.text()
+  const link: { -readonly [K in keyof LinkMetadata]: LinkMetadata[K] } = { medium }
+  if (flags & FLAG_RSSI) link.rssi = c.f64()
+  if (flags & FLAG_SNR) link.snr = c.f64()
+  if (flags & FLAG_ADDRESS) link.address = c.text()
+  if (flags & FLAG_ROUTE) {
+    const route: number[] = []
+    for (let n = c.u8(); n > 0; n--) route.push(c.u32())
+    link.route = route
+  }
+  const sensors: SensorFact[] = []
+  for (let n = c.u16(); n > 0; n--) {
+    const sensor = { id: c.text(), status: c.text(), unit: c.text(), value: null as number | null }
+    if (c.u8() === 1) sensor.value = c.f64()
+    sensors.push(sensor)
+  }
+  const fact: Fact = { id, state, tRaw, aid, sensors }
+  if (flags & FLAG_EXTRAS) {
+    fact.extras = {}
+    for (let n = c.u8(); n > 0; n--) {
+      const key = c.text()
+      fact.extras[key] = c.text()
+    }
+  }
+  return { fact, link }
+}
+
+function readLoss(c: Cursor): { totals: LossTotals; ranges: LossRange[] } {
+  const totals: LossTotals = { damaged: 0, torn: 0, dropped: 0, overflow: 0 }
+  for (const reason of REASONS) totals[reason] = c.u64()
+  const ranges: LossRange[] = []
+  for (let n = c.u16(); n > 0; n--) {
+    ranges.push({ reason: REASONS[c.u8()] ?? 'damaged', from: c.u64(), to: c.u64(), records: c.u32() })
+  }
+  return { totals, ranges }
+}

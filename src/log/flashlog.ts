@@ -1,0 +1,428 @@
+// The flash log: the database of a gateway (D4). Facts, cursors, identity and clock changes are records in one append-only
+// file set; a record has its seq at once and is on the medium after the next group commit. What fails: a disk that refuses
+// makes the log degraded, never silent or stopped; damage found at the start or while reading is cut out, kept aside and
+// named in the loss ledger. Only one process may have a log open (D17 guards that).
+import { type Clock, systemClock } from '../lib/clock'
+import { asOsError, OsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
+import { type Logger, silentLogger } from '../lib/logger'
+import type { Fact, LinkMetadata } from '../pipeline/fact'
+import { RecordEncoder } from './encode'
+import { MAX_RECORD, RESERVE } from './format'
+import { prune } from './mend'
+import { type FlashLogOptions, type LogStatus, systemTimers } from './options'
+import { Reader, type ReaderOptions, type ReaderSource } from './reader'
+import type { ClockChange, LogRecord, LossRange, TimeQuality } from './record'
+import { type Recovered, recover } from './recovery'
+import { Repair } from './repair'
+import { Retention } from './retention'
+import { encodeHeader } from './segment'
+import { type Segment, Segments } from './segments'
+import type { LogState } from './state'
+import { Tail } from './tail'
+import { Writer } from './writer'
+
+const DAY_MS = 86_400_000
+const MAX_SEGMENTS = 256
+
+type Encode = (into: Buffer, at: number, seq: number, monoMs: number, wallMs: number) => number
+
+export class FlashLog {
+  /** number of this opening of the log, from 1 */
+  readonly boot: number
+  /** the opening before ended with close() */
+  readonly cleanStop: boolean
+  readonly dir: string
+  readonly #files: Files
+  readonly #clock: Clock
+  readonly #logger: Logger
+  readonly #segments: Segments
+  readonly #tail: Tail
+  readonly #state: LogState
+  readonly #retention: Retention
+  readonly #writer: Writer
+  readonly #encoder: RecordEncoder
+  readonly #repair: Repair
+  readonly #source: ReaderSource
+  readonly #maxRecord: number
+  readonly #segmentBytes: number
+  readonly #bufferBytes: number
+  readonly #version: string
+  #nextSeq: number
+  #quality: TimeQuality = 'unsynced'
+  #refused = 0
+  #unreported: LossRange[] = []
+  #day = 0
+  #dayBase = 0
+  #closed = false
+
+  private constructor(options: FlashLogOptions, found: Recovered) {
+    const o = options
+    this.dir = o.dir
+    this.#files = o.files ?? realFiles
+    this.#clock = o.clock ?? systemClock
+    this.#logger = o.logger ?? silentLogger
+    const maxBytes = Math.max(o.maxBytes ?? 64 * 1024 * 1024, 256 * 1024)
+    const wanted = Math.max(o.segmentBytes ?? 1024 * 1024, Math.ceil(maxBytes / MAX_SEGMENTS), 32 * 1024)
+    this.#segmentBytes = Math.min(wanted, Math.floor(maxBytes / 8))
+    const chunkBytes = Math.min(64 * 1024, Math.floor(this.#segmentBytes / 4))
+    this.#maxRecord = Math.min(MAX_RECORD, Math.floor(this.#segmentBytes / 2))
+    this.#bufferBytes = Math.max(o.bufferBytes ?? 8 * 1024 * 1024, 4 * chunkBytes)
+    this.#version = o.version ?? ''
+    this.boot = found.boot + 1
+    this.cleanStop = found.cleanStop
+    this.#nextSeq = found.nextSeq
+    this.#state = found.state
+    this.#encoder = new RecordEncoder(this.boot)
+    this.#tail = new Tail(chunkBytes, 256 * 1024)
+    this.#segments = new Segments(this.#files, o.dir)
+    for (const segment of found.segments) if (!found.empty.includes(segment)) this.#segments.adopt(segment)
+    this.#retention = new Retention(
+      {
+        maxBytes,
+        maxAgeMs: (o.maxAgeS ?? 0) * 1000,
+        whenFull: o.whenFull ?? 'drop_oldest',
+        logger: this.#logger,
+      },
+      this.#segments,
+      this.#state,
+    )
+    this.#retention.onDropped = segment => this.#dropped(segment)
+    const last = found.segments.reduce((newest, s) => Math.max(newest, s.last), 0)
+    this.#writer = new Writer(
+      {
+        clock: this.#clock,
+        timers: o.timers ?? systemTimers,
+        logger: this.#logger,
+        commitIntervalMs: o.commitIntervalMs ?? 1000,
+        ackCommitMs: o.ackCommitMs ?? 100,
+        commitBytes: Math.min(o.commitBytes ?? 64 * 1024, this.#bufferBytes / 2),
+        segmentBytes: this.#segmentBytes,
+      },
+      {
+        tail: this.#tail,
+        segments: this.#segments,
+        retention: this.#retention,
+        makeHeader: base => this.#header(base),
+      },
+      last,
+    )
+    this.#writer.onDone = () => this.#report()
+    this.#repair = new Repair({
+      files: this.#files,
+      dir: o.dir,
+      logger: this.#logger,
+      segments: this.#segments,
+      retention: this.#retention,
+      ledger: this.#state.ledger,
+      boot: this.boot,
+      cap: Math.min(1024 * 1024, Math.floor(maxBytes / 8)),
+    })
+    this.#segments.reservedEnd = this.#nextSeq + RESERVE
+    const log = this
+    this.#source = {
+      files: this.#files,
+      segments: this.#segments,
+      tail: this.#tail,
+      get committedSeq() {
+        return log.committedSeq
+      },
+      damaged: segment => this.#damaged(segment),
+    }
+  }
+
+  /**
+   * Opens or makes the log in `dir`, mends what a crash left and starts a new boot. Throws DATA_DIR when the folder cannot
+   * be made or listed; a disk that cannot be written is only a state.
+   */
+  static async open(options: FlashLogOptions): Promise<FlashLog> {
+    const files = options.files ?? realFiles
+    let found: Recovered
+    try {
+      if (!files.exists(options.dir)) files.mkdir(options.dir)
+      found = recover(files, options.dir)
+    } catch (error) {
+      throw new OsError('DATA_DIR', `the log folder ${options.dir} cannot be used: ${asOsError(error).message}`, {
+        cause: error,
+      })
+    }
+    const log = new FlashLog(options, found)
+    await log.#start(found)
+    return log
+  }
+
+  get committedSeq(): number {
+    return this.#writer.committedSeq
+  }
+
+  /** seq of the newest record, committed or not */
+  get lastSeq(): number {
+    return this.#writer.lastSeq
+  }
+
+  /** seq of the oldest record that is still there */
+  get firstSeq(): number {
+    return this.#segments.list.find(s => s.last >= s.base)?.base ?? this.#tail.firstSeq
+  }
+
+  /** Losses by range and reason; see LossRange. */
+  get losses(): readonly LossRange[] {
+    return this.#state.ledger.ranges
+  }
+
+  /** The identity of the newest identity record, or undefined. */
+  get identity(): unknown {
+    return this.#state.identity
+  }
+
+  /** Bytes that wait in RAM for the disk: a fast producer pauses while this grows towards bufferBytes. */
+  get pendingBytes(): number {
+    return this.#tail.pending
+  }
+
+  /**
+   * Appends one fact and returns its seq. It is on the medium after the next commit: see committed(). Throws
+   * PACKET_TOO_LARGE for a fact beyond the record limits, DISK_FULL when when_full is "refuse" and the log is full.
+   */
+  appendFact(fact: Fact, link: LinkMetadata, quality: TimeQuality = 'unknown'): number {
+    if (!this.#retention.admits(4096, this.#tail.pending, this.#segmentBytes)) {
+      this.#refused++
+      throw new OsError('DISK_FULL', 'the log is full and gateway.log.when_full is "refuse"')
+    }
+    return this.#append((into, at, seq, mono, wall) =>
+      this.#encoder.fact(into, at, seq, mono, wall, fact, link, quality),
+    )
+  }
+
+  /** Notes how far reader `name` has come; seq 0 forgets the cursor. It lasts from the next commit on. */
+  appendCursor(name: string, seq: number): number {
+    if (seq > this.lastSeq) throw new OsError('INTERNAL', `cursor ${name} cannot stand at ${seq}: no such record yet`)
+    const own = this.#append((into, at, s, mono, wall) =>
+      this.#encoder.cursor(into, at, s, mono, wall, this.#quality, name, seq),
+    )
+    this.#state.setCursor(name, seq)
+    return own
+  }
+
+  /** Where reader `name` stands, undefined when it never stood anywhere. */
+  cursor(name: string): number | undefined {
+    return this.#state.cursors.get(name)
+  }
+
+  /** All cursors by name. */
+  cursors(): Record<string, number> {
+    return Object.fromEntries(this.#state.cursors)
+  }
+
+  /** Keeps the gateway's identity (any JSON) in the log. */
+  appendIdentity(identity: unknown): number {
+    const json = JSON.stringify(identity) ?? 'null'
+    const seq = this.#append((into, at, s, mono, wall) =>
+      this.#encoder.identity(into, at, s, mono, wall, this.#quality, json),
+    )
+    this.#state.identity = JSON.parse(json)
+    return seq
+  }
+
+  /** Notes that the clock was set; facts of this boot before this record are off by `offsetMs` (D18). */
+  appendClock(change: ClockChange, quality: TimeQuality = 'synced'): number {
+    this.setQuality(quality)
+    return this.#append((into, at, s, mono, wall) => this.#encoder.clock(into, at, s, mono, wall, quality, change))
+  }
+
+  /** Time quality of the log's own records from now on; an unsynced clock suspends the bound by age. */
+  setQuality(quality: TimeQuality): void {
+    this.#quality = quality
+    this.#retention.timeTrusted = quality !== 'unsynced'
+  }
+
+  /** Settles when record `seq` is on the medium, at most ack_commit_ms plus one sync later. Rejects when it was lost. */
+  committed(seq: number): Promise<void> {
+    return this.#writer.committed(seq)
+  }
+
+  /** Calls back after each commit with the newest committed seq; returns how to stop that. */
+  onCommit(listener: (committedSeq: number) => void): () => void {
+    return this.#writer.onCommit(listener)
+  }
+
+  /** Commits what waits now, without the interval. Resolves also when the disk refuses; see status(). */
+  flush(): Promise<void> {
+    return this.#writer.flush()
+  }
+
+  /** Holds records from the seq on that `lowest` returns (undefined: none) against the bound by age. */
+  pin(lowest: () => number | undefined): void {
+    this.#retention.pinned = lowest
+  }
+
+  /** A reader that goes on where it was; see Reader. */
+  reader(fromSeq: number, options?: ReaderOptions): Reader {
+    return new Reader(this.#source, fromSeq, options)
+  }
+
+  /** The records from `fromSeq` on, up to the newest one there is now. */
+  *read(fromSeq: number, { limit = Number.POSITIVE_INFINITY, ...options }: ReaderOptions & { limit?: number } = {}) {
+    const reader = this.reader(fromSeq, options)
+    const end = this.lastSeq
+    for (let n = 0; n < limit; n++) {
+      const record: LogRecord | null = reader.next()
+      if (!record || record.seq > end) return
+      yield record
+    }
+  }
+
+  /** How many facts lie behind `seq`: exact for whole segments, an upper bound inside the one that holds `seq`. */
+  factsAfter(seq: number): number {
+    let count = 0
+    for (const s of this.#segments.list) {
+      if (s.lastFact > seq) count += seq < s.base ? s.facts : Math.min(s.facts, s.lastFact - seq)
+    }
+    return count + this.#tail.factsAfter(seq)
+  }
+
+  status(): LogStatus {
+    const { totals } = this.#state.ledger
+    const failure = this.#writer.failure
+    return {
+      first_seq: this.firstSeq,
+      last_seq: this.lastSeq,
+      committed_seq: this.committedSeq,
+      bytes: this.#segments.bytes + this.#retention.aside,
+      lost: totals.dropped + totals.overflow,
+      dropped: totals.dropped,
+      overflow: totals.overflow,
+      refused: this.#refused,
+      damaged: totals.damaged,
+      torn: totals.torn,
+      bytes_written_today: this.#writtenToday(),
+      syncs: this.#segments.syncs,
+      pending: this.#tail.pending === 0 ? 0 : Math.max(1, this.lastSeq - this.committedSeq),
+      state: failure ? 'degraded' : 'ok',
+      ...(failure && { reason: failure.message }),
+    }
+  }
+
+  /** Marks the clean stop, commits everything and closes. Rejects (STORAGE, DISK_FULL) when the disk refuses to the end. */
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#report()
+    this.#append((into, at, s, mono, wall) =>
+      this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: true, version: this.#version }),
+    )
+    this.#closed = true
+    while (this.#tail.pending > 0) {
+      await this.#writer.flush()
+      if (this.#writer.failure) break
+    }
+    const failure = this.#writer.failure
+    this.#writer.stop()
+    this.#segments.seal()
+    if (failure) throw failure
+  }
+
+  async #start(found: Recovered): Promise<void> {
+    const ledger = this.#state.ledger
+    const fresh: LossRange[] = []
+    for (const { from, to, facts } of found.vanished) fresh.push(...ledger.add('dropped', from, to, facts))
+    for (const finding of found.findings) fresh.push(...this.#repair.enter(finding))
+    this.#retention.aside = prune(this.#files, this.dir)
+    this.#day = Math.floor(this.#clock.wall() / DAY_MS)
+    for (const s of found.segments) if (Math.floor(s.created / DAY_MS) === this.#day) this.#dayBase += s.size
+    this.#append((into, at, s, mono, wall) =>
+      this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: false, version: this.#version }),
+    )
+    if (fresh.length > 0) this.#appendLosses(fresh)
+    await this.#writer.flush()
+    if (this.#writer.failure) return
+    // the ledger is on the medium: now the damage can go
+    for (const finding of found.findings) this.#repair.mend(finding)
+    for (const segment of found.empty) this.#repair.discard(segment)
+  }
+
+  #append(encode: Encode): number {
+    if (this.#closed) throw new OsError('STORAGE', 'the log is closed')
+    const seq = this.#nextSeq
+    if (seq >= this.#segments.reservedEnd) {
+      this.#refused++
+      throw new OsError('DISK_FULL', 'the reserved sequence numbers are used up: the disk has refused for too long')
+    }
+    const mono = this.#clock.mono()
+    const wall = this.#clock.wall()
+    let chunk = this.#tail.room()
+    let length = encode(chunk.bytes, chunk.used, seq, mono, wall)
+    for (let size = 1; length === 0; size *= 2) {
+      if (size > this.#maxRecord)
+        throw new OsError('PACKET_TOO_LARGE', `a record takes at most ${this.#maxRecord} bytes`)
+      chunk = this.#tail.room(size)
+      size = chunk.bytes.length
+      length = encode(chunk.bytes, chunk.used, seq, mono, wall)
+    }
+    this.#nextSeq = seq + 1
+    this.#tail.added(chunk, seq, length)
+    this.#writer.appended(seq)
+    if (this.#tail.pending > this.#bufferBytes) this.#overflow()
+    return seq
+  }
+
+  /** RAM is full because the disk refuses or is too slow: the oldest waiting records go, so that live ones still fit. */
+  #overflow(): void {
+    const lost = this.#tail.dropOldest()
+    if (!lost) return
+    this.#unreported.push(...this.#state.ledger.add('overflow', lost.from, lost.to, lost.facts))
+    this.#logger.warn('the log drops records: RAM is full and the disk does not take them')
+    this.#writer.lost(lost.from, lost.to)
+  }
+
+  #report(): void {
+    if (this.#unreported.length === 0 || this.#closed) return
+    const ranges = this.#unreported.splice(0)
+    this.#appendLosses(ranges)
+  }
+
+  #dropped(segment: Segment): void {
+    const fresh = this.#state.ledger.add('dropped', segment.base, Math.max(segment.base, segment.last), segment.facts)
+    if (!this.#closed && fresh.length > 0) this.#appendLosses(fresh)
+  }
+
+  #appendLosses(ranges: readonly LossRange[]): void {
+    const { totals } = this.#state.ledger
+    for (let k = 0; k < ranges.length; k += 256) {
+      const part = ranges.slice(k, k + 256)
+      this.#append((into, at, s, mono, wall) =>
+        this.#encoder.loss(into, at, s, mono, wall, this.#quality, totals, part),
+      )
+    }
+  }
+
+  /** A reader met bytes that are no record. */
+  #damaged(segment: Segment): void {
+    const finding = this.#repair.inspect(segment)
+    if (!finding) return
+    const fresh = this.#repair.enter(finding)
+    if (fresh.length > 0 && !this.#closed) this.#appendLosses(fresh)
+    // the active file is mended at the next start; until then readers step over the damage
+    if (segment === this.#segments.active || this.#writer.failure) return
+    void this.flush().then(() => this.#writer.failure ?? this.#repair.mend(finding))
+  }
+
+  #header(base: number): Buffer {
+    const list = this.#segments.list
+    return encodeHeader({
+      boot: this.boot,
+      base,
+      previousLast: list.at(-1)?.last ?? 0,
+      created: this.#clock.wall(),
+      snapshot: this.#state.snapshot(list),
+    })
+  }
+
+  #writtenToday(): number {
+    const day = Math.floor(this.#clock.wall() / DAY_MS)
+    if (day !== this.#day) {
+      this.#day = day
+      this.#dayBase = -this.#segments.writtenBytes
+    }
+    return this.#dayBase + this.#segments.writtenBytes
+  }
+}

@@ -1,0 +1,16 @@
+// The room's door: what other rooms may use of the flash log.
+export { FlashLog } from './flashlog'
+export type { FlashLogOptions, LogStatus, Timers } from './options'
+export type { Reader, ReaderOptions } from './reader'
+export type {
+  BootInfo,
+  ClockChange,
+  LogRecord,
+  LossRange,
+  LossReason,
+  LossTotals,
+  RecordKind,
+  TimeQuality,
+} from './record'
+export { packetUuid, uuidBytes, uuidText } from './uuid'
+export { type VerifyResult, verify } from './verify'

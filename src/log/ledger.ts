@@ -1,0 +1,69 @@
+// The loss ledger: which seqs are no longer in the log, and why. Totals count for ever; the ranges themselves are kept for
+// the newest 64 losses of each reason. It travels in loss records and in every segment header, so it outlives the
+// segments. Adding the same seqs twice counts once, which makes recovery repeatable after a crash in recovery.
+import { REASONS } from './format'
+import type { LossRange, LossReason, LossTotals } from './record'
+
+const KEPT = 64
+
+export const noLosses = (): LossTotals => ({ damaged: 0, torn: 0, dropped: 0, overflow: 0 })
+
+export class Ledger {
+  readonly totals: LossTotals = noLosses()
+  #ranges: LossRange[] = []
+
+  get ranges(): readonly LossRange[] {
+    return this.#ranges
+  }
+
+  /**
+   * Notes the loss of `[from, to]` and returns the parts that were not known before. `records` is how many records that
+   * is, where it is not every seq of the range (a dropped segment counts its facts).
+   */
+  add(reason: LossReason, from: number, to: number, records = to - from + 1): LossRange[] {
+    const fresh: LossRange[] = []
+    let at = from
+    for (const known of this.#ranges.filter(r => r.reason === reason && r.to >= from && r.from <= to)) {
+      if (known.from > at) fresh.push({ reason, from: at, to: known.from - 1, records: known.from - at })
+      at = Math.max(at, known.to + 1)
+    }
+    if (at <= to) fresh.push({ reason, from: at, to, records: at === from ? records : to - at + 1 })
+    for (const range of fresh) {
+      this.totals[reason] += range.records
+      this.#insert(range)
+    }
+    return fresh
+  }
+
+  /** Takes over what a loss record or a header says: ranges are merged, totals never shrink. */
+  merge(totals: LossTotals, ranges: readonly LossRange[]): void {
+    for (const reason of REASONS) this.totals[reason] = Math.max(this.totals[reason], totals[reason])
+    for (const range of ranges) {
+      const known = this.#ranges.some(r => r.reason === range.reason && r.from <= range.from && r.to >= range.to)
+      if (!known) this.#insert(range)
+    }
+  }
+
+  covers(seq: number): boolean {
+    return this.#ranges.some(r => r.from <= seq && r.to >= seq)
+  }
+
+  #insert(range: LossRange): void {
+    const same = this.#ranges.filter(r => r.reason === range.reason)
+    const touching = same.filter(r => r.to >= range.from - 1 && r.from <= range.to + 1)
+    let merged = range
+    for (const other of touching) {
+      merged = {
+        reason: range.reason,
+        from: Math.min(merged.from, other.from),
+        to: Math.max(merged.to, other.to),
+        records: merged.records + other.records,
+      }
+    }
+    const rest = same.filter(r => !touching.includes(r))
+    rest.push(merged)
+    rest.sort((a, b) => a.from - b.from)
+    if (rest.length > KEPT) rest.splice(0, rest.length - KEPT)
+    this.#ranges = [...this.#ranges.filter(r => r.reason !== range.reason), ...rest]
+  }
+}

@@ -1,0 +1,74 @@
+// Mending a damaged segment: the bad pieces are copied to `damaged/`, then the file is written again without them (or cut,
+// when only its end is bad). The ledger must be on the medium first: the caller sees to that. A disk that refuses leaves
+// the file as it is; readers step over the damage, and the next start tries again.
+import { join } from 'node:path'
+import { atomicWrite } from '../lib/atomic'
+import type { Files } from '../lib/files'
+import { noLosses } from './ledger'
+import type { Finding } from './recovery'
+import { decodeHeader, encodeHeader } from './segment'
+import { onMedium } from './segments'
+
+export const DAMAGED = 'damaged'
+
+/** Copies the damaged pieces aside; at most `cap` bytes are kept there, newest first. Returns the bytes now kept. */
+export function quarantine(files: Files, dir: string, { segment, bytes, scan }: Finding, cap: number): number {
+  const aside = join(dir, DAMAGED)
+  const pieces = scan.pieces.map(piece => ({ offset: piece.offset, length: piece.length }))
+  const head = decodeHeader(bytes)
+  if (!head && scan.pieces[0]?.offset !== 0) pieces.push({ offset: 0, length: scan.sound[0] ?? bytes.length })
+  files.mkdir(aside)
+  for (const { offset, length } of pieces) {
+    const piece = bytes.subarray(offset, offset + Math.min(length, cap))
+    if (piece.length === 0 || !piece.some(byte => byte !== 0)) continue
+    atomicWrite(join(aside, `${segment.name}-${String(offset).padStart(9, '0')}.bin`), piece, files)
+  }
+  return prune(files, dir, cap)
+}
+
+/** What is kept aside takes on the medium, after the oldest pieces beyond `cap` are gone. */
+export function prune(files: Files, dir: string, cap = Number.POSITIVE_INFINITY): number {
+  const aside = join(dir, DAMAGED)
+  if (!files.exists(aside)) return 0
+  const kept = files
+    .list(aside)
+    .sort()
+    .map(name => ({ path: join(aside, name), size: onMedium(files.size(join(aside, name))) }))
+  let total = kept.reduce((sum, piece) => sum + piece.size, 0)
+  for (const piece of kept) {
+    if (total <= cap) break
+    files.remove(piece.path)
+    total -= piece.size
+  }
+  return total
+}
+
+/** Writes the segment again with its sound records only. Returns its new size, 0 when nothing was left and it is gone. */
+export function rewrite(files: Files, finding: Finding, boot: number, previousLast: number): number {
+  const { segment, bytes, scan } = finding
+  if (scan.records === 0) {
+    files.remove(segment.path)
+    return 0
+  }
+  const head = decodeHeader(bytes)
+  const cut = scan.sound[1]!
+  if (head && scan.sound.length === 2 && scan.sound[0] === head.length) {
+    if (cut < bytes.length) files.truncate(segment.path, cut)
+    return cut
+  }
+  const header = head
+    ? bytes.subarray(0, head.length)
+    : encodeHeader({
+        boot: scan.boot || boot,
+        base: segment.base,
+        previousLast,
+        created: segment.created,
+        snapshot: { cursors: {}, totals: noLosses(), ranges: [], segments: [], partial: true },
+      })
+  const parts: Uint8Array[] = [header]
+  for (let k = 0; k < scan.sound.length; k += 2) parts.push(bytes.subarray(scan.sound[k], scan.sound[k + 1]))
+  const whole = Buffer.concat(parts)
+  atomicWrite(segment.path, whole, files)
+  segment.headerLength = header.length
+  return whole.length
+}

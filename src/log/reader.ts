@@ -1,0 +1,187 @@
+// Reads the log from a seq on, record by record, and remembers where it was: an uplink that reads along takes each record
+// from RAM, one that lags reads blocks of 64 KiB from the segments. Dropped segments are skipped (the ledger names them),
+// damage is reported once and stepped over. A reader holds no file open and needs no closing.
+import type { Files } from '../lib/files'
+import { checkRecord, decodeRecord, recordSeq } from './decode'
+import { AT_KIND, KIND_FACT, MARK, MAX_RECORD, RECORD_OVERHEAD, recordLength } from './format'
+import type { LogRecord } from './record'
+import { decodeHeader, findRecord } from './segment'
+import type { Segment, Segments } from './segments'
+import type { Chunk, Tail } from './tail'
+
+const BLOCK = 64 * 1024
+
+export interface ReaderSource {
+  readonly files: Files
+  readonly segments: Segments
+  readonly tail: Tail
+  readonly committedSeq: number
+  /** Mends a damaged segment; afterwards the reader seeks anew or steps over what could not be mended. */
+  damaged(segment: Segment): void
+}
+
+export interface ReaderOptions {
+  /** stop at the newest committed record (default true) */
+  committedOnly?: boolean
+  /** skip every other kind without decoding it */
+  factsOnly?: boolean
+}
+
+export class Reader {
+  /** seq the next record has at least */
+  #want: number
+  readonly #source: ReaderSource
+  readonly #committedOnly: boolean
+  readonly #factsOnly: boolean
+  #chunk: Chunk | undefined
+  #segment: Segment | undefined
+  #generation = 0
+  /** place in the chunk, or in the segment's file */
+  #at = 0
+  #block: Buffer = Buffer.alloc(0)
+  #blockAt = 0
+  #stepping = false
+
+  constructor(source: ReaderSource, fromSeq: number, { committedOnly = true, factsOnly = false }: ReaderOptions = {}) {
+    this.#source = source
+    this.#want = fromSeq
+    this.#committedOnly = committedOnly
+    this.#factsOnly = factsOnly
+  }
+
+  /** The seq reading goes on from. */
+  get position(): number {
+    return this.#want
+  }
+
+  /** The next record, or null when there is none yet; call again later. */
+  next(): LogRecord | null {
+    const source = this.#source
+    for (;;) {
+      if (this.#committedOnly && this.#want > source.committedSeq) return null
+      const chunk = this.#chunk
+      if (chunk && chunk.generation === this.#generation) {
+        if (this.#at < chunk.used) {
+          const at = this.#at
+          const seq = recordSeq(chunk.bytes, at)
+          if (this.#committedOnly && seq > source.committedSeq) return null
+          this.#at += recordLength(chunk.bytes, at)
+          if (seq < this.#want) continue
+          this.#want = seq + 1
+          if (this.#factsOnly && chunk.bytes[at + AT_KIND] !== KIND_FACT) continue
+          return decodeRecord(chunk.bytes, at)
+        }
+        if (!chunk.next) return null
+        this.#enter(chunk.next)
+        continue
+      }
+      this.#chunk = undefined
+      const ram = source.tail.firstSeq
+      if (ram > 0 && this.#want >= ram) {
+        this.#seekChunk()
+        continue
+      }
+      const record = this.#fromDisk(ram)
+      if (record) return record
+      if (record === null) return null
+    }
+  }
+
+  #enter(chunk: Chunk): void {
+    this.#chunk = chunk
+    this.#generation = chunk.generation
+    this.#at = 0
+    this.#segment = undefined
+    this.#block = Buffer.alloc(0)
+  }
+
+  #seekChunk(): void {
+    let chunk = this.#source.tail.head!
+    while (chunk.lastSeq < this.#want && chunk.next) chunk = chunk.next
+    this.#enter(chunk)
+  }
+
+  /** A record, undefined to try again, null at the end. */
+  #fromDisk(ram: number): LogRecord | null | undefined {
+    const segment = this.#segment
+    if (!segment || segment.generation !== this.#generation || segment.last < this.#want) return this.#seekSegment(ram)
+    const inBlock = this.#at - this.#blockAt
+    let length = checkRecord(this.#block, inBlock)
+    if (length === 0) {
+      if (!this.#loadBlock(segment)) return this.#broken(segment)
+      length = checkRecord(this.#block, 0)
+      if (length === 0) return this.#broken(segment)
+    }
+    const at = this.#at - this.#blockAt
+    const seq = recordSeq(this.#block, at)
+    if (this.#committedOnly && seq > this.#source.committedSeq) return null
+    this.#at += length
+    if (seq < this.#want) return undefined
+    this.#want = seq + 1
+    if (this.#factsOnly && this.#block[at + AT_KIND] !== KIND_FACT) return undefined
+    return decodeRecord(this.#block, at)
+  }
+
+  #seekSegment(ram: number): null | undefined {
+    const list = this.#source.segments.list
+    const segment = list.find(s => s.last >= this.#want)
+    this.#segment = segment
+    this.#stepping = false
+    if (!segment) {
+      if (ram === 0) return null
+      this.#want = Math.max(this.#want, ram)
+      return undefined
+    }
+    this.#generation = segment.generation
+    this.#want = Math.max(this.#want, segment.base)
+    if (segment.headerLength === 0) {
+      const head = this.#read(segment, 0, Math.min(segment.size, BLOCK))
+      segment.headerLength = (head && decodeHeader(head)?.length) ?? 0
+    }
+    this.#at = segment.headerLength
+    this.#block = Buffer.alloc(0)
+    this.#blockAt = this.#at
+    return undefined
+  }
+
+  /** Loads the block at the reader's place, at least one whole record where there is one. */
+  #loadBlock(segment: Segment): boolean {
+    const left = segment.size - this.#at
+    if (left < RECORD_OVERHEAD) return false
+    const block = this.#read(segment, this.#at, Math.min(left, BLOCK))
+    if (!block || block.length < RECORD_OVERHEAD) return false
+    this.#block = block
+    this.#blockAt = this.#at
+    const length = block[0] === MARK ? recordLength(block, 0) : 0
+    if (length > block.length && length <= MAX_RECORD) {
+      this.#block = this.#read(segment, this.#at, Math.min(left, length)) ?? block
+    }
+    return true
+  }
+
+  /** The bytes here are no record although the segment should have more: have it mended, or step over them. */
+  #broken(segment: Segment): undefined {
+    if (!this.#stepping) {
+      this.#source.damaged(segment)
+      this.#stepping = segment.generation === this.#generation
+      return undefined
+    }
+    const rest = this.#read(segment, this.#at, segment.size - this.#at)
+    const found = rest ? findRecord(rest, 1, this.#want, segment.last + 1) : -1
+    if (rest && found >= 0) {
+      this.#block = rest
+      this.#blockAt = this.#at
+      this.#at += found
+    } else this.#want = segment.last + 1
+    return undefined
+  }
+
+  #read(segment: Segment, offset: number, length: number): Buffer | undefined {
+    try {
+      return this.#source.files.readAt(segment.path, offset, length)
+    } catch {
+      // Gone or unreadable: the caller treats it as damage, which reports it.
+      return undefined
+    }
+  }
+}

@@ -1,0 +1,58 @@
+// The forms of a log record in memory. On disk it is the layout of format.ts; encode.ts and decode.ts are the two ways.
+import type { Fact, LinkMetadata } from '../pipeline/fact'
+
+/** How far a time can be trusted; `unknown` is the time of another machine, taken as it came (D18). */
+export type TimeQuality = 'unknown' | 'unsynced' | 'synced'
+
+export type RecordKind = 'fact' | 'boot' | 'clock' | 'cursor' | 'loss' | 'identity'
+
+/** Why records are no longer there. `dropped`: the bounds; `overflow`: RAM was full while the disk refused; `damaged`:
+ *  the medium gave other bytes back; `torn`: a write cut off by a power loss before it was committed. */
+export type LossReason = 'damaged' | 'torn' | 'dropped' | 'overflow'
+
+/** Every seq from `from` to `to`, both included. `records` = how many of them are known to have been facts (or records,
+ *  where the bytes no longer tell). */
+export interface LossRange {
+  readonly reason: LossReason
+  readonly from: number
+  readonly to: number
+  readonly records: number
+}
+
+export type LossTotals = Record<LossReason, number>
+
+/** The clock was set from a server: wall times of this boot before this record are off by `offsetMs`. */
+export interface ClockChange {
+  /** true UNIX ms at the record's mono_ms */
+  readonly trueWallMs: number
+  /** true wall − wall of our clock, ms */
+  readonly offsetMs: number
+  /** where the time came from, for example '192.0.2.1:8080' */
+  readonly source: string
+}
+
+export interface BootInfo {
+  /** false = the first record of a boot; true = the last one, of a clean stop */
+  readonly stop: boolean
+  readonly version: string
+}
+
+export interface LogRecord {
+  readonly seq: number
+  readonly boot: number
+  readonly kind: RecordKind
+  /** ms of the boot's own steady clock */
+  readonly monoMs: number
+  /** UNIX ms as the clock stood at the append */
+  readonly wallMs: number
+  readonly quality: TimeQuality
+  /** medium name, 'local' for own sensors, '' for the log's own records */
+  readonly medium: string
+  readonly fact?: Fact
+  readonly link?: LinkMetadata
+  readonly cursor?: { readonly name: string; readonly seq: number }
+  readonly clock?: ClockChange
+  readonly bootInfo?: BootInfo
+  readonly loss?: { readonly totals: LossTotals; readonly ranges: readonly LossRange[] }
+  readonly identity?: unknown
+}

@@ -1,0 +1,88 @@
+// Damage while the log is open: enter it into the ledger, say so, mend the file. Nothing here throws; what cannot be mended
+// now stays as it is and readers step over it.
+import { asOsError } from '../lib/errors'
+import type { Files } from '../lib/files'
+import type { Logger } from '../lib/logger'
+import type { Ledger } from './ledger'
+import { quarantine, rewrite } from './mend'
+import type { LossRange } from './record'
+import type { Finding } from './recovery'
+import type { Retention } from './retention'
+import { scanSegment } from './segment'
+import type { Segment, Segments } from './segments'
+
+export interface RepairOptions {
+  files: Files
+  dir: string
+  logger: Logger
+  segments: Segments
+  retention: Retention
+  ledger: Ledger
+  boot: number
+  /** bytes kept aside at most */
+  cap: number
+}
+
+export class Repair {
+  readonly #o: RepairOptions
+
+  constructor(options: RepairOptions) {
+    this.#o = options
+  }
+
+  /** Scans a segment a reader could not read and corrects what is known of it; undefined when it cannot be read at all. */
+  inspect(segment: Segment): Finding | undefined {
+    const { files, logger, segments } = this.#o
+    try {
+      const bytes = files.exists(segment.path) ? files.read(segment.path) : Buffer.alloc(0)
+      const scan = scanSegment(bytes, { base: segment.base, limit: segment.last + 1, knownLast: segment.last })
+      if (segment !== segments.active) {
+        segment.facts = scan.facts
+        segment.lastFact = scan.lastFact
+        segment.last = scan.last
+      }
+      return { segment, bytes, scan }
+    } catch (error) {
+      logger.warn(`segment ${segment.name} cannot be read: ${asOsError(error).message}`)
+      return undefined
+    }
+  }
+
+  /** Enters what a scan found into the ledger; returns what is new there. */
+  enter({ segment, scan }: Finding): LossRange[] {
+    const fresh = scan.pieces.flatMap(piece =>
+      piece.to >= piece.from ? this.#o.ledger.add(piece.torn ? 'torn' : 'damaged', piece.from, piece.to) : [],
+    )
+    const damaged = fresh.filter(range => range.reason === 'damaged')
+    if (damaged.length > 0) {
+      const names = damaged.map(r => (r.from === r.to ? `${r.from}` : `${r.from}-${r.to}`)).join(', ')
+      this.#o.logger.error(`segment ${segment.name} is damaged: records ${names} are lost`)
+    }
+    return fresh
+  }
+
+  /** Keeps the bad pieces aside and writes the segment without them. */
+  mend(finding: Finding): void {
+    const { files, dir, segments, retention, logger, boot, cap } = this.#o
+    const { segment } = finding
+    const at = segments.list.indexOf(segment)
+    try {
+      retention.aside = quarantine(files, dir, finding, cap)
+      const size = rewrite(files, finding, boot, segments.list[at - 1]?.last ?? 0)
+      if (at < 0) return
+      if (size === 0) segments.remove(segment)
+      else segments.resized(segment, size)
+    } catch (error) {
+      logger.warn(`segment ${segment.name} could not be mended: ${asOsError(error).message}`)
+    }
+  }
+
+  /** Removes a segment that holds nothing any more. */
+  discard(segment: Segment): void {
+    try {
+      this.#o.files.remove(segment.path)
+    } catch (error) {
+      this.#o.logger.warn(`${segment.name} could not be removed: ${asOsError(error).message}`)
+    }
+  }
+}

@@ -1,0 +1,99 @@
+// The bounds of the log: oldest segments go when bytes or age demand it, and the ledger names what went. A pin (the SQL
+// view that has not sealed yet) holds segments against the bound by age; against the bound by bytes live data wins and a
+// warning says so.
+import { OsError } from '../lib/errors'
+import type { Logger } from '../lib/logger'
+import { onMedium, type Segment, type Segments } from './segments'
+import type { LogState } from './state'
+
+/** wall times before 2024 are a board without a clock, not an age */
+const TRUSTED_FROM_MS = 1_704_067_200_000
+
+export interface RetentionOptions {
+  maxBytes: number
+  maxAgeMs: number
+  whenFull: 'drop_oldest' | 'refuse'
+  logger: Logger
+}
+
+export class Retention {
+  /** lowest seq still needed by somebody, or undefined */
+  pinned: () => number | undefined = () => undefined
+  /** tells of a loss that belongs into the log */
+  onDropped: (segment: Segment) => void = () => undefined
+  /** whether wall times can be believed now */
+  timeTrusted = true
+  /** what damaged/ takes on the medium */
+  aside = 0
+  readonly #o: RetentionOptions
+  readonly #segments: Segments
+  readonly #state: LogState
+
+  constructor(options: RetentionOptions, segments: Segments, state: LogState) {
+    this.#o = options
+    this.#segments = segments
+    this.#state = state
+  }
+
+  /** Drops oldest segments until `bytes` more fit; throws DISK_FULL when that cannot be reached. */
+  makeRoom(bytes: number, newSegment: boolean): void {
+    const need = newSegment ? onMedium(bytes) : this.#segments.cost(bytes)
+    while (this.#segments.taken + this.aside + need > this.#o.maxBytes) {
+      const oldest = this.#segments.list[0]
+      if (!oldest || oldest === this.#segments.active || !this.#mayDrop(oldest)) {
+        throw new OsError('DISK_FULL', `the log is full: ${this.#o.maxBytes} bytes`)
+      }
+      const pin = this.pinned()
+      if (pin !== undefined && oldest.last >= pin) {
+        this.#o.logger.warn(`the log is full and drops segment ${oldest.name} although the SQL view has not stored it`)
+      }
+      this.#drop(oldest)
+    }
+  }
+
+  /** With when_full "refuse": whether a fact of about `bytes` may come in, now that `waiting` bytes are in RAM. */
+  admits(bytes: number, waiting: number, reserve: number): boolean {
+    if (this.#o.whenFull === 'drop_oldest') return true
+    const fits = (): boolean =>
+      this.#segments.taken + this.aside + onMedium(waiting + bytes) + onMedium(reserve) <= this.#o.maxBytes
+    while (!fits()) {
+      const oldest = this.#segments.list[0]
+      if (!oldest || oldest === this.#segments.active || !this.#mayDrop(oldest)) return false
+      this.#drop(oldest)
+    }
+    return true
+  }
+
+  /** Drops what is older than max_age_s. Segment times only count where clock and segment are believable. */
+  byAge(wallMs: number): void {
+    if (this.#o.maxAgeMs <= 0 || !this.timeTrusted) return
+    const list = this.#segments.list
+    let newest = -1
+    list.forEach((segment, k) => {
+      if (segment.created >= TRUSTED_FROM_MS && segment.created <= wallMs - this.#o.maxAgeMs) newest = k
+    })
+    // a segment made before the limit ends the time of all segments before it
+    for (; newest > 0; newest--) {
+      const oldest = list[0]!
+      const pin = this.pinned()
+      if (oldest === this.#segments.active || (pin !== undefined && oldest.last >= pin)) return
+      this.#drop(oldest)
+    }
+  }
+
+  /** Whether the active segment has to end so that age can take it one day. */
+  tooOld(active: Segment, wallMs: number): boolean {
+    return this.#o.maxAgeMs > 0 && active.facts > 0 && wallMs - active.created > this.#o.maxAgeMs / 8
+  }
+
+  #mayDrop(segment: Segment): boolean {
+    if (this.#o.whenFull === 'drop_oldest') return true
+    const cursors = [...this.#state.cursors.values()]
+    return cursors.length > 0 && cursors.every(seq => seq >= segment.lastFact)
+  }
+
+  #drop(segment: Segment): void {
+    this.#segments.remove(segment)
+    this.onDropped(segment)
+  }
+}

@@ -1,0 +1,198 @@
+// One segment file: its name, its header, and the scan that tells sound records from damage. The scan never throws: bytes
+// it does not understand become pieces with the seqs that must have been there, and the search for the next sound record
+// goes on behind them.
+import { crc32c } from './crc32c'
+import { checkRecord, recordSeq } from './decode'
+import {
+  AT_KIND,
+  KIND_FACT,
+  MAGIC,
+  MARK,
+  MAX_RECORD,
+  RECORD_OVERHEAD,
+  RESERVE,
+  readU64,
+  recordLength,
+  SEGMENT_FIXED,
+  writeU64,
+} from './format'
+import type { LossRange, LossTotals } from './record'
+
+/** What a header carries of the log's state at its segment's start. */
+export interface Snapshot {
+  cursors: Record<string, number>
+  identity?: unknown
+  totals: LossTotals
+  ranges: readonly LossRange[]
+  /** older segments: base, last seq, facts, wall_ms made */
+  segments: readonly (readonly [base: number, last: number, facts: number, created: number])[]
+  /** true in a header made again after damage: look further back for the state */
+  partial?: boolean
+}
+
+export interface SegmentHeader {
+  boot: number
+  base: number
+  previousLast: number
+  created: number
+  snapshot: Snapshot
+}
+
+export const segmentName = (base: number): string => `${String(base).padStart(16, '0')}.seg`
+
+export const segmentBase = (name: string): number | undefined =>
+  /^\d{16}\.seg$/.test(name) ? Number(name.slice(0, 16)) : undefined
+
+export function encodeHeader(header: SegmentHeader): Buffer {
+  const json = Buffer.from(JSON.stringify(header.snapshot))
+  const b = Buffer.alloc(SEGMENT_FIXED + json.length + 4)
+  b.write(MAGIC, 0, 'latin1')
+  b.writeUInt32LE(b.length, 8)
+  b.writeUInt32LE(header.boot, 12)
+  writeU64(b, header.base, 16)
+  writeU64(b, header.base + RESERVE, 24)
+  writeU64(b, header.previousLast, 32)
+  writeU64(b, Math.max(0, Math.floor(header.created)), 40)
+  json.copy(b, SEGMENT_FIXED)
+  b.writeUInt32LE(crc32c(b, 0, b.length - 4), b.length - 4)
+  return b
+}
+
+/** The header and its length, or undefined when it is damaged or of another version. */
+export function decodeHeader(b: Buffer): { header: SegmentHeader; length: number } | undefined {
+  if (b.length < SEGMENT_FIXED + 4 || b.toString('latin1', 0, 8) !== MAGIC) return undefined
+  const length = b.readUInt32LE(8)
+  if (length < SEGMENT_FIXED + 4 || length > b.length) return undefined
+  if (crc32c(b, 0, length - 4) !== b.readUInt32LE(length - 4)) return undefined
+  const header: SegmentHeader = {
+    boot: b.readUInt32LE(12),
+    base: readU64(b, 16),
+    previousLast: readU64(b, 32),
+    created: readU64(b, 40),
+    snapshot: JSON.parse(b.toString('utf8', SEGMENT_FIXED, length - 4)) as Snapshot,
+  }
+  return { header, length }
+}
+
+/** Bytes that are no sound record. `from > to`: no seq is missing, the bytes are only in the way. */
+export interface Piece {
+  offset: number
+  length: number
+  from: number
+  to: number
+  torn: boolean
+}
+
+export interface Scan {
+  header: SegmentHeader | undefined
+  /** sound record bytes: [start, end) pairs, flat */
+  sound: number[]
+  records: number
+  facts: number
+  first: number
+  last: number
+  lastFact: number
+  boot: number
+  pieces: Piece[]
+}
+
+export interface ScanBounds {
+  /** from the file's name */
+  base: number
+  /** first seq of the next segment; records from there on are left-overs of a failed write */
+  limit?: number
+  /** last seq that was written to this segment, when it is known */
+  knownLast?: number
+}
+
+/** Looks at every byte of a segment; `visit` gets each sound record in order. */
+export function scanSegment(
+  b: Buffer,
+  { base, limit = Number.POSITIVE_INFINITY, knownLast }: ScanBounds,
+  visit?: (at: number, length: number) => void,
+): Scan {
+  const head = decodeHeader(b)
+  const scan: Scan = {
+    header: head?.header,
+    sound: [],
+    records: 0,
+    facts: 0,
+    first: 0,
+    last: base - 1,
+    lastFact: 0,
+    boot: head?.header.boot ?? 0,
+    pieces: [],
+  }
+  let expected = base
+  let at = head?.length ?? 0
+  let ended = false
+  while (at < b.length && !ended) {
+    const length = checkRecord(b, at)
+    const seq = length > 0 ? recordSeq(b, at) : 0
+    if (length > 0 && seq >= limit) {
+      scan.pieces.push({ offset: at, length: b.length - at, from: 1, to: 0, torn: true })
+      ended = true
+    } else if (length > 0 && seq >= expected) {
+      visit?.(at, length)
+      if (scan.sound.at(-1) === at) scan.sound[scan.sound.length - 1] = at + length
+      else scan.sound.push(at, at + length)
+      scan.records++
+      if (scan.records === 1) {
+        scan.first = seq
+        if (!head) scan.boot = b.readUInt32LE(at + 4)
+      }
+      if (b[at + AT_KIND] === KIND_FACT) {
+        scan.facts++
+        scan.lastFact = seq
+      }
+      scan.last = seq
+      expected = seq + 1
+      at += length
+    } else {
+      const next = findRecord(b, at + 1, expected, Math.min(limit, base + RESERVE))
+      if (next < 0) {
+        scan.pieces.push(tailPiece(b, at, expected, limit, knownLast))
+        ended = true
+      } else {
+        scan.pieces.push({ offset: at, length: next - at, from: expected, to: recordSeq(b, next) - 1, torn: false })
+        at = next
+      }
+    }
+  }
+  if (knownLast !== undefined && expected <= knownLast && !scan.pieces.some(p => p.to >= knownLast)) {
+    scan.pieces.push({ offset: b.length, length: 0, from: expected, to: knownLast, torn: false })
+  }
+  return scan
+}
+
+/** Place of the first sound record at or behind `from` with `low` ≤ seq < `high`, or -1. */
+export function findRecord(b: Buffer, from: number, low: number, high: number): number {
+  for (let at = b.indexOf(MARK, from); at >= 0; at = b.indexOf(MARK, at + 1)) {
+    if (at + RECORD_OVERHEAD > b.length) return -1
+    const seq = recordSeq(b, at)
+    if (seq >= low && seq < high && checkRecord(b, at) > 0) return at
+  }
+  return -1
+}
+
+/** Bytes behind the last sound record. What was a half-written record is torn; a whole one with a wrong CRC is damage. */
+function tailPiece(b: Buffer, offset: number, expected: number, limit: number, knownLast: number | undefined): Piece {
+  const length = b.length - offset
+  const zeros = !b.subarray(offset).some(byte => byte !== 0)
+  // a header cut off: it is synced before the first record is written, so no record is lost with it
+  if (offset === 0 && (zeros || length < SEGMENT_FIXED + 4 || b.readUInt32LE(8) > length)) {
+    return { offset, length, from: 1, to: 0, torn: true }
+  }
+  if (knownLast !== undefined) return { offset, length, from: expected, to: knownLast, torn: false }
+  let at = offset
+  let count = 0
+  let whole = false
+  while (at < b.length) {
+    const size = b[at] === MARK && at + 4 <= b.length ? recordLength(b, at) : 0
+    count++
+    if (size < RECORD_OVERHEAD || size > MAX_RECORD || at + size > b.length) break
+    if (at === offset) whole = true
+    at += size
+  }
+  return { offset, length, from: expected, to: Math.min(expected + count, limit) - 1, torn: zeros || !whole }
+}

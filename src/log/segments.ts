@@ -1,0 +1,188 @@
+// The segment files of one log: making, writing, syncing, dropping. One file is active, the others are sealed and only
+// read or removed. Any failure closes the active file, cuts it back to what is known to be on the medium and leaves the
+// rest to the caller, who still has it in RAM: after a failed fdatasync the page cache can no longer be believed.
+import { join } from 'node:path'
+import type { Files } from '../lib/files'
+import { RESERVE } from './format'
+import { segmentName } from './segment'
+
+export interface Segment {
+  readonly base: number
+  readonly name: string
+  path: string
+  size: number
+  headerLength: number
+  /** newest seq in it; base − 1 while it is empty */
+  last: number
+  facts: number
+  lastFact: number
+  /** wall_ms of its making */
+  created: number
+  /** grows when the file is written again: readers seek anew */
+  generation: number
+}
+
+const BLOCK = 4096
+/** what a file takes on the medium */
+export const onMedium = (size: number): number => Math.ceil(size / BLOCK) * BLOCK
+
+export class Segments {
+  readonly list: Segment[] = []
+  /** sum of onMedium() over all segments */
+  taken = 0
+  bytes = 0
+  /** bytes handed to the file system since the start */
+  writtenBytes = 0
+  syncs = 0
+  /** end of the newest range of seqs that is reserved on the medium */
+  reservedEnd = Number.POSITIVE_INFINITY
+  #fd = -1
+  #active: Segment | undefined
+  #syncedSize = 0
+  #syncedState = { last: 0, facts: 0, lastFact: 0 }
+
+  constructor(
+    readonly files: Files,
+    readonly dir: string,
+  ) {}
+
+  get active(): Segment | undefined {
+    return this.#active
+  }
+
+  /** Takes a sealed segment found at the start; oldest first. */
+  adopt(segment: Segment): void {
+    this.list.push(segment)
+    this.#count(0, segment.size)
+  }
+
+  /** Makes the next segment with this header; its reservation is on the medium when the promise settles. */
+  async roll(base: number, created: number, header: Buffer): Promise<void> {
+    this.seal()
+    const name = segmentName(base)
+    const path = join(this.dir, name)
+    const fd = this.files.open(path, 'w')
+    try {
+      this.#write(fd, header, 0, header.length)
+      this.syncs++
+      await this.files.sync(fd)
+      this.files.syncDir(this.dir)
+    } catch (error) {
+      this.files.close(fd)
+      this.files.remove(path)
+      throw error
+    }
+    this.#fd = fd
+    this.reservedEnd = base + RESERVE
+    const size = header.length
+    this.#active = {
+      base,
+      name,
+      path,
+      size,
+      headerLength: size,
+      last: base - 1,
+      facts: 0,
+      lastFact: 0,
+      created,
+      generation: 0,
+    }
+    this.list.push(this.#active)
+    this.#count(0, size)
+    this.#markSynced()
+  }
+
+  /** Appends record bytes to the active file; the caller keeps them until sync() has settled. */
+  append(bytes: Uint8Array, start: number, end: number, last: number, facts: number, lastFact: number): void {
+    const active = this.#active
+    if (!active) throw new Error('no active segment')
+    this.#write(this.#fd, bytes, start, end - start)
+    this.#count(active.size, active.size + end - start)
+    active.size += end - start
+    active.last = last
+    active.facts += facts
+    if (lastFact > 0) active.lastFact = lastFact
+  }
+
+  async sync(): Promise<void> {
+    if (!this.#active || this.#active.size === this.#syncedSize) return
+    this.syncs++
+    await this.files.sync(this.#fd)
+    this.#markSynced()
+  }
+
+  /** After a failure: closes the active file and cuts it back to what is on the medium. Never throws. */
+  abandon(): void {
+    const active = this.#active
+    if (!active) return
+    this.seal()
+    try {
+      if (this.#syncedSize <= active.headerLength) this.remove(active)
+      else {
+        this.files.truncate(active.path, this.#syncedSize)
+        this.#count(active.size, this.#syncedSize)
+        active.size = this.#syncedSize
+      }
+    } catch {
+      // The disk refuses that too. What stays behind has seqs the next segment repeats, and the scan leaves it out.
+    }
+    Object.assign(active, this.#syncedState)
+    active.generation++
+  }
+
+  /** Closes the active file without another sync. */
+  seal(): void {
+    if (this.#fd >= 0) {
+      try {
+        this.files.close(this.#fd)
+      } catch {
+        // A close that fails on a broken disk changes nothing: what counts was synced before.
+      }
+    }
+    this.#fd = -1
+    this.#active = undefined
+  }
+
+  /** Removes a segment's file. */
+  remove(segment: Segment): void {
+    this.files.remove(segment.path)
+    this.#drop(segment)
+  }
+
+  /** A sealed segment was written again with another length. */
+  resized(segment: Segment, size: number): void {
+    this.#count(segment.size, size)
+    segment.size = size
+    segment.generation++
+  }
+
+  /** bytes on the medium that `more` bytes at the end of the active file would add */
+  cost(more: number): number {
+    const size = this.#active?.size ?? 0
+    return onMedium(size + more) - onMedium(size)
+  }
+
+  #drop(segment: Segment): void {
+    const at = this.list.indexOf(segment)
+    if (at < 0) return
+    this.#count(segment.size, 0)
+    this.list.splice(at, 1)
+    segment.generation++
+  }
+
+  #count(before: number, after: number): void {
+    this.taken += onMedium(after) - onMedium(before)
+    this.bytes += after - before
+  }
+
+  #write(fd: number, bytes: Uint8Array, start: number, length: number): void {
+    this.files.write(fd, bytes, start, length)
+    this.writtenBytes += length
+  }
+
+  #markSynced(): void {
+    const active = this.#active!
+    this.#syncedSize = active.size
+    this.#syncedState = { last: active.last, facts: active.facts, lastFact: active.lastFact }
+  }
+}

@@ -1,0 +1,132 @@
+// Records in RAM: those waiting for the disk, and the newest committed ones, so that an uplink reading along never touches
+// the disk. Chunks of one size form a linked list and are used again; a reader keeps the chunk's generation and seeks anew
+// when it changed.
+
+import { recordSeq } from './decode'
+import { AT_KIND, KIND_FACT, recordLength } from './format'
+
+export class Chunk {
+  /** grows when the chunk is used for other records */
+  generation = 0
+  used = 0
+  /** bytes handed to the file system, and bytes known to be on the medium */
+  written = 0
+  synced = 0
+  firstSeq = 0
+  lastSeq = 0
+  next: Chunk | undefined
+  /** part of a commit that is under way */
+  busy = false
+  readonly bytes: Buffer
+  constructor(size: number) {
+    this.bytes = Buffer.allocUnsafeSlow(size)
+  }
+}
+
+export class Tail {
+  head: Chunk | undefined
+  current: Chunk | undefined
+  /** bytes not yet on the medium */
+  pending = 0
+  #held = 0
+  readonly #pool: Chunk[] = []
+  readonly #size: number
+  readonly #recent: number
+
+  constructor(chunkBytes: number, recentBytes: number) {
+    this.#size = chunkBytes
+    this.#recent = recentBytes
+  }
+
+  /** first seq still in RAM, or 0 when there is none */
+  get firstSeq(): number {
+    let chunk = this.head
+    while (chunk && chunk.used === 0) chunk = chunk.next
+    return chunk?.firstSeq ?? 0
+  }
+
+  /** Facts behind `seq` that no file holds yet. */
+  factsAfter(seq: number): number {
+    let count = 0
+    for (let chunk = this.head; chunk; chunk = chunk.next) {
+      for (let at = chunk.written; at < chunk.used; at += recordLength(chunk.bytes, at)) {
+        if (chunk.bytes[at + AT_KIND] === KIND_FACT && recordSeq(chunk.bytes, at) > seq) count++
+      }
+    }
+    return count
+  }
+
+  /** A chunk with room at its end; `larger` asks for a new one of at least that size. */
+  room(larger = 0): Chunk {
+    const now = this.current
+    if (now && larger === 0) return now
+    if (now && now.used === 0 && now.bytes.length >= larger) return now
+    const size = Math.max(this.#size, larger)
+    const chunk = (size === this.#size && this.#pool.pop()) || new Chunk(size)
+    this.#held += chunk.bytes.length
+    if (now) now.next = chunk
+    else this.head = chunk
+    this.current = chunk
+    return chunk
+  }
+
+  added(chunk: Chunk, seq: number, length: number): void {
+    if (chunk.used === 0) chunk.firstSeq = seq
+    chunk.lastSeq = seq
+    chunk.used += length
+    this.pending += length
+  }
+
+  /** Gives up committed chunks beyond the recent ones. */
+  trim(): void {
+    let head = this.head
+    while (head && head !== this.current && head.synced === head.used && this.#held > this.#recent) {
+      const next = head.next
+      this.#recycle(head)
+      head = next
+    }
+    this.head = head
+  }
+
+  /**
+   * Drops the oldest chunk that is waiting and not being written. Returns the seqs and the number of facts lost, or
+   * undefined when every waiting chunk is in use.
+   */
+  dropOldest(): { from: number; to: number; facts: number } | undefined {
+    const first = this.head
+    let before: Chunk | undefined
+    let chunk = first
+    while (chunk && (chunk.synced === chunk.used || chunk.busy)) {
+      before = chunk
+      chunk = chunk.next
+    }
+    if (!chunk || chunk === this.current) return undefined
+    let facts = 0
+    const from = recordSeq(chunk.bytes, chunk.synced)
+    for (let at = chunk.synced; at < chunk.used; at += recordLength(chunk.bytes, at)) {
+      if (chunk.bytes[at + AT_KIND] === KIND_FACT) facts++
+    }
+    const lost = { from, to: chunk.lastSeq, facts }
+    this.pending -= chunk.used - chunk.synced
+    if (before?.busy) before.next = chunk.next
+    else {
+      // what lies before is on the medium: give it up too, so that readers look there and not past the hole
+      this.head = chunk.next
+      for (let old = before && first; old && old !== chunk; ) {
+        const after: Chunk | undefined = old.next
+        this.#recycle(old)
+        old = after
+      }
+    }
+    this.#recycle(chunk)
+    return lost
+  }
+
+  #recycle(chunk: Chunk): void {
+    this.#held -= chunk.bytes.length
+    chunk.generation++
+    chunk.used = chunk.written = chunk.synced = chunk.firstSeq = chunk.lastSeq = 0
+    chunk.next = undefined
+    if (chunk.bytes.length === this.#size && this.#pool.length < 4) this.#pool.push(chunk)
+  }
+}
