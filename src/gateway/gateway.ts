@@ -13,7 +13,8 @@ import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { mediumInfo, type Registry } from '../links/registry'
 import { Supervisor } from '../links/supervisor'
-import { FlashLog } from '../log/log'
+import { FlashLog, type TimeQuality } from '../log'
+import { Engine } from '../pipeline/compress'
 import type { UnitResolver, WireUnits } from '../pipeline/core'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { Receiver } from '../pipeline/receiver'
@@ -32,7 +33,8 @@ import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
 import { Receive } from './receive/receive'
 import type { GatewayStatus } from './status'
-import type { Uplink } from './uplink/uplink'
+import { UpstreamRequests } from './uplink/requests'
+import { Uplink } from './uplink/uplink'
 
 export interface GatewayOptions {
   config: ConfigStore
@@ -82,7 +84,7 @@ export class Gateway {
   /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
   static async open(options: GatewayOptions): Promise<Gateway> {
     const { config, logger, clock = systemClock, files = realFiles } = options
-    const settings = config.data.gateway.log
+    const settings = config.config.gateway.log
     const log = await FlashLog.open({
       dir: join(config.dataDir, 'log'),
       files,
@@ -110,14 +112,15 @@ export class Gateway {
     this.time = new NodeClock({
       clock,
       builtAt: options.builtAt,
-      maxStepSeconds: config.data.security_settings.max_time_step_seconds,
+      maxStepSeconds: config.config.security_settings.max_time_step_seconds,
     })
-    const precision = config.data.engine_settings.precision
+    const precision = config.config.engine_settings.precision
+    const engine = new Engine(null, { precision, units, clock })
     const dataDir = config.dataDir
     this.#idStore = options.role === 'serve' ? new FileIdStore({ dir: dataDir, files, logger }) : null
     this.allocator = this.#idStore
       ? new IdAllocator(
-          { baseDir: dataDir, leasePolicy: config.data.security_settings.id_lease },
+          { baseDir: dataDir, leasePolicy: config.config.security_settings.id_lease },
           { store: this.#idStore, clock },
         )
       : null
@@ -126,22 +129,22 @@ export class Gateway {
       {},
       { clock: { wall: () => this.time.now(), mono: () => clock.mono() }, allocator: this.allocator },
     )
-    this.database = config.data.storage.sql.enabled
+    this.database = config.config.storage.sql.enabled
       ? new Database({
           log,
           workerScript: options.script,
           logger: logger.child('db'),
-          dialect: config.data.storage.sql.dialect,
+          dialect: config.config.storage.sql.dialect,
         })
       : null
     this.supervisor = new Supervisor({ clock, logger })
     this.intake = new Intake({
       log,
-      standardizer: new Standardizer(null, { precision, clock }),
+      standardizer: new Standardizer('', { clock, settings: { precision } }),
       time: this.time,
       identity: this.identity,
       maxPacket: () => this.#largestPacket(),
-      sizeOf: fact => maxFullSize(fact, { units, precision }),
+      sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.latest.note(fact, { medium: 'local' }),
     })
     this.receive = new Receive({
@@ -151,7 +154,7 @@ export class Gateway {
       protocol: this.protocol,
       time: this.time,
       logger: logger.child('receive'),
-      ackCommitMs: config.data.gateway.log.ack_commit_ms,
+      ackCommitMs: config.config.gateway.log.ack_commit_ms,
       onFact: (fact: Fact, link: LinkMetadata) => this.latest.note(fact, link),
     })
   }
@@ -203,7 +206,7 @@ export class Gateway {
       ),
       log,
       uplinks: Object.fromEntries(this.uplinks.map(uplink => [uplink.name, uplink.status()])),
-      storage: { lag_records: this.database?.lagRecords() ?? 0 },
+      storage: { lag_records: this.database?.lagRecords() ?? 0, state: this.database?.state ?? 'disabled' },
       dropped: {
         rows: this.intake.counters.rejected_rows,
         packets: this.receive.counters.malformed + this.receive.counters.late_dropped,
@@ -211,14 +214,15 @@ export class Gateway {
       },
       intake: { ...this.intake.counters },
       received: { ...this.receive.counters },
-    } as GatewayStatus
+      ...(this.config.problem && { config_problem: this.config.problem.message }),
+    }
   }
 
   async #stop(): Promise<void> {
     await this.loopback?.stop()
     await this.supervisor.stop()
     for (const uplink of this.uplinks) uplink.stop()
-    this.#receiver.close()
+    this.#receiver.save()
     await this.#idStore?.close()
     await this.log.close()
     await this.database?.close()
@@ -229,13 +233,13 @@ export class Gateway {
   }
 
   async #addSources(): Promise<void> {
-    const configured = this.config.data.gateway.sources
+    const configured = this.config.config.gateway.sources
     const bands = new Map<string, Deadband>()
     for (const source of configured ?? this.#options.defaultSources) {
       try {
         const driver = await this.#options.registry.sourceDriver(source.type)
-        const { name, type: _type, deadband = 0, ...options } = source
-        bands.set(name, new Deadband(deadband))
+        const { name, type: _type, deadband, ...options } = source
+        bands.set(name, new Deadband(deadband ?? 0))
         const thing = driver.create(name, options, { clock: this.#clock, logger: this.#logger.child(name) })
         this.supervisor.add(thing)
       } catch (error) {
@@ -254,15 +258,15 @@ export class Gateway {
 
   async #addReceivers(): Promise<void> {
     const { listen } = this.#options
-    const list = [...this.config.data.gateway.receivers]
+    const list = [...this.config.config.gateway.receivers]
     if (listen) list.unshift({ name: 'udp', medium: 'UDP', ...listen })
     for (const receiver of list) {
       try {
         const driver = await this.#options.registry.mediumDriver(receiver.medium)
-        const { name, medium: _medium, ...options } = receiver
+        const { name, host, port } = receiver
         const thing = driver.create(
           name,
-          { ...options, listen: true },
+          { mode: 'listen', listen_host: host ?? '0.0.0.0', port: port ?? mediumInfo(receiver.medium)?.default_port },
           { clock: this.#clock, logger: this.#logger.child(name) },
         )
         thing.onPacket((packet, origin) => this.receive.packet(packet, origin))
@@ -274,7 +278,7 @@ export class Gateway {
   }
 
   async #addUplinks(): Promise<void> {
-    const configured = this.config.data.gateway.uplinks
+    const configured = this.config.config.gateway.uplinks
     let list: readonly UplinkConfig[] = configured
     if (configured.length === 0) {
       this.loopback = new LoopbackUpstream({
@@ -303,7 +307,11 @@ export class Gateway {
     const logger = this.#logger.child(settings.name)
     const driver = await registry.mediumDriver(settings.medium)
     const { name, medium: _medium, host, port, ...rest } = settings
-    const medium = driver.create(name, { ...rest, host, port: port || info?.default_port }, { clock: this.#clock, logger })
+    const medium = driver.create(
+      name,
+      { ...rest, host, port: port || info?.default_port },
+      { clock: this.#clock, logger },
+    )
     const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
     const nextSeq = (): number => this.protocol.nextSeq()
     const requests = new UpstreamRequests({
@@ -325,7 +333,7 @@ export class Gateway {
         frames: settings.frames ?? 'auto',
         fullEvery: settings.full_every ?? 100,
         fullIntervalS: settings.full_interval_seconds ?? 60,
-        precision: this.config.data.engine_settings.precision,
+        precision: this.config.config.engine_settings.precision,
         delivery: settings.delivery === 'best_effort' ? 'best_effort' : 'auto',
       },
       {
@@ -354,9 +362,9 @@ export class Gateway {
   }
 
   /** Records whose time nobody vouches for wait for the first sync, but not for ever (D18). */
-  #holdMs(quality: number): number {
-    if (quality !== this.time.unsyncedCode || this.time.quality === 'server') return 0
-    const limit = this.config.data.gateway.time.hold_unsynced_s * 1000
+  #holdMs(quality: TimeQuality): number {
+    if (quality !== 'unsynced' || this.time.quality === 'server') return 0
+    const limit = this.config.config.gateway.time.hold_unsynced_s * 1000
     return Math.max(0, limit - (this.#clock.mono() - this.#startedAt))
   }
 }

@@ -106,9 +106,9 @@ export class NodeBase {
     this.store = options.config ?? ConfigStore.load(configPath === null ? {} : { path: configPath })
     this.#request = options.request ?? parts.request
     const units = options.units ?? parts.units
-    this.standardizer = new Standardizer(null, {
-      precision: this.store.get('engine_settings.precision') as number,
+    this.standardizer = new Standardizer('', {
       clock: this.#clock,
+      settings: { precision: this.store.get<number>('engine_settings.precision') },
     })
     this.#core = (options.createCore ?? parts.createCore)({ config: this.store, units, clock: this.#clock })
     this.idAllocator = options.idAllocator ?? null
@@ -135,13 +135,13 @@ export class NodeBase {
 
   /** The loaded Config.json, defaults filled in. */
   get config(): Record<string, unknown> {
-    return this.store.data as Record<string, unknown>
+    return this.store.config as Record<string, unknown>
   }
-  get configPath(): string | null {
+  get configPath(): string {
     return this.store.path
   }
   get baseDir(): string {
-    return this.store.path === null ? process.cwd() : dirname(this.store.path)
+    return dirname(this.store.path)
   }
   /** 4294967295 while unassigned. */
   get assignedId(): number {
@@ -320,7 +320,7 @@ export class NodeBase {
   /** Closes the media that dispatch opened and keeps the templates. */
   async close(): Promise<void> {
     await this.transporterManager.close()
-    this.fusion.close()
+    this.fusion.stop()
   }
 
   #server(host: string | null, port: number | null): { host: string; port: number } {

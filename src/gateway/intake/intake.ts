@@ -5,7 +5,7 @@
 // caller gets ALL_READINGS_REFUSED; a log that cannot write keeps records in RAM and tells so in its own state.
 import { OsError } from '../../lib/errors'
 import type { SourceReading } from '../../links/contracts'
-import type { FlashLog } from '../../log/log'
+import type { FlashLog, TimeQuality } from '../../log'
 import type { RejectedRow } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
 import type { Standardizer } from '../../pipeline/standardize'
@@ -29,6 +29,9 @@ export interface SubmitOptions {
   /** UNIX seconds (or ms from 1e11 on); stamped when left out */
   t?: number
 }
+
+/** What the log says of a time: vouched for by a server or a plausible system clock, or by nobody. */
+export const qualityOf = (time: NodeClock): TimeQuality => (time.quality === 'unsynced' ? 'unsynced' : 'synced')
 
 export interface Submitted {
   /** log sequence numbers, one per packet the group was cut into */
@@ -64,7 +67,7 @@ export class Intake {
     const seqs = facts.map(piece => {
       // every packet of a device has a time of its own, so that device and time name it
       if (t === undefined) piece.tRaw = time.stamp(device)
-      const seq = log.appendFact(piece, { medium: 'local' }, time.qualityCode)
+      const seq = log.appendFact(piece, { medium: 'local' }, qualityOf(time))
       this.counters.facts++
       onFact(piece)
       return seq

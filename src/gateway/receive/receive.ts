@@ -8,15 +8,18 @@
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { PacketOrigin } from '../../links/contracts'
-import type { FlashLog } from '../../log/log'
+import type { FlashLog } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
+import type { PacketMeta } from '../../pipeline/receive'
 import type { Receiver as PacketReceiver } from '../../pipeline/receiver'
-import { buildNack, CONTROL, isDataCommand } from '../../protocol/control'
+import { buildNack, DELIVERY_FRAME } from '../../protocol/control'
 import { type DeliveryPeer, DeliveryReceiver } from '../../protocol/delivery'
 import type { DuplicateFilter } from '../../protocol/duplicates'
 import type { HandshakeManager } from '../../protocol/handshake'
 import { refusedFrameText } from '../../protocol/nack'
 import type { NodeClock } from '../../protocol/time'
+import { isData } from '../../wire/commands'
+import { qualityOf } from '../intake/intake'
 
 export interface ReceiveOptions {
   log: FlashLog
@@ -55,9 +58,9 @@ export class Receive {
     const cmd = packet[0]
     if (cmd === undefined) {
       this.counters.malformed++
-    } else if (cmd === CONTROL.DELIVERY) {
+    } else if (cmd === DELIVERY_FRAME) {
       this.#frame(packet, origin)
-    } else if (isDataCommand(cmd)) {
+    } else if (isData(cmd)) {
       this.#data(packet, origin, null, 0)
     } else this.#control(packet, origin)
   }
@@ -77,7 +80,7 @@ export class Receive {
     if (received.kind === 'error') {
       if (received.needFull) {
         this.counters.refused++
-        if (received.late) this.counters.late_dropped++
+        if (received.code === 'LATE_DROPPED') this.counters.late_dropped++
         if (peer) this.delivery.refuse(peer, seq)
         this.#needFull(packet, received.meta, origin)
         return
@@ -88,8 +91,8 @@ export class Receive {
       if (peer) this.#acknowledge(peer, origin, seq)
       return
     }
-    const { fact, contentHash } = received
-    if (duplicates.seen(fact.aid, fact.tRaw, contentHash)) {
+    const { fact, duplicateKey } = received
+    if (duplicates.seen(fact.aid, fact.tRaw, duplicateKey)) {
       this.counters.duplicates++
       if (peer) this.#acknowledge(peer, origin, seq)
       return
@@ -100,7 +103,7 @@ export class Receive {
       ...(origin.rssi !== undefined && { rssi: origin.rssi }),
       ...(origin.snr !== undefined && { snr: origin.snr }),
     }
-    log.appendFact(fact, link, time.qualityCode)
+    log.appendFact(fact, link, qualityOf(time))
     this.counters.facts++
     onFact(fact, link)
     if (peer) this.#acknowledge(peer, origin, seq)
@@ -133,17 +136,13 @@ export class Receive {
     for (const [peer, { origin, seqs }] of ready) void origin.reply(this.delivery.committed(peer, seqs))
   }
 
-  #needFull(
-    packet: Uint8Array,
-    meta: { source_aid: number; tid: string; timestamp_raw: number },
-    origin: PacketOrigin,
-  ): void {
+  #needFull(packet: Uint8Array, meta: PacketMeta, origin: PacketOrigin): void {
     const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
     const text = refusedFrameText({
       reason: 'NEED_FULL',
-      aid: meta.source_aid,
+      aid: meta.source_aid ?? 0,
       tid: Number(meta.tid),
-      ts: meta.timestamp_raw,
+      ts: meta.timestamp_raw ?? 0,
       crc16,
     })
     void origin.reply(buildNack(0, text))

@@ -7,13 +7,13 @@ import {
   buildAck,
   buildIdRequest,
   buildTimeRequest,
-  CONTROL,
   controlSeq,
   parseIdAssign,
   parseNackReason,
   parseServerTime,
 } from '../../protocol/control'
 import type { NodeClock } from '../../protocol/time'
+import { COMMAND } from '../../wire/commands'
 import { type Identity, UNASSIGNED } from '../identity'
 
 export interface RequestsOptions {
@@ -57,9 +57,9 @@ export class UpstreamRequests {
   /** A control packet of the upstream. */
   received(packet: Uint8Array): void {
     const seq = controlSeq(packet)
-    if (packet[0] === CONTROL.ID_ASSIGN && seq !== 0 && seq === this.#idSeq) this.#assigned(packet, seq)
-    else if (packet[0] === CONTROL.TIME_RESPONSE && seq !== 0 && seq === this.#timeSeq) this.#timed(packet)
-    else if (packet[0] === CONTROL.NACK && seq !== 0 && seq === this.#idSeq)
+    if (packet[0] === COMMAND.ID_ASSIGN && seq !== 0 && seq === this.#idSeq) this.#assigned(packet, seq)
+    else if (packet[0] === COMMAND.TIME_RESPONSE && seq !== 0 && seq === this.#timeSeq) this.#timed(packet)
+    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq !== 0 && seq === this.#idSeq)
       this.#options.logger.warn(`the upstream gives no device id: ${parseNackReason(packet)}`)
   }
 

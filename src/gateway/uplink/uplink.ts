@@ -8,16 +8,17 @@
 // fact that this gateway could lose.
 
 import type { Clock } from '../../lib/clock'
-import { asOsError } from '../../lib/errors'
+import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { LinkState, Medium, PacketOrigin } from '../../links/contracts'
-import type { FlashLog, LogReader } from '../../log/log'
+import type { FlashLog, LogRecord, Reader, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
-import { UplinkEncoder, type UplinkPacket } from '../../pipeline/sender'
-import { CONTROL, parseNackReason } from '../../protocol/control'
+import { type EncodedFrame, UplinkEncoder } from '../../pipeline/sender'
+import { parseNackReason } from '../../protocol/control'
 import { DeliverySender } from '../../protocol/delivery'
 import { parseRefusedFrame } from '../../protocol/nack'
+import { COMMAND } from '../../wire/commands'
 import type { Identity } from '../identity'
 import { Ledger, type Shipment } from './ledger'
 import { RecentFrames } from './recent'
@@ -51,7 +52,7 @@ export interface UplinkParts {
   /** the exchange is settled, packets may go */
   onReady: () => void
   /** ms a record of bad time quality is held back for */
-  holdMs: (quality: number, wallMs: number) => number
+  holdMs: (quality: TimeQuality) => number
 }
 
 interface Payload {
@@ -90,11 +91,12 @@ export class Uplink {
   readonly #recent = new RecentFrames()
   readonly #ledger: Ledger<Payload>
   readonly #watchers = new Map<number, (info: SentInfo) => void>()
-  #reader: LogReader
+  #reader: Reader
+  #next: LogRecord | null = null
   #usable = false
   #ready = false
   #pumping = false
-  #again = false
+  #more = false
   #timer: NodeJS.Timeout | undefined
   #heldUntil = 0
   #savedCursor: number
@@ -110,15 +112,20 @@ export class Uplink {
     const saved = parts.log.cursor(`uplink:${settings.name}`) ?? 0
     this.#savedCursor = saved
     this.#ledger = new Ledger(saved)
-    this.#reader = parts.log.reader(saved + 1)
+    this.#reader = parts.log.reader(saved + 1, { factsOnly: true })
     this.#delivery = new DeliverySender<Sent>({
       maxPacket: parts.medium.maxPacket,
       nextSeq: parts.nextSeq,
       randomEpoch: parts.randomEpoch,
       onAcked: shipment => this.#acked(shipment),
-      onResend: shipment => this.#again_(shipment),
+      onResend: shipment => this.#resend(shipment),
     })
     parts.medium.onPacket((packet, origin) => this.#received(packet, origin))
+  }
+
+  /** largest data packet in bytes this uplink carries */
+  get maxPacket(): number {
+    return this.#settings.delivery === 'best_effort' ? this.#parts.medium.maxPacket : this.#delivery.maxPacket
   }
 
   /** The supervisor's state of the medium changed. */
@@ -148,7 +155,7 @@ export class Uplink {
   pump(): void {
     if (!this.#usable) return
     if (this.#pumping) {
-      this.#again = true
+      this.#more = true
       return
     }
     this.#pumping = true
@@ -156,8 +163,8 @@ export class Uplink {
       .catch(error => this.#parts.logger.error(`sending stopped: ${asOsError(error).message}`))
       .finally(() => {
         this.#pumping = false
-        if (this.#again) {
-          this.#again = false
+        if (this.#more) {
+          this.#more = false
           setImmediate(() => this.pump())
         } else this.#arm()
       })
@@ -258,7 +265,7 @@ export class Uplink {
     return true
   }
 
-  #told(seq: number, packet: UplinkPacket): void {
+  #told(seq: number, packet: EncodedFrame): void {
     const watcher = this.#watchers.get(seq)
     if (!watcher) return
     this.#watchers.delete(seq)
@@ -266,29 +273,27 @@ export class Uplink {
   }
 
   /** The next record that goes out, packed; null when there is none now. */
-  #take(): { shipment: Sent; packet: UplinkPacket } | null {
+  #take(): { shipment: Sent; packet: EncodedFrame } | null {
     const { clock, identity, logger, holdMs } = this.#parts
     if (this.#heldUntil > clock.mono()) return null
     for (;;) {
-      const record = this.#reader.peek()
-      if (!record) return null
-      if (record.kind !== 'fact') {
-        this.#reader.skip()
-        this.#ledger.pass(record.seq)
-        continue
-      }
-      const own = record.link.medium === 'local'
+      this.#next ??= this.#reader.next()
+      const record = this.#next
+      if (!record?.fact) return null
+      const own = record.medium === 'local'
       if (own && !identity.assigned) return null
-      const hold = holdMs(record.quality, record.wallMs)
+      const hold = holdMs(record.quality)
       if (hold > 0) {
         this.#heldUntil = clock.mono() + Math.min(hold, 1000)
         return null
       }
-      this.#reader.skip()
+      this.#next = null
       const fact = own ? { ...record.fact, aid: identity.assignedId } : record.fact
       const encoder = this.#encoder(fact.aid)
       try {
-        const packet = encoder.encode(fact, { full: !own || this.#settings.frames === 'full' })
+        const packet = this.#encode(encoder, fact, !own)
+        if (packet.size > this.maxPacket)
+          throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${this.maxPacket}`)
         this.#recent.note(fact.aid, packet.tid, fact.tRaw, clock.mono())
         const shipment = this.#ledger.ship(record.seq, { fact, packet, encoder })
         return { shipment, packet }
@@ -303,9 +308,8 @@ export class Uplink {
   #encoder(aid: number): UplinkEncoder {
     let encoder = this.#encoders.get(aid)
     if (!encoder) {
-      const { log, clock, units, medium } = this.#parts
-      const { diffBase, fullEvery, fullIntervalS, precision } = this.#settings
-      const key = `tid:${this.name}:${aid}`
+      const { log, clock, units } = this.#parts
+      const { diffBase, frames, fullEvery, fullIntervalS, precision } = this.#settings
       encoder = new UplinkEncoder({
         aid,
         diffBase,
@@ -314,13 +318,24 @@ export class Uplink {
         precision,
         units,
         clock,
-        maxPacket: this.#settings.delivery === 'best_effort' ? medium.maxPacket : this.#delivery.maxPacket,
-        firstTid: log.cursor(key) ?? 1,
-        onNextTid: tid => log.appendCursor(key, tid),
+        frames,
+        firstTid: log.cursor(this.#tidKey(aid)) ?? 1,
       })
       this.#encoders.set(aid, encoder)
     }
     return encoder
+  }
+
+  #tidKey(aid: number): string {
+    return `tid:${this.name}:${aid}`
+  }
+
+  /** Packs a fact; a template used for the first time moves the TIDs the next run may start with, which is kept. */
+  #encode(encoder: UplinkEncoder, fact: Fact, full: boolean): EncodedFrame {
+    const before = encoder.nextTid
+    const packet = encoder.encode(fact, { full })
+    if (encoder.nextTid !== before) this.#parts.log.appendCursor(this.#tidKey(encoder.aid), encoder.nextTid)
+    return packet
   }
 
   #acked(shipment: Sent): void {
@@ -328,14 +343,14 @@ export class Uplink {
     if (packet) encoder.acknowledged(packet.tid, packet.ordinal)
     this.#ledger.done(shipment)
     this.#saveCursor(false)
-    this.#again = true
+    this.#more = true
   }
 
   /** A packet goes again: as FULL with its own time; whether the first or this one is answered cannot be told (D6). */
-  #again_(shipment: Sent): Uint8Array {
+  #resend(shipment: Sent): Uint8Array {
     const { fact, encoder } = shipment.payload
     shipment.payload.packet = null
-    const packet = encoder.encode(fact, { full: true, resend: true })
+    const packet = this.#encode(encoder, fact, true)
     this.#recent.note(fact.aid, packet.tid, fact.tRaw, this.#parts.clock.mono())
     return packet.bytes
   }
@@ -348,7 +363,7 @@ export class Uplink {
       else this.pump()
       return
     }
-    if (packet[0] === CONTROL.NACK) {
+    if (packet[0] === COMMAND.HANDSHAKE_NACK) {
       const refused = parseRefusedFrame(parseNackReason(packet))
       if (refused?.reason === 'NEED_FULL') {
         if (this.#recent.obey(refused.aid, refused.tid, refused.ts, now))
@@ -361,7 +376,8 @@ export class Uplink {
 
   #rewind(): void {
     this.#ledger.rewind()
-    this.#reader = this.#parts.log.reader(this.#ledger.cursor + 1)
+    this.#reader = this.#parts.log.reader(this.#ledger.cursor + 1, { factsOnly: true })
+    this.#next = null
     for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
   }
 
