@@ -11,7 +11,7 @@ import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import type { Registry } from '../links/registry'
 import type { Engine } from '../pipeline/compress'
-import type { Core, RejectedRow, UnitResolver, WireUnits } from '../pipeline/core'
+import type { Core, RejectedRow } from '../pipeline/core'
 import { strategyName, toMillis } from '../pipeline/core'
 import type { FactDict, Reading } from '../pipeline/fact'
 import type { Fusion } from '../pipeline/fuse'
@@ -50,6 +50,7 @@ export type UdpRequest = (
   packet: Uint8Array,
   timeoutMs: number,
   accept?: (reply: Uint8Array) => boolean,
+  onFailure?: (error: OsError) => void,
 ) => Promise<Uint8Array | null>
 
 /** Where a node writes what it transmits. */
@@ -61,12 +62,10 @@ export interface NodeParts {
   registry: Registry
   request: UdpRequest
   createCore: (settings: CoreSettings) => Core
-  units: WireUnits & UnitResolver
 }
 
 export interface CoreSettings {
-  config: ConfigStore
-  units: WireUnits & UnitResolver
+  store: ConfigStore
   clock: Clock
 }
 
@@ -105,12 +104,11 @@ export class NodeBase {
     this.#log = options.log
     this.store = options.config ?? ConfigStore.load(configPath === null ? {} : { path: configPath })
     this.#request = options.request ?? parts.request
-    const units = options.units ?? parts.units
     this.standardizer = new Standardizer('', {
       clock: this.#clock,
       settings: { precision: this.store.get<number>('engine_settings.precision') },
     })
-    this.#core = (options.createCore ?? parts.createCore)({ config: this.store, units, clock: this.#clock })
+    this.#core = (options.createCore ?? parts.createCore)({ store: this.store, clock: this.#clock })
     this.idAllocator = options.idAllocator ?? null
     this.protocol = new HandshakeManager(
       {
@@ -258,7 +256,9 @@ export class NodeBase {
   ): Promise<Uint8Array | null> {
     const { host, port } = this.#server(serverIp, serverPort)
     try {
-      const reply = await this.#request(host, port, packet, timeout * 1000)
+      const reply = await this.#request(host, port, packet, timeout * 1000, undefined, error => {
+        this.lastError = error
+      })
       if (reply) this.protocol.classifyAndDispatch(reply, `${host}:${port}`)
       return reply
     } catch (error) {
@@ -292,7 +292,7 @@ export class NodeBase {
     const present = this.assignedId
     if (present > 0 && present < UNASSIGNED_ID) return true
     const meta = { device_id: this.deviceId, ...deviceMeta }
-    const aid = await this.#ask(serverIp, serverPort, (send, recv) =>
+    const aid = await this.#ask(serverIp, serverPort, timeout * 1000, (send, recv) =>
       this.protocol.requestIdViaTransport(send, recv, meta, timeout),
     )
     if (aid === null) return false
@@ -307,7 +307,7 @@ export class NodeBase {
     timeout = 3.0,
   ): Promise<number | null> {
     const { host, port } = this.#server(serverIp, serverPort)
-    const seconds = await this.#ask(host, port, (send, recv) =>
+    const seconds = await this.#ask(host, port, timeout * 1000, (send, recv) =>
       this.protocol.requestTimeViaTransport(send, recv, timeout),
     )
     if (seconds !== null) {
@@ -334,13 +334,16 @@ export class NodeBase {
   async #ask<T>(
     host: string,
     port: number,
+    timeoutMs: number,
     loop: (send: (packet: Uint8Array) => void, recv: (ms: number) => Promise<Uint8Array | null>) => Promise<T | null>,
   ): Promise<T | null> {
     this.lastError = null
     const replies: Uint8Array[] = []
     let wake = (): void => undefined
     const send = (packet: Uint8Array): void => {
-      this.#request(host, port, packet, 5000).then(
+      this.#request(host, port, packet, timeoutMs, undefined, error => {
+        this.lastError = error
+      }).then(
         reply => {
           if (reply) replies.push(reply)
           wake()

@@ -17,8 +17,8 @@ test('upstream away, gateway killed: the same facts on both sides, none twice', 
   const upWeb = await freePort()
   const gwWeb = await freePort()
   const sources = [
-    { name: 'cpu', type: 'cpu', interval_ms: 50 },
-    { name: 'memory', type: 'memory', interval_ms: 70 },
+    { name: 'cpu', type: 'cpu', interval_ms: 100 },
+    { name: 'memory', type: 'memory', interval_ms: 150 },
   ]
   const config = (list: unknown[]): Record<string, unknown> => ({
     device_id: 'GW1',
