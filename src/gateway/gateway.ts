@@ -117,11 +117,11 @@ export class Gateway {
     const precision = config.config.engine_settings.precision
     const engine = new Engine(null, { precision, units, clock })
     const dataDir = config.dataDir
-    this.#idStore = options.role === 'serve' ? new FileIdStore({ dir: dataDir, files, logger }) : null
+    this.#idStore = options.role === 'serve' ? new FileIdStore(join(dataDir, 'id_allocation.json'), files) : null
     this.allocator = this.#idStore
       ? new IdAllocator(
           { baseDir: dataDir, leasePolicy: config.config.security_settings.id_lease },
-          { store: this.#idStore, clock },
+          { store: this.#idStore, now: () => Math.floor(this.time.now() / 1000), mono: () => clock.mono() },
         )
       : null
     this.#receiver = new Receiver({ units, precision, clock, registryDir: join(dataDir, 'device_registry'), files })
@@ -223,7 +223,7 @@ export class Gateway {
     await this.supervisor.stop()
     for (const uplink of this.uplinks) uplink.stop()
     this.#receiver.save()
-    await this.#idStore?.close()
+    this.allocator?.stop()
     await this.log.close()
     await this.database?.close()
   }

@@ -1,37 +1,8 @@
 // Everything the web face needs of the gateway, as one interface: the face knows no concrete room, and a test hands in
 // plain objects. Functions are called once per request and must be cheap; what throws costs its own part of the answer.
-import type { LinkState } from '../links/contracts'
+import type { GatewayStatus } from '../gateway/status'
 
-/** `os-node status --json`, letter for letter. */
-export interface GatewayStatus {
-  version: string
-  uptime_s: number
-  identity: { device_id: string; assigned_id: number | null }
-  time: { quality: string; offset_ms: number | null }
-  links: Record<string, LinkStatus>
-  log: {
-    first_seq: number
-    last_seq: number
-    committed_seq: number
-    bytes: number
-    lost: number
-    bytes_written_today: number
-  }
-  uplinks: Record<string, { cursor: number; backlog: number; acked: number; resent: number }>
-  storage: { lag_records: number }
-  dropped: { rows: number; packets: number; records: number }
-}
-
-/** The LinkState union with its counters beside it; `since` may be left out. */
-export interface LinkStatus {
-  state: LinkState['state']
-  reason?: string
-  retry_at?: number
-  delivery: 'acked' | 'best_effort'
-  rx: number
-  tx: number
-  errors: number
-}
+export type { GatewayStatus, LinkStatus } from '../gateway/status'
 
 /** The newest readings of one device by one way (own source group, or medium and source). */
 export interface LatestReadings {
