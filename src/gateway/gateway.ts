@@ -33,6 +33,7 @@ import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
 import { Receive } from './receive/receive'
 import type { GatewayStatus } from './status'
+import { ProbedMedium } from './uplink/probed'
 import { UpstreamRequests } from './uplink/requests'
 import { Uplink } from './uplink/uplink'
 
@@ -325,7 +326,6 @@ export class Gateway {
         for (const other of this.uplinks) other.pump()
       },
     })
-    const link = this.supervisor.add(medium, { enabled: false })
     const uplink = new Uplink(
       {
         name,
@@ -345,8 +345,7 @@ export class Gateway {
         units,
         nextSeq,
         randomEpoch: () => randomBytes(4).readUInt32BE(),
-        reopen: () => this.supervisor.reopen(name),
-        degraded: reason => link.complain('peer', reason),
+        lost: reason => this.supervisor.get(name)?.lost(reason),
         onControl: packet => requests.received(packet),
         onReady: () => requests.start(),
         holdMs: quality => this.#holdMs(quality),
@@ -358,7 +357,8 @@ export class Gateway {
       if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
       uplink.link(state)
     })
-    this.supervisor.enable(name)
+    const probed = settings.delivery !== 'best_effort'
+    this.supervisor.add(probed ? new ProbedMedium(medium, () => uplink.probe()) : medium)
   }
 
   /** Records whose time nobody vouches for wait for the first sync, but not for ever (D18). */

@@ -24,9 +24,9 @@ export interface LinkOptions {
 }
 
 /** Who says that a link works badly: its driver, or the scheduler that reads it. */
-export type Complainer = 'driver' | 'schedule' | 'peer'
+export type Complainer = 'driver' | 'schedule'
 
-const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '', peer: '' }
+const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '' }
 
 export class Link {
   readonly name: string

@@ -43,10 +43,8 @@ export interface UplinkParts {
   /** counter of request numbers, one per process (X29) */
   nextSeq: () => number
   randomEpoch: () => number
-  /** closes and reopens the link: the peer went silent */
-  reopen: () => void
-  /** shown as the link's state while the peer does not answer; an empty text means well */
-  degraded: (reason: string) => void
+  /** the peer went silent: the link is down and tried again later */
+  lost: (reason: string) => void
   /** a control packet of the upstream that is not part of the exchange */
   onControl: (packet: Uint8Array, origin: PacketOrigin) => void
   /** the exchange is settled, packets may go */
@@ -81,6 +79,8 @@ export interface UplinkStatus {
 /** packets handed to the medium before the event loop gets its turn */
 const BURST = 32
 const CURSOR_EVERY_MS = 1000
+/** how long a peer may take to answer the probe */
+const PROBE_MS = 2000
 
 export class Uplink {
   readonly name: string
@@ -103,7 +103,7 @@ export class Uplink {
   #savedAt = Number.NEGATIVE_INFINITY
   #sentPlain = 0
   #refused = 0
-  #probeTold = false
+  #answered: (() => void) | null = null
 
   constructor(settings: UplinkSettings, parts: UplinkParts) {
     this.name = settings.name
@@ -134,12 +134,31 @@ export class Uplink {
     if (usable === this.#usable) return
     this.#usable = usable
     this.#ready = false
-    this.#probeTold = false
+    if (usable) this.#settled()
+    else {
+      clearTimeout(this.#timer)
+      this.#delivery.reset()
+      this.#rewind()
+    }
+  }
+
+  /** Asks the peer whether it knows the delivery exchange (X29). Throws LINK_DOWN when it does not answer. */
+  async probe(): Promise<void> {
+    const { clock, medium } = this.#parts
     this.#delivery.reset()
     this.#rewind()
-    if (!usable) clearTimeout(this.#timer)
-    else if (this.#settings.delivery === 'best_effort') this.#settled()
-    else this.pump()
+    const answered = new Promise<boolean>(resolve => {
+      const timer = setTimeout(() => resolve(false), PROBE_MS)
+      this.#answered = () => {
+        clearTimeout(timer)
+        resolve(true)
+      }
+    })
+    const ping = this.#delivery.poll(clock.mono())
+    if (ping) await medium.send(ping)
+    const good = await answered
+    this.#answered = null
+    if (!good) throw new OsError('LINK_DOWN', 'the upstream does not answer')
   }
 
   /** Tells how the record `seq` went out, once, when it does. */
@@ -223,20 +242,13 @@ export class Uplink {
   /** The exchange is settled: identity and time are asked for, and records may go. */
   #settled(): void {
     this.#ready = true
-    this.#parts.degraded('')
     for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
     this.#parts.onReady()
     this.pump()
   }
 
   #watchPeer(): void {
-    if (this.#delivery.mode === 'probing' && this.#delivery.probes > 1 && !this.#probeTold) {
-      this.#probeTold = true
-      this.#parts.degraded('the upstream does not answer')
-    } else if (this.#delivery.mode === 'silent') {
-      this.#parts.logger.warn('the upstream stopped acknowledging')
-      this.#parts.reopen()
-    }
+    if (this.#delivery.mode === 'silent') this.#parts.lost('the upstream stopped acknowledging')
   }
 
   /** Takes records while the window has room. */
@@ -359,7 +371,7 @@ export class Uplink {
     const now = this.#parts.clock.mono()
     const before = this.#delivery.mode
     if (this.#settings.delivery !== 'best_effort' && this.#delivery.onAnswer(packet, now)) {
-      if (before === 'probing' && this.#delivery.mode !== 'probing') this.#settled()
+      if (before === 'probing' && this.#delivery.mode !== 'probing') this.#answered?.()
       else this.pump()
       return
     }
