@@ -105,7 +105,8 @@ export class Fusion {
     const ts = tokenBytes(splitText(stripAid(text)).token, true).readUIntBE(0, 6)
     const template = this.sendTemplate(this.localId, signature, slots.length / 2)
     const now = this.clock.mono()
-    const changed = strategy === 'FULL' || template.fullDue(this.policy, now) ? null : this.#changed(template, slots)
+    const changed =
+      strategy === 'FULL' || template.fullDue(this.policy, now) ? null : this.#changed(template, slots, now)
     const body = changed === null ? full : diffBody(changed, slots)
     const cmd = changed === null ? COMMAND.DATA_FULL : changed.length > 0 ? COMMAND.DATA_DIFF : COMMAND.DATA_HEART
     const packet = this.#frame(cmd, this.localId, template.tid, ts, body, this.keys?.outbound(this.localId) ?? null)
@@ -120,8 +121,8 @@ export class Fusion {
   }
 
   /** Slots the next DIFF carries, ascending; null when one is too long for a DIFF. */
-  #changed(template: SendTemplate, slots: string[]): number[] | null {
-    const base = template.base(this.policy)
+  #changed(template: SendTemplate, slots: string[], now: number): number[] | null {
+    const base = template.base(this.policy, now)
     const list: number[] = []
     for (let slot = 0; slot < slots.length; slot++) {
       const i = slot >> 1

@@ -238,7 +238,7 @@ export class Plan {
   ): number {
     const template = this.template!
     const isFull = full || this.#longMeta || template.fullDue(policy, nowMs)
-    const base = template.base(policy)
+    const base = template.base(policy, nowMs)
     const ordinal = template.ordinal + 1
     const start = at + HEADER_SIZE
     let p = start

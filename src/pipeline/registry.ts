@@ -71,7 +71,10 @@ export class Registry {
   /** What is kept of an AID, by ascending TID; malformed entries are dropped. */
   load(aid: number): KeptTemplate[] {
     const file = asRecord(asRecord(this.#json(this.path(aid))).templates)
-    const times = asRecord(this.#marks()[String(aid)])
+    const marks = this.#marks()
+    const times = asRecord(marks[String(aid)])
+    // once only: what is loaded again later in this run has changed since
+    delete marks[String(aid)]
     const kept: KeptTemplate[] = []
     for (const [key, value] of Object.entries(file)) {
       const tid = Number(key)

@@ -16,6 +16,10 @@ export interface DiffPolicy {
 /** The reference's bytes: each DIFF against the packet before, no key frames. */
 export const REFERENCE_POLICY: DiffPolicy = { diffBase: 'last', fullEvery: 0, fullIntervalMs: 0 }
 
+/** no link holds a packet back for longer */
+const UNDER_WAY_MS = 10_000
+const MOST_FULLS = 8
+
 export class SendTemplate {
   /** false once its TID went to another signature */
   alive = true
@@ -41,6 +45,8 @@ export class SendTemplate {
   /** TS of the newest packet */
   lastTs = -1
   used = 0
+  /** FULLs that may still be under way, oldest first */
+  readonly #fulls: { readonly ordinal: number; at: number }[] = []
 
   constructor(
     readonly signature: string,
@@ -92,9 +98,15 @@ export class SendTemplate {
     )
   }
 
-  /** Slots with a larger ordinal go into the next DIFF. */
-  base(policy: DiffPolicy): number {
-    return policy.diffBase === 'sticky' ? this.acked : this.ordinal
+  /**
+   * Slots with a larger ordinal go into the next DIFF. A FULL that may still be under way counts as the base although a
+   * newer packet is acknowledged: a receiver that lost its templates in between would build on that FULL.
+   */
+  base(policy: DiffPolicy, nowMs: number): number {
+    if (policy.diffBase !== 'sticky') return this.ordinal
+    const fulls = this.#fulls
+    while (fulls.length > 0 && fulls[0]!.at <= nowMs - UNDER_WAY_MS) fulls.shift()
+    return fulls.length > 0 && fulls[0]!.ordinal < this.acked ? fulls[0]!.ordinal : this.acked
   }
 
   /** Books a packet that was built whole. */
@@ -113,6 +125,9 @@ export class SendTemplate {
     this.forceFull = false
     this.sinceFull = 1
     this.fullAt = nowMs
+    const newest = this.#fulls.at(-1)
+    if (newest && this.#fulls.length >= MOST_FULLS) newest.at = nowMs
+    else this.#fulls.push({ ordinal: this.ordinal, at: nowMs })
   }
 }
 
