@@ -164,7 +164,7 @@ export class Database {
         script: this.#o.workerScript,
         log: this.#o.log,
         maxPackets: this.#o.maxPackets ?? 200_000,
-        maxBytes: this.#o.maxBytes ?? 32 * 1024 * 1024,
+        maxBytes: this.#o.maxBytes ?? 16 * 1024 * 1024,
         onApplied: upTo => this.#applied(upTo),
         onDead: error => this.#died(error),
       })

@@ -9,6 +9,8 @@ import type { ViewCounts } from './view'
 
 const BATCH_BYTES = 256 * 1024
 const BATCHES = 2
+/** bytes a packet takes in the view at least: what cannot fit is not fed at the start */
+const SMALLEST_ROW = 100
 
 export interface SqlThreadOptions {
   script: string
@@ -39,7 +41,8 @@ export class SqlThread {
 
   constructor(options: SqlThreadOptions) {
     this.#o = options
-    this.#reader = options.log.reader(options.log.startOfLast(options.maxPackets), { kinds: ['fact', 'clock'] })
+    const newest = Math.min(options.maxPackets, Math.ceil(options.maxBytes / SMALLEST_ROW))
+    this.#reader = options.log.reader(options.log.startOfLast(newest), { kinds: ['fact', 'clock'] })
     for (let k = 0; k < BATCHES; k++) this.#free.push(new ArrayBuffer(BATCH_BYTES))
     const setup: WorkerSetup = { role: 'sql', maxPackets: options.maxPackets, maxBytes: options.maxBytes }
     this.#worker = new Worker(options.script, { workerData: setup })
