@@ -1,0 +1,163 @@
+// Base62 numbers, digits 0-9 a-z A-Z, most significant first: the text form of every value on the wire, a fixed-point
+// number times 10^precision in 64 bits. The text functions keep the reference's arithmetic to the bit, its 64-bit wrap
+// included (what must not wrap is refused by the pipeline, D3); decoding throws BAD_TEXT. The buffer functions are for
+// the hot path: they write into and read from a caller's buffer and allocate nothing.
+import { OsError } from '../lib/errors'
+import { pyFloat } from './number'
+
+export const ALPHABET = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
+const DIGIT = Uint8Array.from(ALPHABET, c => c.charCodeAt(0))
+/** digit value by character code, 255 = not a digit */
+const VALUE = new Uint8Array(256).fill(255)
+for (let i = 0; i < 62; i++) VALUE[DIGIT[i]!] = i
+
+export const POW10 = Float64Array.from({ length: 23 }, (_, k) => Number(`1e${k}`))
+/** a double below this holds every integer exactly */
+const EXACT = 2 ** 53
+const MINUS = 45
+const P5 = 62 ** 5
+
+/** Rounds to the nearest integer, ties to even. */
+export function roundHalfEven(x: number): number {
+  const r = Math.round(x)
+  return r - x === 0.5 && r % 2 !== 0 ? r - 1 : r
+}
+
+/** The integer squeezed into signed 64 bits, as Base62 text. */
+export function encodeInteger(n: number | bigint): string {
+  if (typeof n === 'bigint' || n >= EXACT || n <= -EXACT) {
+    const wrapped = BigInt.asIntN(64, BigInt(n))
+    if (wrapped > BigInt(-EXACT) && wrapped < BigInt(EXACT)) return encodeInteger(Number(wrapped))
+    let rest = wrapped < 0n ? -wrapped : wrapped
+    let text = ''
+    for (; rest > 0n; rest /= 62n) text = ALPHABET[Number(rest % 62n)] + text
+    return wrapped < 0n ? '-' + text : text
+  }
+  if (n === 0) return '0'
+  let rest = Math.abs(n)
+  let text = ''
+  while (rest > 0) {
+    const q = Math.floor(rest / 62)
+    text = ALPHABET[rest - q * 62] + text
+    rest = q
+  }
+  return n < 0 ? '-' + text : text
+}
+
+/** Value to text (PROTOCOL §1). What is no finite number becomes "0". Strings are read as Python's float() reads them. */
+export function encodeBase62(value: unknown, usePrecision = true, precision = 4): string {
+  const x = pyFloat(value)
+  if (x === undefined) return '0'
+  const n = usePrecision ? roundHalfEven(x * 10 ** precision) : Math.trunc(x)
+  return Number.isFinite(n) ? encodeInteger(n) : '0'
+}
+
+const refuse = (text: string): never => {
+  throw new OsError('BAD_TEXT', `not a Base62 number: ${JSON.stringify(text.slice(0, 40))}`)
+}
+
+/** Text to a signed 64-bit integer, modulo 2^64. Throws BAD_TEXT. */
+export function decodeInteger(text: string): bigint {
+  const negative = text.charCodeAt(0) === MINUS
+  let n = 0n
+  if (text.length === (negative ? 1 : 0)) refuse(text)
+  for (let i = negative ? 1 : 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    const digit = code < 256 ? VALUE[code]! : 255
+    if (digit === 255) refuse(text)
+    n = n * 62n + BigInt(digit)
+  }
+  return BigInt.asIntN(64, negative ? -n : n)
+}
+
+/** Text to value: n / 10^precision rounded to 8 decimals, or n itself. Empty is 0. Throws BAD_TEXT. */
+export function decodeBase62(text: string, usePrecision = true, precision = 4): number {
+  if (text === '') return 0
+  const n = Number(decodeInteger(text))
+  return usePrecision ? unscale(n, precision) : n
+}
+
+/** Fixed point to value. Up to 8 decimals the rounding of PROTOCOL §1 never changes the quotient, so it is left out. */
+export function unscale(n: number, precision: number): number {
+  const x = n / POW10[precision]!
+  return precision > 8 ? roundDecimals(x, 8) : x === 0 ? 0 : x
+}
+
+/** Rounds the exact binary value to `digits` decimals, ties to even, as Python's round(x, digits) does. */
+export function roundDecimals(x: number, digits: number): number {
+  if (!Number.isFinite(x) || Math.abs(x) >= EXACT) return x
+  const up = Number(x.toFixed(digits))
+  // toFixed is exact but sends ties away from zero; a tie is a dyadic number whose double has one decimal more
+  const scaled = x * 2 ** (digits + 1)
+  if (!Number.isInteger(scaled)) return up
+  const text = Math.abs(x).toFixed(Math.min(digits + 1, 100))
+  if (!text.endsWith('5') || Number(text) !== Math.abs(x)) return up
+  const cut = text.slice(0, -1)
+  const even = cut.charCodeAt(cut.length - 1) === 46 ? cut.charCodeAt(cut.length - 2) : cut.charCodeAt(cut.length - 1)
+  return even % 2 === 0 ? Math.sign(x) * Number(cut) : up
+}
+
+/**
+ * Writes the integer n (any double that is an integer and fits 64 bits) at `at` and returns the end. Needs up to 12
+ * bytes. Hot path: about 15 ns for six digits, since they are written in place and counted before.
+ */
+export function writeBase62(out: Uint8Array, at: number, n: number): number {
+  if (n < 0) {
+    out[at++] = MINUS
+    n = -n
+  }
+  if (n >= EXACT) return writeText(out, at, encodeInteger(n))
+  let low = n
+  if (n >= P5) {
+    const high = Math.floor(n / P5)
+    at = writeSmall(out, at, high)
+    low = n - high * P5
+    let u = low >>> 0
+    for (let i = at + 4; i >= at; i--) {
+      const q = (u / 62) >>> 0
+      out[i] = DIGIT[u - q * 62]!
+      u = q
+    }
+    return at + 5
+  }
+  return writeSmall(out, at, low)
+}
+
+/** digits of 0 ≤ n < 2^32 */
+function writeSmall(out: Uint8Array, at: number, n: number): number {
+  let u = n >>> 0
+  const end = at + (u < 3844 ? (u < 62 ? 1 : 2) : u < 14776336 ? (u < 238328 ? 3 : 4) : u < 916132832 ? 5 : 6)
+  for (let i = end - 1; i >= at; i--) {
+    const q = (u / 62) >>> 0
+    out[i] = DIGIT[u - q * 62]!
+    u = q
+  }
+  return end
+}
+
+/** Writes ASCII text at `at` and returns the end. */
+export function writeText(out: Uint8Array, at: number, text: string): number {
+  for (let i = 0; i < text.length; i++) out[at++] = text.charCodeAt(i)
+  return at
+}
+
+/** Reads `bytes[start, end)` as an integer, modulo 2^64 as decodeInteger. Empty is 0; NaN where it is no Base62 text. */
+export function readBase62(bytes: Uint8Array, start: number, end: number): number {
+  const negative = start < end && bytes[start] === MINUS
+  const first = negative ? start + 1 : start
+  if (first >= end) return negative ? Number.NaN : 0
+  if (end - first > 8) return readLong(bytes, start, end)
+  let n = 0
+  for (let i = first; i < end; i++) {
+    const digit = VALUE[bytes[i]!]!
+    if (digit === 255) return Number.NaN
+    n = n * 62 + digit
+  }
+  return negative ? -n : n
+}
+
+/** more than 8 digits do not fit a double: the slow way */
+function readLong(bytes: Uint8Array, start: number, end: number): number {
+  for (let i = bytes[start] === MINUS ? start + 1 : start; i < end; i++) if (VALUE[bytes[i]!] === 255) return Number.NaN
+  return Number(decodeInteger(String.fromCharCode(...bytes.subarray(start, end))))
+}

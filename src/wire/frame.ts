@@ -1,0 +1,101 @@
+// The data frame: CMD u8 | route_count u8 | route_count × AID u32 | TID u8 | TS u48 | BODY | CRC8 u8 | CRC16 u16.
+// Senders write one route, 16 + body bytes in all (X25). Reading never throws: what does not fit is a named problem.
+
+import { xorRange } from './cipher'
+import { crc8, crc16 } from './crc'
+
+/** bytes before the body of a frame with one route */
+export const HEADER_SIZE = 13
+/** a frame with one route and an empty body */
+export const FRAME_OVERHEAD = 16
+const U32 = 4294967296
+
+/** Writes the header of a frame with one route and returns where its body starts. `tsMs` is cut to 48 bits. */
+export function writeHeader(out: Uint8Array, at: number, cmd: number, aid: number, tid: number, tsMs: number): number {
+  out[at] = cmd
+  out[at + 1] = 1
+  out[at + 2] = aid >>> 24
+  out[at + 3] = aid >>> 16
+  out[at + 4] = aid >>> 8
+  out[at + 5] = aid
+  out[at + 6] = tid
+  const high = (tsMs / U32) | 0
+  const low = tsMs >>> 0
+  out[at + 7] = high >> 8
+  out[at + 8] = high
+  out[at + 9] = low >>> 24
+  out[at + 10] = low >>> 16
+  out[at + 11] = low >>> 8
+  out[at + 12] = low
+  return at + HEADER_SIZE
+}
+
+/**
+ * Closes a frame that starts at `start` and whose plain body is `out[body, end)`: CRC-8, cipher (with a key; the command
+ * byte must be the secure one already), CRC-16. Returns the end of the frame.
+ */
+export function sealFrame(out: Uint8Array, start: number, body: number, end: number, key?: Uint8Array | null): number {
+  const plain = crc8(out, body, end)
+  if (key) xorRange(out, body, end, key, plain)
+  out[end] = plain
+  const crc = crc16(out, start, end + 1)
+  out[end + 1] = crc >> 8
+  out[end + 2] = crc
+  return end + 3
+}
+
+export interface FrameHeader {
+  cmd: number
+  /** every AID of the route, source last; empty when the frame has none */
+  routes: number[]
+  /** last entry of the route, 0 when there is none */
+  sourceAid: number
+  tid: number
+  /** the TS field as it is */
+  ts: number
+  /** the body is `packet[body, end)` */
+  body: number
+  end: number
+  crc8: number
+  crc16Ok: boolean
+}
+
+/** Reads the header of a frame, or says `short` (under 5 bytes) or `incomplete` (shorter than its own header). */
+export function readHeader(packet: Uint8Array): FrameHeader | 'short' | 'incomplete' {
+  if (packet.length < 5) return 'short'
+  const count = packet[1]!
+  if (packet.length < 2 + 4 * count + 10) return 'incomplete'
+  const routes: number[] = []
+  for (let k = 0; k < count; k++) routes.push(readU32(packet, 2 + 4 * k))
+  const tid = 2 + 4 * count
+  const end = packet.length - 3
+  return {
+    cmd: packet[0]!,
+    routes,
+    sourceAid: routes[count - 1] ?? 0,
+    tid: packet[tid]!,
+    ts: ((packet[tid + 1]! << 8) | packet[tid + 2]!) * U32 + readU32(packet, tid + 3),
+    body: tid + 7,
+    end,
+    crc8: packet[end]!,
+    crc16Ok: crc16(packet, 0, packet.length - 2) === ((packet[end + 1]! << 8) | packet[end + 2]!),
+  }
+}
+
+export const readU32 = (bytes: Uint8Array, at: number): number =>
+  ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0
+
+const B64 = Uint8Array.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_', c => c.charCodeAt(0))
+
+/** Writes the 8 characters of a text's time token (base64url of the 48-bit number). */
+export function writeTimeToken(out: Uint8Array, at: number, tsMs: number): number {
+  let high = Math.floor(tsMs / 16777216) & 0xffffff
+  let low = (tsMs % 16777216) & 0xffffff
+  for (let i = 3; i >= 0; i--) {
+    out[at + i] = B64[high & 63]!
+    out[at + 4 + i] = B64[low & 63]!
+    high >>>= 6
+    low >>>= 6
+  }
+  return at + 8
+}

@@ -1,0 +1,27 @@
+// Numbers as the reference reads and prints them (Python's float() and repr()), where its text reaches the wire.
+
+const FLOAT = /^\s*[+-]?(?:(?:\d+(?:_\d+)*)(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:[eE][+-]?\d+(?:_\d+)*)?\s*$/
+const SPECIAL = /^\s*([+-]?)(inf|infinity|nan)\s*$/i
+
+/** Any value as float() takes it: numbers, booleans, bigints, numeric text. Undefined where float() raises. */
+export function pyFloat(value: unknown): number | undefined {
+  if (typeof value === 'number') return value
+  if (typeof value === 'boolean') return value ? 1 : 0
+  if (typeof value === 'bigint') return Number(value)
+  if (typeof value !== 'string') return undefined
+  if (FLOAT.test(value)) return Number(value.replaceAll('_', ''))
+  const special = SPECIAL.exec(value)
+  if (!special) return undefined
+  const sign = special[1] === '-' ? -1 : 1
+  return special[2]!.toLowerCase() === 'nan' ? Number.NaN : sign * Number.POSITIVE_INFINITY
+}
+
+/** A number as Python prints it: integral ones without a point, small and large ones as 2e-09. */
+export function pyText(x: number): string {
+  if (Number.isInteger(x) && Math.abs(x) < 1e16) return String(x)
+  const magnitude = Math.abs(x)
+  if (magnitude >= 1e-4 && magnitude < 1e16) return String(x)
+  const [digits, exponent] = x.toExponential().split('e') as [string, string]
+  const power = exponent.slice(1)
+  return `${digits}e${exponent[0]}${power.length < 2 ? '0' + power : power}`
+}

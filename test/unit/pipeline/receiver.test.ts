@@ -1,0 +1,240 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { ManualClock } from '../../../src/lib/clock'
+import type { Fact } from '../../../src/pipeline/fact'
+import { Fusion } from '../../../src/pipeline/fuse'
+import { nackReason, type Received, Receiver } from '../../../src/pipeline/receiver'
+import { UplinkEncoder } from '../../../src/pipeline/sender'
+import { deriveSessionKey } from '../../../src/wire/cipher'
+import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../../../src/wire/frame'
+import { random, units } from './units'
+
+const T0 = 1_710_000_000_000
+const clock = new ManualClock(T0 + 500)
+const receiver = (options = {}): Receiver => new Receiver({ units, clock, ...options })
+
+function frame(cmd: number, tid: number, ts: number, body: string | Uint8Array, aid = 42, key?: Uint8Array): Buffer {
+  const bytes = Buffer.from(body as string)
+  const out = Buffer.alloc(FRAME_OVERHEAD + bytes.length)
+  const start = writeHeader(out, 0, cmd, aid, tid, ts)
+  out.set(bytes, start)
+  sealFrame(out, 0, start, start + bytes.length, key)
+  return out
+}
+const full = (ts: number, value: string, id = 'a'): Buffer => {
+  const token = Buffer.alloc(6)
+  token.writeUIntBE(ts, 0, 6)
+  return frame(0x3f, 1, ts, `42;D.1.${token.toString('base64url')}|${id}>K.K:${value}|b>K.K:1|`)
+}
+const diff = (ts: number, value: string): Buffer =>
+  frame(0xaa, 1, ts, Buffer.concat([Buffer.of(2, value.length), Buffer.from(value)]))
+const heart = (ts: number): Buffer => frame(0x7f, 1, ts, '')
+const value = (got: Received): number | null => {
+  assert.equal(got.kind, 'fact', JSON.stringify(got))
+  return (got as { fact: Fact }).fact.sensors[0]!.value
+}
+const code = (got: Received): string => (got.kind === 'error' ? got.code : 'fact')
+
+test('a fact carries canonical units, milliseconds and all meta fields', () => {
+  const r = receiver()
+  const got = r.receive(frame(0x3f, 7, T0, '42;D.1.AY4j8UwA|i>K.mA:2Bi|f>E.100:0|&u33|#YQ|@aGk'))
+  assert.ok(got.kind === 'fact')
+  assert.deepEqual(got.fact, {
+    id: 'D',
+    state: 'ONLINE',
+    tRaw: T0,
+    aid: 42,
+    sensors: [
+      { id: 'i', status: 'OK', unit: 'A', value: 0.001 },
+      { id: 'f', status: 'ERROR', unit: 'A', value: null },
+    ],
+    extras: { geohash: 'u33', url: 'https://a', msg: 'hi' },
+  })
+  assert.deepEqual(got.meta, {
+    cmd: 0x3f,
+    base_cmd: 0x3f,
+    secure: false,
+    source_aid: 42,
+    crc16_ok: true,
+    crc8_ok: true,
+    timestamp_raw: T0,
+    tid: '07',
+    template_learned: true,
+    server_stamped: false,
+  })
+})
+
+test('late frames: FULL from its own text and not learned, DIFF and HEART on the state before them', () => {
+  const r = receiver()
+  assert.equal(value(r.receive(full(T0 + 10, '10'))), 0.0062)
+  assert.equal(value(r.receive(diff(T0 + 30, '30'))), 0.0186)
+  const late = r.receive(full(T0 + 20, '20'))
+  assert.equal(value(late), 0.0124)
+  assert.deepEqual([late.meta.late, late.meta.template_learned], [true, false])
+  assert.equal(value(r.receive(heart(T0 + 40))), 0.0186, 'the late FULL moved nothing')
+  assert.equal(value(r.receive(heart(T0 + 15))), 0.0062, 'on the state of +10')
+  assert.equal(value(r.receive(diff(T0 + 35, '35'))), 0.0191)
+  assert.equal(value(r.receive(heart(T0 + 50))), 0.0186, 'nor did the late DIFF')
+  const dropped = r.receive(diff(T0 + 5, '1'))
+  assert.deepEqual([code(dropped), (dropped as { needFull: boolean }).needFull], ['LATE_DROPPED', true])
+  assert.deepEqual([r.counters.late, r.counters.lateDropped], [3, 1])
+})
+
+test('eight states are kept', () => {
+  const r = receiver()
+  r.receive(full(T0, '1'))
+  for (let k = 1; k <= 8; k++) r.receive(diff(T0 + 10 * k, String(k)))
+  assert.equal(code(r.receive(heart(T0 + 5))), 'LATE_DROPPED')
+  assert.equal(value(r.receive(heart(T0 + 15))), 0.0001)
+})
+
+test('a frame twice gives the same fact and the same duplicate key, as FULL or as DIFF', () => {
+  const r = receiver()
+  r.receive(full(T0, '1'))
+  const keys = [diff(T0 + 10, '5'), diff(T0 + 10, '5'), full(T0 + 10, '5'), diff(T0 + 11, '6')].map(packet => {
+    const got = r.receive(packet)
+    return got.kind === 'fact' ? got.duplicateKey : -1
+  })
+  assert.equal(keys[0], keys[1])
+  assert.equal(keys[0], keys[2])
+  assert.notEqual(keys[0], keys[3])
+  assert.ok(keys.every(k => Number.isSafeInteger(k) && k >= 0))
+})
+
+test('duplicate keys of different contents differ', () => {
+  const seen = new Set<number>()
+  const sender = new UplinkEncoder({ aid: 1, units, clock })
+  const r = receiver()
+  for (let k = 0; k < 20000; k++) {
+    const sensors = [0, 1].map(i => ({ id: `s${i}`, status: 'OK', unit: 'K', value: i === 0 ? k / 10 : 5 }))
+    const got = r.receive(sender.encode({ id: 'D', state: 'ONLINE', tRaw: T0 + k, aid: 1, sensors }).bytes)
+    if (got.kind === 'fact') seen.add(got.duplicateKey)
+  }
+  assert.equal(seen.size, 20000)
+})
+
+test('a missing template asks for a FULL, and the NACK names the frame', () => {
+  const r = receiver()
+  const packet = heart(T0)
+  const got = r.receive(packet)
+  assert.ok(got.kind === 'error' && got.needFull)
+  assert.equal(got.message, 'Template 01 missing for 0x7F')
+  assert.equal(nackReason('NEED_FULL', packet), `NEED_FULL;42;1;${T0};${packet.toString('hex').slice(-4)}`)
+  assert.equal(nackReason('NEED_FULL', Buffer.alloc(3)), null)
+})
+
+test('a DIFF that does not fit is refused and moves nothing', () => {
+  const r = receiver()
+  r.receive(full(T0, '1'))
+  for (const body of [Buffer.of(2, 5, 49), Buffer.of(0x0a, 1, 50), Buffer.of(2, 1, 33), Buffer.of(2)])
+    assert.equal(code(r.receive(frame(0xaa, 1, T0 + 1, body))), 'BAD_PACKET')
+  assert.equal(value(r.receive(heart(T0 + 2))), 0.0001)
+})
+
+test('a clock set back is believed after eight late frames and a FULL', () => {
+  const r = receiver()
+  r.receive(full(T0, '1'))
+  const back = T0 - 3_600_000
+  for (let k = 0; k < 8; k++) r.receive(heart(back + k))
+  assert.equal(r.receive(full(back + 10, '2')).meta.template_learned, true)
+  assert.equal(value(r.receive(heart(back + 11))), 0.0002)
+})
+
+test('zero time is stamped in milliseconds, small ones are seconds', () => {
+  const r = receiver()
+  const stamped = r.receive(full(0, '1'))
+  assert.ok(stamped.kind === 'fact')
+  assert.deepEqual([stamped.fact.tRaw, stamped.meta.server_stamped], [T0 + 500, true])
+  const seconds = receiver().receive(frame(0x3f, 1, T0 / 1000, `NODE.ONLINE.${T0 / 1000}|t>K.A01:2Bi|`))
+  assert.ok(seconds.kind === 'fact')
+  assert.deepEqual([seconds.fact.id, seconds.fact.state, seconds.fact.tRaw], ['NODE', 'ONLINE', T0])
+})
+
+test('C firmware: one sensor without a head, several with decimal seconds and a DIFF after', () => {
+  const r = receiver()
+  const single = r.receive(frame(0x3f, 3, T0 / 1000, 'TEMP|K|2Bi'))
+  assert.ok(single.kind === 'fact')
+  assert.deepEqual(single.fact, {
+    id: '42',
+    state: 'ONLINE',
+    tRaw: T0,
+    aid: 42,
+    sensors: [{ id: 'TEMP', status: 'OK', unit: 'K', value: 1 }],
+  })
+  r.receive(frame(0x3f, 4, T0 / 1000, `NODE.ONLINE.${T0 / 1000}|t>K.K:2Bi|`))
+  assert.equal(value(r.receive(frame(0xaa, 4, T0 / 1000 + 1, Buffer.of(2, 1, 49)))), 0.0001)
+})
+
+test('secure frames need the key, a wrong one is told apart', () => {
+  const key = deriveSessionKey(42, T0)
+  const packet = frame(0x40, 1, T0, '42;D.1.AY4j8UwA|a>K.K:1|', 42, key)
+  assert.equal(code(receiver().receive(packet)), 'NO_KEY')
+  assert.equal(code(receiver({ inboundKey: () => deriveSessionKey(1, 1) }).receive(packet)), 'BAD_KEY')
+  assert.equal(value(receiver({ inboundKey: () => key }).receive(packet)), 0.0001)
+})
+
+test('several routes: the source is the last, the route is told', () => {
+  const plain = full(T0, '1')
+  const routed = Buffer.concat([plain.subarray(0, 1), Buffer.of(2, 0, 0, 0, 5), plain.subarray(2)])
+  sealFrame(routed, 0, 17, routed.length - 3)
+  const got = receiver().receive(routed)
+  assert.ok(got.kind === 'fact')
+  assert.deepEqual([got.fact.aid, got.meta.routes], [42, [5, 42]])
+})
+
+test('sources are bounded: those not heard for longest are forgotten', () => {
+  const r = receiver({ maxSources: 100 })
+  for (let aid = 1; aid <= 1000; aid++) {
+    r.receive(frame(0x3f, 1, T0, `${aid};D.1.AY4j8UwA|a>K.K:1|`, aid))
+    r.receive(frame(0x3f, 1, T0 + aid, '1;D.1.AY4j8UwA|a>K.K:1|', 1))
+    assert.ok(r.sources <= 100)
+  }
+  assert.equal(code(r.receive(frame(0x7f, 1, T0 + 2000, '', 1))), 'fact')
+  assert.equal(code(r.receive(frame(0x7f, 1, T0 + 2000, '', 2))), 'NEED_FULL')
+})
+
+test('after a clean stop templates are used again, once; otherwise they count as missing', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-receiver-'))
+  const first = receiver({ registryDir: dir })
+  first.receive(full(T0, '1'))
+  first.receive(diff(T0 + 1, '7'))
+  assert.equal(code(receiver({ registryDir: dir }).receive(heart(T0 + 2))), 'NEED_FULL', 'no clean stop')
+  first.save()
+  const second = receiver({ registryDir: dir })
+  assert.equal(value(second.receive(heart(T0 + 2))), 0.0007)
+  assert.equal(code(second.receive(heart(T0))), 'LATE_DROPPED', 'the time of the state was kept')
+  assert.equal(code(receiver({ registryDir: dir }).receive(heart(T0 + 3))), 'NEED_FULL', 'the mark was used up')
+  second.save()
+  writeFileSync(second.registry!.path(42), '{"aid": "42", "templates": {"01": {"sig"')
+  const third = receiver({ registryDir: dir })
+  assert.equal(code(third.receive(heart(T0 + 4))), 'NEED_FULL', 'a torn file costs a FULL only')
+  assert.equal(third.registry!.errors, 1)
+  rmSync(dir, { recursive: true, force: true })
+})
+
+test('mutated frames throw nothing, in the receiver and in fusion', () => {
+  const next = random(77)
+  const r = receiver({ inboundKey: () => Buffer.alloc(32, 1) })
+  const fusion = new Fusion(null, { units, clock })
+  const corpus = [
+    full(T0, '1'),
+    diff(T0 + 1, '22'),
+    heart(T0 + 2),
+    frame(0x3f, 9, T0, 'TEMP|K|2Bi'),
+    frame(0x40, 1, T0, '42;x', 42, Buffer.alloc(32, 1)),
+  ]
+  for (let k = 0; k < 30000; k++) {
+    let bytes = Buffer.from(corpus[(next() * corpus.length) | 0]!)
+    for (let m = 0; m < 1 + next() * 3; m++) bytes[(next() * bytes.length) | 0] = next() * 256
+    if (next() < 0.3) bytes = bytes.subarray(0, (next() * (bytes.length + 1)) | 0)
+    // mostly with right checksums, so that the inside is reached
+    if (next() < 0.8 && bytes.length >= 16)
+      sealFrame(bytes, 0, Math.min(2 + 4 * bytes[1]! + 7, bytes.length - 3), bytes.length - 3)
+    const got = r.receive(bytes)
+    assert.ok(got.kind === 'fact' || got.code)
+    fusion.decompress(bytes)
+  }
+})
