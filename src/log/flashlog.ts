@@ -281,6 +281,17 @@ export class FlashLog {
     return count + this.#tail.factsAfter(seq)
   }
 
+  /** The seq to start at for (at least) the newest `facts` facts. */
+  startOfLast(facts: number): number {
+    let count = this.#tail.factsAfter(0)
+    for (let k = this.#segments.list.length - 1; k >= 0; k--) {
+      const segment = this.#segments.list[k]!
+      count += segment.facts
+      if (count >= facts) return segment.base
+    }
+    return this.firstSeq
+  }
+
   status(): LogStatus {
     const { totals } = this.#state.ledger
     const failure = this.#writer.failure

@@ -1,5 +1,7 @@
 // The room's door: what other rooms may use of the flash log.
+export { decodeRecord } from './decode'
 export { FlashLog } from './flashlog'
+export { recordLength as recordSize } from './format'
 export type { FlashLogOptions, LogStatus, Timers } from './options'
 export type { Reader, ReaderOptions } from './reader'
 export type {

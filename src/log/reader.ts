@@ -3,8 +3,8 @@
 // damage is reported once and stepped over. A reader holds no file open and needs no closing.
 import type { Files } from '../lib/files'
 import { checkRecord, decodeRecord, recordSeq } from './decode'
-import { AT_KIND, KIND_FACT, MARK, MAX_RECORD, RECORD_OVERHEAD, recordLength } from './format'
-import type { LogRecord } from './record'
+import { AT_KIND, KINDS, MARK, MAX_RECORD, RECORD_OVERHEAD, recordLength } from './format'
+import type { LogRecord, RecordKind } from './record'
 import { decodeHeader, findRecord } from './segment'
 import type { Segment, Segments } from './segments'
 import type { Chunk, Tail } from './tail'
@@ -23,8 +23,8 @@ export interface ReaderSource {
 export interface ReaderOptions {
   /** stop at the newest committed record (default true) */
   committedOnly?: boolean
-  /** skip every other kind without decoding it */
-  factsOnly?: boolean
+  /** only these kinds; the others are passed over without being decoded */
+  kinds?: readonly RecordKind[]
 }
 
 export class Reader {
@@ -32,7 +32,8 @@ export class Reader {
   #want: number
   readonly #source: ReaderSource
   readonly #committedOnly: boolean
-  readonly #factsOnly: boolean
+  /** bit per kind */
+  readonly #kinds: number
   #chunk: Chunk | undefined
   #segment: Segment | undefined
   #generation = 0
@@ -41,12 +42,15 @@ export class Reader {
   #block: Buffer = Buffer.alloc(0)
   #blockAt = 0
   #stepping = false
+  /** the record found: its buffer and place */
+  #hit: Buffer = this.#block
+  #hitAt = 0
 
-  constructor(source: ReaderSource, fromSeq: number, { committedOnly = true, factsOnly = false }: ReaderOptions = {}) {
+  constructor(source: ReaderSource, fromSeq: number, { committedOnly = true, kinds = KINDS }: ReaderOptions = {}) {
     this.#source = source
     this.#want = fromSeq
     this.#committedOnly = committedOnly
-    this.#factsOnly = factsOnly
+    this.#kinds = kinds.reduce((mask, kind) => mask | (1 << KINDS.indexOf(kind)), 0)
   }
 
   /** The seq reading goes on from. */
@@ -56,22 +60,45 @@ export class Reader {
 
   /** The next record, or null when there is none yet; call again later. */
   next(): LogRecord | null {
+    return this.#find() ? decodeRecord(this.#hit, this.#hitAt) : null
+  }
+
+  /**
+   * Copies the next records, as they lie on the medium, to `into` from `at` on, as many as fit; returns where they end.
+   * `recordSize` and `decodeRecord` take them apart again, in another thread if need be.
+   */
+  fill(into: Buffer, at = 0): number {
+    while (this.#find()) {
+      const length = recordLength(this.#hit, this.#hitAt)
+      if (at + length > into.length) {
+        this.#want = recordSeq(this.#hit, this.#hitAt)
+        this.#at -= length
+        break
+      }
+      this.#hit.copy(into, at, this.#hitAt, this.#hitAt + length)
+      at += length
+    }
+    return at
+  }
+
+  /** Moves to the next record wanted; false when there is none yet. */
+  #find(): boolean {
     const source = this.#source
     for (;;) {
-      if (this.#committedOnly && this.#want > source.committedSeq) return null
+      if (this.#committedOnly && this.#want > source.committedSeq) return false
       const chunk = this.#chunk
       if (chunk && chunk.generation === this.#generation) {
         if (this.#at < chunk.used) {
           const at = this.#at
           const seq = recordSeq(chunk.bytes, at)
-          if (this.#committedOnly && seq > source.committedSeq) return null
+          if (this.#committedOnly && seq > source.committedSeq) return false
           this.#at += recordLength(chunk.bytes, at)
           if (seq < this.#want) continue
           this.#want = seq + 1
-          if (this.#factsOnly && chunk.bytes[at + AT_KIND] !== KIND_FACT) continue
-          return decodeRecord(chunk.bytes, at)
+          if (this.#takes(chunk.bytes, at)) return true
+          continue
         }
-        if (!chunk.next) return null
+        if (!chunk.next) return false
         this.#enter(chunk.next)
         continue
       }
@@ -81,10 +108,15 @@ export class Reader {
         this.#seekChunk()
         continue
       }
-      const record = this.#fromDisk(ram)
-      if (record) return record
-      if (record === null) return null
+      const found = this.#fromDisk(ram)
+      if (found !== undefined) return found
     }
+  }
+
+  #takes(b: Buffer, at: number): boolean {
+    this.#hit = b
+    this.#hitAt = at
+    return (this.#kinds & (1 << b[at + AT_KIND]!)) !== 0
   }
 
   #enter(chunk: Chunk): void {
@@ -101,8 +133,8 @@ export class Reader {
     this.#enter(chunk)
   }
 
-  /** A record, undefined to try again, null at the end. */
-  #fromDisk(ram: number): LogRecord | null | undefined {
+  /** true with a record, undefined to try again, false at the end */
+  #fromDisk(ram: number): boolean | undefined {
     const segment = this.#segment
     if (!segment || segment.generation !== this.#generation || segment.last < this.#want) return this.#seekSegment(ram)
     const inBlock = this.#at - this.#blockAt
@@ -114,21 +146,20 @@ export class Reader {
     }
     const at = this.#at - this.#blockAt
     const seq = recordSeq(this.#block, at)
-    if (this.#committedOnly && seq > this.#source.committedSeq) return null
+    if (this.#committedOnly && seq > this.#source.committedSeq) return false
     this.#at += length
     if (seq < this.#want) return undefined
     this.#want = seq + 1
-    if (this.#factsOnly && this.#block[at + AT_KIND] !== KIND_FACT) return undefined
-    return decodeRecord(this.#block, at)
+    return this.#takes(this.#block, at) || undefined
   }
 
-  #seekSegment(ram: number): null | undefined {
+  #seekSegment(ram: number): false | undefined {
     const list = this.#source.segments.list
     const segment = list.find(s => s.last >= this.#want)
     this.#segment = segment
     this.#stepping = false
     if (!segment) {
-      if (ram === 0) return null
+      if (ram === 0) return false
       this.#want = Math.max(this.#want, ram)
       return undefined
     }

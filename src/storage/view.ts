@@ -1,0 +1,336 @@
+// The rows of the SQL view and the questions asked of them, on one sql.js database. It runs in the worker thread. Rows are
+// keyed by the seq of their log record, so what came later in the log is the larger key; the uuid column keeps a packet
+// that was delivered twice one row. `payload_json` and `os_sensors.packet_uuid` are made on read (D5).
+import type { BindParams, Database as SqlDatabase, SqlValue, Statement } from 'sql.js'
+import { type LogRecord, packetUuid, uuidBytes, uuidText } from '../log'
+import { factToDict } from '../pipeline/fact'
+import {
+  clampLimit,
+  clampOffset,
+  type DeviceList,
+  type PacketDetail,
+  type PacketList,
+  type PacketQuery,
+  type PacketRecord,
+  type PacketSensor,
+  type SensorList,
+  type SensorQuery,
+  whole,
+} from './shapes'
+
+const SCHEMA = `
+PRAGMA journal_mode=OFF;
+PRAGMA temp_store=MEMORY;
+CREATE TABLE os_packets (
+  seq INTEGER PRIMARY KEY,
+  packet_uuid BLOB NOT NULL UNIQUE,
+  device_id TEXT NOT NULL,
+  device_status TEXT NOT NULL,
+  timestamp_raw INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  t_raw REAL NOT NULL,
+  extras TEXT,
+  boot INTEGER NOT NULL,
+  unsynced INTEGER NOT NULL
+);
+CREATE INDEX os_packets_time ON os_packets(timestamp_raw);
+CREATE INDEX os_packets_device ON os_packets(device_id, timestamp_raw);
+CREATE TABLE os_sensors (
+  packet_seq INTEGER NOT NULL,
+  sensor_index INTEGER NOT NULL,
+  sensor_id TEXT NOT NULL,
+  sensor_status TEXT NOT NULL,
+  normalized_value REAL,
+  normalized_unit TEXT,
+  PRIMARY KEY (packet_seq, sensor_index)
+) WITHOUT ROWID;`
+
+const PACKET_COLUMNS =
+  'p.seq, p.packet_uuid, p.device_id, p.device_status, p.timestamp_raw, p.created_at, p.t_raw, p.extras'
+
+export interface ViewCounts {
+  packets: number
+  /** packets that were there already */
+  duplicates: number
+  /** oldest packets that left because the window is bounded */
+  left: number
+}
+
+export interface ViewLimits {
+  maxPackets: number
+  maxBytes: number
+}
+
+export class SqlView {
+  readonly counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
+  readonly #db: SqlDatabase
+  readonly #limits: ViewLimits
+  readonly #packet: Statement
+  readonly #sensor: Statement
+  readonly #pages: Statement
+  readonly #prepared = new Map<string, Statement>()
+  #unsynced = 0
+
+  constructor(db: SqlDatabase, limits: ViewLimits) {
+    this.#db = db
+    this.#limits = limits
+    db.exec(SCHEMA)
+    this.#packet = db.prepare('INSERT OR IGNORE INTO os_packets VALUES (?,?,?,?,?,?,?,?,?,?)')
+    this.#sensor = db.prepare('INSERT INTO os_sensors VALUES (?,?,?,?,?,?)')
+    this.#pages = db.prepare('SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()')
+  }
+
+  /** Takes records of the log in order, as one transaction; a batch that fails leaves nothing behind and throws. */
+  apply(records: Iterable<LogRecord>): void {
+    const before = { ...this.counts }
+    const unsynced = this.#unsynced
+    this.#db.exec('BEGIN')
+    try {
+      for (const record of records) {
+        if (record.fact) this.#insert(record)
+        else if (record.clock) this.#correct(record.boot, record.seq, record.clock.offsetMs)
+      }
+      this.#bound()
+      this.#db.exec('COMMIT')
+    } catch (error) {
+      Object.assign(this.counts, before)
+      this.#unsynced = unsynced
+      this.#db.exec('ROLLBACK')
+      throw error
+    }
+  }
+
+  /** bytes of the database, indexes included */
+  get bytes(): number {
+    return this.#all(this.#pages, [])[0]![0] as number
+  }
+
+  devices(limitGiven?: number, offsetGiven?: number): DeviceList {
+    const limit = clampLimit(limitGiven, 100)
+    const offset = clampOffset(offsetGiven)
+    const total = this.#number('SELECT COUNT(DISTINCT device_id) FROM os_packets')
+    const rows = this.#rows(
+      `SELECT device_id, MAX(timestamp_raw) AS seen, COUNT(*) FROM os_packets
+       GROUP BY device_id ORDER BY seen DESC, device_id LIMIT ? OFFSET ?`,
+      [limit, offset],
+    )
+    const devices = rows.map(([device_id, last_seen, packet_count]) => ({
+      device_id: device_id as string,
+      last_seen: last_seen as number,
+      packet_count: packet_count as number,
+    }))
+    return { ok: true, devices, total, limit, offset }
+  }
+
+  packets(query: PacketQuery = {}): PacketList {
+    const limit = clampLimit(query.limit, 50)
+    const offset = clampOffset(query.offset)
+    const where = new Where()
+    where.equal('p.device_id', query.device_id)
+    where.equal('p.device_status', query.status)
+    where.range('p.timestamp_raw', query.since, query.until)
+    const total = this.#number(`SELECT COUNT(*) FROM os_packets p${where.sql}`, where.values)
+    const rows = this.#rows(
+      `SELECT ${PACKET_COLUMNS} FROM os_packets p${where.sql} ORDER BY p.timestamp_raw DESC, p.seq DESC LIMIT ? OFFSET ?`,
+      [...where.values, limit, offset],
+    )
+    return { ok: true, packets: rows.map(row => this.#record(row).packet), total, limit, offset }
+  }
+
+  /** null when there is no such packet, or `uuid` is none. */
+  packet(uuid: string): PacketDetail | null {
+    const bytes = uuidBytes(uuid)
+    if (!bytes) return null
+    const row = this.#rows(`SELECT ${PACKET_COLUMNS} FROM os_packets p WHERE p.packet_uuid = ?`, [bytes])[0]
+    return row ? { ok: true, ...this.#record(row) } : null
+  }
+
+  sensors(query: SensorQuery = {}): SensorList {
+    const limit = clampLimit(query.limit, 50)
+    const offset = clampOffset(query.offset)
+    const where = new Where()
+    where.equal('p.device_id', query.device_id)
+    where.equal('s.sensor_id', query.sensor_id)
+    where.range('p.timestamp_raw', query.since, query.until)
+    const from = 'os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq'
+    const total =
+      where.values.length === 0
+        ? this.#number('SELECT COUNT(*) FROM os_sensors')
+        : this.#number(`SELECT COUNT(*) FROM ${from}${where.sql}`, where.values)
+    const rows = this.#rows(
+      `SELECT p.packet_uuid, s.sensor_index, s.sensor_id, s.sensor_status, s.normalized_value, s.normalized_unit,
+       p.device_id, p.timestamp_raw FROM ${from}${where.sql}
+       ORDER BY p.timestamp_raw DESC, s.sensor_index, p.seq DESC LIMIT ? OFFSET ?`,
+      [...where.values, limit, offset],
+    )
+    const sensors = rows.map(row => ({
+      packet_uuid: uuidText(row[0] as Uint8Array),
+      ...sensorOf(row, 1),
+      device_id: row[6] as string,
+      timestamp_raw: row[7] as number,
+    }))
+    return { ok: true, sensors, total, limit, offset }
+  }
+
+  close(): void {
+    this.#db.close()
+  }
+
+  #insert(record: LogRecord): void {
+    const fact = record.fact!
+    const tRaw = Number.isFinite(fact.tRaw) ? fact.tRaw : 0
+    const unsynced = record.quality === 'unsynced' ? 1 : 0
+    this.#packet.run([
+      record.seq,
+      packetUuid(fact),
+      fact.id,
+      fact.state,
+      Math.floor(tRaw / 1000),
+      Math.floor(record.wallMs / 1000),
+      tRaw,
+      fact.extras ? JSON.stringify(fact.extras) : null,
+      record.boot,
+      unsynced,
+    ])
+    if (this.#db.getRowsModified() === 0) {
+      this.counts.duplicates++
+      return
+    }
+    this.counts.packets++
+    this.#unsynced += unsynced
+    const sensors = fact.sensors
+    for (let k = 0; k < sensors.length; k++) {
+      const sensor = sensors[k]!
+      this.#sensor.run([record.seq, k + 1, sensor.id, sensor.status, sensor.value, sensor.unit])
+    }
+  }
+
+  /** The clock was set: times of that boot that were taken without a synced clock move once; uuids stay (D18). */
+  #correct(boot: number, before: number, offsetMs: number): void {
+    if (this.#unsynced === 0) return
+    this.#run(
+      `UPDATE os_packets SET t_raw = t_raw + ?1, timestamp_raw = CAST(floor((t_raw + ?1) / 1000) AS INTEGER), unsynced = 0
+       WHERE boot = ?2 AND unsynced = 1 AND seq < ?3`,
+      [offsetMs, boot, before],
+    )
+    this.#unsynced -= this.#db.getRowsModified()
+  }
+
+  /** The window is bounded: its oldest hundredth leaves when it is over. */
+  #bound(): void {
+    while (this.counts.packets > this.#limits.maxPackets || this.bytes - this.#free() > this.#limits.maxBytes) {
+      const over = this.counts.packets - this.#limits.maxPackets
+      const many = Math.max(over, Math.ceil(this.counts.packets / 100))
+      const last = this.#rows('SELECT seq, 0 FROM os_packets ORDER BY seq LIMIT 1 OFFSET ?', [many - 1])[0]?.[0]
+      if (last === undefined) return
+      this.#unsynced -= this.#number('SELECT COUNT(*) FROM os_packets WHERE seq <= ? AND unsynced = 1', [last])
+      this.#run('DELETE FROM os_sensors WHERE packet_seq <= ?', [last])
+      this.#run('DELETE FROM os_packets WHERE seq <= ?', [last])
+      const gone = this.#db.getRowsModified()
+      this.counts.packets -= gone
+      this.counts.left += gone
+    }
+  }
+
+  /** bytes inside the database that deleted rows left behind */
+  #free(): number {
+    return this.#number('SELECT freelist_count * page_size FROM pragma_freelist_count(), pragma_page_size()')
+  }
+
+  #record(row: SqlValue[]): { packet: PacketRecord; sensors: PacketSensor[] } {
+    const [seq, uuid, id, state, timestamp, created, tRaw, extras] = row
+    const sensors = this.#rows(
+      `SELECT sensor_index, sensor_id, sensor_status, normalized_value, normalized_unit
+       FROM os_sensors WHERE packet_seq = ? ORDER BY sensor_index`,
+      [seq!],
+    ).map(sensor => sensorOf(sensor, 0))
+    const payload = factToDict({
+      id: id as string,
+      state: state as string,
+      tRaw: tRaw as number,
+      aid: 0,
+      sensors: sensors.map(s => ({
+        id: s.sensor_id,
+        status: s.sensor_status,
+        unit: s.normalized_unit ?? '',
+        value: s.normalized_value,
+      })),
+      ...(typeof extras === 'string' && { extras: JSON.parse(extras) as Record<string, string> }),
+    })
+    const packet = {
+      packet_uuid: uuidText(uuid as Uint8Array),
+      device_id: id as string,
+      device_status: state as string,
+      timestamp_raw: timestamp as number,
+      payload_json: payload,
+      created_at: created as number,
+    }
+    return { packet, sensors }
+  }
+
+  #statement(sql: string): Statement {
+    let statement = this.#prepared.get(sql)
+    if (!statement) {
+      statement = this.#db.prepare(sql)
+      this.#prepared.set(sql, statement)
+    }
+    return statement
+  }
+
+  #run(sql: string, values: SqlValue[]): void {
+    this.#statement(sql).run(values)
+  }
+
+  #rows(sql: string, values: SqlValue[] = []): SqlValue[][] {
+    return this.#all(this.#statement(sql), values)
+  }
+
+  #all(statement: Statement, values: BindParams): SqlValue[][] {
+    const rows: SqlValue[][] = []
+    statement.bind(values)
+    try {
+      while (statement.step()) rows.push(statement.get())
+    } finally {
+      statement.reset()
+    }
+    return rows
+  }
+
+  #number(sql: string, values: SqlValue[] = []): number {
+    return this.#rows(sql, values)[0]![0] as number
+  }
+}
+
+const sensorOf = (row: SqlValue[], at: number): PacketSensor => ({
+  sensor_index: row[at] as number,
+  sensor_id: row[at + 1] as string,
+  sensor_status: row[at + 2] as string,
+  normalized_value: row[at + 3] as number | null,
+  normalized_unit: row[at + 4] as string | null,
+})
+
+/** Conditions whose values are always bound, never written into the text (S10). */
+class Where {
+  readonly values: SqlValue[] = []
+  readonly #parts: string[] = []
+
+  get sql(): string {
+    return this.#parts.length > 0 ? ` WHERE ${this.#parts.join(' AND ')}` : ''
+  }
+
+  equal(column: string, value: string | null | undefined): void {
+    if (value === undefined || value === null) return
+    this.#parts.push(`${column} = ?`)
+    this.values.push(String(value))
+  }
+
+  range(column: string, since: number | null | undefined, until: number | null | undefined): void {
+    if (since !== undefined && since !== null) this.#bound(`${column} >= ?`, whole('since', since))
+    if (until !== undefined && until !== null) this.#bound(`${column} <= ?`, whole('until', until))
+  }
+
+  #bound(part: string, value: number): void {
+    this.#parts.push(part)
+    this.values.push(value)
+  }
+}
