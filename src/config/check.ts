@@ -6,8 +6,8 @@ import { allowed, isFree, schemaAt } from './describe'
 import type { Document } from './document'
 import { pointAt } from './document'
 import { isTree, joinKey, nearest, type Tree } from './keys'
-import { SECRET_NAME } from './secrets'
 import { type AnySchema, type Config, openSchema } from './schema'
+import { SECRET_NAME } from './secrets'
 
 export interface Fault {
   readonly key: string
@@ -57,7 +57,11 @@ function faultsOf(
 function clashes(config: Config, document: Document | undefined): Fault[] {
   const faults: Fault[] = []
   const seen = new Map<string, string>()
-  const lists = { sources: config.gateway.sources ?? [], uplinks: config.gateway.uplinks, receivers: config.gateway.receivers }
+  const lists = {
+    sources: config.gateway.sources ?? [],
+    uplinks: config.gateway.uplinks,
+    receivers: config.gateway.receivers,
+  }
   for (const [kind, items] of Object.entries(lists)) {
     items.forEach((item, k) => {
       const path = ['gateway', kind, k, 'name']
@@ -86,8 +90,9 @@ export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
 export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
   const found: string[] = []
   const walk = (value: unknown, path: (string | number)[]): void => {
-    if (Array.isArray(value)) value.forEach((item, k) => walk(item, [...path, k]))
-    else if (isTree(value)) {
+    if (Array.isArray(value)) {
+      for (const [k, item] of value.entries()) walk(item, [...path, k])
+    } else if (isTree(value)) {
       for (const name of Object.keys(value)) {
         const here = [...path, name]
         if (schemaAt(schema, here)) walk(value[name], here)

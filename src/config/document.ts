@@ -1,7 +1,15 @@
 // Config.json as text: read with line and column, and changed in place so that the owner's formatting and comments stay.
 // Comments and a trailing comma are allowed. A syntax error names file, line and column; a key written twice in one object
 // is an error too, since an edit and the reader would mean different ones.
-import { applyEdits, findNodeAtLocation, modify, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import {
+  applyEdits,
+  findNodeAtLocation,
+  modify,
+  type Node,
+  type ParseError,
+  parseTree,
+  printParseErrorCode,
+} from 'jsonc-parser'
 import { OsError } from '../lib/errors'
 import { isTree, joinKey, safeName, type Tree } from './keys'
 

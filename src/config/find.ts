@@ -23,7 +23,8 @@ export interface FindOptions {
 export const SYSTEM_PLACES: readonly string[] = ['/data/Config.json', '/etc/os-node/Config.json']
 
 /** A file in the read-only /etc keeps its data under /data or /var/lib, never in /etc. */
-const dataBeside = (path: string): string => (path.startsWith('/etc/') ? '/var/lib/os-node' : join(dirname(path), 'data'))
+const dataBeside = (path: string): string =>
+  path.startsWith('/etc/') ? '/var/lib/os-node' : join(dirname(path), 'data')
 
 /** Finds the file; without any, the place where one would be written is ./Config.json. */
 export function findConfig({ path, dataDir, env, cwd, files }: FindOptions): FoundConfig {

@@ -17,7 +17,8 @@ export function normalize(raw: Tree): Normalized {
     tree.Node_Setting = { ...raw.OpenSynaptic_Setting, ...(isTree(raw.Node_Setting) ? raw.Node_Setting : {}) }
     delete tree.OpenSynaptic_Setting
   }
-  const plugin = isTree(raw.RESOURCES) && isTree(raw.RESOURCES.service_plugins) && raw.RESOURCES.service_plugins.web_user
+  const plugin =
+    isTree(raw.RESOURCES) && isTree(raw.RESOURCES.service_plugins) && raw.RESOURCES.service_plugins.web_user
   if (isTree(plugin)) {
     const top = isTree(raw.web_user) ? raw.web_user : {}
     const moved: Tree = {}

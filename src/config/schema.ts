@@ -90,7 +90,9 @@ function place(schema: AnySchema, path: readonly string[], piece: AnySchema): An
   if (rest.length === 0 && old) throw new RangeError(`configuration fragment ${joinKey(path)} is there twice`)
   const next = { ...entries, [head]: old ? place(old, rest, piece) : piece } as never
   const made =
-    core.type === 'object_with_rest' ? v.objectWithRest(next, core.rest as never) : v.looseObject(next as v.ObjectEntries)
+    core.type === 'object_with_rest'
+      ? v.objectWithRest(next, core.rest as never)
+      : v.looseObject(next as v.ObjectEntries)
   const help = pipe.find(item => item.type === 'metadata')
   const piped = help ? v.pipe(made, help as never) : made
   return (schema.type === 'optional' ? v.optional(piped, {} as never) : piped) as unknown as AnySchema

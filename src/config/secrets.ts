@@ -29,7 +29,12 @@ export function mask(schema: AnySchema, value: unknown, path: readonly (string |
 }
 
 /** Puts the stored secrets back into a value that was shown masked. Throws CONFIG_INVALID where nothing is stored. */
-export function unmask(schema: AnySchema, value: unknown, stored: unknown, path: readonly (string | number)[]): unknown {
+export function unmask(
+  schema: AnySchema,
+  value: unknown,
+  stored: unknown,
+  path: readonly (string | number)[],
+): unknown {
   if (typeof value === 'string' && value.includes(MASK)) {
     if (stored !== undefined && mask(schema, stored, path) === value) return stored
     if (value === MASK || maskText(value) === value) {

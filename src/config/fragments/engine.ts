@@ -14,9 +14,14 @@ export const engineEntries = {
     tx_batch_window_ms: num(5, 'longest wait of a packet in the batch', { max: 60_000, restart: true }),
     tx_batch_max_items: int(256, 'packets in a batch at most', { min: 1, max: 65_536, restart: true }),
     zero_copy_transport: flag(true, 'hand packets to the medium without copying them', { restart: true }),
-    diff_base: choice(['last', 'sticky'], 'last', 'what a DIFF refers to: the last packet, or the last acknowledged one', {
-      restart: true,
-    }),
+    diff_base: choice(
+      ['last', 'sticky'],
+      'last',
+      'what a DIFF refers to: the last packet, or the last acknowledged one',
+      {
+        restart: true,
+      },
+    ),
     full_every: int(100, 'a key frame after this many packets (diff_base sticky)', { min: 1, restart: true }),
     full_interval_seconds: num(60, 'a key frame after this time (diff_base sticky)', { min: 1, restart: true }),
     core_backend: choice(['pycore', 'rscore'], 'pycore', 'pycore is the pure core, rscore the native one', {

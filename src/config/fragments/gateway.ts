@@ -24,9 +24,7 @@ const source = v.looseObject({
   match: anything('which sensors of the driver; the driver says what it understands', atStart),
   interval_ms: int(10_000, 'pause between two readings', { min: 10, max: 86_400_000, restart: true }),
   deadband: v.optional(
-    v.nullable(
-      v.union([v.pipe(v.number(), v.minValue(0)), v.record(v.string(), v.pipe(v.number(), v.minValue(0)))]),
-    ),
+    v.nullable(v.union([v.pipe(v.number(), v.minValue(0)), v.record(v.string(), v.pipe(v.number(), v.minValue(0)))])),
   ),
 })
 
@@ -54,7 +52,11 @@ export const gatewayEntries = {
     log: section({
       max_bytes: int(268_435_456, 'size of the log on flash at most', { min: 1_048_576, restart: true }),
       max_age_s: num(2_592_000, 'age of the oldest record at most', { min: 60, restart: true }),
-      commit_interval_ms: int(1000, 'a record is on flash after this time at the latest', { min: 1, max: 600_000, restart: true }),
+      commit_interval_ms: int(1000, 'a record is on flash after this time at the latest', {
+        min: 1,
+        max: 600_000,
+        restart: true,
+      }),
       ack_commit_ms: int(100, 'the same for a record that somebody waits for', { min: 1, max: 60_000, restart: true }),
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
       when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'what gives way when the log is full', atStart),

@@ -43,7 +43,13 @@ export const resourceEntries = {
     'network media that are switched on',
   ),
   physical_status: map(
-    { uart: enabled(false), rs485: enabled(false), can: enabled(false), lora: enabled(false), bluetooth: enabled(false) },
+    {
+      uart: enabled(false),
+      rs485: enabled(false),
+      can: enabled(false),
+      lora: enabled(false),
+      bluetooth: enabled(false),
+    },
     v.boolean(),
     'buses and radios that are switched on',
   ),
