@@ -90,8 +90,9 @@ export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
 export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
   const found: string[] = []
   const walk = (value: unknown, path: (string | number)[]): void => {
-    if (Array.isArray(value)) value.forEach((item, k) => walk(item, [...path, k]))
-    else if (isTree(value)) {
+    if (Array.isArray(value)) {
+      for (const [k, item] of value.entries()) walk(item, [...path, k])
+    } else if (isTree(value)) {
       for (const name of Object.keys(value)) {
         const here = [...path, name]
         if (schemaAt(schema, here)) walk(value[name], here)

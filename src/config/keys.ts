@@ -28,7 +28,7 @@ export const joinKey = (path: readonly (string | number)[]): string => path.join
 export function refuseForbidden(value: unknown, at = '', depth = 0): void {
   if (depth > 64) throw new OsError('CONFIG_INVALID', `${at} is nested too deep`, { details: { key: at } })
   if (Array.isArray(value)) {
-    value.forEach((item, k) => refuseForbidden(item, at ? `${at}.${k}` : String(k), depth + 1))
+    for (const [k, item] of value.entries()) refuseForbidden(item, at ? `${at}.${k}` : String(k), depth + 1)
   } else if (isTree(value)) {
     for (const name of Object.keys(value)) {
       const key = at ? `${at}.${name}` : name
