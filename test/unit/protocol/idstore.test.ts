@@ -146,6 +146,8 @@ test('a flipped byte anywhere: kept aside, and no id of a lost line is given aga
     bad[byte]! ^= 0x10
     writeFileSync(at.journal, bad)
     const ids = start(at)
+    const stranger = ids.allocateId({ device_id: 'stranger' })
+    assert.ok(!owners.has(stranger), `byte ${byte}: ${stranger} given twice`)
     for (const [id, device_id] of owners) {
       const got = ids.allocateId({ device_id })
       assert.ok(got === id || !owners.has(got), `byte ${byte}: ${device_id} got ${got}`)
