@@ -25,12 +25,13 @@ import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake'
 import { FileIdStore } from '../protocol/idstore'
 import { NodeClock } from '../protocol/time'
-import { Database } from '../storage/database'
+import { Database, type DatabaseStatus } from '../storage'
 import { Identity } from './identity'
 import { Deadband } from './intake/deadband'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
 import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
+import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
 import type { GatewayStatus } from './status'
 import { ProbedMedium } from './uplink/probed'
@@ -56,6 +57,18 @@ export interface GatewayOptions {
   files?: Files
 }
 
+const NO_DATABASE: DatabaseStatus = {
+  state: 'closed',
+  dialect: '',
+  lag_records: 0,
+  packets: 0,
+  duplicates: 0,
+  left: 0,
+}
+
+/** records read back at the start */
+const REMEMBERED_RECORDS = 65_536
+
 /** Ports of the loopback upstream: packets and page. */
 export const LOOPBACK_PORT = 18080
 export const LOOPBACK_WEB_PORT = 8766
@@ -80,6 +93,7 @@ export class Gateway {
   readonly #logger: Logger
   readonly #receiver: Receiver
   readonly #idStore: FileIdStore | null
+  readonly #duplicates = new DuplicateFilter()
   #stopping: Promise<void> | undefined
 
   /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
@@ -110,10 +124,16 @@ export class Gateway {
     this.config = config
     this.log = log
     this.identity = new Identity(config, logger)
-    this.time = new NodeClock({
-      clock,
-      builtAt: options.builtAt,
-      maxStepSeconds: config.config.security_settings.max_time_step_seconds,
+    const security = config.config.security_settings
+    this.time = new NodeClock(clock, {
+      buildMs: options.builtAt,
+      thresholdSeconds: security.time_sync_threshold,
+      maxStepSeconds: security.max_time_step_seconds,
+      onStep: ({ offsetMs, movedMs }) => {
+        if (movedMs === 0) return
+        logger.info(`time set by the upstream: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
+        log.appendClock({ trueWallMs: this.time.now(), offsetMs, source: 'upstream' })
+      },
     })
     const precision = config.config.engine_settings.precision
     const engine = new Engine(null, { precision, units, clock })
@@ -134,8 +154,9 @@ export class Gateway {
       ? new Database({
           log,
           workerScript: options.script,
+          clock,
           logger: logger.child('db'),
-          dialect: config.config.storage.sql.dialect,
+          sql: config.config.storage.sql,
         })
       : null
     this.supervisor = new Supervisor({ clock, logger })
@@ -151,7 +172,7 @@ export class Gateway {
     this.receive = new Receive({
       log,
       receiver: this.#receiver,
-      duplicates: new DuplicateFilter(),
+      duplicates: this.#duplicates,
       protocol: this.protocol,
       time: this.time,
       logger: logger.child('receive'),
@@ -162,6 +183,7 @@ export class Gateway {
 
   /** Opens database, sources, uplinks and receivers. Settles when each link was tried once. */
   async start(): Promise<void> {
+    this.#remember()
     this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
     await this.#addReceivers()
     if (this.#options.role === 'run') {
@@ -207,7 +229,7 @@ export class Gateway {
       ),
       log,
       uplinks: Object.fromEntries(this.uplinks.map(uplink => [uplink.name, uplink.status()])),
-      storage: { lag_records: this.database?.lagRecords() ?? 0, state: this.database?.state ?? 'disabled' },
+      storage: this.database?.status() ?? { ...NO_DATABASE },
       dropped: {
         rows: this.intake.counters.rejected_rows,
         packets: this.receive.counters.malformed + this.receive.counters.late_dropped,
@@ -216,6 +238,17 @@ export class Gateway {
       intake: { ...this.intake.counters },
       received: { ...this.receive.counters },
       ...(this.config.problem && { config_problem: this.config.problem.message }),
+    }
+  }
+
+  /** What a restart must not forget: the last time each device was stamped with, and which packets came lately. */
+  #remember(): void {
+    const from = Math.max(1, this.log.lastSeq - REMEMBERED_RECORDS)
+    const reader = this.log.reader(from, { kinds: ['fact'], committedOnly: false })
+    for (let record = reader.next(); record; record = reader.next()) {
+      const fact = record.fact!
+      if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
+      else this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact))
     }
   }
 

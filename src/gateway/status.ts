@@ -2,6 +2,9 @@
 // renamed.
 import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
+import type { DatabaseStatus } from '../storage'
+
+export type { LogStatus }
 
 export interface LinkStatus extends LinkReport {
   delivery: 'acked' | 'best_effort'
@@ -30,7 +33,7 @@ export interface GatewayStatus {
   links: Record<string, LinkStatus>
   log: LogStatus
   uplinks: Record<string, UplinkReport>
-  storage: { lag_records: number; state: string; reason?: string }
+  storage: DatabaseStatus
   dropped: { rows: number; packets: number; records: number }
   intake: { readings: number; facts: number; rejected_rows: number; unchanged: number }
   received: Record<string, number>

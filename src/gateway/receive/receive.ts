@@ -19,6 +19,7 @@ import type { HandshakeManager } from '../../protocol/handshake'
 import { refusedFrameText } from '../../protocol/nack'
 import type { NodeClock } from '../../protocol/time'
 import { isData } from '../../wire/commands'
+import { contentHash } from './content'
 import { qualityOf } from '../intake/intake'
 
 export interface ReceiveOptions {
@@ -91,8 +92,8 @@ export class Receive {
       if (peer) this.#acknowledge(peer, origin, seq)
       return
     }
-    const { fact, duplicateKey } = received
-    if (duplicates.seen(fact.aid, fact.tRaw, duplicateKey)) {
+    const { fact } = received
+    if (duplicates.seen(fact.aid, fact.tRaw, contentHash(fact))) {
       this.counters.duplicates++
       if (peer) this.#acknowledge(peer, origin, seq)
       return

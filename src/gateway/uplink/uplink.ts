@@ -61,8 +61,8 @@ interface Payload {
 type Sent = Shipment<Payload>
 
 export interface SentInfo {
-  readonly cmd: number
-  readonly size: number
+  /** the packet as it left, without its envelope */
+  readonly packet: Uint8Array
 }
 
 export interface UplinkStatus {
@@ -112,7 +112,7 @@ export class Uplink {
     const saved = parts.log.cursor(`uplink:${settings.name}`) ?? 0
     this.#savedCursor = saved
     this.#ledger = new Ledger(saved)
-    this.#reader = parts.log.reader(saved + 1, { factsOnly: true })
+    this.#reader = parts.log.reader(saved + 1, { kinds: ['fact'] })
     this.#delivery = new DeliverySender<Sent>({
       maxPacket: parts.medium.maxPacket,
       nextSeq: parts.nextSeq,
@@ -121,6 +121,10 @@ export class Uplink {
       onResend: shipment => this.#resend(shipment),
     })
     parts.medium.onPacket((packet, origin) => this.#received(packet, origin))
+  }
+
+  get medium(): string {
+    return this.#parts.medium.medium
   }
 
   /** largest data packet in bytes this uplink carries */
@@ -281,7 +285,7 @@ export class Uplink {
     const watcher = this.#watchers.get(seq)
     if (!watcher) return
     this.#watchers.delete(seq)
-    watcher({ cmd: packet.cmd, size: packet.bytes.length })
+    watcher({ packet: packet.bytes })
   }
 
   /** The next record that goes out, packed; null when there is none now. */
@@ -388,7 +392,7 @@ export class Uplink {
 
   #rewind(): void {
     this.#ledger.rewind()
-    this.#reader = this.#parts.log.reader(this.#ledger.cursor + 1, { factsOnly: true })
+    this.#reader = this.#parts.log.reader(this.#ledger.cursor + 1, { kinds: ['fact'] })
     this.#next = null
     for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
   }
