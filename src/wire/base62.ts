@@ -27,7 +27,7 @@ export function roundHalfEven(x: number): number {
 export function encodeInteger(n: number | bigint): string {
   if (typeof n === 'bigint' || n >= EXACT || n <= -EXACT) {
     const wrapped = BigInt.asIntN(64, BigInt(n))
-    if (wrapped >= BigInt(-EXACT) && wrapped <= BigInt(EXACT)) return encodeInteger(Number(wrapped))
+    if (wrapped > BigInt(-EXACT) && wrapped < BigInt(EXACT)) return encodeInteger(Number(wrapped))
     let rest = wrapped < 0n ? -wrapped : wrapped
     let text = ''
     for (; rest > 0n; rest /= 62n) text = ALPHABET[Number(rest % 62n)] + text

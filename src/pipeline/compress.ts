@@ -1,0 +1,149 @@
+// Engine: fact dict ↔ compressed text (PROTOCOL §4). Works alone: `new Engine()`. In dialect `attribute` text and facts
+// are the reference's to the byte; in dialect `ucum` units are canonical UCUM, a value travels in the unit that keeps it
+// (D3), and state `E` with value `0` is a failed sensor without a value (D7). compress throws BAD_TEXT for a fact without
+// id or with a negative time, E_PRECISION and BAD_READING for a value that cannot be kept; decompress throws BAD_TEXT.
+
+import { type Clock, systemClock } from '../lib/clock'
+import { OsError } from '../lib/errors'
+import { decodeBase62, encodeBase62 } from '../wire/base62'
+import { pyFloat } from '../wire/number'
+import { stateName, stateToken } from '../wire/symbols'
+import type { UnitDialect, WireUnits } from './core'
+import type { FactDict } from './fact'
+import { checkPrecision, readSettings } from './settings'
+import { fromBase64, msToken, sensorOf, splitText, toBase64, tokenMs } from './text'
+import { decodeUnit, encodeUnit } from './unittext'
+import { literalUnits, WirePickers } from './wireunit'
+
+export interface EngineOptions {
+  precision?: number
+  unitDialect?: UnitDialect
+  /** units of dialect `ucum`; without them tokens pass literally */
+  units?: WireUnits
+  clock?: Clock
+}
+
+/** What decompress gives for an empty text, as the reference does. */
+export const EMPTY_TEXT = { error: { mid: 'ENG', eid: 'DEC' } } as const
+
+export class Engine {
+  readonly precision: number
+  readonly unitDialect: UnitDialect
+  readonly units: WireUnits
+  readonly pickers: WirePickers
+  /** tokens read so far whose unit is not certain (X1) */
+  unitAmbiguous = 0
+  readonly #clock: Clock
+
+  constructor(configPath: string | null = null, options: EngineOptions = {}) {
+    this.precision = checkPrecision(options.precision ?? readSettings(configPath).precision)
+    this.unitDialect = options.unitDialect ?? 'ucum'
+    this.units = options.units ?? literalUnits
+    this.pickers = new WirePickers(this.units, this.precision)
+    this.#clock = options.clock ?? systemClock
+  }
+
+  /** Fact dict → text. `useMs` false writes `t` as it is (PROTOCOL §4). */
+  compress(fact: Record<string, unknown>, useMs = true): string {
+    if (fact.id === undefined) throw new OsError('BAD_TEXT', 'a fact needs an id')
+    let text = `${pyStr(fact.id)}.${this.#state(fact.s)}.${msToken(this.#time(fact, useMs))}|`
+    for (let n = 1; fact[`s${n}_id`] !== undefined && fact[`s${n}_id`] !== null; n++) {
+      text += `${String(fact[`s${n}_id`])}>${this.#sensor(fact[`s${n}_s`], fact[`s${n}_u`], fact[`s${n}_v`])}|`
+    }
+    if (fact.geohash !== undefined) text += `&${String(fact.geohash)}|`
+    if (fact.url !== undefined) text += `#${toBase64(String(fact.url).replaceAll('https://', ''))}|`
+    if (fact.msg !== undefined) text += `@${toBase64(String(fact.msg))}`
+    return text
+  }
+
+  #state(state: unknown): string {
+    return state === undefined ? 'U' : state === null ? 'None' : stateToken(String(state))
+  }
+
+  #time(fact: Record<string, unknown>, useMs: boolean): number {
+    const given = fact.t_raw ?? fact.t
+    const t = given === undefined || given === null ? this.#clock.wall() / 1000 : pyFloat(given)
+    if (t === undefined || !(t >= 0) || t >= 2 ** 63) throw new OsError('BAD_TEXT', `bad time ${String(given)}`)
+    return !useMs || t >= 1e11 ? Math.trunc(t) : Math.trunc(t * 1000)
+  }
+
+  /** `state.unit:value` */
+  #sensor(status: unknown, unit: unknown, value: unknown): string {
+    const state = this.#state(status)
+    if (this.unitDialect === 'attribute')
+      return `${state}.${this.encodeUnitToken(unit)}:${encodeBase62(value ?? 0, true, this.precision)}`
+    if (value === null) return `E.${this.encodeUnitToken(unit)}:0`
+    const x = value === undefined ? 0 : pyFloat(value)
+    if (x === undefined || !Number.isFinite(x))
+      throw new OsError('BAD_READING', `value ${String(value)} cannot be sent`)
+    if (unit === undefined || unit === null || unit === '' || unit === 'unknown')
+      return `${state}.Z:${encodeBase62(x, true, this.precision)}`
+    const choice = this.pickers.get(String(unit)).pick(x)
+    if (!choice) throw precisionError(x, String(unit), this.precision)
+    return `${state}.${choice.token}:${encodeBase62(x * choice.perUnit, true, this.precision)}`
+  }
+
+  /** One unit's token, as it stands in the text. */
+  encodeUnitToken(unit: unknown): string {
+    if (unit === undefined || unit === null || unit === '' || unit === 'unknown') return 'Z'
+    return this.unitDialect === 'attribute'
+      ? encodeUnit(String(unit), this.precision)
+      : this.units.toToken(String(unit))
+  }
+
+  /** Text → fact dict with id, s, t_raw (ms), t (s), then s<N>_id, _s, _u, _v. An empty text gives the error object. */
+  decompress(text: string): FactDict {
+    if (text === '') return structuredClone(EMPTY_TEXT) as unknown as FactDict
+    const at = text.indexOf('@')
+    const { id, state, token, segments } = splitText(at < 0 ? text : text.slice(0, at))
+    const ms = tokenMs(token)
+    const fact: FactDict = { id, s: stateName(state), t_raw: ms, t: Math.floor(ms / 1000) }
+    let n = 0
+    for (const segment of segments) {
+      if (segment.startsWith('&')) fact.geohash = segment.slice(1)
+      else if (segment.startsWith('#')) fact.url = `https://${fromBase64(segment.slice(1))}`
+      else {
+        const sensor = sensorOf(segment)
+        if (sensor) this.#read(fact, ++n, sensor.id, sensor.meta, sensor.value)
+      }
+    }
+    if (at >= 0) fact.msg = fromBase64(text.slice(at + 1))
+    return fact
+  }
+
+  #read(fact: FactDict, n: number, id: string, meta: string, value: string): void {
+    const { state, unit } = splitMeta(meta)
+    const status = stateName(state)
+    let x: number | null = decodeBase62(value, true, this.precision)
+    let name: string
+    if (this.unitDialect === 'attribute') name = decodeUnit(unit)
+    else {
+      const law = this.units.fromToken(unit)
+      if (law.ambiguous) this.unitAmbiguous++
+      name = law.unit
+      x = state === 'E' && value === '0' ? null : applyLaw(x, law.factor, law.offset)
+    }
+    fact[`s${n}_id`] = id
+    fact[`s${n}_s`] = status
+    fact[`s${n}_u`] = name
+    fact[`s${n}_v`] = x
+  }
+}
+
+const pyStr = (value: unknown): string => (value === null ? 'None' : String(value))
+
+/** `state.unit` at the first dot; without a dot all of it is the unit. */
+export function splitMeta(meta: string): { state: string; unit: string } {
+  const dot = meta.indexOf('.')
+  return dot < 0 ? { state: 'U', unit: meta } : { state: meta.slice(0, dot), unit: meta.slice(dot + 1) }
+}
+
+/** value × factor + offset; divides where the factor is an inverse of a whole number, so that 12.3 uA is 1.23e-5 A. */
+export function applyLaw(x: number, factor: number, offset: number): number {
+  if (factor === 1) return offset === 0 ? x : x + offset
+  const inverse = Math.round(1 / factor)
+  return (factor < 1 && factor * inverse === 1 ? x / inverse : x * factor) + offset
+}
+
+export const precisionError = (x: number, unit: string, precision: number): OsError =>
+  new OsError('E_PRECISION', `${x} ${unit} cannot be sent with ${precision} decimals`, { details: { value: x, unit } })

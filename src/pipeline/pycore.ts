@@ -1,0 +1,171 @@
+// The pure core (D12): readings → finished packet through plans, with the bytes of Standardizer → Engine → Fusion in
+// dialect `ucum`. Bad rows are left out and named in lastRejected; if rows were given and none is left it throws
+// ALL_READINGS_REFUSED; a bad device id, state or time throws. Nothing changes in a template before its packet is whole.
+import { OsError } from '../lib/errors'
+import { Engine, type EngineOptions } from './compress'
+import { type Core, type RejectedRow, resolveUnit, type Strategy, type UnitResolver } from './core'
+import type { Reading } from './fact'
+import { Fusion, type FusionOptions } from './fuse'
+import { isGoodName, isGoodStatus } from './names'
+import { LOADED, OTHER, Plan } from './plan'
+
+export interface PureCoreOptions extends EngineOptions, FusionOptions {
+  resolver: UnitResolver
+  fusion?: Fusion
+}
+
+const NONE: readonly RejectedRow[] = []
+/** plans kept in all; one is a few hundred bytes per sensor */
+const MAX_PLANS = 4096
+const MAX_TIME = 2 ** 48
+
+class PureCore implements Core {
+  readonly name = 'pycore'
+  readonly engine: Engine
+  readonly fusion: Fusion
+  lastRejected: readonly RejectedRow[] = NONE
+  readonly #resolver: UnitResolver
+  readonly #plans = new Map<string, Plan[]>()
+  #planCount = 0
+  #last: Plan | null = null
+
+  constructor(options: PureCoreOptions) {
+    this.engine = options.engine ?? options.fusion?.engine ?? new Engine(null, options)
+    this.fusion = options.fusion ?? new Fusion(null, { ...options, engine: this.engine })
+    this.#resolver = options.resolver
+  }
+
+  transmitFast(
+    rows: readonly Reading[],
+    device: string,
+    state: string,
+    tMs: number,
+    aid: number,
+    strategy: Strategy,
+  ): Buffer {
+    const plan = this.#prepare(rows, device, state, tMs, aid)
+    const { slab, policy, clock, keys } = this.fusion
+    const at = slab.reserve(plan.maxSize)
+    const end = plan.writeFrame(
+      slab.chunk,
+      at,
+      tMs,
+      strategy === 'FULL',
+      policy,
+      clock.mono(),
+      keys?.outbound(aid) ?? null,
+    )
+    this.fusion.flush()
+    return slab.take(at, end)
+  }
+
+  encodeInto(
+    out: Uint8Array,
+    at: number,
+    rows: readonly Reading[],
+    device: string,
+    state: string,
+    tMs: number,
+    aid: number,
+    strategy: Strategy,
+  ): number {
+    const plan = this.#prepare(rows, device, state, tMs, aid)
+    if (out.length - at < plan.maxSize)
+      throw new OsError('PACKET_TOO_LARGE', `${plan.maxSize} bytes may be needed, ${out.length - at} are left`)
+    const { policy, clock, keys } = this.fusion
+    const end = plan.writeFrame(out, at, tMs, strategy === 'FULL', policy, clock.mono(), keys?.outbound(aid) ?? null)
+    this.fusion.flush()
+    return end
+  }
+
+  /** The plan with the rows loaded and a living template. */
+  #prepare(rows: readonly Reading[], device: string, state: string, tMs: number, aid: number): Plan {
+    if (!(tMs >= 0 && tMs < MAX_TIME)) throw new OsError('BAD_TIME', `time ${tMs} ms cannot be sent`)
+    this.lastRejected = NONE
+    const last = this.#last
+    let plan: Plan | null = null
+    if (
+      last !== null &&
+      last.device === device &&
+      last.state === state &&
+      last.aid === aid &&
+      last.count === rows.length
+    ) {
+      if (last.load(rows) === LOADED) plan = last
+    }
+    plan ??= this.#find(rows, device, state, aid)
+    const template = plan.template
+    if (template?.alive) this.fusion.sendStore(aid).touch(template)
+    else plan.template = this.fusion.sendTemplate(aid, plan.signature, plan.count)
+    this.#last = plan
+    return plan
+  }
+
+  #find(rows: readonly Reading[], device: string, state: string, aid: number): Plan {
+    const plans = this.#plans.get(device)
+    for (let k = 0; plans && k < plans.length; k++) {
+      const plan = plans[k]!
+      if (plan.state !== state || plan.aid !== aid || plan.count !== rows.length) continue
+      const loaded = plan.load(rows)
+      if (loaded === LOADED) return plan
+      if (loaded !== OTHER) return this.#without(rows, device, state, aid)
+    }
+    if (!isGoodName(device)) throw new OsError('BAD_ID', `device id ${JSON.stringify(device)} cannot be sent`)
+    if (!isGoodName(state)) throw new OsError('BAD_ID', `device status ${JSON.stringify(state)} cannot be sent`)
+    if (rows.some(row => this.#judge(row, 0) !== null)) return this.#without(rows, device, state, aid)
+    const plan = new Plan(
+      this.engine,
+      this.#resolver,
+      aid,
+      device,
+      state,
+      rows.map(row => row[0]),
+    )
+    if (plan.load(rows) !== LOADED) throw new OsError('INTERNAL', 'a judged row was refused')
+    if (this.#planCount >= MAX_PLANS) {
+      this.#plans.clear()
+      this.#planCount = 0
+    }
+    this.#planCount++
+    const list = this.#plans.get(device)
+    if (list) list.push(plan)
+    else this.#plans.set(device, [plan])
+    return plan
+  }
+
+  /** Leaves the bad rows out and goes on with the rest. */
+  #without(rows: readonly Reading[], device: string, state: string, aid: number): Plan {
+    const rejected: RejectedRow[] = []
+    const good = rows.filter((row, index) => {
+      const reason = this.#judge(row, index)
+      if (reason) rejected.push(reason)
+      return reason === null
+    })
+    if (good.length === 0)
+      throw new OsError('ALL_READINGS_REFUSED', `no reading of ${device} can be sent: ${rejected[0]!.reason}`, {
+        details: { rejected },
+      })
+    const plan = this.#find(good, device, state, aid)
+    this.lastRejected = rejected
+    return plan
+  }
+
+  /** Why a row cannot be sent, or null. */
+  #judge(row: Reading, index: number): RejectedRow | null {
+    const no = (code: RejectedRow['code'], reason: string): RejectedRow => ({ index, code, reason })
+    if (!Array.isArray(row) || row.length !== 4) return no('BAD_READING', 'a reading has four parts')
+    const [id, status, value, unit] = row as unknown as readonly unknown[]
+    if (!isGoodName(id)) return no('BAD_ID', `sensor id ${JSON.stringify(id)} cannot be sent`)
+    if (!isGoodStatus(status)) return no('BAD_ID', `status ${JSON.stringify(status)} cannot be sent`)
+    if (typeof value !== 'number' || !Number.isFinite(value))
+      return no('BAD_READING', `value ${String(value)} is no number`)
+    const law = resolveUnit(this.#resolver, unit)
+    if (!law) return no('UNKNOWN_UNIT', `unit ${JSON.stringify(unit)} is not known`)
+    const x = value * law.factor + law.offset
+    if (Number.isFinite(x) && this.engine.pickers.get(law.canonical).pick(x)) return null
+    return no('E_PRECISION', `${value} ${String(unit)} cannot be sent with ${this.engine.precision} decimals`)
+  }
+}
+
+/** The pure core over its own (or a given) Fusion; templates are shared with that Fusion's runEngine. */
+export const createPureCore = (options: PureCoreOptions): Core => new PureCore(options)

@@ -1,0 +1,142 @@
+// Decoding of one data frame by Fusion, check by check as PROTOCOL §5 lists them, on receive-side templates. A frame that
+// cannot be decoded is an error object with the metadata known so far, never an exception (X26: every field is there,
+// null where it could not be read).
+import { OsError } from '../lib/errors'
+import { xorPayload } from '../wire/cipher'
+import { baseCommand, COMMAND, isSecure } from '../wire/commands'
+import { crc8 } from '../wire/crc'
+import { type FrameHeader, readHeader } from '../wire/frame'
+import { padTid } from './registry'
+import { sensorOf, splitText, stripAid } from './text'
+
+export interface PacketMeta {
+  cmd: number | null
+  base_cmd: number | null
+  secure: boolean
+  source_aid: number | null
+  crc16_ok: boolean
+  crc8_ok: boolean | null
+  /** milliseconds */
+  timestamp_raw: number | null
+  tid: string | null
+  template_learned: boolean
+  server_stamped: boolean
+  /** older than the newest frame of its template (D6) */
+  late?: boolean
+  /** AIDs of the route where there are several, source last (X15) */
+  routes?: readonly number[]
+}
+
+export const emptyMeta = (): PacketMeta => ({
+  cmd: null,
+  base_cmd: null,
+  secure: false,
+  source_aid: null,
+  crc16_ok: false,
+  crc8_ok: null,
+  timestamp_raw: null,
+  tid: null,
+  template_learned: false,
+  server_stamped: false,
+})
+
+/** Time of a frame in ms: zero is stamped by us (X11), below 1e11 it is seconds (C firmware). */
+export function frameTime(ts: number, nowMs: number): number {
+  return ts === 0 ? nowMs : ts < 1e11 && ts > 0 ? ts * 1000 : ts
+}
+
+export type Opened =
+  | { ok: true; header: FrameHeader; meta: PacketMeta; body: Uint8Array }
+  | {
+      ok: false
+      error: string
+      code: 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY'
+      meta: PacketMeta
+      header: FrameHeader | null
+    }
+
+/** Header, checksums and cipher. The body is a view of the packet, or a deciphered copy. */
+export function openFrame(
+  packet: Uint8Array,
+  nowMs: number,
+  inboundKey: ((aid: number) => Uint8Array | null) | null,
+): Opened {
+  const meta = emptyMeta()
+  const header = readHeader(packet)
+  if (header === 'short') return { ok: false, error: 'Packet too short', code: 'BAD_PACKET', meta, header: null }
+  if (header === 'incomplete')
+    return { ok: false, error: 'Incomplete Binary Header', code: 'BAD_PACKET', meta, header: null }
+  meta.cmd = header.cmd
+  meta.base_cmd = baseCommand(header.cmd)
+  meta.secure = isSecure(header.cmd)
+  meta.source_aid = header.sourceAid
+  meta.crc16_ok = header.crc16Ok
+  if (header.routes.length > 1) meta.routes = header.routes
+  if (!header.crc16Ok) return { ok: false, error: 'CRC16 mismatch', code: 'BAD_PACKET', meta, header }
+  meta.timestamp_raw = header.ts === 0 ? nowMs : header.ts
+  meta.server_stamped = header.ts === 0
+  meta.tid = padTid(header.tid)
+  let body = packet.subarray(header.body, header.end)
+  meta.crc8_ok = false
+  if (meta.secure) {
+    const key = inboundKey?.(header.sourceAid) ?? null
+    if (!key)
+      return { ok: false, error: `Missing secure key for aid=${header.sourceAid}`, code: 'NO_KEY', meta, header }
+    body = xorPayload(body, key, header.crc8)
+  }
+  if (crc8(body) !== header.crc8)
+    return { ok: false, error: 'CRC8 mismatch', code: meta.secure ? 'BAD_KEY' : 'BAD_PACKET', meta, header }
+  meta.crc8_ok = true
+  return { ok: true, header, meta, body }
+}
+
+/** A template as the registry's signature says it, with the texts of its slots. */
+export class TextTemplate {
+  constructor(
+    readonly signature: string,
+    public slots: string[],
+  ) {}
+
+  /** The text of a frame of this template at a time token. */
+  text(token: string): string {
+    const parts = this.signature.replace('{TS}', () => token).split('\x01')
+    let text = parts[0]!
+    for (let k = 1; k < parts.length; k++) text += (this.slots[k - 1] ?? '') + parts[k]
+    return text
+  }
+
+  /** Applies a DIFF body slot by slot; a body that ends early throws and keeps the slots before it (PROTOCOL §5). */
+  apply(body: Uint8Array): void {
+    const size = Math.ceil(this.slots.length / 8)
+    const mask = (slot: number): boolean => {
+      const at = Math.min(size, body.length) - 1 - (slot >> 3)
+      return at >= 0 && ((body[at]! >> (slot & 7)) & 1) === 1
+    }
+    let at = size
+    for (let slot = 0; slot < this.slots.length; slot++) {
+      if (!mask(slot)) continue
+      if (at >= body.length) throw new OsError('BAD_PACKET', `DIFF body ends before slot ${slot}`)
+      const length = body[at]!
+      const value = body.subarray(at + 1, at + 1 + length)
+      this.slots[slot] = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('utf8')
+      at += 1 + length
+    }
+  }
+}
+
+/** Signature and slots of a compressed text (PROTOCOL §5). Throws BAD_TEXT. */
+export function templateOf(text: string): TextTemplate {
+  const { id, state, segments } = splitText(stripAid(text))
+  const slots: string[] = []
+  const parts = segments.map(segment => {
+    const sensor = sensorOf(segment)
+    if (!sensor) return segment
+    slots.push(sensor.meta, sensor.value)
+    return `${sensor.id}>\x01:\x01`
+  })
+  return new TextTemplate(`${id}.${state}.{TS}|${parts.map(part => part + '|').join('')}`, slots)
+}
+
+export const isFull = (base: number): boolean => base === COMMAND.DATA_FULL
+export const isDiff = (base: number): boolean => base === COMMAND.DATA_DIFF
+export const isHeart = (base: number): boolean => base === COMMAND.DATA_HEART

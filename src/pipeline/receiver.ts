@@ -1,0 +1,267 @@
+// The gateway's receiver (D6): frame → fact record in canonical units. Frames may come late, twice or not at all. A late
+// FULL is decoded from its own text and not learned; a late DIFF or HEART is decoded on the newest kept state that is not
+// newer than it. Where no such state or template is, the frame is refused with needFull, never guessed. A frame that is
+// broken is an error with a code; nothing throws and nothing of the state moves. Sources are bounded: the least recently
+// heard AIDs are forgotten first and have to send a FULL again.
+import { type Clock, systemClock } from '../lib/clock'
+import { asOsError } from '../lib/errors'
+import type { Files } from '../lib/files'
+import { encodeInteger, unscale } from '../wire/base62'
+import { readHeader } from '../wire/frame'
+import { Engine } from './compress'
+import type { UnitDialect, WireUnits } from './core'
+import type { Fact, SensorFact } from './fact'
+import { type MetaInfo, Metas } from './metas'
+import { frameTime, isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTemplate } from './receive'
+import { type KeptTemplate, Registry } from './registry'
+import { type FullText, readFirmwareSingle, readFull, SlotHistory } from './slots'
+import { msToken, stripAid } from './text'
+
+export interface ReceiverOptions {
+  precision?: number
+  dialect?: UnitDialect
+  units?: WireUnits
+  engine?: Engine
+  clock?: Clock
+  files?: Files
+  /** null = templates live in memory only */
+  registryDir?: string | null
+  /** session key of a source, null when there is none */
+  inboundKey?: ((aid: number) => Uint8Array | null) | null
+  maxSources?: number
+}
+
+export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
+
+export type Received =
+  | { readonly kind: 'fact'; readonly fact: Fact; readonly meta: PacketMeta; readonly duplicateKey: number }
+  | {
+      readonly kind: 'error'
+      readonly code: ReceiveCode
+      readonly message: string
+      readonly meta: PacketMeta
+      readonly needFull: boolean
+    }
+
+export interface ReceiverCounters {
+  facts: number
+  late: number
+  lateDropped: number
+  errors: number
+  unitAmbiguous: number
+}
+
+interface SourceState {
+  templates: Map<number, SlotHistory>
+  used: number
+}
+
+/** a sender whose clock was set back by more than this is believed after so many late frames */
+const STEP_BACK_MS = 600_000
+const STEP_BACK_FRAMES = 8
+
+export class Receiver {
+  readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0 }
+  readonly registry: Registry | null
+  readonly #sources = new Map<number, SourceState>()
+  readonly #metas: Metas
+  readonly #precision: number
+  readonly #clock: Clock
+  readonly #inboundKey: ((aid: number) => Uint8Array | null) | null
+  readonly #maxSources: number
+  #tick = 0
+  readonly #double = new Float64Array(1)
+  readonly #words = new Uint32Array(this.#double.buffer)
+  readonly #metaText = (text: string): MetaInfo => this.#metas.of(text)
+  readonly #metaBytes = (bytes: Uint8Array, from: number, to: number): MetaInfo =>
+    this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'))
+
+  constructor(options: ReceiverOptions = {}) {
+    this.#clock = options.clock ?? systemClock
+    const engine =
+      options.engine ??
+      new Engine(null, { precision: options.precision, unitDialect: options.dialect, units: options.units })
+    this.#precision = engine.precision
+    this.#metas = new Metas(engine.unitDialect, engine.units)
+    this.#inboundKey = options.inboundKey ?? null
+    this.#maxSources = options.maxSources ?? 4096
+    this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
+  }
+
+  /** Decodes one frame. `packet` is only read during the call. */
+  receive(packet: Uint8Array): Received {
+    const now = this.#clock.wall()
+    const opened = openFrame(packet, now, this.#inboundKey)
+    const { meta } = opened
+    if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
+    const { header, body } = opened
+    const base = meta.base_cmd!
+    const ts = frameTime(header.ts, now)
+    meta.timestamp_raw = ts
+    const source = this.#source(header.sourceAid)
+    if (isFull(base)) return this.#full(source, header.sourceAid, header.tid, ts, body, meta)
+    const heart = isHeart(base)
+    if (!heart && !isDiff(base))
+      return this.#refuse('UNKNOWN_COMMAND', `Unknown Command 0x${header.cmd.toString(16).toUpperCase()}`, meta)
+    const history = source.templates.get(header.tid)
+    if (!history)
+      return this.#refuse('NEED_FULL', `Template ${meta.tid} missing for 0x${base.toString(16).toUpperCase()}`, meta)
+    if (history.count === 0) return this.#refuse('NEED_FULL', `No cached values for TID=${meta.tid}`, meta)
+    const late = ts < history.newest
+    if (late) meta.late = true
+    const from = history.stateFor(ts)
+    if (from < 0) {
+      history.lateRun++
+      this.counters.lateDropped++
+      return this.#refuse('LATE_DROPPED', `frame of ${ts} is older than every kept state of TID=${meta.tid}`, meta)
+    }
+    history.begin(from, late)
+    if (!heart && !history.apply(body, 0, body.length, this.#metaBytes))
+      return this.#refuse('BAD_PACKET', 'DIFF body does not fit its template', meta)
+    if (late) {
+      history.lateRun++
+      this.counters.late++
+    } else history.keep(ts)
+    return this.#fact(history, history.full, header.sourceAid, ts, meta)
+  }
+
+  #full(source: SourceState, aid: number, tid: number, ts: number, body: Uint8Array, meta: PacketMeta): Received {
+    const text = stripAid(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8'))
+    try {
+      const single = readFirmwareSingle(text, aid)
+      const full = single ?? readFull(text)
+      let history = source.templates.get(tid)
+      let late = history !== undefined && ts < history.newest
+      if (late && history!.lateRun >= STEP_BACK_FRAMES && history!.newest - ts > STEP_BACK_MS) {
+        history!.clear()
+        late = false
+      }
+      const learn = !single && !late
+      const fresh = !history || history.full.signature !== full.signature
+      if (single || fresh) {
+        const made = new SlotHistory(full)
+        made.begin(-1, !learn)
+        made.fill(full.sensors, this.#metaText)
+        if (learn) {
+          source.templates.set(tid, made)
+          this.registry?.learned(aid)
+        }
+        if (late) history!.lateRun++
+        history = made
+      } else {
+        history!.begin(-1, late)
+        history!.fill(full.sensors, this.#metaText)
+        if (late) history!.lateRun++
+      }
+      if (learn) {
+        history!.keep(ts)
+        meta.template_learned = true
+        if (this.registry?.hasDirty) this.registry.flush(this.#kept)
+      }
+      if (late) {
+        meta.late = true
+        this.counters.late++
+      }
+      return this.#fact(history!, full, aid, ts, meta)
+    } catch (thrown) {
+      return this.#refuse('BAD_PACKET', asOsError(thrown).message, meta)
+    }
+  }
+
+  #fact(history: SlotHistory, full: FullText, aid: number, tRaw: number, meta: PacketMeta): Received {
+    const sensors: SensorFact[] = []
+    const words = this.#words
+    let h = full.hash
+    let g = ~h
+    for (let i = 0; i < history.count; i++) {
+      const info = history.meta(i)
+      const n = history.number(i)
+      let value: number | null = null
+      if (n !== 0 || !info.failed) {
+        const x = unscale(n, this.#precision)
+        value = (info.divisor ? x / info.divisor : x * info.factor) + info.offset
+        this.#double[0] = value
+        h = Math.imul(h ^ words[0]!, 0x01000193) ^ words[1]!
+        g = Math.imul(g ^ words[1]!, 0x85ebca6b) ^ words[0]!
+      }
+      if (info.ambiguous) this.counters.unitAmbiguous++
+      h = Math.imul(h ^ info.hash ^ (h >>> 15), 0x2c1b3c6d)
+      g = Math.imul(g ^ info.hash ^ (g >>> 13), 0x297a2d39)
+      sensors.push({ id: history.ids[i]!, status: info.status, unit: info.unit, value })
+    }
+    this.counters.facts++
+    const fact: Fact = { id: full.id, state: full.state, tRaw, aid, sensors }
+    if (full.extras) fact.extras = full.extras
+    return { kind: 'fact', fact, meta, duplicateKey: (h >>> 0) * 2097152 + (g >>> 11) }
+  }
+
+  #refuse(code: ReceiveCode, message: string, meta: PacketMeta): Received {
+    this.counters.errors++
+    return { kind: 'error', code, message, meta, needFull: code === 'NEED_FULL' || code === 'LATE_DROPPED' }
+  }
+
+  #source(aid: number): SourceState {
+    let source = this.#sources.get(aid)
+    if (!source) {
+      if (this.#sources.size >= this.#maxSources) this.#forgetOldest()
+      source = { templates: new Map(), used: 0 }
+      this.#sources.set(aid, source)
+      for (const kept of this.registry?.load(aid) ?? []) this.#restore(source, kept)
+    }
+    source.used = ++this.#tick
+    return source
+  }
+
+  /** A template as the last clean stop left it; one that does not hold together counts as missing. */
+  #restore(source: SourceState, { tid, signature, slots, ts }: KeptTemplate): void {
+    if (!slots || ts < 0) return
+    try {
+      const full = readFull(new TextTemplate(signature, slots).text(msToken(ts)))
+      if (full.signature !== signature) return
+      const history = new SlotHistory(full)
+      history.begin(-1, false)
+      history.fill(full.sensors, this.#metaText)
+      history.keep(ts)
+      source.templates.set(tid, history)
+    } catch {
+      // a damaged file costs a NEED_FULL, nothing more
+      this.counters.errors++
+    }
+  }
+
+  /** the quarter that was not heard for longest, so that the search is rare */
+  #forgetOldest(): void {
+    const byAge = [...this.#sources].sort((a, b) => a[1].used - b[1].used)
+    for (const [aid] of byAge.slice(0, Math.max(1, this.#maxSources >> 2))) this.#sources.delete(aid)
+  }
+
+  readonly #kept = (aid: number): KeptTemplate[] =>
+    [...(this.#sources.get(aid)?.templates ?? [])]
+      .sort(([a], [b]) => a - b)
+      .map(([tid, history]) => {
+        const slots: string[] = []
+        for (let i = 0; i < history.count; i++) {
+          const { meta, n } = history.newestSlot(i)
+          slots.push(meta.text, encodeInteger(n))
+        }
+        return { tid, signature: history.full.signature, slots, ts: history.newest }
+      })
+
+  /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
+  save(): void {
+    this.registry?.stop(this.#sources.keys(), this.#kept)
+  }
+
+  /** how many AIDs are known at present */
+  get sources(): number {
+    return this.#sources.size
+  }
+}
+
+/** Reason text of a NACK that names the refused frame (X7, X9): `NEED_FULL;<aid>;<tid>;<ts>;<crc16>`. */
+export function nackReason(reason: 'NEED_FULL' | 'BAD_KEY', packet: Uint8Array): string | null {
+  const header = readHeader(packet)
+  if (typeof header === 'string') return null
+  const crc = Buffer.from(packet.subarray(packet.length - 2)).toString('hex')
+  return `${reason};${header.sourceAid};${header.tid};${header.ts};${crc}`
+}

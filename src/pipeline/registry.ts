@@ -1,0 +1,152 @@
+// Templates on disk (PROTOCOL §5): `<registry>/<d1d2>/<d3d4>/<aid>.json`, d = the AID with ten digits. A file is written
+// when a template is learned, or at stop, never because values changed (D4). At stop a mark is left that names the newest
+// time of every template; without the mark, or for a template it does not name, slot values are not used and come back
+// as null: the template counts as missing until a FULL. Reading the mark removes it (what cannot be removed is not used),
+// so only a clean stop of this run makes the values usable again. A file that cannot be read or parsed counts as absent;
+// a failed write is counted in `errors`, kept in `lastError` and tried again later.
+import { join } from 'node:path'
+import { atomicWrite } from '../lib/atomic'
+import { type Clock, systemClock } from '../lib/clock'
+import { type Files, realFiles } from '../lib/files'
+
+const MARK = 'clean-stop.json'
+
+export interface KeptTemplate {
+  tid: number
+  signature: string
+  /** slot texts; null when they must not be used */
+  slots: string[] | null
+  /** TS of the newest packet, -1 when not known */
+  ts: number
+}
+
+export const padTid = (tid: number): string => (tid < 10 ? `0${tid}` : String(tid))
+
+export class Registry {
+  errors = 0
+  lastError: unknown = null
+  #mark: Record<string, unknown> | undefined
+  #nextFlush = Number.NEGATIVE_INFINITY
+  readonly #dirty = new Set<number>()
+
+  constructor(
+    readonly dir: string,
+    readonly files: Files = realFiles,
+    readonly intervalMs = 1000,
+    readonly clock: Clock = systemClock,
+  ) {}
+
+  path(aid: number): string {
+    const digits = String(aid).padStart(10, '0')
+    return join(this.dir, digits.slice(0, 2), digits.slice(2, 4), `${aid}.json`)
+  }
+
+  #json(path: string): unknown {
+    try {
+      return this.files.exists(path) ? JSON.parse(this.files.read(path).toString('utf8')) : undefined
+    } catch (error) {
+      this.#failed(error)
+      return undefined
+    }
+  }
+
+  #failed(error: unknown): void {
+    this.errors++
+    this.lastError = error
+  }
+
+  #marks(): Record<string, unknown> {
+    if (this.#mark) return this.#mark
+    const path = join(this.dir, MARK)
+    this.#mark = asRecord(asRecord(this.#json(path)).templates)
+    try {
+      if (this.files.exists(path)) this.files.remove(path)
+    } catch (error) {
+      this.#failed(error)
+      this.#mark = {}
+    }
+    return this.#mark
+  }
+
+  /** What is kept of an AID, by ascending TID; malformed entries are dropped. */
+  load(aid: number): KeptTemplate[] {
+    const file = asRecord(asRecord(this.#json(this.path(aid))).templates)
+    const times = asRecord(this.#marks()[String(aid)])
+    const kept: KeptTemplate[] = []
+    for (const [key, value] of Object.entries(file)) {
+      const tid = Number(key)
+      const { sig, last_vals_bin: slots } = asRecord(value)
+      if (!Number.isInteger(tid) || tid < 0 || tid > 255 || typeof sig !== 'string' || !Array.isArray(slots)) continue
+      if (!slots.every(slot => typeof slot === 'string')) continue
+      const ts = times[key]
+      const usable = typeof ts === 'number'
+      kept.push({
+        tid,
+        signature: sig,
+        slots: usable ? slots.map(slot => Buffer.from(slot as string, 'base64').toString('utf8')) : null,
+        ts: usable ? ts : -1,
+      })
+    }
+    return kept.sort((a, b) => a.tid - b.tid)
+  }
+
+  /** A template of this AID was learned: its file is written at the next flush. */
+  learned(aid: number): void {
+    this.#dirty.add(aid)
+  }
+
+  get hasDirty(): boolean {
+    return this.#dirty.size > 0
+  }
+
+  /** Writes what was learned, at most once per interval. `templates` gives the present ones of an AID. */
+  flush(templates: (aid: number) => KeptTemplate[]): void {
+    const mono = this.clock.mono()
+    if (mono < this.#nextFlush) return
+    this.#nextFlush = mono + this.intervalMs
+    for (const aid of this.#dirty) if (this.write(aid, templates(aid))) this.#dirty.delete(aid)
+  }
+
+  write(aid: number, templates: KeptTemplate[]): boolean {
+    const out: Record<string, unknown> = {}
+    for (const { tid, signature, slots } of templates) {
+      out[padTid(tid)] = {
+        sig: signature,
+        last_vals_bin: (slots ?? []).map(slot => Buffer.from(slot, 'utf8').toString('base64')),
+      }
+    }
+    try {
+      const path = this.path(aid)
+      this.files.mkdir(join(path, '..'))
+      atomicWrite(path, JSON.stringify({ aid: String(aid), templates: out }, null, 4), this.files)
+      return true
+    } catch (error) {
+      this.#failed(error)
+      return false
+    }
+  }
+
+  /** Writes every AID given and, when all went well, the mark. */
+  stop(aids: Iterable<number>, templates: (aid: number) => KeptTemplate[]): void {
+    const times: Record<string, Record<string, number>> = {}
+    let well = true
+    for (const aid of aids) {
+      const kept = templates(aid)
+      well = this.write(aid, kept) && well
+      const mine: Record<string, number> = {}
+      for (const { tid, slots, ts } of kept) if (slots) mine[padTid(tid)] = ts
+      times[String(aid)] = mine
+    }
+    this.#dirty.clear()
+    if (!well) return
+    try {
+      this.files.mkdir(this.dir)
+      atomicWrite(join(this.dir, MARK), JSON.stringify({ templates: times }), this.files)
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+}
+
+const asRecord = (value: unknown): Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {}

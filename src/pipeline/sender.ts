@@ -1,0 +1,250 @@
+// The uplink's encoder (D6): one per (uplink, source AID), never shared. A DIFF carries every slot touched since the newest
+// acknowledged packet of its template, or since the template's first FULL of this run, so a receiver that gets frames in
+// order decodes right after any loss. A key frame (FULL) comes every so many packets or seconds, on first use and when
+// asked for; it may be lost, so it does not shorten the next DIFF. A fact that is not newer than what its template already
+// sent goes as FULL under a backlog TID (200–254, X15), where nothing is ever built on it.
+// encode throws BAD_ID, BAD_TIME, BAD_READING or E_PRECISION (details: sensor) and leaves all state as it was.
+import { type Clock, systemClock } from '../lib/clock'
+import { OsError } from '../lib/errors'
+import { stateToken } from '../wire/symbols'
+import { Engine } from './compress'
+import type { UnitDialect, WireUnits } from './core'
+import type { Fact } from './fact'
+import { isGoodName } from './names'
+import { LOADED, OTHER, Plan } from './plan'
+import { PacketSlab } from './slab'
+import { type DiffPolicy, SendStore, SendTemplate } from './templates'
+import { toBase64 } from './text'
+
+export interface UplinkEncoderOptions {
+  /** source AID written into every frame */
+  aid: number
+  /** `sticky` for links that may lose frames, `last` for ordered reliable ones */
+  diffBase?: 'sticky' | 'last'
+  /** `full` sends nothing but FULL (shared subscriptions, D15) */
+  frames?: 'auto' | 'full'
+  fullEvery?: number
+  fullIntervalS?: number
+  precision?: number
+  dialect?: UnitDialect
+  units?: WireUnits
+  engine?: Engine
+  /** the `nextTid` the last run ended with (1 for the first run); counts on past 199 */
+  firstTid?: number
+  clock?: Clock
+}
+
+export interface EncodedFrame {
+  readonly bytes: Buffer
+  readonly tid: number
+  /** to be given to acknowledged(); 0 for a backlog frame */
+  readonly ordinal: number
+  readonly cmd: number
+  readonly size: number
+}
+
+export interface EncodeOptions {
+  /** a key frame */
+  full?: boolean
+  /** older than what was sent already, or sent again: FULL under a backlog TID */
+  late?: boolean
+}
+
+const OWN_TIDS = 199
+const BACKLOG_FIRST = 200
+const BACKLOG_TIDS = 55
+const MAX_TIME = 2 ** 48
+/** plans of other signatures than the last; each is looked up by comparing ids */
+const MAX_PLANS = 1024
+const BACKLOG_POLICY: DiffPolicy = { diffBase: 'last', fullEvery: 0, fullIntervalMs: 0 }
+
+export class UplinkEncoder {
+  readonly aid: number
+  readonly engine: Engine
+  readonly policy: DiffPolicy
+  readonly #store: SendStore
+  readonly #clock: Clock
+  readonly #slab = new PacketSlab()
+  readonly #plans = new Map<string, Plan[]>()
+  readonly #fullOnly: boolean
+  #planCount = 0
+  #last: Plan | null = null
+  /** of the frame encodeInto() wrote last */
+  lastTid = 0
+  lastOrdinal = 0
+
+  constructor(options: UplinkEncoderOptions) {
+    this.aid = options.aid
+    this.#clock = options.clock ?? systemClock
+    this.engine =
+      options.engine ??
+      new Engine(null, {
+        precision: options.precision,
+        unitDialect: options.dialect,
+        units: options.units,
+        clock: this.#clock,
+      })
+    this.policy = {
+      diffBase: options.diffBase ?? 'sticky',
+      fullEvery: options.fullEvery ?? 100,
+      fullIntervalMs: (options.fullIntervalS ?? 60) * 1000,
+    }
+    this.#store = new SendStore(OWN_TIDS, options.firstTid)
+    this.#fullOnly = options.frames === 'full'
+  }
+
+  /** What the next run must be given as `firstTid`: persist it before a frame of a new template leaves. */
+  get nextTid(): number {
+    return this.#store.nextTid
+  }
+
+  /** Fact → frame; `bytes` is never overwritten while it is reachable. */
+  encode(fact: Fact, options: EncodeOptions = {}): EncodedFrame {
+    const plan = this.#prepare(fact)
+    const at = this.#slab.reserve(plan.maxSize)
+    const end = this.#write(plan, this.#slab.chunk, at, fact, options)
+    const bytes = this.#slab.take(at, end)
+    return { bytes, tid: this.lastTid, ordinal: this.lastOrdinal, cmd: bytes[0]!, size: bytes.length }
+  }
+
+  /** Fact → frame in memory the caller owns and releases; returns the end, lastTid and lastOrdinal say the rest. */
+  encodeInto(fact: Fact, out: Uint8Array, at: number, options: EncodeOptions = {}): number {
+    const plan = this.#prepare(fact)
+    if (out.length - at < plan.maxSize)
+      throw new OsError('PACKET_TOO_LARGE', `${plan.maxSize} bytes may be needed, ${out.length - at} are left`)
+    return this.#write(plan, out, at, fact, options)
+  }
+
+  /** A FULL for a fact that is sent again or late; `tid` 200 to 254, by default one that follows from its template's. */
+  encodeFull(fact: Fact, tid?: number): EncodedFrame {
+    if (tid !== undefined && (tid < BACKLOG_FIRST || tid > 254))
+      throw new OsError('BAD_REQUEST', `TID ${tid} is not a backlog TID`)
+    const plan = this.#prepare(fact)
+    const at = this.#slab.reserve(plan.maxSize)
+    const end = this.#backlog(plan, this.#slab.chunk, at, fact.tRaw, tid ?? this.#backlogTid(plan))
+    const bytes = this.#slab.take(at, end)
+    return { bytes, tid: this.lastTid, ordinal: 0, cmd: bytes[0]!, size: bytes.length }
+  }
+
+  #backlogTid(plan: Plan): number {
+    return BACKLOG_FIRST + (((plan.template?.tid ?? 1) - 1) % BACKLOG_TIDS)
+  }
+
+  #write(plan: Plan, out: Uint8Array, at: number, fact: Fact, options: EncodeOptions): number {
+    const known = plan.template?.alive ? plan.template : this.#store.find(plan.signature)
+    if (options.late || (known && fact.tRaw <= known.lastTs)) {
+      if (known) plan.template = known
+      return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan))
+    }
+    const now = this.#clock.mono()
+    const template = known ?? this.#store.add(plan.signature, plan.count, this.policy, now)
+    this.#store.touch(template)
+    plan.template = template
+    const end = plan.writeFrame(out, at, fact.tRaw, this.#fullOnly || options.full === true, this.policy, now, null)
+    this.lastTid = template.tid
+    this.lastOrdinal = template.ordinal
+    return end
+  }
+
+  /** Written through a template of its own, so that nothing of the live one moves. */
+  #backlog(plan: Plan, out: Uint8Array, at: number, ts: number, tid: number): number {
+    const live = plan.template
+    plan.template = new SendTemplate(plan.signature, tid, plan.count)
+    const end = plan.writeFrame(out, at, ts, true, BACKLOG_POLICY, 0, null)
+    plan.template = live
+    this.lastTid = tid
+    this.lastOrdinal = 0
+    return end
+  }
+
+  /** The peer has this packet for good. Backlog frames, old runs and recycled TIDs are ignored. */
+  acknowledged(tid: number, ordinal: number): void {
+    const template = this.#store.byTid(tid)
+    if (!template || ordinal <= template.acked || ordinal > template.ordinal) return
+    template.acked = ordinal
+    template.fullOnlyUntil = 0
+  }
+
+  /** The next packet of this template, or of every template, is a key frame: after NACK NEED_FULL, after a reconnect. */
+  keyFrameNext(tid?: number): void {
+    if (tid === undefined) for (const template of this.#store.all()) template.forceFull = true
+    else {
+      const template = this.#store.byTid(tid)
+      if (template) template.forceFull = true
+    }
+  }
+
+  #prepare(fact: Fact): Plan {
+    if (!(fact.tRaw >= 0 && fact.tRaw < MAX_TIME)) throw new OsError('BAD_TIME', `time ${fact.tRaw} ms cannot be sent`)
+    const last = this.#last
+    if (last && fits(last, fact) && this.#load(last, fact)) return last
+    const plan = this.#find(fact)
+    this.#last = plan
+    return plan
+  }
+
+  /** True when loaded, false when the sensors are others; throws when one is refused. */
+  #load(plan: Plan, fact: Fact): boolean {
+    const loaded = plan.loadFact(fact.sensors)
+    if (loaded === LOADED) return true
+    if (loaded === OTHER) return false
+    const { id, value, unit, status } = fact.sensors[plan.refusedRow]!
+    const precise = typeof value === 'number' && Number.isFinite(value)
+    throw new OsError(
+      precise ? 'E_PRECISION' : 'BAD_READING',
+      `sensor ${id}: ${String(value)} ${unit} (${status}) cannot be sent with ${this.engine.precision} decimals`,
+      { details: { sensor: id, value, unit } },
+    )
+  }
+
+  #find(fact: Fact): Plan {
+    for (const plan of this.#plans.get(fact.id) ?? []) if (fits(plan, fact) && this.#load(plan, fact)) return plan
+    for (const name of [fact.id, fact.state, ...fact.sensors.map(s => s.id)])
+      if (!isGoodName(name)) throw new OsError('BAD_ID', `${JSON.stringify(name)} cannot be sent`)
+    const ids = fact.sensors.map(sensor => sensor.id)
+    const plan = new Plan(this.engine, null, this.aid, fact.id, fact.state, ids, extrasText(fact.extras))
+    this.#load(plan, fact)
+    if (this.#planCount++ >= MAX_PLANS) {
+      this.#plans.clear()
+      this.#planCount = 1
+    }
+    const list = this.#plans.get(fact.id)
+    if (list) list.push(plan)
+    else this.#plans.set(fact.id, [plan])
+    return plan
+  }
+}
+
+const fits = (plan: Plan, fact: Fact): boolean =>
+  plan.device === fact.id &&
+  plan.state === fact.state &&
+  plan.count === fact.sensors.length &&
+  (fact.extras === undefined ? plan.extras === '' : plan.extras === extrasText(fact.extras))
+
+/** geohash, url and message as they stand behind the sensors */
+export function extrasText(extras: Fact['extras']): string {
+  if (!extras) return ''
+  let text = ''
+  if (extras.geohash !== undefined) text += `&${extras.geohash}|`
+  if (extras.url !== undefined) text += `#${toBase64(extras.url.replaceAll('https://', ''))}|`
+  if (extras.msg !== undefined) text += `@${toBase64(extras.msg)}`
+  return text
+}
+
+/** Upper bound of the bytes of any frame of these sensors with these statuses, whatever the values (for splitting groups). */
+export function maxFullSize(
+  engine: Engine,
+  aid: number,
+  fact: Pick<Fact, 'id' | 'state' | 'sensors' | 'extras'>,
+): number {
+  const bytes = (text: string): number => Buffer.byteLength(text, 'utf8')
+  let size = 16 + bytes(`${aid};${fact.id}.${stateToken(fact.state)}.`) + 9 + bytes(extrasText(fact.extras))
+  for (const sensor of fact.sensors) {
+    const token = Math.max(
+      ...engine.pickers.get(sensor.unit).tokens.map(bytes),
+      bytes(engine.encodeUnitToken(sensor.unit)),
+    )
+    size += bytes(sensor.id) + Math.max(1, bytes(stateToken(sensor.status))) + token + 1 + 3 + 12
+  }
+  return size
+}

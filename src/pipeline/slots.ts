@@ -1,0 +1,179 @@
+// What a receiver keeps of one template (D6): the slots after each of its last eight frames, in order of time, as numbers
+// and shared descriptions of `state.unit`, so that decoding a DIFF copies a few numbers and makes no text.
+import { decodeInteger, readBase62 } from '../wire/base62'
+import { stateName } from '../wire/symbols'
+import type { Fact } from './fact'
+import { hashText, type MetaInfo } from './metas'
+import { fromBase64, type SensorSegment, sensorOf, splitText, tokenMs } from './text'
+
+export const KEPT_STATES = 8
+/** the row a late frame is worked out in, never kept */
+const SCRATCH = KEPT_STATES
+
+/** A FULL text taken apart; throws BAD_TEXT. */
+export interface FullText {
+  id: string
+  /** state name, not its token */
+  state: string
+  signature: string
+  sensors: SensorSegment[]
+  extras: Fact['extras']
+  /** over what no slot changes: id, state, sensor ids, extras */
+  hash: number
+}
+
+export function readFull(text: string): FullText {
+  const { id, state, token, segments } = splitText(text)
+  // C firmware writes decimal seconds here; the frame's own TS counts either way
+  if (!/^\d+$/.test(token)) tokenMs(token)
+  const sensors: SensorSegment[] = []
+  const extras: Record<string, string> = {}
+  let signature = `${id}.${state}.{TS}|`
+  for (const segment of segments) {
+    const sensor = sensorOf(segment)
+    if (sensor) sensors.push(sensor)
+    else if (segment.startsWith('&')) extras.geohash = segment.slice(1)
+    else if (segment.startsWith('#')) extras.url = `https://${fromBase64(segment.slice(1))}`
+    else if (segment.startsWith('@')) extras.msg = fromBase64(segment.slice(1))
+    signature += sensor ? `${sensor.id}>\x01:\x01|` : `${segment}|`
+  }
+  return describe(id, stateName(state), signature, sensors, extras)
+}
+
+const FIRMWARE_SINGLE = /^([^|>.]+)\|([^|]*)\|(-?[0-9a-zA-Z]+)\|?$/
+
+/** C firmware's body of one sensor, `sensor_id|unit|b62value`: no head, so the AID names the device. Null for others. */
+export function readFirmwareSingle(text: string, aid: number): FullText | null {
+  const found = FIRMWARE_SINGLE.exec(text)
+  if (!found) return null
+  const sensors = [{ id: found[1]!, meta: `K.${found[2]}`, value: found[3]! }]
+  return describe(String(aid), 'ONLINE', '', sensors, {})
+}
+
+function describe(
+  id: string,
+  state: string,
+  signature: string,
+  sensors: SensorSegment[],
+  extras: Record<string, string>,
+): FullText {
+  let hash = hashText(state, hashText(id))
+  for (const sensor of sensors) hash = hashText(sensor.id, hash)
+  const some = Object.keys(extras).length > 0
+  if (some) hash = hashText(JSON.stringify(extras), hash)
+  return { id, state, signature, sensors, extras: some ? extras : undefined, hash }
+}
+
+export class SlotHistory {
+  readonly count: number
+  readonly maskBytes: number
+  readonly ids: readonly string[]
+  readonly #ts = new Float64Array(KEPT_STATES).fill(-1)
+  readonly #numbers: Float64Array
+  readonly #metas: (MetaInfo | null)[]
+  #head = -1
+  #work = SCRATCH
+  /** late frames since the last one in order */
+  lateRun = 0
+
+  constructor(readonly full: FullText) {
+    this.count = full.sensors.length
+    this.ids = full.sensors.map(sensor => sensor.id)
+    this.maskBytes = (2 * this.count + 7) >> 3
+    this.#numbers = new Float64Array((KEPT_STATES + 1) * this.count)
+    this.#metas = new Array<MetaInfo | null>((KEPT_STATES + 1) * this.count).fill(null)
+  }
+
+  /** TS of the newest frame, -1 when there is none */
+  get newest(): number {
+    return this.#head < 0 ? -1 : this.#ts[this.#head]!
+  }
+
+  /** The newest kept state not newer than `ts`, -1 when none is. */
+  stateFor(ts: number): number {
+    let best = -1
+    for (let k = 0; k < KEPT_STATES; k++) {
+      const kept = this.#ts[k]!
+      if (kept >= 0 && kept <= ts && (best < 0 || kept > this.#ts[best]!)) best = k
+    }
+    return best
+  }
+
+  /** Forgets every state: the sender's clock was set back. */
+  clear(): void {
+    this.#ts.fill(-1)
+    this.#head = -1
+    this.lateRun = 0
+  }
+
+  /** Starts a new row from a kept state (or empty for -1); `late` rows are worked out aside. */
+  begin(from: number, late: boolean): void {
+    const { count } = this
+    this.#work = late ? SCRATCH : (this.#head + 1) % KEPT_STATES
+    if (from < 0 || from === this.#work) return
+    const source = from * count
+    const target = this.#work * count
+    for (let i = 0; i < count; i++) {
+      this.#numbers[target + i] = this.#numbers[source + i]!
+      this.#metas[target + i] = this.#metas[source + i]!
+    }
+  }
+
+  /** Applies a DIFF body to the row. False when the body ends early or a value is no number; then do not keep the row. */
+  apply(
+    body: Uint8Array,
+    start: number,
+    end: number,
+    metaOf: (bytes: Uint8Array, from: number, to: number) => MetaInfo,
+  ): boolean {
+    const size = Math.min(this.maskBytes, end - start)
+    const maskEnd = start + size - 1
+    const row = this.#work * this.count
+    const slots = Math.min(2 * this.count, 8 * size)
+    let p = start + this.maskBytes
+    for (let slot = 0; slot < slots; slot++) {
+      if (((body[maskEnd - (slot >> 3)]! >> (slot & 7)) & 1) === 0) continue
+      if (p >= end) return false
+      const from = p + 1
+      const to = from + body[p]!
+      if (to > end) return false
+      if (slot & 1) {
+        const n = readBase62(body, from, to)
+        if (Number.isNaN(n)) return false
+        this.#numbers[row + (slot >> 1)] = n
+      } else this.#metas[row + (slot >> 1)] = metaOf(body, from, to)
+      p = to
+    }
+    return true
+  }
+
+  /** Fills the row from a FULL text; throws BAD_TEXT. */
+  fill(sensors: readonly SensorSegment[], metaOf: (text: string) => MetaInfo): void {
+    const row = this.#work * this.count
+    sensors.forEach((sensor, i) => {
+      this.#metas[row + i] = metaOf(sensor.meta)
+      this.#numbers[row + i] = sensor.value === '' ? 0 : Number(decodeInteger(sensor.value))
+    })
+  }
+
+  /** Keeps the row as the state after the frame of `ts`. */
+  keep(ts: number): void {
+    this.#head = this.#work
+    this.#ts[this.#head] = ts
+    this.lateRun = 0
+  }
+
+  number(i: number): number {
+    return this.#numbers[this.#work * this.count + i]!
+  }
+
+  meta(i: number): MetaInfo {
+    return this.#metas[this.#work * this.count + i]!
+  }
+
+  /** meta and fixed-point number of the newest state */
+  newestSlot(i: number): { meta: MetaInfo; n: number } {
+    const at = this.#head * this.count + i
+    return { meta: this.#metas[at]!, n: this.#numbers[at]! }
+  }
+}

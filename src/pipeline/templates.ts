@@ -1,0 +1,212 @@
+// Templates of the sending side: what the peer was told last, slot by slot, and what the next DIFF must repeat (D6). A
+// sensor has two slots, its `state.unit` and its value; the value is kept as the fixed-point number, so a comparison is
+// one of numbers. Every slot holds the ordinal of the packet that last changed it: a DIFF carries the slots changed
+// after the base, which is the packet before in `last`, the newest acknowledged one (or the first FULL) in `sticky`.
+// TIDs are taken in turn and, when none is free, from the least recently used template (X12).
+import { decodeInteger, encodeInteger } from '../wire/base62'
+
+export interface DiffPolicy {
+  diffBase: 'last' | 'sticky'
+  /** a key frame after so many packets; 0 = never */
+  fullEvery: number
+  /** a key frame after so many milliseconds; 0 = never */
+  fullIntervalMs: number
+}
+
+/** The reference's bytes: each DIFF against the packet before, no key frames. */
+export const REFERENCE_POLICY: DiffPolicy = { diffBase: 'last', fullEvery: 0, fullIntervalMs: 0 }
+
+export class SendTemplate {
+  /** false once its TID went to another signature */
+  alive = true
+  /** the slots are those the peer got; false until the first FULL */
+  known = false
+  readonly metas: string[]
+  /** values as fixed point; NaN where the text is not the one we would write, then `odd` holds it */
+  readonly numbers: Float64Array
+  odd: string[] | null = null
+  readonly metaOrdinals: Float64Array
+  readonly valueOrdinals: Float64Array
+  /** number of the last packet of this template, counted on from the template that had the TID before */
+  ordinal = 0
+  /** newest acknowledged packet; the starting number = none */
+  acked = 0
+  sinceFull = 0
+  /** mono milliseconds of the last FULL */
+  fullAt = 0
+  /** the next packet is a key frame */
+  forceFull = false
+  /** only FULL until this mono time: the TID meant something else before */
+  fullOnlyUntil = 0
+  /** TS of the newest packet */
+  lastTs = -1
+  used = 0
+
+  constructor(
+    readonly signature: string,
+    readonly tid: number,
+    readonly count: number,
+  ) {
+    this.metas = new Array<string>(count).fill('')
+    this.numbers = new Float64Array(count)
+    this.metaOrdinals = new Float64Array(count)
+    this.valueOrdinals = new Float64Array(count)
+  }
+
+  valueText(i: number): string {
+    const n = this.numbers[i]!
+    return Number.isNaN(n) ? (this.odd?.[i] ?? '') : encodeInteger(n)
+  }
+
+  /** Takes a value as text; true when it differs from the one before. */
+  setValueText(i: number, text: string): boolean {
+    const n = canonicalNumber(text)
+    const before = this.numbers[i]!
+    if (Number.isNaN(n)) {
+      const same = Number.isNaN(before) && this.odd?.[i] === text
+      this.odd ??= new Array<string>(this.count).fill('')
+      this.odd[i] = text
+      this.numbers[i] = n
+      return !same
+    }
+    this.numbers[i] = n
+    return n !== before
+  }
+
+  /** slots as the registry keeps them: meta, value, meta, value … */
+  slotTexts(): string[] {
+    const slots: string[] = []
+    for (let i = 0; i < this.count; i++) slots.push(this.metas[i]!, this.valueText(i))
+    return slots
+  }
+
+  /** True when the next packet must be FULL whatever changed. */
+  fullDue(policy: DiffPolicy, nowMs: number): boolean {
+    return (
+      !this.known ||
+      this.forceFull ||
+      this.count === 0 ||
+      (policy.fullEvery > 0 && this.sinceFull >= policy.fullEvery) ||
+      (policy.fullIntervalMs > 0 && nowMs - this.fullAt >= policy.fullIntervalMs) ||
+      nowMs < this.fullOnlyUntil
+    )
+  }
+
+  /** Slots with a larger ordinal go into the next DIFF. */
+  base(policy: DiffPolicy): number {
+    return policy.diffBase === 'sticky' ? this.acked : this.ordinal
+  }
+
+  /** Books a packet that was built whole. */
+  sent(full: boolean, ts: number, nowMs: number): void {
+    this.ordinal++
+    if (ts > this.lastTs) this.lastTs = ts
+    if (!full) {
+      this.sinceFull++
+      return
+    }
+    if (!this.known) {
+      this.known = true
+      this.metaOrdinals.fill(0)
+      this.valueOrdinals.fill(0)
+    }
+    this.forceFull = false
+    this.sinceFull = 1
+    this.fullAt = nowMs
+  }
+}
+
+/** The fixed-point number of a value text that our encoder would write the same way, else NaN. */
+function canonicalNumber(text: string): number {
+  if (!/^-?[0-9a-zA-Z]{1,11}$/.test(text)) return Number.NaN
+  const big = decodeInteger(text)
+  const n = Number(big)
+  return BigInt(n) === big && encodeInteger(n) === text ? n : Number.NaN
+}
+
+/** All templates one AID sends on one way out. */
+export class SendStore {
+  readonly #bySignature = new Map<string, SendTemplate>()
+  readonly #byTid = new Map<number, SendTemplate>()
+  #tick = 0
+  #floor = 0
+  #next: number
+
+  /** TIDs run from 1 to `maxTid`; `counter` is the first to use, and counts on past the end (so a wrap is seen). */
+  constructor(
+    readonly maxTid = 255,
+    counter = 1,
+  ) {
+    this.#next = Math.max(1, counter)
+  }
+
+  /** the counter a later run must start with */
+  get nextTid(): number {
+    return this.#next
+  }
+
+  get size(): number {
+    return this.#byTid.size
+  }
+
+  find(signature: string): SendTemplate | undefined {
+    const template = this.#bySignature.get(signature)
+    if (template) template.used = ++this.#tick
+    return template
+  }
+
+  byTid(tid: number): SendTemplate | undefined {
+    return this.#byTid.get(tid)
+  }
+
+  touch(template: SendTemplate): void {
+    template.used = ++this.#tick
+  }
+
+  /** A template for a signature that has none. A TID that had another meaning sends FULL only for a while. */
+  add(signature: string, count: number, policy: DiffPolicy, nowMs: number): SendTemplate {
+    let recycled = this.#next > this.maxTid
+    let tid = 0
+    for (let k = 0; k < this.maxTid && tid === 0; k++) {
+      const candidate = ((this.#next - 1 + k) % this.maxTid) + 1
+      if (this.#byTid.has(candidate)) continue
+      tid = candidate
+      this.#next += k + 1
+    }
+    if (tid === 0) {
+      recycled = true
+      let oldest: SendTemplate | undefined
+      for (const template of this.#byTid.values()) if (!oldest || template.used < oldest.used) oldest = template
+      tid = oldest!.tid
+      this.#next++
+      this.#forget(oldest!)
+    }
+    const template = this.put(new SendTemplate(signature, tid, count))
+    // ordinals go on where any earlier owner of a TID stopped, so an old acknowledgement means nothing here
+    template.ordinal = template.acked = this.#floor
+    if (recycled && policy.diffBase === 'sticky') template.fullOnlyUntil = nowMs + policy.fullIntervalMs
+    return template
+  }
+
+  /** Takes a template as it was kept (registry). */
+  put(template: SendTemplate): SendTemplate {
+    const before = this.#byTid.get(template.tid)
+    if (before) this.#forget(before)
+    this.#byTid.set(template.tid, template)
+    this.#bySignature.set(template.signature, template)
+    this.touch(template)
+    return template
+  }
+
+  #forget(template: SendTemplate): void {
+    template.alive = false
+    this.#floor = Math.max(this.#floor, template.ordinal)
+    this.#byTid.delete(template.tid)
+    this.#bySignature.delete(template.signature)
+  }
+
+  /** by ascending TID */
+  all(): SendTemplate[] {
+    return [...this.#byTid.values()].sort((a, b) => a.tid - b.tid)
+  }
+}

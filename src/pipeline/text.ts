@@ -1,0 +1,69 @@
+// The compressed text taken apart: `<id>.<state>.<ts>|` and its segments (PROTOCOL §4, §5). One reader serves the engine,
+// the frame encoder and the receivers, so they agree on what is a sensor. Throws BAD_TEXT.
+import { OsError } from '../lib/errors'
+
+export interface TextParts {
+  id: string
+  state: string
+  /** the time token as it stands */
+  token: string
+  /** segments as they stand, without empty ones; a message keeps its `@` */
+  segments: string[]
+}
+
+export interface SensorSegment {
+  id: string
+  /** text between `>` and the last `:`, that is `state.unit` */
+  meta: string
+  value: string
+}
+
+/** Splits `<id>.<state>.<ts>|…`, without a leading `<aid>;`. Further dots are the reference's trouble, not ours (X16). */
+export function splitText(text: string): TextParts {
+  const segments = text.split('|').filter(part => part !== '')
+  const head = (text.startsWith('|') ? '' : (segments.shift() ?? '')).split('.')
+  if (head.length < 3)
+    throw new OsError('BAD_TEXT', `text has no id.state.time head: ${JSON.stringify(text.slice(0, 60))}`)
+  return { id: head[0]!, state: head[1]!, token: head[2]!, segments }
+}
+
+/** What follows the first `;`, or the text as it is: the AID in front is the frame's business (X2). */
+export function stripAid(text: string): string {
+  const at = text.indexOf(';')
+  return at < 0 ? text : text.slice(at + 1)
+}
+
+/** The sensor of a segment, or null for geohash, url, message and anything else. */
+export function sensorOf(segment: string): SensorSegment | null {
+  const first = segment.charCodeAt(0)
+  if (first === 38 || first === 35 || first === 64) return null
+  const gt = segment.indexOf('>')
+  if (gt < 0) return null
+  const colon = segment.lastIndexOf(':')
+  if (colon <= gt) return null
+  return { id: segment.slice(0, gt), meta: segment.slice(gt + 1, colon), value: segment.slice(colon + 1) }
+}
+
+/** Six bytes of a time token. A longer token is cut (`cut`), any other length throws. */
+export function tokenBytes(token: string, cut = false): Buffer {
+  const clean = token.replaceAll(/[^A-Za-z0-9_-]/g, '')
+  const bytes = Buffer.from(clean, 'base64url')
+  if (clean.length % 4 === 1 || bytes.length < 6 || (bytes.length > 6 && !cut))
+    throw new OsError('BAD_TEXT', `bad time token ${JSON.stringify(token.slice(0, 40))}`)
+  return bytes.subarray(0, 6)
+}
+
+/** Time token → milliseconds. */
+export const tokenMs = (token: string): number => tokenBytes(token).readUIntBE(0, 6)
+
+/** Milliseconds → time token; cut to 48 bits. */
+export function msToken(ms: number): string {
+  const bytes = Buffer.allocUnsafe(6)
+  bytes.writeUIntBE(ms % 2 ** 48, 0, 6)
+  return bytes.toString('base64url')
+}
+
+export const toBase64 = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
+/** Lenient: characters outside the alphabet are skipped. */
+export const fromBase64 = (text: string): string =>
+  Buffer.from(text.replaceAll(/[^A-Za-z0-9_-]/g, ''), 'base64url').toString('utf8')

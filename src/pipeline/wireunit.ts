@@ -1,0 +1,107 @@
+// Which unit a value travels in (D3): fixed point with few decimals must not swallow small values. The canonical unit is
+// taken while it keeps the relative error ≤ 1e-3, else the coarsest SI-prefixed one that does. The choice depends on the
+// magnitude alone, never on history: a fact that is encoded again after a restart decodes to the very same number, so
+// duplicates still collapse. What fits nowhere is refused, never rounded away.
+import { POW10, roundHalfEven } from '../wire/base62'
+import type { WireUnits } from './core'
+
+/** fixed-point magnitude from which half a unit of the last place is ≤ 1e-3 of the value */
+const KEEPS = 500
+const MOST = 2 ** 63
+const LEAST_ERROR = 1e-3
+
+export interface WireChoice {
+  /** the unit's text on the wire */
+  readonly token: string
+  /** wire value = canonical value × perUnit */
+  readonly perUnit: number
+  /** canonical magnitudes for which this choice is the right one: low ≤ |x| < high */
+  readonly low: number
+  readonly high: number
+}
+
+/** Multiplier from canonical to a prefixed unit, exact where the scale is a negative power of ten. */
+const perUnit = (scale: number): number => {
+  const inverse = Math.round(1 / scale)
+  return scale < 1 && inverse * scale === 1 ? inverse : 1 / scale
+}
+
+/** All choices of one canonical unit, coarsest range first; `canonical` is one of them. */
+export class WirePicker {
+  readonly canonical: WireChoice
+  readonly #choices: readonly WireChoice[]
+  readonly #seen: number
+
+  constructor(units: WireUnits, unit: string, precision: number) {
+    const pow = POW10[precision]!
+    // decoders round to 8 decimals whatever the precision, so more do not help a small value
+    const seen = POW10[Math.min(precision, 8)]!
+    this.#seen = seen
+    const spellings = [{ code: unit, scale: 1 }, ...units.prefixed(unit)].sort((a, b) => b.scale - a.scale)
+    const choices: WireChoice[] = []
+    const at = spellings.findIndex(s => s.scale === 1)
+    const limits = spellings.map(s => {
+      const per = perUnit(s.scale)
+      return { per, low: KEEPS / (per * seen), high: MOST / (per * pow) }
+    })
+    spellings.forEach((s, k) => {
+      const { per, low, high } = limits[k]!
+      // larger than canonical is used only above the canonical range, smaller ones only below the next coarser
+      const from = k < at ? Math.max(low, limits[k + 1]!.high) : low
+      const to = k > at ? Math.min(high, limits[k - 1]!.low) : high
+      choices.push({ token: units.toToken(s.code), perUnit: per, low: from, high: to })
+    })
+    this.#choices = choices
+    this.canonical = choices[at]!
+  }
+
+  /** every token a value of this unit may travel under */
+  get tokens(): string[] {
+    return this.#choices.map(choice => choice.token)
+  }
+
+  /** The choice for a canonical value; null when none keeps it. Zero stays canonical. */
+  pick(x: number): WireChoice | null {
+    if (x === 0) return this.canonical
+    const size = Math.abs(x)
+    for (const choice of this.#choices) if (size >= choice.low && size < choice.high) return choice
+    // below every range only values that happen to fall on the grid survive
+    for (const choice of this.#choices) {
+      const e = x * choice.perUnit * this.#seen
+      const n = roundHalfEven(e)
+      if (n !== 0 && Math.abs(e) < KEEPS && Math.abs(n - e) <= LEAST_ERROR * Math.abs(e)) return choice
+    }
+    return null
+  }
+}
+
+/** Pickers by unit, made on first use; bounded, since units may come from peers. */
+export class WirePickers {
+  readonly #byUnit = new Map<string, WirePicker>()
+  constructor(
+    readonly units: WireUnits,
+    readonly precision: number,
+  ) {}
+
+  get(unit: string): WirePicker {
+    let picker = this.#byUnit.get(unit)
+    if (!picker) {
+      if (this.#byUnit.size >= 4096) this.#byUnit.clear()
+      picker = new WirePicker(this.units, unit, this.precision)
+      this.#byUnit.set(unit, picker)
+    }
+    return picker
+  }
+
+  /** True when a canonical value can be sent at this precision without a visible loss. */
+  fits(unit: string, value: number): boolean {
+    return Number.isFinite(value) && this.get(unit).pick(value) !== null
+  }
+}
+
+/** Tokens passed on unchanged: for text whose units are already what the wire carries. */
+export const literalUnits: WireUnits = {
+  toToken: unit => unit,
+  fromToken: token => ({ unit: token, factor: 1, offset: 0, ambiguous: false }),
+  prefixed: () => [],
+}
