@@ -7,17 +7,14 @@ import { type Clock, systemClock } from '../lib/clock'
 import { errno, OsError } from '../lib/errors'
 import { type Resolved, resolve, resolveList } from '../units/canonical'
 import { wireUnits } from '../units/wire'
+import { type RejectedRow as RefusedRow, toMillis } from './core'
 import type { Fact, FactDict, SensorFact } from './fact'
+import { isGoodName, isGoodStatus } from './names'
+import { checkPrecision } from './settings'
 
-export type RejectCode = 'BAD_READING' | 'UNKNOWN_UNIT' | 'BAD_ID' | 'E_PRECISION'
-
-/** A row that did not go, and why. */
-export interface RejectedRow {
-  /** position in the rows given, from 0 */
-  readonly index: number
+/** A row that did not go, with the row itself. */
+export interface RejectedRow extends RefusedRow {
   readonly row: unknown
-  readonly code: RejectCode
-  readonly reason: string
 }
 
 /** `t` in UNIX seconds (from 1e11 on: milliseconds), `t_raw` in milliseconds; every other key passes into the fact. */
@@ -56,22 +53,13 @@ const DECODED_DECIMALS = 8
 const NONE: readonly RejectedRow[] = Object.freeze([])
 const EXTRA_TEXTS = ['geohash', 'url', 'msg'] as const
 
-// Packets are text cut at these characters: one of them inside a name would make the receiver read another fact (X16).
-// A status stands between the first `>` and the last `:` of its segment, so it may hold more than an id.
-const CUTS_NAME = /[.|;>:@\u0000-\u001f\u007f]|^[&#]|\p{Cs}/u
-const CUTS_STATUS = /[.|@\u0000-\u001f\u007f]|\p{Cs}/u
+/** What is wrong with a device id, state or sensor id, '' when nothing is (X16). */
+const nameProblem = (name: unknown): string =>
+  isGoodName(name) ? '' : `must be text without . | ; > : @ and control characters, not ${shown(name)}`
 
-/** What is wrong with a device id, state or sensor id, '' when nothing is. */
-function nameProblem(name: unknown): string {
-  if (name === '') return 'must not be empty'
-  return textProblem(name, CUTS_NAME)
-}
-
-function textProblem(text: unknown, cuts: RegExp): string {
-  if (typeof text !== 'string') return `must be text, not ${typeName(text)}`
-  const found = cuts.exec(text)
-  return found ? `must not hold ${shown(found[0])}: ${shown(text)}` : ''
-}
+/** The same for a status, which stands between the first `>` and the last `:` of its segment. */
+const statusProblem = (status: unknown): string =>
+  isGoodStatus(status) ? '' : `must be text without . | @ and control characters, not ${shown(status)}`
 
 /** `engine_settings` of a configuration file. A missing file means defaults. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
 function readSettings(configPath: string): StandardizerSettings {
@@ -122,8 +110,6 @@ export class Standardizer {
 
   constructor(configPath = 'Config.json', { clock = systemClock, settings }: StandardizerOptions = {}) {
     const { precision = DEFAULT_PRECISION, unit_dialect = 'ucum' } = settings ?? readSettings(configPath)
-    if (!Number.isInteger(precision) || precision < 0 || precision > 10)
-      throw new OsError('CONFIG_INVALID', `engine_settings.precision must be a whole number from 0 to 10: ${precision}`)
     if (unit_dialect === 'attribute')
       throw new OsError('CONFIG_INVALID', 'engine_settings.unit_dialect "attribute" is not supported by this version', {
         hint: 'set engine_settings.unit_dialect to "ucum"',
@@ -133,7 +119,7 @@ export class Standardizer {
         'CONFIG_INVALID',
         `engine_settings.unit_dialect must be "ucum": ${JSON.stringify(unit_dialect)}`,
       )
-    this.precision = precision
+    this.precision = checkPrecision(precision)
     this.#clock = clock
   }
 
@@ -212,7 +198,7 @@ export class Standardizer {
       return { t: t ?? Math.floor(ms / 1000), tRaw: ms, ms }
     }
     if (t !== undefined && t !== null) {
-      const ms = checkTime('t', t, t < 1e11 ? Math.trunc(t * 1000) : Math.trunc(t))
+      const ms = checkTime('t', t, toMillis(t))
       return { t, tRaw: undefined, ms }
     }
     const ms = Math.floor(this.#clock.wall())
@@ -225,7 +211,7 @@ export class Standardizer {
     const [id, status, value, unit] = row
     const problem = nameProblem(id)
     if (problem) return this.#refuse(index, row, 'BAD_ID', `sensor_id ${problem}`)
-    const wrong = textProblem(status, CUTS_STATUS)
+    const wrong = statusProblem(status)
     if (wrong) return this.#refuse(index, row, 'BAD_ID', `status ${wrong}`)
     const failed = value === null && mayFail && status.toUpperCase() === 'ERROR'
     if (typeof value !== 'number' && !failed)
@@ -247,7 +233,7 @@ export class Standardizer {
     return Array.isArray(unit) && unit.every(part => typeof part === 'string') ? resolveList(unit) : null
   }
 
-  #refuse(index: number, row: unknown, code: RejectCode, reason: string): null {
+  #refuse(index: number, row: unknown, code: RejectedRow['code'], reason: string): null {
     this.#rejected ??= []
     this.#rejected.push({ index, row, code, reason })
     return null

@@ -24,7 +24,9 @@ const FIRST: Readonly<Record<string, string>> = {
 const LEVELS = 'dBm dBi dBc dBd dBu dBV dBA dBC dBFS dBmV dBuV dBW'.split(' ')
 
 /** Only in this case: another case could mean another prefix. */
-const EXACT = table('mWh=mW.h MWh=MW.h MVA=MV.A mVA=mV.A Mvar=MV.A MVAr=MV.A Mpa=MPa Mhz=MHz Mbps=Mbit/s Mw=MW')
+const EXACT = table(
+  'mWh=mW.h MWh=MW.h MVA=MV.A mVA=mV.A Mvar=MV.A MVAr=MV.A Mpa=MPa Mhz=MHz Mbps=Mbit/s Mw=MW Nm=N.m kNm=kN.m',
+)
 
 /** Lower-case word → UCUM. Nouns also take their plural and, where the code takes prefixes, the words kilo, milli … */
 const NOUNS = `metre=m meter=m second=s sec=s gram=g gramme=g kelvin=K celsius=Cel centigrade=Cel fahrenheit=[degF]
@@ -38,14 +40,16 @@ hectare=har percent=% permille=[ppth] turn=circ revolution=circ`
 const WORDS: ReadonlyMap<string, string> = table(`${NOUNS}
 hr=h hrs=h mins=min secs=s yr=a degc=Cel deg_c=Cel degreec=Cel degree_celsius=Cel degreecelsius=Cel cel=Cel degf=[degF]
 deg_f=[degF] degree_fahrenheit=[degF] degreefahrenheit=[degF] degre=[degRe] degr=[degR] arcmin=' arcsec='' pct=%
-%rh=% rh=% relative_humidity=% humidity=% ppm=[ppm] ppb=[ppb] ppth=[ppth] psi=[psi] psig=[psi] psia=[psi] feet=[ft_i] in=[in_i] inches=[in_i] yd=[yd_i]
+%rh=% rh=% relative_humidity=% humidity=% ppm=[ppm] ppb=[ppb] ppth=[ppth] psi=[psi] psig=[psi] psia=[psi]
+feet=[ft_i] in=[in_i] inches=[in_i] yd=[yd_i]
 mi=[mi_i] nmi=[nmi_i] nautical_mile=[nmi_i] lb=[lb_av] lbs=[lb_av] oz=[oz_av] lbf=[lbf_av] kgf=kgf gal=[gal_us] gpm=[gal_us]/min
-lpm=L/min slpm=L/min ccm=cm3 cc=cm3 cfm=[cft_i]/min cmh=m3/h fps=[ft_i]/s mps=m/s kmh=km/h kn=[kn_i] kt=[kn_i] kts=[kn_i]
+lpm=L/min slpm=L/min ccm=cm3 cc=cm3 cfm=[cft_i]/min cmh=m3/h fps=[ft_i]/s mps=m/s kmh=km/h kn=[kn_i] kts=[kn_i]
 rpm=Hz/60 rps=Hz bpm=Hz/60 cpm=Hz/60 mmhg=mm[Hg] inhg=[in_i'Hg] cmh2o=cm[H2O] mmh2o=mm[H2O] inh2o=[in_i'H2O] inwc=[in_i'H2O]
 bps=bit/s kbps=kbit/s gbps=Gbit/s va=V.A kva=kV.A var=V.A kvar=kV.A wh=W.h kwh=kW.h gwh=GW.h ah=A.h
 mah=mA.h btu=[Btu_IT] btuh=[Btu_IT]/h ang=Ao angstrom=Ao uv_index={uv_index} uvi={uv_index} ntu={ntu} count={particles}
-counts={particles} pcs={particles} pieces={particles} particles={particles} au=AU bd=Bd ha=har lm=lm lx=lx hz=Hz khz=kHz
+counts={particles} pcs={particles} pieces={particles} particles={particles} bd=Bd ha=har lm=lm lx=lx hz=Hz khz=kHz
 ghz=GHz pa=Pa kpa=kPa hpa=hPa gpa=GPa mbar=mbar v=V kv=kV w=W kw=kW gw=GW j=J kj=kJ n=N kohm=kOhm ohm=Ohm dbspl=dB[SPL]
+kg=kg kgs=kg micron=um percentage=% watt_hour=W.h watt_hours=W.h kilowatt_hour=kW.h kilowatt_hours=kW.h
 ratio=1 fraction=1 unitless=1 dimensionless=1 none=1 number=1 osm=osm eq=eq`)
 
 /** Units with laws of their own in the symbol table of the protocol (Appendix B), which UCUM does not hold. */

@@ -5,7 +5,9 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
 import type { OsError } from '../../../src/lib/errors'
+import { Engine } from '../../../src/pipeline/compress'
 import { fitsWire, Standardizer } from '../../../src/pipeline/standardize'
+import { wireUnits } from '../../../src/units/wire'
 
 const folder = mkdtempSync(join(tmpdir(), 'os-node-standardize-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
@@ -228,4 +230,23 @@ test('settings come from the file; a missing file means defaults', () => {
     throwsCode('CONFIG_INVALID', () => new Standardizer(config(JSON.stringify({ engine_settings: { precision } }))))
   for (const unit_dialect of ['attribute', 'x', 3])
     throwsCode('CONFIG_INVALID', () => new Standardizer(config(JSON.stringify({ engine_settings: { unit_dialect } }))))
+})
+
+test('what the standardizer accepts comes back from the compressed text in the same unit, off by 1e-3 at most', () => {
+  const s = make()
+  const engine = new Engine(null, { unitDialect: 'ucum', units: wireUnits() })
+  const units =
+    'Cel K [degF] Pa hPa psi % V mV uA pF um A A/m A2 C s Hz rpm 1 1/m kWh dBm B m/s km/h m3/h ug/m3 By lx {x} bar'
+  for (const unit of units.split(' '))
+    for (const value of [0, 1, -3.7, 0.25, 12.5, 98.6, 1234.5, 70000]) {
+      const fact = s.standardize('D', 'ONLINE', [['a', 'OK', value, unit]], { t: 1_710_000_000 })
+      if (s.lastRejected.length > 0) {
+        assert.deepEqual(refused(s), [[0, 'E_PRECISION']], `${value} ${unit}`)
+        continue
+      }
+      const back = engine.decompress(engine.compress(fact))
+      const [sent, got] = [fact.s1_v as number, back.s1_v as number]
+      assert.equal(back.s1_u, fact.s1_u, unit)
+      assert.ok(Math.abs(got - sent) <= Math.abs(sent) * 1e-3, `${value} ${unit}: ${sent} came back as ${got}`)
+    }
 })

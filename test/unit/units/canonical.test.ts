@@ -138,6 +138,12 @@ test('everyday spellings are understood', () =>
     ['dbm', 'dBm', 1],
     ['dB(A)', 'dBA', 1],
     ['hp', 'W', 735.49875],
+    ['kilowatt hours', 'J', 3.6e6],
+    ['Nm', 'J', 1],
+    ['nm', 'm', 1e-9],
+    ['KG', 'kg', 1],
+    ['PSI', 'Pa', 6894.757293168359],
+    ['µS/cm', 's3.A2/kg/m3', 1e-4],
     ['  Pa ', 'Pa', 1],
     ['pow.on', '{pow.on}', 1],
   ]))
