@@ -21,6 +21,7 @@ import { Receiver } from '../pipeline/receiver'
 import { maxFullSize } from '../pipeline/sender'
 import { Standardizer } from '../pipeline/standardize'
 import { IdAllocator } from '../protocol/allocator'
+import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake'
 import { FileIdStore } from '../protocol/idstore'
@@ -49,7 +50,7 @@ export interface GatewayOptions {
   builtAt: number
   logger: Logger
   /** sources of a machine that configures none */
-  defaultSources: readonly SourceConfig[]
+  defaultSources: readonly Pick<SourceConfig, 'name' | 'type'>[]
   role: 'run' | 'serve'
   /** `serve`: where packets are received */
   listen?: { host: string; port: number }
@@ -93,6 +94,7 @@ export class Gateway {
   readonly #logger: Logger
   readonly #receiver: Receiver
   readonly #idStore: FileIdStore | null
+  readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
   #stopping: Promise<void> | undefined
 
@@ -148,7 +150,7 @@ export class Gateway {
     this.#receiver = new Receiver({ units, precision, clock, registryDir: join(dataDir, 'device_registry'), files })
     this.protocol = new HandshakeManager(
       {},
-      { clock: { wall: () => this.time.now(), mono: () => clock.mono() }, allocator: this.allocator },
+      { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true },
     )
     this.database = config.config.storage.sql.enabled
       ? new Database({
@@ -347,7 +349,7 @@ export class Gateway {
       { clock: this.#clock, logger },
     )
     const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
-    const nextSeq = (): number => this.protocol.nextSeq()
+    const nextSeq = (): number => this.#sequence.next()
     const requests = new UpstreamRequests({
       send,
       nextSeq,

@@ -55,7 +55,6 @@ export function webContext({ gateway, registry, version, auth, logger }: FromGat
       plugins: () => ({ mount_index: [], runtime_index: [], config_index: Object.keys(RESOURCES.service_plugins) }),
       db: () => ({
         enabled: config.get('storage.sql.enabled'),
-        dialect: config.get('storage.sql.dialect'),
         ...gateway.status().storage,
       }),
       users: () => [],

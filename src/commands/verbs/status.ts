@@ -13,7 +13,7 @@ export async function statusOfFiles({ config, log, version }: CommandContext): P
     links: {},
     log: await log.summary(),
     uplinks: {},
-    storage: { lag_records: 0 },
+    storage: { state: 'closed', dialect: '', lag_records: 0, packets: 0, duplicates: 0, left: 0 },
     dropped: { rows: 0, packets: 0, records: 0 },
   }
 }

@@ -22,7 +22,15 @@ const source = v.looseObject({
   name: name('name of the group of sensors'),
   type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'driver, for example host', restart: true })),
   match: anything('which sensors of the driver; the driver says what it understands', atStart),
-  interval_ms: int(10_000, 'pause between two readings', { min: 10, max: 86_400_000, restart: true }),
+  interval_ms: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer(),
+      v.minValue(10),
+      v.maxValue(86_400_000),
+      v.metadata({ help: 'pause between two readings; left out: what suits the type', restart: true }),
+    ),
+  ),
   deadband: v.optional(
     v.nullable(v.union([v.pipe(v.number(), v.minValue(0)), v.record(v.string(), v.pipe(v.number(), v.minValue(0)))])),
   ),

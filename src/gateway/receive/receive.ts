@@ -19,8 +19,8 @@ import type { HandshakeManager } from '../../protocol/handshake'
 import { refusedFrameText } from '../../protocol/nack'
 import type { NodeClock } from '../../protocol/time'
 import { isData } from '../../wire/commands'
-import { contentHash } from './content'
 import { qualityOf } from '../intake/intake'
+import { contentHash } from './content'
 
 export interface ReceiveOptions {
   log: FlashLog
