@@ -77,6 +77,8 @@ export async function bundle({ tests = false, types = true } = {}) {
     absWorkingDir: root,
     bundle: true,
     platform: 'node',
+    // the module form of a package where it has one: jsonc-parser's other form hides its requires from bundlers
+    mainFields: ['module', 'main'],
     target: 'node20',
     format: 'cjs',
     define: { __VERSION__: JSON.stringify(version) },

@@ -50,7 +50,7 @@ export interface GatewayOptions {
   builtAt: number
   logger: Logger
   /** sources of a machine that configures none */
-  defaultSources: readonly Pick<SourceConfig, 'name' | 'type'>[]
+  defaultSources: readonly { name: string; type: string; deadband?: SourceConfig['deadband'] }[]
   role: 'run' | 'serve'
   /** `serve`: where packets are received */
   listen?: { host: string; port: number }

@@ -4,8 +4,10 @@
 // the pipe between them closes and the process stops.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
+import { atomicWrite } from '../lib/atomic'
 import { Backoff } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
+import { realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 
 export interface LoopbackOptions {
@@ -45,6 +47,11 @@ export class LoopbackUpstream {
     if (this.#stopped || this.#child) return
     const { script, packetPort, webPort, clock, logger } = this.#options
     const config = join(this.dataDir, 'Config.json')
+    if (!realFiles.exists(config)) {
+      realFiles.mkdir(this.dataDir)
+      const own = { RESOURCES: { service_plugins: { web_user: { host: '127.0.0.1', port: webPort } } } }
+      atomicWrite(config, `${JSON.stringify(own, null, 2)}\n`)
+    }
     const args = [script, 'serve', '--config', config, '--data-dir', this.dataDir]
     args.push('--host', '127.0.0.1', '--port', String(packetPort), '--web-port', String(webPort))
     const child = spawn(process.execPath, args, {

@@ -26,7 +26,8 @@ export interface UplinkReport {
 
 export interface GatewayStatus {
   version: string
-  role: 'run' | 'serve'
+  /** 'none': told from the files, no gateway runs */
+  role: 'run' | 'serve' | 'none'
   uptime_s: number
   identity: { device_id: string; assigned_id: number }
   time: { quality: string; offset_ms: number }

@@ -7,6 +7,7 @@ import type { Paint, Verb } from '../verb'
 export async function statusOfFiles({ config, log, version }: CommandContext): Promise<GatewayStatus> {
   return {
     version,
+    role: 'none',
     uptime_s: 0,
     identity: { device_id: config.get('device_id'), assigned_id: config.get('assigned_id') },
     time: { quality: 'unknown', offset_ms: 0 },
@@ -15,6 +16,8 @@ export async function statusOfFiles({ config, log, version }: CommandContext): P
     uplinks: {},
     storage: { state: 'closed', dialect: '', lag_records: 0, packets: 0, duplicates: 0, left: 0 },
     dropped: { rows: 0, packets: 0, records: 0 },
+    intake: { readings: 0, facts: 0, rejected_rows: 0, unchanged: 0 },
+    received: {},
   }
 }
 
