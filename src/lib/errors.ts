@@ -108,11 +108,16 @@ export class OsError extends Error {
   }
 }
 
-/** Any thrown value as an OsError; an unknown one becomes INTERNAL with the original as its cause. */
-export const asOsError = (thrown: unknown, fallback: ErrorCode = 'INTERNAL'): OsError =>
-  thrown instanceof OsError
-    ? thrown
-    : new OsError(fallback, thrown instanceof Error ? thrown.message : String(thrown), { cause: thrown })
+/**
+ * Any thrown value as an OsError: one that carries a code of the table keeps it; an unknown one becomes `fallback`, with the
+ * original as its cause.
+ */
+export function asOsError(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): OsError {
+  if (thrown instanceof OsError) return thrown
+  const code = errno(thrown)
+  const known = code !== undefined && Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : fallback
+  return new OsError(known, thrown instanceof Error ? thrown.message : String(thrown), { cause: thrown })
+}
 
 /** The errno name (`ENOSPC`, `EADDRINUSE`, …) of a system error, or undefined. */
 export const errno = (thrown: unknown): string | undefined =>

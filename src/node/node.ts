@@ -335,7 +335,10 @@ export class NodeBase {
     host: string,
     port: number,
     timeoutMs: number,
-    loop: (send: (packet: Uint8Array) => void, recv: (ms: number) => Promise<Uint8Array | null>) => Promise<T | null>,
+    loop: (
+      send: (packet: Uint8Array) => void,
+      recv: (seconds: number) => Promise<Uint8Array | null>,
+    ) => Promise<T | null>,
   ): Promise<T | null> {
     this.lastError = null
     const replies: Uint8Array[] = []
@@ -353,10 +356,10 @@ export class NodeBase {
         },
       )
     }
-    const recv = async (ms: number): Promise<Uint8Array | null> => {
+    const recv = async (seconds: number): Promise<Uint8Array | null> => {
       if (replies.length === 0)
         await new Promise<void>(resolve => {
-          const timer = setTimeout(resolve, ms)
+          const timer = setTimeout(resolve, seconds * 1000)
           wake = () => {
             clearTimeout(timer)
             resolve()

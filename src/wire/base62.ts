@@ -2,7 +2,7 @@
 // number times 10^precision in 64 bits. The text functions keep the reference's arithmetic to the bit, its 64-bit wrap
 // included (what must not wrap is refused by the pipeline, D3); decoding throws BAD_TEXT. The buffer functions are for
 // the hot path: they write into and read from a caller's buffer and allocate nothing.
-import { OsError } from '../lib/errors'
+import { WireError } from './error'
 import { pyFloat } from './number'
 
 export const ALPHABET = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
@@ -53,7 +53,7 @@ export function encodeBase62(value: unknown, usePrecision = true, precision = 4)
 }
 
 const refuse = (text: string): never => {
-  throw new OsError('BAD_TEXT', `not a Base62 number: ${JSON.stringify(text.slice(0, 40))}`)
+  throw new WireError('BAD_TEXT', `not a Base62 number: ${JSON.stringify(text.slice(0, 40))}`)
 }
 
 /** Text to a signed 64-bit integer, modulo 2^64. Throws BAD_TEXT. */

@@ -118,7 +118,11 @@ export class Receive {
     if (this.#waiting.length === 1 || this.#waiting.at(-2)!.record !== record)
       log.committed(record).then(
         () => this.#answer(log.committedSeq),
-        error => logger.warn(`not acknowledged, the log could not commit: ${asOsError(error).message}`),
+        error => {
+          logger.warn(`not acknowledged, the log could not commit: ${asOsError(error).message}`)
+          // forgotten by the exchange, so that the sender's next try counts as new
+          for (const late of this.#waiting.splice(0)) this.delivery.refuse(late.peer, late.seq)
+        },
       )
   }
 

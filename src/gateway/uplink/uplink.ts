@@ -363,10 +363,16 @@ export class Uplink {
   }
 
   /** A packet goes again: as FULL with its own time; whether the first or this one is answered cannot be told (D6). */
-  #resend(shipment: Sent): Uint8Array {
+  #resend(shipment: Sent): Uint8Array | null {
     const { fact, encoder } = shipment.payload
     shipment.payload.packet = null
     const packet = this.#encode(encoder, fact, true)
+    if (packet.size > this.maxPacket) {
+      this.#refused++
+      this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${packet.size} bytes`)
+      this.#ledger.done(shipment)
+      return null
+    }
     this.#recent.note(fact.aid, packet.tid, fact.tRaw, this.#parts.clock.mono())
     return packet.bytes
   }
