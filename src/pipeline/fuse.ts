@@ -13,7 +13,7 @@ import { bodyOf, isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTempla
 import { type KeptTemplate, padTid, Registry } from './registry'
 import { readSettings } from './settings'
 import { PacketSlab } from './slab'
-import { type DiffPolicy, REFERENCE_POLICY, readsClock, SendStore, SendTemplate } from './templates'
+import { type DiffPolicy, readsClock, SendStore, SendTemplate } from './templates'
 import { msToken, splitText, stripAid, tokenBytes } from './text'
 
 /** Session keys, looked up per frame; null = plaintext (out) or not decodable (in). */
@@ -57,7 +57,7 @@ export class Fusion {
     const settings = readSettings(configPath)
     this.clock = options.clock ?? systemClock
     this.engine = options.engine ?? new Engine(configPath, options)
-    this.policy = options.policy ?? REFERENCE_POLICY
+    this.policy = options.policy ?? settings.policy
     this.maxTid = options.maxTid ?? 255
     this.keys = options.keys ?? null
     this.localId = options.localId ?? settings.assignedId

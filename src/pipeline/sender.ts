@@ -13,7 +13,7 @@ import type { Fact } from './fact'
 import { isGoodName } from './names'
 import { LOADED, OTHER, Plan } from './plan'
 import { PacketSlab } from './slab'
-import { type DiffPolicy, NOW, SendStore, SendTemplate, TS } from './templates'
+import { type DiffPolicy, NOW, readsClock, SendStore, SendTemplate, TS } from './templates'
 import { toBase64 } from './text'
 
 export interface UplinkEncoderOptions {
@@ -68,6 +68,7 @@ export class UplinkEncoder {
   readonly #slab = new PacketSlab()
   readonly #plans = new Map<string, Plan[]>()
   readonly #fullOnly: boolean
+  readonly #timed: boolean
   #planCount = 0
   #last: Plan | null = null
   /** of the frame encodeInto() wrote last */
@@ -92,6 +93,7 @@ export class UplinkEncoder {
     }
     this.#store = new SendStore(OWN_TIDS, options.firstTid)
     this.#fullOnly = options.frames === 'full'
+    this.#timed = readsClock(this.policy)
   }
 
   /** What the next run must be given as `firstTid`: persist it before a frame of a new template leaves. */
@@ -138,7 +140,7 @@ export class UplinkEncoder {
       return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan))
     }
     plan.times[TS] = fact.tRaw
-    plan.times[NOW] = this.#clock.mono()
+    if (this.#timed) plan.times[NOW] = this.#clock.mono()
     const template = known ?? this.#store.add(plan.signature, plan.count, this.policy, plan.times[NOW]!)
     this.#store.touch(template)
     plan.template = template
