@@ -2,7 +2,7 @@
 // on those, so what it reads is what the encoder wrote. A body from a later minor version with a kind we do not know is
 // reported as unsound, never guessed.
 import type { Fact, LinkMetadata, SensorFact } from '../pipeline/fact'
-import { crc32c } from './crc32c'
+import { crc32c } from '../wire/crc'
 import {
   AT_BOOT,
   AT_FLAGS,

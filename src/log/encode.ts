@@ -3,7 +3,7 @@
 // has written nothing that counts; the caller gives it a larger or an emptier buffer.
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
-import { crc32c } from './crc32c'
+import { crc32c } from '../wire/crc'
 import {
   AT_BOOT,
   AT_FLAGS,
