@@ -13,6 +13,7 @@ import {
   AT_SEQ,
   AT_WALL,
   FLAG_ADDRESS,
+  FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_ROUTE,
   FLAG_RSSI,
@@ -97,6 +98,7 @@ export function decodeRecord(b: Buffer, at: number): LogRecord {
     case 'clock':
       return { ...base, clock: { trueWallMs: c.f64(), offsetMs: c.f64(), source: c.text() } }
     case 'cursor':
+      if (flags & FLAG_COUNTER) return { ...base, counter: { name: c.text(), value: c.u64() } }
       return { ...base, cursor: { name: c.text(), seq: c.u64() } }
     case 'loss':
       return { ...base, loss: readLoss(c) }

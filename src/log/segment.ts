@@ -21,6 +21,7 @@ import type { LossRange, LossTotals } from './record'
 /** What a header carries of the log's state at its segment's start. */
 export interface Snapshot {
   cursors: Record<string, number>
+  counters?: Record<string, number>
   identity?: unknown
   totals: LossTotals
   ranges: readonly LossRange[]

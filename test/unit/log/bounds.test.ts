@@ -49,6 +49,7 @@ test('cursors and identity outlive the segments they were written to', async () 
   const { log, files } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024 })
   log.appendCursor('slow', 1)
   log.appendIdentity({ device_id: 'gw' })
+  log.appendCounter('tid', 12)
   for (let k = 0; k < 8000; k++) {
     log.appendFact(factOf(k), LOCAL)
     if (k % 100 === 0) await log.flush()
@@ -58,6 +59,7 @@ test('cursors and identity outlive the segments they were written to', async () 
   const { log: again } = await openLog({ files: files.afterPowerCut() })
   assert.equal(again.cursor('slow'), 1)
   assert.deepEqual(again.identity, { device_id: 'gw' })
+  assert.equal(again.counter('tid'), 12)
 })
 
 test('segments dropped just before a power cut are still counted', async () => {
@@ -118,6 +120,7 @@ test('a pin holds segments against the age, live data wins against the bytes', a
 test('when_full "refuse" keeps what no cursor has passed and refuses new facts until one has', async () => {
   const { log } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' })
   log.appendCursor('main', log.lastSeq)
+  log.appendCounter('tid', 1)
   let taken = 0
   const fill = async (): Promise<void> => {
     for (let k = 0; k < 20_000; k++) {

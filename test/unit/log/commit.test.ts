@@ -79,14 +79,18 @@ test('cursors, identity and clock are records and cost no sync of their own', as
   const before = files.syncs
   log.appendCursor('main', seq)
   log.appendIdentity({ assigned_id: 7 })
+  log.appendCounter('next_tid', 199)
   log.appendClock({ trueWallMs: 1, offsetMs: 2, source: 'test' })
   await timers.advance(1000)
   assert.equal(files.syncs - before, 1)
   assert.equal(log.cursor('main'), seq)
-  assert.throws(() => log.appendCursor('main', log.lastSeq + 1), { code: 'INTERNAL' })
   const { log: again } = await openLog({ files: files.afterPowerCut() })
   assert.equal(again.cursor('main'), seq)
   assert.equal(again.cursor('other'), undefined)
+  assert.deepEqual(
+    [again.counter('next_tid'), again.cursor('next_tid'), log.counter('none')],
+    [199, undefined, undefined],
+  )
   assert.deepEqual(again.identity, { assigned_id: 7 })
   again.appendCursor('main', 0)
   assert.equal(again.cursor('main'), undefined)

@@ -81,11 +81,13 @@ test('when RAM is full too, the oldest waiting records go: counted, named, and r
   assert.ok(log.pendingBytes <= 64 * 1024)
   const { overflow } = log.status()
   assert.ok(overflow > 1000)
+  await assert.rejects(log.committed(first + 1), { code: 'DISK_FULL' })
   // live readers see the newest
   assert.equal(factsOf(log, false).at(-1), 2999)
   files.gate = () => undefined
   await timers.advance(10_000)
   await log.flush()
+  await assert.rejects(log.committed(first + 1), { code: 'DISK_FULL' })
   const kept = factsOf(log)
   assert.equal(kept.length + overflow, 3000)
   const { log: again, files: left } = await openLog({ files: files.afterPowerCut() })

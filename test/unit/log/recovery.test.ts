@@ -183,7 +183,7 @@ test('an unreadable or empty newest file, left-over .tmp files and foreign files
   }
 })
 
-test('a thousand starts without data leave no more than a few files', async () => {
+test('many starts without data leave no more than a few files', async () => {
   let files = await crashed()
   for (let k = 0; k < 50; k++) ({ files } = await openLog({ files: files.afterPowerCut() }))
   assert.ok(files.segments(DIR).length <= 3)
