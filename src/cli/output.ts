@@ -28,10 +28,13 @@ export function paintFor(out: Out, env: Record<string, string | undefined>): Pai
 /** Thrown into a stream of rows when nobody reads any more. */
 export class ReaderLeft extends Error {}
 
+const watched = new WeakSet<Out>()
 const broken = new WeakSet<Out>()
 
 /** Notes when the reader of a stream is gone, instead of ending the process with EPIPE. */
 export function watchReader(out: Out): void {
+  if (watched.has(out)) return
+  watched.add(out)
   out.on('error', () => broken.add(out))
 }
 
