@@ -60,7 +60,7 @@ export async function transmitThrough(
   if (uplink) {
     const seq = submitted.seqs[0]!
     // somebody waits: the record is committed early, and only committed records leave
-    void gateway.log.committed(seq)
+    gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below ends unsent
     const packet = await new Promise<Uint8Array | null>(resolve => {
       const timer = setTimeout(() => {
         uplink.unwatch(seq)

@@ -118,6 +118,9 @@ export class NodeBase {
       {
         clock: this.#clock,
         allocator: this.idAllocator,
+        requireOpenRequest: true,
+        timeSyncThreshold: this.store.get<number>('security_settings.time_sync_threshold'),
+        role: this.store.get('Node_Setting.device_role'),
         parser: { decompress: raw => this.fusion.decompress(raw) },
       },
     )

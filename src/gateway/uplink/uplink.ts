@@ -335,7 +335,7 @@ export class Uplink {
         units,
         clock,
         frames,
-        firstTid: log.cursor(this.#tidKey(aid)) ?? 1,
+        firstTid: log.counter(this.#tidKey(aid)) ?? 1,
       })
       this.#encoders.set(aid, encoder)
     }
@@ -350,7 +350,7 @@ export class Uplink {
   #encode(encoder: UplinkEncoder, fact: Fact, full: boolean): EncodedFrame {
     const before = encoder.nextTid
     const packet = encoder.encode(fact, { full })
-    if (encoder.nextTid !== before) this.#parts.log.appendCursor(this.#tidKey(encoder.aid), encoder.nextTid)
+    if (encoder.nextTid !== before) this.#parts.log.appendCounter(this.#tidKey(encoder.aid), encoder.nextTid)
     return packet
   }
 
