@@ -18,10 +18,14 @@ import {
   whole,
 } from './shapes'
 
+// An attached :memory: database keeps its pages where they are used; the one sql.js opens lies in a file system of its own
+// and copies every page in and out. Its journal is in memory too, so that a failed batch can be undone.
+const PAGE_BYTES = 4096
 const SCHEMA = `
-PRAGMA journal_mode=OFF;
 PRAGMA temp_store=MEMORY;
-CREATE TABLE os_packets (
+ATTACH DATABASE ':memory:' AS view;
+PRAGMA view.page_size=${PAGE_BYTES};
+CREATE TABLE view.os_packets (
   seq INTEGER PRIMARY KEY,
   packet_uuid BLOB NOT NULL UNIQUE,
   device_id TEXT NOT NULL,
@@ -33,9 +37,9 @@ CREATE TABLE os_packets (
   boot INTEGER NOT NULL,
   unsynced INTEGER NOT NULL
 );
-CREATE INDEX os_packets_time ON os_packets(timestamp_raw);
-CREATE INDEX os_packets_device ON os_packets(device_id, timestamp_raw);
-CREATE TABLE os_sensors (
+CREATE INDEX view.os_packets_time ON os_packets(timestamp_raw);
+CREATE INDEX view.os_packets_device ON os_packets(device_id, timestamp_raw);
+CREATE TABLE view.os_sensors (
   packet_seq INTEGER NOT NULL,
   sensor_index INTEGER NOT NULL,
   sensor_id TEXT NOT NULL,
@@ -47,6 +51,9 @@ CREATE TABLE os_sensors (
 
 const PACKET_COLUMNS =
   'p.seq, p.packet_uuid, p.device_id, p.device_status, p.timestamp_raw, p.created_at, p.t_raw, p.extras'
+
+/** a sensor with at most this many rows is rare */
+const RARE = 2000
 
 export interface ViewCounts {
   packets: number
@@ -77,7 +84,7 @@ export class SqlView {
     db.exec(SCHEMA)
     this.#packet = db.prepare('INSERT OR IGNORE INTO os_packets VALUES (?,?,?,?,?,?,?,?,?,?)')
     this.#sensor = db.prepare('INSERT INTO os_sensors VALUES (?,?,?,?,?,?)')
-    this.#pages = db.prepare('SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()')
+    this.#pages = db.prepare('PRAGMA view.page_count')
   }
 
   /** Takes records of the log in order, as one transaction; a batch that fails leaves nothing behind and throws. */
@@ -102,7 +109,7 @@ export class SqlView {
 
   /** bytes of the database, indexes included */
   get bytes(): number {
-    return this.#all(this.#pages, [])[0]![0] as number
+    return (this.#all(this.#pages, [])[0]![0] as number) * PAGE_BYTES
   }
 
   devices(limitGiven?: number, offsetGiven?: number): DeviceList {
@@ -130,6 +137,7 @@ export class SqlView {
     where.equal('p.device_status', query.status)
     where.range('p.timestamp_raw', query.since, query.until)
     const total = this.#number(`SELECT COUNT(*) FROM os_packets p${where.sql}`, where.values)
+    if (total <= offset) return { ok: true, packets: [], total, limit, offset }
     const rows = this.#rows(
       `SELECT ${PACKET_COLUMNS} FROM os_packets p${where.sql} ORDER BY p.timestamp_raw DESC, p.seq DESC LIMIT ? OFFSET ?`,
       [...where.values, limit, offset],
@@ -152,11 +160,13 @@ export class SqlView {
     where.equal('p.device_id', query.device_id)
     where.equal('s.sensor_id', query.sensor_id)
     where.range('p.timestamp_raw', query.since, query.until)
-    const from = 'os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq'
-    const total =
-      where.values.length === 0
-        ? this.#number('SELECT COUNT(*) FROM os_sensors')
-        : this.#number(`SELECT COUNT(*) FROM ${from}${where.sql}`, where.values)
+    const ofPackets = [query.device_id, query.since, query.until].some(value => value !== undefined && value !== null)
+    const byTime = 'os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq'
+    const bySensor = 'os_sensors s CROSS JOIN os_packets p ON p.seq = s.packet_seq'
+    const total = this.#number(`SELECT COUNT(*) FROM ${ofPackets ? byTime : 'os_sensors s'}${where.sql}`, where.values)
+    if (total <= offset) return { ok: true, sensors: [], total, limit, offset }
+    // a rare sensor is found by one pass over the sensor rows, a common one on the first packets by time
+    const from = !ofPackets && total <= RARE ? bySensor : byTime
     const rows = this.#rows(
       `SELECT p.packet_uuid, s.sensor_index, s.sensor_id, s.sensor_status, s.normalized_value, s.normalized_unit,
        p.device_id, p.timestamp_raw FROM ${from}${where.sql}
@@ -234,7 +244,7 @@ export class SqlView {
 
   /** bytes inside the database that deleted rows left behind */
   #free(): number {
-    return this.#number('SELECT freelist_count * page_size FROM pragma_freelist_count(), pragma_page_size()')
+    return this.#number('PRAGMA view.freelist_count') * PAGE_BYTES
   }
 
   #record(row: SqlValue[]): { packet: PacketRecord; sensors: PacketSensor[] } {
