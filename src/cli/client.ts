@@ -58,8 +58,11 @@ export async function ask(socket: Socket, request: Request, options: AskOptions 
   }
   alive()
   socket.write(`${JSON.stringify({ id: 1, ...request })}\n`)
+  const lines = createInterface({ input: socket, crlfDelay: Infinity })
+  // a destroyed socket never says 'end', which is all that readline listens for
+  socket.once('close', () => lines.close())
   try {
-    for await (const line of createInterface({ input: socket, crlfDelay: Infinity })) {
+    for await (const line of lines) {
       alive()
       const answer = JSON.parse(line) as Record<string, unknown>
       if ('row' in answer) {
@@ -125,16 +128,18 @@ export async function findGateway(dataDir: string): Promise<Found> {
 
 const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
-/** Waits while the owner is starting or is a short command. Throws LOCKED when that takes too long. */
+/**
+ * Waits while the owner is starting or, for a command that changes files, while another short command has the directory.
+ * Throws LOCKED when that takes too long.
+ */
 export async function waitForGateway(
   dataDir: string,
-  waitMs: number,
-  signal?: AbortSignal,
+  { waitMs, changes, signal }: { waitMs: number; changes: boolean; signal?: AbortSignal },
 ): Promise<Socket | undefined> {
   const until = performance.now() + waitMs
   for (;;) {
     const { socket, owner } = await findGateway(dataDir)
-    if (socket || !owner) return socket
+    if (socket || !owner || (owner.role === 'command' && !changes)) return socket
     if (performance.now() >= until || signal?.aborted) {
       const what = owner.role === 'command' ? 'holds the data directory' : 'does not answer'
       throw new OsError('LOCKED', `process ${owner.pid} (os-node ${owner.role}) ${what}: ${dataDir}`, {

@@ -17,7 +17,7 @@ import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
 import { ask, waitForGateway } from './client'
-import { errorText, type Out, paintFor, ReaderLeft, writeLine } from './output'
+import { errorText, type Out, paintFor, ReaderLeft, watchReader, writeLine } from './output'
 
 /** What main needs to make a context for a command that runs in this process. */
 export interface LocalSetup {
@@ -51,6 +51,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   const { stdout, stderr, env, verbs = VERBS } = deps
   const paint = paintFor(stderr, env)
   let asJson = argv.includes('--json')
+  watchReader(stdout)
   try {
     const [first] = argv
     if (first === '--version' || first === 'version' || first === '-v') return await say(deps, deps.version)
@@ -102,7 +103,11 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
   const show = printer(verb, json, deps)
 
   if (verb.where !== 'local') {
-    const socket = await waitForGateway(config.dataDir, deps.waitMs ?? 5000, signal)
+    const socket = await waitForGateway(config.dataDir, {
+      waitMs: deps.waitMs ?? 5000,
+      changes: verb.changes === true,
+      signal,
+    })
     if (socket) {
       const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options
       const onRow = (row: unknown): Promise<void> => writeLine(deps.stdout, JSON.stringify(row))

@@ -8,6 +8,7 @@ import type { OsError } from '../lib/errors'
 export interface Out {
   readonly isTTY?: boolean
   write(text: string): boolean
+  on(event: 'error', listener: () => void): unknown
   once(event: 'drain' | 'error' | 'close', listener: () => void): unknown
   off(event: 'drain' | 'error' | 'close', listener: () => void): unknown
 }
@@ -27,8 +28,19 @@ export function paintFor(out: Out, env: Record<string, string | undefined>): Pai
 /** Thrown into a stream of rows when nobody reads any more. */
 export class ReaderLeft extends Error {}
 
+const watched = new WeakSet<Out>()
+const broken = new WeakSet<Out>()
+
+/** Notes when the reader of a stream is gone, instead of ending the process with EPIPE. */
+export function watchReader(out: Out): void {
+  if (watched.has(out)) return
+  watched.add(out)
+  out.on('error', () => broken.add(out))
+}
+
 /** Writes one line and waits while the reader is slow. Throws ReaderLeft when it is gone. */
 export async function writeLine(out: Out, text: string): Promise<void> {
+  if (broken.has(out)) throw new ReaderLeft()
   if (out.write(`${text}\n`)) return
   await new Promise<void>((resolve, reject) => {
     const stop = (end: () => void) => (): void => {

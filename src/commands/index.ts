@@ -39,6 +39,12 @@ export const VERBS: readonly Verb[] = [
 export const withVia = (context: CommandContext, { value }: VerbResult): Record<string, unknown> | undefined =>
   value && { ...value, via: context.via }
 
+function named(command: string): Verb {
+  const { verb, rest } = findVerb(VERBS, command.split(' '))
+  if (rest.length > 0) throw new OsError('USAGE', `no command ${JSON.stringify(command)}`)
+  return verb
+}
+
 /**
  * Runs a request inside a gateway; what `startControl` wants as its `run`. Verbs that start a gateway are refused, and no
  * file is read for the caller.
@@ -46,7 +52,7 @@ export const withVia = (context: CommandContext, { value }: VerbResult): Record<
 export async function runRequest(context: CommandContext, request: ControlRequest): Promise<ControlAnswer> {
   const { verb, options } = request.argv
     ? parseCommand(VERBS, request.argv)
-    : { verb: findVerb(VERBS, (request.command ?? '').split(' ')).verb, options: undefined }
+    : { verb: named(request.command ?? ''), options: undefined }
   if (verb.where === 'local') throw new OsError('USAGE', `${verb.name} does not run inside a gateway`)
   const result = await verb.run(context, options ?? checkOptions(verb, request.options ?? {}))
   return { result: withVia(context, result), ...(result.rows && { rows: result.rows }), exitCode: result.exitCode ?? 0 }

@@ -73,7 +73,7 @@ export function parseCommand(
   const { values, positionals, tokens = [] } = parseArgs(config)
   for (const token of tokens) {
     if (token.kind !== 'option') continue
-    const spec = specs[token.name]
+    const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
     if (!spec) {
       const meant = nearest(token.name, Object.keys(specs))
       throw usage(

@@ -9,7 +9,7 @@ import { type Logger, silentLogger } from '../lib/logger'
 import { convert } from './convert'
 import { rowOf, rows, type SchemaRow, schemaAt } from './describe'
 import { type Document, editText, parseDocument, same } from './document'
-import { findConfig } from './find'
+import { findConfig, missing } from './find'
 import { defaultText } from './house'
 import {
   getAt,
@@ -92,7 +92,9 @@ export class ConfigStore {
     const { env = process.env, cwd = process.cwd(), files = realFiles, fragments } = options
     const schema = assemble(fragments)
     const place = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
-    const named = Boolean(options.path || env.OS_NODE_CONFIG)
+    // a path somebody typed is a mistake when nothing is there; one a unit file names may have its last good copy
+    if (options.path && !files.exists(place.path)) throw missing(place.path)
+    const named = Boolean(env.OS_NODE_CONFIG)
     return new ConfigStore(schema, place, readConfig(schema, place.path, place.dataDir, files, named), options)
   }
 

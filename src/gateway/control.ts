@@ -43,6 +43,8 @@ export interface ControlServer {
 
 /** sockaddr_un holds 108 bytes with its closing NUL; some systems 104 */
 const MAX_PATH_BYTES = 100
+/** requests of one client that wait for their turn */
+const MAX_WAITING = 16
 
 export const socketPath = (dataDir: string): string => join(dataDir, 'os-node.sock')
 
@@ -115,6 +117,7 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
   let held = 0
   let work = Promise.resolve()
   let refused = false
+  let waiting = 0
 
   const send = async (line: Record<string, unknown>): Promise<void> => {
     if (gone.signal.aborted) throw new OsError('INTERNAL', 'the client left')
@@ -155,7 +158,15 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
 
   const take = (line: string): void => {
     if (line.trim() === '') return
-    work = work.then(() => handle(line)).catch(error => logger.debug(`control: ${asOsError(error).message}`))
+    // one after the other; a client that asks faster than it is answered is not read any more until it was
+    if (++waiting >= MAX_WAITING) socket.pause()
+    work = work
+      .then(() => handle(line))
+      .catch(error => logger.debug(`control: ${asOsError(error).message}`))
+      .then(() => {
+        waiting--
+        if (waiting < MAX_WAITING) socket.resume()
+      })
   }
 
   socket.on('data', (chunk: Buffer) => {

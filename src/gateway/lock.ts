@@ -40,7 +40,7 @@ const readOr = <T>(make: () => T): T | null => {
   try {
     return make()
   } catch {
-    // /proc is missing on other systems, or the process just ended: both mean "not known"
+    // missing on this system, or gone in this moment: both mean "not known"
     return null
   }
 }
@@ -159,7 +159,7 @@ function create(dataDir: string, path: string, info: LockInfo): boolean {
       details: { data_dir: dataDir, reason: code },
     })
   } finally {
-    fs.rmSync(beside, { force: true })
+    readOr(() => fs.rmSync(beside, { force: true }))
   }
 }
 

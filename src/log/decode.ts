@@ -2,7 +2,7 @@
 // on those, so what it reads is what the encoder wrote. A body from a later minor version with a kind we do not know is
 // reported as unsound, never guessed.
 import type { Fact, LinkMetadata, SensorFact } from '../pipeline/fact'
-import { crc32c } from './crc32c'
+import { crc32c } from '../wire/crc'
 import {
   AT_BOOT,
   AT_FLAGS,
@@ -13,6 +13,7 @@ import {
   AT_SEQ,
   AT_WALL,
   FLAG_ADDRESS,
+  FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_ROUTE,
   FLAG_RSSI,
@@ -97,6 +98,7 @@ export function decodeRecord(b: Buffer, at: number): LogRecord {
     case 'clock':
       return { ...base, clock: { trueWallMs: c.f64(), offsetMs: c.f64(), source: c.text() } }
     case 'cursor':
+      if (flags & FLAG_COUNTER) return { ...base, counter: { name: c.text(), value: c.u64() } }
       return { ...base, cursor: { name: c.text(), seq: c.u64() } }
     case 'loss':
       return { ...base, loss: readLoss(c) }

@@ -3,7 +3,7 @@
 // has written nothing that counts; the caller gives it a larger or an emptier buffer.
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
-import { crc32c } from './crc32c'
+import { crc32c } from '../wire/crc'
 import {
   AT_BOOT,
   AT_FLAGS,
@@ -14,6 +14,7 @@ import {
   AT_SEQ,
   AT_WALL,
   FLAG_ADDRESS,
+  FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_ROUTE,
   FLAG_RSSI,
@@ -136,11 +137,12 @@ export class RecordEncoder {
     q: TimeQuality,
     name: string,
     position: number,
+    counter = false,
   ): number {
     if (!this.#begin(into, at)) return 0
     this.#text(name)
     this.#u64(position)
-    return this.#end(at, seq, KIND_CURSOR, 0, monoMs, wallMs, q, 0)
+    return this.#end(at, seq, KIND_CURSOR, counter ? FLAG_COUNTER : 0, monoMs, wallMs, q, 0)
   }
 
   identity(

@@ -2,15 +2,13 @@
 // file set; a record has its seq at once and is on the medium after the next group commit. What fails: a disk that refuses
 // makes the log degraded, never silent or stopped; damage found at the start or while reading is cut out, kept aside and
 // named in the loss ledger. Only one process may have a log open (D17 guards that).
-import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
-import { type Files, realFiles } from '../lib/files'
-import { type Logger, silentLogger } from '../lib/logger'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
+import { DayCounter } from './daycounter'
 import { RecordEncoder } from './encode'
-import { MAX_RECORD, RESERVE } from './format'
+import { RESERVE } from './format'
 import { prune } from './mend'
-import { type FlashLogOptions, type LogStatus, systemTimers } from './options'
+import { type FlashLogOptions, type LogStatus, type Settings, settle } from './options'
 import { Reader, type ReaderOptions, type ReaderSource } from './reader'
 import type { ClockChange, LogRecord, LossRange, TimeQuality } from './record'
 import { type Recovered, recover } from './recovery'
@@ -22,9 +20,6 @@ import type { LogState } from './state'
 import { Tail } from './tail'
 import { Writer } from './writer'
 
-const DAY_MS = 86_400_000
-const MAX_SEGMENTS = 256
-
 type Encode = (into: Buffer, at: number, seq: number, monoMs: number, wallMs: number) => number
 
 export class FlashLog {
@@ -32,10 +27,7 @@ export class FlashLog {
   readonly boot: number
   /** the opening before ended with close() */
   readonly cleanStop: boolean
-  readonly dir: string
-  readonly #files: Files
-  readonly #clock: Clock
-  readonly #logger: Logger
+  readonly #o: Settings
   readonly #segments: Segments
   readonly #tail: Tail
   readonly #state: LogState
@@ -44,86 +36,37 @@ export class FlashLog {
   readonly #encoder: RecordEncoder
   readonly #repair: Repair
   readonly #source: ReaderSource
-  readonly #maxRecord: number
-  readonly #segmentBytes: number
-  readonly #bufferBytes: number
-  readonly #version: string
+  readonly #today: DayCounter
   #nextSeq: number
   #quality: TimeQuality = 'unsynced'
   #refused = 0
   #unreported: LossRange[] = []
-  #day = 0
-  #dayBase = 0
   #closed = false
 
-  private constructor(options: FlashLogOptions, found: Recovered) {
-    const o = options
-    this.dir = o.dir
-    this.#files = o.files ?? realFiles
-    this.#clock = o.clock ?? systemClock
-    this.#logger = o.logger ?? silentLogger
-    const maxBytes = Math.max(o.maxBytes ?? 64 * 1024 * 1024, 256 * 1024)
-    const wanted = Math.max(o.segmentBytes ?? 1024 * 1024, Math.ceil(maxBytes / MAX_SEGMENTS), 32 * 1024)
-    this.#segmentBytes = Math.min(wanted, Math.floor(maxBytes / 8))
-    const chunkBytes = Math.min(64 * 1024, Math.floor(this.#segmentBytes / 4))
-    this.#maxRecord = Math.min(MAX_RECORD, Math.floor(this.#segmentBytes / 2))
-    this.#bufferBytes = Math.max(o.bufferBytes ?? 8 * 1024 * 1024, 4 * chunkBytes)
-    this.#version = o.version ?? ''
+  private constructor(o: Settings, found: Recovered) {
+    this.#o = o
     this.boot = found.boot + 1
     this.cleanStop = found.cleanStop
     this.#nextSeq = found.nextSeq
     this.#state = found.state
     this.#encoder = new RecordEncoder(this.boot)
-    this.#tail = new Tail(chunkBytes, 256 * 1024)
-    this.#segments = new Segments(this.#files, o.dir)
+    this.#tail = new Tail(o.chunkBytes, o.recentBytes)
+    this.#segments = new Segments(o.files, o.dir)
     for (const segment of found.segments) if (!found.empty.includes(segment)) this.#segments.adopt(segment)
-    this.#retention = new Retention(
-      {
-        maxBytes,
-        maxAgeMs: (o.maxAgeS ?? 0) * 1000,
-        whenFull: o.whenFull ?? 'drop_oldest',
-        logger: this.#logger,
-      },
-      this.#segments,
-      this.#state,
-    )
-    this.#retention.onDropped = segment => this.#dropped(segment)
-    const last = found.segments.reduce((newest, s) => Math.max(newest, s.last), 0)
-    this.#writer = new Writer(
-      {
-        clock: this.#clock,
-        timers: o.timers ?? systemTimers,
-        logger: this.#logger,
-        commitIntervalMs: o.commitIntervalMs ?? 1000,
-        ackCommitMs: o.ackCommitMs ?? 100,
-        commitBytes: Math.min(o.commitBytes ?? 64 * 1024, this.#bufferBytes / 2),
-        segmentBytes: this.#segmentBytes,
-      },
-      {
-        tail: this.#tail,
-        segments: this.#segments,
-        retention: this.#retention,
-        makeHeader: base => this.#header(base),
-      },
-      last,
-    )
-    this.#writer.onDone = () => this.#report()
-    this.#repair = new Repair({
-      files: this.#files,
-      dir: o.dir,
-      logger: this.#logger,
-      segments: this.#segments,
-      retention: this.#retention,
-      ledger: this.#state.ledger,
-      boot: this.boot,
-      cap: Math.min(1024 * 1024, Math.floor(maxBytes / 8)),
-    })
     this.#segments.reservedEnd = this.#nextSeq + RESERVE
+    this.#today = new DayCounter(o.clock, () => this.#segments.writtenBytes, found.segments)
+    this.#retention = new Retention(o, this.#segments, this.#state)
+    this.#retention.onDropped = segment => this.#dropped(segment)
+    const { segments, tail, retention } = { segments: this.#segments, tail: this.#tail, retention: this.#retention }
+    const last = found.segments.reduce((newest, s) => Math.max(newest, s.last), 0)
+    this.#writer = new Writer(o, { tail, segments, retention, makeHeader: base => this.#header(base) }, last)
+    this.#writer.onDone = () => this.#report()
+    this.#repair = new Repair({ ...o, segments, retention, ledger: this.#state.ledger, boot: this.boot })
     const log = this
     this.#source = {
-      files: this.#files,
-      segments: this.#segments,
-      tail: this.#tail,
+      files: o.files,
+      segments,
+      tail,
       get committedSeq() {
         return log.committedSeq
       },
@@ -136,17 +79,17 @@ export class FlashLog {
    * be made or listed; a disk that cannot be written is only a state.
    */
   static async open(options: FlashLogOptions): Promise<FlashLog> {
-    const files = options.files ?? realFiles
+    const o = settle(options)
     let found: Recovered
     try {
-      if (!files.exists(options.dir)) files.mkdir(options.dir)
-      found = recover(files, options.dir)
+      if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
+      found = recover(o.files, o.dir)
     } catch (error) {
-      throw new OsError('DATA_DIR', `the log folder ${options.dir} cannot be used: ${asOsError(error).message}`, {
+      throw new OsError('DATA_DIR', `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`, {
         cause: error,
       })
     }
-    const log = new FlashLog(options, found)
+    const log = new FlashLog(o, found)
     await log.#start(found)
     return log
   }
@@ -185,7 +128,7 @@ export class FlashLog {
    * PACKET_TOO_LARGE for a fact beyond the record limits, DISK_FULL when when_full is "refuse" and the log is full.
    */
   appendFact(fact: Fact, link: LinkMetadata, quality: TimeQuality = 'unknown'): number {
-    if (!this.#retention.admits(4096, this.#tail.pending, this.#segmentBytes)) {
+    if (!this.#retention.admits(4096, this.#tail.pending, this.#o.segmentBytes)) {
       this.#refused++
       throw new OsError('DISK_FULL', 'the log is full and gateway.log.when_full is "refuse"')
     }
@@ -194,9 +137,9 @@ export class FlashLog {
     )
   }
 
-  /** Notes how far reader `name` has come; seq 0 forgets the cursor. It lasts from the next commit on. */
+  /** Notes how far reader `name` has come; seq 0 forgets the cursor. It lasts from the next commit on.
+   *  With when_full "refuse" no segment goes that a cursor has not passed. */
   appendCursor(name: string, seq: number): number {
-    if (seq > this.lastSeq) throw new OsError('INTERNAL', `cursor ${name} cannot stand at ${seq}: no such record yet`)
     const own = this.#append((into, at, s, mono, wall) =>
       this.#encoder.cursor(into, at, s, mono, wall, this.#quality, name, seq),
     )
@@ -209,9 +152,18 @@ export class FlashLog {
     return this.#state.cursors.get(name)
   }
 
-  /** All cursors by name. */
-  cursors(): Record<string, number> {
-    return Object.fromEntries(this.#state.cursors)
+  /** Keeps a number (a whole one, from 0) in the log that is no place in it, for example the next TID of an uplink. */
+  appendCounter(name: string, value: number): number {
+    const own = this.#append((into, at, s, mono, wall) =>
+      this.#encoder.cursor(into, at, s, mono, wall, this.#quality, name, value, true),
+    )
+    this.#state.counters.set(name, value)
+    return own
+  }
+
+  /** The newest value of counter `name`, undefined when there was none. */
+  counter(name: string): number | undefined {
+    return this.#state.counters.get(name)
   }
 
   /** Keeps the gateway's identity (any JSON) in the log. */
@@ -238,6 +190,10 @@ export class FlashLog {
 
   /** Settles when record `seq` is on the medium, at most ack_commit_ms plus one sync later. Rejects when it was lost. */
   committed(seq: number): Promise<void> {
+    const { ledger } = this.#state
+    if (ledger.totals.overflow > 0 && ledger.covers(seq)) {
+      return Promise.reject(new OsError('DISK_FULL', `record ${seq} was lost before it could be written`))
+    }
     return this.#writer.committed(seq)
   }
 
@@ -306,7 +262,7 @@ export class FlashLog {
       refused: this.#refused,
       damaged: totals.damaged,
       torn: totals.torn,
-      bytes_written_today: this.#writtenToday(),
+      bytes_written_today: this.#today.bytes,
       syncs: this.#segments.syncs,
       pending: this.#tail.pending === 0 ? 0 : Math.max(1, this.lastSeq - this.committedSeq),
       state: failure ? 'degraded' : 'ok',
@@ -319,7 +275,7 @@ export class FlashLog {
     if (this.#closed) return
     this.#report()
     this.#append((into, at, s, mono, wall) =>
-      this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: true, version: this.#version }),
+      this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: true, version: this.#o.version }),
     )
     this.#closed = true
     while (this.#tail.pending > 0) {
@@ -337,11 +293,9 @@ export class FlashLog {
     const fresh: LossRange[] = []
     for (const { from, to, facts } of found.vanished) fresh.push(...ledger.add('dropped', from, to, facts))
     for (const finding of found.findings) fresh.push(...this.#repair.enter(finding))
-    this.#retention.aside = prune(this.#files, this.dir)
-    this.#day = Math.floor(this.#clock.wall() / DAY_MS)
-    for (const s of found.segments) if (Math.floor(s.created / DAY_MS) === this.#day) this.#dayBase += s.size
+    this.#retention.aside = prune(this.#o.files, this.#o.dir)
     this.#append((into, at, s, mono, wall) =>
-      this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: false, version: this.#version }),
+      this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: false, version: this.#o.version }),
     )
     if (fresh.length > 0) this.#appendLosses(fresh)
     await this.#writer.flush()
@@ -358,13 +312,13 @@ export class FlashLog {
       this.#refused++
       throw new OsError('DISK_FULL', 'the reserved sequence numbers are used up: the disk has refused for too long')
     }
-    const mono = this.#clock.mono()
-    const wall = this.#clock.wall()
+    const mono = this.#o.clock.mono()
+    const wall = this.#o.clock.wall()
     let chunk = this.#tail.room()
     let length = encode(chunk.bytes, chunk.used, seq, mono, wall)
     for (let size = 1; length === 0; size *= 2) {
-      if (size > this.#maxRecord)
-        throw new OsError('PACKET_TOO_LARGE', `a record takes at most ${this.#maxRecord} bytes`)
+      if (size > this.#o.maxRecord)
+        throw new OsError('PACKET_TOO_LARGE', `a record takes at most ${this.#o.maxRecord} bytes`)
       chunk = this.#tail.room(size)
       size = chunk.bytes.length
       length = encode(chunk.bytes, chunk.used, seq, mono, wall)
@@ -372,7 +326,7 @@ export class FlashLog {
     this.#nextSeq = seq + 1
     this.#tail.added(chunk, seq, length)
     this.#writer.appended(seq)
-    if (this.#tail.pending > this.#bufferBytes) this.#overflow()
+    if (this.#tail.pending > this.#o.bufferBytes) this.#overflow()
     return seq
   }
 
@@ -380,8 +334,14 @@ export class FlashLog {
   #overflow(): void {
     const lost = this.#tail.dropOldest()
     if (!lost) return
-    this.#unreported.push(...this.#state.ledger.add('overflow', lost.from, lost.to, lost.facts))
-    this.#logger.warn('the log drops records: RAM is full and the disk does not take them')
+    for (const range of this.#state.ledger.add('overflow', lost.from, lost.to, lost.facts)) {
+      const last = this.#unreported.at(-1)
+      if (last && last.to + 1 === range.from) {
+        this.#unreported.pop()
+        this.#unreported.push({ ...last, to: range.to, records: last.records + range.records })
+      } else this.#unreported.push(range)
+    }
+    this.#o.logger.warn('the log drops records: RAM is full and the disk does not take them')
     this.#writer.lost(lost.from, lost.to)
   }
 
@@ -423,17 +383,8 @@ export class FlashLog {
       boot: this.boot,
       base,
       previousLast: list.at(-1)?.last ?? 0,
-      created: this.#clock.wall(),
+      created: this.#o.clock.wall(),
       snapshot: this.#state.snapshot(list),
     })
-  }
-
-  #writtenToday(): number {
-    const day = Math.floor(this.#clock.wall() / DAY_MS)
-    if (day !== this.#day) {
-      this.#day = day
-      this.#dayBase = -this.#segments.writtenBytes
-    }
-    return this.#dayBase + this.#segments.writtenBytes
   }
 }

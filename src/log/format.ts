@@ -22,7 +22,7 @@
 //   4  u32 boot
 //   8  u64 seq
 //  16  u8  kind
-//  17  u8  flags (fact: which parts follow; boot: 1 = clean stop)
+//  17  u8  flags (fact: which parts follow; boot: 1 = clean stop; cursor: 1 = a counter, not a place in the log)
 //  18  u48 mono_ms
 //  24  u48 wall_ms
 //  30  u8  time quality
@@ -91,6 +91,7 @@ export const FLAG_ADDRESS = 4
 export const FLAG_ROUTE = 8
 export const FLAG_EXTRAS = 16
 export const FLAG_STOP = 1
+export const FLAG_COUNTER = 1
 
 const HIGH = 2 ** 32
 

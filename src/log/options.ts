@@ -1,8 +1,8 @@
 // What a log is opened with; names and defaults follow gateway.log of Config.json (D4).
-import type { Clock } from '../lib/clock'
-import type { Files } from '../lib/files'
-import type { Logger } from '../lib/logger'
-import type { TimeQuality } from './record'
+import { type Clock, systemClock } from '../lib/clock'
+import { type Files, realFiles } from '../lib/files'
+import { type Logger, silentLogger } from '../lib/logger'
+import { MAX_RECORD } from './format'
 
 /** setTimeout, handed in. */
 export interface Timers {
@@ -60,6 +60,42 @@ export interface LogStatus {
   reason?: string
 }
 
-export interface AppendOptions {
-  quality?: TimeQuality
+const KIB = 1024
+const MIB = 1024 * KIB
+const MAX_SEGMENTS = 256
+
+export type Settings = ReturnType<typeof settle>
+
+/**
+ * Defaults filled in and sizes fitted to each other: at least 8 segments to a log and at least 4 chunks of RAM to a
+ * segment, at most 256 segments; a log takes at least 256 KiB.
+ */
+export function settle(o: FlashLogOptions) {
+  const maxBytes = Math.max(o.maxBytes ?? 64 * MIB, 256 * KIB)
+  const wanted = Math.max(o.segmentBytes ?? MIB, Math.ceil(maxBytes / MAX_SEGMENTS), 32 * KIB)
+  const segmentBytes = Math.min(wanted, Math.floor(maxBytes / 8))
+  const chunkBytes = Math.min(64 * KIB, Math.floor(segmentBytes / 4))
+  const bufferBytes = Math.max(o.bufferBytes ?? 8 * MIB, 4 * chunkBytes)
+  return {
+    dir: o.dir,
+    files: o.files ?? realFiles,
+    clock: o.clock ?? systemClock,
+    timers: o.timers ?? systemTimers,
+    logger: o.logger ?? silentLogger,
+    version: o.version ?? '',
+    maxBytes,
+    maxAgeMs: (o.maxAgeS ?? 0) * 1000,
+    whenFull: o.whenFull ?? ('drop_oldest' as const),
+    commitIntervalMs: o.commitIntervalMs ?? 1000,
+    ackCommitMs: o.ackCommitMs ?? 100,
+    commitBytes: Math.min(o.commitBytes ?? 64 * KIB, bufferBytes / 2),
+    segmentBytes,
+    chunkBytes,
+    bufferBytes,
+    /** committed records kept in RAM for readers */
+    recentBytes: 256 * KIB,
+    maxRecord: Math.min(MAX_RECORD, Math.floor(segmentBytes / 2)),
+    /** damaged pieces kept aside */
+    asideBytes: Math.min(MIB, Math.floor(maxBytes / 8)),
+  }
 }

@@ -51,6 +51,8 @@ export interface LogRecord {
   readonly fact?: Fact
   readonly link?: LinkMetadata
   readonly cursor?: { readonly name: string; readonly seq: number }
+  /** of kind `cursor` too: a number somebody keeps in the log */
+  readonly counter?: { readonly name: string; readonly value: number }
   readonly clock?: ClockChange
   readonly bootInfo?: BootInfo
   readonly loss?: { readonly totals: LossTotals; readonly ranges: readonly LossRange[] }

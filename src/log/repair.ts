@@ -20,7 +20,7 @@ export interface RepairOptions {
   ledger: Ledger
   boot: number
   /** bytes kept aside at most */
-  cap: number
+  asideBytes: number
 }
 
 export class Repair {
@@ -63,11 +63,11 @@ export class Repair {
 
   /** Keeps the bad pieces aside and writes the segment without them. */
   mend(finding: Finding): void {
-    const { files, dir, segments, retention, logger, boot, cap } = this.#o
+    const { files, dir, segments, retention, logger, boot, asideBytes } = this.#o
     const { segment } = finding
     const at = segments.list.indexOf(segment)
     try {
-      retention.aside = quarantine(files, dir, finding, cap)
+      retention.aside = quarantine(files, dir, finding, asideBytes)
       const size = rewrite(files, finding, boot, segments.list[at - 1]?.last ?? 0)
       if (at < 0) return
       if (size === 0) segments.remove(segment)

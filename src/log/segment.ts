@@ -1,7 +1,7 @@
 // One segment file: its name, its header, and the scan that tells sound records from damage. The scan never throws: bytes
 // it does not understand become pieces with the seqs that must have been there, and the search for the next sound record
 // goes on behind them.
-import { crc32c } from './crc32c'
+import { crc32c } from '../wire/crc'
 import { checkRecord, recordSeq } from './decode'
 import {
   AT_KIND,
@@ -21,6 +21,7 @@ import type { LossRange, LossTotals } from './record'
 /** What a header carries of the log's state at its segment's start. */
 export interface Snapshot {
   cursors: Record<string, number>
+  counters?: Record<string, number>
   identity?: unknown
   totals: LossTotals
   ranges: readonly LossRange[]

@@ -12,6 +12,7 @@ const LISTED = 400
 
 export class LogState {
   readonly cursors = new Map<string, number>()
+  readonly counters = new Map<string, number>()
   readonly ledger = new Ledger()
   identity: unknown
   /** the newest boot record is the mark of a clean stop */
@@ -19,6 +20,7 @@ export class LogState {
 
   load(snapshot: Snapshot): void {
     for (const [name, seq] of Object.entries(snapshot.cursors)) this.cursors.set(name, seq)
+    for (const [name, value] of Object.entries(snapshot.counters ?? {})) this.counters.set(name, value)
     if (snapshot.identity !== undefined) this.identity = snapshot.identity
     this.ledger.merge(snapshot.totals, snapshot.ranges)
   }
@@ -33,6 +35,7 @@ export class LogState {
 
   apply(record: LogRecord): void {
     if (record.cursor) this.setCursor(record.cursor.name, record.cursor.seq)
+    else if (record.counter) this.counters.set(record.counter.name, record.counter.value)
     else if (record.loss) this.ledger.merge(record.loss.totals, record.loss.ranges)
     else if (record.bootInfo) this.stopped = record.bootInfo.stop
     else if (record.kind === 'identity') this.identity = record.identity
@@ -46,6 +49,7 @@ export class LogState {
   snapshot(segments: readonly Segment[]): Snapshot {
     return {
       cursors: Object.fromEntries(this.cursors),
+      ...(this.counters.size > 0 && { counters: Object.fromEntries(this.counters) }),
       ...(this.identity !== undefined && { identity: this.identity }),
       totals: this.ledger.totals,
       ranges: this.ledger.ranges,

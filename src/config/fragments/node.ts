@@ -9,8 +9,8 @@ const atStart = { restart: true }
 /** Settings of one network medium; the driver checks what is its own. */
 const network = (host: string, standardPort: number) =>
   options({
-    host: text(host, 'address of the peer', atStart),
-    port: port(standardPort, 'port of the peer', atStart),
+    host: text(host, 'address of the peer; empty: Client_Core.server_host', atStart),
+    port: port(standardPort, 'port of the peer; 0: Client_Core.server_port', atStart),
   })
 
 const serial = (baudrate: number) =>
@@ -67,9 +67,9 @@ export const resourceEntries = {
   ),
   transport_config: map(
     {
-      udp: network('127.0.0.1', 8080),
-      tcp: network('127.0.0.1', 8888),
-      quic: network('127.0.0.1', 4433),
+      udp: network('', 0),
+      tcp: network('', 8888),
+      quic: network('', 4433),
       iwip: options(),
       uip: options(),
     },

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { verify } from '../../../src/log'
+import { DIR, factOf, factsOf, LOCAL, openLog, random, settle } from './helpers'
+import { MemFiles, systemError } from './memfiles'
+
+for (const code of ['ENOSPC', 'EIO', 'EROFS']) {
+  test(`${code} at a write: live data flows on, the state says so, and the log heals by itself`, async () => {
+    const { log, files, timers } = await openLog()
+    const live = log.reader(0, { committedOnly: false, kinds: ['fact'] })
+    for (let k = 0; k < 10; k++) log.appendFact(factOf(k), LOCAL)
+    await timers.advance(1000)
+    files.gate = operation => {
+      if (operation !== 'read' && operation !== 'close') throw systemError(code)
+    }
+    files.tear = 0.5
+    let acknowledged = false
+    for (let k = 10; k < 30; k++) {
+      const seq = log.appendFact(factOf(k), LOCAL)
+      void log.committed(seq).then(() => {
+        acknowledged = true
+      })
+      await timers.advance(1000)
+    }
+    let seen = 0
+    while (live.next()) seen++
+    assert.equal(seen, 30)
+    assert.equal(acknowledged, false)
+    assert.equal(log.status().state, 'degraded')
+    assert.ok(log.status().reason)
+    files.gate = () => undefined
+    await timers.advance(6000)
+    assert.deepEqual([log.status().state, log.status().reason], ['ok', undefined])
+    assert.equal(acknowledged, true)
+    assert.equal(log.committedSeq, log.lastSeq)
+    const { log: again } = await openLog({ files: files.afterPowerCut() })
+    assert.deepEqual(
+      factsOf(again),
+      Array.from({ length: 30 }, (_, k) => k),
+    )
+    assert.deepEqual([again.status().damaged, again.status().lost], [0, 0])
+  })
+}
+
+test('a failing fdatasync is not believed: everything since the last good one is written again', async () => {
+  const { log, files, timers } = await openLog()
+  log.appendFact(factOf(1), LOCAL)
+  await timers.advance(1000)
+  let fail = true
+  files.gate = operation => {
+    if (operation === 'sync' && fail) {
+      fail = false
+      throw systemError('EIO')
+    }
+  }
+  log.appendFact(factOf(2), LOCAL)
+  await timers.advance(1000)
+  assert.equal(log.status().state, 'degraded')
+  await timers.advance(1000)
+  assert.equal(log.status().state, 'ok')
+  const { log: again } = await openLog({ files: files.afterPowerCut() })
+  assert.deepEqual(factsOf(again), [1, 2])
+})
+
+test('when RAM is full too, the oldest waiting records go: counted, named, and refused to those who wait', async () => {
+  const { log, files, timers } = await openLog({
+    segmentBytes: 32 * 1024,
+    maxBytes: 8 * 1024 * 1024,
+    bufferBytes: 64 * 1024,
+  })
+  log.appendFact(factOf(0), LOCAL)
+  await timers.advance(1000)
+  files.gate = operation => {
+    if (operation === 'write') throw systemError('ENOSPC')
+  }
+  const first = log.appendFact(factOf(1), LOCAL)
+  const waiting = assert.rejects(log.committed(first), { code: 'DISK_FULL' })
+  for (let k = 2; k < 3000; k++) log.appendFact(factOf(k), LOCAL)
+  await waiting
+  await timers.advance(1000)
+  assert.ok(log.pendingBytes <= 64 * 1024)
+  const { overflow } = log.status()
+  assert.ok(overflow > 1000)
+  await assert.rejects(log.committed(first + 1), { code: 'DISK_FULL' })
+  // live readers see the newest
+  assert.equal(factsOf(log, false).at(-1), 2999)
+  files.gate = () => undefined
+  await timers.advance(10_000)
+  await log.flush()
+  await assert.rejects(log.committed(first + 1), { code: 'DISK_FULL' })
+  const kept = factsOf(log)
+  assert.equal(kept.length + overflow, 3000)
+  const { log: again, files: left } = await openLog({ files: files.afterPowerCut() })
+  assert.deepEqual(factsOf(again), kept)
+  assert.equal(again.status().overflow, overflow)
+  const [range] = again.losses.filter(r => r.reason === 'overflow')
+  assert.deepEqual([range!.from, range!.records, again.status().damaged], [first, overflow, 0])
+  assert.equal(verify(DIR, left).ok, true)
+})
+
+test('a log that cannot be written from the start still opens, takes records and heals', async () => {
+  const files = new MemFiles()
+  files.gate = operation => {
+    if (operation === 'open' || operation === 'write') throw systemError('EROFS')
+  }
+  const { log, timers } = await openLog({ files })
+  assert.equal(log.status().state, 'degraded')
+  log.appendFact(factOf(1), LOCAL)
+  assert.deepEqual(factsOf(log, false), [1])
+  assert.deepEqual(factsOf(log), [])
+  files.gate = () => undefined
+  await timers.advance(5000)
+  assert.deepEqual(factsOf(log), [1])
+  assert.equal(log.status().state, 'ok')
+})
+
+test('closing on a disk that refuses says so and answers everybody who waits', async () => {
+  const { log, files } = await openLog()
+  files.gate = operation => {
+    if (operation === 'write') throw systemError('ENOSPC')
+  }
+  const seq = log.appendFact(factOf(1), LOCAL)
+  const waiting = assert.rejects(log.committed(seq), { code: 'DISK_FULL' })
+  await assert.rejects(log.close(), { code: 'DISK_FULL' })
+  await waiting
+})
+
+test('a folder that cannot be made is an error with a hint', async () => {
+  const files = new MemFiles()
+  files.gate = operation => {
+    if (operation === 'mkdir') throw systemError('EACCES')
+  }
+  await assert.rejects(openLog({ files }), { code: 'DATA_DIR' })
+})
+
+test('random faults at every kind of operation: nothing acknowledged is lost, nothing is there twice', async () => {
+  for (let seed = 1; seed <= 25; seed++) {
+    const next = random(seed)
+    const { log, files, timers } = await openLog({ segmentBytes: 32 * 1024, maxBytes: 4 * 1024 * 1024 })
+    const acknowledged = new Set<number>()
+    let faulty = 0
+    files.gate = operation => {
+      if (operation === 'read' || operation === 'close') return
+      if (next() < 0.02) faulty = Math.floor(next() * 8)
+      if (faulty-- > 0) throw systemError('EIO')
+    }
+    for (let k = 0; k < 1500; k++) {
+      const seq = log.appendFact(factOf(k), LOCAL)
+      if (next() < 0.05) void log.committed(seq).then(() => acknowledged.add(seq))
+      files.tear = next()
+      if (next() < 0.1) await timers.advance(next() * 3000)
+    }
+    await settle()
+    const copy = files.afterPowerCut(next())
+    const { log: again } = await openLog({ files: copy })
+    const there = Array.from(again.read(0, { kinds: ['fact'] }), r => r.seq)
+    assert.equal(new Set(there).size, there.length)
+    assert.deepEqual(
+      there,
+      [...there].sort((a, b) => a - b),
+    )
+    for (const seq of acknowledged) assert.ok(there.includes(seq), `seed ${seed}: ${seq}`)
+    assert.ok(again.lastSeq > log.lastSeq, 'seqs are not used again')
+    assert.ok(acknowledged.size > 10)
+  }
+})

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { checkRecord, decodeRecord } from '../../../src/log/decode'
+import { RecordEncoder } from '../../../src/log/encode'
+import { packetUuid, uuidBytes, uuidText } from '../../../src/log/uuid'
+import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
+import { factOf, random } from './helpers'
+
+const encoder = new RecordEncoder(3)
+const write = (fact: Fact, link: LinkMetadata, into = Buffer.alloc(4096)): Buffer =>
+  into.subarray(0, encoder.fact(into, 0, 2 ** 40 + 5, 1234.9, 1_710_000_000_123.7, fact, link, 'synced'))
+
+const FULL: Fact = {
+  id: 'Gerät-7',
+  state: 'ONLINE',
+  tRaw: 1_710_000_000_123,
+  aid: 4294967295,
+  sensors: [
+    { id: 'temp', status: 'OK', unit: 'K', value: 293.15 },
+    { id: 'dead', status: 'ERROR', unit: 'Pa', value: null },
+    { id: 'tiny', status: 'OK', unit: 'm/s', value: -5e-324 },
+  ],
+  extras: { geohash: 'u33d', msg: 'x'.repeat(300) },
+}
+const LINK: LinkMetadata = { medium: 'LoRa', address: '192.0.2.1:8080', rssi: -87.5, snr: 6.25, route: [9, 4294967295] }
+
+test('a fact with everything comes back as it was', () => {
+  const record = decodeRecord(write(FULL, LINK), 0)
+  assert.deepEqual(record.fact, FULL)
+  assert.deepEqual(record.link, LINK)
+  const { seq, boot, kind, monoMs, wallMs, quality, medium } = record
+  assert.deepEqual(
+    { seq, boot, kind, monoMs, wallMs, quality, medium },
+    {
+      seq: 2 ** 40 + 5,
+      boot: 3,
+      kind: 'fact',
+      monoMs: 1234,
+      wallMs: 1_710_000_000_123,
+      quality: 'synced',
+      medium: 'LoRa',
+    },
+  )
+})
+
+test('a medium without a code keeps its name', () => {
+  const record = decodeRecord(write(factOf(1), { medium: 'Pigeon' }), 0)
+  assert.equal(record.link!.medium, 'Pigeon')
+  assert.deepEqual(record.fact, factOf(1))
+})
+
+test('the bytes of version 1 stay what they are', () => {
+  assert.equal(write(factOf(1), { medium: 'UDP', address: '192.0.2.1:8080' }).toString('hex'), GOLDEN)
+})
+const GOLDEN =
+  'c56100000300000005000000000100000004d204000000007b4cf1238e010202070000000010c0143fe27842056465762d31064f4e4c494e450e3139322e302e322e313a3830383001000474656d70024f4b014b01000000000000f83faac1d9a7'
+
+test('every kind comes back', () => {
+  const b = Buffer.alloc(4096)
+  const round = (length: number): ReturnType<typeof decodeRecord> => {
+    assert.equal(checkRecord(b, 0), length)
+    return decodeRecord(b, 0)
+  }
+  assert.deepEqual(round(encoder.bootRecord(b, 0, 1, 0, 0, 'unsynced', { stop: true, version: '0.1.0' })).bootInfo, {
+    stop: true,
+    version: '0.1.0',
+  })
+  const change = { trueWallMs: 1_710_000_000_000.5, offsetMs: -12.25, source: '192.0.2.9' }
+  assert.deepEqual(round(encoder.clock(b, 0, 1, 0, 0, 'synced', change)).clock, change)
+  assert.deepEqual(round(encoder.cursor(b, 0, 1, 0, 0, 'synced', 'main', 2 ** 50)).cursor, {
+    name: 'main',
+    seq: 2 ** 50,
+  })
+  assert.deepEqual(round(encoder.cursor(b, 0, 1, 0, 0, 'synced', 'tid', 7, true)).counter, { name: 'tid', value: 7 })
+  assert.deepEqual(round(encoder.identity(b, 0, 1, 0, 0, 'synced', '{"aid":7}')).identity, { aid: 7 })
+  const totals = { damaged: 1, torn: 2, dropped: 3, overflow: 2 ** 41 }
+  const ranges = [{ reason: 'overflow' as const, from: 5, to: 2 ** 40, records: 9 }]
+  assert.deepEqual(round(encoder.loss(b, 0, 1, 0, 0, 'synced', totals, ranges)).loss, { totals, ranges })
+})
+
+test('a record that does not fit writes nothing that counts, at any buffer size', () => {
+  const whole = write(FULL, LINK)
+  for (let size = 0; size < whole.length; size++) {
+    assert.equal(write(FULL, LINK, Buffer.alloc(size)).length, 0)
+  }
+  assert.equal(write(FULL, LINK, Buffer.alloc(whole.length)).length, whole.length)
+})
+
+test('any flipped bit is seen', () => {
+  const whole = Buffer.from(write(FULL, LINK))
+  for (let bit = 0; bit < whole.length * 8; bit++) {
+    whole[bit >> 3]! ^= 1 << (bit & 7)
+    assert.equal(checkRecord(whole, 0), 0)
+    whole[bit >> 3]! ^= 1 << (bit & 7)
+  }
+  assert.equal(checkRecord(whole, 0), whole.length)
+})
+
+test('random facts come back as they were', () => {
+  const next = random(7)
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
+  const text = (): string =>
+    pick(['', 'a', 'Ω', '🙂', 'x'.repeat(127), 'é'.repeat(64), 'y'.repeat(128), 'z'.repeat(3000)])
+  for (let k = 0; k < 500; k++) {
+    const fact: Fact = {
+      id: text(),
+      state: text(),
+      tRaw: pick([0, 1, 1.5, -3, 1e18]),
+      aid: Math.floor(next() * 2 ** 32),
+      sensors: Array.from({ length: Math.floor(next() * 6) }, () => ({
+        id: text(),
+        status: text(),
+        unit: text(),
+        value: pick([null, 0, -0, 1.1, Number.MAX_VALUE]),
+      })),
+    }
+    const record = decodeRecord(write(fact, { medium: text() }, Buffer.alloc(256 * 1024)), 0)
+    assert.deepEqual(record.fact, fact)
+  }
+})
+
+test('the uuid depends on device, time and content only', () => {
+  const uuid = uuidText(packetUuid(FULL))
+  assert.equal(uuid, 'bc72b60b-bf33-83e4-af68-6d3f46825819')
+  assert.equal(uuid, uuidText(packetUuid({ ...FULL, aid: 1, extras: { msg: FULL.extras!.msg!, geohash: 'u33d' } })))
+  assert.match(uuid, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  const others = [
+    { ...FULL, id: 'Gerät-8' },
+    { ...FULL, tRaw: FULL.tRaw + 1 },
+    { ...FULL, state: 'OFFLINE' },
+    { ...FULL, extras: undefined },
+    { ...FULL, sensors: FULL.sensors.slice(1) },
+    { ...FULL, sensors: FULL.sensors.map(s => ({ ...s, value: s.value ?? 0 })) },
+  ] as Fact[]
+  assert.equal(new Set([uuid, ...others.map(f => uuidText(packetUuid(f)))]).size, 7)
+  assert.deepEqual(Buffer.from(uuidBytes(uuid.toUpperCase())!), Buffer.from(packetUuid(FULL)))
+  assert.equal(uuidBytes("x' OR 1=1 --"), undefined)
+})

@@ -1,0 +1,193 @@
+// A file system in RAM that knows what a power cut would leave: bytes written but not synced, names made but not synced
+// with their folder. Every call passes a gate, where a test makes it fail or cuts the power.
+import { dirname } from 'node:path'
+import type { Files } from '../../../src/lib/files'
+
+interface Node {
+  data: Buffer
+  /** what a power cut leaves for sure */
+  durable: Buffer
+}
+
+export type Operation =
+  | 'open'
+  | 'write'
+  | 'sync'
+  | 'truncate'
+  | 'rename'
+  | 'remove'
+  | 'syncDir'
+  | 'mkdir'
+  | 'read'
+  | 'close'
+
+export const systemError = (code: string): Error => Object.assign(new Error(`${code}: injected`), { code })
+
+export class PowerCut extends Error {}
+
+export class MemFiles implements Files {
+  files = new Map<string, Node>()
+  /** names as they are on the medium */
+  durableNames = new Map<string, Node>()
+  operations = 0
+  syncs = 0
+  syncsAtOnce = 0
+  /** throws to make an operation fail; `bytes` is the data of a write */
+  gate: (operation: Operation, path: string, bytes?: number) => void = () => undefined
+  /** how much of a write happens before the gate's error, for torn writes: 0..1 */
+  tear = 0
+  /** sync settles when this does */
+  slow: () => Promise<void> = () => Promise.resolve()
+  #open = new Map<number, { path: string; node: Node; at: number; append: boolean }>()
+  #fd = 3
+  #syncing = 0
+
+  #pass(operation: Operation, path: string, bytes?: number): void {
+    if (operation !== 'read' && operation !== 'close') this.operations++
+    this.gate(operation, path, bytes)
+  }
+  #node(path: string): Node {
+    const node = this.files.get(path)
+    if (!node) throw systemError('ENOENT')
+    return node
+  }
+  mkdir(path: string): void {
+    this.#pass('mkdir', path)
+  }
+  list(path: string): string[] {
+    this.gate('read', path)
+    return [...this.files.keys()].filter(name => dirname(name) === path).map(name => name.slice(path.length + 1))
+  }
+  exists(path: string): boolean {
+    return this.files.has(path) || [...this.files.keys()].some(name => name.startsWith(`${path}/`))
+  }
+  size(path: string): number {
+    return this.#node(path).data.length
+  }
+  read(path: string): Buffer {
+    this.gate('read', path)
+    return Buffer.from(this.#node(path).data)
+  }
+  readAt(path: string, offset: number, length: number): Buffer {
+    this.gate('read', path)
+    return Buffer.from(this.#node(path).data.subarray(offset, offset + length))
+  }
+  open(path: string, flags: 'a' | 'w' | 'r+'): number {
+    this.#pass('open', path)
+    let node = this.files.get(path)
+    if (!node) {
+      node = { data: Buffer.alloc(0), durable: Buffer.alloc(0) }
+      this.files.set(path, node)
+    }
+    if (flags === 'w') node.data = Buffer.alloc(0)
+    const fd = this.#fd++
+    this.#open.set(fd, { path, node, at: 0, append: flags === 'a' })
+    return fd
+  }
+  write(fd: number, data: Uint8Array, offset = 0, length = data.length - offset): void {
+    const file = this.#open.get(fd)!
+    const put = (size: number): void => {
+      const at = file.append ? file.node.data.length : file.at
+      const next = Buffer.alloc(Math.max(file.node.data.length, at + size))
+      file.node.data.copy(next)
+      next.set(data.subarray(offset, offset + size), at)
+      file.node.data = next
+      file.at = at + size
+    }
+    try {
+      this.#pass('write', file.path, length)
+    } catch (error) {
+      put(Math.floor(length * this.tear))
+      throw error
+    }
+    put(length)
+  }
+  async sync(fd: number): Promise<void> {
+    const file = this.#open.get(fd)!
+    this.#syncing++
+    this.syncsAtOnce = Math.max(this.syncsAtOnce, this.#syncing)
+    const data = file.node.data
+    try {
+      await this.slow()
+      this.#pass('sync', file.path)
+      this.syncs++
+      file.node.durable = data
+    } finally {
+      this.#syncing--
+    }
+  }
+  syncNow(fd: number): void {
+    const file = this.#open.get(fd)!
+    this.#pass('sync', file.path)
+    this.syncs++
+    file.node.durable = file.node.data
+  }
+  close(fd: number): void {
+    this.#pass('close', '')
+    this.#open.delete(fd)
+  }
+  truncate(path: string, length: number): void {
+    this.#pass('truncate', path)
+    const node = this.#node(path)
+    node.data = Buffer.from(node.data.subarray(0, length))
+  }
+  rename(from: string, to: string): void {
+    this.#pass('rename', to)
+    this.files.set(to, this.#node(from))
+    this.files.delete(from)
+  }
+  remove(path: string): void {
+    this.#pass('remove', path)
+    this.files.delete(path)
+  }
+  syncDir(path: string): void {
+    this.#pass('syncDir', path)
+    const inside = (name: string): boolean => dirname(name) === path
+    for (const name of [...this.durableNames.keys()]) if (inside(name)) this.durableNames.delete(name)
+    for (const [name, node] of this.files) if (inside(name)) this.durableNames.set(name, node)
+  }
+
+  /**
+   * What the medium holds after a power cut: names of the last folder syncs; of bytes not synced, the share `kept` of
+   * what was written behind the durable ones.
+   */
+  afterPowerCut(kept = 0, zeros = false): MemFiles {
+    const left = new MemFiles()
+    const names = new Map([...this.durableNames])
+    // a name that was only made may also have survived
+    if (kept > 0) for (const [name, node] of this.files) names.set(name, node)
+    for (const [name, { data, durable }] of names) {
+      let bytes = Buffer.from(durable)
+      if (data.length > durable.length && data.subarray(0, durable.length).equals(durable)) {
+        const more = Math.floor((data.length - durable.length) * kept)
+        bytes = Buffer.from(data.subarray(0, durable.length + more))
+        if (zeros) bytes.fill(0, durable.length)
+      }
+      const node = { data: bytes, durable: Buffer.from(bytes) }
+      left.files.set(name, node)
+      left.durableNames.set(name, node)
+    }
+    return left
+  }
+
+  /** The same content in a new place, for a test that damages it. */
+  copy(): MemFiles {
+    const left = new MemFiles()
+    for (const [name, { data }] of this.files) {
+      const node = { data: Buffer.from(data), durable: Buffer.from(data) }
+      left.files.set(name, node)
+      left.durableNames.set(name, node)
+    }
+    return left
+  }
+
+  get bytes(): number {
+    return [...this.files.values()].reduce((sum, node) => sum + node.data.length, 0)
+  }
+
+  segments(dir: string): string[] {
+    return this.list(dir)
+      .filter(name => name.endsWith('.seg'))
+      .sort()
+  }
+}

@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { verify } from '../../../src/log'
+import { decodeHeader, scanSegment, segmentBase } from '../../../src/log/segment'
+import { DIR, factOf, factsOf, LOCAL, openLog, random, seqsOf } from './helpers'
+import type { MemFiles } from './memfiles'
+
+interface Place {
+  seq: number
+  at: number
+  end: number
+}
+
+/** Where each record of a segment lies. */
+function places(files: MemFiles, name: string): { places: Place[]; header: number; size: number } {
+  const bytes = files.read(`${DIR}/${name}`)
+  const found: Place[] = []
+  scanSegment(bytes, { base: segmentBase(name)! }, (at, length) =>
+    found.push({ seq: Number(bytes.readBigUInt64LE(at + 8)), at, end: at + length }),
+  )
+  return { places: found, header: decodeHeader(bytes)!.length, size: bytes.length }
+}
+
+function change(files: MemFiles, name: string, edit: (bytes: Buffer) => Buffer): MemFiles {
+  const copy = files.copy()
+  const node = copy.files.get(`${DIR}/${name}`)!
+  node.data = edit(Buffer.from(node.data))
+  node.durable = Buffer.from(node.data)
+  return copy
+}
+
+/** A log of several segments that ended without a clean stop. */
+async function crashed(facts = 40): Promise<MemFiles> {
+  const { log, files } = await openLog()
+  for (let k = 0; k < facts; k++) log.appendFact(factOf(k), LOCAL)
+  log.appendCursor('main', log.lastSeq)
+  await log.flush()
+  return files.afterPowerCut()
+}
+
+const lostSeqs = (log: { losses: readonly { reason: string; from: number; to: number }[] }): number[] =>
+  log.losses
+    .filter(r => r.reason === 'damaged' || r.reason === 'torn')
+    .flatMap(r => Array.from({ length: r.to - r.from + 1 }, (_, k) => r.from + k))
+
+test('a file cut anywhere in its last two records: the rest is there, the torn record named, the piece kept aside', async () => {
+  const files = await crashed()
+  const name = files.segments(DIR).at(-1)!
+  const { places: all, size } = places(files, name)
+  const [before, last] = [all.at(-2)!, all.at(-1)!]
+  for (let cut = before.at; cut <= size; cut++) {
+    const { log, files: after } = await openLog({ files: change(files, name, b => b.subarray(0, cut)) })
+    const whole = all.filter(p => p.end <= cut).map(p => p.seq)
+    assert.deepEqual(
+      seqsOf(log.read(0)).filter(s => s <= last.seq),
+      whole,
+      `cut at ${cut}`,
+    )
+    const torn = all.find(p => p.at < cut && cut < p.end)
+    assert.deepEqual(lostSeqs(log), torn ? [torn.seq] : [])
+    assert.equal(log.status().torn, torn ? 1 : 0)
+    assert.equal(after.list(`${DIR}/damaged`).length, torn ? 1 : 0)
+    assert.ok(log.lastSeq > last.seq + 1000, 'the rest of the reserved range is not used again')
+    assert.equal(verify(DIR, after).ok, true)
+  }
+})
+
+test('a byte flipped anywhere in a segment: everything else is there and the ledger names exactly what is not', async () => {
+  const files = await crashed(12)
+  const name = files.segments(DIR).at(-1)!
+  const { places: all, size } = places(files, name)
+  for (let at = 0; at < size; at++) {
+    const broken = change(files, name, b => {
+      b[at]! ^= 0x41
+      return b
+    })
+    const { log, files: after } = await openLog({ files: broken })
+    const hit = all.find(p => p.at <= at && at < p.end)
+    const rest = all.filter(p => p !== hit).map(p => p.seq)
+    assert.deepEqual(
+      seqsOf(log.read(0)).filter(s => s <= all.at(-1)!.seq),
+      rest,
+      `flip at ${at}`,
+    )
+    assert.deepEqual(lostSeqs(log), hit ? [hit.seq] : [], `flip at ${at}`)
+    assert.ok(after.list(`${DIR}/damaged`).length >= 1)
+    assert.ok(log.firstSeq <= rest[0]! && log.boot === 2)
+    if (hit?.seq !== all.at(-1)!.seq) assert.equal(log.cursor('main'), all.at(-1)!.seq - 1)
+    assert.equal(verify(DIR, after).ok, true, `flip at ${at}`)
+    // the loss is counted once, however often the log is opened
+    const { log: again } = await openLog({ files: after.afterPowerCut() })
+    assert.deepEqual(lostSeqs(again), hit ? [hit.seq] : [])
+    assert.deepEqual([again.status().damaged, again.status().torn], [log.status().damaged, log.status().torn])
+  }
+})
+
+test('several damaged places, zeros, truncation and missing segments in a long log', async () => {
+  const { log, files } = await openLog({ segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 })
+  for (let k = 0; k < 3000; k++) {
+    log.appendFact(factOf(k), LOCAL)
+    if (k % 40 === 0) await log.flush()
+  }
+  await log.flush()
+  const names = files.segments(DIR)
+  assert.ok(names.length > 5)
+  const next = random(5)
+  for (let round = 0; round < 30; round++) {
+    const broken = files.copy()
+    const hurt = new Set<number>()
+    for (const name of names.slice(-2)) {
+      const { places: all } = places(files, name)
+      const bytes = broken.files.get(`${DIR}/${name}`)!.data
+      const from = Math.floor(next() * (all.length - 4))
+      const width = 1 + Math.floor(next() * 3)
+      const kind = Math.floor(next() * 3)
+      const range = all.slice(from, from + width)
+      if (kind === 2 && name !== names.at(-1)) {
+        broken.files.get(`${DIR}/${name}`)!.data = bytes.subarray(0, all[from]!.at + 5)
+        for (const p of all.slice(from)) hurt.add(p.seq)
+      } else {
+        bytes.fill(kind === 0 ? 0 : 0xc5, range[0]!.at, range.at(-1)!.end)
+        for (const p of range) hurt.add(p.seq)
+      }
+    }
+    const { log: after } = await openLog({ files: broken, segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 })
+    assert.deepEqual(
+      lostSeqs(after).sort((a, b) => a - b),
+      [...hurt].sort((a, b) => a - b),
+      `round ${round}`,
+    )
+    assert.equal(factsOf(after).length, 3000 - after.status().damaged - after.status().torn)
+  }
+})
+
+test('damage in an old segment is found when it is read, named, and mended', async () => {
+  const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
+  const { log, files } = await openLog(small)
+  for (let k = 0; k < 3000; k++) {
+    log.appendFact(factOf(k), LOCAL)
+    if (k % 40 === 0) await log.flush()
+  }
+  await log.close()
+  const name = files.segments(DIR)[1]!
+  const hit = places(files, name).places[10]!
+  const broken = change(files, name, b => {
+    b[hit.at + 40]! ^= 1
+    return b
+  })
+  assert.deepEqual(
+    verify(DIR, broken).pieces.map(p => [p.from, p.to]),
+    [[hit.seq, hit.seq]],
+  )
+  const { log: again, files: after } = await openLog({ ...small, files: broken })
+  assert.equal(again.status().damaged, 0)
+  assert.equal(factsOf(again).length, 2999)
+  assert.deepEqual(lostSeqs(again), [hit.seq])
+  await again.flush()
+  await again.flush()
+  assert.equal(verify(DIR, after).ok, true)
+  assert.equal(factsOf(again).length, 2999)
+  // and where mending is not possible, readers step over it
+  const { log: third, files: stuck } = await openLog({ ...small, files: broken })
+  stuck.gate = operation => {
+    if (operation !== 'read') throw Object.assign(new Error('EROFS'), { code: 'EROFS' })
+  }
+  assert.equal(factsOf(third).length, 2999)
+})
+
+test('an unreadable or empty newest file, left-over .tmp files and foreign files do not stop a start', async () => {
+  const files = await crashed()
+  const last = files.segments(DIR).at(-1)!
+  for (const content of [Buffer.alloc(0), Buffer.alloc(4096), Buffer.from('hello'), Buffer.alloc(300, 0xc5)]) {
+    const copy = files.copy()
+    const node = { data: content, durable: content }
+    const name = `${DIR}/${String(segmentBase(last)! + 100_000).padStart(16, '0')}.seg`
+    copy.files.set(name, node)
+    copy.files.set(`${DIR}/x.seg.tmp`, node)
+    copy.files.set(`${DIR}/notes.txt`, node)
+    const { log } = await openLog({ files: copy })
+    assert.equal(factsOf(log).length, 40)
+    assert.equal(log.cursor('main') !== undefined, true)
+    assert.ok(!copy.files.has(`${DIR}/x.seg.tmp`) && copy.files.has(`${DIR}/notes.txt`))
+  }
+})
+
+test('many starts without data leave no more than a few files', async () => {
+  let files = await crashed()
+  for (let k = 0; k < 50; k++) ({ files } = await openLog({ files: files.afterPowerCut() }))
+  assert.ok(files.segments(DIR).length <= 3)
+  const { log } = await openLog({ files })
+  assert.equal(log.boot, 52)
+  assert.equal(factsOf(log).length, 40)
+  assert.ok(log.cursor('main')! > 0)
+})

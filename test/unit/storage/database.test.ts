@@ -1,0 +1,131 @@
+// The real thing: the built bundle as worker thread, fed from a log on a real disk.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { Backoff } from '../../../src/lib/backoff'
+import { FlashLog, packetUuid, uuidText } from '../../../src/log'
+import type { Fact } from '../../../src/pipeline/fact'
+import { Database, type DatabaseOptions } from '../../../src/storage'
+
+const workerScript = join(process.env['OS_NODE_TEST_ROOT'] ?? '.', 'dist/os-node.js')
+const root = mkdtempSync(join(tmpdir(), 'os-node-sql-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+const factOf = (k: number): Fact => ({
+  id: `dev-${k % 3}`,
+  state: 'ONLINE',
+  tRaw: 1_710_000_000_000 + k * 1000,
+  aid: 7,
+  sensors: [{ id: 'temp', status: 'OK', unit: 'K', value: k }],
+})
+
+let folder = 0
+async function openWith(
+  facts: number,
+  more: Partial<DatabaseOptions> = {},
+): Promise<{ log: FlashLog; db: Database; stop: () => Promise<void> }> {
+  const log = await FlashLog.open({ dir: join(root, String(folder++)), commitIntervalMs: 20, ackCommitMs: 5 })
+  for (let k = 0; k < facts; k++) log.appendFact(factOf(k), { medium: 'UDP' })
+  await log.flush()
+  const db = new Database({ log, workerScript, ...more })
+  const stop = async (): Promise<void> => {
+    await db.close()
+    await log.close()
+  }
+  return { log, db, stop }
+}
+
+const until = async (check: () => boolean | Promise<boolean>): Promise<void> => {
+  for (const end = Date.now() + 10_000; Date.now() < end; ) {
+    if (await check()) return
+    await new Promise(resolve => setTimeout(resolve, 5))
+  }
+  assert.fail('did not happen')
+}
+
+test('the view is rebuilt from the log, questions wait for it, and new facts follow their commit', async () => {
+  const { log, db, stop } = await openWith(5000)
+  assert.equal(db.status().state, 'closed')
+  await db.connect()
+  await db.connect()
+  assert.equal(db.status().state, 'starting')
+  assert.equal(db.lagRecords(), 5000)
+  const devices = await db.queryDevices(2)
+  assert.deepEqual(
+    [devices.total, devices.devices[0]],
+    [3, { device_id: 'dev-1', last_seen: 1_710_004_999, packet_count: 1667 }],
+  )
+  assert.equal(db.lagRecords(), 0)
+  const uuid = uuidText(packetUuid(factOf(5000)))
+  assert.equal(await db.queryPacket(uuid), null)
+  const seq = log.appendFact(factOf(5000), { medium: 'UDP' })
+  assert.ok(log.factsAfter(log.committedSeq) === 1)
+  await log.committed(seq)
+  await until(() => db.lagRecords() === 0)
+  assert.equal((await db.queryPacket(uuid))!.packet.timestamp_raw, 1_710_005_000)
+  assert.equal((await db.queryPackets({ device_id: 'dev-2', limit: 1 })).packets[0]!.packet_uuid, uuid)
+  assert.equal((await db.querySensors({ sensor_id: 'temp', since: 1_710_004_000 })).total, 1001)
+  await assert.rejects(db.queryPackets({ since: Number.NaN }), { code: 'BAD_REQUEST' })
+  assert.deepEqual([db.status().packets, db.status().duplicates], [5001, 0])
+  await stop()
+  await assert.rejects(db.queryDevices(), { code: 'DB_NOT_CONFIGURED' })
+})
+
+test('records that are no facts do not count as lag', async () => {
+  const { log, db, stop } = await openWith(10)
+  await db.connect()
+  await db.queryDevices()
+  log.appendCursor('main', 3)
+  await log.flush()
+  await until(() => db.lagRecords() === 0)
+  await stop()
+})
+
+test('while the view is rebuilt for longer than the wait, the answer is "database starting"', async () => {
+  const { db, stop } = await openWith(20_000, { startWaitMs: 1 })
+  await db.connect()
+  await assert.rejects(db.queryDevices(), { code: 'DB_STARTING', message: 'database starting' })
+  await until(() => db.status().state === 'up')
+  assert.equal((await db.queryDevices()).total, 3)
+  await stop()
+})
+
+test('a worker that dies is started again and the view is complete again', async () => {
+  const script = join(root, 'dying.js')
+  // the real worker, which dies when asked for the packet `die`
+  writeFileSync(
+    script,
+    `require('node:worker_threads').parentPort.on('message', m => { if (m.question?.uuid === 'die') process.exit(3) })
+     require(${JSON.stringify(workerScript)})`,
+  )
+  const { db, stop } = await openWith(100, { workerScript: script, backoff: new Backoff({ minMs: 2, maxMs: 4 }) })
+  await db.connect()
+  assert.equal((await db.queryPackets()).total, 100)
+  await assert.rejects(db.queryPacket('die'), { code: 'DB_UNAVAILABLE', message: 'database unavailable' })
+  await until(() => db.status().state === 'up')
+  assert.equal((await db.queryPackets()).total, 100)
+  await stop()
+})
+
+test('a worker that cannot start is a state with a reason', async () => {
+  const { db, stop } = await openWith(1, {
+    workerScript: join(root, 'absent.js'),
+    backoff: new Backoff({ minMs: 9000 }),
+  })
+  await db.connect()
+  await assert.rejects(db.queryDevices(), { code: 'DB_UNAVAILABLE' })
+  assert.equal(db.status().state, 'down')
+  assert.match(db.status().reason!, /absent/)
+  await stop()
+})
+
+test('storage that is off, or in a dialect that is not there, is refused by name', async () => {
+  const off = await openWith(0, { sql: { enabled: false } })
+  await assert.rejects(off.db.connect(), { code: 'DB_NOT_CONFIGURED', message: 'database not configured' })
+  await off.stop()
+  const mysql = await openWith(0, { sql: { enabled: true, dialect: 'mysql' } })
+  await assert.rejects(mysql.db.connect(), { code: 'DB_NOT_CONFIGURED', message: /mysql/ })
+  await mysql.stop()
+})
