@@ -4,6 +4,7 @@
 import type { BindParams, Database as SqlDatabase, SqlValue, Statement } from 'sql.js'
 import { type LogRecord, packetUuid, uuidBytes, uuidText } from '../log'
 import { factToDict } from '../pipeline/fact'
+import { DEVICE, PACKET_COLUMNS, PAGE_BYTES, SCHEMA, SENSOR_COLUMNS } from './schema'
 import {
   clampLimit,
   clampOffset,
@@ -15,38 +16,13 @@ import {
   type PacketSensor,
   type SensorList,
   type SensorQuery,
-  whole,
 } from './shapes'
+import { Where } from './where'
 
-const SCHEMA = `
-PRAGMA journal_mode=OFF;
-PRAGMA temp_store=MEMORY;
-CREATE TABLE os_packets (
-  seq INTEGER PRIMARY KEY,
-  packet_uuid BLOB NOT NULL UNIQUE,
-  device_id TEXT NOT NULL,
-  device_status TEXT NOT NULL,
-  timestamp_raw INTEGER NOT NULL,
-  created_at INTEGER NOT NULL,
-  t_raw REAL NOT NULL,
-  extras TEXT,
-  boot INTEGER NOT NULL,
-  unsynced INTEGER NOT NULL
-);
-CREATE INDEX os_packets_time ON os_packets(timestamp_raw);
-CREATE INDEX os_packets_device ON os_packets(device_id, timestamp_raw);
-CREATE TABLE os_sensors (
-  packet_seq INTEGER NOT NULL,
-  sensor_index INTEGER NOT NULL,
-  sensor_id TEXT NOT NULL,
-  sensor_status TEXT NOT NULL,
-  normalized_value REAL,
-  normalized_unit TEXT,
-  PRIMARY KEY (packet_seq, sensor_index)
-) WITHOUT ROWID;`
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-const PACKET_COLUMNS =
-  'p.seq, p.packet_uuid, p.device_id, p.device_status, p.timestamp_raw, p.created_at, p.t_raw, p.extras'
+/** a sensor with at most this many rows is rare */
+const RARE = 2000
 
 export interface ViewCounts {
   packets: number
@@ -77,7 +53,7 @@ export class SqlView {
     db.exec(SCHEMA)
     this.#packet = db.prepare('INSERT OR IGNORE INTO os_packets VALUES (?,?,?,?,?,?,?,?,?,?)')
     this.#sensor = db.prepare('INSERT INTO os_sensors VALUES (?,?,?,?,?,?)')
-    this.#pages = db.prepare('SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()')
+    this.#pages = db.prepare('PRAGMA view.page_count')
   }
 
   /** Takes records of the log in order, as one transaction; a batch that fails leaves nothing behind and throws. */
@@ -102,7 +78,7 @@ export class SqlView {
 
   /** bytes of the database, indexes included */
   get bytes(): number {
-    return this.#all(this.#pages, [])[0]![0] as number
+    return (this.#all(this.#pages, [])[0]![0] as number) * PAGE_BYTES
   }
 
   devices(limitGiven?: number, offsetGiven?: number): DeviceList {
@@ -110,12 +86,12 @@ export class SqlView {
     const offset = clampOffset(offsetGiven)
     const total = this.#number('SELECT COUNT(DISTINCT device_id) FROM os_packets')
     const rows = this.#rows(
-      `SELECT device_id, MAX(timestamp_raw) AS seen, COUNT(*) FROM os_packets
+      `SELECT ${DEVICE}, MAX(timestamp_raw) AS seen, COUNT(*) FROM os_packets p
        GROUP BY device_id ORDER BY seen DESC, device_id LIMIT ? OFFSET ?`,
       [limit, offset],
     )
     const devices = rows.map(([device_id, last_seen, packet_count]) => ({
-      device_id: device_id as string,
+      device_id: textOf(device_id!),
       last_seen: last_seen as number,
       packet_count: packet_count as number,
     }))
@@ -130,6 +106,7 @@ export class SqlView {
     where.equal('p.device_status', query.status)
     where.range('p.timestamp_raw', query.since, query.until)
     const total = this.#number(`SELECT COUNT(*) FROM os_packets p${where.sql}`, where.values)
+    if (total <= offset) return { ok: true, packets: [], total, limit, offset }
     const rows = this.#rows(
       `SELECT ${PACKET_COLUMNS} FROM os_packets p${where.sql} ORDER BY p.timestamp_raw DESC, p.seq DESC LIMIT ? OFFSET ?`,
       [...where.values, limit, offset],
@@ -152,21 +129,22 @@ export class SqlView {
     where.equal('p.device_id', query.device_id)
     where.equal('s.sensor_id', query.sensor_id)
     where.range('p.timestamp_raw', query.since, query.until)
-    const from = 'os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq'
-    const total =
-      where.values.length === 0
-        ? this.#number('SELECT COUNT(*) FROM os_sensors')
-        : this.#number(`SELECT COUNT(*) FROM ${from}${where.sql}`, where.values)
+    const ofPackets = [query.device_id, query.since, query.until].some(value => value !== undefined && value !== null)
+    const byTime = 'os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq'
+    const bySensor = 'os_sensors s CROSS JOIN os_packets p ON p.seq = s.packet_seq'
+    const total = this.#number(`SELECT COUNT(*) FROM ${ofPackets ? byTime : 'os_sensors s'}${where.sql}`, where.values)
+    if (total <= offset) return { ok: true, sensors: [], total, limit, offset }
+    // a rare sensor is found by one pass over the sensor rows, a common one on the first packets by time
+    const from = !ofPackets && total <= RARE ? bySensor : byTime
     const rows = this.#rows(
-      `SELECT p.packet_uuid, s.sensor_index, s.sensor_id, s.sensor_status, s.normalized_value, s.normalized_unit,
-       p.device_id, p.timestamp_raw FROM ${from}${where.sql}
+      `SELECT p.packet_uuid, ${SENSOR_COLUMNS}, ${DEVICE}, p.timestamp_raw FROM ${from}${where.sql}
        ORDER BY p.timestamp_raw DESC, s.sensor_index, p.seq DESC LIMIT ? OFFSET ?`,
       [...where.values, limit, offset],
     )
     const sensors = rows.map(row => ({
       packet_uuid: uuidText(row[0] as Uint8Array),
       ...sensorOf(row, 1),
-      device_id: row[6] as string,
+      device_id: textOf(row[6]!),
       timestamp_raw: row[7] as number,
     }))
     return { ok: true, sensors, total, limit, offset }
@@ -234,19 +212,20 @@ export class SqlView {
 
   /** bytes inside the database that deleted rows left behind */
   #free(): number {
-    return this.#number('SELECT freelist_count * page_size FROM pragma_freelist_count(), pragma_page_size()')
+    return this.#number('PRAGMA view.freelist_count') * PAGE_BYTES
   }
 
   #record(row: SqlValue[]): { packet: PacketRecord; sensors: PacketSensor[] } {
-    const [seq, uuid, id, state, timestamp, created, tRaw, extras] = row
+    const [seq, uuid, idBytes, stateBytes, timestamp, created, tRaw, extras] = row
+    const id = textOf(idBytes!)
+    const state = textOf(stateBytes!)
     const sensors = this.#rows(
-      `SELECT sensor_index, sensor_id, sensor_status, normalized_value, normalized_unit
-       FROM os_sensors WHERE packet_seq = ? ORDER BY sensor_index`,
+      `SELECT ${SENSOR_COLUMNS} FROM os_sensors s WHERE s.packet_seq = ? ORDER BY s.sensor_index`,
       [seq!],
     ).map(sensor => sensorOf(sensor, 0))
     const payload = factToDict({
-      id: id as string,
-      state: state as string,
+      id,
+      state,
       tRaw: tRaw as number,
       aid: 0,
       sensors: sensors.map(s => ({
@@ -259,8 +238,8 @@ export class SqlView {
     })
     const packet = {
       packet_uuid: uuidText(uuid as Uint8Array),
-      device_id: id as string,
-      device_status: state as string,
+      device_id: id,
+      device_status: state,
       timestamp_raw: timestamp as number,
       payload_json: payload,
       created_at: created as number,
@@ -301,36 +280,12 @@ export class SqlView {
   }
 }
 
+const textOf = (bytes: SqlValue): string => decoder.decode(bytes as Uint8Array)
+
 const sensorOf = (row: SqlValue[], at: number): PacketSensor => ({
   sensor_index: row[at] as number,
-  sensor_id: row[at + 1] as string,
-  sensor_status: row[at + 2] as string,
+  sensor_id: textOf(row[at + 1]!),
+  sensor_status: textOf(row[at + 2]!),
   normalized_value: row[at + 3] as number | null,
-  normalized_unit: row[at + 4] as string | null,
+  normalized_unit: row[at + 4] === null ? null : textOf(row[at + 4]!),
 })
-
-/** Conditions whose values are always bound, never written into the text (S10). */
-class Where {
-  readonly values: SqlValue[] = []
-  readonly #parts: string[] = []
-
-  get sql(): string {
-    return this.#parts.length > 0 ? ` WHERE ${this.#parts.join(' AND ')}` : ''
-  }
-
-  equal(column: string, value: string | null | undefined): void {
-    if (value === undefined || value === null) return
-    this.#parts.push(`${column} = ?`)
-    this.values.push(String(value))
-  }
-
-  range(column: string, since: number | null | undefined, until: number | null | undefined): void {
-    if (since !== undefined && since !== null) this.#bound(`${column} >= ?`, whole('since', since))
-    if (until !== undefined && until !== null) this.#bound(`${column} <= ?`, whole('until', until))
-  }
-
-  #bound(part: string, value: number): void {
-    this.#parts.push(part)
-    this.values.push(value)
-  }
-}

@@ -15,7 +15,9 @@ export async function runSqlWorker(): Promise<void> {
   if (!port) throw new Error('the SQL worker runs as a worker thread only')
   const setup = workerData as WorkerSetup
   const wasm = inflateRawSync(Buffer.from(deflated, 'base64'))
-  const sql = await initSqlJs({ wasmBinary: wasm as unknown as ArrayBuffer })
+  // SQLite's own functions: the ones sql.js adds by default warn on stderr when used
+  const options = { wasmBinary: wasm as unknown as ArrayBuffer, useOldExtensionFunctions: false }
+  const sql = await initSqlJs(options)
   const view = new SqlView(new sql.Database(), { maxPackets: setup.maxPackets, maxBytes: setup.maxBytes })
   const say = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
 

@@ -1,0 +1,41 @@
+// Tables of the SQL view, and the columns its questions read. packet_uuid is kept as 16 bytes (D5); os_sensors finds its
+// packet by packet_seq, the seq of the packet's log record.
+
+// An attached :memory: database keeps its pages where they are used; the one sql.js opens lies in a file system of its own
+// and copies every page in and out. Its journal is in memory too, so that a failed batch can be undone.
+export const PAGE_BYTES = 4096
+export const SCHEMA = `
+PRAGMA temp_store=MEMORY;
+ATTACH DATABASE ':memory:' AS view;
+PRAGMA view.page_size=${PAGE_BYTES};
+CREATE TABLE view.os_packets (
+  seq INTEGER PRIMARY KEY,
+  packet_uuid BLOB NOT NULL UNIQUE,
+  device_id TEXT NOT NULL,
+  device_status TEXT NOT NULL,
+  timestamp_raw INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  t_raw REAL NOT NULL,
+  extras TEXT,
+  boot INTEGER NOT NULL,
+  unsynced INTEGER NOT NULL
+);
+CREATE INDEX view.os_packets_time ON os_packets(timestamp_raw);
+CREATE INDEX view.os_packets_device ON os_packets(device_id, timestamp_raw);
+CREATE TABLE view.os_sensors (
+  packet_seq INTEGER NOT NULL,
+  sensor_index INTEGER NOT NULL,
+  sensor_id TEXT NOT NULL,
+  sensor_status TEXT NOT NULL,
+  normalized_value REAL,
+  normalized_unit TEXT,
+  PRIMARY KEY (packet_seq, sensor_index)
+) WITHOUT ROWID;`
+
+// Texts are read as bytes: sql.js cuts a text at its first NUL, and a foreign packet may hold one.
+const bytesOf = (column: string): string => `CAST(${column} AS BLOB)`
+export const DEVICE = bytesOf('p.device_id')
+export const PACKET_COLUMNS = `p.seq, p.packet_uuid, ${DEVICE}, ${bytesOf('p.device_status')}, p.timestamp_raw, p.created_at,
+  p.t_raw, p.extras`
+export const SENSOR_COLUMNS = `s.sensor_index, ${bytesOf('s.sensor_id')}, ${bytesOf('s.sensor_status')}, s.normalized_value,
+  ${bytesOf('s.normalized_unit')}`
