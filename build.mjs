@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // Builds dist/os-node.js: one minified CommonJS file that is the CLI, the SQL worker and the library at once (D1), with
 // its types beside it. `--install` fetches the packages of package-lock.json first when they are missing or changed,
-// `--tests` also bundles test/**/*.test.ts to .build/test, `--quiet` prints nothing, `--no-types` skips the type files.
+// `--tests` also bundles test/**/*.test.ts to .build/test, `--quiet` prints nothing, `--no-types` skips the type files;
+// `--generate` only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts).
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -76,6 +77,8 @@ export async function bundle({ tests = false, types = true } = {}) {
     absWorkingDir: root,
     bundle: true,
     platform: 'node',
+    // the module form of a package where it has one: jsonc-parser's other form hides its requires from bundlers
+    mainFields: ['module', 'main'],
     target: 'node20',
     format: 'cjs',
     define: { __VERSION__: JSON.stringify(version) },
@@ -138,7 +141,15 @@ function emitTypes() {
   writeFileSync(join(root, 'dist/os-node.d.ts'), "export * from './types/src/index'\n")
 }
 
+/** Rewrites the tables that are made from packages and committed. */
+async function generate() {
+  const { generateAtoms } = await import('./src/units/generate.mjs')
+  writeFileSync(join(root, 'src/units/atoms.generated.ts'), generateAtoms())
+  say('src/units/atoms.generated.ts written')
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (flags.has('--install')) install()
-  await bundle({ tests: flags.has('--tests'), types: !flags.has('--no-types') })
+  if (flags.has('--generate')) await generate()
+  else await bundle({ tests: flags.has('--tests'), types: !flags.has('--no-types') })
 }

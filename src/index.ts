@@ -1,13 +1,80 @@
-export { OsError } from './lib/errors'
+// The library: what `import … from 'os-node'` gives. Here the rooms are put together, so that each class works alone with
+// the units of units/ and the media of media/ in their places.
 
-// wire and pipeline
-export { Engine, type EngineOptions } from './pipeline/compress'
+import { Registry } from './links/registry'
+import { NodeBase, type NodeOptions, type NodeParts } from './node/node'
+import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
+import type { UnitResolver, WireUnits } from './pipeline/core'
+import { Fusion as BareFusion, type FusionOptions } from './pipeline/fuse'
+import { createPureCore } from './pipeline/pycore'
+import { resolve } from './units/canonical'
+import { wireUnits } from './units/wire'
+
+/** Unit expressions and the words for units on the wire, as units/ has them. */
+export const ucumUnits: UnitResolver & WireUnits = { ...wireUnits(), resolve }
+
+/** Fact dict ↔ Base62 text (specification, "Pipeline components"). `configPath` null: defaults. */
+export class Engine extends BareEngine {
+  constructor(configPath: string | null = null, options: EngineOptions = {}) {
+    super(configPath, { units: ucumUnits, ...options })
+  }
+}
+
+/** Base62 text ↔ binary packet (specification, "Pipeline components"). `configPath` null: defaults. */
+export class Fusion extends BareFusion {
+  constructor(configPath: string | null = null, options: FusionOptions = {}) {
+    super(configPath, { units: ucumUnits, ...options })
+  }
+}
+
+/** Media by name, loaded on first use. */
+export const mediaTable = {
+  UDP: async () => (await import('./media/udp')).udpDriver,
+}
+
+const parts = (): NodeParts => ({
+  registry: new Registry({ media: mediaTable }),
+  request: async (host, port, packet, timeoutMs, accept, onFailure) =>
+    (await import('./media/udp')).request(host, port, packet, timeoutMs, accept, { onFailure }),
+  createCore: ({ store, clock }) => {
+    const engine = store.config.engine_settings
+    return createPureCore({
+      resolver: ucumUnits,
+      units: ucumUnits,
+      clock,
+      precision: engine.precision,
+      registryDir: null,
+      policy: {
+        diffBase: engine.diff_base,
+        fullEvery: engine.diff_base === 'last' ? 0 : engine.full_every,
+        fullIntervalMs: engine.diff_base === 'last' ? 0 : engine.full_interval_seconds * 1000,
+      },
+    })
+  },
+})
+
+/** A node (specification, "Node operations"). `configPath` null: found as the CLI finds it, else the defaults. */
+export class Node extends NodeBase {
+  constructor(configPath: string | null = null, options: NodeOptions = {}) {
+    super(configPath, parts(), options)
+  }
+}
+
+export { type ErrorCode, OsError } from './lib/errors'
+export type { Files } from './lib/files'
+export type { BatchItem, NodeOptions, TransmitOptions, TransmitResult } from './node/node'
+export { UNASSIGNED_ID } from './node/node'
 export type { Core, RejectedRow, Strategy, UnitDialect, UnitResolver, WireUnits } from './pipeline/core'
 export type { Fact, FactDict, Reading, SensorFact } from './pipeline/fact'
-export { type DecodedPacket, Fusion, type FusionOptions, type SessionKeys } from './pipeline/fuse'
+export type { DecodedPacket, FusionOptions, SessionKeys } from './pipeline/fuse'
+export { createPureCore, type PureCoreOptions } from './pipeline/pycore'
 export type { PacketMeta } from './pipeline/receive'
+export { type Received, Receiver, type ReceiverOptions } from './pipeline/receiver'
+export { type EncodedFrame, UplinkEncoder, type UplinkEncoderOptions } from './pipeline/sender'
+export { Standardizer } from './pipeline/standardize'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'
 export { crc8, crc16, crc32c, crcBits } from './wire/crc'
 export { frameSerial, unframeSerial } from './wire/serial'
+export type { EngineOptions }

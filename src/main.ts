@@ -1,5 +1,289 @@
+// The program: the library when required, the SQL worker in its thread, the CLI otherwise. Beside index.ts the only file
+// that names concrete rooms: it hands each room what it needs of the others, and loads what only a gateway needs when one
+// starts.
+//
+// What fails at a start: no writable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
+// the process ends with the code's exit status and says what to do. Everything later is a state.
+import { statSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
+import type { CommandContext, LogAccess, NodeLike, StartedGateway, StartOverrides } from './commands'
+import type { ConfigStore } from './config'
+import type { Gateway } from './gateway/gateway'
+import { mediaTable, Node, ucumUnits } from './index'
+import { atomicWrite } from './lib/atomic'
+import { asOsError, errno, OsError } from './lib/errors'
+import { realFiles } from './lib/files'
+import type { Logger } from './lib/logger'
+import { Registry } from './links/registry'
+import { exportFacts, exportRow, verify } from './log'
 
 export * from './index'
 
-if (!isMainThread && workerData?.role === 'sql') void import('./storage/worker').then(worker => worker.runSqlWorker())
+/** The file this runs from: SQL worker and loopback upstream run it again. */
+const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
+
+const sources = async (): Promise<typeof import('../drivers/host')> => import('../drivers/host')
+
+const registry = (): Registry =>
+  new Registry({
+    media: mediaTable,
+    sources: Object.fromEntries(
+      (['cpu', 'memory', 'disk', 'network', 'uptime', 'thermal', 'hwmon', 'iio'] as const).map(type => [
+        type,
+        async () => (await sources()).hostSources[type],
+      ]),
+    ),
+  })
+
+const tokenPath = (config: ConfigStore): string => join(config.dataDir, 'token.json')
+
+/** The stored hash of the admin token, or null when there is none yet. */
+function storedToken(config: ConfigStore): string | null {
+  try {
+    const { hash } = JSON.parse(realFiles.read(tokenPath(config)).toString('utf8')) as { hash?: unknown }
+    return typeof hash === 'string' ? hash : null
+  } catch (error) {
+    if (errno(error) === 'ENOENT') return null
+    throw new OsError('STORAGE', `${tokenPath(config)} cannot be read: ${asOsError(error).message}`, {
+      cause: error,
+      hint: 'os-node token --new makes a new one',
+    })
+  }
+}
+
+async function newToken(config: ConfigStore): Promise<string> {
+  const { makeToken, hashToken } = await import('./web')
+  const token = makeToken()
+  writableDir(config.dataDir)
+  atomicWrite(tokenPath(config), JSON.stringify({ hash: await hashToken(token) }))
+  return token
+}
+
+function writableDir(dir: string): void {
+  try {
+    realFiles.mkdir(dir)
+    const probe = join(dir, '.writable')
+    realFiles.close(realFiles.open(probe, 'w'))
+    realFiles.remove(probe)
+  } catch (cause) {
+    throw new OsError('DATA_DIR', `${dir} cannot be written (${errno(cause) ?? 'unknown reason'})`, { cause })
+  }
+}
+
+const logOf = (dataDir: string): LogAccess => {
+  const dir = join(dataDir, 'log')
+  return {
+    summary: async () => {
+      const empty = { first_seq: 0, last_seq: 0, committed_seq: 0, bytes: 0, lost: 0, bytes_written_today: 0 }
+      if (!realFiles.exists(dir)) return empty as never
+      const { first_seq, last_seq, lost } = verify(dir)
+      const bytes = realFiles.list(dir).reduce((sum, name) => sum + realFiles.size(join(dir, name)), 0)
+      return { ...empty, first_seq, last_seq, committed_seq: last_seq, bytes, lost } as never
+    },
+    verify: async () => verify(dir),
+    export: async function* (from) {
+      yield* exportFacts(dir, from)
+    },
+  }
+}
+
+/** The log of a gateway at work: export reads along with it. */
+const logOfGateway = (gateway: Gateway): LogAccess => ({
+  ...logOf(gateway.config.dataDir),
+  summary: async () => gateway.log.status(),
+  export: async function* (from) {
+    const reader = gateway.log.reader(from, { kinds: ['fact'] })
+    for (let record = reader.next(); record; record = reader.next()) yield exportRow(record)
+  },
+})
+
+/** The library's node as commands see it. */
+function nodeLike(node: Node): NodeLike {
+  return {
+    get assigned_id() {
+      return node.assignedId
+    },
+    get device_id() {
+      return node.deviceId
+    },
+    get lastRejected() {
+      return node.lastRejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
+    },
+    fusion: { decompress: bytes => node.receive(bytes) },
+    transmit: (rows, { device_id, device_status } = {}) =>
+      node.transmit(rows, device_id ?? null, device_status ?? 'ONLINE'),
+    dispatch: async (packet, medium) => {
+      const sent = await node.dispatch(packet, medium ?? null)
+      if (!sent && node.lastError?.code === 'NO_DRIVER') throw node.lastError
+      return sent
+    },
+    ensureId: (host, port, meta, timeout) =>
+      node.ensureId(host, port, (meta ?? null) as Record<string, unknown> | null, timeout),
+    ensureTime: (host, port, timeout) => node.ensureTime(host ?? null, port ?? null, timeout),
+  }
+}
+
+async function startGateway(
+  config: ConfigStore,
+  logger: Logger,
+  signal: AbortSignal,
+  role: 'run' | 'serve',
+  overrides: StartOverrides,
+): Promise<StartedGateway> {
+  const [{ Gateway }, { acquireLock }, { startControl }, web, { webContext }, { runRequest }, { transmitThrough }] =
+    await Promise.all([
+      import('./gateway/gateway'),
+      import('./gateway/lock'),
+      import('./gateway/control'),
+      import('./web'),
+      import('./web/from-gateway'),
+      import('./commands'),
+      import('./gateway/transmit'),
+    ])
+  writableDir(config.dataDir)
+  const lock = await acquireLock(config.dataDir, role)
+  const undo: (() => unknown)[] = [() => lock.release()]
+  try {
+    const token = config.config.web_user.auth_enabled && storedToken(config) === null ? await newToken(config) : null
+    const links = registry()
+    const gateway = await Gateway.open({
+      config,
+      registry: links,
+      units: ucumUnits,
+      script: SCRIPT,
+      version: __VERSION__,
+      builtAt: builtAt(),
+      logger,
+      defaultSources: (await sources()).defaultSources(config.dataDir),
+      role,
+      ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
+    })
+    undo.push(() => gateway.stop())
+    const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
+    const verifier = new web.TokenVerifier(() => storedToken(config))
+    const server = new web.WebServer(
+      webContext({
+        gateway,
+        registry: links,
+        version: __VERSION__,
+        logger: logger.child('web'),
+        auth: {
+          enabled: () => config.get<boolean>('web_user.auth_enabled'),
+          verify: given => verifier.verify(given),
+          remembered: given => verifier.remembered(given),
+        },
+      }),
+      { host: (role === 'run' ? overrides.host : undefined) ?? webHost, port: overrides.webPort ?? webPort },
+    )
+    await server.start()
+    undo.push(() => server.stop())
+    const node = new Node(null, { config, logger })
+    undo.push(() => node.close())
+    const context: CommandContext = {
+      version: __VERSION__,
+      config,
+      logger,
+      via: 'gateway',
+      signal,
+      gateway: {
+        status: () => gateway.status(),
+        submit: request => transmitThrough(gateway, node, request),
+      },
+      log: logOfGateway(gateway),
+      node: async () => nodeLike(node),
+      startGateway: () => Promise.reject(new OsError('LOCKED', 'a gateway runs already')),
+      newToken: () => newToken(config),
+      print: () => undefined,
+    }
+    const control = await startControl({
+      dataDir: config.dataDir,
+      run: (request, gone) => runRequest({ ...context, signal: gone }, request),
+      logger: logger.child('control'),
+    })
+    undo.push(() => control.close())
+    lock.setSocket(control.path)
+    await gateway.start()
+    return {
+      done: stopped(signal).then(async () => {
+        logger.info('stopping: draining and committing')
+        for (const step of undo.reverse()) await step()
+        return 0
+      }),
+      info: { url: server.url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
+      banner: banner(gateway, role, server.url, token, overrides),
+    }
+  } catch (error) {
+    for (const step of undo.reverse()) await step()
+    throw error
+  }
+}
+
+/** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
+function stopped(signal: AbortSignal): Promise<void> {
+  return new Promise(done => {
+    if (signal.aborted) done()
+    signal.addEventListener('abort', () => done(), { once: true })
+    if (process.env.OS_NODE_FOLLOW_PARENT === '1') {
+      process.stdin.on('end', done).on('error', () => done())
+      process.stdin.resume()
+    }
+  })
+}
+
+/** UNIX ms this file was built at: a system clock before it is wrong. */
+const builtAt = (): number => statSync(SCRIPT).mtimeMs
+
+function banner(
+  gateway: Gateway,
+  role: 'run' | 'serve',
+  url: string,
+  token: string | null,
+  { host, port }: StartOverrides,
+): string {
+  const { identity, config, uplinks, loopback } = gateway
+  const id = identity.assigned ? `id ${identity.assignedId}` : 'no id yet'
+  const up = uplinks.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
+  const lines = [
+    `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}`,
+    role === 'run' ? `  forwards to  ${up || 'nobody'}` : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
+    ...(loopback ? [`               an upstream of its own, data in ${loopback.dataDir}`] : []),
+    `  keeps        ${join(config.dataDir, 'log')}`,
+    `  look at      ${url}`,
+    ...(token === null ? [] : [`  admin token  ${token}   (shown once; os-node token --new makes another)`]),
+    '  stop with    Ctrl-C',
+  ]
+  return lines.join('\n')
+}
+
+async function cli(): Promise<void> {
+  const { runCli } = await import('./cli')
+  const stop = new AbortController()
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stop.abort())
+  process.exitCode = await runCli(process.argv.slice(2), {
+    version: __VERSION__,
+    env: process.env,
+    cwd: process.cwd(),
+    stdout: process.stdout,
+    stderr: process.stderr,
+    signal: stop.signal,
+    context: async ({ config, logger, signal, print }) => ({
+      version: __VERSION__,
+      config,
+      logger,
+      via: 'local',
+      signal,
+      log: logOf(config.dataDir),
+      node: async () => nodeLike(new Node(null, { config, logger })),
+      startGateway: (role, overrides) => startGateway(config, logger, signal, role, overrides),
+      newToken: () => newToken(config),
+      print,
+    }),
+  })
+  // what is still open by now (a socket that waits, a timer) must not keep a finished command alive
+  setTimeout(() => process.exit(), 2000).unref()
+}
+
+if (!isMainThread) {
+  if (workerData?.role === 'sql') void import('./storage/worker').then(worker => worker.runSqlWorker())
+} else if (typeof require !== 'undefined' && require.main === module) void cli()

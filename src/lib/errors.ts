@@ -22,6 +22,13 @@ export const ERRORS = {
   USAGE: traits(400, 2, false, 'see os-node <command> --help'),
   NOT_FOUND: traits(404, 1, false, 'check the name'),
   METHOD_NOT_ALLOWED: traits(405, 2, false, 'use a method of the Allow header'),
+  BODY_TOO_LARGE: traits(413, 2, false, 'send a smaller body'),
+  UNSUPPORTED_TYPE: traits(415, 2, false, 'send the header Content-Type: application/json'),
+  TOO_MANY_ATTEMPTS: traits(429, 2, true, 'wrong tokens are slowed down; wait a few seconds and try again'),
+  HOST_REFUSED: traits(403, 2, false, 'open the page by a name of web_user.allowed_hosts'),
+  CROSS_SITE: traits(403, 2, false, 'send the request from the page of this gateway'),
+  REQUEST_TIMEOUT: traits(408, 2, true, 'the request came too slowly'),
+  HEADERS_TOO_LARGE: traits(431, 2, false, 'send fewer or shorter headers'),
   UNAUTHORIZED: traits(401, 2, false, 'send the header X-Admin-Token; os-node token --new makes a new one'),
   FORBIDDEN: traits(403, 2, false, 'the configuration forbids this'),
   READ_ONLY: traits(403, 3, false, 'set web_user.read_only to false to allow writes'),
@@ -101,11 +108,16 @@ export class OsError extends Error {
   }
 }
 
-/** Any thrown value as an OsError; an unknown one becomes INTERNAL with the original as its cause. */
-export const asOsError = (thrown: unknown, fallback: ErrorCode = 'INTERNAL'): OsError =>
-  thrown instanceof OsError
-    ? thrown
-    : new OsError(fallback, thrown instanceof Error ? thrown.message : String(thrown), { cause: thrown })
+/**
+ * Any thrown value as an OsError: one that carries a code of the table keeps it; an unknown one becomes `fallback`, with the
+ * original as its cause.
+ */
+export function asOsError(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): OsError {
+  if (thrown instanceof OsError) return thrown
+  const code = errno(thrown)
+  const known = code !== undefined && Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : fallback
+  return new OsError(known, thrown instanceof Error ? thrown.message : String(thrown), { cause: thrown })
+}
 
 /** The errno name (`ENOSPC`, `EADDRINUSE`, …) of a system error, or undefined. */
 export const errno = (thrown: unknown): string | undefined =>

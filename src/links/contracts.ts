@@ -1,6 +1,7 @@
 // The contracts every bus, medium and sensor of the project keeps. A medium carries whole packets, a source produces
 // readings, a line carries bytes. None of them decides when to retry: it opens or throws, and says when it is lost; the
 // supervisor moves the states (D7). Unplugging, a dead server or a missing driver is a state, never an exit.
+import type { GenericSchema } from 'valibot'
 import type { Clock } from '../lib/clock'
 import type { Logger } from '../lib/logger'
 import type { Reading } from '../pipeline/fact'
@@ -22,9 +23,12 @@ export interface LinkCounters {
 /** What the supervisor needs of anything that can be opened and lost. */
 export interface Openable {
   readonly name: string
-  /** Opens once. Throws (an OsError with a reason a person understands) when it cannot; the supervisor retries. */
+  /**
+   * Opens once. Throws (an OsError with a reason a person understands) when it cannot; the supervisor retries: soon when
+   * the code is retryable (LINK_DOWN, NETWORK …), every few minutes when it is not (NOT_FOUND, E_NO_ADDON …).
+   */
   open(events: OpenableEvents): Promise<void>
-  /** Closes and frees everything; safe to call twice, and when open failed. */
+  /** Closes and frees everything; safe to call twice, when open failed, and while open runs (which then fails). */
   close(): Promise<void>
   readonly counters: LinkCounters
 }
@@ -72,6 +76,7 @@ export interface Source extends Openable {
   read(): Promise<readonly SourceReading[]>
 }
 
+/** `unit` is UCUM; a null value comes with status 'ERROR'. */
 export type SourceReading = readonly [sensor_id: string, status: string, value: number | null, unit: Reading[3]]
 
 /** A byte stream: serial line, TCP connection, pseudo-terminal. */
@@ -87,13 +92,18 @@ export interface DriverContext {
   readonly logger: Logger
 }
 
-/** A driver's declaration: loaded by name, on first use. */
+/**
+ * A driver's declaration: loaded by name, on first use. `create` checks the options with `schema` (checkOptions), so that
+ * whoever calls it gets CONFIG_INVALID with the key named.
+ */
 export interface SourceDriver<Options = unknown> {
   readonly type: string
-  create(name: string, options: Options, context: DriverContext): Source
+  readonly schema?: GenericSchema<unknown, Options>
+  create(name: string, options: unknown, context: DriverContext): Source
 }
 
 export interface MediumDriver<Options = unknown> {
   readonly medium: string
-  create(name: string, options: Options, context: DriverContext): Medium
+  readonly schema?: GenericSchema<unknown, Options>
+  create(name: string, options: unknown, context: DriverContext): Medium
 }

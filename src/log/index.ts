@@ -1,5 +1,6 @@
 // The room's door: what other rooms may use of the flash log.
 export { decodeRecord } from './decode'
+export { exportFacts, exportRow } from './export'
 export { FlashLog } from './flashlog'
 export { recordLength as recordSize } from './format'
 export type { FlashLogOptions, LogStatus, Timers } from './options'

@@ -36,8 +36,9 @@ export class Engine {
   readonly #clock: Clock
 
   constructor(configPath: string | null = null, options: EngineOptions = {}) {
-    this.precision = checkPrecision(options.precision ?? readSettings(configPath).precision)
-    this.unitDialect = options.unitDialect ?? 'ucum'
+    const settings = readSettings(configPath)
+    this.precision = checkPrecision(options.precision ?? settings.precision)
+    this.unitDialect = options.unitDialect ?? settings.unitDialect
     this.units = options.units ?? literalUnits
     this.pickers = new WirePickers(this.units, this.precision)
     this.#clock = options.clock ?? systemClock

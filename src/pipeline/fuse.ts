@@ -9,11 +9,11 @@ import { COMMAND, secureCommand } from '../wire/commands'
 import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../wire/frame'
 import { Engine, type EngineOptions } from './compress'
 import type { FactDict } from './fact'
-import { isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTemplate, templateOf } from './receive'
+import { bodyOf, isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTemplate, templateOf } from './receive'
 import { type KeptTemplate, padTid, Registry } from './registry'
 import { readSettings } from './settings'
 import { PacketSlab } from './slab'
-import { type DiffPolicy, REFERENCE_POLICY, SendStore, SendTemplate } from './templates'
+import { type DiffPolicy, readsClock, SendStore, SendTemplate } from './templates'
 import { msToken, splitText, stripAid, tokenBytes } from './text'
 
 /** Session keys, looked up per frame; null = plaintext (out) or not decodable (in). */
@@ -57,7 +57,7 @@ export class Fusion {
     const settings = readSettings(configPath)
     this.clock = options.clock ?? systemClock
     this.engine = options.engine ?? new Engine(configPath, options)
-    this.policy = options.policy ?? REFERENCE_POLICY
+    this.policy = options.policy ?? settings.policy
     this.maxTid = options.maxTid ?? 255
     this.keys = options.keys ?? null
     this.localId = options.localId ?? settings.assignedId
@@ -104,13 +104,13 @@ export class Fusion {
     const { signature, slots } = templateOf(text)
     const ts = tokenBytes(splitText(stripAid(text)).token, true).readUIntBE(0, 6)
     const template = this.sendTemplate(this.localId, signature, slots.length / 2)
-    const now = this.clock.mono()
+    const times = Float64Array.of(ts, readsClock(this.policy) ? this.clock.mono() : 0)
     const changed =
-      strategy === 'FULL' || template.fullDue(this.policy, now) ? null : this.#changed(template, slots, now)
+      strategy === 'FULL' || template.fullDue(this.policy, times) ? null : this.#changed(template, slots, times)
     const body = changed === null ? full : diffBody(changed, slots)
     const cmd = changed === null ? COMMAND.DATA_FULL : changed.length > 0 ? COMMAND.DATA_DIFF : COMMAND.DATA_HEART
     const packet = this.#frame(cmd, this.localId, template.tid, ts, body, this.keys?.outbound(this.localId) ?? null)
-    this.#book(template, slots, changed === null, ts, now)
+    this.#book(template, slots, changed === null, times)
     this.flush()
     return packet
   }
@@ -121,8 +121,8 @@ export class Fusion {
   }
 
   /** Slots the next DIFF carries, ascending; null when one is too long for a DIFF. */
-  #changed(template: SendTemplate, slots: string[], now: number): number[] | null {
-    const base = template.base(this.policy, now)
+  #changed(template: SendTemplate, slots: string[], times: Float64Array): number[] | null {
+    const base = template.base(this.policy, times)
     const list: number[] = []
     for (let slot = 0; slot < slots.length; slot++) {
       const i = slot >> 1
@@ -135,7 +135,7 @@ export class Fusion {
     return list
   }
 
-  #book(template: SendTemplate, slots: string[], full: boolean, ts: number, now: number): void {
+  #book(template: SendTemplate, slots: string[], full: boolean, times: Float64Array): void {
     const ordinal = template.ordinal + 1
     for (let i = 0; i < template.count; i++) {
       const meta = slots[2 * i]!
@@ -145,7 +145,7 @@ export class Fusion {
       }
       if (template.setValueText(i, slots[2 * i + 1]!)) template.valueOrdinals[i] = ordinal
     }
-    template.sent(full, ts, now)
+    template.sent(full, times)
   }
 
   #frame(cmd: number, aid: number, tid: number, ts: number, body: Uint8Array, key: Uint8Array | null): Buffer {
@@ -184,7 +184,7 @@ export class Fusion {
     const { meta } = opened
     if (!opened.ok) return failed(opened.error, meta)
     try {
-      const text = this.#text(opened.header.sourceAid, opened.header.tid, opened.body, meta)
+      const text = this.#text(opened.header.sourceAid, opened.header.tid, bodyOf(opened), meta)
       if (text.error) return failed(text.error, meta)
       const fact = this.engine.decompress(text.value)
       if (isFull(meta.base_cmd!) && text.value !== '')
@@ -230,7 +230,8 @@ export class Fusion {
   relay(packet: Uint8Array): Buffer {
     const opened = openFrame(packet, this.clock.wall(), this.keys ? aid => this.keys!.inbound(aid) : null)
     if (!opened.ok) throw new OsError('RELAY_UNDECODABLE', opened.error)
-    const { header, meta, body } = opened
+    const { header, meta } = opened
+    const body = bodyOf(opened)
     let full = body
     try {
       const text = this.#text(header.sourceAid, header.tid, body, meta)

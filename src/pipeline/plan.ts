@@ -2,16 +2,16 @@
 // (AID, device, state, sensor ids). A packet is made in two passes: load() turns the values into fixed-point numbers and
 // may refuse, writeFrame() writes them and cannot fail. Hot path: one reading, DIFF, about 2 M packets/s on the design's
 // machine; hence flat loops, typed arrays, no strings and no allocation while nothing but values changes.
-import { POW10, writeBase62 } from '../wire/base62'
+import { POW10, writeBase62Of } from '../wire/base62'
 import { COMMAND, secureCommand } from '../wire/commands'
 import { crc8, crc16 } from '../wire/crc'
-import { HEADER_SIZE, sealFrame, writeHeader, writeTimeToken } from '../wire/frame'
+import { HEADER_SIZE, sealFrame, tsHigh, writeHeaderWords, writeTimeToken } from '../wire/frame'
 import { stateToken } from '../wire/symbols'
 import type { Engine } from './compress'
 import { resolveUnit, type UnitResolver } from './core'
 import type { Reading, SensorFact } from './fact'
 import { isGoodStatus } from './names'
-import type { DiffPolicy, SendTemplate } from './templates'
+import { type DiffPolicy, type SendStore, type SendTemplate, TS } from './templates'
 import type { WireChoice, WirePicker } from './wireunit'
 
 /** canonical text of a number in a slot: at most a sign and 11 digits */
@@ -36,11 +36,16 @@ export class Plan {
   readonly metaText: string[]
   readonly metaBytes: Uint8Array[]
   template: SendTemplate | null = null
+  /** where the template lives */
+  store: SendStore | null = null
+  /** `times[TS]` and, for policies that read the clock, `times[NOW]` of the next frame */
+  readonly times = new Float64Array(2)
   /** bytes of the largest frame with the present metas */
   maxSize = 0
   /** the last row load() refused */
   refusedRow = -1
   readonly #pow: number
+  readonly #aidWord: number
   readonly #ids: readonly string[]
   readonly #statuses: string[]
   readonly #units: unknown[]
@@ -69,6 +74,7 @@ export class Plan {
     const n = ids.length
     this.count = n
     this.#ids = ids
+    this.#aidWord = aid | 0
     this.#pow = POW10[engine.precision]!
     const token = stateToken(state)
     this.signature = `${device}.${token}.{TS}|${ids.map(id => `${id}>\x01:\x01|`).join('')}${tail === '' || tail.endsWith('|') ? tail : tail + '|'}`
@@ -224,34 +230,29 @@ export class Plan {
   }
 
   /**
-   * Writes the frame of the loaded numbers at `at`, books it in the template and returns its end. `out` must have room
+   * Writes the frame of the loaded numbers and times at `at`, books it in the template and returns its end. `out` must have room
    * for maxSize bytes. Cannot fail. FULL when asked for, or when the template demands it.
    */
-  writeFrame(
-    out: Uint8Array,
-    at: number,
-    ts: number,
-    full: boolean,
-    policy: DiffPolicy,
-    nowMs: number,
-    key: Uint8Array | null,
-  ): number {
+  writeFrame(out: Uint8Array, at: number, full: boolean, policy: DiffPolicy, key: Uint8Array | null): number {
     const template = this.template!
-    const isFull = full || this.#longMeta || template.fullDue(policy, nowMs)
-    const base = template.base(policy, nowMs)
+    const times = this.times
+    const high = tsHigh(times[TS]!)
+    const low = times[TS]! | 0
+    const isFull = full || this.#longMeta || template.fullDue(policy, times)
+    const base = template.base(policy, times)
     const ordinal = template.ordinal + 1
     const start = at + HEADER_SIZE
     let p = start
     let cmd: number
     if (isFull) {
-      p = this.#full(out, p, ts, ordinal, template)
+      p = this.#full(out, p, high, low, ordinal, template)
       cmd = COMMAND.DATA_FULL
     } else {
       p = this.#diff(out, p, base, ordinal, template)
       cmd = p === start ? COMMAND.DATA_HEART : COMMAND.DATA_DIFF
     }
-    template.sent(isFull, ts, nowMs)
-    writeHeader(out, at, key ? secureCommand(cmd) : cmd, this.aid, template.tid, ts)
+    template.sent(isFull, times)
+    writeHeaderWords(out, at, key ? secureCommand(cmd) : cmd, this.#aidWord, template.tid, high, low)
     if (key || isFull) return sealFrame(out, at, start, p, key)
     out[p] = crc8(out, start, p)
     p++
@@ -301,7 +302,7 @@ export class Plan {
       if (valueOrdinals[i]! > base) {
         const slot = 2 * i + 1
         out[maskEnd - (slot >> 3)]! |= 1 << (slot & 7)
-        const end = writeBase62(out, p + 1, n)
+        const end = writeBase62Of(out, p + 1, numbers, i)
         out[p] = end - p - 1
         p = end
       }
@@ -309,16 +310,16 @@ export class Plan {
     return p === first ? start : p
   }
 
-  #full(out: Uint8Array, start: number, ts: number, ordinal: number, template: SendTemplate): number {
+  #full(out: Uint8Array, start: number, high: number, low: number, ordinal: number, template: SendTemplate): number {
     const { metas, numbers: last, metaOrdinals, valueOrdinals } = template
     let p = copy(out, start, this.head)
-    p = writeTimeToken(out, p, ts)
+    p = writeTimeToken(out, p, high, low)
     out[p++] = 124
     for (let i = 0; i < this.count; i++) {
       p = copy(out, p, this.idBytes[i]!)
       p = copy(out, p, this.metaBytes[i]!)
       out[p++] = 58
-      p = writeBase62(out, p, this.numbers[i]!)
+      p = writeBase62Of(out, p, this.numbers, i)
       out[p++] = 124
       if (this.metaText[i] !== metas[i]) {
         metas[i] = this.metaText[i]!

@@ -8,6 +8,7 @@ import type { Reading } from './fact'
 import { Fusion, type FusionOptions } from './fuse'
 import { isGoodName, isGoodStatus } from './names'
 import { LOADED, OTHER, Plan } from './plan'
+import { NOW, readsClock, TS } from './templates'
 
 export interface PureCoreOptions extends EngineOptions, FusionOptions {
   resolver: UnitResolver
@@ -25,6 +26,7 @@ class PureCore implements Core {
   readonly fusion: Fusion
   lastRejected: readonly RejectedRow[] = NONE
   readonly #resolver: UnitResolver
+  readonly #timed: boolean
   readonly #plans = new Map<string, Plan[]>()
   #planCount = 0
   #last: Plan | null = null
@@ -33,6 +35,7 @@ class PureCore implements Core {
     this.engine = options.engine ?? options.fusion?.engine ?? new Engine(null, options)
     this.fusion = options.fusion ?? new Fusion(null, { ...options, engine: this.engine })
     this.#resolver = options.resolver
+    this.#timed = readsClock(this.fusion.policy)
   }
 
   transmitFast(
@@ -44,18 +47,12 @@ class PureCore implements Core {
     strategy: Strategy,
   ): Buffer {
     const plan = this.#prepare(rows, device, state, tMs, aid)
-    const { slab, policy, clock, keys } = this.fusion
+    const fusion = this.fusion
+    const slab = fusion.slab
     const at = slab.reserve(plan.maxSize)
-    const end = plan.writeFrame(
-      slab.chunk,
-      at,
-      tMs,
-      strategy === 'FULL',
-      policy,
-      clock.mono(),
-      keys?.outbound(aid) ?? null,
-    )
-    this.fusion.flush()
+    const key = fusion.keys === null ? null : fusion.keys.outbound(aid)
+    const end = plan.writeFrame(slab.chunk, at, strategy === 'FULL', fusion.policy, key)
+    fusion.flush()
     return slab.take(at, end)
   }
 
@@ -72,9 +69,10 @@ class PureCore implements Core {
     const plan = this.#prepare(rows, device, state, tMs, aid)
     if (out.length - at < plan.maxSize)
       throw new OsError('PACKET_TOO_LARGE', `${plan.maxSize} bytes may be needed, ${out.length - at} are left`)
-    const { policy, clock, keys } = this.fusion
-    const end = plan.writeFrame(out, at, tMs, strategy === 'FULL', policy, clock.mono(), keys?.outbound(aid) ?? null)
-    this.fusion.flush()
+    const fusion = this.fusion
+    const key = fusion.keys === null ? null : fusion.keys.outbound(aid)
+    const end = plan.writeFrame(out, at, strategy === 'FULL', fusion.policy, key)
+    fusion.flush()
     return end
   }
 
@@ -95,8 +93,13 @@ class PureCore implements Core {
     }
     plan ??= this.#find(rows, device, state, aid)
     const template = plan.template
-    if (template?.alive) this.fusion.sendStore(aid).touch(template)
-    else plan.template = this.fusion.sendTemplate(aid, plan.signature, plan.count)
+    if (template?.alive) plan.store!.touch(template)
+    else {
+      plan.store = this.fusion.sendStore(aid)
+      plan.template = this.fusion.sendTemplate(aid, plan.signature, plan.count)
+    }
+    plan.times[TS] = tMs
+    if (this.#timed) plan.times[NOW] = this.fusion.clock.mono()
     this.#last = plan
     return plan
   }

@@ -46,7 +46,7 @@ export function frameTime(ts: number, nowMs: number): number {
 }
 
 export type Opened =
-  | { ok: true; header: FrameHeader; meta: PacketMeta; body: Uint8Array }
+  | { ok: true; header: FrameHeader; meta: PacketMeta; bytes: Uint8Array; from: number; to: number }
   | {
       ok: false
       error: string
@@ -55,7 +55,7 @@ export type Opened =
       header: FrameHeader | null
     }
 
-/** Header, checksums and cipher. The body is a view of the packet, or a deciphered copy. */
+/** Header, checksums and cipher. The body is `bytes[from, to)`, of the packet itself or of a deciphered copy. */
 export function openFrame(
   packet: Uint8Array,
   nowMs: number,
@@ -71,24 +71,32 @@ export function openFrame(
   meta.secure = isSecure(header.cmd)
   meta.source_aid = header.sourceAid
   meta.crc16_ok = header.crc16Ok
-  if (header.routes.length > 1) meta.routes = header.routes
+  if (header.routes !== null && header.routes.length > 1) meta.routes = header.routes
   if (!header.crc16Ok) return { ok: false, error: 'CRC16 mismatch', code: 'BAD_PACKET', meta, header }
   meta.timestamp_raw = header.ts === 0 ? nowMs : header.ts
   meta.server_stamped = header.ts === 0
   meta.tid = padTid(header.tid)
-  let body = packet.subarray(header.body, header.end)
   meta.crc8_ok = false
+  let bytes = packet
+  let from = header.body
+  let to = header.end
   if (meta.secure) {
     const key = inboundKey?.(header.sourceAid) ?? null
     if (!key)
       return { ok: false, error: `Missing secure key for aid=${header.sourceAid}`, code: 'NO_KEY', meta, header }
-    body = xorPayload(body, key, header.crc8)
+    bytes = xorPayload(packet.subarray(from, to), key, header.crc8)
+    from = 0
+    to = bytes.length
   }
-  if (crc8(body) !== header.crc8)
+  if (crc8(bytes, from, to) !== header.crc8)
     return { ok: false, error: 'CRC8 mismatch', code: meta.secure ? 'BAD_KEY' : 'BAD_PACKET', meta, header }
   meta.crc8_ok = true
-  return { ok: true, header, meta, body }
+  return { ok: true, header, meta, bytes, from, to }
 }
+
+/** The plain body as a view. */
+export const bodyOf = ({ bytes, from, to }: { bytes: Uint8Array; from: number; to: number }): Uint8Array =>
+  bytes.subarray(from, to)
 
 /** A template as the registry's signature says it, with the texts of its slots. */
 export class TextTemplate {

@@ -14,7 +14,7 @@ import type { Fact, SensorFact } from './fact'
 import { type MetaInfo, Metas } from './metas'
 import { frameTime, isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTemplate } from './receive'
 import { type KeptTemplate, Registry } from './registry'
-import { type FullText, readFirmwareSingle, readFull, SlotHistory } from './slots'
+import { readFirmwareSingle, readFull, SlotHistory, shapeOf } from './slots'
 import { msToken, stripAid } from './text'
 
 export interface ReceiverOptions {
@@ -94,12 +94,12 @@ export class Receiver {
     const opened = openFrame(packet, now, this.#inboundKey)
     const { meta } = opened
     if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
-    const { header, body } = opened
+    const { header, bytes, from: first, to } = opened
     const base = meta.base_cmd!
     const ts = frameTime(header.ts, now)
     meta.timestamp_raw = ts
     const source = this.#source(header.sourceAid)
-    if (isFull(base)) return this.#full(source, header.sourceAid, header.tid, ts, body, meta)
+    if (isFull(base)) return this.#full(source, header.sourceAid, header.tid, ts, bytes, first, to, meta)
     const heart = isHeart(base)
     if (!heart && !isDiff(base))
       return this.#refuse('UNKNOWN_COMMAND', `Unknown Command 0x${header.cmd.toString(16).toUpperCase()}`, meta)
@@ -116,20 +116,29 @@ export class Receiver {
       return this.#refuse('LATE_DROPPED', `frame of ${ts} is older than every kept state of TID=${meta.tid}`, meta)
     }
     history.begin(from, late)
-    if (!heart && !history.apply(body, 0, body.length, this.#metaBytes))
+    if (!heart && !history.apply(bytes, first, to, this.#metaBytes))
       return this.#refuse('BAD_PACKET', 'DIFF body does not fit its template', meta)
     if (late) {
       history.lateRun++
       this.counters.late++
     } else history.keep(ts)
-    return this.#fact(history, history.full, header.sourceAid, ts, meta)
+    return this.#fact(history, header.sourceAid, ts, meta)
   }
 
-  #full(source: SourceState, aid: number, tid: number, ts: number, body: Uint8Array, meta: PacketMeta): Received {
-    const text = stripAid(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8'))
+  #full(
+    source: SourceState,
+    aid: number,
+    tid: number,
+    ts: number,
+    bytes: Uint8Array,
+    first: number,
+    to: number,
+    meta: PacketMeta,
+  ): Received {
+    const text = stripAid(Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8'))
     try {
       const single = readFirmwareSingle(text, aid)
-      const full = single ?? readFull(text)
+      const read = single ?? readFull(text)
       let history = source.templates.get(tid)
       let late = history !== undefined && ts < history.newest
       if (late && history!.lateRun >= STEP_BACK_FRAMES && history!.newest - ts > STEP_BACK_MS) {
@@ -137,11 +146,10 @@ export class Receiver {
         late = false
       }
       const learn = !single && !late
-      const fresh = !history || history.full.signature !== full.signature
-      if (single || fresh) {
-        const made = new SlotHistory(full)
+      if (single || !history || history.shape.signature !== read.signature) {
+        const made = new SlotHistory(shapeOf(read))
         made.begin(-1, !learn)
-        made.fill(full.sensors, this.#metaText)
+        made.fill(read.sensors, this.#metaText)
         if (learn) {
           source.templates.set(tid, made)
           this.registry?.learned(aid)
@@ -149,12 +157,12 @@ export class Receiver {
         if (late) history!.lateRun++
         history = made
       } else {
-        history!.begin(-1, late)
-        history!.fill(full.sensors, this.#metaText)
-        if (late) history!.lateRun++
+        history.begin(-1, late)
+        history.fill(read.sensors, this.#metaText)
+        if (late) history.lateRun++
       }
       if (learn) {
-        history!.keep(ts)
+        history.keep(ts)
         meta.template_learned = true
         if (this.registry?.hasDirty) this.registry.flush(this.#kept)
       }
@@ -162,16 +170,17 @@ export class Receiver {
         meta.late = true
         this.counters.late++
       }
-      return this.#fact(history!, full, aid, ts, meta)
+      return this.#fact(history, aid, ts, meta)
     } catch (thrown) {
       return this.#refuse('BAD_PACKET', asOsError(thrown).message, meta)
     }
   }
 
-  #fact(history: SlotHistory, full: FullText, aid: number, tRaw: number, meta: PacketMeta): Received {
+  #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {
+    const { shape } = history
     const sensors: SensorFact[] = []
     const words = this.#words
-    let h = full.hash
+    let h = shape.hash
     let g = ~h
     for (let i = 0; i < history.count; i++) {
       const info = history.meta(i)
@@ -190,8 +199,8 @@ export class Receiver {
       sensors.push({ id: history.ids[i]!, status: info.status, unit: info.unit, value })
     }
     this.counters.facts++
-    const fact: Fact = { id: full.id, state: full.state, tRaw, aid, sensors }
-    if (full.extras) fact.extras = full.extras
+    const fact: Fact = { id: shape.id, state: shape.state, tRaw, aid, sensors }
+    if (shape.extras) fact.extras = shape.extras
     return { kind: 'fact', fact, meta, duplicateKey: (h >>> 0) * 2097152 + (g >>> 11) }
   }
 
@@ -216,11 +225,11 @@ export class Receiver {
   #restore(source: SourceState, { tid, signature, slots, ts }: KeptTemplate): void {
     if (!slots || ts < 0) return
     try {
-      const full = readFull(new TextTemplate(signature, slots).text(msToken(ts)))
-      if (full.signature !== signature) return
-      const history = new SlotHistory(full)
+      const read = readFull(new TextTemplate(signature, slots).text(msToken(ts)))
+      if (read.signature !== signature) return
+      const history = new SlotHistory(shapeOf(read))
       history.begin(-1, false)
-      history.fill(full.sensors, this.#metaText)
+      history.fill(read.sensors, this.#metaText)
       history.keep(ts)
       source.templates.set(tid, history)
     } catch {
@@ -244,7 +253,7 @@ export class Receiver {
           const { meta, n } = history.newestSlot(i)
           slots.push(meta.text, encodeInteger(n))
         }
-        return { tid, signature: history.full.signature, slots, ts: history.newest }
+        return { tid, signature: history.shape.signature, slots, ts: history.newest }
       })
 
   /** Clean stop: writes every template and the mark that lets the next run use them (D4). */

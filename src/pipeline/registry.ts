@@ -20,7 +20,9 @@ export interface KeptTemplate {
   ts: number
 }
 
-export const padTid = (tid: number): string => (tid < 10 ? `0${tid}` : String(tid))
+const TIDS = Array.from({ length: 256 }, (_, tid) => String(tid).padStart(2, '0'))
+/** A TID as text, at least two digits. */
+export const padTid = (tid: number): string => TIDS[tid]!
 
 export class Registry {
   errors = 0

@@ -13,7 +13,7 @@ import type { Fact } from './fact'
 import { isGoodName } from './names'
 import { LOADED, OTHER, Plan } from './plan'
 import { PacketSlab } from './slab'
-import { type DiffPolicy, SendStore, SendTemplate } from './templates'
+import { type DiffPolicy, NOW, readsClock, SendStore, SendTemplate, TS } from './templates'
 import { toBase64 } from './text'
 
 export interface UplinkEncoderOptions {
@@ -50,6 +50,7 @@ export interface EncodeOptions {
   late?: boolean
 }
 
+const PLAIN: EncodeOptions = Object.freeze({})
 const OWN_TIDS = 199
 const BACKLOG_FIRST = 200
 const BACKLOG_TIDS = 55
@@ -67,6 +68,7 @@ export class UplinkEncoder {
   readonly #slab = new PacketSlab()
   readonly #plans = new Map<string, Plan[]>()
   readonly #fullOnly: boolean
+  readonly #timed: boolean
   #planCount = 0
   #last: Plan | null = null
   /** of the frame encodeInto() wrote last */
@@ -91,6 +93,7 @@ export class UplinkEncoder {
     }
     this.#store = new SendStore(OWN_TIDS, options.firstTid)
     this.#fullOnly = options.frames === 'full'
+    this.#timed = readsClock(this.policy)
   }
 
   /** What the next run must be given as `firstTid`: persist it before a frame of a new template leaves. */
@@ -99,7 +102,7 @@ export class UplinkEncoder {
   }
 
   /** Fact → frame; `bytes` is never overwritten while it is reachable. */
-  encode(fact: Fact, options: EncodeOptions = {}): EncodedFrame {
+  encode(fact: Fact, options: EncodeOptions = PLAIN): EncodedFrame {
     const plan = this.#prepare(fact)
     const at = this.#slab.reserve(plan.maxSize)
     const end = this.#write(plan, this.#slab.chunk, at, fact, options)
@@ -108,7 +111,7 @@ export class UplinkEncoder {
   }
 
   /** Fact → frame in memory the caller owns and releases; returns the end, lastTid and lastOrdinal say the rest. */
-  encodeInto(fact: Fact, out: Uint8Array, at: number, options: EncodeOptions = {}): number {
+  encodeInto(fact: Fact, out: Uint8Array, at: number, options: EncodeOptions = PLAIN): number {
     const plan = this.#prepare(fact)
     if (out.length - at < plan.maxSize)
       throw new OsError('PACKET_TOO_LARGE', `${plan.maxSize} bytes may be needed, ${out.length - at} are left`)
@@ -136,11 +139,12 @@ export class UplinkEncoder {
       if (known) plan.template = known
       return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan))
     }
-    const now = this.#clock.mono()
-    const template = known ?? this.#store.add(plan.signature, plan.count, this.policy, now)
+    plan.times[TS] = fact.tRaw
+    if (this.#timed) plan.times[NOW] = this.#clock.mono()
+    const template = known ?? this.#store.add(plan.signature, plan.count, this.policy, plan.times[NOW]!)
     this.#store.touch(template)
     plan.template = template
-    const end = plan.writeFrame(out, at, fact.tRaw, this.#fullOnly || options.full === true, this.policy, now, null)
+    const end = plan.writeFrame(out, at, this.#fullOnly || options.full === true, this.policy, null)
     this.lastTid = template.tid
     this.lastOrdinal = template.ordinal
     return end
@@ -150,7 +154,8 @@ export class UplinkEncoder {
   #backlog(plan: Plan, out: Uint8Array, at: number, ts: number, tid: number): number {
     const live = plan.template
     plan.template = new SendTemplate(plan.signature, tid, plan.count)
-    const end = plan.writeFrame(out, at, ts, true, BACKLOG_POLICY, 0, null)
+    plan.times[TS] = ts
+    const end = plan.writeFrame(out, at, true, BACKLOG_POLICY, null)
     plan.template = live
     this.lastTid = tid
     this.lastOrdinal = 0

@@ -1,50 +1,82 @@
-// The few keys of Config.json that Engine and Fusion read when they work alone. Without a path: defaults, no file. A
-// file that cannot be read or that holds a wrong precision throws, naming the path; inside a node the configuration room
-// has checked all of this before.
+// The few keys of Config.json that Engine and Fusion read when they work alone. Without a path, or where the file is
+// missing: defaults. A file that cannot be read or that holds a wrong value throws, naming path or key; inside a node
+// the configuration room has checked all of this before.
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { OsError } from '../lib/errors'
+import { errno, OsError } from '../lib/errors'
+import type { UnitDialect } from './core'
+import { type DiffPolicy, REFERENCE_POLICY } from './templates'
 
 export interface Settings {
-  precision: number
-  assignedId: number
-  registryDir: string | null
-  registryIntervalMs: number
+  readonly precision: number
+  readonly unitDialect: UnitDialect
+  readonly policy: DiffPolicy
+  readonly assignedId: number
+  /** null = templates stay in memory */
+  readonly registryDir: string | null
+  readonly registryIntervalMs: number
 }
 
-const DEFAULTS: Settings = { precision: 4, assignedId: 0, registryDir: null, registryIntervalMs: 1000 }
+const DEFAULTS: Settings = {
+  precision: 4,
+  unitDialect: 'ucum',
+  policy: REFERENCE_POLICY,
+  assignedId: 0,
+  registryDir: null,
+  registryIntervalMs: 1000,
+}
 
 const record = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 
+const invalid = (key: string, must: string, value: unknown): OsError =>
+  new OsError('CONFIG_INVALID', `engine_settings.${key} must be ${must}, not ${JSON.stringify(value)}`)
+
 /** Throws CONFIG_INVALID unless 0 ≤ precision ≤ 10 and whole (D3). */
 export function checkPrecision(precision: unknown): number {
-  if (typeof precision !== 'number' || !Number.isInteger(precision) || precision < 0 || precision > 10)
-    throw new OsError(
-      'CONFIG_INVALID',
-      `engine_settings.precision must be a whole number from 0 to 10, not ${String(precision)}`,
-    )
-  return precision
+  if (typeof precision === 'number' && Number.isInteger(precision) && precision >= 0 && precision <= 10)
+    return precision
+  throw invalid('precision', 'a whole number from 0 to 10', precision)
+}
+
+function natural(key: string, value: unknown, fallback: number): number {
+  if (value === undefined) return fallback
+  if (typeof value === 'number' && value >= 0 && Number.isFinite(value)) return value
+  throw invalid(key, 'a number from 0', value)
+}
+
+/** `last` is the reference's bytes without key frames; `sticky` sends them by count and time (D6). */
+function policyOf(engine: Record<string, unknown>): DiffPolicy {
+  const { diff_base = 'last', full_every, full_interval_seconds } = engine
+  if (diff_base === 'last') return REFERENCE_POLICY
+  if (diff_base !== 'sticky') throw invalid('diff_base', '"last" or "sticky"', diff_base)
+  return {
+    diffBase: 'sticky',
+    fullEvery: natural('full_every', full_every, 100),
+    fullIntervalMs: natural('full_interval_seconds', full_interval_seconds, 60) * 1000,
+  }
 }
 
 export function readSettings(configPath: string | null): Settings {
   if (configPath === null) return DEFAULTS
   let config: Record<string, unknown>
   try {
-    config = record(JSON.parse(readFileSync(configPath, 'utf8')))
+    config = record(JSON.parse(readFileSync(configPath, 'utf8').replace(/^\uFEFF/, '')))
   } catch (cause) {
-    throw new OsError('CONFIG_SYNTAX', `${configPath}: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      cause,
-    })
+    if (errno(cause) === 'ENOENT') return DEFAULTS
+    const message = `${configPath}: ${cause instanceof Error ? cause.message : String(cause)}`
+    throw new OsError(errno(cause) ? 'CONFIG_INVALID' : 'CONFIG_SYNTAX', message, { cause })
   }
   const engine = record(config.engine_settings)
-  const resources = record(config.RESOURCES)
-  const registry = typeof resources.registry === 'string' ? resources.registry : 'data/device_registry'
-  const interval = engine.registry_sync_interval_seconds
+  const { registry = 'data/device_registry' } = record(config.RESOURCES)
+  const dialect = engine.unit_dialect ?? DEFAULTS.unitDialect
+  if (dialect !== 'ucum' && dialect !== 'attribute') throw invalid('unit_dialect', '"ucum" or "attribute"', dialect)
   return {
     precision: checkPrecision(engine.precision ?? DEFAULTS.precision),
+    unitDialect: dialect,
+    policy: policyOf(engine),
     assignedId: typeof config.assigned_id === 'number' ? config.assigned_id : 0,
-    registryDir: resolve(dirname(configPath), registry),
-    registryIntervalMs: typeof interval === 'number' && interval >= 0 ? interval * 1000 : DEFAULTS.registryIntervalMs,
+    registryDir: resolve(dirname(configPath), String(registry)),
+    registryIntervalMs: natural('registry_sync_interval_seconds', engine.registry_sync_interval_seconds, 1) * 1000,
   }
 }

@@ -1,6 +1,6 @@
 // What a receiver keeps of one template (D6): the slots after each of its last eight frames, in order of time, as numbers
 // and shared descriptions of `state.unit`, so that decoding a DIFF copies a few numbers and makes no text.
-import { decodeInteger, readBase62 } from '../wire/base62'
+import { decodeInteger, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
 import { hashText, type MetaInfo } from './metas'
@@ -10,58 +10,75 @@ export const KEPT_STATES = 8
 /** the row a late frame is worked out in, never kept */
 const SCRATCH = KEPT_STATES
 
-/** A FULL text taken apart; throws BAD_TEXT. */
-export interface FullText {
-  id: string
+/** What of a template no slot changes. */
+export interface Shape {
+  readonly id: string
   /** state name, not its token */
-  state: string
-  signature: string
-  sensors: SensorSegment[]
-  extras: Fact['extras']
-  /** over what no slot changes: id, state, sensor ids, extras */
-  hash: number
+  readonly state: string
+  readonly signature: string
+  readonly sensorIds: readonly string[]
+  readonly extras: Fact['extras']
+  /** over id, state, sensor ids and extras */
+  readonly hash: number
 }
 
+/** A FULL text taken apart. */
+export interface FullText {
+  readonly id: string
+  readonly stateToken: string
+  readonly signature: string
+  readonly sensors: readonly SensorSegment[]
+  readonly segments: readonly string[]
+}
+
+/** Text of a FULL, without `<aid>;`. Throws BAD_TEXT. */
 export function readFull(text: string): FullText {
   const { id, state, token, segments } = splitText(text)
   // C firmware writes decimal seconds here; the frame's own TS counts either way
-  if (!/^\d+$/.test(token)) tokenMs(token)
+  if (!/^(?:[\w-]{8}|\d+)$/.test(token)) tokenMs(token)
   const sensors: SensorSegment[] = []
-  const extras: Record<string, string> = {}
   let signature = `${id}.${state}.{TS}|`
   for (const segment of segments) {
     const sensor = sensorOf(segment)
     if (sensor) sensors.push(sensor)
-    else if (segment.startsWith('&')) extras.geohash = segment.slice(1)
-    else if (segment.startsWith('#')) extras.url = `https://${fromBase64(segment.slice(1))}`
-    else if (segment.startsWith('@')) extras.msg = fromBase64(segment.slice(1))
     signature += sensor ? `${sensor.id}>\x01:\x01|` : `${segment}|`
   }
-  return describe(id, stateName(state), signature, sensors, extras)
+  return { id, stateToken: state, signature, sensors, segments }
 }
 
 const FIRMWARE_SINGLE = /^([^|>.]+)\|([^|]*)\|(-?[0-9a-zA-Z]+)\|?$/
 
 /** C firmware's body of one sensor, `sensor_id|unit|b62value`: no head, so the AID names the device. Null for others. */
 export function readFirmwareSingle(text: string, aid: number): FullText | null {
+  if (text.includes('>')) return null
   const found = FIRMWARE_SINGLE.exec(text)
   if (!found) return null
   const sensors = [{ id: found[1]!, meta: `K.${found[2]}`, value: found[3]! }]
-  return describe(String(aid), 'ONLINE', '', sensors, {})
+  return { id: String(aid), stateToken: '1', signature: '', sensors, segments: [] }
 }
 
-function describe(
-  id: string,
-  state: string,
-  signature: string,
-  sensors: SensorSegment[],
-  extras: Record<string, string>,
-): FullText {
+export function shapeOf({ id, stateToken, signature, sensors, segments }: FullText): Shape {
+  const extras: Record<string, string> = {}
+  for (const segment of segments) {
+    if (segment.startsWith('&')) extras.geohash = segment.slice(1)
+    else if (segment.startsWith('#')) extras.url = `https://${fromBase64(segment.slice(1))}`
+    else if (segment.startsWith('@')) extras.msg = fromBase64(segment.slice(1))
+  }
+  const state = stateName(stateToken)
+  const sensorIds = sensors.map(sensor => sensor.id)
   let hash = hashText(state, hashText(id))
-  for (const sensor of sensors) hash = hashText(sensor.id, hash)
+  for (const sensorId of sensorIds) hash = hashText(sensorId, hash)
   const some = Object.keys(extras).length > 0
   if (some) hash = hashText(JSON.stringify(extras), hash)
-  return { id, state, signature, sensors, extras: some ? extras : undefined, hash }
+  return { id, state, signature, sensorIds, extras: some ? extras : undefined, hash }
+}
+
+/** A value's text as a number; throws BAD_TEXT. */
+function numberOf(text: string): number {
+  if (text === '') return 0
+  if (text.length > 9) return Number(decodeInteger(text))
+  const n = parseBase62(text)
+  return Number.isNaN(n) ? Number(decodeInteger(text)) : n
 }
 
 export class SlotHistory {
@@ -76,9 +93,9 @@ export class SlotHistory {
   /** late frames since the last one in order */
   lateRun = 0
 
-  constructor(readonly full: FullText) {
-    this.count = full.sensors.length
-    this.ids = full.sensors.map(sensor => sensor.id)
+  constructor(readonly shape: Shape) {
+    this.count = shape.sensorIds.length
+    this.ids = shape.sensorIds
     this.maskBytes = (2 * this.count + 7) >> 3
     this.#numbers = new Float64Array((KEPT_STATES + 1) * this.count)
     this.#metas = new Array<MetaInfo | null>((KEPT_STATES + 1) * this.count).fill(null)
@@ -110,7 +127,9 @@ export class SlotHistory {
   begin(from: number, late: boolean): void {
     const { count } = this
     this.#work = late ? SCRATCH : (this.#head + 1) % KEPT_STATES
-    if (from < 0 || from === this.#work) return
+    // the oldest state gives its row; should the frame turn out broken, nothing may be built on what is left there
+    if (!late) this.#ts[this.#work] = -1
+    if (from < 0) return
     const source = from * count
     const target = this.#work * count
     for (let i = 0; i < count; i++) {
@@ -152,7 +171,7 @@ export class SlotHistory {
     const row = this.#work * this.count
     sensors.forEach((sensor, i) => {
       this.#metas[row + i] = metaOf(sensor.meta)
-      this.#numbers[row + i] = sensor.value === '' ? 0 : Number(decodeInteger(sensor.value))
+      this.#numbers[row + i] = numberOf(sensor.value)
     })
   }
 

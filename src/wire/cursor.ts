@@ -1,7 +1,7 @@
 // One cursor reads and writes every byte layout of the project: big-endian, over a buffer the caller owns, so that a
 // codec reads like the table of its specification. Reading or writing past the end throws BAD_PACKET and leaves the
 // cursor where it was.
-import { OsError } from '../lib/errors'
+import { WireError } from './error'
 
 export class ByteReader {
   constructor(
@@ -17,7 +17,7 @@ export class ByteReader {
   #take(count: number): number {
     const at = this.at
     if (count < 0 || at + count > this.end)
-      throw new OsError('BAD_PACKET', `packet ends at byte ${this.end}, ${at + count} needed`)
+      throw new WireError('BAD_PACKET', `packet ends at byte ${this.end}, ${at + count} needed`)
     this.at = at + count
     return at
   }
@@ -67,7 +67,7 @@ export class ByteWriter {
   #room(count: number): number {
     const at = this.at
     if (at + count > this.end)
-      throw new OsError('BAD_PACKET', `buffer of ${this.end} bytes is full, ${at + count} needed`)
+      throw new WireError('BAD_PACKET', `buffer of ${this.end} bytes is full, ${at + count} needed`)
     this.at = at + count
     return at
   }

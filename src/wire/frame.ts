@@ -12,6 +12,19 @@ const U32 = 4294967296
 
 /** Writes the header of a frame with one route and returns where its body starts. `tsMs` is cut to 48 bits. */
 export function writeHeader(out: Uint8Array, at: number, cmd: number, aid: number, tid: number, tsMs: number): number {
+  return writeHeaderWords(out, at, cmd, aid | 0, tid, tsHigh(tsMs), tsMs | 0)
+}
+
+/** The same with the time in two words and all numbers 32-bit integers, so that a call allocates nothing. */
+export function writeHeaderWords(
+  out: Uint8Array,
+  at: number,
+  cmd: number,
+  aid: number,
+  tid: number,
+  high: number,
+  low: number,
+): number {
   out[at] = cmd
   out[at + 1] = 1
   out[at + 2] = aid >>> 24
@@ -19,8 +32,6 @@ export function writeHeader(out: Uint8Array, at: number, cmd: number, aid: numbe
   out[at + 4] = aid >>> 8
   out[at + 5] = aid
   out[at + 6] = tid
-  const high = (tsMs / U32) | 0
-  const low = tsMs >>> 0
   out[at + 7] = high >> 8
   out[at + 8] = high
   out[at + 9] = low >>> 24
@@ -29,6 +40,9 @@ export function writeHeader(out: Uint8Array, at: number, cmd: number, aid: numbe
   out[at + 12] = low
   return at + HEADER_SIZE
 }
+
+/** the upper 16 of 48 bits; the lower 32 are `tsMs | 0` */
+export const tsHigh = (tsMs: number): number => (tsMs / U32) & 0xffff
 
 /**
  * Closes a frame that starts at `start` and whose plain body is `out[body, end)`: CRC-8, cipher (with a key; the command
@@ -46,8 +60,8 @@ export function sealFrame(out: Uint8Array, start: number, body: number, end: num
 
 export interface FrameHeader {
   cmd: number
-  /** every AID of the route, source last; empty when the frame has none */
-  routes: number[]
+  /** every AID of the route, source last; null when there is exactly one */
+  routes: number[] | null
   /** last entry of the route, 0 when there is none */
   sourceAid: number
   tid: number
@@ -65,20 +79,18 @@ export function readHeader(packet: Uint8Array): FrameHeader | 'short' | 'incompl
   if (packet.length < 5) return 'short'
   const count = packet[1]!
   if (packet.length < 2 + 4 * count + 10) return 'incomplete'
-  const routes: number[] = []
-  for (let k = 0; k < count; k++) routes.push(readU32(packet, 2 + 4 * k))
   const tid = 2 + 4 * count
   const end = packet.length - 3
   return {
     cmd: packet[0]!,
-    routes,
-    sourceAid: routes[count - 1] ?? 0,
+    routes: count === 1 ? null : Array.from({ length: count }, (_, k) => readU32(packet, 2 + 4 * k)),
+    sourceAid: count === 0 ? 0 : readU32(packet, tid - 4),
     tid: packet[tid]!,
     ts: ((packet[tid + 1]! << 8) | packet[tid + 2]!) * U32 + readU32(packet, tid + 3),
     body: tid + 7,
     end,
     crc8: packet[end]!,
-    crc16Ok: crc16(packet, 0, packet.length - 2) === ((packet[end + 1]! << 8) | packet[end + 2]!),
+    crc16Ok: crc16(packet, 0, end + 1) === ((packet[end + 1]! << 8) | packet[end + 2]!),
   }
 }
 
@@ -87,15 +99,15 @@ export const readU32 = (bytes: Uint8Array, at: number): number =>
 
 const B64 = Uint8Array.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_', c => c.charCodeAt(0))
 
-/** Writes the 8 characters of a text's time token (base64url of the 48-bit number). */
-export function writeTimeToken(out: Uint8Array, at: number, tsMs: number): number {
-  let high = Math.floor(tsMs / 16777216) & 0xffffff
-  let low = (tsMs % 16777216) & 0xffffff
+/** Writes the 8 characters of a text's time token, base64url of the 48-bit number in two words (see tsHigh). */
+export function writeTimeToken(out: Uint8Array, at: number, high: number, low: number): number {
+  let first = ((high & 0xffff) << 8) | (low >>> 24)
+  let second = low & 0xffffff
   for (let i = 3; i >= 0; i--) {
-    out[at + i] = B64[high & 63]!
-    out[at + 4 + i] = B64[low & 63]!
-    high >>>= 6
-    low >>>= 6
+    out[at + i] = B64[first & 63]!
+    out[at + 4 + i] = B64[second & 63]!
+    first >>>= 6
+    second >>>= 6
   }
   return at + 8
 }

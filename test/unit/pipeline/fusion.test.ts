@@ -41,6 +41,32 @@ test('compress and decompress are inverse for any fact on the grid', () => {
   }
 })
 
+test('alone, engine and fusion read their keys of a configuration file', () => {
+  const { dir, done } = folder()
+  const path = join(dir, 'Config.json')
+  const write = (engine_settings: unknown): void =>
+    writeFileSync(path, JSON.stringify({ assigned_id: 12, engine_settings }))
+  write({ precision: 2, unit_dialect: 'attribute', diff_base: 'sticky', full_every: 3 })
+  const fusion = new Fusion(path)
+  assert.deepEqual([fusion.engine.precision, fusion.engine.unitDialect, fusion.localId], [2, 'attribute', 12])
+  assert.deepEqual(fusion.policy, { diffBase: 'sticky', fullEvery: 3, fullIntervalMs: 60_000 })
+  assert.equal(fusion.registry!.dir, join(dir, 'data/device_registry'))
+  for (const wrong of [
+    { precision: 11 },
+    { unit_dialect: 'x' },
+    { diff_base: 'x' },
+    { diff_base: 'sticky', full_every: -1 },
+  ]) {
+    write(wrong)
+    assert.throws(() => new Fusion(path), { code: 'CONFIG_INVALID' })
+  }
+  writeFileSync(path, '{')
+  assert.throws(() => new Engine(path), { code: 'CONFIG_SYNTAX' })
+  assert.equal(new Engine(join(dir, 'none.json')).precision, 4)
+  assert.equal(new Engine().precision, 4)
+  done()
+})
+
 test('attribute names keep their tokens both ways', () => {
   assert.equal(encodeUnit('3600time'), '5O,datime')
   assert.equal(decodeUnit('A01/B00'), 'cel/s')

@@ -134,6 +134,16 @@ test('a DIFF that does not fit is refused and moves nothing', () => {
   assert.equal(value(r.receive(heart(T0 + 2))), 0.0001)
 })
 
+test('a broken frame never leaves a wrong state behind', () => {
+  const r = receiver()
+  r.receive(full(T0, '1'))
+  for (let k = 1; k <= 7; k++) r.receive(diff(T0 + 10 * k, String(k + 1)))
+  assert.equal(value(r.receive(heart(T0 + 5))), 0.0001)
+  assert.equal(code(r.receive(frame(0xaa, 1, T0 + 90, Buffer.of(0x0a, 1, 57)))), 'BAD_PACKET')
+  assert.equal(code(r.receive(heart(T0 + 5))), 'LATE_DROPPED', 'the oldest state gave its row to the broken frame')
+  assert.equal(value(r.receive(heart(T0 + 15))), 0.0002)
+})
+
 test('a clock set back is believed after eight late frames and a FULL', () => {
   const r = receiver()
   r.receive(full(T0, '1'))

@@ -13,7 +13,7 @@ import {
 import { baseCommand, COMMAND, commandName, isData, isSecure, secureCommand } from '../../../src/wire/commands'
 import { crc8, crc16, crc32c, crcBits } from '../../../src/wire/crc'
 import { ByteReader, ByteWriter } from '../../../src/wire/cursor'
-import { readHeader, sealFrame, writeHeader, writeTimeToken } from '../../../src/wire/frame'
+import { readHeader, sealFrame, tsHigh, writeHeader, writeTimeToken } from '../../../src/wire/frame'
 import { pyFloat, pyText } from '../../../src/wire/number'
 import { frameSerial, unframeSerial } from '../../../src/wire/serial'
 import { STATE_TOKENS, UNIT_NAMES, UNIT_TOKENS } from '../../../src/wire/symbols'
@@ -200,7 +200,7 @@ test('time tokens in a buffer are base64url of six bytes', () => {
     2 ** 48 - 1,
     ...Array.from({ length: 500 }, () => Math.floor(next() * 2 ** 48)),
   ]) {
-    writeTimeToken(out, 0, ms)
+    writeTimeToken(out, 0, tsHigh(ms), ms | 0)
     const bytes = Buffer.alloc(6)
     bytes.writeUIntBE(ms, 0, 6)
     assert.equal(Buffer.from(out).toString(), bytes.toString('base64url'))

@@ -1,0 +1,296 @@
+#!/usr/bin/env node
+// `npm run bench [-- --json FILE] [--only PREFIX]`: rates and sizes of the built library on 4096 precomputed readings,
+// every one changing, beside the limit probe and the codec peers on the same readings. Afterwards every frame is decoded
+// and checked. Rates are printed; bytes and heap are gated: over budget means exit 1. Keys are `what/how/size/backend`.
+import { writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { probe } from './limit.mjs'
+import { peers } from './peers.mjs'
+
+const require = createRequire(import.meta.url)
+const { createPureCore, Receiver, UplinkEncoder } = require('../dist/os-node.js')
+
+const args = process.argv.slice(2)
+const option = name => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
+const only = option('--only') ?? ''
+const COUNT = 4096
+const SIZES = [1, 4, 16]
+const AID = 0x00010203
+const T0 = 1_710_000_000_000
+const WINDOW_MS = 120
+
+/**
+ * Heap per packet in bytes: a view for transmitFast, the fact for a decoder, two boxed numbers of this program's own call
+ * for encodeInto, nothing at all for the gateway's own path (`uplink`: UplinkEncoder.encodeInto).
+ */
+const HEAP_BUDGET = {
+  encode: 260,
+  decode: { diff: n => 700 + 200 * n, heart: n => 700 + 200 * n, full: n => 2200 + 700 * n },
+  into: 40,
+  uplink: 1,
+}
+/** FULL: text with ids and units; DIFF: 16 + mask + 1 + 5 per reading; HEART: the bare frame */
+const BYTES_BUDGET = { full: n => 50 + 18 * n, diff: n => 17 + Math.ceil(n / 4) + 6 * n, heart: () => 16 }
+
+// Celsius to Kelvin: an offset unit, so the law does work; units pass as they stand
+const law = { canonical: 'K', factor: 1, offset: 273.15 }
+const units = {
+  toToken: unit => unit,
+  fromToken: unit => ({ unit, factor: 1, offset: 0, ambiguous: false }),
+  prefixed: () => [],
+}
+const newCore = () => createPureCore({ resolver: { resolve: () => law }, units, precision: 4 })
+
+const results = {}
+const problems = []
+const wanted = key => key.startsWith(only)
+const put = (key, value) => {
+  if (wanted(key)) results[key] = value
+}
+const gc = globalThis.gc ?? (() => {})
+
+/** operations per second: best of several windows, so that a neighbour on the machine does not count */
+function rate(run, per) {
+  run()
+  run()
+  let best = 0
+  for (let k = 0; k < 4; k++) {
+    let done = 0
+    const start = performance.now()
+    let now = start
+    while (now - start < WINDOW_MS) {
+      run()
+      done += per
+      now = performance.now()
+    }
+    best = Math.max(best, (done / (now - start)) * 1000)
+  }
+  return Math.round(best)
+}
+
+/** heapUsed growth per operation with the results dropped at once; a run that hits a collection is repeated */
+function heapPer(run, per) {
+  run()
+  let least = Number.POSITIVE_INFINITY
+  for (let k = 0; k < 5; k++) {
+    gc()
+    const before = process.memoryUsage().heapUsed
+    run()
+    const grown = process.memoryUsage().heapUsed - before
+    if (grown >= 0) least = Math.min(least, grown / per)
+  }
+  return Math.round(least * 10) / 10
+}
+
+function readings(size) {
+  let seed = 12345
+  const random = () => (seed = (Math.imul(seed, 1103515245) + 12345) & 0x7fffffff) / 0x7fffffff
+  const rows = Array.from({ length: COUNT }, (_, k) =>
+    Array.from({ length: size }, (_, i) => [
+      `s${i}`,
+      'OK',
+      Math.round((20 + 10 * random()) * 1e4 + (k & 1)) / 1e4,
+      'Cel',
+    ]),
+  )
+  // every value differs from the one before it
+  for (let k = 0; k < COUNT; k++)
+    for (let i = 0; i < size; i++)
+      if (rows[k][i][2] === rows[(k + COUNT - 1) % COUNT][i][2])
+        rows[k][i][2] = Math.round(rows[k][i][2] * 1e4 + 7) / 1e4
+  return rows
+}
+
+/** Every frame of one pass is decoded and compared with what went in. */
+function check(name, packets, expected) {
+  const receiver = new Receiver({ units })
+  packets.forEach((packet, k) => {
+    const got = receiver.receive(packet)
+    const values = got.kind === 'fact' ? got.fact.sensors.map(s => s.value) : got.message
+    const good = Array.isArray(values) && values.every((v, i) => Math.abs(v - (expected[k][i][2] + 273.15)) < 1e-4)
+    if (!good && problems.length < 5) problems.push(`${name}: packet ${k} decoded to ${JSON.stringify(values)}`)
+  })
+}
+
+function benchCore(how, size, rows) {
+  const core = newCore()
+  const list = how === 'heart' ? rows.map(() => rows[0]) : rows
+  const strategy = how === 'full' ? 'FULL' : 'DIFF'
+  let t = T0
+  const first = core.transmitFast(list[COUNT - 1], 'bench', 'ONLINE', t++, AID, 'FULL')
+  const encode = () => {
+    for (let k = 0; k < COUNT; k++) core.transmitFast(list[k], 'bench', 'ONLINE', t++, AID, strategy)
+  }
+  const slab = Buffer.alloc(1 << 20)
+  const into = () => {
+    let at = 0
+    for (let k = 0; k < COUNT; k++) {
+      if (at > slab.length - 4096) at = 0
+      at = core.encodeInto(slab, at, list[k], 'bench', 'ONLINE', t++, AID, strategy)
+    }
+  }
+  const key = `${how}/${size}`
+  if (wanted(`encode/${key}/pycore`)) put(`encode/${key}/pycore`, rate(encode, COUNT))
+  if (wanted(`encode_into/${key}/pycore`)) put(`encode_into/${key}/pycore`, rate(into, COUNT))
+  const heapKey = `heap_bytes_per_packet/encode/${key}/pycore`
+  const heapInto = `heap_bytes_per_packet/encode_into/${key}/pycore`
+  if (wanted(heapKey)) gate(heapKey, heapPer(encode, COUNT), HEAP_BUDGET.encode)
+  if (wanted(heapInto))
+    gate(
+      heapInto,
+      heapPer(() => {
+        for (let k = 0; k < 16; k++) into()
+      }, 16 * COUNT),
+      HEAP_BUDGET.into,
+    )
+
+  core.transmitFast(list[COUNT - 1], 'bench', 'ONLINE', t++, AID, 'FULL')
+  const packets = list.map(row => core.transmitFast(row, 'bench', 'ONLINE', t++, AID, strategy))
+  const want = { full: 0x3f, diff: 0xaa, heart: 0x7f }[how]
+  if (packets.some((p, k) => p[0] !== want && !(how === 'heart' && k === 0)))
+    problems.push(`${key}: not all packets are ${how}`)
+  check(key, [first, ...packets], [list[COUNT - 1], ...list])
+  const bytes = packets.slice(1).reduce((sum, p) => sum + p.length, 0) / (COUNT - 1)
+  gate(`bytes_per_packet/${key}`, round(bytes), BYTES_BUDGET[how](size))
+  put(`bytes_per_reading/${key}`, round(bytes / size))
+
+  const receiver = new Receiver({ units })
+  receiver.receive(first)
+  const decode = () => {
+    for (let k = 0; k < COUNT / 8; k++) receiver.receive(packets[k])
+  }
+  if (wanted(`decode/${key}/pycore`)) {
+    // each window reads the packets of one pass in order with a receiver that is new to them
+    put(`decode/${key}/pycore`, decodeRate(first, packets))
+  }
+  const heapDecode = `heap_bytes_per_packet/decode/${key}/pycore`
+  if (wanted(heapDecode)) gate(heapDecode, heapPer(decode, COUNT / 8), HEAP_BUDGET.decode[how](size))
+}
+
+/** The gateway's own path: facts out of the log into memory that is used again. */
+function benchUplink(size, rows) {
+  const key = `uplink/diff/${size}/pycore`
+  const heapKey = `heap_bytes_per_packet/${key}`
+  if (!wanted(key) && !wanted(heapKey)) return
+  const uplink = new UplinkEncoder({ aid: AID, units, diffBase: 'last', fullEvery: 0, fullIntervalS: 0 })
+  // one literal, so that all facts have one hidden class, as those of the log do
+  const make = (row, tRaw) => ({
+    id: 'bench',
+    state: 'ONLINE',
+    tRaw: tRaw + 0.5,
+    aid: AID,
+    sensors: row.map(([id, status, value]) => ({ id, status, unit: 'K', value: value + 273.15 })),
+  })
+  const facts = rows.map((row, k) => make(row, T0 + k))
+  for (const fact of facts) fact.tRaw = Math.floor(fact.tRaw)
+  const slab = Buffer.alloc(1 << 20)
+  let at = 0
+  const encode = () => {
+    for (let k = 0; k < COUNT; k++) {
+      if (at > slab.length - 4096) at = 0
+      const fact = facts[k]
+      at = uplink.encodeInto(fact, slab, at)
+      fact.tRaw += COUNT
+    }
+  }
+  put(key, rate(encode, COUNT))
+  gate(
+    heapKey,
+    heapPer(() => {
+      for (let k = 0; k < 250; k++) encode()
+    }, 250 * COUNT),
+    HEAP_BUDGET.uplink,
+  )
+  const packets = facts.map(fact => Buffer.from(uplink.encode(fact).bytes))
+  const again = new UplinkEncoder({ aid: AID, units })
+  check(key, [again.encode(make(rows[COUNT - 1], T0)).bytes, ...packets], [rows[COUNT - 1], ...rows])
+}
+
+function decodeRate(first, packets) {
+  let best = 0
+  for (let k = 0; k < 4; k++) {
+    let done = 0
+    let spent = 0
+    while (spent < WINDOW_MS) {
+      const receiver = new Receiver({ units })
+      receiver.receive(first)
+      const start = performance.now()
+      for (let i = 0; i < packets.length; i++) receiver.receive(packets[i])
+      spent += performance.now() - start
+      done += packets.length
+    }
+    best = Math.max(best, (done / spent) * 1000)
+  }
+  return Math.round(best)
+}
+
+const round = x => Math.round(x * 100) / 100
+function gate(key, value, budget) {
+  if (!wanted(key)) return
+  put(key, value)
+  if (value > budget) problems.push(`${key}: ${value} is over the budget of ${budget}`)
+}
+
+function benchProbe(size, rows) {
+  if (!wanted(`probe/diff/${size}`)) return
+  const { encode } = probe(size, AID)
+  const values = rows.map(row => Float64Array.from(row, r => r[2]))
+  let t = T0
+  put(
+    `probe/diff/${size}`,
+    rate(() => {
+      for (let k = 0; k < COUNT; k++) encode(values[k], t++)
+    }, COUNT),
+  )
+}
+
+async function benchPeers(size, rows) {
+  for (const { name, encode, decode } of await peers(rows, T0)) {
+    if (![`peer/${name}/encode/${size}`, `peer/${name}/decode/${size}`, `peer_bytes/${name}/${size}`].some(wanted))
+      continue
+    const encoded = rows.map((_, k) => Buffer.from(encode(k)))
+    put(`peer_bytes/${name}/${size}`, round(encoded.reduce((sum, b) => sum + b.length, 0) / COUNT))
+    if (decode(encoded[7]).sensors[0].value !== rows[7][0][2]) problems.push(`peer ${name} does not decode`)
+    put(
+      `peer/${name}/encode/${size}`,
+      rate(() => {
+        for (let k = 0; k < COUNT; k++) encode(k)
+      }, COUNT),
+    )
+    put(
+      `peer/${name}/decode/${size}`,
+      rate(() => {
+        for (let k = 0; k < COUNT; k++) decode(encoded[k])
+      }, COUNT),
+    )
+  }
+}
+
+for (const size of SIZES) {
+  const rows = readings(size)
+  benchProbe(size, rows)
+  for (const how of ['diff', 'full', 'heart']) benchCore(how, size, rows)
+  benchUplink(size, rows)
+  await benchPeers(size, rows)
+}
+
+// a table: rate, and its ratio to what it is measured against
+const say = (key, against) => {
+  const value = results[key]
+  if (value === undefined) return
+  const other = results[against]
+  const ratio = other ? `${(value / other).toFixed(2)} × ${against}` : ''
+  console.log(`${key.padEnd(46)} ${String(value).padStart(10)}  ${ratio}`)
+}
+for (const key of Object.keys(results)) {
+  const [what, how, size] = key.split('/')
+  if (what === 'encode' || what === 'encode_into' || what === 'uplink') say(key, `probe/${how}/${size}`)
+  else if (what === 'decode') say(key, `encode/${how}/${size}/pycore`)
+  else if (what === 'peer') say(key, `${size}/diff/${key.split('/')[3]}/pycore`)
+  else if (what === 'peer_bytes') say(key, `bytes_per_packet/diff/${size}`)
+  else say(key)
+}
+const file = option('--json')
+if (file) writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`)
+for (const problem of problems) console.error(`BENCH: ${problem}`)
+process.exit(problems.length > 0 ? 1 : 0)

@@ -1,0 +1,122 @@
+// What the kernel's ABI pages say about the files of hwmon and IIO: which are channels, in which unit, on which scale
+// (Documentation/ABI/testing/sysfs-class-hwmon, sysfs-bus-iio). Values are divided, since 23_400 / 1000 is 23.4 and
+// 23_400 * 0.001 is not. Pure tables and functions; a file that is no channel gives undefined.
+
+export interface Law {
+  /** UCUM */
+  readonly unit: string
+  /** the kernel's number divided by this is in that unit */
+  readonly divide: number
+}
+
+const law = (unit: string, divide = 1): Law => ({ unit, divide })
+
+/** In the order a person reads them: temperatures first. */
+const HWMON: Readonly<Record<string, Law>> = {
+  temp: law('Cel', 1000),
+  in: law('V', 1000),
+  curr: law('A', 1000),
+  power: law('W', 1_000_000),
+  energy: law('J', 1_000_000),
+  fan: law('rpm'),
+  humidity: law('%', 1000),
+  freq: law('Hz'),
+}
+const HWMON_ORDER = Object.keys(HWMON)
+
+export interface HwmonChannel extends Law {
+  /** `temp1`: stem of its files (temp1_input, temp1_label, temp1_fault, temp1_enable) */
+  readonly stem: string
+  /** the file with the value */
+  readonly file: string
+  /** sorts the channels of a chip */
+  readonly rank: number
+}
+
+/** The channel of a hwmon file such as `temp1_input`. A power meter may only have `power1_average`. */
+export function hwmonChannel(file: string, files: ReadonlySet<string>): HwmonChannel | undefined {
+  const [, kind, index, what] = /^([a-z]+)(\d+)_(input|average)$/.exec(file) ?? []
+  const found = kind === undefined || !Object.hasOwn(HWMON, kind) ? undefined : HWMON[kind]
+  if (!found) return undefined
+  const stem = `${kind}${index}`
+  if (what === 'average' && (kind !== 'power' || files.has(`${stem}_input`))) return undefined
+  return { ...found, stem, file, rank: HWMON_ORDER.indexOf(kind!) * 10_000 + Number(index) }
+}
+
+/** IIO channel types with the unit that (raw + offset) * scale has, as a law to ours. */
+const IIO: Readonly<Record<string, Law>> = {
+  accel: law('m/s2'),
+  angl: law('rad'),
+  anglvel: law('rad/s'),
+  capacitance: law('F', 1e9),
+  concentration: law('%'),
+  count: law('{counts}'),
+  current: law('A', 1000),
+  distance: law('m'),
+  electricalconductivity: law('S/m'),
+  energy: law('J'),
+  gravity: law('m/s2'),
+  humidityrelative: law('%', 1000),
+  illuminance: law('lx'),
+  incli: law('deg'),
+  index: law('{1}'),
+  intensity: law('{1}'),
+  magn: law('T', 10_000),
+  massconcentration: law('ug/m3'),
+  ph: law('{pH}'),
+  phase: law('rad'),
+  power: law('W', 1000),
+  pressure: law('Pa', 0.001),
+  proximity: law('m'),
+  resistance: law('Ohm'),
+  rot: law('deg'),
+  steps: law('{steps}'),
+  temp: law('Cel', 1000),
+  uvindex: law('{1}'),
+  velocity: law('m/s'),
+  voltage: law('V', 1000),
+}
+
+/** What a count without a known scale is: the converter's own steps. */
+const RAW = law('{raw}')
+/** Types whose raw value is the value; for all others a raw value without a scale has no unit. */
+const UNSCALED = new Set(['count', 'index', 'steps', 'intensity', 'uvindex'])
+
+export interface IioChannel extends Law {
+  /** `temp`, `voltage0`, `accel_x` */
+  readonly stem: string
+  readonly file: string
+  /** files whose numbers make a raw value a value; absent for `_input` and where the kernel has none */
+  readonly scale?: string
+  readonly offset?: string
+}
+
+/** The channel of an IIO file such as `in_voltage0_raw`, `in_accel_x_raw`, `in_temp_input`, with what belongs to it. */
+export function iioChannel(file: string, files: ReadonlySet<string>): IioChannel | undefined {
+  const [, type, rest = '', what] = /^in_([a-z]+)(\d*(?:-[a-z]+\d+)?(?:_[a-z0-9_]+?)?)_(raw|input)$/.exec(file) ?? []
+  const found = type === undefined || !Object.hasOwn(IIO, type) ? undefined : IIO[type]
+  if (!found || rest.includes('quaternion')) return undefined
+  const stem = `${type}${rest}`
+  // a processed value needs nothing; where a channel has both it is taken once, processed
+  if (what === 'input') return { ...found, stem, file }
+  if (files.has(`in_${stem}_input`)) return undefined
+  const own = (suffix: string): string | undefined =>
+    belonging(type!, rest)
+      .find(name => files.has(`${name}_${suffix}`))
+      ?.concat(`_${suffix}`)
+  const scale = own('scale')
+  const offset = own('offset')
+  const law = scale || UNSCALED.has(type!) ? found : RAW
+  return { ...law, stem, file, ...(scale && { scale }), ...(offset && { offset }) }
+}
+
+/** A scale may belong to one channel, to all of a modifier or to all of the type: the nearest wins. */
+function belonging(type: string, rest: string): string[] {
+  const names = [`in_${type}${rest}`]
+  const [, index = '', modifier = ''] = /^(\d*(?:-[a-z]+\d+)?)(_.*)?$/.exec(rest) ?? []
+  if (modifier) names.push(`in_${type}${index}`, `in_${type}${modifier}`)
+  // differential pairs share `in_voltage-voltage_scale`
+  if (index.includes('-')) names.push(`in_${type}-${type}`)
+  names.push(`in_${type}`)
+  return names
+}

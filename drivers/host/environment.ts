@@ -1,0 +1,51 @@
+// Everything the sources of this machine touch, in one place, so that tests lay out a tree of their own and never wait.
+import { readFileSync } from 'node:fs'
+import { stat, statfs } from 'node:fs/promises'
+import { OsError } from '../../src/lib/errors'
+import type { DriverContext } from '../../src/links/contracts'
+import { type SlowFiles, slowFiles } from './slow'
+
+export interface Space {
+  /** the device number of the file system, to know one that is named twice */
+  device: number
+  totalBytes: number
+  freeBytes: number
+  /** what an ordinary user may still write; less than free where blocks are reserved */
+  availableBytes: number
+}
+
+export interface HostEnvironment extends DriverContext {
+  /** roots of the trees, without a slash at the end */
+  sys: string
+  proc: string
+  files: SlowFiles
+  pause(ms: number): Promise<void>
+  space(path: string): Promise<Space>
+}
+
+export const hostEnvironment = (
+  context: DriverContext,
+  roots: { sys?: string; proc?: string } = {},
+): HostEnvironment => ({
+  ...context,
+  sys: roots.sys ?? '/sys',
+  proc: roots.proc ?? '/proc',
+  files: slowFiles,
+  pause: ms => new Promise(resolve => setTimeout(resolve, ms)),
+  space: async path => {
+    const [{ dev }, { bsize, blocks, bfree, bavail }] = await Promise.all([stat(path), statfs(path)])
+    return { device: dev, totalBytes: blocks * bsize, freeBytes: bfree * bsize, availableBytes: bavail * bsize }
+  },
+})
+
+/**
+ * A short file of /proc. Read at once: the kernel makes it in microseconds and never waits for hardware. Throws NOT_FOUND
+ * with the reason when this machine has none.
+ */
+export function procText({ proc }: HostEnvironment, file: string): string {
+  try {
+    return readFileSync(`${proc}/${file}`, 'latin1')
+  } catch (cause) {
+    throw new OsError('NOT_FOUND', `${proc}/${file} cannot be read on this machine`, { cause })
+  }
+}

@@ -1,0 +1,87 @@
+// What all sources of this machine share: a group is scanned when it is opened and sampled at every read, in the order of
+// the scan (D7). What fails: nothing to find (NOT_FOUND with the reason, the link is down and tried again rarely), one
+// sensor (its place stays, status ERROR, no value), every sensor because its files are gone (LINK_DOWN: reopened, which
+// finds what is there now).
+import { OsError } from '../../src/lib/errors'
+import type { Source, SourceReading } from '../../src/links/contracts'
+import { safeNames } from '../../src/links/names'
+import { matcher } from './match'
+
+export interface Sensor {
+  /** native name; made safe by the group */
+  readonly id: string
+  /** UCUM */
+  readonly unit: string
+}
+
+/** Where a group's numbers come from. */
+export interface Probe<S extends Sensor = Sensor> {
+  /** Every sensor there is, in a fixed order. Throws NOT_FOUND with a reason when there is none. */
+  scan(): Promise<readonly S[]>
+  /** A value, or null for a failed sensor, for each of `sensors`. Throws when the whole group is gone. */
+  sample(sensors: readonly S[]): Promise<readonly (number | null)[]>
+}
+
+export interface GroupOptions {
+  type: string
+  intervalMs: number
+  match?: string
+}
+
+export class HostGroup<S extends Sensor> implements Source {
+  readonly type: string
+  readonly intervalMs: number
+  /** rx counts values read, errors the sensors that had none */
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #probe: Probe<S>
+  readonly #pattern: string | undefined
+  readonly #matches: (name: string) => boolean
+  #sensors: readonly S[] = []
+  #ids: readonly string[] = []
+
+  constructor(
+    readonly name: string,
+    { type, intervalMs, match }: GroupOptions,
+    probe: Probe<S>,
+  ) {
+    this.type = type
+    this.intervalMs = intervalMs
+    this.#probe = probe
+    this.#pattern = match
+    this.#matches = matcher(match)
+  }
+
+  async open(): Promise<void> {
+    const all = await this.#probe.scan()
+    const ids = safeNames(all.map(sensor => sensor.id))
+    const chosen = all.map((sensor, k) => ({ sensor, id: ids[k]! })).filter(({ id }) => this.#matches(id))
+    if (chosen.length === 0)
+      throw new OsError('NOT_FOUND', `no ${this.type} sensor matches ${this.#pattern}`, {
+        hint: `there are: ${ids.slice(0, 20).join(', ')}${ids.length > 20 ? ', …' : ''}`,
+      })
+    this.#sensors = chosen.map(({ sensor }) => sensor)
+    this.#ids = chosen.map(({ id }) => id)
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  async read(): Promise<readonly SourceReading[]> {
+    const values = await this.#probe.sample(this.#sensors)
+    return this.#sensors.map((sensor, k) => {
+      const value = values[k] ?? null
+      const ok = value !== null && Number.isFinite(value)
+      if (ok) this.counters.rx++
+      else this.counters.errors++
+      return [this.#ids[k]!, ok ? 'OK' : 'ERROR', ok ? value : null, sensor.unit]
+    })
+  }
+}
+
+/** Names of several devices of one kind: the plain name where it is alone, else with what tells them apart. */
+export function distinct<T>(things: readonly T[], name: (thing: T) => string, apart: (thing: T) => string): string[] {
+  const counts = new Map<string, number>()
+  for (const thing of things) counts.set(name(thing), (counts.get(name(thing)) ?? 0) + 1)
+  return things.map(thing => (counts.get(name(thing)) === 1 ? name(thing) : `${name(thing)}_${apart(thing)}`))
+}

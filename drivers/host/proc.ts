@@ -1,0 +1,189 @@
+// Sources out of /proc: CPU load, memory, network counters, uptime. One read of a file serves the whole group. What fails:
+// no such file (NOT_FOUND at the scan, LINK_DOWN later), a text that is not the documented one (no values), an interface
+// that vanished (its places stay, ERROR). Per cent and rates need two looks; the first read makes the second look itself.
+import { OsError } from '../../src/lib/errors'
+import {
+  busyPercent,
+  type CpuTicks,
+  isVirtualInterface,
+  type NetCounters,
+  naturalOrder,
+  parseCpu,
+  parseLoad,
+  parseMemory,
+  parseNetDev,
+  parseUptime,
+} from './codec'
+import { type HostEnvironment, procText } from './environment'
+import type { Probe, Sensor } from './group'
+import { matcher } from './match'
+
+/** long enough for twenty clock ticks of one CPU */
+const SECOND_LOOK_MS = 200
+/** fewer ticks or milliseconds than this give no honest per cent or rate */
+const LEAST_TICKS = 10
+const LEAST_MS = 100
+
+const lost = (file: string): OsError => new OsError('LINK_DOWN', `${file} does not read as it should`)
+
+type Values = ReadonlyMap<string, number | null | undefined>
+
+/** `cpu_busy`, `load_1m`, `load_5m`, `load_15m`. */
+export class CpuProbe implements Probe {
+  #before: CpuTicks | null = null
+  constructor(readonly env: HostEnvironment) {}
+
+  async scan(): Promise<Sensor[]> {
+    this.#before = parseCpu(procText(this.env, 'stat'))
+    if (!this.#before) throw new OsError('NOT_FOUND', 'no cpu line in /proc/stat on this machine')
+    const loads = ['load_1m', 'load_5m', 'load_15m'].map(id => ({ id, unit: '{1}' }))
+    return [{ id: 'cpu_busy', unit: '%' }, ...loads]
+  }
+
+  async sample(sensors: readonly Sensor[]): Promise<(number | null)[]> {
+    let now = parseCpu(procText(this.env, 'stat'))
+    if (now && this.#before && now.total - this.#before.total < LEAST_TICKS) {
+      await this.env.pause(SECOND_LOOK_MS)
+      now = parseCpu(procText(this.env, 'stat'))
+    }
+    const load = parseLoad(procText(this.env, 'loadavg'))
+    if (!now && !load) throw lost('/proc/stat')
+    const values: Values = new Map([
+      ['cpu_busy', now && this.#before && busyPercent(this.#before, now)],
+      ['load_1m', load?.[0]],
+      ['load_5m', load?.[1]],
+      ['load_15m', load?.[2]],
+    ])
+    this.#before = now
+    return pick(sensors, values)
+  }
+}
+
+/** `mem_total`, `mem_available` (bytes), `mem_used` (per cent), and `swap_used` where there is swap. */
+export class MemoryProbe implements Probe {
+  constructor(readonly env: HostEnvironment) {}
+
+  async scan(): Promise<Sensor[]> {
+    const memory = parseMemory(procText(this.env, 'meminfo'))
+    if (!memory) throw new OsError('NOT_FOUND', 'no MemTotal in /proc/meminfo on this machine')
+    const sensors = [
+      { id: 'mem_total', unit: 'By' },
+      { id: 'mem_available', unit: 'By' },
+      { id: 'mem_used', unit: '%' },
+    ]
+    return memory.swapTotal > 0 ? [...sensors, { id: 'swap_used', unit: '%' }] : sensors
+  }
+
+  async sample(sensors: readonly Sensor[]): Promise<(number | null)[]> {
+    const memory = parseMemory(procText(this.env, 'meminfo'))
+    if (!memory) throw lost('/proc/meminfo')
+    const { total, available, swapTotal, swapFree } = memory
+    return pick(
+      sensors,
+      new Map([
+        ['mem_total', total],
+        ['mem_available', available],
+        ['mem_used', ((total - available) / total) * 100],
+        ['swap_used', swapTotal > 0 ? ((swapTotal - swapFree) / swapTotal) * 100 : null],
+      ]),
+    )
+  }
+}
+
+/** `uptime` in seconds. */
+export class UptimeProbe implements Probe {
+  constructor(readonly env: HostEnvironment) {}
+
+  async scan(): Promise<Sensor[]> {
+    procText(this.env, 'uptime')
+    return [{ id: 'uptime', unit: 's' }]
+  }
+
+  async sample(): Promise<(number | null)[]> {
+    return [parseUptime(procText(this.env, 'uptime'))]
+  }
+}
+
+interface NetSensor extends Sensor {
+  readonly device: string
+  readonly what: keyof typeof NET
+}
+
+interface Look {
+  at: number
+  devices: Map<string, NetCounters>
+}
+
+/** What is told of an interface: name, unit, and how it comes out of two looks. */
+const NET = {
+  rx: ['By', (now: NetCounters) => now.rxBytes],
+  tx: ['By', (now: NetCounters) => now.txBytes],
+  rx_rate: ['By/s', rate('rxBytes')],
+  tx_rate: ['By/s', rate('txBytes')],
+  rx_packets: ['{packets}', (now: NetCounters) => now.rxPackets],
+  tx_packets: ['{packets}', (now: NetCounters) => now.txPackets],
+  errors: ['{errors}', (now: NetCounters) => now.errors],
+  drops: ['{drops}', (now: NetCounters) => now.drops],
+} as const
+
+/** Per second; a counter that went back (driver reloaded, 32 bits full) gives no rate for once. */
+function rate(key: 'rxBytes' | 'txBytes') {
+  return (now: NetCounters, before: NetCounters | undefined, ms: number): number | null =>
+    before && ms >= LEAST_MS && now[key] >= before[key] ? ((now[key] - before[key]) * 1000) / ms : null
+}
+
+/** so that the group fits a packet or two */
+const MOST_INTERFACES = 8
+
+/** `net_<interface>_<what>`, at most eight interfaces in natural order; without `interfaces` the virtual ones are left out. */
+export class NetworkProbe implements Probe<NetSensor> {
+  #before: Look | undefined
+  constructor(
+    readonly env: HostEnvironment,
+    readonly interfaces?: string,
+  ) {}
+
+  async scan(): Promise<NetSensor[]> {
+    const look = this.#look()
+    const names = [...look.devices.keys()].sort(naturalOrder)
+    const wanted =
+      this.interfaces === undefined ? (name: string) => !isVirtualInterface(name) : matcher(this.interfaces)
+    const chosen = names.filter(wanted)
+    if (chosen.length === 0)
+      throw new OsError('NOT_FOUND', 'no network interface to read on this machine', {
+        hint: `there are: ${names.join(', ') || 'none'}; choose with interfaces`,
+      })
+    if (chosen.length > MOST_INTERFACES)
+      this.env.logger.warn(`only ${MOST_INTERFACES} of ${chosen.length} interfaces are read; choose with interfaces`)
+    this.#before = look
+    return chosen.slice(0, MOST_INTERFACES).flatMap(device =>
+      (Object.keys(NET) as (keyof typeof NET)[]).map(what => ({
+        id: `net_${device}_${what}`,
+        unit: NET[what][0],
+        device,
+        what,
+      })),
+    )
+  }
+
+  async sample(sensors: readonly NetSensor[]): Promise<(number | null)[]> {
+    if (this.#before && this.env.clock.mono() - this.#before.at < LEAST_MS) await this.env.pause(SECOND_LOOK_MS)
+    const now = this.#look()
+    const before = this.#before
+    this.#before = now
+    if (!sensors.some(sensor => now.devices.has(sensor.device)))
+      throw new OsError('LINK_DOWN', 'the network interfaces are gone')
+    const ms = before ? now.at - before.at : 0
+    return sensors.map(({ device, what }) => {
+      const counters = now.devices.get(device)
+      return counters ? NET[what][1](counters, before?.devices.get(device), ms) : null
+    })
+  }
+
+  #look(): Look {
+    return { at: this.env.clock.mono(), devices: parseNetDev(procText(this.env, 'net/dev')) }
+  }
+}
+
+const pick = (sensors: readonly Sensor[], values: Values): (number | null)[] =>
+  sensors.map(sensor => values.get(sensor.id) ?? null)

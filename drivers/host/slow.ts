@@ -1,0 +1,66 @@
+// Sysfs files that may block: a read of a hwmon or IIO file can wait on a slow or stuck bus, and it waits in one of the few
+// threads that also sync the log. So a read has a deadline, a file whose read is still out is not read again, and when
+// two reads are out no other is begun: two threads stay free whatever the chips do. Such a sensor has no value this time.
+import { readFile } from 'node:fs/promises'
+import { errno, OsError } from '../../src/lib/errors'
+import { systemTimers, type Timers } from '../../src/links/timers'
+
+export interface SlowFilesOptions {
+  read?: (path: string) => Promise<string>
+  timers?: Timers
+  /** a healthy chip answers within some ten milliseconds, a DHT22 within two seconds */
+  deadlineMs?: number
+  /** of the four threads of the pool */
+  mostStuck?: number
+}
+
+export class SlowFiles {
+  readonly #read: (path: string) => Promise<string>
+  readonly #timers: Timers
+  readonly #deadlineMs: number
+  readonly #mostStuck: number
+  readonly #stuck = new Set<string>()
+
+  constructor({ read, timers = systemTimers, deadlineMs = 2500, mostStuck = 2 }: SlowFilesOptions = {}) {
+    this.#read = read ?? (path => readFile(path, 'latin1'))
+    this.#timers = timers
+    this.#deadlineMs = deadlineMs
+    this.#mostStuck = mostStuck
+  }
+
+  /** files whose read has not come back in time */
+  get stuck(): number {
+    return this.#stuck.size
+  }
+
+  /** The text of a file. Throws TIMEOUT when it hangs or too many others do, else the system's error. */
+  text(path: string): Promise<string> {
+    return this.guard(path, () => this.#read(path))
+  }
+
+  /** The same for any job on `path` that sits in a thread of the pool. */
+  async guard<T>(path: string, job: () => Promise<T>): Promise<T> {
+    if (this.#stuck.has(path) || this.#stuck.size >= this.#mostStuck)
+      throw new OsError('TIMEOUT', `${path} is not read while a read hangs`)
+    let cancel = (): void => undefined
+    const late = new Promise<never>((_, reject) => {
+      cancel = this.#timers.after(this.#deadlineMs, () => {
+        this.#stuck.add(path)
+        reject(new OsError('TIMEOUT', `${path} takes longer than ${this.#deadlineMs} ms`))
+      })
+    })
+    const working = job()
+    const settled = (): void => {
+      cancel()
+      this.#stuck.delete(path)
+    }
+    working.then(settled, settled)
+    return Promise.race([working, late])
+  }
+}
+
+/** One gate for all sources of the process, since they share the threads. */
+export const slowFiles = new SlowFiles()
+
+/** The file or its device is not there any more. */
+export const isGone = (error: unknown): boolean => ['ENOENT', 'ENODEV', 'ENXIO'].includes(errno(error) ?? '')

@@ -1,0 +1,152 @@
+// Talks to a running gateway over its control socket (D17). The gateway says every few seconds that it works on a request; a
+// gateway that says nothing for half a minute is told as TIMEOUT, one that goes away in the middle as NO_GATEWAY.
+import { connect, type Socket } from 'node:net'
+import { createInterface } from 'node:readline'
+import { socketPath } from '../gateway/control'
+import { findOwner, type LockInfo } from '../gateway/lock'
+import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
+
+export interface GatewayAnswer {
+  readonly result?: Record<string, unknown>
+  readonly exitCode: number
+}
+
+export interface Request {
+  readonly command: string
+  readonly options: Record<string, unknown>
+}
+
+export interface AskOptions {
+  /** takes the rows of a streaming command; the next is read when the promise settles */
+  onRow?(row: unknown): Promise<void> | void
+  signal?: AbortSignal
+  silenceMs?: number
+}
+
+/** An error as the gateway wrote it, back in its class. */
+function revive(value: unknown): OsError {
+  const { error, code, hint, ...details } = (typeof value === 'object' && value !== null ? value : {}) as Record<
+    string,
+    unknown
+  >
+  const known = typeof code === 'string' && Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : 'INTERNAL'
+  return new OsError(known, String(error ?? 'the gateway gave no reason'), {
+    ...(typeof hint === 'string' && { hint }),
+    details,
+  })
+}
+
+/** Sends one request on an open socket and waits for its answer. Closes the socket. */
+export async function ask(socket: Socket, request: Request, options: AskOptions = {}): Promise<GatewayAnswer> {
+  const { onRow, signal, silenceMs = 30_000 } = options
+  let failure: OsError | undefined
+  const stop = (error: OsError): void => {
+    failure ??= error
+    socket.destroy()
+  }
+  const aborted = (): void => stop(new OsError('TIMEOUT', 'stopped'))
+  if (signal?.aborted) aborted()
+  signal?.addEventListener('abort', aborted)
+  socket.on('error', error => stop(new OsError('NO_GATEWAY', `the gateway went away: ${error.message}`)))
+  let timer: NodeJS.Timeout | undefined
+  const alive = (): void => {
+    clearTimeout(timer)
+    timer = setTimeout(
+      () => stop(new OsError('TIMEOUT', `the gateway says nothing for ${silenceMs / 1000} s`)),
+      silenceMs,
+    )
+  }
+  alive()
+  socket.write(`${JSON.stringify({ id: 1, ...request })}\n`)
+  const lines = createInterface({ input: socket, crlfDelay: Infinity })
+  // a destroyed socket never says 'end', which is all that readline listens for
+  socket.once('close', () => lines.close())
+  try {
+    for await (const line of lines) {
+      alive()
+      const answer = JSON.parse(line) as Record<string, unknown>
+      if ('row' in answer) {
+        clearTimeout(timer)
+        await onRow?.(answer.row)
+        alive()
+      } else if ('ok' in answer) {
+        if (answer.error !== undefined) throw revive(answer.error)
+        const result = answer.result as Record<string, unknown> | undefined
+        return { ...(result && { result }), exitCode: Number(answer.exit_code ?? (answer.ok ? 0 : 1)) }
+      }
+    }
+  } catch (error) {
+    if (error instanceof OsError || !(error instanceof SyntaxError)) throw failure ?? error
+    throw new OsError('NO_GATEWAY', 'what answers at the control socket is no gateway', { cause: error })
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', aborted)
+    socket.destroy()
+  }
+  throw failure ?? new OsError('NO_GATEWAY', 'the gateway ended before it answered')
+}
+
+/** A connection, or undefined when nobody listens. */
+function dial(path: string): Promise<Socket | undefined> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path)
+    socket.setTimeout(2000, () => {
+      socket.destroy()
+      resolve(undefined)
+    })
+    socket.once('connect', () => {
+      socket.setTimeout(0)
+      socket.removeAllListeners('error')
+      resolve(socket)
+    })
+    socket.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EACCES' || error.code === 'EPERM') {
+        reject(
+          new OsError('FORBIDDEN', `no right to talk to the gateway at ${path}`, {
+            cause: error,
+            hint: 'join the group of the gateway or use sudo',
+          }),
+        )
+      } else resolve(undefined)
+    })
+  })
+}
+
+export interface Found {
+  readonly socket?: Socket
+  /** who holds the data directory when nobody listens */
+  readonly owner?: LockInfo
+}
+
+/** Looks for the gateway of a data directory once. */
+export async function findGateway(dataDir: string): Promise<Found> {
+  const owner = await findOwner(dataDir)
+  if (!owner) return {}
+  const socket = owner.role === 'command' ? undefined : await dial(owner.socket ?? socketPath(dataDir))
+  return socket ? { socket, owner } : { owner }
+}
+
+const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
+
+/**
+ * Waits while the owner is starting or, for a command that changes files, while another short command has the directory.
+ * Throws LOCKED when that takes too long.
+ */
+export async function waitForGateway(
+  dataDir: string,
+  { waitMs, changes, signal }: { waitMs: number; changes: boolean; signal?: AbortSignal },
+): Promise<Socket | undefined> {
+  const until = performance.now() + waitMs
+  for (;;) {
+    const { socket, owner } = await findGateway(dataDir)
+    if (socket || !owner || (owner.role === 'command' && !changes)) return socket
+    if (performance.now() >= until || signal?.aborted) {
+      const what = owner.role === 'command' ? 'holds the data directory' : 'does not answer'
+      throw new OsError('LOCKED', `process ${owner.pid} (os-node ${owner.role}) ${what}: ${dataDir}`, {
+        hint: 'try again; if it stays so, end that process',
+        details: { pid: owner.pid },
+      })
+    }
+    await pause(100)
+  }
+}

@@ -1,0 +1,175 @@
+// The command line. Parses, looks for a running gateway of the data directory, runs the command there or here, prints. stdout
+// holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
+import {
+  type CommandContext,
+  type OptionValues,
+  parseCommand,
+  programHelp,
+  VERBS,
+  type Verb,
+  type VerbResult,
+  verbHelp,
+  withVia,
+} from '../commands'
+import { ConfigStore } from '../config'
+import { acquireLock, type DataLock } from '../gateway/lock'
+import { asOsError, OsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
+import { createLogger, type Logger } from '../lib/logger'
+import { ask, waitForGateway } from './client'
+import { errorText, type Out, paintFor, ReaderLeft, watchReader, writeLine } from './output'
+
+/** What main needs to make a context for a command that runs in this process. */
+export interface LocalSetup {
+  readonly verb: Verb
+  readonly config: ConfigStore
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  /** held for commands that change files; a command that starts a gateway takes its own */
+  readonly lock?: DataLock
+  print(value: Record<string, unknown>, text: string): void
+}
+
+export interface CliDeps {
+  readonly version: string
+  readonly env: Record<string, string | undefined>
+  readonly cwd: string
+  readonly stdout: Out
+  readonly stderr: Out
+  readonly signal: AbortSignal
+  context(setup: LocalSetup): Promise<CommandContext>
+  /** reads a file named on the command line; `-` is stdin */
+  read?(path: string): Promise<string>
+  readonly files?: Files
+  readonly verbs?: readonly Verb[]
+  /** how long a starting gateway or another command is waited for */
+  readonly waitMs?: number
+}
+
+/** Runs one command line and returns the exit code. Never throws, never ends the process. */
+export async function runCli(argv: readonly string[], deps: CliDeps): Promise<number> {
+  const { stdout, stderr, env, verbs = VERBS } = deps
+  const paint = paintFor(stderr, env)
+  let asJson = argv.includes('--json')
+  watchReader(stdout)
+  try {
+    const [first] = argv
+    if (first === '--version' || first === 'version' || first === '-v') return await say(deps, deps.version)
+    if (first === '--help' || first === '-h' || (first === 'help' && argv.length === 1)) {
+      return await say(deps, programHelp(verbs, deps.version).trimEnd())
+    }
+    if (first === undefined || first.startsWith('-')) {
+      if (first === undefined) stderr.write(programHelp(verbs, deps.version))
+      throw new OsError('USAGE', first === undefined ? 'a command is needed' : `a command comes before ${first}`, {
+        hint: 'see os-node --help',
+      })
+    }
+    const parsed = parseCommand(verbs, first === 'help' ? [...argv.slice(1), '--help'] : argv, env)
+    if (parsed.help) return await say(deps, verbHelp(parsed.verb).trimEnd())
+    asJson = parsed.json || parsed.verb.json === true
+    return await execute(parsed.verb, parsed.options, parsed.json, deps)
+  } catch (thrown) {
+    // who reads stdout left early: nothing is wrong with the command
+    if (thrown instanceof ReaderLeft) return 0
+    const error = asOsError(thrown)
+    if (asJson) stdout.write(`${JSON.stringify({ ok: false, ...error.toJSON() })}\n`)
+    if (!asJson || !stdout.isTTY) stderr.write(errorText(error, paint))
+    if (error.code === 'INTERNAL' && error.cause instanceof Error && env.OS_NODE_DEBUG) {
+      stderr.write(`${error.cause.stack}\n`)
+    }
+    return error.traits.exit
+  }
+}
+
+async function say({ stdout }: CliDeps, text: string): Promise<number> {
+  await writeLine(stdout, text)
+  return 0
+}
+
+async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: CliDeps): Promise<number> {
+  const { env, cwd, files = realFiles, stderr, signal } = deps
+  const logger = createLogger({ write: line => void stderr.write(line) })
+  const config = ConfigStore.load({
+    path: parsed.config as string | undefined,
+    dataDir: parsed['data-dir'] as string | undefined,
+    env,
+    cwd,
+    files,
+    logger: logger.child('config'),
+    keep: verb.changes === true,
+  })
+  const read = deps.read ?? (async path => files.read(path === '-' ? '/dev/stdin' : path).toString('utf8'))
+  const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read)) : parsed
+  const show = printer(verb, json, deps)
+
+  if (verb.where !== 'local') {
+    const socket = await waitForGateway(config.dataDir, {
+      waitMs: deps.waitMs ?? 5000,
+      changes: verb.changes === true,
+      signal,
+    })
+    if (socket) {
+      const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options
+      const onRow = (row: unknown): Promise<void> => writeLine(deps.stdout, JSON.stringify(row))
+      const answer = await ask(socket, { command: verb.name, options: own }, { onRow, signal })
+      if (answer.result) await show(answer.result)
+      return answer.exitCode
+    }
+    if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway runs on ${config.dataDir}`)
+  }
+  return await executeHere(verb, options, config, logger, show, deps, json)
+}
+
+async function readNamed(path: string, read: (path: string) => Promise<string>): Promise<string> {
+  try {
+    return await read(path)
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new OsError('USAGE', `${path} cannot be read: ${why}`, { cause, hint: 'check the path' })
+  }
+}
+
+async function executeHere(
+  verb: Verb,
+  options: OptionValues,
+  config: ConfigStore,
+  logger: Logger,
+  show: (value: Record<string, unknown>) => Promise<void>,
+  deps: CliDeps,
+  json: boolean,
+): Promise<number> {
+  const lock = verb.changes && !verb.starts ? await acquireLock(config.dataDir, 'command') : undefined
+  let context: CommandContext | undefined
+  try {
+    const print = (value: Record<string, unknown>, text: string): void => {
+      deps.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
+    }
+    context = await deps.context({ verb, config, logger, signal: deps.signal, print, ...(lock && { lock }) })
+    const result: VerbResult = await verb.run(context, options)
+    for await (const row of result.rows ?? []) await writeLine(deps.stdout, JSON.stringify(row))
+    const value = withVia(context, result)
+    if (value) await show(value)
+    return result.exitCode ?? 0
+  } finally {
+    try {
+      await context?.close?.()
+    } finally {
+      lock?.release()
+    }
+  }
+}
+
+/** How a result is printed: with --json one line with `via`; else the verb's text, or the JSON the specification shows. */
+function printer(
+  verb: Verb,
+  json: boolean,
+  { stdout, env }: CliDeps,
+): (value: Record<string, unknown>) => Promise<void> {
+  const paint = paintFor(stdout, env)
+  return value => {
+    if (json) return writeLine(stdout, JSON.stringify(value))
+    const { via, ...plain } = value
+    if (verb.text) return writeLine(stdout, verb.text(verb.name === 'status' ? value : plain, paint))
+    return writeLine(stdout, JSON.stringify(plain, null, stdout.isTTY ? 2 : 0))
+  }
+}

@@ -1,0 +1,106 @@
+// What a command is given. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
+// Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
+import type { ConfigStore } from '../config'
+import type { GatewayStatus, LogStatus } from '../gateway/status'
+import type { Logger } from '../lib/logger'
+import type { Reading } from '../pipeline/fact'
+
+export type Via = 'gateway' | 'local'
+
+export interface RejectedRow {
+  readonly row: number
+  readonly code: string
+  readonly error: string
+}
+
+/** The part of the library's Node that commands use. */
+export interface NodeLike {
+  readonly assigned_id: number | null
+  readonly device_id: string
+  readonly lastRejected: readonly RejectedRow[]
+  readonly fusion: { decompress(bytes: Uint8Array): Record<string, unknown> }
+  transmit(
+    sensors: readonly Reading[],
+    options?: { device_id?: string; device_status?: string },
+  ): readonly [packet: Uint8Array, assigned_id: number, strategy: string]
+  /** medium null or absent: Node_Setting.default_medium. Throws NO_DRIVER. */
+  dispatch(packet: Uint8Array, medium?: string | null): Promise<boolean>
+  /** timeouts in seconds */
+  ensureId(host: string, port: number, deviceMeta?: unknown, timeout?: number): Promise<boolean>
+  ensureTime(host?: string | null, port?: number | null, timeout?: number): Promise<number | null>
+}
+
+export interface SubmitRequest {
+  readonly sensors: readonly Reading[]
+  readonly device_id?: string
+  readonly device_status?: string
+  readonly medium?: string
+}
+
+/** What became of readings that were handed to a running gateway. */
+export interface SubmitOutcome {
+  readonly packet: Uint8Array
+  readonly assigned_id: number
+  readonly strategy: string
+  readonly sent: boolean
+  readonly dispatch_path: 'driver' | 'ffi' | 'none'
+  readonly rejected: readonly RejectedRow[]
+}
+
+export interface GatewayLike {
+  status(): GatewayStatus
+  submit(request: SubmitRequest): Promise<SubmitOutcome>
+}
+
+export interface LogVerification {
+  ok: boolean
+  records: number
+  first_seq: number
+  last_seq: number
+  damaged: number
+  lost: number
+}
+
+export interface LogAccess {
+  /** first and last numbers, without reading every record */
+  summary(): Promise<LogStatus>
+  /** reads and checks every record */
+  verify(): Promise<LogVerification>
+  /** records from `from` on as `{boot, seq, t_raw, …fact}`, oldest first */
+  export(from: number): AsyncIterable<Record<string, unknown>>
+}
+
+export interface StartOverrides {
+  host?: string
+  port?: number
+  webPort?: number
+}
+
+export interface StartedGateway {
+  /** settles with the exit code when the gateway has stopped and committed */
+  readonly done: Promise<number>
+  /** what it does and where to look, for `--json` */
+  readonly info?: Record<string, unknown>
+  /** the same for people, the admin token once included */
+  readonly banner?: string
+}
+
+export interface CommandContext {
+  readonly version: string
+  readonly config: ConfigStore
+  readonly logger: Logger
+  readonly via: Via
+  /** aborted by Ctrl-C, by a client that left, by a time cap */
+  readonly signal: AbortSignal
+  /** absent outside a running gateway */
+  readonly gateway?: GatewayLike
+  readonly log: LogAccess
+  node(): Promise<NodeLike>
+  /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
+  startGateway(role: 'run' | 'serve', overrides: StartOverrides): Promise<StartedGateway>
+  /** makes an admin token, stores its hash in `<data>/token.json`, returns the token */
+  newToken(): Promise<string>
+  /** prints one document at once, for commands that go on working: text for people, JSON with --json */
+  print(value: Record<string, unknown>, text: string): void
+  close?(): Promise<void>
+}

@@ -1,0 +1,63 @@
+// Help for people, made from the verbs' own schemas, so that it cannot say something else than the parser does.
+import { GLOBAL_OPTIONS, type OptionSpec, type Verb } from './verb'
+
+const left = (name: string, spec: OptionSpec): string =>
+  `--${name}${spec.type === 'boolean' ? '' : ` ${spec.value ?? (spec.type === 'string' ? 'TEXT' : 'N')}`}`
+
+function table(rows: readonly (readonly [string, string])[]): string {
+  const width = Math.max(...rows.map(([name]) => name.length)) + 2
+  return rows.map(([name, text]) => `  ${name.padEnd(width)}${text}`).join('\n')
+}
+
+const optionRows = (options: Readonly<Record<string, OptionSpec>>): [string, string][] =>
+  Object.entries(options).map(([name, spec]) => {
+    const more = [
+      spec.required ? 'required' : '',
+      spec.default !== undefined ? `default ${spec.default}` : '',
+      spec.choices ? spec.choices.join(' | ') : '',
+      spec.env ? `environment ${spec.env}` : '',
+    ].filter(Boolean)
+    return [left(name, spec), spec.help + (more.length > 0 ? ` (${more.join('; ')})` : '')]
+  })
+
+export function programHelp(verbs: readonly Verb[], version: string): string {
+  return [
+    `os-node ${version}: gateway for sensors and buses`,
+    '',
+    'Usage: os-node COMMAND [OPTIONS]',
+    '',
+    'Commands:',
+    table(verbs.map(verb => [verb.name, verb.summary])),
+    '',
+    'Options of every command:',
+    table([...optionRows(GLOBAL_OPTIONS), ['--version', 'print the version']]),
+    '',
+    'Examples:',
+    '  os-node run                       read the sensors of this machine and serve http://127.0.0.1:8765',
+    '  os-node status                    what the running gateway does',
+    '  os-node transmit --value 21.5 --unit Cel',
+    '  os-node COMMAND --help            options and examples of one command',
+    '',
+    'Exit codes: 0 done, 1 failed, 2 wrong usage, 3 configuration, 4 storage, 5 network or device',
+    '',
+  ].join('\n')
+}
+
+export function verbHelp(verb: Verb): string {
+  const own = Object.keys(verb.options).length > 0
+  return [
+    `os-node ${verb.name}: ${verb.summary}`,
+    '',
+    `Usage: os-node ${verb.name} [OPTIONS]`,
+    ...(verb.aliases?.length ? [`Also: ${verb.aliases.join(', ')}`] : []),
+    ...(verb.description ? ['', verb.description] : []),
+    ...(own ? ['', 'Options:', table(optionRows(verb.options))] : []),
+    '',
+    'Options of every command:',
+    table(optionRows(GLOBAL_OPTIONS)),
+    '',
+    'Examples:',
+    ...verb.examples.map(example => `  ${example}`),
+    '',
+  ].join('\n')
+}

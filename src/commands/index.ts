@@ -1,0 +1,59 @@
+// All verbs, and how one is run for somebody else: over the control socket, HTTP or the terminal UI.
+import type { ControlAnswer, ControlRequest } from '../gateway/control'
+import { OsError } from '../lib/errors'
+import type { CommandContext } from './context'
+import { checkOptions, findVerb, parseCommand } from './parse'
+import type { Verb, VerbResult } from './verb'
+import { configGet, configSet, configShow } from './verbs/config'
+import { decode } from './verbs/decode'
+import { ensureId, timeSync } from './verbs/identity'
+import { logExport, logVerify } from './verbs/log'
+import { run, serve } from './verbs/start'
+import { status } from './verbs/status'
+import { token } from './verbs/token'
+import { transmit } from './verbs/transmit'
+
+export type * from './context'
+export { programHelp, verbHelp } from './help'
+export { checkOptions, findVerb, parseCommand } from './parse'
+export type { OptionSpec, OptionValues, Paint, Verb, VerbResult } from './verb'
+
+/** In the order of the help. */
+export const VERBS: readonly Verb[] = [
+  run,
+  serve,
+  status,
+  transmit,
+  decode,
+  ensureId,
+  timeSync,
+  configGet,
+  configSet,
+  configShow,
+  logVerify,
+  logExport,
+  token,
+]
+
+/** Adds how the command was run to its result. */
+export const withVia = (context: CommandContext, { value }: VerbResult): Record<string, unknown> | undefined =>
+  value && { ...value, via: context.via }
+
+function named(command: string): Verb {
+  const { verb, rest } = findVerb(VERBS, command.split(' '))
+  if (rest.length > 0) throw new OsError('USAGE', `no command ${JSON.stringify(command)}`)
+  return verb
+}
+
+/**
+ * Runs a request inside a gateway; what `startControl` wants as its `run`. Verbs that start a gateway are refused, and no
+ * file is read for the caller.
+ */
+export async function runRequest(context: CommandContext, request: ControlRequest): Promise<ControlAnswer> {
+  const { verb, options } = request.argv
+    ? parseCommand(VERBS, request.argv)
+    : { verb: named(request.command ?? ''), options: undefined }
+  if (verb.where === 'local') throw new OsError('USAGE', `${verb.name} does not run inside a gateway`)
+  const result = await verb.run(context, options ?? checkOptions(verb, request.options ?? {}))
+  return { result: withVia(context, result), ...(result.rows && { rows: result.rows }), exitCode: result.exitCode ?? 0 }
+}

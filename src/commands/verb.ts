@@ -1,0 +1,74 @@
+// The form of a verb: one file each, its options as a schema that gives parsing, help and checks at once. `text` turns the
+// result into what people read; it runs where the person is, the verb itself perhaps in a running gateway.
+import type { CommandContext } from './context'
+
+export interface OptionSpec {
+  readonly type: 'string' | 'integer' | 'number' | 'boolean'
+  readonly help: string
+  readonly default?: string | number | boolean
+  /** what stands for the value in the help, for example PATH */
+  readonly value?: string
+  /** environment variable that counts when the option is not given */
+  readonly env?: string
+  readonly required?: boolean
+  readonly min?: number
+  readonly max?: number
+  readonly choices?: readonly string[]
+}
+
+export type OptionValues = Record<string, string | number | boolean | undefined>
+
+export interface VerbResult {
+  readonly value?: Record<string, unknown>
+  /** printed one JSON line each, at the reader's pace */
+  readonly rows?: AsyncIterable<unknown>
+  readonly exitCode?: number
+}
+
+export interface Paint {
+  bold(text: string): string
+  dim(text: string): string
+  good(text: string): string
+  bad(text: string): string
+  warn(text: string): string
+}
+
+export interface Verb {
+  readonly name: string
+  readonly aliases?: readonly string[]
+  readonly summary: string
+  /** more for --help */
+  readonly description?: string
+  readonly examples: readonly string[]
+  readonly options: Readonly<Record<string, OptionSpec>>
+  /** gateway: needs one; local: never inside one; either: inside when one runs */
+  readonly where: 'gateway' | 'local' | 'either'
+  /** true: works on files alone only with the data directory's lock */
+  readonly changes?: boolean
+  /** true: starts a gateway, which takes the lock itself */
+  readonly starts?: boolean
+  /** true: prints JSON even without --json (the specification says so) */
+  readonly json?: boolean
+  /** Work of the calling side, before anything is sent to a gateway: reading files named on the command line. */
+  prepare?(options: OptionValues, read: (path: string) => Promise<string>): Promise<OptionValues>
+  run(context: CommandContext, options: OptionValues): Promise<VerbResult>
+  text?(value: Record<string, unknown>, paint: Paint): string
+}
+
+/** Options every verb has. */
+export const GLOBAL_OPTIONS: Readonly<Record<string, OptionSpec>> = {
+  config: {
+    type: 'string',
+    value: 'PATH',
+    env: 'OS_NODE_CONFIG',
+    help: 'configuration file (else ./Config.json, /data, /etc/os-node)',
+  },
+  'data-dir': {
+    type: 'string',
+    value: 'DIR',
+    env: 'OS_NODE_DATA_DIR',
+    help: 'data directory (else data/ beside the configuration)',
+  },
+  json: { type: 'boolean', help: 'print one JSON document on stdout' },
+  help: { type: 'boolean', help: 'print this help' },
+}

@@ -1,0 +1,75 @@
+// config-get, config-set, config-show. Secrets are masked everywhere (X19). A key that does not exist is a result with
+// `error`, exit 1; a value that is not allowed is CONFIG_INVALID, exit 3, and nothing is changed.
+import { TYPE_NAMES } from '../../config'
+import type { Verb } from '../verb'
+
+export const configGet: Verb = {
+  name: 'config-get',
+  summary: 'print one value of the configuration',
+  examples: ['os-node config-get --key engine_settings.precision'],
+  options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
+  where: 'either',
+  json: true,
+  async run({ config }, options) {
+    const key = String(options.key)
+    if (config.has(key)) return { value: { key, value: config.masked(key) } }
+    const meant = config.suggest(key)
+    return { value: { error: 'key not found', key, ...(meant && { did_you_mean: meant }) }, exitCode: 1 }
+  },
+}
+
+export const configSet: Verb = {
+  name: 'config-set',
+  summary: 'change one value of the configuration',
+  description: 'Comments and formatting of the file stay. Without --type the type the key has is used.',
+  examples: [
+    'os-node config-set --key engine_settings.precision --value 6 --type int',
+    'os-node config-set --key RESOURCES.transport_status.tcp --value true',
+  ],
+  options: {
+    key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' },
+    value: { type: 'string', value: 'VALUE', required: true, help: 'the new value' },
+    type: { type: 'string', value: 'TYPE', help: `type of the value: ${TYPE_NAMES.join(', ')}` },
+  },
+  where: 'either',
+  changes: true,
+  json: true,
+  async run({ config, logger, via }, options) {
+    const { restart, ...value } = config.set(String(options.key), options.value, options.type as string | undefined)
+    if (restart && via === 'gateway') logger.warn(`${value.key} counts from the next start of the gateway on`)
+    return { value }
+  },
+}
+
+const cell = (value: unknown): string => (value === undefined ? '' : JSON.stringify(value))
+
+export const configShow: Verb = {
+  name: 'config-show',
+  summary: 'print the configuration, or every key with its meaning',
+  examples: ['os-node config-show', 'os-node config-show --section engine_settings', 'os-node config-show --keys'],
+  options: {
+    section: { type: 'string', value: 'KEY', help: 'only this part' },
+    keys: { type: 'boolean', help: 'list every key: default, what is allowed, meaning' },
+  },
+  where: 'either',
+  async run({ config }, options) {
+    const section = options.section as string | undefined
+    if (options.keys) {
+      const rows = config.rows().filter(({ key }) => !section || key === section || key.startsWith(`${section}.`))
+      return { value: { keys: rows } }
+    }
+    if (section === undefined) return { value: config.masked() as Record<string, unknown> }
+    if (config.has(section)) return { value: { [section]: config.masked(section) } }
+    return { value: { error: 'key not found', key: section }, exitCode: 1 }
+  },
+  text(value, paint) {
+    if (!Array.isArray(value.keys)) return JSON.stringify(value, null, 2)
+    return (value.keys as Record<string, unknown>[])
+      .map(row => {
+        const marks = [row.restart ? 'needs a restart' : '', row.secret ? 'secret' : ''].filter(Boolean).join(', ')
+        const head = `${paint.bold(String(row.key))} = ${cell(row.default)}`
+        return `${head}\n    ${row.help}: ${row.allowed}${marks ? ` (${marks})` : ''}`
+      })
+      .join('\n')
+  },
+}

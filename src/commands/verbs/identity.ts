@@ -1,0 +1,45 @@
+// ensure-id and time-sync: ask the server for an id and for the time. Host and port are those of Client_Core when not given.
+// No answer is a result (ok false, server_time null) with exit 1, as the specification has it.
+import type { CommandContext } from '../context'
+import type { OptionSpec, OptionValues, Verb } from '../verb'
+
+const server = (seconds: number): Record<string, OptionSpec> => ({
+  host: { type: 'string', value: 'HOST', help: 'server (else Client_Core.server_host)' },
+  port: { type: 'integer', value: 'PORT', min: 1, max: 65535, help: 'its UDP port (else Client_Core.server_port)' },
+  timeout: { type: 'number', value: 'SECONDS', min: 0.1, max: 600, default: seconds, help: 'wait at most this long' },
+})
+
+const address = ({ config }: CommandContext, options: OptionValues): [host: string, port: number] => [
+  String(options.host ?? config.get('Client_Core.server_host')),
+  Number(options.port ?? config.get('Client_Core.server_port')),
+]
+
+export const ensureId: Verb = {
+  name: 'ensure-id',
+  summary: 'get a device id from the server and keep it in Config.json',
+  examples: ['os-node ensure-id --host 192.0.2.10 --port 8080'],
+  options: server(5),
+  where: 'either',
+  changes: true,
+  json: true,
+  async run(context, options) {
+    const node = await context.node()
+    const [host, port] = address(context, options)
+    const ok = await node.ensureId(host, port, undefined, Number(options.timeout))
+    return { value: { ok, assigned_id: node.assigned_id }, exitCode: ok ? 0 : 1 }
+  },
+}
+
+export const timeSync: Verb = {
+  name: 'time-sync',
+  summary: 'get the time from the server',
+  examples: ['os-node time-sync --host 192.0.2.10 --port 8080'],
+  options: server(3),
+  where: 'either',
+  json: true,
+  async run(context, options) {
+    const [host, port] = address(context, options)
+    const server_time = await (await context.node()).ensureTime(host, port, Number(options.timeout))
+    return { value: { server_time }, exitCode: server_time === null ? 1 : 0 }
+  },
+}

@@ -1,0 +1,32 @@
+// log verify and log export. Export is a stream of JSON lines whatever its length, read at the pace of who takes them; a
+// damaged log is verified with ok false, exit 4.
+import type { Verb } from '../verb'
+
+export const logVerify: Verb = {
+  name: 'log verify',
+  summary: 'read the whole log and check every record',
+  examples: ['os-node log verify', 'os-node log verify --json'],
+  options: {},
+  where: 'either',
+  async run(context) {
+    const value = await context.log.verify()
+    return { value: { ...value }, exitCode: value.ok ? 0 : 4 }
+  },
+  text(value, paint) {
+    const state = value.ok ? paint.good('the log is sound') : paint.bad('the log is damaged')
+    const range = value.records ? `, ${value.first_seq} to ${value.last_seq}` : ''
+    return `${state}: ${value.records} records${range}; damaged ${value.damaged}, lost ${value.lost}`
+  },
+}
+
+export const logExport: Verb = {
+  name: 'log export',
+  summary: 'print the records of the log as JSON lines',
+  description: 'One JSON object per line, oldest first: {boot, seq, t_raw, …fact}. --json changes nothing.',
+  examples: ['os-node log export > all.ndjson', 'os-node log export --from 5000 | head -n 100'],
+  options: {
+    from: { type: 'integer', value: 'SEQ', min: 0, default: 0, help: 'first sequence number' },
+  },
+  where: 'either',
+  run: async (context, options) => ({ rows: context.log.export(Number(options.from)) }),
+}

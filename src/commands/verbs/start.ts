@@ -1,0 +1,59 @@
+// run and serve: start a gateway in this process and stay until it stops. They never go through a running gateway; when one
+// holds the data directory they end with LOCKED and its pid.
+import type { CommandContext, StartOverrides } from '../context'
+import type { OptionSpec, OptionValues, Verb, VerbResult } from '../verb'
+
+const port = (help: string): OptionSpec => ({ type: 'integer', value: 'N', min: 0, max: 65535, help })
+
+async function start(
+  context: CommandContext,
+  role: 'run' | 'serve',
+  options: OptionValues,
+  ports: (port: number | undefined) => StartOverrides,
+): Promise<VerbResult> {
+  const overrides = { ...ports(options.port as number | undefined) }
+  if (typeof options.host === 'string') overrides.host = options.host
+  const started = await context.startGateway(role, overrides)
+  context.print(
+    { ok: true, role, data_dir: context.config.dataDir, ...started.info },
+    started.banner ?? `os-node ${role}: data in ${context.config.dataDir}; stop with Ctrl-C`,
+  )
+  return { exitCode: await started.done }
+}
+
+export const run: Verb = {
+  name: 'run',
+  summary: 'run the gateway: sources, log, uplinks, web page',
+  examples: ['os-node run', 'os-node run --host 0.0.0.0 --port 8765', 'os-node run --config /etc/os-node/Config.json'],
+  options: {
+    host: {
+      type: 'string',
+      value: 'HOST',
+      help: 'address of the web page (else RESOURCES.service_plugins.web_user.host)',
+    },
+    port: port('port of the web page (else RESOURCES.service_plugins.web_user.port)'),
+  },
+  where: 'local',
+  starts: true,
+  changes: true,
+  run: (context, options) => start(context, 'run', options, webPort => (webPort === undefined ? {} : { webPort })),
+}
+
+export const serve: Verb = {
+  name: 'serve',
+  summary: 'run a server: receive packets, assign ids, answer time, store',
+  examples: ['os-node serve --port 8080 --web-port 8766', 'os-node serve --data-dir /srv/os-node'],
+  options: {
+    host: { type: 'string', value: 'HOST', help: 'address packets are received on' },
+    port: port('UDP port packets are received on'),
+    'web-port': port('port of the web page'),
+  },
+  where: 'local',
+  starts: true,
+  changes: true,
+  run: (context, options) =>
+    start(context, 'serve', options, packets => ({
+      ...(packets !== undefined && { port: packets }),
+      ...(typeof options['web-port'] === 'number' && { webPort: options['web-port'] }),
+    })),
+}

@@ -1,0 +1,108 @@
+// status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
+import type { GatewayStatus } from '../../gateway/status'
+import type { CommandContext } from '../context'
+import type { Paint, Verb } from '../verb'
+
+/** The same shape from the files alone. */
+export async function statusOfFiles({ config, log, version }: CommandContext): Promise<GatewayStatus> {
+  return {
+    version,
+    role: 'none',
+    uptime_s: 0,
+    identity: { device_id: config.get('device_id'), assigned_id: config.get('assigned_id') },
+    time: { quality: 'unknown', offset_ms: 0 },
+    links: {},
+    log: await log.summary(),
+    uplinks: {},
+    storage: { state: 'closed', dialect: '', lag_records: 0, packets: 0, duplicates: 0, left: 0 },
+    dropped: { rows: 0, packets: 0, records: 0 },
+    intake: { readings: 0, facts: 0, rejected_rows: 0, unchanged: 0 },
+    received: {},
+  }
+}
+
+const age = (seconds: number): string => {
+  const s = Math.floor(seconds)
+  if (s < 120) return `${s} s`
+  if (s < 7200) return `${Math.floor(s / 60)} min`
+  if (s < 172_800) return `${Math.floor(s / 3600)} h`
+  return `${Math.floor(s / 86_400)} days`
+}
+
+export const bytesText = (n: number): string =>
+  n < 10_240 ? `${n} B` : n < 10_485_760 ? `${(n / 1024).toFixed(0)} KiB` : `${(n / 1_048_576).toFixed(0)} MiB`
+
+function colour(paint: Paint, state: string): string {
+  if (state === 'up') return paint.good(state)
+  if (state === 'down') return paint.bad(state)
+  return state === 'disabled' ? paint.dim(state) : paint.warn(state)
+}
+
+/** Columns as wide as their widest cell; the first row is the head. */
+export function columns(rows: readonly (readonly string[])[], paint: Paint): string {
+  const widths = rows[0]?.map((_, k) => Math.max(...rows.map(row => row[k]?.length ?? 0))) ?? []
+  return rows
+    .map((row, n) => {
+      const line = row
+        .map((cell, k) => cell.padEnd(widths[k] ?? 0))
+        .join('  ')
+        .trimEnd()
+      return n === 0 ? paint.dim(line) : line
+    })
+    .join('\n')
+}
+
+function text(status: GatewayStatus, via: unknown, paint: Paint): string {
+  const { identity, log, time, dropped } = status
+  const id =
+    identity.assigned_id === 4294967295 || identity.assigned_id === 0 ? 'no id yet' : `id ${identity.assigned_id}`
+  const lines = [
+    `${paint.bold(identity.device_id || '(device without a name)')}, ${id}, os-node ${status.version}`,
+    via === 'gateway'
+      ? `running for ${age(status.uptime_s)}; time ${time.quality}`
+      : paint.warn('no gateway is running'),
+    `log: records ${log.first_seq} to ${log.last_seq}, committed ${log.committed_seq}, ${bytesText(log.bytes)}, ` +
+      `lost ${log.lost}, written today ${bytesText(log.bytes_written_today)}`,
+  ]
+  const links = Object.entries(status.links)
+  if (links.length > 0) {
+    const rows = links.map(([name, link]) => [
+      name,
+      link.state,
+      link.delivery,
+      link.rx,
+      link.tx,
+      link.errors,
+      link.reason ?? '',
+    ])
+    const table = columns(
+      [['link', 'state', 'delivery', 'rx', 'tx', 'errors', ''], ...rows.map(row => row.map(String))],
+      paint,
+    )
+    lines.push(
+      '',
+      table.replace(/^(\S+ +)(up|down|degraded|opening|disabled)/gm, (_, a, b) => a + colour(paint, b)),
+    )
+  }
+  const uplinks = Object.entries(status.uplinks)
+  if (uplinks.length > 0) {
+    const rows = uplinks.map(([name, up]) => [name, up.cursor, up.backlog, up.acked, up.resent].map(String))
+    lines.push('', columns([['uplink', 'cursor', 'backlog', 'acked', 'resent'], ...rows], paint))
+  }
+  if (dropped.rows + dropped.packets + dropped.records > 0) {
+    lines.push('', paint.warn(`dropped: rows ${dropped.rows}, packets ${dropped.packets}, records ${dropped.records}`))
+  }
+  return lines.join('\n')
+}
+
+export const status: Verb = {
+  name: 'status',
+  summary: 'what the gateway does: links, log, uplinks',
+  examples: ['os-node status', 'os-node status --json'],
+  options: {},
+  where: 'either',
+  run: async context => ({
+    value: { ...(context.gateway ? context.gateway.status() : await statusOfFiles(context)) },
+  }),
+  text: (value, paint) => text(value as unknown as GatewayStatus, value.via, paint),
+}

@@ -1,0 +1,96 @@
+// transmit: readings from the command line → one packet, sent. In a running gateway the readings go through its intake and
+// log; without one a Node sends them. Exit 0 when the medium took the packet, else 1 (specification, "CLI commands"; X28).
+import { OsError } from '../../lib/errors'
+import type { Reading } from '../../pipeline/fact'
+import type { CommandContext, SubmitOutcome } from '../context'
+import type { OptionValues, Verb } from '../verb'
+
+function parseSensors(text: string, from: string): Reading[] {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new OsError('USAGE', `${from} JSON parse failed: ${why}`, {
+      cause,
+      hint: `give [["T1","OK",21.5,"Cel"], …]`,
+    })
+  }
+  if (!Array.isArray(value)) throw new OsError('USAGE', `${from} must be a JSON array of readings`)
+  // one reading instead of a list of readings is what people type first
+  return (value.length > 0 && !Array.isArray(value[0]) ? [value] : value) as Reading[]
+}
+
+export function readingsOf(options: OptionValues): Reading[] {
+  if (typeof options.sensors === 'string') return parseSensors(options.sensors, '--sensors')
+  const text = (name: string, standard: string): string => String(options[name] ?? standard)
+  return [[text('sensor-id', 'V1'), text('sensor-status', 'OK'), Number(options.value ?? 1), text('unit', 'Pa')]]
+}
+
+/** Without a gateway: transmit and dispatch by a Node of this process. */
+async function sendLocally(context: CommandContext, sensors: Reading[], options: OptionValues): Promise<SubmitOutcome> {
+  const node = await context.node()
+  const [packet, assigned_id, strategy] = node.transmit(sensors, deviceOf(options))
+  const rejected = node.lastRejected
+  const medium = typeof options.medium === 'string' ? options.medium : null
+  const sent = await node.dispatch(packet, medium)
+  return { packet, assigned_id, strategy, sent, dispatch_path: sent ? 'driver' : 'none', rejected }
+}
+
+const deviceOf = (options: OptionValues): { device_id?: string; device_status: string } => ({
+  ...(typeof options['device-id'] === 'string' && { device_id: options['device-id'] }),
+  device_status: String(options.status ?? 'ONLINE'),
+})
+
+export const transmit: Verb = {
+  name: 'transmit',
+  aliases: ['os-transmit'],
+  summary: 'send readings',
+  description: 'A reading is [sensor_id, status, value, unit]. --sensors and --sensors-file override the single one.',
+  examples: [
+    'os-node transmit --sensor-id T1 --value 21.5 --unit Cel',
+    `os-node transmit --sensors '[["T1","OK",21.5,"Cel"],["P1","OK",101.3,"kPa"]]'`,
+    'os-node transmit --sensors-file readings.json --medium UDP --json',
+  ],
+  options: {
+    'sensor-id': { type: 'string', value: 'ID', default: 'V1', help: 'sensor of a single reading' },
+    'sensor-status': { type: 'string', value: 'ST', default: 'OK', help: 'its status' },
+    value: { type: 'number', value: 'VAL', default: 1, help: 'its value' },
+    unit: { type: 'string', value: 'UNIT', default: 'Pa', help: 'its UCUM unit' },
+    sensors: { type: 'string', value: 'JSON', help: 'readings as a JSON array' },
+    'sensors-file': { type: 'string', value: 'PATH', help: 'file that holds the JSON array' },
+    'device-id': { type: 'string', value: 'ID', help: 'name of the device (else device_id of the configuration)' },
+    status: { type: 'string', value: 'ST', default: 'ONLINE', help: 'status of the device' },
+    medium: { type: 'string', value: 'NAME', help: 'medium (else Node_Setting.default_medium)' },
+  },
+  where: 'either',
+  changes: true,
+  json: true,
+  async prepare(options, read) {
+    const { 'sensors-file': path, ...rest } = options
+    if (typeof path !== 'string' || typeof options.sensors === 'string') return rest
+    const sensors = await read(path)
+    parseSensors(sensors, path)
+    return { ...rest, sensors }
+  },
+  async run(context, options) {
+    if (options['sensors-file'] !== undefined) throw new OsError('USAGE', 'a gateway reads no files for a command')
+    const sensors = readingsOf(options)
+    const { medium } = options
+    const outcome = context.gateway
+      ? await context.gateway.submit({ sensors, ...deviceOf(options), ...(typeof medium === 'string' && { medium }) })
+      : await sendLocally(context, sensors, options)
+    const { packet, assigned_id, strategy, sent, dispatch_path, rejected } = outcome
+    const value = {
+      assigned_id,
+      strategy,
+      packet_len: packet.length,
+      packet_cmd: packet[0] ?? 0,
+      dispatch_path,
+      sensors_count: sensors.length - rejected.length,
+      sent,
+      ...(rejected.length > 0 && { rejected }),
+    }
+    return { value, exitCode: sent ? 0 : 1 }
+  },
+}

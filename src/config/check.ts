@@ -1,0 +1,110 @@
+// Checks a configuration against the schema. Every fault names its key, the line, what is there and what is allowed. Keys
+// the schema does not know are kept and warned about, with the known key that was probably meant.
+import * as v from 'valibot'
+import { OsError } from '../lib/errors'
+import { allowed, isFree, schemaAt } from './describe'
+import type { Document } from './document'
+import { pointAt } from './document'
+import { isTree, joinKey, nearest, type Tree } from './keys'
+import { type AnySchema, type Config, openSchema } from './schema'
+import { SECRET_NAME } from './secrets'
+
+export interface Fault {
+  readonly key: string
+  readonly line?: number
+  readonly allowed: string
+  readonly text: string
+}
+
+export interface Checked {
+  /** with every default filled in; unknown keys are there too */
+  readonly config?: Config
+  readonly faults: readonly Fault[]
+}
+
+const show = (value: unknown, path: readonly (string | number)[]): string => {
+  if (path.some(part => SECRET_NAME.test(String(part)))) return 'what is there'
+  const text = JSON.stringify(value) ?? 'nothing'
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text
+}
+
+/** Validates a tree; `document` gives the lines. */
+export function check(schema: v.GenericSchema<unknown, Config>, tree: Tree, document?: Document): Checked {
+  const result = v.safeParse(schema, tree)
+  const faults = result.success ? clashes(result.output, document) : faultsOf(schema, result.issues, document)
+  return faults.length === 0 ? { config: result.output as Config, faults } : { faults }
+}
+
+function faultsOf(
+  schema: v.GenericSchema,
+  issues: readonly v.BaseIssue<unknown>[],
+  document: Document | undefined,
+): Fault[] {
+  return issues.map(issue => {
+    const path = (issue.path ?? []).map(item => item.key as string | number)
+    const known = schemaAt(schema as unknown as AnySchema, path)
+    const missing = issue.received === 'undefined'
+    const what = known ? allowed(known) : (issue.expected ?? 'something else')
+    const text = missing
+      ? `${pointAt(document, path.slice(0, -1))}: ${String(path.at(-1))} is missing; it must be ${what}`
+      : `${pointAt(document, path)} must be ${what}, not ${show(issue.input, path)}`
+    const line = document?.placeOf(missing ? path.slice(0, -1) : path)?.line
+    return { key: joinKey(path), ...(line !== undefined && { line }), allowed: what, text }
+  })
+}
+
+/** What a schema of single keys cannot say: names of links are theirs alone. */
+function clashes(config: Config, document: Document | undefined): Fault[] {
+  const faults: Fault[] = []
+  const seen = new Map<string, string>()
+  const lists = {
+    sources: config.gateway.sources ?? [],
+    uplinks: config.gateway.uplinks,
+    receivers: config.gateway.receivers,
+  }
+  for (const [kind, items] of Object.entries(lists)) {
+    items.forEach((item, k) => {
+      const path = ['gateway', kind, k, 'name']
+      const other = seen.get(item.name)
+      if (other) {
+        const what = 'a name that no other source, uplink or receiver has'
+        const line = document?.placeOf(path)?.line
+        const text = `${pointAt(document, path)} must be ${what}, not ${JSON.stringify(item.name)} (${other} has it)`
+        faults.push({ key: joinKey(path), ...(line !== undefined && { line }), allowed: what, text })
+      } else seen.set(item.name, `gateway.${kind}.${k}`)
+    })
+  }
+  return faults
+}
+
+/** Faults as one error. The first is the message, all are in the details. */
+export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
+  return new OsError('CONFIG_INVALID', `${faults[0]?.text ?? 'the configuration is not valid'}${more}`, {
+    cause,
+    details: { key: faults[0]?.key, line: faults[0]?.line, faults: faults.map(fault => fault.text) },
+  })
+}
+
+/** Keys that the schema does not know, each with a sentence. */
+export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
+  const found: string[] = []
+  const walk = (value: unknown, path: (string | number)[]): void => {
+    if (Array.isArray(value)) {
+      for (const [k, item] of value.entries()) walk(item, [...path, k])
+    } else if (isTree(value)) {
+      for (const name of Object.keys(value)) {
+        const here = [...path, name]
+        if (schemaAt(schema, here)) walk(value[name], here)
+        else if (!isFree(schema, here)) {
+          const around = schemaAt(schema, path)
+          const entries = (around && openSchema(around).core.entries) ?? {}
+          const meant = nearest(name, Object.keys(entries))
+          found.push(`${pointAt(document, here)} is not a known key${meant ? `; did you mean ${meant}?` : ''}`)
+        }
+      }
+    }
+  }
+  walk(tree, [])
+  return found
+}

@@ -1,0 +1,82 @@
+// A value that comes as text (config-set --value 5 --type int, {value_type} over HTTP) → the value meant. Without a type the
+// schema's type of that key decides. A text that does not fit is CONFIG_INVALID and says what was expected.
+import { OsError } from '../lib/errors'
+import type { ValueType } from './describe'
+
+/** The names people and other tools use for types. */
+const NAMES: Record<string, ValueType | 'json'> = {
+  int: 'int',
+  integer: 'int',
+  float: 'float',
+  number: 'float',
+  double: 'float',
+  bool: 'bool',
+  boolean: 'bool',
+  str: 'str',
+  string: 'str',
+  text: 'str',
+  json: 'json',
+  list: 'json',
+  dict: 'json',
+  object: 'json',
+  array: 'json',
+}
+export const TYPE_NAMES: readonly string[] = ['int', 'float', 'bool', 'str', 'json']
+
+const refuse = (key: string, value: unknown, what: string): OsError =>
+  new OsError('CONFIG_INVALID', `${key}: ${JSON.stringify(value)} is not ${what}`, { details: { key, allowed: what } })
+
+/** Throws CONFIG_INVALID (does not fit) or USAGE (no such type). */
+export function convert(key: string, value: unknown, type: string | undefined, known: ValueType | undefined): unknown {
+  if (type === undefined || type === '' || type === 'auto') return guess(key, value, known)
+  const meant = NAMES[type.toLowerCase()]
+  if (!meant) throw new OsError('USAGE', `no value type ${JSON.stringify(type)}; types: ${TYPE_NAMES.join(' ')}`)
+  return as(key, value, meant)
+}
+
+function as(key: string, value: unknown, type: ValueType | 'json'): unknown {
+  const text = typeof value === 'string' ? value.trim() : value
+  switch (type) {
+    case 'int': {
+      const n = typeof text === 'number' ? text : /^[+-]?\d+$/.test(String(text)) ? Number(text) : Number.NaN
+      if (!Number.isSafeInteger(n)) throw refuse(key, value, 'a whole number')
+      return n
+    }
+    case 'float': {
+      const plain = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
+      const n = typeof text === 'number' ? text : plain.test(String(text)) ? Number(text) : Number.NaN
+      if (!Number.isFinite(n)) throw refuse(key, value, 'a number')
+      return n
+    }
+    case 'bool': {
+      if (typeof text === 'boolean') return text
+      if (/^(true|1|yes|on)$/i.test(String(text))) return true
+      if (/^(false|0|no|off)$/i.test(String(text))) return false
+      throw refuse(key, value, 'true or false')
+    }
+    case 'str':
+      return typeof value === 'string' ? value : typeof value === 'object' ? JSON.stringify(value) : String(value)
+    default:
+      return typeof value === 'string' ? json(key, value) : value
+  }
+}
+
+function json(key: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new OsError('CONFIG_INVALID', `${key}: ${JSON.stringify(text)} is not JSON`, { cause, details: { key } })
+  }
+}
+
+function guess(key: string, value: unknown, known: ValueType | undefined): unknown {
+  if (typeof value !== 'string') return value
+  if (known === 'list' || known === 'object') return as(key, value, 'json')
+  if (known && known !== 'any') return as(key, value, known)
+  try {
+    return JSON.parse(value)
+  } catch {
+    // not JSON: for a key without a type a bare word is the text itself
+    return value
+  }
+}

@@ -1,0 +1,148 @@
+// What the schema says, as rows for people, forms and error messages: one row per key with its type, default, what is
+// allowed, and whether it is secret or needs a restart. Walks the schema; never throws for a key it does not know.
+import { joinKey } from './keys'
+import { type AnySchema, openSchema, type PipeItem } from './schema'
+
+export type ValueType = 'int' | 'float' | 'bool' | 'str' | 'list' | 'object' | 'any'
+
+export interface SchemaRow {
+  readonly key: string
+  readonly type: ValueType
+  readonly default: unknown
+  /** what is allowed, as a phrase: 'a whole number 0–10' */
+  readonly allowed: string
+  readonly help: string
+  readonly restart: boolean
+  readonly secret: boolean
+}
+
+const requirement = (pipe: readonly PipeItem[], type: string): unknown =>
+  pipe.find(item => item.type === type)?.requirement
+
+const metadata = (schema: AnySchema, pipe: readonly PipeItem[]): Record<string, unknown> =>
+  (pipe.find(item => item.type === 'metadata')?.metadata ??
+    schema.pipe?.find(item => item.type === 'metadata')?.metadata ??
+    {}) as Record<string, unknown>
+
+const inner = (schema: AnySchema): boolean => schema.type === 'loose_object' || schema.type === 'object_with_rest'
+
+/** What may stand at a key, as a phrase. */
+export function allowed(schema: AnySchema): string {
+  const { core, pipe, nullable } = openSchema(schema)
+  const phrase = phraseOf(core, pipe)
+  return nullable ? `${phrase} or null` : phrase
+}
+
+function phraseOf(core: AnySchema, pipe: readonly PipeItem[]): string {
+  switch (core.type) {
+    case 'number': {
+      const whole = pipe.some(item => item.type === 'integer')
+      const min = requirement(pipe, 'min_value')
+      const max = requirement(pipe, 'max_value') as number | undefined
+      const open = max === undefined || max >= 1e15
+      const range = min === undefined ? '' : open ? ` of at least ${min}` : ` ${min}–${max}`
+      return `a ${whole ? 'whole number' : 'number'}${range}`
+    }
+    case 'boolean':
+      return 'true or false'
+    case 'string': {
+      const pattern = pipe.find(item => item.type === 'regex')
+      if (typeof pattern?.message === 'string') return pattern.message
+      return requirement(pipe, 'min_length') ? 'a text that is not empty' : 'a text'
+    }
+    case 'picklist':
+      return (core.options as string[]).map(option => JSON.stringify(option)).join(' or ')
+    case 'union':
+      return (core.options as AnySchema[]).map(allowed).join(' or ')
+    case 'array':
+      return core.item ? `a list, each ${allowed(core.item)}` : 'a list'
+    case 'record':
+      return core.value ? `an object, each value ${allowed(core.value)}` : 'an object'
+    case 'strict_object':
+      return `an object with ${Object.keys(core.entries ?? {}).join(', ')}`
+    case 'loose_object':
+    case 'object_with_rest':
+      return 'an object'
+    default:
+      return 'anything'
+  }
+}
+
+function typeOf(core: AnySchema, pipe: readonly PipeItem[]): ValueType {
+  switch (core.type) {
+    case 'number':
+      return pipe.some(item => item.type === 'integer') ? 'int' : 'float'
+    case 'boolean':
+      return 'bool'
+    case 'string':
+    case 'picklist':
+      return 'str'
+    case 'array':
+      return 'list'
+    case 'loose_object':
+    case 'object_with_rest':
+    case 'strict_object':
+    case 'record':
+      return 'object'
+    default:
+      return 'any'
+  }
+}
+
+/** The row of one schema under one key. */
+export function rowOf(key: string, schema: AnySchema): SchemaRow {
+  const { core, pipe, standard } = openSchema(schema)
+  const meta = metadata(core, pipe)
+  return {
+    key,
+    type: typeOf(core, pipe),
+    default: inner(core) ? undefined : standard,
+    allowed: allowed(schema),
+    help: typeof meta.help === 'string' ? meta.help : '',
+    restart: meta.restart === true,
+    secret: meta.secret === true,
+  }
+}
+
+/** The schema that governs a path, or undefined where the schema knows nothing (kept, not checked). */
+export function schemaAt(root: AnySchema, path: readonly (string | number)[]): AnySchema | undefined {
+  let at: AnySchema | undefined = root
+  for (const part of path) {
+    if (!at) return undefined
+    const { core } = openSchema(at) as { core: AnySchema }
+    const name = String(part)
+    if (core.entries && Object.hasOwn(core.entries, name)) at = core.entries[name]
+    else if (core.type === 'array') at = core.item
+    else if (core.type === 'record') at = core.value
+    else if (core.type === 'object_with_rest') at = core.rest
+    else return undefined
+  }
+  return at
+}
+
+/** True where every name is welcome: maps of media and plugins, and everything below a part without a schema. */
+export function isFree(root: AnySchema, path: readonly (string | number)[]): boolean {
+  let at: AnySchema = root
+  for (const part of path) {
+    const { core } = openSchema(at)
+    const next = schemaAt(at, [part])
+    if (!next) {
+      const known = Object.keys(core.entries ?? {}).length > 0
+      return !inner(core) || (at !== root && !known)
+    }
+    at = next
+  }
+  return true
+}
+
+/** A row for every key that holds a value; lists and maps are one row, the keys of list elements follow with `[]`. */
+export function rows(root: AnySchema, path: readonly string[] = []): SchemaRow[] {
+  const { core } = openSchema(root)
+  if (inner(core)) {
+    const under = Object.entries(core.entries ?? {}).flatMap(([name, schema]) => rows(schema, [...path, name]))
+    return under.length > 0 ? under : [rowOf(joinKey(path), root)]
+  }
+  const own = rowOf(joinKey(path), root)
+  const item = core.type === 'array' && core.item && openSchema(core.item).core
+  return item && inner(item) ? [own, ...rows(item as AnySchema, [...path.slice(0, -1), `${path.at(-1)}[]`])] : [own]
+}

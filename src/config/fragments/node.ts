@@ -1,0 +1,90 @@
+// Identity, server address and the media a node may use (specification, "Configuration keys").
+import * as v from 'valibot'
+import { choice, flag, int, map, optionalText, port, section, text } from '../fields'
+
+const options = (entries: v.ObjectEntries = {}) => v.optional(v.looseObject(entries), {})
+const secret = { secret: true, restart: true }
+const atStart = { restart: true }
+
+/** Settings of one network medium; the driver checks what is its own. */
+const network = (host: string, standardPort: number) =>
+  options({
+    host: text(host, 'address of the peer; empty: Client_Core.server_host', atStart),
+    port: port(standardPort, 'port of the peer; 0: Client_Core.server_port', atStart),
+  })
+
+const serial = (baudrate: number) =>
+  options({
+    port: text('', 'name of the serial port, for example /dev/serial/by-id/…', atStart),
+    baudrate: int(baudrate, 'bits per second', { ...atStart, min: 50, max: 12_000_000 }),
+  })
+
+const enabled = (standard: boolean) => flag(standard, 'whether this medium may be used')
+const anyOptions = v.looseObject({})
+
+export const nodeEntries = {
+  assigned_id: int(4294967295, 'device id on the wire (AID); 0 and 4294967295 mean unassigned', { max: 4294967295 }),
+  device_id: text('', 'name of this device; empty: made from the host name'),
+  Node_Setting: section({
+    default_medium: text('UDP', 'medium used by dispatch when none is given'),
+    device_role: choice(['duplex', 'tx_only', 'rx_only'], 'duplex', 'what this node does on the wire', atStart),
+  }),
+  Client_Core: section({
+    server_host: text('127.0.0.1', 'server for ids and time'),
+    server_port: port(8080, 'UDP port of that server'),
+  }),
+}
+
+export const resourceEntries = {
+  application_status: map({ mqtt: enabled(false) }, v.boolean(), 'application media that are switched on'),
+  transport_status: map(
+    { udp: enabled(true), tcp: enabled(false), quic: enabled(false), iwip: enabled(false), uip: enabled(false) },
+    v.boolean(),
+    'network media that are switched on',
+  ),
+  physical_status: map(
+    {
+      uart: enabled(false),
+      rs485: enabled(false),
+      can: enabled(false),
+      lora: enabled(false),
+      bluetooth: enabled(false),
+    },
+    v.boolean(),
+    'buses and radios that are switched on',
+  ),
+  application_config: map(
+    {
+      mqtt: options({
+        host: text('', 'broker; there is no default', atStart),
+        port: port(1883, 'port of the broker', atStart),
+        username: optionalText('user name at the broker', atStart),
+        password: optionalText('password at the broker', secret),
+      }),
+    },
+    anyOptions,
+    'settings of each application medium',
+  ),
+  transport_config: map(
+    {
+      udp: network('', 0),
+      tcp: network('', 8888),
+      quic: network('', 4433),
+      iwip: options(),
+      uip: options(),
+    },
+    anyOptions,
+    'settings of each network medium',
+  ),
+  physical_config: map(
+    {
+      uart: serial(115200),
+      rs485: serial(9600),
+      can: options(),
+      lora: options(),
+      bluetooth: options({ port: port(5454, 'port of the UDP shim', atStart) }),
+    },
+    anyOptions,
+    'settings of each bus or radio',
+  ),
+}

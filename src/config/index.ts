@@ -1,0 +1,11 @@
+// The configuration room: what other rooms use of it.
+export { TYPE_NAMES } from './convert'
+export type { SchemaRow } from './describe'
+export { findConfig } from './find'
+export { WRITABLE_PREFIXES } from './fragments/web'
+export { defaults, defaultText } from './house'
+export { nearest, underPrefix } from './keys'
+export { lastGoodPath } from './read'
+export type { Config, Fragment, ReceiverConfig, SourceConfig, UplinkConfig } from './schema'
+export { MASK } from './secrets'
+export { type Change, ConfigStore, type LoadOptions } from './store'

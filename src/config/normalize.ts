@@ -1,0 +1,56 @@
+// Older spellings read as ours: `OpenSynaptic_Setting` for `Node_Setting`, and the reference's place of the web_user
+// switches under RESOURCES.service_plugins (D13). What stands in our place wins. The file itself is not rewritten.
+import { isTree, type Tree } from './keys'
+
+export interface Normalized {
+  readonly tree: Tree
+  readonly warnings: readonly string[]
+}
+
+/** Parts of web_user that the reference keeps with the plugin. */
+const MOVED = ['auth_enabled', 'read_only', 'writable_config_prefixes', 'tls', 'ui'] as const
+
+export function normalize(raw: Tree): Normalized {
+  const warnings: string[] = []
+  const tree: Tree = { ...raw }
+  if (isTree(raw.OpenSynaptic_Setting)) {
+    tree.Node_Setting = { ...raw.OpenSynaptic_Setting, ...(isTree(raw.Node_Setting) ? raw.Node_Setting : {}) }
+    delete tree.OpenSynaptic_Setting
+  }
+  const plugin =
+    isTree(raw.RESOURCES) && isTree(raw.RESOURCES.service_plugins) && raw.RESOURCES.service_plugins.web_user
+  if (isTree(plugin)) {
+    const top = isTree(raw.web_user) ? raw.web_user : {}
+    const moved: Tree = {}
+    for (const name of MOVED) {
+      if (!Object.hasOwn(plugin, name)) continue
+      if (Object.hasOwn(top, name)) {
+        warnings.push(`RESOURCES.service_plugins.web_user.${name} is ignored: web_user.${name} is set and wins`)
+      } else {
+        moved[name] = plugin[name]
+        warnings.push(`RESOURCES.service_plugins.web_user.${name} is read as web_user.${name}; move it there`)
+      }
+    }
+    if (Object.keys(moved).length > 0) tree.web_user = { ...moved, ...top }
+    const rest = Object.fromEntries(Object.entries(plugin).filter(([name]) => !MOVED.includes(name as never)))
+    const resources = raw.RESOURCES as Tree
+    tree.RESOURCES = { ...resources, service_plugins: { ...(resources.service_plugins as Tree), web_user: rest } }
+  }
+  return { tree, warnings }
+}
+
+/** Where a normalized key stands in the file: the older place when only that holds it. */
+export function placeInFile(raw: Tree, path: readonly string[]): string[] {
+  const [head, second] = path
+  const has = (tree: unknown, name: string | undefined): boolean =>
+    name !== undefined && isTree(tree) && Object.hasOwn(tree, name)
+  if (head === 'Node_Setting' && !has(raw.Node_Setting, second) && has(raw.OpenSynaptic_Setting, second)) {
+    return ['OpenSynaptic_Setting', ...path.slice(1)]
+  }
+  const plugins = isTree(raw.RESOURCES) ? raw.RESOURCES.service_plugins : undefined
+  const plugin = isTree(plugins) ? plugins.web_user : undefined
+  if (head === 'web_user' && MOVED.includes(second as never) && !has(raw.web_user, second) && has(plugin, second)) {
+    return ['RESOURCES', 'service_plugins', 'web_user', ...path.slice(1)]
+  }
+  return [...path]
+}

@@ -1,0 +1,101 @@
+// One reading of the configuration: the file if it is good, else the last good copy with a problem said aloud, else an
+// error. Defaults are used only where there never was a file, never in place of a broken one (R6).
+import { join } from 'node:path'
+import type * as v from 'valibot'
+import { atomicWrite } from '../lib/atomic'
+import { asOsError, errno, OsError } from '../lib/errors'
+import type { Files } from '../lib/files'
+import { check, invalid, unknownKeys } from './check'
+import { type Document, parseDocument } from './document'
+import { missing } from './find'
+import type { Tree } from './keys'
+import { normalize } from './normalize'
+import type { AnySchema, Config } from './schema'
+
+export interface Snapshot {
+  /** with all defaults */
+  readonly config: Config
+  /** as the file has it, before aliases and defaults */
+  readonly raw: Tree
+  /** the text it came from; undefined for built-in defaults */
+  readonly document?: Document
+  readonly warnings: readonly string[]
+}
+
+export type Schema = v.GenericSchema<unknown, Config>
+
+export const lastGoodPath = (dataDir: string): string => join(dataDir, 'config.last-good.json')
+
+/** Checks a document. Throws CONFIG_INVALID naming key, line and what is allowed. */
+export function interpret(schema: Schema, document: Document): Snapshot {
+  const { tree, warnings } = normalize(document.value)
+  const { config, faults } = check(schema, tree, document)
+  if (!config) throw invalid(faults)
+  const strange = unknownKeys(schema as unknown as AnySchema, tree, document)
+  return { config, raw: document.value, document, warnings: [...warnings, ...strange] }
+}
+
+/** The bytes of the file, or undefined when there is none. Throws CONFIG_SYNTAX when it cannot be read. */
+export function readText(path: string, files: Files): Buffer | undefined {
+  try {
+    return files.read(path)
+  } catch (cause) {
+    if (errno(cause) === 'ENOENT') return undefined
+    throw new OsError('CONFIG_SYNTAX', `${path}: cannot be read (${errno(cause) ?? 'unknown reason'})`, {
+      cause,
+      hint: 'check the rights of the file',
+      details: { file: path },
+    })
+  }
+}
+
+export interface Reading {
+  readonly snapshot: Snapshot
+  /** why the file is not what counts; undefined when all is well */
+  readonly problem?: OsError
+}
+
+/** Reads the file, or what stands for it. `mustExist`: the place was named on purpose. */
+export function readConfig(schema: Schema, path: string, dataDir: string, files: Files, mustExist: boolean): Reading {
+  let fault: OsError
+  try {
+    const bytes = readText(path, files)
+    if (bytes) return { snapshot: interpret(schema, parseDocument(path, bytes)) }
+    fault = missing(path)
+  } catch (error) {
+    fault = asOsError(error)
+  }
+  const good = readLastGood(schema, dataDir, files)
+  if (good) return { snapshot: good, problem: fault }
+  if (mustExist || files.exists(path)) throw fault
+  return { snapshot: interpretDefaults(schema) }
+}
+
+export function interpretDefaults(schema: Schema): Snapshot {
+  const { config, faults } = check(schema, {})
+  if (!config) throw invalid(faults)
+  return { config, raw: {}, warnings: [] }
+}
+
+function readLastGood(schema: Schema, dataDir: string, files: Files): Snapshot | undefined {
+  const path = lastGoodPath(dataDir)
+  try {
+    return files.exists(path) ? interpret(schema, parseDocument(path, files.read(path))) : undefined
+  } catch {
+    // a last good copy that is itself unusable counts as none: the fault of the real file is what is reported
+    return undefined
+  }
+}
+
+/** Keeps the text of a good load. Returns the reason when it could not, which is a warning and no error. */
+export function keepLastGood(dataDir: string, text: string, files: Files): string | undefined {
+  const path = lastGoodPath(dataDir)
+  try {
+    files.mkdir(dataDir)
+    if (files.exists(path) && files.read(path).toString('utf8') === text) return undefined
+    atomicWrite(path, text, files)
+    return undefined
+  } catch (error) {
+    return `${path} could not be written (${errno(error) ?? 'unknown reason'}); a broken Config.json would have no stand-in`
+  }
+}

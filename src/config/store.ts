@@ -1,0 +1,279 @@
+// The configuration as the program sees it: found, checked, with all defaults; read by dotted keys, changed one key or many
+// at once. A change is checked first, made in the newest text of the file (edits somebody else made meanwhile stay), and
+// saved by an atomic rename; when anything is wrong nothing changes. While the file is broken the last good copy counts and
+// `problem` says why.
+import { atomicWrite } from '../lib/atomic'
+import { errno, OsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
+import { type Logger, silentLogger } from '../lib/logger'
+import { convert } from './convert'
+import { rowOf, rows, type SchemaRow, schemaAt } from './describe'
+import { type Document, editText, parseDocument, same } from './document'
+import { findConfig, missing } from './find'
+import { defaultText } from './house'
+import {
+  getAt,
+  joinKey,
+  leaves,
+  nearest,
+  refuseForbidden,
+  splitKey,
+  type Tree,
+  textPath,
+  underPrefix,
+  withAt,
+} from './keys'
+import { normalize, placeInFile } from './normalize'
+import { interpret, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
+import { type AnySchema, assemble, type Config, type Fragment } from './schema'
+import { mask, unmask } from './secrets'
+
+export interface LoadOptions {
+  /** --config */
+  path?: string | undefined
+  /** --data-dir */
+  dataDir?: string | undefined
+  env?: Record<string, string | undefined>
+  cwd?: string
+  files?: Files
+  logger?: Logger
+  fragments?: readonly Fragment[]
+  /** false: leave the data directory alone (commands that only look) */
+  keep?: boolean
+}
+
+export interface Change {
+  readonly key: string
+  /** null where nothing was; masked when secret */
+  readonly old: unknown
+  readonly new: unknown
+  /** true: counts from the next start on */
+  readonly restart: boolean
+}
+
+interface Edit {
+  readonly path: string[]
+  readonly value: unknown
+}
+
+export class ConfigStore {
+  readonly path: string
+  readonly dataDir: string
+  readonly #schema: Schema
+  readonly #files: Files
+  readonly #logger: Logger
+  readonly #keep: boolean
+  readonly #listeners = new Set<(changes: readonly Change[]) => void>()
+  #snapshot: Snapshot
+  #problem: OsError | undefined
+
+  private constructor(
+    schema: Schema,
+    place: { path: string; dataDir: string },
+    reading: { snapshot: Snapshot; problem?: OsError },
+    { files = realFiles, logger = silentLogger, keep = true }: LoadOptions,
+  ) {
+    this.#schema = schema
+    this.path = place.path
+    this.dataDir = place.dataDir
+    this.#files = files
+    this.#logger = logger
+    this.#keep = keep
+    this.#snapshot = reading.snapshot
+    this.#problem = reading.problem
+    this.#report()
+  }
+
+  /**
+   * Finds and reads the configuration (D14 order). Throws CONFIG_SYNTAX (file, line, column) or CONFIG_INVALID (key, line,
+   * what is allowed) when the file is broken and there is no last good copy.
+   */
+  static load(options: LoadOptions = {}): ConfigStore {
+    const { env = process.env, cwd = process.cwd(), files = realFiles, fragments } = options
+    const schema = assemble(fragments)
+    const place = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
+    // a path somebody typed is a mistake when nothing is there; one a unit file names may have its last good copy
+    if (options.path && !files.exists(place.path)) throw missing(place.path)
+    const named = Boolean(env.OS_NODE_CONFIG)
+    return new ConfigStore(schema, place, readConfig(schema, place.path, place.dataDir, files, named), options)
+  }
+
+  /** Everything with its defaults. Do not change it: use set() or update(). */
+  get config(): Config {
+    return this.#snapshot.config
+  }
+
+  /** Why the file does not count; undefined when it does. */
+  get problem(): OsError | undefined {
+    return this.#problem
+  }
+
+  /** Unknown keys, older spellings and the like. */
+  get warnings(): readonly string[] {
+    return this.#snapshot.warnings
+  }
+
+  /** The value of a dotted key, defaults included; undefined when there is none. Throws CONFIG_KEY for an impossible key. */
+  get<T = unknown>(key: string): T {
+    return getAt(this.#snapshot.config, splitKey(key)) as T
+  }
+
+  has(key: string): boolean {
+    return this.get(key) !== undefined
+  }
+
+  /** The whole configuration, or one key, with secrets as ********. */
+  masked(key?: string): unknown {
+    const path = key === undefined ? [] : splitKey(key)
+    return mask(this.#walk, getAt(this.#snapshot.config, path), path)
+  }
+
+  /** One row per key: type, default, what is allowed, restart, secret, help. */
+  rows(): SchemaRow[] {
+    return rows(this.#walk)
+  }
+
+  /** The known key that was probably meant. */
+  suggest(key: string): string | undefined {
+    return nearest(
+      key,
+      this.rows().map(row => row.key),
+    )
+  }
+
+  /**
+   * Changes one key and saves. `type` is int, float, bool, str or json; without it the schema decides. A masked value keeps
+   * what is stored. Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_SYNTAX (the file is broken) or CONFIG_WRITE.
+   */
+  set(key: string, value: unknown, type?: string): { key: string; old: unknown; new: unknown; restart: boolean } {
+    const path = splitKey(key)
+    refuseForbidden(value, key)
+    const known = schemaAt(this.#walk, path)
+    const meant = convert(key, value, type, known && rowOf(key, known).type)
+    refuseForbidden(meant, key)
+    const { before, after } = this.#apply([{ path, value: meant }])
+    return this.#change(path, before, after)
+  }
+
+  /**
+   * Changes many keys, given as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`, keys
+   * outside them are refused: FORBIDDEN with `details.keys`. Returns what is different now.
+   */
+  update(nested: unknown, { prefixes }: { prefixes?: readonly string[] } = {}): Change[] {
+    refuseForbidden(nested)
+    const edits = leaves(nested).filter(edit => edit.path.length > 0)
+    if (edits.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
+    for (const edit of edits) splitKey(joinKey(edit.path))
+    const refused = prefixes && edits.map(edit => joinKey(edit.path)).filter(key => !underPrefix(key, prefixes))
+    if (refused?.length) {
+      throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: refused } })
+    }
+    const { before, after } = this.#apply(edits)
+    return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
+  }
+
+  /** Reads the file again. A broken file changes nothing but `problem`. Returns what is different now. */
+  reload(): Change[] {
+    const before = this.#snapshot
+    const { snapshot, problem } = readConfig(this.#schema, this.path, this.dataDir, this.#files, false)
+    if (problem) {
+      this.#problem = problem
+      this.#logger.error(`${problem.message}; the running configuration stays`)
+      return []
+    }
+    this.#snapshot = snapshot
+    this.#problem = undefined
+    this.#report()
+    return this.#tell(before.config)
+  }
+
+  /** Called after each change with what changed. Returns how to stop. */
+  onChange(listener: (changes: readonly Change[]) => void): () => void {
+    this.#listeners.add(listener)
+    return () => {
+      this.#listeners.delete(listener)
+    }
+  }
+
+  get #walk(): AnySchema {
+    return this.#schema as unknown as AnySchema
+  }
+
+  #report(): void {
+    for (const warning of this.#snapshot.warnings) this.#logger.warn(warning)
+    if (this.#problem) {
+      const stand = this.#snapshot.document?.path ?? 'built-in defaults'
+      this.#logger.error(`${this.#problem.message}. USING ${stand} INSTEAD until this is mended`)
+    } else if (this.#keep && this.#snapshot.document) {
+      const trouble = keepLastGood(this.dataDir, this.#snapshot.document.text, this.#files)
+      if (trouble) this.#logger.warn(trouble)
+    }
+  }
+
+  #change(path: string[], before: Config, after: Config): Change {
+    const known = schemaAt(this.#walk, path)
+    const key = joinKey(path)
+    const shown = (tree: Config): unknown => mask(this.#walk, getAt(tree, path), path) ?? null
+    return { key, old: shown(before), new: shown(after), restart: known ? rowOf(key, known).restart : false }
+  }
+
+  #tell(before: Config): Change[] {
+    const changes = [...new Set([...leaves(before), ...leaves(this.config)].map(leaf => joinKey(leaf.path)))]
+      .map(key => key.split('.'))
+      .filter(path => !same(getAt(before, path), getAt(this.config, path)))
+      .map(path => this.#change(path, before, this.config))
+    if (changes.length > 0) for (const listener of this.#listeners) listener(changes)
+    return changes
+  }
+
+  /** Makes the edits in the newest text, checks the outcome, saves. Starts over when the file changed under our hands. */
+  #apply(edits: readonly Edit[]): { before: Config; after: Config } {
+    for (let round = 0; round < 5; round++) {
+      const text = this.#currentText()
+      const document = parseDocument(this.path, text)
+      const next = this.#edited(document, edits)
+      const snapshot = interpret(this.#schema, parseDocument(this.path, next))
+      if (this.#currentText() !== text) continue
+      this.#save(next, text)
+      const before = this.#snapshot.config
+      this.#snapshot = snapshot
+      this.#problem = undefined
+      this.#report()
+      this.#tell(before)
+      return { before, after: snapshot.config }
+    }
+    throw new OsError('CONFIG_WRITE', `${this.path} is being changed by something else all the time`)
+  }
+
+  #currentText(): string {
+    const bytes = readText(this.path, this.#files)
+    if (bytes) return bytes.toString('utf8').replace(/^\ufeff/, '')
+    return this.#snapshot.document?.text ?? defaultText()
+  }
+
+  #edited(document: Document, edits: readonly Edit[]): string {
+    let text = document.text
+    let raw: unknown = document.value
+    for (const { path, value } of edits) {
+      const place = placeInFile(raw as Tree, path)
+      const stored = getAt(normalize(raw as Tree).tree, path)
+      const meant = unmask(this.#walk, value, stored, path)
+      if (stored !== undefined && same(stored, meant)) continue
+      const target = withAt(raw, place, meant)
+      text = editText(text, textPath(raw, place), meant)
+      raw = parseDocument(this.path, text).value
+      if (!same(raw, target)) throw new OsError('INTERNAL', `editing ${joinKey(path)} in ${this.path} went wrong`)
+    }
+    return text
+  }
+
+  #save(text: string, old: string): void {
+    if (text === old && this.#files.exists(this.path)) return
+    try {
+      atomicWrite(this.path, text, this.#files)
+    } catch (cause) {
+      const reason = errno(cause) ?? (cause instanceof Error ? cause.message : String(cause))
+      throw new OsError('CONFIG_WRITE', `${this.path} could not be written (${reason}); nothing was changed`, { cause })
+    }
+  }
+}

@@ -1,0 +1,216 @@
+// The control socket of a running gateway (D17): JSON lines over `<data>/os-node.sock`, for members of its group (0660). A
+// request is {id, command, options} or {id, argv}; the answer {id, ok, result | error, exit_code}. A command with many rows
+// sends {id, row} lines first, at the reader's pace. While a command works, {id, working: true} goes out every few seconds,
+// so that a client can tell a long answer from a dead gateway. A line that is too long or no JSON gets an error; nothing that
+// comes in here can stop the gateway. A client that leaves aborts its command.
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { asOsError, errno, OsError } from '../lib/errors'
+import { type Logger, silentLogger } from '../lib/logger'
+
+export interface ControlRequest {
+  readonly id: unknown
+  /** the verb's name, for example 'log verify' */
+  readonly command?: string
+  readonly options?: Record<string, unknown>
+  /** instead of command and options: a command line, parsed by the gateway */
+  readonly argv?: readonly string[]
+}
+
+export interface ControlAnswer {
+  readonly result?: unknown
+  /** sent one by one before the answer */
+  readonly rows?: AsyncIterable<unknown> | Iterable<unknown>
+  readonly exitCode?: number
+}
+
+export interface ControlOptions {
+  dataDir: string
+  run(request: ControlRequest, signal: AbortSignal): Promise<ControlAnswer>
+  logger?: Logger
+  maxLineBytes?: number
+  maxClients?: number
+  workingMs?: number
+}
+
+export interface ControlServer {
+  /** where it listens; may differ from `<data>/os-node.sock` when that is too long for the kernel */
+  readonly path: string
+  close(): Promise<void>
+}
+
+/** sockaddr_un holds 108 bytes with its closing NUL; some systems 104 */
+const MAX_PATH_BYTES = 100
+/** requests of one client that wait for their turn */
+const MAX_WAITING = 16
+
+export const socketPath = (dataDir: string): string => join(dataDir, 'os-node.sock')
+
+function choosePath(dataDir: string): string {
+  const usual = socketPath(dataDir)
+  if (Buffer.byteLength(usual) <= MAX_PATH_BYTES) return usual
+  // mkdtemp makes a folder that only this user enters, so nobody can put a socket of theirs there
+  for (const base of [tmpdir(), '/tmp']) {
+    if (Buffer.byteLength(base) > MAX_PATH_BYTES - 24) continue
+    return join(mkdtempSync(join(base, 'os-node-')), 's')
+  }
+  return usual
+}
+
+/** Starts listening. The caller holds the data directory's lock, so a socket file found there is a dead one's. */
+export async function startControl(options: ControlOptions): Promise<ControlServer> {
+  const { dataDir, logger = silentLogger, maxClients = 32 } = options
+  const path = choosePath(dataDir)
+  const clients = new Set<Socket>()
+  const server = createServer(socket => {
+    clients.add(socket)
+    socket.on('close', () => clients.delete(socket))
+    talk(socket, options, logger)
+  })
+  server.maxConnections = maxClients
+  rmSync(path, { force: true })
+  await listen(server, path)
+  server.on('error', error => logger.error(`control socket: ${error.message}`))
+  return {
+    path,
+    close: () =>
+      new Promise(resolve => {
+        server.close(() => {
+          rmSync(path, { force: true })
+          if (dirname(path) !== dataDir) rmSync(dirname(path), { force: true, recursive: true })
+          resolve()
+        })
+        for (const socket of clients) socket.destroy()
+      }),
+  }
+}
+
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = (cause: unknown): void =>
+      reject(new OsError('DATA_DIR', `${path} cannot listen (${errno(cause) ?? 'unknown reason'})`, { cause }))
+    server.once('error', fail)
+    // a narrow umask, so that the socket is at no moment open to everybody
+    const old = process.umask(0o117)
+    try {
+      server.listen(path, () => {
+        server.removeListener('error', fail)
+        try {
+          chmodSync(path, 0o660)
+          resolve()
+        } catch (cause) {
+          server.close()
+          fail(cause)
+        }
+      })
+    } finally {
+      process.umask(old)
+    }
+  })
+}
+
+function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }: ControlOptions, logger: Logger): void {
+  const gone = new AbortController()
+  let parts: Buffer[] = []
+  let held = 0
+  let work = Promise.resolve()
+  let refused = false
+  let waiting = 0
+
+  const send = async (line: Record<string, unknown>): Promise<void> => {
+    if (gone.signal.aborted) throw new OsError('INTERNAL', 'the client left')
+    if (socket.write(`${JSON.stringify(line)}\n`)) return
+    await new Promise<void>(resolve => {
+      const go = (): void => {
+        socket.off('drain', go)
+        gone.signal.removeEventListener('abort', go)
+        resolve()
+      }
+      socket.once('drain', go)
+      gone.signal.addEventListener('abort', go)
+    })
+  }
+
+  const handle = async (line: string): Promise<void> => {
+    let id: unknown = null
+    let beat: NodeJS.Timeout | undefined
+    try {
+      const request = parse(line)
+      id = request.id
+      beat = setInterval(() => {
+        if (!gone.signal.aborted && socket.writableLength === 0)
+          socket.write(`${JSON.stringify({ id, working: true })}\n`)
+      }, workingMs)
+      const { result, rows, exitCode = 0 } = await run(request, gone.signal)
+      for await (const row of rows ?? []) await send({ id, row })
+      await send({ id, ok: exitCode === 0, ...(result !== undefined && { result }), exit_code: exitCode })
+    } catch (thrown) {
+      const error = asOsError(thrown)
+      if (gone.signal.aborted) return logger.debug(`control: ${error.message}`)
+      if (error.code === 'INTERNAL') logger.error(`control: ${error.message}`)
+      await send({ id, ok: false, error: error.toJSON(), exit_code: error.traits.exit })
+    } finally {
+      clearInterval(beat)
+    }
+  }
+
+  const take = (line: string): void => {
+    if (line.trim() === '') return
+    // one after the other; a client that asks faster than it is answered is not read any more until it was
+    if (++waiting >= MAX_WAITING) socket.pause()
+    work = work
+      .then(() => handle(line))
+      .catch(error => logger.debug(`control: ${asOsError(error).message}`))
+      .then(() => {
+        waiting--
+        if (waiting < MAX_WAITING) socket.resume()
+      })
+  }
+
+  socket.on('data', (chunk: Buffer) => {
+    if (refused) return
+    let from = 0
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
+      parts.push(chunk.subarray(from, at))
+      held += at - from
+      if (held <= maxLineBytes) take(Buffer.concat(parts).toString('utf8'))
+      else refused = true
+      parts = []
+      held = 0
+      from = at + 1
+    }
+    parts.push(chunk.subarray(from))
+    held += chunk.length - from
+    if (held > maxLineBytes || refused) {
+      refused = true
+      parts = []
+      const error = new OsError('BAD_REQUEST', `a request is at most ${maxLineBytes} bytes`)
+      socket.end(`${JSON.stringify({ id: null, ok: false, error: error.toJSON(), exit_code: error.traits.exit })}\n`)
+    }
+  })
+  socket.on('error', error => logger.debug(`control client: ${error.message}`))
+  socket.on('close', () => gone.abort())
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+
+function parse(line: string): ControlRequest {
+  let value: unknown
+  try {
+    value = JSON.parse(line)
+  } catch (cause) {
+    throw new OsError('BAD_REQUEST', 'a request is one JSON object per line', { cause })
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new OsError('BAD_REQUEST', 'a request is one JSON object per line')
+  }
+  const { id = null, command, options, argv } = value as Record<string, unknown>
+  if (Array.isArray(argv) && argv.every(isText)) return { id, argv }
+  if (!isText(command)) throw new OsError('BAD_REQUEST', 'a request has a command or argv')
+  if (options !== undefined && (typeof options !== 'object' || options === null || Array.isArray(options))) {
+    throw new OsError('BAD_REQUEST', 'options is an object')
+  }
+  return { id, command, options: (options ?? {}) as Record<string, unknown> }
+}

@@ -1,0 +1,405 @@
+// The main job: sources → intake → log → uplinks, receivers → log, and the SQL view beside it. `run` and `serve` are the
+// same gateway: the one with sources and uplinks, the other with receivers and an ID allocator.
+//
+// What fails: only a data directory that cannot be written, or that another gateway owns, ends the start. Everything else
+// is a state: a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import type { SourceConfig, UplinkConfig } from '../config/schema'
+import type { ConfigStore } from '../config/store'
+import { type Clock, systemClock } from '../lib/clock'
+import { asOsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
+import type { Logger } from '../lib/logger'
+import { mediumInfo, type Registry } from '../links/registry'
+import { Supervisor } from '../links/supervisor'
+import { FlashLog, type TimeQuality } from '../log'
+import { Engine } from '../pipeline/compress'
+import type { UnitResolver, WireUnits } from '../pipeline/core'
+import type { Fact, LinkMetadata } from '../pipeline/fact'
+import { Receiver } from '../pipeline/receiver'
+import { maxFullSize } from '../pipeline/sender'
+import { Standardizer } from '../pipeline/standardize'
+import { IdAllocator } from '../protocol/allocator'
+import { SequenceCounter } from '../protocol/control'
+import { DuplicateFilter } from '../protocol/duplicates'
+import { HandshakeManager } from '../protocol/handshake'
+import { FileIdStore } from '../protocol/idstore'
+import { NodeClock } from '../protocol/time'
+import { Database, type DatabaseStatus } from '../storage'
+import { Identity } from './identity'
+import { Deadband } from './intake/deadband'
+import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
+import { LatestBoard, type LatestReading } from './latest'
+import { LoopbackUpstream } from './loopback'
+import { contentHash } from './receive/content'
+import { Receive } from './receive/receive'
+import type { GatewayStatus } from './status'
+import { ProbedMedium } from './uplink/probed'
+import { UpstreamRequests } from './uplink/requests'
+import { Uplink } from './uplink/uplink'
+
+export interface GatewayOptions {
+  config: ConfigStore
+  registry: Registry
+  units: WireUnits & UnitResolver
+  /** the bundle: SQL worker and loopback upstream run it again */
+  script: string
+  version: string
+  /** unix ms the program was built at: a system clock before it is not believed */
+  builtAt: number
+  logger: Logger
+  /** sources of a machine that configures none */
+  defaultSources: readonly { name: string; type: string; deadband?: SourceConfig['deadband'] }[]
+  role: 'run' | 'serve'
+  /** `serve`: where packets are received */
+  listen?: { host: string; port: number }
+  clock?: Clock
+  files?: Files
+}
+
+const NO_DATABASE: DatabaseStatus = {
+  state: 'closed',
+  dialect: '',
+  lag_records: 0,
+  packets: 0,
+  duplicates: 0,
+  left: 0,
+}
+
+/** records read back at the start */
+const REMEMBERED_RECORDS = 65_536
+
+/** Ports of the loopback upstream: packets and page. */
+export const LOOPBACK_PORT = 18080
+export const LOOPBACK_WEB_PORT = 8766
+
+export class Gateway {
+  readonly config: ConfigStore
+  readonly identity: Identity
+  readonly time: NodeClock
+  readonly supervisor: Supervisor
+  readonly intake: Intake
+  readonly log: FlashLog
+  readonly database: Database | null
+  readonly protocol: HandshakeManager
+  readonly allocator: IdAllocator | null
+  readonly latest = new LatestBoard()
+  readonly uplinks: Uplink[] = []
+  readonly receive: Receive
+  loopback: LoopbackUpstream | null = null
+  readonly #options: GatewayOptions
+  readonly #clock: Clock
+  readonly #startedAt: number
+  readonly #logger: Logger
+  readonly #receiver: Receiver
+  readonly #idStore: FileIdStore | null
+  readonly #sequence = new SequenceCounter()
+  readonly #duplicates = new DuplicateFilter()
+  #stopping: Promise<void> | undefined
+
+  /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
+  static async open(options: GatewayOptions): Promise<Gateway> {
+    const { config, logger, clock = systemClock, files = realFiles } = options
+    const settings = config.config.gateway.log
+    const log = await FlashLog.open({
+      dir: join(config.dataDir, 'log'),
+      files,
+      clock,
+      logger: logger.child('log'),
+      maxBytes: settings.max_bytes,
+      maxAgeS: settings.max_age_s,
+      commitIntervalMs: settings.commit_interval_ms,
+      ackCommitMs: settings.ack_commit_ms,
+      commitBytes: settings.commit_bytes,
+      whenFull: settings.when_full,
+    })
+    return new Gateway(options, log, clock, files)
+  }
+
+  private constructor(options: GatewayOptions, log: FlashLog, clock: Clock, files: Files) {
+    const { config, units, logger } = options
+    this.#options = options
+    this.#logger = logger
+    this.#clock = clock
+    this.#startedAt = clock.mono()
+    this.config = config
+    this.log = log
+    this.identity = new Identity(config, logger)
+    const security = config.config.security_settings
+    this.time = new NodeClock(clock, {
+      buildMs: options.builtAt,
+      thresholdSeconds: security.time_sync_threshold,
+      maxStepSeconds: security.max_time_step_seconds,
+      onStep: ({ offsetMs, movedMs }) => {
+        if (movedMs === 0) return
+        logger.info(`time set by the upstream: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
+        log.appendClock({ trueWallMs: this.time.now(), offsetMs, source: 'upstream' })
+      },
+    })
+    const precision = config.config.engine_settings.precision
+    const engine = new Engine(null, { precision, units, clock })
+    const dataDir = config.dataDir
+    this.#idStore = options.role === 'serve' ? new FileIdStore(join(dataDir, 'id_allocation.json'), files) : null
+    this.allocator = this.#idStore
+      ? new IdAllocator(
+          { baseDir: dataDir, leasePolicy: config.config.security_settings.id_lease },
+          { store: this.#idStore, now: () => Math.floor(this.time.now() / 1000), mono: () => clock.mono() },
+        )
+      : null
+    this.#receiver = new Receiver({ units, precision, clock, registryDir: join(dataDir, 'device_registry'), files })
+    this.protocol = new HandshakeManager(
+      {},
+      { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true },
+    )
+    this.database = config.config.storage.sql.enabled
+      ? new Database({
+          log,
+          workerScript: options.script,
+          clock,
+          logger: logger.child('db'),
+          sql: config.config.storage.sql,
+        })
+      : null
+    this.supervisor = new Supervisor({ clock, logger })
+    this.intake = new Intake({
+      log,
+      standardizer: new Standardizer('', { clock, settings: { precision } }),
+      time: this.time,
+      identity: this.identity,
+      maxPacket: () => this.#largestPacket(),
+      sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
+      onFact: fact => this.latest.note(fact, { medium: 'local' }),
+    })
+    this.receive = new Receive({
+      log,
+      receiver: this.#receiver,
+      duplicates: this.#duplicates,
+      protocol: this.protocol,
+      time: this.time,
+      logger: logger.child('receive'),
+      ackCommitMs: config.config.gateway.log.ack_commit_ms,
+      onFact: (fact: Fact, link: LinkMetadata) => this.latest.note(fact, link),
+    })
+  }
+
+  /** Opens database, sources, uplinks and receivers. Settles when each link was tried once. */
+  async start(): Promise<void> {
+    this.#remember()
+    this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
+    await this.#addReceivers()
+    if (this.#options.role === 'run') {
+      await this.#addUplinks()
+      await this.#addSources()
+    }
+    this.log.onCommit(() => {
+      for (const uplink of this.uplinks) uplink.pump()
+    })
+    await this.supervisor.tried()
+  }
+
+  /** Stops sources first, then drains and commits. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  /** The only way into a running gateway for readings. */
+  submit(readings: Parameters<Intake['submit']>[0], options: SubmitOptions = {}): Submitted {
+    return this.intake.submit(readings, options)
+  }
+
+  latestReadings(): LatestReading[] {
+    return this.latest.list()
+  }
+
+  /** `os-node status --json`. */
+  status(): GatewayStatus {
+    const log = this.log.status()
+    const links = this.supervisor.links()
+    return {
+      version: this.#options.version,
+      role: this.#options.role,
+      uptime_s: Math.round((this.#clock.mono() - this.#startedAt) / 1000),
+      identity: { device_id: this.identity.deviceId, assigned_id: this.identity.assignedId },
+      time: { quality: this.time.quality, offset_ms: this.time.offsetMs },
+      links: Object.fromEntries(
+        Object.entries(links).map(([name, link]) => {
+          const uplink = this.uplinks.find(u => u.name === name)
+          return [name, { ...link, delivery: uplink?.status().delivery === 'acked' ? 'acked' : 'best_effort' }]
+        }),
+      ),
+      log,
+      uplinks: Object.fromEntries(this.uplinks.map(uplink => [uplink.name, uplink.status()])),
+      storage: this.database?.status() ?? { ...NO_DATABASE },
+      dropped: {
+        rows: this.intake.counters.rejected_rows,
+        packets: this.receive.counters.malformed + this.receive.counters.late_dropped,
+        records: log.lost,
+      },
+      intake: { ...this.intake.counters },
+      received: { ...this.receive.counters },
+      ...(this.config.problem && { config_problem: this.config.problem.message }),
+    }
+  }
+
+  /** What a restart must not forget: the last time each device was stamped with, and which packets came lately. */
+  #remember(): void {
+    const from = Math.max(1, this.log.lastSeq - REMEMBERED_RECORDS)
+    const reader = this.log.reader(from, { kinds: ['fact'], committedOnly: false })
+    for (let record = reader.next(); record; record = reader.next()) {
+      const fact = record.fact!
+      if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
+      else this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact))
+    }
+  }
+
+  async #stop(): Promise<void> {
+    await this.loopback?.stop()
+    await this.supervisor.stop()
+    for (const uplink of this.uplinks) uplink.stop()
+    this.#receiver.save()
+    this.allocator?.stop()
+    await this.log.close()
+    await this.database?.close()
+  }
+
+  #largestPacket(): number {
+    return Math.min(...this.uplinks.map(uplink => uplink.maxPacket), 1200)
+  }
+
+  async #addSources(): Promise<void> {
+    const configured = this.config.config.gateway.sources
+    const bands = new Map<string, Deadband>()
+    for (const source of configured ?? this.#options.defaultSources) {
+      try {
+        const driver = await this.#options.registry.sourceDriver(source.type)
+        const { name, type: _type, deadband, ...options } = source
+        bands.set(name, new Deadband(deadband ?? 0))
+        const thing = driver.create(name, options, { clock: this.#clock, logger: this.#logger.child(name) })
+        this.supervisor.add(thing)
+      } catch (error) {
+        this.#logger.error(`source ${source.name}: ${asOsError(error).message}`)
+      }
+    }
+    this.supervisor.onReadings((source, readings) => {
+      const band = bands.get(source.name)
+      if (band && !band.passes(readings, this.#clock.mono())) {
+        this.intake.counters.unchanged++
+        return
+      }
+      this.submit(readings)
+    })
+  }
+
+  async #addReceivers(): Promise<void> {
+    const { listen } = this.#options
+    const list = [...this.config.config.gateway.receivers]
+    if (listen) list.unshift({ name: 'udp', medium: 'UDP', ...listen })
+    for (const receiver of list) {
+      try {
+        const driver = await this.#options.registry.mediumDriver(receiver.medium)
+        const { name, host, port } = receiver
+        const thing = driver.create(
+          name,
+          { mode: 'listen', listen_host: host ?? '0.0.0.0', port: port ?? mediumInfo(receiver.medium)?.default_port },
+          { clock: this.#clock, logger: this.#logger.child(name) },
+        )
+        thing.onPacket((packet, origin) => this.receive.packet(packet, origin))
+        this.supervisor.add(thing)
+      } catch (error) {
+        this.#logger.error(`receiver ${receiver.name}: ${asOsError(error).message}`)
+      }
+    }
+  }
+
+  async #addUplinks(): Promise<void> {
+    const configured = this.config.config.gateway.uplinks
+    let list: readonly UplinkConfig[] = configured
+    if (configured.length === 0) {
+      this.loopback = new LoopbackUpstream({
+        script: this.#options.script,
+        dataDir: this.config.dataDir,
+        packetPort: LOOPBACK_PORT,
+        webPort: LOOPBACK_WEB_PORT,
+        clock: this.#clock,
+        logger: this.#logger.child('loopback'),
+      })
+      this.loopback.start()
+      list = [{ name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: LOOPBACK_PORT } as UplinkConfig]
+    }
+    for (const uplink of list) {
+      try {
+        await this.#addUplink(uplink)
+      } catch (error) {
+        this.#logger.error(`uplink ${uplink.name}: ${asOsError(error).message}`)
+      }
+    }
+  }
+
+  async #addUplink(settings: UplinkConfig): Promise<void> {
+    const { registry, units } = this.#options
+    const info = mediumInfo(settings.medium)
+    const logger = this.#logger.child(settings.name)
+    const driver = await registry.mediumDriver(settings.medium)
+    const { name, medium: _medium, host, port, ...rest } = settings
+    const medium = driver.create(
+      name,
+      { ...rest, host, port: port || info?.default_port },
+      { clock: this.#clock, logger },
+    )
+    const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
+    const nextSeq = (): number => this.#sequence.next()
+    const requests = new UpstreamRequests({
+      send,
+      nextSeq,
+      clock: this.#clock,
+      time: this.time,
+      identity: this.identity,
+      logger,
+      changed: () => {
+        for (const other of this.uplinks) other.pump()
+      },
+    })
+    const uplink = new Uplink(
+      {
+        name,
+        diffBase: settings.diff_base ?? 'sticky',
+        frames: settings.frames ?? 'auto',
+        fullEvery: settings.full_every ?? 100,
+        fullIntervalS: settings.full_interval_seconds ?? 60,
+        precision: this.config.config.engine_settings.precision,
+        delivery: settings.delivery === 'best_effort' ? 'best_effort' : 'auto',
+      },
+      {
+        log: this.log,
+        medium,
+        clock: this.#clock,
+        logger,
+        identity: this.identity,
+        units,
+        nextSeq,
+        randomEpoch: () => randomBytes(4).readUInt32BE(),
+        lost: reason => this.supervisor.get(name)?.lost(reason),
+        onControl: packet => requests.received(packet),
+        onReady: () => requests.start(),
+        holdMs: quality => this.#holdMs(quality),
+      },
+    )
+    this.uplinks.push(uplink)
+    this.supervisor.onChange((changed, state) => {
+      if (changed !== name) return
+      if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
+      uplink.link(state)
+    })
+    const probed = settings.delivery !== 'best_effort'
+    this.supervisor.add(probed ? new ProbedMedium(medium, () => uplink.probe()) : medium)
+  }
+
+  /** Records whose time nobody vouches for wait for the first sync, but not for ever (D18). */
+  #holdMs(quality: TimeQuality): number {
+    if (quality !== 'unsynced' || this.time.quality === 'server') return 0
+    const limit = this.config.config.gateway.time.hold_unsynced_s * 1000
+    return Math.max(0, limit - (this.#clock.mono() - this.#startedAt))
+  }
+}

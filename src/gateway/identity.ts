@@ -1,0 +1,66 @@
+// Who this gateway is: its readable device id and the uint32 id a server gave it. Both live in Config.json (specification,
+// "Node attributes"); a device id is made on the first start, so that no two fresh installs share one (S1).
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { ConfigStore } from '../config/store'
+import { asOsError } from '../lib/errors'
+import type { Logger } from '../lib/logger'
+
+export const UNASSIGNED = 4294967295
+
+export class Identity {
+  readonly #config: ConfigStore
+  readonly #logger: Logger
+  #assignedId: number
+  #deviceId: string
+  readonly #listeners = new Set<() => void>()
+
+  constructor(config: ConfigStore, logger: Logger) {
+    this.#config = config
+    this.#logger = logger
+    const id = Number(config.get('assigned_id'))
+    this.#assignedId = Number.isInteger(id) && id > 0 && id < UNASSIGNED ? id : UNASSIGNED
+    this.#deviceId = String(config.get('device_id') ?? '')
+    if (this.#deviceId === '') {
+      const host =
+        hostname()
+          .replace(/[^A-Za-z0-9_-]/g, '-')
+          .slice(0, 40) || 'gateway'
+      this.#deviceId = `${host}-${randomBytes(2).toString('hex')}`
+      this.#save('device_id', this.#deviceId)
+    }
+  }
+
+  get deviceId(): string {
+    return this.#deviceId
+  }
+
+  /** 4294967295 while unassigned. */
+  get assignedId(): number {
+    return this.#assignedId
+  }
+
+  get assigned(): boolean {
+    return this.#assignedId !== UNASSIGNED
+  }
+
+  /** Takes the id a server assigned and keeps it. A failed save is told and tried again by the next assignment. */
+  assign(aid: number): void {
+    if (aid === this.#assignedId) return
+    this.#assignedId = aid
+    this.#save('assigned_id', aid)
+    for (const listener of this.#listeners) listener()
+  }
+
+  onAssigned(listener: () => void): void {
+    this.#listeners.add(listener)
+  }
+
+  #save(key: string, value: unknown): void {
+    try {
+      this.#config.set(key, value)
+    } catch (error) {
+      this.#logger.error(`${key} could not be kept in Config.json: ${asOsError(error).message}`)
+    }
+  }
+}

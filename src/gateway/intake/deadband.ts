@@ -1,0 +1,38 @@
+// Whether a source's group is worth a record (D7): always without a deadband; with one, when a value moved by at least
+// that much since the last record, a status changed, or a minute passed, so that silence is never mistaken for calm.
+import type { SourceReading } from '../../links/contracts'
+
+const AT_LEAST_MS = 60_000
+
+export class Deadband {
+  readonly #deadband: number | Readonly<Record<string, number>>
+  #last: readonly SourceReading[] = []
+  #at = Number.NEGATIVE_INFINITY
+
+  /** `deadband` in the unit the source reads in, one for all sensors or one for each by its id; 0 lets everything pass. */
+  constructor(deadband: number | Readonly<Record<string, number>>) {
+    this.#deadband = deadband
+  }
+
+  passes(rows: readonly SourceReading[], now: number): boolean {
+    const pass = this.#deadband === 0 || now - this.#at >= AT_LEAST_MS || this.#moved(rows)
+    if (pass) {
+      this.#last = rows
+      this.#at = now
+    }
+    return pass
+  }
+
+  #of(id: string): number {
+    return typeof this.#deadband === 'number' ? this.#deadband : (this.#deadband[id] ?? 0)
+  }
+
+  #moved(rows: readonly SourceReading[]): boolean {
+    if (rows.length !== this.#last.length) return true
+    return rows.some(([id, status, value], k) => {
+      const [lastId, lastStatus, lastValue] = this.#last[k]!
+      if (id !== lastId || status !== lastStatus || (value === null) !== (lastValue === null)) return true
+      return value !== null && lastValue !== null && Math.abs(value - lastValue) >= this.#of(id)
+    })
+  }
+}

@@ -1,0 +1,99 @@
+// The one way into the log for what is measured here: sources, CLI and HTTP alike (`gateway.submit`). Readings become a
+// fact with canonical units and a time that strictly increases for each device (D18), and the fact goes into the log.
+//
+// What fails: a row that is no reading is refused with its reason and counted, the others go (D3); when none is left the
+// caller gets ALL_READINGS_REFUSED; a log that cannot write keeps records in RAM and tells so in its own state.
+import { OsError } from '../../lib/errors'
+import type { SourceReading } from '../../links/contracts'
+import type { FlashLog, TimeQuality } from '../../log'
+import type { RejectedRow } from '../../pipeline/core'
+import type { Fact } from '../../pipeline/fact'
+import type { Standardizer } from '../../pipeline/standardize'
+import type { NodeClock } from '../../protocol/time'
+import type { Identity } from '../identity'
+
+export interface IntakeOptions {
+  log: FlashLog
+  standardizer: Standardizer
+  time: NodeClock
+  identity: Identity
+  /** largest FULL packet the uplinks carry, and its size for a fact */
+  maxPacket: () => number
+  sizeOf: (fact: Fact) => number
+  onFact: (fact: Fact) => void
+}
+
+export interface SubmitOptions {
+  device_id?: string
+  device_status?: string
+  /** UNIX seconds (or ms from 1e11 on); stamped when left out */
+  t?: number
+}
+
+/** What the log says of a time: vouched for by a server or a plausible system clock, or by nobody. */
+export const qualityOf = (time: NodeClock): TimeQuality => (time.quality === 'unsynced' ? 'unsynced' : 'synced')
+
+export interface Submitted {
+  /** log sequence numbers, one per packet the group was cut into */
+  readonly seqs: readonly number[]
+  readonly facts: readonly Fact[]
+  readonly rejected: readonly RejectedRow[]
+}
+
+export class Intake {
+  readonly #options: IntakeOptions
+  readonly counters = { readings: 0, facts: 0, rejected_rows: 0, unchanged: 0 }
+
+  constructor(options: IntakeOptions) {
+    this.#options = options
+  }
+
+  /** Takes one group of readings. Throws BAD_ID, BAD_TIME, ALL_READINGS_REFUSED; nothing is kept then. */
+  submit(rows: readonly SourceReading[], { device_id, device_status = 'ONLINE', t }: SubmitOptions = {}): Submitted {
+    const { log, standardizer, time, identity, onFact } = this.#options
+    const device = device_id ?? identity.deviceId
+    const fact = standardizer.standardizeToFact(device, device_status, rows, {
+      aid: identity.assignedId,
+      ...(t !== undefined && { t }),
+    })
+    const rejected = standardizer.lastRejected
+    this.counters.readings += rows.length
+    this.counters.rejected_rows += rejected.length
+    if (rows.length > 0 && fact.sensors.length === 0)
+      throw new OsError('ALL_READINGS_REFUSED', `none of ${rows.length} readings could be used`, {
+        details: { rejected },
+      })
+    const facts = this.#split(fact)
+    const seqs = facts.map(piece => {
+      // every packet of a device has a time of its own, so that device and time name it
+      if (t === undefined) piece.tRaw = time.stamp(device)
+      const seq = log.appendFact(piece, { medium: 'local' }, qualityOf(time))
+      this.counters.facts++
+      onFact(piece)
+      return seq
+    })
+    return { seqs, facts, rejected }
+  }
+
+  /** Fixed sub-groups, so that each FULL fits the smallest packet of the uplinks (D6). */
+  #split(fact: Fact): Fact[] {
+    const { maxPacket, sizeOf } = this.#options
+    const limit = maxPacket()
+    if (sizeOf(fact) <= limit) return [fact]
+    const pieces: Fact[] = []
+    let piece: Fact = { ...fact, sensors: [] }
+    for (const sensor of fact.sensors) {
+      const wider = { ...piece, sensors: [...piece.sensors, sensor] }
+      if (sizeOf(wider) <= limit) {
+        piece = wider
+        continue
+      }
+      if (piece.sensors.length === 0)
+        throw new OsError('PACKET_TOO_LARGE', `sensor ${sensor.id} alone needs ${sizeOf(wider)} of ${limit} bytes`)
+      pieces.push(piece)
+      piece = { ...fact, sensors: [sensor] }
+    }
+    pieces.push(piece)
+    return pieces
+  }
+}

@@ -1,0 +1,50 @@
+// The newest fact of every device and group of sensors, for the faces. Bounded: the group that was silent longest leaves.
+import type { Fact, LinkMetadata } from '../pipeline/fact'
+
+export interface LatestReading {
+  device_id: string
+  state: string
+  t_raw: number
+  source_aid: number
+  medium: string
+  address?: string
+  sensors: { id: string; status: string; unit: string; value: number | null }[]
+}
+
+const GROUPS = 512
+
+export class LatestBoard {
+  readonly #groups = new Map<string, LatestReading>()
+
+  note(fact: Fact, link: LinkMetadata): void {
+    const key = `${fact.aid} ${fact.id} ${fact.sensors.length} ${fact.sensors[0]?.id ?? ''}`
+    const old = this.#groups.get(key)
+    if (old && old.t_raw > fact.tRaw) return
+    this.#groups.delete(key)
+    if (this.#groups.size >= GROUPS)
+      for (const first of this.#groups.keys()) return void this.#replace(first, key, fact, link)
+    this.#put(key, fact, link)
+  }
+
+  /** Sorted by device and first sensor, so that a page does not jump. */
+  list(): LatestReading[] {
+    return [...this.#groups.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, reading]) => reading)
+  }
+
+  #replace(oldest: string, key: string, fact: Fact, link: LinkMetadata): void {
+    this.#groups.delete(oldest)
+    this.#put(key, fact, link)
+  }
+
+  #put(key: string, fact: Fact, link: LinkMetadata): void {
+    this.#groups.set(key, {
+      device_id: fact.id,
+      state: fact.state,
+      t_raw: fact.tRaw,
+      source_aid: fact.aid,
+      medium: link.medium,
+      ...(link.address !== undefined && { address: link.address }),
+      sensors: fact.sensors,
+    })
+  }
+}

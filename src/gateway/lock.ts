@@ -1,0 +1,211 @@
+// One process owns a data directory (D17). The lock file names the owner by pid, the start time of that pid and the boot, so
+// that a pid used again after a crash or a reboot is not taken for the owner. A lock whose owner is gone is taken over; two
+// processes that try at once cannot both win. An unwritable directory is DATA_DIR, a living owner LOCKED with its pid.
+import { randomUUID } from 'node:crypto'
+import * as fs from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { asOsError, errno, OsError } from '../lib/errors'
+
+export type LockRole = 'run' | 'serve' | 'command'
+
+export interface LockInfo {
+  readonly pid: number
+  /** start time of the pid in clock ticks since boot; null where the system does not tell */
+  readonly start: string | null
+  readonly boot: string | null
+  /** the pid namespace: in another container the same pid is somebody else */
+  readonly space: string | null
+  readonly role: LockRole
+  /** the control socket; null until it listens */
+  readonly socket: string | null
+  /** UNIX milliseconds */
+  readonly since: number
+  readonly nonce: string
+}
+
+export interface DataLock {
+  readonly info: LockInfo
+  /** true while the file on disk is still ours */
+  held(): boolean
+  /** records where the control socket listens */
+  setSocket(path: string): void
+  /** gives the directory free; safe to call twice */
+  release(): void
+}
+
+export const lockPath = (dataDir: string): string => join(dataDir, 'os-node.lock')
+
+const readOr = <T>(make: () => T): T | null => {
+  try {
+    return make()
+  } catch {
+    // missing on this system, or gone in this moment: both mean "not known"
+    return null
+  }
+}
+
+/** Start time and state of a pid from /proc; null when it is not there. */
+function procStat(pid: number): { start: string; state: string } | null {
+  return readOr(() => {
+    const text = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // the name in brackets may hold blanks and brackets: fields count from the last bracket
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    return { state: fields[0] ?? '', start: fields[19] ?? '' }
+  })
+}
+
+const bootId = (): string | null => readOr(() => fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim())
+const pidSpace = (): string | null => readOr(() => fs.readlinkSync('/proc/self/ns/pid'))
+
+function pidLives(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return errno(error) === 'EPERM'
+  }
+}
+
+const answers = (path: string): Promise<boolean> =>
+  new Promise(resolve => {
+    const socket = connect(path)
+    const done = (alive: boolean): void => {
+      socket.destroy()
+      resolve(alive)
+    }
+    socket.setTimeout(1000, () => done(false))
+    socket.once('connect', () => done(true))
+    socket.once('error', () => done(false))
+  })
+
+/** Whether the owner named in a lock still lives. */
+export async function ownerLives(info: LockInfo): Promise<boolean> {
+  const boot = bootId()
+  if (boot && info.boot && boot !== info.boot) return false
+  const space = pidSpace()
+  if (space && info.space && space !== info.space) return info.socket !== null && answers(info.socket)
+  if (!pidLives(info.pid)) return false
+  const stat = procStat(info.pid)
+  if (!stat) return true
+  return stat.state !== 'Z' && (info.start === null || stat.start === info.start)
+}
+
+/** The lock file as it is, whether or not its owner lives; undefined when there is none or it is no lock file. */
+export function readLockFile(dataDir: string): LockInfo | undefined {
+  const text = readOr(() => fs.readFileSync(lockPath(dataDir), 'utf8'))
+  return text === null ? undefined : parseLock(text)
+}
+
+function parseLock(text: string): LockInfo | undefined {
+  const info = readOr(() => JSON.parse(text) as Partial<LockInfo>)
+  return info && Number.isInteger(info.pid) && typeof info.nonce === 'string' ? (info as LockInfo) : undefined
+}
+
+/** The living owner of a data directory, or undefined. */
+export async function findOwner(dataDir: string): Promise<LockInfo | undefined> {
+  const info = readLockFile(dataDir)
+  return info && (await ownerLives(info)) ? info : undefined
+}
+
+/** Takes the data directory, making it where needed. Throws LOCKED, DATA_DIR or DISK_FULL. */
+export async function acquireLock(dataDir: string, role: LockRole, now = Date.now()): Promise<DataLock> {
+  const info: LockInfo = {
+    pid: process.pid,
+    start: procStat(process.pid)?.start ?? null,
+    boot: bootId(),
+    space: pidSpace(),
+    role,
+    socket: null,
+    since: now,
+    nonce: randomUUID(),
+  }
+  const path = lockPath(dataDir)
+  for (let round = 0; round < 20; round++) {
+    if (create(dataDir, path, info)) return hold(dataDir, path, info)
+    const text = readOr(() => fs.readFileSync(path, 'utf8'))
+    if (text === null) continue
+    const owner = parseLock(text)
+    if (owner && (await ownerLives(owner))) {
+      throw new OsError('LOCKED', `${dataDir} is in use by process ${owner.pid} (os-node ${owner.role})`, {
+        details: { pid: owner.pid, role: owner.role },
+      })
+    }
+    takeAway(path, text)
+  }
+  throw new OsError('LOCKED', `${dataDir} is being taken by several processes at once`)
+}
+
+/** Makes the lock file with its content in one step; false when there is one already. */
+function create(dataDir: string, path: string, info: LockInfo): boolean {
+  const beside = `${path}.${info.nonce}`
+  try {
+    fs.mkdirSync(dataDir, { recursive: true })
+    fs.writeFileSync(beside, JSON.stringify(info), { mode: 0o640 })
+    try {
+      fs.linkSync(beside, path)
+    } catch (error) {
+      if (errno(error) === 'EEXIST') return false
+      // a file system without hard links (FAT, some network shares)
+      fs.writeFileSync(path, JSON.stringify(info), { mode: 0o640, flag: 'wx' })
+    }
+    return true
+  } catch (cause) {
+    const code = errno(cause)
+    if (code === 'EEXIST' && readOr(() => fs.statSync(dataDir).isDirectory())) return false
+    if (code === 'ENOSPC' || code === 'EDQUOT') throw new OsError('DISK_FULL', `${dataDir}: no space left`, { cause })
+    throw new OsError('DATA_DIR', `${dataDir} cannot be written (${code ?? 'unknown reason'})`, {
+      cause,
+      details: { data_dir: dataDir, reason: code },
+    })
+  } finally {
+    readOr(() => fs.rmSync(beside, { force: true }))
+  }
+}
+
+/**
+ * Removes a dead owner's lock. The rename lets only one process have the file; when it turns out to be another's fresh lock
+ * (made between our look and our grip) it is put back.
+ */
+function takeAway(path: string, judged: string): void {
+  const aside = `${path}.${randomUUID()}`
+  try {
+    if (fs.readFileSync(path, 'utf8') !== judged) return
+    fs.renameSync(path, aside)
+    if (fs.readFileSync(aside, 'utf8') !== judged) fs.linkSync(aside, path)
+  } catch (error) {
+    const code = errno(error)
+    // gone or replaced by somebody quicker: the caller looks again
+    if (code !== 'ENOENT' && code !== 'EEXIST') {
+      throw new OsError('DATA_DIR', `${path} cannot be taken over (${code ?? 'unknown reason'})`, { cause: error })
+    }
+  } finally {
+    fs.rmSync(aside, { force: true })
+  }
+}
+
+function hold(dataDir: string, path: string, first: LockInfo): DataLock {
+  let info = first
+  const held = (): boolean => readLockFile(dataDir)?.nonce === first.nonce
+  return {
+    get info() {
+      return info
+    },
+    held,
+    setSocket: socket => {
+      if (!held()) throw new OsError('LOCKED', `${path} was taken over by another process`)
+      info = { ...info, socket }
+      const beside = `${path}.${first.nonce}`
+      try {
+        fs.writeFileSync(beside, JSON.stringify(info), { mode: 0o640 })
+        fs.renameSync(beside, path)
+      } catch (error) {
+        fs.rmSync(beside, { force: true })
+        throw asOsError(error, 'DATA_DIR')
+      }
+    },
+    release: () => {
+      if (held()) fs.rmSync(path, { force: true })
+    },
+  }
+}

@@ -1,0 +1,43 @@
+// What `os-node status --json` prints and every face shows, letter for letter. Scripts read it: keys are added, never
+// renamed.
+import type { LinkReport } from '../links/supervisor'
+import type { LogStatus } from '../log'
+import type { DatabaseStatus } from '../storage'
+
+export type { LogStatus }
+
+export interface LinkStatus extends LinkReport {
+  delivery: 'acked' | 'best_effort'
+}
+
+export interface UplinkReport {
+  /** the upstream has everything of the log up to here */
+  cursor: number
+  /** facts it does not have yet */
+  backlog: number
+  acked: number
+  resent: number
+  /** facts that cannot be sent over this uplink; they stay in the log */
+  refused: number
+  delivery: 'acked' | 'best_effort' | 'probing' | 'silent'
+  in_flight: number
+  round_trip_ms: number
+}
+
+export interface GatewayStatus {
+  version: string
+  /** 'none': told from the files, no gateway runs */
+  role: 'run' | 'serve' | 'none'
+  uptime_s: number
+  identity: { device_id: string; assigned_id: number }
+  time: { quality: string; offset_ms: number }
+  links: Record<string, LinkStatus>
+  log: LogStatus
+  uplinks: Record<string, UplinkReport>
+  storage: DatabaseStatus
+  dropped: { rows: number; packets: number; records: number }
+  intake: { readings: number; facts: number; rejected_rows: number; unchanged: number }
+  received: Record<string, number>
+  /** why the configuration file does not count, when it does not */
+  config_problem?: string
+}

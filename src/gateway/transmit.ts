@@ -1,0 +1,79 @@
+// A command's readings in a running gateway: they go through the intake into the log like any others, and the answer tells
+// how the uplink sent them. A medium named on purpose that no uplink uses gets a packet of its own beside.
+import { OsError } from '../lib/errors'
+import type { Reading } from '../pipeline/fact'
+import type { Gateway } from './gateway'
+
+/** The part of the library's node that is needed here. */
+export interface DispatchNode {
+  transmit(
+    sensors: readonly Reading[],
+    deviceId: string | null,
+    deviceStatus: string,
+  ): readonly [packet: Uint8Array, assigned_id: number, strategy: string]
+  dispatch(packet: Uint8Array, medium: string): Promise<boolean>
+}
+
+export interface TransmitRequest {
+  readonly sensors: readonly Reading[]
+  readonly device_id?: string
+  readonly device_status?: string
+  readonly medium?: string
+}
+
+export interface TransmitOutcome {
+  readonly packet: Uint8Array
+  readonly assigned_id: number
+  readonly strategy: string
+  readonly sent: boolean
+  readonly dispatch_path: 'driver' | 'none'
+  readonly rejected: readonly { row: number; code: string; error: string }[]
+}
+
+/** how long a command waits for its packet to leave */
+const WAIT_MS = 5000
+
+/** Throws NO_ASSIGNED_ID, ALL_READINGS_REFUSED, BAD_ID. */
+export async function transmitThrough(
+  gateway: Gateway,
+  node: DispatchNode,
+  { sensors, device_id, device_status, medium }: TransmitRequest,
+): Promise<TransmitOutcome> {
+  if (!gateway.identity.assigned)
+    throw new OsError(
+      'NO_ASSIGNED_ID',
+      `[transmit] Device '${device_id ?? gateway.identity.deviceId}' has no assigned physical ID. Call ensure_id() first.`,
+    )
+  const submitted = gateway.submit(sensors, { device_id, device_status })
+  const rejected = submitted.rejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
+  const assigned_id = gateway.identity.assignedId
+  const outcome = (packet: Uint8Array, sent: boolean): TransmitOutcome => ({
+    packet,
+    assigned_id,
+    strategy: packet[0] === 0x3f || packet[0] === 0x40 ? 'FULL_PACKET' : 'DIFF_PACKET',
+    sent,
+    dispatch_path: sent ? 'driver' : 'none',
+    rejected,
+  })
+  const wanted = medium?.toLowerCase()
+  const uplink = gateway.uplinks.find(u => wanted === undefined || u.medium.toLowerCase() === wanted)
+  if (uplink) {
+    const seq = submitted.seqs[0]!
+    // somebody waits: the record is committed early, and only committed records leave
+    void gateway.log.committed(seq)
+    const packet = await new Promise<Uint8Array | null>(resolve => {
+      const timer = setTimeout(() => {
+        uplink.unwatch(seq)
+        resolve(null)
+      }, WAIT_MS)
+      uplink.watch(seq, info => {
+        clearTimeout(timer)
+        resolve(info.packet)
+      })
+    })
+    if (packet) return outcome(packet, true)
+  }
+  const [packet] = node.transmit(sensors, device_id ?? gateway.identity.deviceId, device_status ?? 'ONLINE')
+  if (uplink || wanted === undefined) return outcome(packet, false)
+  return outcome(packet, await node.dispatch(packet, medium!))
+}

@@ -1,0 +1,433 @@
+// One road upstream (D6): follows the log with a cursor, packs each fact for this uplink's templates, sends it over its
+// medium with the delivery exchange (X29), and moves the cursor when the upstream has committed. Nothing else decides what
+// is sent: after a restart, a lost link or a lost packet the records after the cursor go again.
+//
+// What fails: a link that is down leaves the cursor where it is; a peer that stops answering takes the link down, and the
+// supervisor opens it again; a fact that cannot be packed (too large, no unit fits) is counted in `refused`, told in the
+// log, and passed, since it would block the road for ever. Only committed records are read, so the upstream never holds a
+// fact that this gateway could lose.
+
+import type { Clock } from '../../lib/clock'
+import { asOsError, OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import type { LinkState, Medium, PacketOrigin } from '../../links/contracts'
+import type { FlashLog, LogRecord, Reader, TimeQuality } from '../../log'
+import type { WireUnits } from '../../pipeline/core'
+import type { Fact } from '../../pipeline/fact'
+import { type EncodedFrame, UplinkEncoder } from '../../pipeline/sender'
+import { parseNackReason } from '../../protocol/control'
+import { DeliverySender } from '../../protocol/delivery'
+import { parseRefusedFrame } from '../../protocol/nack'
+import { COMMAND } from '../../wire/commands'
+import type { Identity } from '../identity'
+import { Ledger, type Shipment } from './ledger'
+import { RecentFrames } from './recent'
+
+export interface UplinkSettings {
+  name: string
+  diffBase: 'sticky' | 'last'
+  frames: 'auto' | 'full'
+  fullEvery: number
+  fullIntervalS: number
+  precision: number
+  delivery: 'auto' | 'best_effort'
+}
+
+export interface UplinkParts {
+  log: FlashLog
+  medium: Medium
+  clock: Clock
+  logger: Logger
+  identity: Identity
+  units: WireUnits
+  /** counter of request numbers, one per process (X29) */
+  nextSeq: () => number
+  randomEpoch: () => number
+  /** the peer went silent: the link is down and tried again later */
+  lost: (reason: string) => void
+  /** a control packet of the upstream that is not part of the exchange */
+  onControl: (packet: Uint8Array, origin: PacketOrigin) => void
+  /** the exchange is settled, packets may go */
+  onReady: () => void
+  /** ms a record of bad time quality is held back for */
+  holdMs: (quality: TimeQuality) => number
+}
+
+interface Payload {
+  fact: Fact
+  packet: { tid: number; ordinal: number } | null
+  encoder: UplinkEncoder
+}
+type Sent = Shipment<Payload>
+
+export interface SentInfo {
+  /** the packet as it left, without its envelope */
+  readonly packet: Uint8Array
+}
+
+export interface UplinkStatus {
+  cursor: number
+  backlog: number
+  acked: number
+  resent: number
+  refused: number
+  delivery: 'acked' | 'best_effort' | 'probing' | 'silent'
+  in_flight: number
+  round_trip_ms: number
+}
+
+/** packets handed to the medium before the event loop gets its turn */
+const BURST = 32
+const CURSOR_EVERY_MS = 1000
+/** how long a peer may take to answer the probe */
+const PROBE_MS = 2000
+
+export class Uplink {
+  readonly name: string
+  readonly #settings: UplinkSettings
+  readonly #parts: UplinkParts
+  readonly #delivery: DeliverySender<Sent>
+  readonly #encoders = new Map<number, UplinkEncoder>()
+  readonly #recent = new RecentFrames()
+  readonly #ledger: Ledger<Payload>
+  readonly #watchers = new Map<number, (info: SentInfo) => void>()
+  #reader: Reader
+  #next: LogRecord | null = null
+  #usable = false
+  #ready = false
+  #pumping = false
+  #more = false
+  #timer: NodeJS.Timeout | undefined
+  #heldUntil = 0
+  #savedCursor: number
+  #savedAt = Number.NEGATIVE_INFINITY
+  #sentPlain = 0
+  #refused = 0
+  #answered: (() => void) | null = null
+
+  constructor(settings: UplinkSettings, parts: UplinkParts) {
+    this.name = settings.name
+    this.#settings = settings
+    this.#parts = parts
+    const saved = parts.log.cursor(`uplink:${settings.name}`) ?? 0
+    this.#savedCursor = saved
+    this.#ledger = new Ledger(saved)
+    this.#reader = parts.log.reader(saved + 1, { kinds: ['fact'] })
+    this.#delivery = new DeliverySender<Sent>({
+      maxPacket: parts.medium.maxPacket,
+      nextSeq: parts.nextSeq,
+      randomEpoch: parts.randomEpoch,
+      onAcked: shipment => this.#acked(shipment),
+      onResend: shipment => this.#resend(shipment),
+    })
+    parts.medium.onPacket((packet, origin) => this.#received(packet, origin))
+  }
+
+  get medium(): string {
+    return this.#parts.medium.medium
+  }
+
+  /** largest data packet in bytes this uplink carries */
+  get maxPacket(): number {
+    return this.#settings.delivery === 'best_effort' ? this.#parts.medium.maxPacket : this.#delivery.maxPacket
+  }
+
+  /** The supervisor's state of the medium changed. */
+  link(state: LinkState): void {
+    const usable = state.state === 'up' || state.state === 'degraded'
+    if (usable === this.#usable) return
+    this.#usable = usable
+    this.#ready = false
+    if (usable) this.#settled()
+    else {
+      clearTimeout(this.#timer)
+      this.#delivery.reset()
+      this.#rewind()
+    }
+  }
+
+  /** Asks the peer whether it knows the delivery exchange (X29). Throws LINK_DOWN when it does not answer. */
+  async probe(): Promise<void> {
+    const { clock, medium } = this.#parts
+    this.#delivery.reset()
+    this.#rewind()
+    const answered = new Promise<boolean>(resolve => {
+      const timer = setTimeout(() => resolve(false), PROBE_MS)
+      this.#answered = () => {
+        clearTimeout(timer)
+        resolve(true)
+      }
+    })
+    const ping = this.#delivery.poll(clock.mono())
+    if (ping) await medium.send(ping)
+    const good = await answered
+    this.#answered = null
+    if (!good) throw new OsError('LINK_DOWN', 'the upstream does not answer')
+  }
+
+  /** Tells how the record `seq` went out, once, when it does. */
+  watch(seq: number, told: (info: SentInfo) => void): void {
+    this.#watchers.set(seq, told)
+  }
+
+  unwatch(seq: number): void {
+    this.#watchers.delete(seq)
+  }
+
+  /** Something may have changed: a commit, an assigned id, a sync. */
+  pump(): void {
+    if (!this.#usable) return
+    if (this.#pumping) {
+      this.#more = true
+      return
+    }
+    this.#pumping = true
+    this.#run()
+      .catch(error => this.#parts.logger.error(`sending stopped: ${asOsError(error).message}`))
+      .finally(() => {
+        this.#pumping = false
+        if (this.#more) {
+          this.#more = false
+          setImmediate(() => this.pump())
+        } else this.#arm()
+      })
+  }
+
+  status(): UplinkStatus {
+    const { log } = this.#parts
+    const { acked, resent } = this.#delivery.counters
+    const best = this.#settings.delivery === 'best_effort' || this.#delivery.mode === 'best_effort'
+    return {
+      cursor: this.#ledger.cursor,
+      backlog: log.factsAfter(this.#ledger.cursor),
+      acked: best ? this.#sentPlain : acked,
+      resent,
+      refused: this.#refused,
+      delivery: best ? 'best_effort' : this.#delivery.mode,
+      in_flight: this.#delivery.inFlight,
+      round_trip_ms: Math.round(this.#delivery.roundTripMs),
+    }
+  }
+
+  /** Keeps the cursor where it is now; called before the log is closed. */
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#usable = false
+    this.#saveCursor(true)
+  }
+
+  async #run(): Promise<void> {
+    for (let burst = 0; this.#usable; ) {
+      if (this.#ready) {
+        if (this.#bestEffort()) {
+          if (!(await this.#sendPlain())) return
+        } else this.#fill()
+      }
+      if (this.#settings.delivery === 'best_effort') {
+        if (++burst % BURST === 0) await new Promise(setImmediate)
+        continue
+      }
+      const now = this.#parts.clock.mono()
+      const frame = this.#delivery.poll(now)
+      if (!frame) {
+        this.#watchPeer()
+        if (this.#ready && this.#bestEffort()) continue
+        return
+      }
+      await this.#parts.medium.send(frame)
+      if (++burst % BURST === 0) await new Promise(setImmediate)
+    }
+  }
+
+  #bestEffort(): boolean {
+    return this.#settings.delivery === 'best_effort' || this.#delivery.mode === 'best_effort'
+  }
+
+  /** The exchange is settled: identity and time are asked for, and records may go. */
+  #settled(): void {
+    this.#ready = true
+    for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
+    this.#parts.onReady()
+    this.pump()
+  }
+
+  #watchPeer(): void {
+    if (this.#delivery.mode === 'silent') this.#parts.lost('the upstream stopped acknowledging')
+  }
+
+  /** Takes records while the window has room. */
+  #fill(): void {
+    while (this.#delivery.canSubmit(this.#delivery.maxPacket)) {
+      const next = this.#take()
+      if (!next) return
+      const { shipment, packet } = next
+      if (this.#delivery.submit(packet.bytes, shipment)) this.#told(shipment.seq, packet)
+    }
+  }
+
+  /** Sends one record where nothing is acknowledged; false when there is none or the medium refused it. */
+  async #sendPlain(): Promise<boolean> {
+    const next = this.#take()
+    if (!next) return false
+    const { shipment, packet } = next
+    if (!(await this.#parts.medium.send(packet.bytes))) {
+      this.#rewind()
+      return false
+    }
+    this.#sentPlain++
+    this.#told(shipment.seq, packet)
+    this.#ledger.done(shipment)
+    this.#saveCursor(false)
+    return true
+  }
+
+  #told(seq: number, packet: EncodedFrame): void {
+    const watcher = this.#watchers.get(seq)
+    if (!watcher) return
+    this.#watchers.delete(seq)
+    watcher({ packet: packet.bytes })
+  }
+
+  /** The next record that goes out, packed; null when there is none now. */
+  #take(): { shipment: Sent; packet: EncodedFrame } | null {
+    const { clock, identity, logger, holdMs } = this.#parts
+    if (this.#heldUntil > clock.mono()) return null
+    for (;;) {
+      this.#next ??= this.#reader.next()
+      const record = this.#next
+      if (!record?.fact) return null
+      const own = record.medium === 'local'
+      if (own && !identity.assigned) return null
+      const hold = holdMs(record.quality)
+      if (hold > 0) {
+        this.#heldUntil = clock.mono() + Math.min(hold, 1000)
+        return null
+      }
+      this.#next = null
+      const fact = own ? { ...record.fact, aid: identity.assignedId } : record.fact
+      const encoder = this.#encoder(fact.aid)
+      try {
+        const packet = this.#encode(encoder, fact, !own)
+        if (packet.size > this.maxPacket)
+          throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${this.maxPacket}`)
+        this.#recent.note(fact.aid, packet.tid, fact.tRaw, clock.mono())
+        const shipment = this.#ledger.ship(record.seq, { fact, packet, encoder })
+        return { shipment, packet }
+      } catch (error) {
+        this.#refused++
+        this.#ledger.pass(record.seq)
+        logger.error(`record ${record.seq} of ${fact.id} cannot be sent: ${asOsError(error).message}`)
+      }
+    }
+  }
+
+  #encoder(aid: number): UplinkEncoder {
+    let encoder = this.#encoders.get(aid)
+    if (!encoder) {
+      const { log, clock, units } = this.#parts
+      const { diffBase, frames, fullEvery, fullIntervalS, precision } = this.#settings
+      encoder = new UplinkEncoder({
+        aid,
+        diffBase,
+        fullEvery,
+        fullIntervalS,
+        precision,
+        units,
+        clock,
+        frames,
+        firstTid: log.cursor(this.#tidKey(aid)) ?? 1,
+      })
+      this.#encoders.set(aid, encoder)
+    }
+    return encoder
+  }
+
+  #tidKey(aid: number): string {
+    return `tid:${this.name}:${aid}`
+  }
+
+  /** Packs a fact; a template used for the first time moves the TIDs the next run may start with, which is kept. */
+  #encode(encoder: UplinkEncoder, fact: Fact, full: boolean): EncodedFrame {
+    const before = encoder.nextTid
+    const packet = encoder.encode(fact, { full })
+    if (encoder.nextTid !== before) this.#parts.log.appendCursor(this.#tidKey(encoder.aid), encoder.nextTid)
+    return packet
+  }
+
+  #acked(shipment: Sent): void {
+    const { packet, encoder } = shipment.payload
+    if (packet) encoder.acknowledged(packet.tid, packet.ordinal)
+    this.#ledger.done(shipment)
+    this.#saveCursor(false)
+    this.#more = true
+  }
+
+  /** A packet goes again: as FULL with its own time; whether the first or this one is answered cannot be told (D6). */
+  #resend(shipment: Sent): Uint8Array | null {
+    const { fact, encoder } = shipment.payload
+    shipment.payload.packet = null
+    const packet = this.#encode(encoder, fact, true)
+    if (packet.size > this.maxPacket) {
+      this.#refused++
+      this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${packet.size} bytes`)
+      this.#ledger.done(shipment)
+      return null
+    }
+    this.#recent.note(fact.aid, packet.tid, fact.tRaw, this.#parts.clock.mono())
+    return packet.bytes
+  }
+
+  #received(packet: Uint8Array, origin: PacketOrigin): void {
+    const now = this.#parts.clock.mono()
+    const before = this.#delivery.mode
+    if (this.#settings.delivery !== 'best_effort' && this.#delivery.onAnswer(packet, now)) {
+      if (before === 'probing' && this.#delivery.mode !== 'probing') this.#answered?.()
+      else this.pump()
+      return
+    }
+    if (packet[0] === COMMAND.HANDSHAKE_NACK) {
+      const refused = parseRefusedFrame(parseNackReason(packet))
+      if (refused?.reason === 'NEED_FULL') {
+        if (this.#recent.obey(refused.aid, refused.tid, refused.ts, now))
+          this.#encoders.get(refused.aid)?.keyFrameNext(refused.tid)
+        return
+      }
+    }
+    this.#parts.onControl(packet, origin)
+  }
+
+  #rewind(): void {
+    this.#ledger.rewind()
+    this.#reader = this.#parts.log.reader(this.#ledger.cursor + 1, { kinds: ['fact'] })
+    this.#next = null
+    for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
+  }
+
+  #saveCursor(now: boolean): void {
+    const { log, clock } = this.#parts
+    const { cursor } = this.#ledger
+    if (cursor === this.#savedCursor) return
+    if (!now && clock.mono() - this.#savedAt < CURSOR_EVERY_MS) return
+    this.#savedAt = clock.mono()
+    this.#savedCursor = cursor
+    log.appendCursor(`uplink:${this.name}`, cursor)
+  }
+
+  #arm(): void {
+    clearTimeout(this.#timer)
+    if (!this.#usable) return
+    const now = this.#parts.clock.mono()
+    const due = Math.min(
+      this.#delivery.nextDeadline(now),
+      this.#heldUntil > now ? this.#heldUntil : Number.POSITIVE_INFINITY,
+      now + 5000,
+    )
+    this.#timer = setTimeout(
+      () => {
+        this.#saveCursor(false)
+        this.pump()
+      },
+      Math.max(5, due - now),
+    )
+  }
+}

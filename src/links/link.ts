@@ -1,0 +1,238 @@
+// One link: the state machine around something that can be opened and lost (D7, R11). It opens, retries with growing
+// pauses, and keeps quiet about events of an opening that is over. Opening and closing never run at the same time: both
+// go through one chain. What fails: open (→ down, retried), close (told in the log, counted), a hanging open (given up
+// after a deadline and closed), a hanging close (left behind after a deadline). None of it throws to the outside.
+import { Backoff, type BackoffOptions } from '../lib/backoff'
+import type { Clock } from '../lib/clock'
+import { asOsError, OsError } from '../lib/errors'
+import type { Logger } from '../lib/logger'
+import type { LinkState, Openable } from './contracts'
+import type { Timers } from './timers'
+
+export interface LinkOptions {
+  clock: Clock
+  timers: Timers
+  logger: Logger
+  backoff?: BackoffOptions
+  /** an open that takes longer has failed; name look-ups and radios need seconds */
+  openTimeoutMs?: number
+  /** a close that takes longer is left behind, so that one driver cannot hold up a stop */
+  closeTimeoutMs?: number
+  /** mean pause after an error that trying again soon cannot mend (no such sensor, no driver) */
+  rareMs?: number
+  onState?: (state: LinkState, before: LinkState) => void
+}
+
+/** Who says that a link works badly: its driver, or the scheduler that reads it. */
+export type Complainer = 'driver' | 'schedule'
+
+const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '' }
+
+export class Link {
+  readonly name: string
+  readonly thing: Openable
+  /** openings that worked, and failures of open, close and the line itself */
+  readonly tally = { opens: 0, failures: 0 }
+  #state: LinkState = { state: 'disabled' }
+  /** counts openings; events that carry an older number are not heard */
+  #run = 0
+  #chain: Promise<void> = Promise.resolve()
+  #interrupt: ((reason: OsError) => void) | undefined
+  /** lost was told before the opening was over */
+  #early: OsError | undefined
+  #cancelRetry: (() => void) | undefined
+  #reasons = { ...NO_REASONS }
+  /** since when it has been down, kept over the tries in between */
+  #downSince: number | undefined
+  #tried: () => void = () => undefined
+  /** settles when the link was enabled and its first opening ended, well or not */
+  readonly tried: Promise<void>
+  readonly #backoff: Backoff
+  readonly #options: Required<Omit<LinkOptions, 'backoff'>>
+  readonly #random: () => number
+
+  constructor(thing: Openable, { backoff = {}, ...options }: LinkOptions) {
+    this.thing = thing
+    this.name = thing.name
+    this.#options = {
+      openTimeoutMs: 30_000,
+      closeTimeoutMs: 5_000,
+      rareMs: 300_000,
+      onState: () => undefined,
+      ...options,
+    }
+    this.#backoff = new Backoff(backoff)
+    this.#random = backoff.random ?? Math.random
+    this.tried = new Promise(resolve => {
+      this.#tried = resolve
+    })
+  }
+
+  get state(): LinkState {
+    return this.#state
+  }
+
+  /** up, or up with a flaw */
+  get usable(): boolean {
+    return this.#state.state === 'up' || this.#state.state === 'degraded'
+  }
+
+  /** Starts opening; does nothing when the link is enabled already. */
+  enable(): void {
+    if (this.#state.state === 'disabled') this.#open()
+  }
+
+  /** Stops trying and closes. Settles when closed. */
+  disable(): Promise<void> {
+    if (this.#state.state !== 'disabled') {
+      this.#downSince = undefined
+      this.#leave({ state: 'disabled' }, 'disabled')
+    }
+    this.#tried()
+    return this.#chain
+  }
+
+  /** Closes and opens at once, without a pause; also cuts a pause short. A disabled link stays disabled. */
+  reopen(): void {
+    if (this.#state.state === 'disabled') return
+    this.#cut('reopened')
+    this.#chain = this.#chain.then(() => this.#close())
+    this.#open()
+  }
+
+  /** The link works, but badly: `reason`; empty means well again. Heard only while it is usable. */
+  complain(who: Complainer, reason: string): void {
+    if (this.#reasons[who] === reason) return
+    this.#reasons[who] = reason
+    if (this.usable) this.#settleUp()
+  }
+
+  /** The link is gone: closes it and tries again after a pause. */
+  lost(reason: string): void {
+    if (!this.usable) return
+    this.tally.failures++
+    this.#leave(this.#downState(new OsError('LINK_DOWN', reason)), reason)
+    this.#retry()
+  }
+
+  #open(): void {
+    this.#cancelRetry?.()
+    this.#cancelRetry = undefined
+    const run = ++this.#run
+    this.#reasons = { ...NO_REASONS }
+    this.#to({ state: 'opening', since: this.#options.clock.wall() })
+    this.#chain = this.#chain.then(() => this.#attempt(run))
+  }
+
+  async #attempt(run: number): Promise<void> {
+    if (run !== this.#run) return
+    this.#early = undefined
+    const failure = (await this.#tryOpen(run)) ?? this.#early
+    if (failure) await this.#close()
+    if (run !== this.#run) return // whoever cut in has queued the close
+    if (failure) {
+      this.tally.failures++
+      this.#to(this.#downState(failure))
+      this.#retry()
+    } else {
+      this.tally.opens++
+      this.#backoff.up(this.#options.clock.mono())
+      this.#downSince = undefined
+      this.#settleUp()
+    }
+    this.#tried()
+  }
+
+  /** Opens against deadline, interruption and loss. Returns why it failed, or undefined. */
+  async #tryOpen(run: number): Promise<OsError | undefined> {
+    const { timers, openTimeoutMs } = this.#options
+    let cancel = (): void => undefined
+    const stopped = new Promise<OsError>(resolve => {
+      this.#interrupt = resolve
+      cancel = timers.after(openTimeoutMs, () =>
+        resolve(new OsError('TIMEOUT', `did not open within ${openTimeoutMs / 1000} s`)),
+      )
+    })
+    const opened = (async () => {
+      await this.thing.open({
+        lost: reason => {
+          if (run !== this.#run) return
+          if (this.#state.state !== 'opening') return this.lost(reason)
+          this.#early = new OsError('LINK_DOWN', reason)
+          this.#interrupt?.(this.#early)
+        },
+        degraded: reason => {
+          if (run === this.#run) this.complain('driver', reason)
+        },
+      })
+    })()
+    try {
+      return await Promise.race([stopped, opened.then(() => undefined)])
+    } catch (error) {
+      return asOsError(error, 'LINK_DOWN')
+    } finally {
+      cancel()
+      this.#interrupt = undefined
+    }
+  }
+
+  async #close(): Promise<void> {
+    const { timers, closeTimeoutMs, logger } = this.#options
+    let cancel = (): void => undefined
+    const late = new Promise<'late'>(resolve => {
+      cancel = timers.after(closeTimeoutMs, () => resolve('late'))
+    })
+    try {
+      const closed = (async () => this.thing.close())()
+      if ((await Promise.race([late, closed])) !== 'late') return
+      this.tally.failures++
+      logger.warn(`did not close within ${closeTimeoutMs / 1000} s, left behind`)
+    } catch (error) {
+      this.tally.failures++
+      logger.warn(`close failed: ${asOsError(error).message}`)
+    } finally {
+      cancel()
+    }
+  }
+
+  /** Ends whatever goes on, so that nothing of it is heard any more. */
+  #cut(why: string): void {
+    this.#run++
+    this.#cancelRetry?.()
+    this.#cancelRetry = undefined
+    this.#interrupt?.(new OsError('LINK_DOWN', why))
+  }
+
+  #leave(state: LinkState, why: string): void {
+    this.#cut(why)
+    this.#chain = this.#chain.then(() => this.#close())
+    this.#to(state)
+  }
+
+  #downState({ message, retryable }: OsError): LinkState {
+    const { clock, rareMs } = this.#options
+    const pause = retryable ? this.#backoff.next(clock.mono()) : Math.round(rareMs * (0.5 + this.#random()))
+    this.#downSince ??= clock.wall()
+    return { state: 'down', since: this.#downSince, reason: message, retry_at: clock.wall() + pause }
+  }
+
+  #retry(): void {
+    if (this.#state.state !== 'down') return
+    const pause = Math.max(0, (this.#state.retry_at ?? 0) - this.#options.clock.wall())
+    this.#cancelRetry = this.#options.timers.after(pause, () => this.#open())
+  }
+
+  /** up or degraded, as the reasons say */
+  #settleUp(): void {
+    const since = this.#options.clock.wall()
+    const reason = Object.values(this.#reasons).filter(Boolean).join('; ')
+    if (reason !== '') this.#to({ state: 'degraded', since, reason })
+    else if (this.#state.state !== 'up') this.#to({ state: 'up', since })
+  }
+
+  #to(state: LinkState): void {
+    const before = this.#state
+    this.#state = state
+    this.#options.onState(state, before)
+  }
+}

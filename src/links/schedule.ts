@@ -1,0 +1,134 @@
+// Reads one source at its interval (D7): drift-free, on the grid set when it came up; never two reads at once; never in
+// bursts to catch up. What fails: a read that hangs (link degraded, counted, every other source goes on; its readings are
+// still handed on when they come at last), a read that throws (the group is lost, the link reopens), a receiver of
+// readings that throws (logged and counted, the source goes on).
+import type { Clock } from '../lib/clock'
+import { asOsError } from '../lib/errors'
+import type { Logger } from '../lib/logger'
+import type { Source, SourceReading } from './contracts'
+import type { Timers } from './timers'
+
+/** `at` is UNIX ms: when the read began, or for a late one when it ended. */
+export type ReadingsHandler = (source: Source, readings: readonly SourceReading[], at: number) => void
+
+export interface ScheduleOptions {
+  clock: Clock
+  timers: Timers
+  logger: Logger
+  onReadings: ReadingsHandler
+  /** the read hangs or works again (empty reason) */
+  complain: (reason: string) => void
+  lost: (reason: string) => void
+  /** a read that takes longer hangs; default: the interval, at least 1 s, at most 10 s */
+  deadlineMs?: number
+}
+
+export interface ScheduleTally {
+  reads: number
+  /** reads that went past the deadline, threw, or whose receiver threw */
+  errors: number
+  /** turns of the grid that passed without a read, because one was still running or the machine slept */
+  skipped: number
+}
+
+export class Schedule {
+  readonly tally: ScheduleTally = { reads: 0, errors: 0, skipped: 0 }
+  readonly #source: Source
+  readonly #options: ScheduleOptions
+  readonly #deadlineMs: number
+  /** counts starts; what belongs to an older one is dropped */
+  #run = 0
+  /** when the next read is due, on the monotonic clock */
+  #due = 0
+  /** a read is out, perhaps since before the last start */
+  #reading = false
+  #began = 0
+  #cancelTurn: (() => void) | undefined
+  #cancelDeadline: (() => void) | undefined
+
+  constructor(source: Source, options: ScheduleOptions) {
+    this.#source = source
+    this.#options = options
+    this.#deadlineMs = options.deadlineMs ?? Math.min(10_000, Math.max(1000, source.intervalMs))
+  }
+
+  /** Reads at once, then every interval. */
+  start(): void {
+    this.stop()
+    this.#due = this.#options.clock.mono()
+    this.#turn(this.#run)
+  }
+
+  stop(): void {
+    this.#run++
+    this.#cancelTurn?.()
+    this.#cancelDeadline?.()
+  }
+
+  #turn(run: number): void {
+    const { clock, timers, complain } = this.#options
+    const interval = this.#source.intervalMs
+    const now = clock.mono()
+    if (this.#reading) {
+      this.tally.skipped++
+      // also told here, since the read may hang since before a reopening
+      if (now - this.#began > this.#deadlineMs) complain(this.#hangs())
+    } else void this.#read(run)
+    this.#due += interval
+    if (this.#due <= now) {
+      const missed = Math.floor((now - this.#due) / interval) + 1
+      this.tally.skipped += missed
+      this.#due += missed * interval
+    }
+    this.#cancelTurn = timers.after(this.#due - now, () => {
+      if (run === this.#run) this.#turn(run)
+    })
+  }
+
+  async #read(run: number): Promise<void> {
+    const { clock, timers, complain } = this.#options
+    this.#reading = true
+    this.#began = clock.mono()
+    let hangs = false
+    const at = clock.wall()
+    this.#cancelDeadline = timers.after(this.#deadlineMs, () => {
+      hangs = true
+      this.tally.errors++
+      complain(this.#hangs())
+    })
+    const cancel = this.#cancelDeadline
+    try {
+      const readings = await this.#source.read()
+      cancel()
+      if (run !== this.#run) return
+      this.tally.reads++
+      this.#deliver(readings, hangs ? clock.wall() : at)
+      if (!hangs)
+        complain(readings.some(row => Number.isFinite(row[2])) || readings.length === 0 ? '' : 'no sensor answers')
+    } catch (error) {
+      cancel()
+      if (run !== this.#run) return
+      this.tally.errors++
+      this.#options.lost(asOsError(error, 'LINK_DOWN').message)
+    } finally {
+      this.#reading = false
+    }
+  }
+
+  #hangs(): string {
+    return `a read takes longer than ${this.#deadlineMs / 1000} s`
+  }
+
+  #deliver(readings: readonly SourceReading[], at: number): void {
+    // a driver that lets NaN through would change the group's shape further down; it counts as a failed sensor
+    const rows = readings.every(row => row[2] === null || Number.isFinite(row[2]))
+      ? readings
+      : readings.map(row => (Number.isFinite(row[2]) ? row : ([row[0], 'ERROR', null, row[3]] as const)))
+    try {
+      this.#options.onReadings(this.#source, rows, at)
+    } catch (error) {
+      this.tally.errors++
+      this.#options.logger.error(`readings of ${this.#source.name} not taken: ${asOsError(error).message}`)
+    }
+  }
+}

@@ -1,0 +1,237 @@
+// One owner for every medium, source and line (D7): it opens them, retries them, reads the sources and tells the states.
+// Links fail one by one and never together: each has its own state machine (link.ts) and its own turn (schedule.ts).
+// Nothing a driver does ends the program; a listener that throws is logged.
+import type { BackoffOptions } from '../lib/backoff'
+import { type Clock, systemClock } from '../lib/clock'
+import { asOsError, OsError } from '../lib/errors'
+import { type Logger, silentLogger } from '../lib/logger'
+import type { LinkState, Medium, Openable, Source } from './contracts'
+import { Link, type LinkOptions } from './link'
+import { isSafeName } from './names'
+import { type ReadingsHandler, Schedule } from './schedule'
+import { systemTimers, type Timers } from './timers'
+
+export interface SupervisorOptions extends Pick<LinkOptions, 'openTimeoutMs' | 'closeTimeoutMs' | 'rareMs'> {
+  clock?: Clock
+  logger?: Logger
+  timers?: Timers
+  backoff?: BackoffOptions
+  /** gets the readings of every source */
+  onReadings?: ReadingsHandler
+}
+
+export interface AddOptions {
+  /** default true */
+  enabled?: boolean
+  /** pauses of this link alone, for example {maxMs: 1500} for a plug that must be back within two seconds */
+  backoff?: BackoffOptions
+  /** see ScheduleOptions */
+  readDeadlineMs?: number
+}
+
+export type LinkKind = 'medium' | 'source' | 'line'
+
+/** What every face shows of a link: its state as it is, and counters. Times are UNIX ms. */
+export interface LinkReport {
+  kind: LinkKind
+  /** medium or source type, for example 'UDP' or 'hwmon' */
+  type?: string
+  state: LinkState['state']
+  since?: number
+  reason?: string
+  retry_at?: number
+  rx: number
+  tx: number
+  errors: number
+  opens: number
+  /** sources: reads that came back, turns left out, and the interval */
+  reads?: number
+  skipped?: number
+  interval_ms?: number
+}
+
+export type LinkListener = (name: string, state: LinkState, before: LinkState) => void
+
+interface Managed {
+  link: Link
+  kind: LinkKind
+  type?: string
+  schedule?: Schedule
+  /** why it is down, as the log has it already */
+  toldReason?: string
+}
+
+const isSource = (thing: Openable): thing is Source => 'read' in thing && 'intervalMs' in thing
+const isMedium = (thing: Openable): thing is Medium => 'medium' in thing && 'send' in thing
+
+/** Pauses after a lost link: a plug is often back at once, a server that is down is not asked more than once a minute. */
+const PAUSES: BackoffOptions = { minMs: 1000, maxMs: 60_000, stableMs: 60_000 }
+
+export class Supervisor {
+  readonly #options: SupervisorOptions & { clock: Clock; logger: Logger; timers: Timers }
+  readonly #managed = new Map<string, Managed>()
+  readonly #listeners = new Set<LinkListener>()
+  #onReadings: ReadingsHandler
+  #stopped: Promise<void> | undefined
+
+  constructor(options: SupervisorOptions = {}) {
+    this.#options = { clock: systemClock, logger: silentLogger, timers: systemTimers, ...options }
+    this.#onReadings = options.onReadings ?? (() => undefined)
+  }
+
+  /** Sets who gets the readings of every source. */
+  onReadings(handler: ReadingsHandler): void {
+    this.#onReadings = handler
+  }
+
+  /** Tells every change of state. Returns the function that ends it. */
+  onChange(listener: LinkListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /**
+   * Takes a medium, source or line over and, unless `enabled` is false, begins to open it. Throws CONFIG_INVALID when the
+   * name is taken or is not of [A-Za-z0-9_-], LINK_DOWN after stop().
+   */
+  add(thing: Openable, { enabled = true, backoff, readDeadlineMs }: AddOptions = {}): Link {
+    const { name } = thing
+    if (this.#stopped) throw new OsError('LINK_DOWN', `${name} was added after the stop`)
+    if (!isSafeName(name))
+      throw new OsError('CONFIG_INVALID', `the link name ${JSON.stringify(name)} may hold only A-Z a-z 0-9 _ -`)
+    if (this.#managed.has(name)) throw new OsError('CONFIG_INVALID', `two links are named ${name}`)
+    const { clock, timers, openTimeoutMs, closeTimeoutMs, rareMs } = this.#options
+    const logger = this.#options.logger.child(name)
+    const link = new Link(thing, {
+      clock,
+      timers,
+      logger,
+      backoff: { ...PAUSES, ...this.#options.backoff, ...backoff },
+      ...(openTimeoutMs !== undefined && { openTimeoutMs }),
+      ...(closeTimeoutMs !== undefined && { closeTimeoutMs }),
+      ...(rareMs !== undefined && { rareMs }),
+      onState: (state, before) => this.#changed(managed, logger, state, before),
+    })
+    const managed: Managed = { link, kind: 'line' }
+    if (isSource(thing)) {
+      managed.kind = 'source'
+      managed.type = thing.type
+      managed.schedule = new Schedule(thing, {
+        clock,
+        timers,
+        logger,
+        onReadings: (source, readings, at) => this.#onReadings(source, readings, at),
+        complain: reason => link.complain('schedule', reason),
+        lost: reason => link.lost(reason),
+        ...(readDeadlineMs !== undefined && { deadlineMs: readDeadlineMs }),
+      })
+    } else if (isMedium(thing)) {
+      managed.kind = 'medium'
+      managed.type = thing.medium
+    }
+    this.#managed.set(name, managed)
+    if (enabled) link.enable()
+    return link
+  }
+
+  /** The link of that name, or undefined. */
+  get(name: string): Link | undefined {
+    return this.#managed.get(name)?.link
+  }
+
+  /** Closes and forgets. Settles when closed; an unknown name is no error. */
+  async remove(name: string): Promise<void> {
+    const managed = this.#managed.get(name)
+    if (!managed) return
+    const closed = managed.link.disable()
+    this.#managed.delete(name)
+    await closed
+  }
+
+  /** Throws NOT_FOUND for an unknown name, as disable and reopen do. */
+  enable(name: string): void {
+    this.#known(name).enable()
+  }
+
+  /** Closes and keeps it, disabled. Settles when closed. */
+  disable(name: string): Promise<void> {
+    return this.#known(name).disable()
+  }
+
+  /** Closes and opens at once; a retry that waits is tried now. */
+  reopen(name: string): void {
+    this.#known(name).reopen()
+  }
+
+  /** Settles when every link that is there now was tried once, or after `limitMs` (R24). */
+  async tried(limitMs = 10_000): Promise<void> {
+    let cancel = (): void => undefined
+    const limit = new Promise<void>(resolve => {
+      cancel = this.#options.timers.after(limitMs, resolve)
+    })
+    const all = [...this.#managed.values()].filter(m => m.link.state.state === 'opening').map(m => m.link.tried)
+    await Promise.race([limit, Promise.all(all)])
+    cancel()
+  }
+
+  /** Every link's state and counters, in the order they were added. */
+  links(): Record<string, LinkReport> {
+    return Object.fromEntries([...this.#managed].map(([name, managed]) => [name, report(managed)]))
+  }
+
+  /** Closes everything. Settles when all is closed or left behind; the second call gives the same promise. */
+  stop(): Promise<void> {
+    this.#stopped ??= Promise.all([...this.#managed.values()].map(m => m.link.disable())).then(() => undefined)
+    return this.#stopped
+  }
+
+  #known(name: string): Link {
+    const link = this.get(name)
+    if (!link) throw new OsError('NOT_FOUND', `no link is named ${name}`)
+    return link
+  }
+
+  #changed(managed: Managed, logger: Logger, state: LinkState, before: LinkState): void {
+    const { link, schedule } = managed
+    const was = before.state === 'up' || before.state === 'degraded'
+    if (schedule && link.usable !== was) {
+      if (link.usable) schedule.start()
+      else schedule.stop()
+    }
+    if (state.state === 'down') {
+      // what stays missing is told once, not at every try
+      if (state.reason !== managed.toldReason) logger.warn(`down: ${state.reason}`)
+      managed.toldReason = state.reason
+    } else if (state.state === 'degraded') logger.warn(`degraded: ${state.reason}`)
+    else if (state.state === 'up') {
+      managed.toldReason = undefined
+      logger.info('up')
+    } else logger.debug(state.state)
+    for (const listener of this.#listeners) {
+      try {
+        listener(link.name, state, before)
+      } catch (error) {
+        logger.error(`a listener of link states failed: ${asOsError(error).message}`)
+      }
+    }
+  }
+}
+
+function report({ link, kind, type, schedule }: Managed): LinkReport {
+  const { rx, tx, errors } = link.thing.counters
+  const { opens, failures } = link.tally
+  return {
+    kind,
+    ...(type !== undefined && { type }),
+    ...link.state,
+    rx,
+    tx,
+    errors: errors + failures + (schedule?.tally.errors ?? 0),
+    opens,
+    ...(schedule && {
+      reads: schedule.tally.reads,
+      skipped: schedule.tally.skipped,
+      interval_ms: (link.thing as Source).intervalMs,
+    }),
+  }
+}

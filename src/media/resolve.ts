@@ -1,0 +1,190 @@
+// Host names to addresses without getaddrinfo (D11: it would sit in the pool that serves fdatasync) and without asking
+// twice: IP literals and localhost directly, /etc/hosts, then DNS through c-ares. An answer is kept until it expires; when
+// DNS is out, or says the name is gone, the last address stays in use (R13) and is asked for again half a minute later.
+// Fails only when a name was never resolved: NETWORK.
+import { Resolver } from 'node:dns/promises'
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { type Clock, systemClock } from '../lib/clock'
+import { asOsError, errno, OsError } from '../lib/errors'
+import { type Logger, silentLogger } from '../lib/logger'
+
+export interface HostAddress {
+  readonly address: string
+  readonly family: 4 | 6
+}
+
+export interface DnsAnswer {
+  address: string
+  /** seconds */
+  ttl: number
+}
+
+/** Asks DNS for the A (4) or AAAA (6) records of a name. */
+export type DnsQuery = (name: string, family: 4 | 6) => Promise<DnsAnswer[]>
+
+export interface HostResolverOptions {
+  clock?: Clock
+  logger?: Logger
+  query?: DnsQuery
+  /** text of a file, for /etc/hosts and /etc/resolv.conf */
+  readText?: (path: string) => string
+  /** which to take where a name has both; default 4 */
+  prefer?: 4 | 6
+}
+
+/** answers are kept at least this long, whatever their TTL, so that a TTL of 0 is no storm */
+const MIN_TTL_MS = 30_000
+const MAX_TTL_MS = 3_600_000
+/** an outage is tried again after this */
+const RETRY_MS = 30_000
+/** /etc/hosts may be edited while we run */
+const LOCAL_MS = 60_000
+
+/** A new resolver each time, since /etc/resolv.conf changes with the network and questions are rare. */
+const systemQuery: DnsQuery = (name, family) => {
+  const resolver = new Resolver({ timeout: 2000, tries: 2 })
+  return family === 4 ? resolver.resolve4(name, { ttl: true }) : resolver.resolve6(name, { ttl: true })
+}
+
+interface Entry {
+  current: HostAddress
+  /** on the monotonic clock */
+  until: number
+}
+
+export class HostResolver {
+  readonly #clock: Clock
+  readonly #logger: Logger
+  readonly #query: DnsQuery
+  readonly #readText: (path: string) => string
+  readonly #prefer: 4 | 6
+  readonly #entries = new Map<string, Entry>()
+  readonly #asking = new Map<string, Promise<HostAddress>>()
+  /** questions to DNS, and those that failed while an older address was in use */
+  readonly tally = { queries: 0, stale: 0 }
+
+  constructor(options: HostResolverOptions = {}) {
+    this.#clock = options.clock ?? systemClock
+    this.#logger = options.logger ?? silentLogger
+    this.#query = options.query ?? systemQuery
+    this.#readText = options.readText ?? (path => readFileSync(path, 'utf8'))
+    this.#prefer = options.prefer ?? 4
+  }
+
+  /** The address of a literal or of a name still known; undefined when resolve() must be asked. Never waits. */
+  known(host: string): HostAddress | undefined {
+    const literal = literalAddress(host)
+    if (literal) return literal
+    const entry = this.#entries.get(host)
+    return entry && this.#clock.mono() < entry.until ? entry.current : undefined
+  }
+
+  /** The address of `host`. Throws NETWORK when it cannot be resolved and never was. */
+  async resolve(host: string): Promise<HostAddress> {
+    const known = this.known(host)
+    if (known) return known
+    const asking = this.#asking.get(host) ?? this.#ask(host).finally(() => this.#asking.delete(host))
+    this.#asking.set(host, asking)
+    return asking
+  }
+
+  async #ask(host: string): Promise<HostAddress> {
+    const before = this.#entries.get(host)?.current
+    const now = this.#clock.mono()
+    const local = this.#local(host)
+    if (local) return this.#keep(host, local, now + LOCAL_MS)
+    try {
+      const { answers, ttlMs } = await this.#dns(host)
+      // a name with many addresses is answered in changing order: stay with the one in use while it is among them
+      const chosen = answers.find(a => a.address === before?.address) ?? answers[0]!
+      return this.#keep(host, chosen, this.#clock.mono() + Math.min(MAX_TTL_MS, Math.max(MIN_TTL_MS, ttlMs)))
+    } catch (cause) {
+      const why = errno(cause) ?? asOsError(cause).message
+      if (!before)
+        throw new OsError('NETWORK', `cannot resolve ${host} (${why})`, {
+          cause,
+          hint: 'check the name and the network, or give an IP address',
+        })
+      this.tally.stale++
+      this.#logger.warn(`cannot resolve ${host} (${why}), keeping ${before.address}`)
+      return this.#keep(host, before, this.#clock.mono() + RETRY_MS)
+    }
+  }
+
+  #keep(host: string, current: HostAddress, until: number): HostAddress {
+    this.#entries.set(host, { current, until })
+    return current
+  }
+
+  async #dns(host: string): Promise<{ answers: HostAddress[]; ttlMs: number }> {
+    let failure: unknown = new OsError('NETWORK', 'no answer')
+    for (const name of this.#candidates(host)) {
+      const questions = (this.#prefer === 4 ? ([4, 6] as const) : ([6, 4] as const)).map(async family => {
+        this.tally.queries++
+        const found = (await this.#query(name, family)).filter(a => isIP(a.address) === family)
+        if (found.length === 0) throw new OsError('NETWORK', 'no address')
+        return {
+          answers: found.map(({ address }) => ({ address, family })),
+          ttlMs: Math.min(...found.map(a => a.ttl)) * 1000,
+        }
+      })
+      // both are asked at once; the second answer only counts, and is only waited for, where the first is none
+      questions[1]!.catch(() => undefined) // may fail unheard when the first is enough
+      try {
+        return await questions[0]!
+      } catch (error) {
+        failure = error
+      }
+      try {
+        return await questions[1]!
+      } catch {
+        // the reason of the preferred family is the one told
+      }
+    }
+    throw failure
+  }
+
+  /** A name without a dot is first tried in the search domains of resolv.conf, as the C library does. */
+  #candidates(host: string): string[] {
+    if (host.endsWith('.')) return [host.slice(0, -1)]
+    if (host.includes('.')) return [host]
+    const line = /^\s*(?:search|domain)\s+(.+)$/m.exec(this.#text('/etc/resolv.conf'))?.[1] ?? ''
+    const domains = line.split(/\s+/).filter(domain => domain !== '' && domain !== '.')
+    return [...domains.slice(0, 3).map(domain => `${host}.${domain}`), host]
+  }
+
+  #local(host: string): HostAddress | undefined {
+    const name = host.toLowerCase().replace(/\.$/, '')
+    const found: HostAddress[] = []
+    for (const line of this.#text('/etc/hosts').split('\n')) {
+      const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/)
+      const literal = names.some(n => n.toLowerCase() === name) ? literalAddress(address) : undefined
+      if (literal) found.push(literal)
+    }
+    const inHosts = found.find(a => a.family === this.#prefer) ?? found[0]
+    if (inHosts) return inHosts
+    if (name !== 'localhost' && !name.endsWith('.localhost')) return undefined
+    return this.#prefer === 4 ? { address: '127.0.0.1', family: 4 } : { address: '::1', family: 6 }
+  }
+
+  /** A system file that cannot be read is as good as an empty one: DNS answers then. */
+  #text(path: string): string {
+    try {
+      return this.#readText(path)
+    } catch {
+      return ''
+    }
+  }
+}
+
+/** `192.0.2.1`, `::1`, `[::1]` or `fe80::1%eth0` as an address; anything else undefined. */
+export function literalAddress(host: string): HostAddress | undefined {
+  const address = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
+  const family = isIP(address)
+  return family === 0 ? undefined : { address, family: family === 4 ? 4 : 6 }
+}
+
+/** `192.0.2.1:8080` or `[2001:db8::1]:8080`. */
+export const hostPort = (address: string, port: number): string =>
+  address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`

@@ -1,0 +1,254 @@
+// Readings → fact: every unit to its canonical UCUM code, every value by value × factor + offset (D2). A bad row is
+// dropped with its reason and the rest goes (D3); a bad device id, status or time throws, since then nothing can go.
+// Values stay float64: what the wire can hold is checked here, but rounding is the wire's own. Law of one row on the hot
+// path: one map lookup and one multiply-add; laws are kept in a bounded cache.
+import { readFileSync } from 'node:fs'
+import { type Clock, systemClock } from '../lib/clock'
+import { errno, OsError } from '../lib/errors'
+import { type Resolved, resolve, resolveList } from '../units/canonical'
+import { wireUnits } from '../units/wire'
+import { type RejectedRow as RefusedRow, toMillis } from './core'
+import type { Fact, FactDict, SensorFact } from './fact'
+import { isGoodName, isGoodStatus } from './names'
+import { checkPrecision } from './settings'
+
+/** A row that did not go, with the row itself. */
+export interface RejectedRow extends RefusedRow {
+  readonly row: unknown
+}
+
+/** `t` in UNIX seconds (from 1e11 on: milliseconds), `t_raw` in milliseconds; every other key passes into the fact. */
+export interface StandardizeArguments {
+  t?: number
+  t_raw?: number
+  [key: string]: unknown
+}
+
+export interface StandardizerSettings {
+  precision?: number
+  unit_dialect?: string
+}
+
+export interface StandardizerOptions {
+  clock?: Clock
+  /** settings in hand: the file is not read then */
+  settings?: StandardizerSettings
+}
+
+interface Stamp {
+  readonly t: number
+  /** set only where the dict form carries it */
+  readonly tRaw: number | undefined
+  readonly ms: number
+}
+
+export const DEFAULT_PRECISION = 4
+export const UNASSIGNED = 4_294_967_295
+const LARGEST_WIRE_TIME = 2 ** 48
+const FIXED_POINT_LIMIT = 2 ** 63
+/** a value may lose this much of itself on the wire (D3) */
+const MAX_RELATIVE_ERROR = 1e-3
+/** decoders round to this many decimals, whatever the precision (PROTOCOL §1) */
+const DECODED_DECIMALS = 8
+const NONE: readonly RejectedRow[] = Object.freeze([])
+const EXTRA_TEXTS = ['geohash', 'url', 'msg'] as const
+
+/** What is wrong with a device id, state or sensor id, '' when nothing is (X16). */
+const nameProblem = (name: unknown): string =>
+  isGoodName(name) ? '' : `must be text without . | ; > : @ and control characters, not ${shown(name)}`
+
+/** The same for a status, which stands between the first `>` and the last `:` of its segment. */
+const statusProblem = (status: unknown): string =>
+  isGoodStatus(status) ? '' : `must be text without . | @ and control characters, not ${shown(status)}`
+
+/** `engine_settings` of a configuration file. A missing file means defaults. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
+function readSettings(configPath: string): StandardizerSettings {
+  let text: string
+  try {
+    text = readFileSync(configPath, 'utf8')
+  } catch (cause) {
+    if (errno(cause) === 'ENOENT') return {}
+    throw new OsError('CONFIG_INVALID', `${configPath} cannot be read: ${errno(cause) ?? cause}`, { cause })
+  }
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text.replace(/^\uFEFF/, ''))
+  } catch (cause) {
+    throw new OsError('CONFIG_SYNTAX', `${configPath}: ${(cause as Error).message}`, { cause })
+  }
+  const settings = (parsed as { engine_settings?: StandardizerSettings } | null)?.engine_settings
+  return typeof settings === 'object' && settings !== null ? settings : {}
+}
+
+/** Whether a value survives fixed point with this precision: in range, and not off by more than D3 allows. */
+export function fitsFixedPoint(value: number, precision: number): boolean {
+  const scaled = Math.abs(value) * 10 ** precision
+  if (!(scaled < FIXED_POINT_LIMIT)) return false
+  if (value === 0) return true
+  const steps = Math.abs(value) * 10 ** Math.min(precision, DECODED_DECIMALS)
+  return steps >= 0.5 / MAX_RELATIVE_ERROR || Math.abs(Math.round(steps) - steps) <= steps * MAX_RELATIVE_ERROR
+}
+
+/** The same, also trying the prefixed codes of the canonical unit that the wire may use instead. */
+export function fitsWire(value: number, unit: string, precision: number): boolean {
+  if (fitsFixedPoint(value, precision)) return true
+  return wireUnits()
+    .prefixed(unit)
+    .some(({ scale }) => fitsFixedPoint(value / scale, precision))
+}
+
+/**
+ * The standardizer of the specification in dialect `ucum`; works alone. The configuration is read once, here.
+ * Throws CONFIG_SYNTAX, CONFIG_INVALID.
+ */
+export class Standardizer {
+  readonly precision: number
+  /** rows the last call dropped */
+  lastRejected: readonly RejectedRow[] = NONE
+  readonly #clock: Clock
+  #rejected: RejectedRow[] | undefined
+
+  constructor(configPath = 'Config.json', { clock = systemClock, settings }: StandardizerOptions = {}) {
+    const { precision = DEFAULT_PRECISION, unit_dialect = 'ucum' } = settings ?? readSettings(configPath)
+    if (unit_dialect === 'attribute')
+      throw new OsError('CONFIG_INVALID', 'engine_settings.unit_dialect "attribute" is not supported by this version', {
+        hint: 'set engine_settings.unit_dialect to "ucum"',
+      })
+    if (unit_dialect !== 'ucum')
+      throw new OsError(
+        'CONFIG_INVALID',
+        `engine_settings.unit_dialect must be "ucum": ${JSON.stringify(unit_dialect)}`,
+      )
+    this.precision = checkPrecision(precision)
+    this.#clock = clock
+  }
+
+  /**
+   * Readings → fact dict `{id, s, t, t_raw?, …extras, s1_v, s1_u, s1_id, s1_s, …}`; N counts accepted rows. Without a
+   * given time `t_raw` is the clock's and `t` its seconds (D18). Throws BAD_ID, BAD_TIME, BAD_READING (no list).
+   */
+  standardize(
+    device_id: string,
+    device_status: string,
+    sensors: readonly unknown[],
+    kwargs: StandardizeArguments = {},
+  ): FactDict {
+    const { t, tRaw } = this.#head(device_id, device_status, sensors, kwargs)
+    const dict: FactDict = { id: device_id, s: device_status, t }
+    if (tRaw !== undefined) dict.t_raw = tRaw
+    for (const key of Object.keys(kwargs)) if (key !== 't' && key !== 't_raw') dict[key] = kwargs[key]
+    let n = 0
+    for (let k = 0; k < sensors.length; k++) {
+      const sensor = this.#row(sensors[k], k, false)
+      if (!sensor) continue
+      n++
+      dict[`s${n}_v`] = sensor.value
+      dict[`s${n}_u`] = sensor.unit
+      dict[`s${n}_id`] = sensor.id
+      dict[`s${n}_s`] = sensor.status
+    }
+    this.#settle()
+    return dict
+  }
+
+  /**
+   * The same in record form. A row may hold null as its value when its status is ERROR: the sensor failed and keeps its
+   * place (D7). Throws BAD_ID, BAD_TIME, BAD_READING (no list).
+   */
+  standardizeToFact(
+    device_id: string,
+    device_status: string,
+    sensors: readonly unknown[],
+    kwargs: StandardizeArguments = {},
+    aid: number = UNASSIGNED,
+  ): Fact {
+    const { ms } = this.#head(device_id, device_status, sensors, kwargs)
+    const fact: Fact = { id: device_id, state: device_status, tRaw: ms, aid, sensors: [] }
+    for (let k = 0; k < sensors.length; k++) {
+      const sensor = this.#row(sensors[k], k, true)
+      if (sensor) fact.sensors.push(sensor)
+    }
+    for (const key of EXTRA_TEXTS) {
+      const text = kwargs[key]
+      if (typeof text === 'string') (fact.extras ??= {})[key] = text
+    }
+    this.#settle()
+    return fact
+  }
+
+  #head(device_id: string, device_status: string, sensors: readonly unknown[], kwargs: StandardizeArguments): Stamp {
+    this.lastRejected = NONE
+    this.#rejected = undefined
+    const problem = nameProblem(device_id)
+    if (problem) throw new OsError('BAD_ID', `device_id ${problem}`)
+    const wrong = nameProblem(device_status)
+    if (wrong) throw new OsError('BAD_ID', `device_status ${wrong}`)
+    if (!Array.isArray(sensors)) throw new OsError('BAD_READING', 'sensors must be a list of readings')
+    for (const key of Object.keys(kwargs))
+      if (key === 'id' || key === 's' || /^s\d+_/.test(key))
+        throw new OsError('BAD_READING', `${key} is a key of the fact itself and cannot be given beside it`)
+    const { geohash } = kwargs
+    if (typeof geohash === 'string' && /[|@]/.test(geohash)) throw new OsError('BAD_ID', 'geohash must not hold | or @')
+    return this.#stamp(kwargs)
+  }
+
+  #stamp({ t, t_raw }: StandardizeArguments): Stamp {
+    if (t_raw !== undefined && t_raw !== null) {
+      const ms = checkTime('t_raw', t_raw, t_raw)
+      return { t: t ?? Math.floor(ms / 1000), tRaw: ms, ms }
+    }
+    if (t !== undefined && t !== null) {
+      const ms = checkTime('t', t, toMillis(t))
+      return { t, tRaw: undefined, ms }
+    }
+    const ms = Math.floor(this.#clock.wall())
+    return { t: Math.floor(ms / 1000), tRaw: ms, ms }
+  }
+
+  #row(row: unknown, index: number, mayFail: boolean): SensorFact | null {
+    if (!Array.isArray(row) || row.length !== 4)
+      return this.#refuse(index, row, 'BAD_READING', 'a reading is [sensor_id, status, value, unit]')
+    const [id, status, value, unit] = row
+    const problem = nameProblem(id)
+    if (problem) return this.#refuse(index, row, 'BAD_ID', `sensor_id ${problem}`)
+    const wrong = statusProblem(status)
+    if (wrong) return this.#refuse(index, row, 'BAD_ID', `status ${wrong}`)
+    const failed = value === null && mayFail && status.toUpperCase() === 'ERROR'
+    if (typeof value !== 'number' && !failed)
+      return this.#refuse(index, row, 'BAD_READING', `value must be a number, not ${typeName(value)}`)
+    const law = this.#law(unit)
+    if (!law) return this.#refuse(index, row, 'UNKNOWN_UNIT', `unit ${shown(unit)} is not understood`)
+    if (failed) return { id, status, unit: law.canonical, value: null }
+    if (!Number.isFinite(value)) return this.#refuse(index, row, 'E_PRECISION', `value ${value} cannot be sent`)
+    const canonical = value * law.factor + law.offset
+    if (!fitsWire(canonical, law.canonical, this.precision)) {
+      const why = `${canonical} ${law.canonical} cannot be sent with precision ${this.precision}`
+      return this.#refuse(index, row, 'E_PRECISION', why)
+    }
+    return { id, status, unit: law.canonical, value: canonical }
+  }
+
+  #law(unit: unknown): Resolved | null {
+    if (typeof unit === 'string') return resolve(unit)
+    return Array.isArray(unit) && unit.every(part => typeof part === 'string') ? resolveList(unit) : null
+  }
+
+  #refuse(index: number, row: unknown, code: RejectedRow['code'], reason: string): null {
+    this.#rejected ??= []
+    this.#rejected.push({ index, row, code, reason })
+    return null
+  }
+
+  #settle(): void {
+    if (this.#rejected) this.lastRejected = Object.freeze(this.#rejected)
+  }
+}
+
+/** `given` when its milliseconds fit the 48 bits of the wire. Throws BAD_TIME. */
+function checkTime(name: string, given: unknown, ms: number): number {
+  if (typeof given === 'number' && ms >= 0 && ms < LARGEST_WIRE_TIME) return ms
+  throw new OsError('BAD_TIME', `${name} is not a UNIX time: ${shown(given)}`)
+}
+
+const typeName = (value: unknown): string => (value === null ? 'null' : typeof value)
+const shown = (value: unknown): string => (JSON.stringify(value) ?? String(value)).slice(0, 80)

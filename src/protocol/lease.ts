@@ -1,0 +1,126 @@
+// How long a device keeps an id it does not use (PROTOCOL §8): the policy of `security_settings.id_lease`, and the lease
+// that shrinks while many new devices arrive. Pure over the time handed in (UNIX seconds). Values of the policy that are
+// missing, wrong or out of range become their defaults or bounds; nothing here fails.
+
+export interface LeasePolicy {
+  readonly base_lease_seconds: number
+  readonly min_lease_seconds: number
+  readonly rate_window_seconds: number
+  readonly high_rate_threshold_per_hour: number
+  readonly ultra_rate_threshold_per_hour: number
+  readonly ultra_rate_sustain_seconds: number
+  readonly high_rate_min_factor: number
+  readonly adaptive_enabled: boolean
+  readonly ultra_force_release: boolean
+  readonly metrics_emit_interval_seconds: number
+}
+
+/** As written in the configuration: also `offline_hold_days` and `metrics_flush_seconds`. */
+export type LeasePolicyInput = Readonly<Record<string, unknown>>
+
+export interface LeaseMetrics {
+  base_lease_seconds: number
+  effective_lease_seconds: number
+  new_device_rate_per_hour: number
+  ultra_rate_active: boolean
+  force_zero_lease_active: boolean
+  last_reclaim_count: number
+  last_reclaim_at: number
+  total_reclaimed: number
+  updated_at: number
+}
+
+const DEFAULT_HOLD_DAYS = 30
+
+const number = (value: unknown, fallback: number, least: number): number => {
+  const given = typeof value === 'number' || (typeof value === 'string' && value.trim()) ? Number(value) : Number.NaN
+  return Math.max(least, Number.isFinite(given) ? given : fallback)
+}
+
+export function leasePolicy(input: LeasePolicyInput | null = null): LeasePolicy {
+  const given = input ?? {}
+  const days = number(given['offline_hold_days'], 0, 0) || DEFAULT_HOLD_DAYS
+  const least = Math.trunc(number(given['min_lease_seconds'], 0, 0))
+  const base = Math.trunc(number(given['base_lease_seconds'], 0, 0) || days * 86_400)
+  const emit = given['metrics_emit_interval_seconds'] ?? given['metrics_flush_seconds']
+  return {
+    base_lease_seconds: Math.max(base, least),
+    min_lease_seconds: least,
+    rate_window_seconds: Math.trunc(number(given['rate_window_seconds'], 3600, 300)),
+    high_rate_threshold_per_hour: number(given['high_rate_threshold_per_hour'], 60, 1),
+    ultra_rate_threshold_per_hour: number(given['ultra_rate_threshold_per_hour'], 180, 1),
+    ultra_rate_sustain_seconds: Math.trunc(number(given['ultra_rate_sustain_seconds'], 600, 60)),
+    high_rate_min_factor: Math.min(1, number(given['high_rate_min_factor'], 0.2, 0)),
+    adaptive_enabled: given['adaptive_enabled'] !== false,
+    ultra_force_release: given['ultra_force_release'] !== false,
+    metrics_emit_interval_seconds: Math.trunc(number(emit, 5, 1)),
+  }
+}
+
+/** Follows the rate of new devices and keeps the metrics. */
+export class LeaseMeter {
+  readonly policy: LeasePolicy
+  readonly metrics: LeaseMetrics
+  /** new devices per second of arrival, oldest first */
+  #arrivals: { at: number; count: number }[] = []
+  #count = 0
+  #ultraSince = 0
+
+  constructor(policy: LeasePolicy, now: number) {
+    this.policy = policy
+    this.metrics = {
+      base_lease_seconds: policy.base_lease_seconds,
+      effective_lease_seconds: policy.base_lease_seconds,
+      new_device_rate_per_hour: 0,
+      ultra_rate_active: false,
+      force_zero_lease_active: false,
+      last_reclaim_count: 0,
+      last_reclaim_at: 0,
+      total_reclaimed: 0,
+      updated_at: now,
+    }
+  }
+
+  arrived(now: number): void {
+    const last = this.#arrivals.at(-1)
+    if (last?.at === now) last.count++
+    else this.#arrivals.push({ at: now, count: 1 })
+    this.#count++
+  }
+
+  reclaimed(count: number, now: number): void {
+    if (count === 0) return
+    this.metrics.last_reclaim_count = count
+    this.metrics.last_reclaim_at = now
+    this.metrics.total_reclaimed += count
+  }
+
+  /** Brings the metrics up to date; returns the lease in seconds that a device going offline now gets. */
+  effective(now: number): number {
+    const { policy, metrics } = this
+    while (this.#arrivals.length > 0 && this.#arrivals[0]!.at <= now - policy.rate_window_seconds)
+      this.#count -= this.#arrivals.shift()!.count
+    const rate = (this.#count * 3600) / policy.rate_window_seconds
+    const ultra = policy.adaptive_enabled && rate >= policy.ultra_rate_threshold_per_hour
+    this.#ultraSince = ultra ? this.#ultraSince || now : 0
+    const zero = ultra && now - this.#ultraSince >= policy.ultra_rate_sustain_seconds
+    let lease = policy.base_lease_seconds
+    if (zero) lease = 0
+    else if (policy.adaptive_enabled && rate > policy.high_rate_threshold_per_hour) {
+      const factor = Math.max(policy.high_rate_min_factor, policy.high_rate_threshold_per_hour / rate)
+      lease = Math.max(policy.min_lease_seconds, Math.trunc(policy.base_lease_seconds * factor))
+    }
+    metrics.effective_lease_seconds = lease
+    metrics.new_device_rate_per_hour = Math.round(rate * 1e4) / 1e4
+    metrics.ultra_rate_active = ultra
+    metrics.force_zero_lease_active = zero
+    return lease
+  }
+
+  /** True at most every metrics_emit_interval_seconds: the metrics are to be told on. */
+  due(now: number): boolean {
+    if (now - this.metrics.updated_at < this.policy.metrics_emit_interval_seconds) return false
+    this.metrics.updated_at = now
+    return true
+  }
+}

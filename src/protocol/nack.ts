@@ -1,0 +1,33 @@
+// The two NACK texts os-node peers add: NEED_FULL (the receiver lacks the template, X9) and BAD_KEY (a secure frame did
+// not decrypt, X7). Both travel in a NACK with seq 0 and name the refused frame: `<word>;<aid>;<tid>;<ts>;<crc16>`, numbers
+// in decimal without padding, crc16 as 4 lower-case hex digits. A text of any other form is not one of them (null).
+
+export interface RefusedFrame {
+  readonly reason: 'NEED_FULL' | 'BAD_KEY'
+  readonly aid: number
+  readonly tid: number
+  /** the 48-bit TS field of the refused frame */
+  readonly ts: number
+  /** the refused frame's last two bytes */
+  readonly crc16: number
+}
+
+export const refusedFrameText = ({ reason, aid, tid, ts, crc16 }: RefusedFrame): string =>
+  `${reason};${aid};${tid};${ts};${crc16.toString(16).padStart(4, '0')}`
+
+const FORM = /^(NEED_FULL|BAD_KEY);(0|[1-9]\d{0,9});(0|[1-9]\d{0,2});(0|[1-9]\d{0,14});([0-9a-f]{4})$/
+
+/** The refused frame a NACK text names, or null when the text is not of that form or a number is out of range. */
+export function parseRefusedFrame(text: string): RefusedFrame | null {
+  const match = FORM.exec(text)
+  if (!match) return null
+  const [, reason, aid, tid, ts, crc] = match
+  const refused: RefusedFrame = {
+    reason: reason as RefusedFrame['reason'],
+    aid: Number(aid),
+    tid: Number(tid),
+    ts: Number(ts),
+    crc16: Number.parseInt(crc!, 16),
+  }
+  return refused.aid <= 0xffffffff && refused.tid <= 0xff && refused.ts < 2 ** 48 ? refused : null
+}

@@ -1,0 +1,33 @@
+// JSON text as the peers write it: Python's default spacing (`{"a": 1, "b": [1, 2]}`), UTF-8 not ASCII-escaped
+// (PROTOCOL §7). Values that JSON cannot hold become null, as JSON.stringify does; nothing here fails on plain data.
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+
+export interface PythonJsonOptions {
+  /** keys in code point order, as json.dumps(sort_keys=True) */
+  sortKeys?: boolean
+}
+
+export function pythonJson(value: unknown, { sortKeys = false }: PythonJsonOptions = {}): string {
+  if (Array.isArray(value)) return `[${value.map(item => pythonJson(item, { sortKeys })).join(', ')}]`
+  if (typeof value === 'object' && value !== null) {
+    const entries = Object.entries(value).filter(([, item]) => item !== undefined)
+    if (sortKeys) entries.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    return `{${entries.map(([key, item]) => `${JSON.stringify(key)}: ${pythonJson(item, { sortKeys })}`).join(', ')}}`
+  }
+  return JSON.stringify(value) ?? 'null'
+}
+
+/** An object from UTF-8 JSON bytes; anything else, broken JSON included, is `{}`: peers are tolerant here (PROTOCOL §7). */
+export function tolerantObject(bytes: Uint8Array): Record<string, unknown> {
+  if (bytes.length === 0) return {}
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(bytes))
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : {}
+  } catch {
+    // a request with broken JSON is answered as one without: the reference does the same
+    return {}
+  }
+}

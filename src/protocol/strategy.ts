@@ -1,0 +1,57 @@
+// Whether the next data packet of a device goes FULL or DIFF (specification "States and transitions", PROTOCOL §6): FULL
+// until target_sync_count packets of it were sent, then DIFF. Entries nobody asked for in expire_seconds are dropped, which
+// only makes the device start with FULL again. Pure over the time handed in; cannot fail.
+
+export type Strategy = 'FULL_PACKET' | 'DIFF_PACKET'
+
+export interface SyncOptions {
+  targetSyncCount: number
+  expireSeconds: number
+  /** UNIX seconds */
+  now: () => number
+  /** whether a template file of that AID is on disk; then the first packet may already be a DIFF */
+  hasRegistry: (aid: number) => boolean
+}
+
+export class SyncStatus {
+  readonly #options: SyncOptions
+  readonly #entries = new Map<number, { count: number; last: number }>()
+  #cleanedAt = 0
+
+  constructor(options: SyncOptions) {
+    this.#options = options
+  }
+
+  /** `secured`: the device has a session key, so its templates are known to be there. */
+  strategy(aid: number, hasTemplate: boolean, secured: boolean): Strategy {
+    this.#clean()
+    const { targetSyncCount, hasRegistry } = this.#options
+    const entry = this.#entry(aid, () => (hasTemplate || hasRegistry(aid) ? targetSyncCount : 0))
+    if (!hasTemplate) return 'FULL_PACKET'
+    return secured || entry.count >= targetSyncCount ? 'DIFF_PACKET' : 'FULL_PACKET'
+  }
+
+  /** A packet of the device went out. */
+  commit(aid: number): void {
+    const entry = this.#entry(aid, () => 0)
+    if (entry.count < this.#options.targetSyncCount) entry.count++
+  }
+
+  #entry(aid: number, first: () => number): { count: number; last: number } {
+    let entry = this.#entries.get(aid)
+    if (!entry) {
+      entry = { count: first(), last: 0 }
+      this.#entries.set(aid, entry)
+    }
+    entry.last = this.#options.now()
+    return entry
+  }
+
+  #clean(): void {
+    const now = this.#options.now()
+    const { expireSeconds } = this.#options
+    if (Math.abs(now - this.#cleanedAt) < Math.max(15, Math.min(expireSeconds, 300))) return
+    this.#cleanedAt = now
+    for (const [aid, entry] of this.#entries) if (now - entry.last > expireSeconds) this.#entries.delete(aid)
+  }
+}

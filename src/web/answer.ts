@@ -1,0 +1,90 @@
+// How answers are written: JSON bodies, assets with their ETag, errors as `{ok: false, error, code}` (X18, X27), and the
+// raw form for a request the parser refused before there was one. The specification's texts stand here; texts of
+// unexpected errors stay inside and go to the log only.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { asOsError, ERRORS, type ErrorCode, type OsError } from '../lib/errors'
+import type { Asset } from './assets'
+import type { WebLogger } from './context'
+import { SECURITY_HEADERS } from './guard'
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** the specification's texts, whatever the thrower wrote */
+const TEXTS: Partial<Record<ErrorCode, string>> = {
+  UNAUTHORIZED: 'admin token required',
+  DB_NOT_CONFIGURED: 'database not configured',
+  DB_STARTING: 'database starting',
+  DB_UNAVAILABLE: 'database unavailable',
+  INTERNAL: 'internal error',
+}
+
+export function sendJson(res: ServerResponse, status: number, body: object): void {
+  const text = Buffer.from(JSON.stringify(body))
+  res.writeHead(status, { 'Content-Type': JSON_TYPE, 'Content-Length': text.length })
+  res.end(text)
+}
+
+export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asset): void {
+  res.setHeader('Cache-Control', 'no-cache')
+  res.setHeader('ETag', asset.etag)
+  if (req.headers['if-none-match'] === asset.etag) {
+    res.writeHead(304).end()
+    return
+  }
+  const body = Buffer.from(asset.body)
+  res.writeHead(200, { 'Content-Type': asset.type, 'Content-Length': body.length })
+  res.end(body)
+}
+
+export const errorBody = (error: OsError): object => ({
+  ok: false,
+  error: TEXTS[error.code] ?? error.message,
+  code: error.code,
+  // details never replace the three fixed keys
+  ...Object.fromEntries(Object.entries(error.details).filter(([key]) => !['ok', 'error', 'code'].includes(key))),
+})
+
+/** Tells any thrown value to the client; what is a defect of ours is written to the log with its own text. */
+export function sendError(res: ServerResponse, thrown: unknown, logger: WebLogger, what: string): void {
+  const error = asOsError(thrown)
+  if (ERRORS[error.code].http >= 500 && error.code !== 'DB_NOT_CONFIGURED' && error.code !== 'DB_STARTING') {
+    const cause = error.cause instanceof Error ? `: ${error.cause.stack ?? error.cause.message}` : ''
+    logger.error(`${what}: ${error.code} ${error.message}${cause}`)
+  }
+  if (res.headersSent) {
+    res.destroy()
+    return
+  }
+  if (error.code === 'UNAUTHORIZED') res.setHeader('WWW-Authenticate', 'X-Admin-Token')
+  if (error.code === 'TOO_MANY_ATTEMPTS' || error.code === 'DB_STARTING') res.setHeader('Retry-After', '5')
+  // the rest of such a body is not read
+  if (error.code === 'BODY_TOO_LARGE') res.setHeader('Connection', 'close')
+  sendJson(res, ERRORS[error.code].http, errorBody(error))
+}
+
+const REASONS: Partial<Record<number, string>> = {
+  400: 'Bad Request',
+  405: 'Method Not Allowed',
+  408: 'Request Timeout',
+  431: 'Request Header Fields Too Large',
+}
+
+/** Answers on the bare connection, for what the HTTP parser refused, and closes it. */
+export function refuseRaw(socket: Duplex, error: OsError): void {
+  if (!socket.writable) {
+    socket.destroy()
+    return
+  }
+  const status = ERRORS[error.code].http
+  const body = JSON.stringify(errorBody(error))
+  const headers = Object.entries({
+    ...SECURITY_HEADERS,
+    'Content-Type': JSON_TYPE,
+    'Content-Length': String(Buffer.byteLength(body)),
+    Connection: 'close',
+  }).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.end(`HTTP/1.1 ${status} ${REASONS[status] ?? 'Error'}\r\n${headers.join('')}\r\n${body}`, () =>
+    socket.destroy(),
+  )
+}

@@ -1,0 +1,32 @@
+// The page's files, inside the bundle as text: nothing is read from disk and no path of a request ever reaches a file
+// system. Each has an ETag, so a browser that has the newest version gets 304.
+import { createHash } from 'node:crypto'
+import script from 'page-script'
+import cards from './page/cards.css'
+import style from './page/page.css'
+import html from './page/page.html'
+
+export interface Asset {
+  readonly type: string
+  readonly body: string
+  readonly etag: string
+}
+
+const icon =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#0d7d74"/>' +
+  '<path d="M5 18h5l3-9 5 15 4-10 2 4h3" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" ' +
+  'stroke-linejoin="round"/></svg>'
+
+const asset = (type: string, body: string): Asset => ({
+  type,
+  body,
+  etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`,
+})
+
+export const ASSETS = {
+  '/': asset('text/html; charset=utf-8', html),
+  '/app.js': asset('text/javascript; charset=utf-8', script),
+  '/app.css': asset('text/css; charset=utf-8', style + cards),
+  '/favicon.svg': asset('image/svg+xml', icon),
+  '/favicon.ico': asset('image/svg+xml', icon),
+} as const satisfies Record<string, Asset>

@@ -1,0 +1,95 @@
+// Everything the web face needs of the gateway, as one interface: the face knows no concrete room, and a test hands in
+// plain objects. Functions are called once per request and must be cheap; what throws costs its own part of the answer.
+import type { GatewayStatus } from '../gateway/status'
+
+export type { GatewayStatus, LinkStatus } from '../gateway/status'
+
+/** The newest readings of one device by one way (own source group, or medium and source). */
+export interface LatestReadings {
+  readonly device_id: string
+  /** UNIX milliseconds */
+  readonly t_raw: number
+  readonly sensors: readonly { id: string; status: string; unit: string; value: number | null }[]
+  /** 'local' for own sensors */
+  readonly medium: string
+  readonly source_aid: number
+}
+
+/** Body of GET /api/transport without `ok` (PROTOCOL 10, X32). */
+export interface TransportView {
+  transport: {
+    application_status: Record<string, boolean>
+    transport_status: Record<string, boolean>
+    physical_status: Record<string, boolean>
+    transporters_status: Record<string, boolean>
+    active_transporters: readonly string[]
+  }
+  items: readonly { name: string; layer: string; enabled: boolean }[]
+}
+
+export interface PacketQuery {
+  device_id?: string
+  status?: string
+  /** whole UNIX seconds, inclusive */
+  since?: number
+  until?: number
+  limit: number
+  offset: number
+}
+
+export interface SensorQuery {
+  device_id?: string
+  sensor_id?: string
+  since?: number
+  until?: number
+  limit: number
+  offset: number
+}
+
+/**
+ * The data queries; each answers the body of its route (specification "Data query endpoints"). They throw OsError
+ * DB_NOT_CONFIGURED, DB_STARTING or DB_UNAVAILABLE; anything else they throw is told as DB_UNAVAILABLE.
+ */
+export interface Queries {
+  queryDevices(limit: number, offset: number): Promise<object>
+  queryPackets(query: PacketQuery): Promise<object>
+  /** null when there is no such packet */
+  queryPacket(uuid: string): Promise<object | null>
+  querySensors(query: SensorQuery): Promise<object>
+}
+
+export interface WebAuth {
+  /** web_user.auth_enabled, read per request */
+  enabled(): boolean
+  /** true for the admin token; may take long (scrypt), so the server runs one at a time */
+  verify(token: string): Promise<boolean>
+  /** true when this very token was found right a short while ago; must be cheap and constant in time */
+  remembered?(token: string): boolean
+}
+
+export interface WebLogger {
+  debug(text: string): void
+  info(text: string): void
+  warn(text: string): void
+  error(text: string): void
+}
+
+export interface WebContext {
+  readonly version: string
+  status(): GatewayStatus
+  /** the dashboard's parts by name: identity, config, transport, pipeline, plugins, db, users, … (secrets masked) */
+  readonly sections: Readonly<Record<string, () => unknown>>
+  readonly config: {
+    /** a value by dotted path, the whole configuration without one; secrets masked (X19) */
+    get(key?: string): unknown
+    has(key: string): boolean
+  }
+  transport(): TransportView
+  latest(): readonly LatestReadings[]
+  /** null while storage.sql is not enabled; a function where it may change while running */
+  readonly db: Queries | null | (() => Queries | null)
+  readonly auth: WebAuth
+  /** web_user.read_only and web_user.management_enabled, as shown by the dashboard */
+  settings?(): { read_only: boolean; management_enabled: boolean }
+  readonly logger: WebLogger
+}

@@ -1,0 +1,60 @@
+// Query strings by schema. Any byte string gives either values a handler can trust or BAD_REQUEST (400) naming the key:
+// malformed percent-encoding, bytes that are not UTF-8, NUL, a key given twice, an integer that is none. limit and offset
+// out of range are clamped (X27). Unknown keys are ignored. The result has no prototype, so `__proto__` is only a name.
+import { OsError } from '../lib/errors'
+
+export type QueryField =
+  | { readonly type: 'integer'; readonly min: number; readonly max: number; readonly fallback?: number }
+  | { readonly type: 'text' }
+export type QuerySchema = Readonly<Record<string, QueryField>>
+export type QueryValues = Record<string, string | number | undefined>
+
+/** clamped like everything else: no table of a gateway holds more rows */
+const MAX_OFFSET = 2 ** 31 - 1
+const MAX_KEYS = 64
+
+export const text: QueryField = { type: 'text' }
+/** whole UNIX seconds; beyond the safe integers every bound means the same */
+export const seconds: QueryField = { type: 'integer', min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }
+export const offset: QueryField = { type: 'integer', min: 0, max: MAX_OFFSET, fallback: 0 }
+export const limit = (fallback: number): QueryField => ({ type: 'integer', min: 1, max: 500, fallback })
+
+/** Percent-decodes one piece of a URL. `plus`: '+' means a space, as in query strings. Throws BAD_REQUEST. */
+export function decodePart(raw: string, what: string, plus = false): string {
+  let decoded: string
+  try {
+    decoded = decodeURIComponent(plus ? raw.replaceAll('+', ' ') : raw)
+  } catch (cause) {
+    throw new OsError('BAD_REQUEST', `malformed percent-encoding in ${what}`, { cause })
+  }
+  if (decoded.includes('\0')) throw new OsError('BAD_REQUEST', `NUL in ${what}`)
+  return decoded
+}
+
+function integer(key: string, value: string, field: QueryField & { type: 'integer' }): number {
+  if (!/^[+-]?\d+$/.test(value)) throw new OsError('BAD_REQUEST', `${key} must be an integer`, { details: { key } })
+  // a long row of digits becomes Infinity and is clamped with the rest
+  return Math.min(field.max, Math.max(field.min, Number(value)))
+}
+
+/** `search` is the part after '?', still encoded; null when there is none. An empty text filter counts as not given. */
+export function parseQuery(search: string | null, schema: QuerySchema): QueryValues {
+  const given: Record<string, string> = Object.create(null)
+  const pieces = search ? search.split('&', MAX_KEYS + 1) : []
+  if (pieces.length > MAX_KEYS) throw new OsError('BAD_REQUEST', `more than ${MAX_KEYS} query keys`)
+  for (const piece of pieces) {
+    const at = piece.indexOf('=')
+    const key = decodePart(at < 0 ? piece : piece.slice(0, at), 'the query', true)
+    const value = decodePart(at < 0 ? '' : piece.slice(at + 1), 'the query', true)
+    if (!Object.hasOwn(schema, key)) continue
+    if (key in given) throw new OsError('BAD_REQUEST', `${key} is given more than once`, { details: { key } })
+    given[key] = value
+  }
+  const values: QueryValues = Object.create(null)
+  for (const [key, field] of Object.entries(schema)) {
+    const value = given[key]
+    if (field.type === 'text') values[key] = value || undefined
+    else values[key] = value === undefined ? field.fallback : integer(key, value, field)
+  }
+  return values
+}

@@ -1,0 +1,268 @@
+/// <reference path="./polka.d.ts" />
+// The HTTP server: Polka's router over node:http, fed from the table of routes. Whatever a request holds, the answer is
+// JSON or an asset, never a dropped connection without a word (X18); a handler that throws costs only its own request.
+// A port in use is PORT_BUSY; another error while listening is NETWORK; later ones go to the log and the server lives on.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import polka from 'polka'
+import { type Clock, systemClock } from '../lib/clock'
+import { errno, OsError } from '../lib/errors'
+import { refuseRaw, sendAsset, sendError, sendJson } from './answer'
+import { Connections } from './connections'
+import type { WebContext } from './context'
+import { TokenGate } from './gate'
+import { Guard, isLoopback } from './guard'
+import { decodePart, parseQuery } from './query'
+import { ROUTES, type Route } from './routes'
+
+const MAX_HEADER_BYTES = 16_384
+/** what is left of running answers after this is cut off */
+const STOP_GRACE_MS = 2_000
+
+export interface WebServerOptions {
+  host: string
+  /** 0 takes any free port; see `port` */
+  port: number
+  /** more names the gateway is reached by: web_user.allowed_hosts */
+  allowedHosts?: readonly string[]
+  maxConnections?: number
+  /** a request's headers must be there within this time, the whole request within twice of it */
+  slowClientMs?: number
+  clock?: Clock
+  routes?: readonly Route[]
+}
+
+export class WebServer {
+  readonly #context: WebContext
+  readonly #options: Required<WebServerOptions>
+  #server: Server | null = null
+  #connections: Connections | null = null
+  #turn: Promise<unknown> = Promise.resolve()
+  #since = 0
+
+  constructor(context: WebContext, options: WebServerOptions) {
+    this.#context = context
+    this.#options = {
+      allowedHosts: [],
+      maxConnections: 256,
+      slowClientMs: 10_000,
+      clock: systemClock,
+      routes: ROUTES,
+      ...options,
+    }
+  }
+
+  get running(): boolean {
+    return this.#server !== null
+  }
+
+  /** the port in use, also when 0 was asked for */
+  get port(): number {
+    const address = this.#server?.address() as AddressInfo | null | undefined
+    return address?.port ?? this.#options.port
+  }
+
+  get url(): string {
+    const { host } = this.#options
+    return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`
+  }
+
+  /** Listens. Safe to call when it already does. Throws PORT_BUSY, CONFIG_INVALID (D13) or NETWORK. */
+  start(): Promise<void> {
+    return this.#inTurn(() => this.#start())
+  }
+
+  /** Stops listening, lets running answers end for two seconds, closes the rest. Safe to call when it is stopped. */
+  stop(): Promise<void> {
+    return this.#inTurn(() => this.#stop())
+  }
+
+  #inTurn<T>(task: () => Promise<T>): Promise<T> {
+    const mine = this.#turn.then(task)
+    this.#turn = mine.catch(() => undefined) // the caller of this turn has the error; the next turn starts anyway
+    return mine
+  }
+
+  async #start(): Promise<void> {
+    if (this.#server) return
+    const { host, port, maxConnections, slowClientMs, clock } = this.#options
+    if (!this.#context.auth.enabled() && !isLoopback(host)) {
+      throw new OsError('CONFIG_INVALID', `without auth the web server listens on 127.0.0.1 only, not on ${host}`, {
+        hint: 'set web_user.auth_enabled to true, or the host to 127.0.0.1',
+        details: { key: 'web_user.auth_enabled' },
+      })
+    }
+    const server = createServer({
+      maxHeaderSize: MAX_HEADER_BYTES,
+      requireHostHeader: false,
+      headersTimeout: slowClientMs,
+      requestTimeout: 2 * slowClientMs,
+      connectionsCheckingInterval: Math.min(1_000, slowClientMs / 2),
+      keepAliveTimeout: 5_000,
+    })
+    // a client that does not read its answer
+    server.setTimeout(3 * slowClientMs)
+    server.maxRequestsPerSocket = 1_000
+    server.on('clientError', (error, socket) => refuseRaw(socket, parserError(error)))
+    server.on('connect', (_, socket) => refuseRaw(socket, new OsError('METHOD_NOT_ALLOWED', 'method not allowed')))
+    const connections = new Connections(maxConnections)
+    connections.watch(server)
+    const handle = this.#build(server)
+    server.on('request', handle)
+    await listen(server, host === 'localhost' ? '127.0.0.1' : host, port)
+    server.on('error', error => this.#context.logger.error(`web server: ${error.message}`))
+    this.#server = server
+    this.#connections = connections
+    this.#since = clock.mono()
+    this.#context.logger.info(`web page on ${this.url}`)
+  }
+
+  async #stop(): Promise<void> {
+    const server = this.#server
+    if (!server) return
+    this.#server = null
+    const closed = new Promise<void>(resolve => {
+      server.close(() => resolve())
+    })
+    this.#connections?.closeIdle()
+    const cut = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS)
+    await closed
+    clearTimeout(cut)
+  }
+
+  /** The listener for one run of the server: guard, then Polka's router over the table. */
+  #build(server: Server): (req: IncomingMessage, res: ServerResponse) => void {
+    const { host, allowedHosts, routes, clock } = this.#options
+    const { logger } = this.#context
+    const guard = new Guard({ host, allowedHosts })
+    const gate = new TokenGate(this.#context.auth, clock)
+    const fail = (req: IncomingMessage, res: ServerResponse, thrown: unknown): void =>
+      sendError(res, thrown, logger, `${req.method} ${req.url?.split('?')[0]?.slice(0, 200)}`)
+
+    const app = polka({
+      server,
+      onNoMatch: (req, res) => fail(req, res, new OsError('NOT_FOUND', 'not found')),
+      onError: (error, req, res) => fail(req, res, error),
+    })
+    const serve =
+      (path: string): polka.Handler =>
+      (req, res) => {
+        this.#serve(path, gate, req, res).catch(thrown => fail(req, res, thrown))
+      }
+    for (const path of new Set(routes.map(route => route.path))) {
+      for (const { method } of routes.filter(route => route.path === path)) app.add(method, path, serve(path))
+      // every other method of a known path: HEAD, OPTIONS, and 405 after the token
+      app.add('*', path, serve(path))
+    }
+    return (req, res) => {
+      try {
+        guard.headers(res)
+        guard.check(req)
+        if (req.headers['transfer-encoding'] && req.method === 'GET') res.setHeader('Connection', 'close')
+        app.handler(req, res)
+      } catch (thrown) {
+        fail(req, res, thrown)
+      }
+    }
+  }
+
+  async #serve(pattern: string, gate: TokenGate, req: polka.Request, res: ServerResponse): Promise<void> {
+    let path = pattern
+    const params: Record<string, string> = {}
+    if (req.path.length > 1 && req.path.endsWith('/')) {
+      // the router takes '/x/' for '/x'; here it is '/x/:id' with an empty id where that exists, else unknown
+      const longer = this.#options.routes.find(route => route.path.startsWith(`${pattern}/:`))
+      if (!longer) throw new OsError('NOT_FOUND', 'not found')
+      path = longer.path
+    } else {
+      for (const name of pattern.match(/:\w+/g) ?? []) {
+        params[name.slice(1)] = decodePart(req.params[name.slice(1)] ?? '', 'the path')
+      }
+    }
+    const here = this.#options.routes.filter(route => route.path === path)
+    if (!here.every(route => route.auth === 'open')) await this.#admit(gate, req)
+    const method = req.method === 'HEAD' ? 'GET' : req.method
+    const route = here.find(candidate => candidate.method === method)
+    if (!route) {
+      const methods = here.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+      res.setHeader('Allow', [...methods, 'OPTIONS'].join(', '))
+      if (method === 'OPTIONS') {
+        res.writeHead(204).end()
+        return
+      }
+      throw new OsError('METHOD_NOT_ALLOWED', 'method not allowed')
+    }
+    if (route.asset) {
+      sendAsset(req, res, route.asset)
+      return
+    }
+    const { host, clock } = this.#options
+    const body = await route.run({
+      context: this.#context,
+      query: parseQuery(req.search ? req.search.slice(1) : null, route.query ?? {}),
+      params,
+      service: {
+        uptimeS: Math.floor((clock.mono() - this.#since) / 1000),
+        host,
+        port: this.port,
+        now: clock.wall(),
+      },
+    })
+    sendJson(res, 200, body)
+  }
+
+  /** Throws unless the request may see closed routes. */
+  async #admit(gate: TokenGate, req: IncomingMessage): Promise<void> {
+    const remote = req.socket.remoteAddress ?? ''
+    if (!this.#context.auth.enabled()) {
+      // auth was switched off while bound to more than loopback: others stay out (D13)
+      if (isLoopback(remote)) return
+      throw new OsError('UNAUTHORIZED', 'admin token required')
+    }
+    const header = req.headers['x-admin-token']
+    const token = (Array.isArray(header) ? header[0] : header)?.trim() ?? ''
+    if (token !== '') {
+      if (await gate.check(token, remote)) return
+      this.#context.logger.warn(`wrong admin token from ${remote}`)
+    }
+    throw new OsError('UNAUTHORIZED', 'admin token required')
+  }
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const failed = (cause: Error): void => {
+      const code = errno(cause)
+      reject(
+        code === 'EADDRINUSE'
+          ? new OsError('PORT_BUSY', `port ${port} on ${host} is in use by another program`, {
+              cause,
+              hint: `stop the other program (ss -ltnp 'sport = :${port}' names it) or choose another port with --port`,
+              details: { host, port },
+            })
+          : new OsError('NETWORK', `cannot listen on ${host} port ${port}: ${cause.message}`, {
+              cause,
+              details: { host, port },
+              ...(code === 'EACCES' && { hint: 'ports below 1024 need root; choose another with --port' }),
+            }),
+      )
+    }
+    server.once('error', failed)
+    server.listen({ host, port }, () => {
+      server.off('error', failed)
+      resolve()
+    })
+  })
+}
+
+/** What the HTTP parser refused, as an error of ours. */
+function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }): OsError {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new OsError('REQUEST_TIMEOUT', 'the request took too long')
+  if (error.code === 'HPE_HEADER_OVERFLOW') {
+    const firstLine = error.rawPacket?.indexOf(10) ?? -1
+    return firstLine < 0 || firstLine > MAX_HEADER_BYTES / 2
+      ? new OsError('BAD_REQUEST', 'the URL is too long')
+      : new OsError('HEADERS_TOO_LARGE', `the headers are larger than ${MAX_HEADER_BYTES} bytes`)
+  }
+  return new OsError('BAD_REQUEST', 'malformed HTTP request')
+}

@@ -1,0 +1,75 @@
+// The main job under the worst a newcomer can do to it: the upstream is taken away and comes back, the gateway is killed
+// in the middle, and in the end both sides hold the same facts, none twice.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
+
+const dir = tempDir()
+const machines: Machine[] = []
+after(async () => {
+  for (const machine of machines) await machine.stop('SIGKILL')
+  removeDir(dir)
+})
+
+test('upstream away, gateway killed: the same facts on both sides, none twice', async () => {
+  const packets = await freeUdpPort()
+  const upWeb = await freePort()
+  const gwWeb = await freePort()
+  const sources = [
+    { name: 'cpu', type: 'cpu', interval_ms: 100 },
+    { name: 'memory', type: 'memory', interval_ms: 150 },
+  ]
+  const config = (list: unknown[]): Record<string, unknown> => ({
+    device_id: 'GW1',
+    gateway: {
+      sources: list,
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: packets }],
+      log: { commit_interval_ms: 200 },
+    },
+  })
+  const up = new Machine(join(dir, 'up'), 'serve', {})
+  const gw = new Machine(join(dir, 'gw'), 'run', config(sources))
+  machines.push(up, gw)
+  const serveArgs = ['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)]
+  const { token } = up.json('token', '--new') as { token: string }
+  await up.start(serveArgs, upWeb)
+  await gw.start(['--port', String(gwWeb)], gwWeb)
+  const uplink = () => gw.json('status').uplinks.up as { acked: number; backlog: number }
+  await until('packets are acknowledged', () => uplink().acked > 20)
+
+  // the upstream is killed while packets are on their way, stays away, and comes back with what it had on flash
+  await up.stop('SIGKILL')
+  await until('a backlog grows', () => uplink().backlog > 30)
+  await up.start(serveArgs, upWeb)
+  await until('the backlog is delivered', () => uplink().backlog < 10, 60_000)
+
+  // the gateway is killed in the middle, three times
+  for (let round = 0; round < 3; round++) {
+    await gw.stop('SIGKILL')
+    await gw.start(['--port', String(gwWeb)], gwWeb)
+    await sleep(700 + 300 * round)
+  }
+  await gw.stop('SIGTERM')
+
+  // nothing new is measured; what is left goes up
+  gw.configure(config([]))
+  await gw.start(['--port', String(gwWeb)], gwWeb)
+  await until('everything is delivered', () => uplink().backlog === 0, 60_000)
+  const lost = gw.json('status').log.lost as number
+  await gw.stop()
+
+  const inLog = gw.logKeys()
+  const inDatabase = await until('the view has every record', async () => {
+    const keys = await databaseKeys(upWeb, token)
+    return keys.length >= inLog.length ? keys : null
+  })
+  assert.ok(inLog.length > 100, `${inLog.length} facts`)
+  assert.equal(new Set(inLog).size, inLog.length, 'no fact is in the log twice')
+  assert.equal(new Set(inDatabase).size, inDatabase.length, 'no fact is in the database twice')
+  assert.deepEqual(inDatabase, inLog)
+  assert.equal(lost, 0)
+  assert.equal(new Set(up.logKeys()).size, up.logKeys().length, 'no fact is in the log of the upstream twice')
+  const verify = gw.json('log', 'verify')
+  assert.equal(verify.ok, true)
+})

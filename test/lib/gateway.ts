@@ -1,0 +1,175 @@
+// Real processes of the built file, for tests: a gateway or an upstream in a folder of its own.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
+export const script = join(root, 'dist/os-node.js')
+
+export const tempDir = (): string => mkdtempSync(join(tmpdir(), 'os-node-test-'))
+export const removeDir = (dir: string): void => rmSync(dir, { recursive: true, force: true })
+
+export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
+
+/** Asks again until it is true; throws after `ms` with what was last seen. */
+export async function until<T>(what: string, ask: () => T | Promise<T>, ms = 20_000): Promise<NonNullable<T>> {
+  const end = Date.now() + ms
+  let last: unknown
+  for (;;) {
+    try {
+      const answer = await ask()
+      if (answer) return answer
+      last = answer
+    } catch (error) {
+      last = error
+    }
+    if (Date.now() > end) throw new Error(`${what}: not within ${ms} ms; last: ${String(last)}`)
+    await sleep(50)
+  }
+}
+
+/** A free TCP port. */
+export const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+
+/** A free UDP port. */
+export const freeUdpPort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const socket = createSocket('udp4')
+    socket.once('error', reject)
+    socket.bind(0, '127.0.0.1', () => {
+      const { port } = socket.address()
+      socket.close(() => resolve(port))
+    })
+  })
+
+export interface Ran {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs a command of the CLI to its end. */
+export function cli(
+  args: readonly string[],
+  { cwd = root, env = {} }: { cwd?: string; env?: Record<string, string> } = {},
+): Ran {
+  try {
+    const stdout = execFileSync(process.execPath, [script, ...args], {
+      cwd,
+      env: { ...process.env, OS_NODE_CONFIG: '', ...env },
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      maxBuffer: 1 << 28,
+      timeout: 60_000,
+    })
+    return { code: 0, stdout, stderr: '' }
+  } catch (error) {
+    const failed = error as { status: number | null; stdout: string; stderr: string }
+    return { code: failed.status ?? -1, stdout: failed.stdout, stderr: failed.stderr }
+  }
+}
+
+export class Machine {
+  readonly dir: string
+  readonly config: string
+  readonly dataDir: string
+  readonly verb: 'run' | 'serve'
+  output = ''
+  #child: ChildProcess | undefined
+
+  constructor(dir: string, verb: 'run' | 'serve', config: Record<string, unknown>) {
+    this.dir = dir
+    this.verb = verb
+    this.config = join(dir, 'Config.json')
+    this.dataDir = join(dir, 'data')
+    mkdirSync(dir, { recursive: true })
+    this.configure(config)
+  }
+
+  configure(config: Record<string, unknown>): void {
+    writeFileSync(this.config, JSON.stringify(config, null, 2))
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
+  async start(args: readonly string[], webPort: number): Promise<void> {
+    const child = spawn(
+      process.execPath,
+      [script, this.verb, '--config', this.config, '--data-dir', this.dataDir, ...args],
+      { cwd: this.dir, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, OS_NODE_CONFIG: '' } },
+    )
+    this.#child = child
+    const collect = (chunk: Buffer): void => {
+      this.output += chunk.toString()
+    }
+    child.stdout.on('data', collect)
+    child.stderr.on('data', collect)
+    await until(`${this.verb} answers on port ${webPort}: ${this.output.slice(-2000)}`, async () => {
+      if (child.exitCode !== null) throw new Error(`${this.verb} ended with ${child.exitCode}: ${this.output}`)
+      return (await fetch(`http://127.0.0.1:${webPort}/health`)).ok
+    })
+  }
+
+  /** Ends the process and waits for it. */
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    const child = this.#child
+    this.#child = undefined
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
+    child.kill(signal)
+    await ended
+  }
+
+  run(...args: string[]): Ran {
+    return cli([...args, '--config', this.config, '--data-dir', this.dataDir], { cwd: this.dir })
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command prints
+  json(...args: string[]): any {
+    const ran = this.run(...args, '--json')
+    if (ran.stdout.trim() === '') throw new Error(`${args.join(' ')} printed nothing; stderr: ${ran.stderr}`)
+    return JSON.parse(ran.stdout)
+  }
+
+  /** `device_id t_raw` of every fact in the log. */
+  logKeys(): string[] {
+    const { stdout, code, stderr } = this.run('log', 'export', '--from', '1')
+    if (code !== 0) throw new Error(`log export: ${stderr}`)
+    return stdout
+      .split('\n')
+      .filter(Boolean)
+      .map(line => JSON.parse(line) as { id: string; t_raw: number })
+      .map(fact => `${fact.id} ${fact.t_raw}`)
+      .sort()
+  }
+}
+
+/** `device_id t_raw` of every packet in the database, read page by page over HTTP. */
+export async function databaseKeys(webPort: number, token: string): Promise<string[]> {
+  const keys: string[] = []
+  for (let offset = 0; ; offset += 500) {
+    const response = await fetch(`http://127.0.0.1:${webPort}/api/data/packets?limit=500&offset=${offset}`, {
+      headers: { 'X-Admin-Token': token },
+    })
+    if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)
+    const body = (await response.json()) as {
+      total: number
+      packets: { device_id: string; payload_json: { t_raw: number } }[]
+    }
+    keys.push(...body.packets.map(packet => `${packet.device_id} ${packet.payload_json.t_raw}`))
+    if (keys.length >= body.total || body.packets.length === 0) return keys.sort()
+  }
+}

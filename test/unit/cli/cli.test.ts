@@ -1,0 +1,297 @@
+import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { type CliDeps, type LocalSetup, runCli } from '../../../src/cli'
+import { type CommandContext, runRequest } from '../../../src/commands'
+import { ConfigStore } from '../../../src/config'
+import { startControl } from '../../../src/gateway/control'
+import { acquireLock, findOwner } from '../../../src/gateway/lock'
+import { OsError } from '../../../src/lib/errors'
+import { fake, STATUS } from '../commands/fake'
+
+const root = mkdtempSync(join(tmpdir(), 'os-node-cli-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+let count = 0
+
+class Sink extends EventEmitter {
+  text = ''
+  isTTY = false
+  slow = false
+  write(text: string): boolean {
+    this.text += text
+    if (this.slow) setImmediate(() => this.emit('drain'))
+    return !this.slow
+  }
+}
+
+interface Rig {
+  cwd: string
+  deps: CliDeps
+  out: Sink
+  err: Sink
+  setups: LocalSetup[]
+  cli(line: string | string[], more?: Partial<CliDeps>): Promise<number>
+}
+
+function rig(text?: string, change: (context: CommandContext) => CommandContext = context => context): Rig {
+  const cwd = join(root, String(count++))
+  mkdirSync(cwd)
+  if (text !== undefined) writeFileSync(join(cwd, 'Config.json'), text)
+  const [out, err] = [new Sink(), new Sink()]
+  const setups: LocalSetup[] = []
+  const deps: CliDeps = {
+    version: '9.9.9',
+    env: {},
+    cwd,
+    stdout: out,
+    stderr: err,
+    signal: new AbortController().signal,
+    waitMs: 150,
+    context: async setup => {
+      setups.push(setup)
+      return change(fake(setup.config, { print: setup.print }).context)
+    },
+  }
+  const cli = (line: string | string[], more = {}): Promise<number> => {
+    out.text = ''
+    err.text = ''
+    return runCli(typeof line === 'string' ? line.split(' ') : line, { ...deps, ...more })
+  }
+  return { cwd, deps, out, err, setups, cli }
+}
+
+/** A gateway's lock and socket with a fake behind them. */
+async function gatewayOn(cwd: string): Promise<{ calls: unknown[][]; stop(): Promise<void> }> {
+  const dataDir = join(cwd, 'data')
+  const lock = await acquireLock(dataDir, 'run')
+  const { context, calls } = fake(ConfigStore.load({ cwd, env: {} }), { inGateway: true })
+  const server = await startControl({ dataDir, run: request => runRequest(context, request) })
+  lock.setSocket(server.path)
+  return {
+    calls,
+    stop: async () => {
+      await server.close()
+      lock.release()
+    },
+  }
+}
+
+test('help and version go to stdout with exit 0', async () => {
+  const { cli, out, err } = rig()
+  assert.equal(await cli('--help'), 0)
+  assert.match(out.text, /Usage: os-node COMMAND[\s\S]*transmit[\s\S]*Examples:[\s\S]*Exit codes/)
+  assert.equal(await cli('--version'), 0)
+  assert.equal(out.text, '9.9.9\n')
+  for (const line of ['log export --help', 'help log export']) {
+    assert.equal(await cli(line), 0)
+    assert.match(out.text, /os-node log export: [\s\S]*--from SEQ[\s\S]*Examples:/)
+  }
+  assert.equal(err.text, '')
+})
+
+test('wrong usage is exit 2 with a suggestion on stderr and nothing on stdout', async () => {
+  const { cli, out, err } = rig()
+  assert.equal(await cli('transmit --valu 3'), 2)
+  assert.match(err.text, /has no option --valu; did you mean --value\?\n {2}see os-node transmit --help/)
+  assert.equal(await cli('stats'), 2)
+  assert.match(err.text, /did you mean status\?/)
+  assert.equal(out.text, '')
+  assert.equal(await cli([]), 2)
+  assert.match(err.text, /Usage: os-node COMMAND/)
+  assert.equal(await cli('--json status'), 2)
+  assert.equal(await cli('status --nope --json'), 2)
+  assert.equal(JSON.parse(out.text).code, 'USAGE')
+})
+
+test('--json prints exactly one document with via; without it people get text', async () => {
+  const { cli, out } = rig('{}')
+  assert.equal(await cli('status --json'), 0)
+  assert.equal(out.text.split('\n').length, 2)
+  assert.equal(JSON.parse(out.text).via, 'local')
+  await cli('status')
+  assert.match(out.text, /no gateway is running[\s\S]*log: records 1 to 9/)
+  assert.doesNotMatch(out.text, /\x1b/)
+  await cli('log verify')
+  assert.match(out.text, /the log is sound: 9 records/)
+  await cli('token --new')
+  assert.match(out.text, /^a-new-token\n/)
+})
+
+test('transmit prints the JSON of the specification even without --json', async () => {
+  const { cli, out } = rig('{}')
+  assert.equal(await cli('transmit'), 0)
+  const fields = ['assigned_id', 'strategy', 'packet_len', 'packet_cmd', 'dispatch_path', 'sensors_count', 'sent']
+  assert.deepEqual(Object.keys(JSON.parse(out.text)), fields)
+  await cli('transmit --json')
+  assert.deepEqual(Object.keys(JSON.parse(out.text)), [...fields, 'via'])
+})
+
+test('colours only on a terminal', async () => {
+  const { cli, out } = rig('{}')
+  out.isTTY = true
+  await cli('status')
+  assert.match(out.text, /\x1b\[/)
+  await cli('status', { env: { NO_COLOR: '1' } })
+  assert.doesNotMatch(out.text, /\x1b\[/)
+})
+
+test('errors end with the exit code of the table, hint on stderr, JSON on stdout where JSON was asked for', async () => {
+  const failing = (error: OsError): Rig =>
+    rig('{}', context => ({
+      ...context,
+      node: async () => {
+        throw error
+      },
+    }))
+  const noId = failing(new OsError('NO_ASSIGNED_ID', 'no assigned physical ID: call ensure_id first'))
+  assert.equal(await noId.cli('transmit'), 1)
+  const document = JSON.parse(noId.out.text)
+  assert.equal(document.code, 'NO_ASSIGNED_ID')
+  assert.match(document.hint, /ensure-id/)
+  assert.match(noId.err.text, /call ensure_id first\n {2}run os-node ensure-id/)
+  assert.equal(await failing(new OsError('NO_DRIVER', 'No available driver: X')).cli('transmit --medium X'), 5)
+  assert.equal(await failing(new OsError('DISK_FULL', 'full')).cli('transmit'), 4)
+  assert.equal(await failing(new TypeError('oops') as OsError).cli('transmit'), 1)
+})
+
+test('a broken configuration: file, line and column, exit 3; with a last good copy the command works', async () => {
+  const { cli, cwd, out, err } = rig('{\n "device_id": \n}')
+  assert.equal(await cli('status'), 3)
+  assert.match(err.text, /Config\.json:\d:\d+: a value is expected/)
+  writeFileSync(join(cwd, 'Config.json'), '{"device_id": "good"}')
+  assert.equal(await cli('config-set --key assigned_id --value 3'), 0)
+  writeFileSync(join(cwd, 'Config.json'), '{"device_id": 5}')
+  assert.equal(await cli('status --json'), 0)
+  assert.equal(JSON.parse(out.text).identity.device_id, 'good')
+  assert.match(err.text, /Config\.json:1: device_id must be a text, not 5\. USING .*last-good/)
+  assert.equal(await cli('status --config nowhere.json'), 3)
+})
+
+test('config-set changes the file, config-get of nothing is exit 1', async () => {
+  const { cli, cwd, out } = rig('{}')
+  assert.equal(await cli('config-set --key engine_settings.precision --value 6 --type int'), 0)
+  assert.deepEqual(JSON.parse(out.text), { key: 'engine_settings.precision', old: 4, new: 6 })
+  assert.equal(JSON.parse(readFileSync(join(cwd, 'Config.json'), 'utf8')).engine_settings.precision, 6)
+  assert.equal(await cli('config-set --key engine_settings.precision --value 11 --type int'), 3)
+  assert.equal(await cli('config-get --key no.such'), 1)
+  assert.equal(JSON.parse(out.text).error, 'key not found')
+})
+
+test('commands that only look leave no trace; those that change hold the lock and give it back', async () => {
+  const { cli, cwd, setups } = rig('{}')
+  for (const line of [
+    'status',
+    'config-show',
+    'config-get --key device_id',
+    'decode --hex 3f',
+    'time-sync',
+    'log verify',
+  ]) {
+    assert.equal(await cli(line), 0, line)
+  }
+  assert.ok(!existsSync(join(cwd, 'data')))
+  assert.ok(setups.every(setup => setup.lock === undefined))
+  await cli('ensure-id')
+  assert.ok(setups.at(-1)?.lock)
+  assert.equal(await findOwner(join(cwd, 'data')), undefined)
+  await cli('run')
+  assert.equal(setups.at(-1)?.lock, undefined, 'a gateway takes its own lock')
+})
+
+test('run prints where to look, or one JSON document', async () => {
+  const { cli, out } = rig('{}')
+  assert.equal(await cli('run'), 0)
+  assert.equal(out.text, 'look at http://127.0.0.1:8765\n')
+  await cli('serve --json')
+  assert.equal(JSON.parse(out.text).role, 'serve')
+})
+
+test('every command finds a running gateway and runs inside it', async () => {
+  const { cli, cwd, out, setups } = rig('{"device_id": "D"}')
+  const gateway = await gatewayOn(cwd)
+  try {
+    assert.equal(await cli('status --json'), 0)
+    assert.deepEqual(JSON.parse(out.text), { ...STATUS, via: 'gateway' })
+    await cli('status')
+    assert.match(out.text, /running for 61 s[\s\S]*cloud +down +acked +1 +2 +3 +no answer/)
+    for (const line of [
+      'transmit --value -4',
+      'decode --hex 3f',
+      'ensure-id',
+      'time-sync',
+      'config-get --key device_id',
+      'config-set --key device_id --value E',
+      'config-show',
+      'log verify',
+      'token --new',
+    ]) {
+      assert.equal(await cli(`${line} --json`), 0, line)
+      assert.equal(JSON.parse(out.text).via, 'gateway', line)
+    }
+    assert.equal(setups.length, 0)
+    assert.deepEqual(gateway.calls[0], ['submit', { sensors: [['V1', 'OK', -4, 'Pa']], device_status: 'ONLINE' }])
+    assert.equal(await cli('decode --hex 00'), 1)
+    assert.equal(await cli('config-set --key engine_settings.precision --value 99'), 3)
+    assert.match(JSON.parse(out.text).error, /0–10/)
+    assert.equal(await cli('log export --from 4'), 0)
+    assert.deepEqual(
+      out.text
+        .trim()
+        .split('\n')
+        .map(line => JSON.parse(line).seq),
+      [4, 5, 6],
+    )
+  } finally {
+    await gateway.stop()
+  }
+  assert.equal(await cli('status --json'), 0)
+  assert.equal(JSON.parse(out.text).via, 'local')
+})
+
+test('a sensors file is read here, also when a gateway sends', async () => {
+  const { cli, cwd, out, err } = rig('{}')
+  const file = join(cwd, 'r.json')
+  writeFileSync(file, '[["T1","OK",5,"Cel"]]')
+  const gateway = await gatewayOn(cwd)
+  try {
+    assert.equal(await cli(['transmit', '--sensors-file', file]), 0)
+    assert.equal(JSON.parse(out.text).sensors_count, 1)
+    assert.equal((gateway.calls[0]?.[1] as { sensors: unknown[][] }).sensors[0]?.[0], 'T1')
+    assert.equal(await cli('transmit --sensors-file nowhere.json'), 2)
+    assert.match(err.text, /nowhere\.json cannot be read/)
+  } finally {
+    await gateway.stop()
+  }
+})
+
+test('an owner that does not answer is LOCKED with its pid; one that just starts is waited for', async () => {
+  const { cli, cwd, err } = rig('{}')
+  const lock = await acquireLock(join(cwd, 'data'), 'run')
+  assert.equal(await cli('status'), 4)
+  assert.match(err.text, new RegExp(`process ${process.pid} \\(os-node run\\) does not answer`))
+  const waiting = cli('status --json', { waitMs: 5000 })
+  await new Promise(resolve => setTimeout(resolve, 150))
+  lock.release()
+  const gateway = await gatewayOn(cwd)
+  assert.equal(await waiting, 0)
+  await gateway.stop()
+})
+
+test('log export writes line by line at the pace of the reader, and ends quietly when it leaves', async () => {
+  let made = 0
+  async function* endless(): AsyncGenerator<Record<string, unknown>> {
+    for (;;) yield { boot: 1, seq: made++, t_raw: 0 }
+  }
+  const { cli, out } = rig('{}', context => ({ ...context, log: { ...context.log, export: endless } }))
+  out.slow = true
+  out.on('drain', () => {
+    if (made > 50) out.emit('error', new Error('EPIPE'))
+  })
+  assert.equal(await cli('log export'), 0)
+  const lines = out.text.trim().split('\n')
+  assert.ok(lines.length <= 52 && made <= 52, `${lines.length} lines, ${made} made`)
+  assert.deepEqual(JSON.parse(lines[3] ?? ''), { boot: 1, seq: 3, t_raw: 0 })
+})

@@ -1,0 +1,104 @@
+// A command context without a gateway behind it, for tests of commands and of the command line.
+import type { CommandContext, NodeLike, SubmitRequest } from '../../../src/commands'
+import type { ConfigStore } from '../../../src/config'
+import type { GatewayStatus } from '../../../src/gateway/status'
+import { silentLogger } from '../../../src/lib/logger'
+
+export interface Fake {
+  context: CommandContext
+  calls: unknown[][]
+  printed: string[]
+}
+
+export const STATUS: GatewayStatus = {
+  version: '9.9.9',
+  uptime_s: 61,
+  identity: { device_id: 'gw', assigned_id: 7 },
+  time: { quality: 'synced', offset_ms: 3 },
+  links: { cloud: { state: 'down', reason: 'no answer', retry_at: 5, delivery: 'acked', rx: 1, tx: 2, errors: 3 } },
+  log: { first_seq: 1, last_seq: 9, committed_seq: 8, bytes: 100, lost: 0, bytes_written_today: 50 },
+  uplinks: { cloud: { cursor: 4, backlog: 5, acked: 4, resent: 0 } },
+  storage: { lag_records: 0 },
+  dropped: { rows: 1, packets: 0, records: 0 },
+}
+
+export async function* rowsFrom(from: number, count = 3): AsyncGenerator<Record<string, unknown>> {
+  for (let seq = from; seq < from + count; seq++) yield { boot: 1, seq, t_raw: 1000 + seq, id: 'gw' }
+}
+
+export function fake(
+  config: ConfigStore,
+  {
+    node = {},
+    inGateway = false,
+    ...more
+  }: Partial<Omit<CommandContext, 'node'>> & { node?: Partial<NodeLike>; inGateway?: boolean } = {},
+): Fake {
+  const calls: unknown[][] = []
+  const printed: string[] = []
+  const packet = Uint8Array.of(0x3f, 1, 0, 0, 0, 7)
+  const made: NodeLike = {
+    assigned_id: 7,
+    device_id: 'gw',
+    lastRejected: [],
+    fusion: { decompress: bytes => (bytes[0] === 0x3f ? { id: 'gw', s: 'ONLINE' } : { error: 'Unknown command' }) },
+    transmit: (...args) => {
+      calls.push(['transmit', ...args])
+      return [packet, 7, 'FULL_PACKET']
+    },
+    dispatch: async (...args) => {
+      calls.push(['dispatch', ...args])
+      return true
+    },
+    ensureId: async (...args) => {
+      calls.push(['ensureId', ...args])
+      return true
+    },
+    ensureTime: async (...args) => {
+      calls.push(['ensureTime', ...args])
+      return 1710000000
+    },
+    ...node,
+  }
+  const context: CommandContext = {
+    version: '9.9.9',
+    config,
+    logger: silentLogger,
+    via: inGateway ? 'gateway' : 'local',
+    signal: new AbortController().signal,
+    log: {
+      summary: async () => STATUS.log,
+      verify: async () => ({ ok: true, records: 9, first_seq: 1, last_seq: 9, damaged: 0, lost: 0 }),
+      export: from => rowsFrom(from),
+    },
+    node: async () => made,
+    startGateway: async (...args) => {
+      calls.push(['startGateway', ...args])
+      return {
+        done: Promise.resolve(0),
+        info: { url: 'http://127.0.0.1:8765' },
+        banner: 'look at http://127.0.0.1:8765',
+      }
+    },
+    newToken: async () => 'a-new-token',
+    print: (value, text) => printed.push(JSON.stringify(value), text),
+    ...(inGateway && {
+      gateway: {
+        status: () => STATUS,
+        submit: async (request: SubmitRequest) => {
+          calls.push(['submit', request])
+          return {
+            packet,
+            assigned_id: 7,
+            strategy: 'DIFF_PACKET',
+            sent: true,
+            dispatch_path: 'driver' as const,
+            rejected: [],
+          }
+        },
+      },
+    }),
+    ...more,
+  }
+  return { context, calls, printed }
+}

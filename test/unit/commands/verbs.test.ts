@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { type CommandContext, parseCommand, runRequest, VERBS } from '../../../src/commands'
+import { ConfigStore } from '../../../src/config'
+import { OsError } from '../../../src/lib/errors'
+import { fake, STATUS } from './fake'
+
+const root = mkdtempSync(join(tmpdir(), 'os-node-verbs-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+let count = 0
+const config = (text = '{}'): ConfigStore => {
+  const path = join(root, `${count++}.json`)
+  writeFileSync(path, text)
+  return ConfigStore.load({ path, env: {}, keep: false })
+}
+const run = (context: CommandContext, ...argv: string[]) => {
+  const { verb, options } = parseCommand(VERBS, argv)
+  return verb.run(context, options)
+}
+const code = (wanted: string) => (error: unknown) => error instanceof OsError && error.code === wanted
+
+test('transmit gives the fields of the specification and sends by the default medium', async () => {
+  const { context, calls } = fake(config())
+  const { value, exitCode } = await run(context, 'transmit', '--value', '21.5', '--unit', 'Cel')
+  assert.deepEqual(value, {
+    assigned_id: 7,
+    strategy: 'FULL_PACKET',
+    packet_len: 6,
+    packet_cmd: 63,
+    dispatch_path: 'driver',
+    sensors_count: 1,
+    sent: true,
+  })
+  assert.equal(exitCode, 0)
+  assert.deepEqual(calls[0], ['transmit', [['V1', 'OK', 21.5, 'Cel']], { device_status: 'ONLINE' }])
+  assert.equal(calls[1]?.[2], null)
+})
+
+test('transmit that is not sent is exit 1 and dispatch_path none; dropped rows are listed', async () => {
+  const rejected = [{ row: 1, code: 'UNKNOWN_UNIT', error: 'no unit zz' }]
+  const { context } = fake(config(), { node: { dispatch: async () => false, lastRejected: rejected } })
+  const { value, exitCode } = await run(context, 'transmit', '--sensors', '[["a","OK",1,"Pa"],["b","OK",1,"zz"]]')
+  assert.equal(exitCode, 1)
+  assert.equal(value?.sent, false)
+  assert.equal(value?.dispatch_path, 'none')
+  assert.equal(value?.sensors_count, 1)
+  assert.deepEqual(value?.rejected, rejected)
+})
+
+test('transmit in a gateway goes through its intake', async () => {
+  const { context, calls } = fake(config(), { inGateway: true })
+  const { value } = await run(
+    context,
+    'transmit',
+    '--device-id',
+    'D',
+    '--status',
+    'TEST',
+    '--medium',
+    'TCP',
+    '--value',
+    '2',
+  )
+  assert.equal(value?.strategy, 'DIFF_PACKET')
+  assert.deepEqual(calls, [
+    ['submit', { sensors: [['V1', 'OK', 2, 'Pa']], device_id: 'D', device_status: 'TEST', medium: 'TCP' }],
+  ])
+})
+
+test('transmit reads a file on the calling side only; --sensors wins over it', async () => {
+  const { verb, options } = parseCommand(VERBS, ['transmit', '--sensors-file', 'r.json'])
+  const read = async (): Promise<string> => '["T1","OK",5,"Cel"]'
+  const prepared = await verb.prepare?.(options, read)
+  assert.equal(prepared?.sensors, '["T1","OK",5,"Cel"]')
+  assert.equal(prepared?.['sensors-file'], undefined)
+  const { context, calls } = fake(config())
+  await verb.run(context, prepared ?? {})
+  assert.deepEqual(calls[0]?.[1], [['T1', 'OK', 5, 'Cel']], 'one reading is taken as a list of one')
+  await assert.rejects(
+    verb.prepare!(options, async () => 'nonsense'),
+    code('USAGE'),
+  )
+  const request = { id: 1, command: 'transmit', options: { 'sensors-file': '/etc/shadow' } }
+  await assert.rejects(runRequest(context, request), code('USAGE'))
+})
+
+test('transmit says what is wrong with --sensors', async () => {
+  const { context } = fake(config())
+  await assert.rejects(run(context, 'transmit', '--sensors', '[['), /--sensors JSON parse failed: /)
+  await assert.rejects(run(context, 'transmit', '--sensors', '{}'), /must be a JSON array/)
+})
+
+test('decode takes hex as people write it; an error result is exit 1', async () => {
+  const { context } = fake(config())
+  for (const hex of ['3f0a', '0x3F 0x0a', '3f:0a']) {
+    assert.deepEqual(await run(context, 'decode', '--hex', hex), { value: { id: 'gw', s: 'ONLINE' }, exitCode: 0 })
+  }
+  assert.deepEqual(await run(context, 'decode', '--hex', '00'), { value: { error: 'Unknown command' }, exitCode: 1 })
+  for (const wrong of ['3', 'zz', '', ' '])
+    await assert.rejects(run(context, 'decode', `--hex=${wrong}`), code('USAGE'))
+})
+
+test('ensure-id and time-sync use Client_Core unless told otherwise', async () => {
+  const store = config('{"Client_Core": {"server_host": "10.0.0.9", "server_port": 9}}')
+  const { context, calls } = fake(store)
+  assert.deepEqual(await run(context, 'ensure-id'), { value: { ok: true, assigned_id: 7 }, exitCode: 0 })
+  assert.deepEqual(await run(context, 'time-sync', '--host', 'h', '--port', '5'), {
+    value: { server_time: 1710000000 },
+    exitCode: 0,
+  })
+  assert.deepEqual(calls, [
+    ['ensureId', '10.0.0.9', 9, undefined, 5],
+    ['ensureTime', 'h', 5, 3],
+  ])
+  const silent = fake(store, { node: { ensureId: async () => false, ensureTime: async () => null } })
+  assert.equal((await run(silent.context, 'ensure-id')).exitCode, 1)
+  assert.deepEqual(await run(silent.context, 'time-sync'), { value: { server_time: null }, exitCode: 1 })
+})
+
+test('config-get, config-set and config-show', async () => {
+  const { context } = fake(config('{"RESOURCES": {"application_config": {"mqtt": {"password": "hush"}}}}'))
+  const key = 'engine_settings.precision'
+  assert.deepEqual(await run(context, 'config-get', '--key', key), { value: { key, value: 4 } })
+  const none = await run(context, 'config-get', '--key', 'engine_settings.precison')
+  assert.equal(none.exitCode, 1)
+  assert.deepEqual(none.value, { error: 'key not found', key: 'engine_settings.precison', did_you_mean: key })
+  assert.deepEqual(await run(context, 'config-set', '--key', key, '--value', '6', '--type', 'int'), {
+    value: { key, old: 4, new: 6 },
+  })
+  await assert.rejects(
+    run(context, 'config-set', '--key', key, '--value', '11', '--type', 'int'),
+    code('CONFIG_INVALID'),
+  )
+  const whole = JSON.stringify((await run(context, 'config-show')).value)
+  assert.ok(whole.includes('"precision":6') && !whole.includes('hush'))
+  const part = await run(context, 'config-show', '--section', 'Client_Core')
+  assert.deepEqual(part.value, { Client_Core: { server_host: '127.0.0.1', server_port: 8080 } })
+  const keys = await run(context, 'config-show', '--keys', '--section', 'engine_settings')
+  assert.ok((keys.value?.keys as { key: string }[] | undefined)?.some(row => row.key === key))
+  assert.equal((await run(context, 'config-show', '--section', 'nothing')).exitCode, 1)
+})
+
+test('status is that of the gateway, or that of the files in the same shape', async () => {
+  const inside = await run(fake(config(), { inGateway: true }).context, 'status')
+  assert.deepEqual(inside.value, STATUS)
+  const outside = await run(fake(config('{"device_id": "gw", "assigned_id": 5}')).context, 'status')
+  assert.deepEqual(Object.keys(outside.value ?? {}), Object.keys(STATUS))
+  assert.deepEqual(outside.value?.identity, { device_id: 'gw', assigned_id: 5 })
+  assert.deepEqual(outside.value?.links, {})
+  assert.deepEqual(outside.value?.log, STATUS.log)
+})
+
+test('log verify of a damaged log is exit 4, log export starts where it is told', async () => {
+  const { context } = fake(config())
+  assert.equal((await run(context, 'log', 'verify')).exitCode, 0)
+  const verify = async () => ({ ok: false, records: 9, first_seq: 1, last_seq: 9, damaged: 1, lost: 2 })
+  assert.equal((await run({ ...context, log: { ...context.log, verify } }, 'log', 'verify')).exitCode, 4)
+  const { rows } = await run(context, 'log', 'export', '--from', '5')
+  const seqs: unknown[] = []
+  for await (const row of rows ?? []) seqs.push((row as { seq: number }).seq)
+  assert.deepEqual(seqs, [5, 6, 7])
+})
+
+test('run and serve hand on what was given and stay until the end', async () => {
+  const { context, calls, printed } = fake(config())
+  assert.equal((await run(context, 'run', '--host', 'h', '--port', '1')).exitCode, 0)
+  await run(context, 'serve', '--port', '2', '--web-port', '3')
+  await run(context, 'run')
+  assert.deepEqual(calls, [
+    ['startGateway', 'run', { host: 'h', webPort: 1 }],
+    ['startGateway', 'serve', { port: 2, webPort: 3 }],
+    ['startGateway', 'run', {}],
+  ])
+  assert.match(printed[0] ?? '', /"ok":true,"role":"run".*"url"/)
+  assert.match(printed[1] ?? '', /look at http/)
+})
+
+test('token wants --new', async () => {
+  const { context } = fake(config())
+  assert.deepEqual((await run(context, 'token', '--new')).value, { token: 'a-new-token' })
+  await assert.rejects(run(context, 'token'), code('USAGE'))
+})
+
+test('a gateway runs requests by name or command line, checks their options, and starts no second one', async () => {
+  const { context } = fake(config(), { inGateway: true })
+  const byName = await runRequest(context, { id: 1, command: 'config-get', options: { key: 'device_id' } })
+  assert.deepEqual(byName, { result: { key: 'device_id', value: '', via: 'gateway' }, exitCode: 0 })
+  const byLine = await runRequest(context, { id: 1, argv: ['config-get', '--key', 'device_id'] })
+  assert.deepEqual(byLine, byName)
+  for (const request of [
+    { id: 1, command: 'run', options: {} },
+    { id: 1, argv: ['serve'] },
+    { id: 1, command: 'nothing', options: {} },
+    { id: 1, command: 'status now', options: {} },
+    { id: 1, command: 'status', options: { verbose: true } },
+    { id: 1, command: 'config-get', options: { key: 5 } },
+    { id: 1, command: 'config-get', options: {} },
+    { id: 1, command: 'status', options: JSON.parse('{"__proto__": 1}') },
+  ]) {
+    await assert.rejects(runRequest(context, request), code('USAGE'), JSON.stringify(request))
+  }
+  assert.equal((await runRequest(context, { id: 1, command: 'log export', options: { from: 1 } })).result, undefined)
+})

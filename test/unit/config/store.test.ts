@@ -1,0 +1,400 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { ConfigStore, defaultText, lastGoodPath } from '../../../src/config'
+import { OsError } from '../../../src/lib/errors'
+import { realFiles } from '../../../src/lib/files'
+import { createLogger } from '../../../src/lib/logger'
+
+const root = mkdtempSync(join(tmpdir(), 'os-node-config-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+let count = 0
+
+function place(text?: string): { cwd: string; file: string; load(extra?: object): ConfigStore; lines: string[] } {
+  const cwd = join(root, String(count++))
+  mkdirSync(cwd)
+  const file = join(cwd, 'Config.json')
+  if (text !== undefined) writeFileSync(file, text)
+  const lines: string[] = []
+  const logger = createLogger({ write: line => lines.push(line) })
+  return { cwd, file, lines, load: extra => ConfigStore.load({ env: {}, cwd, logger, ...extra }) }
+}
+
+const fails = (run: () => unknown, code: string, text: RegExp): OsError => {
+  let caught: unknown
+  try {
+    run()
+  } catch (error) {
+    caught = error
+  }
+  assert.ok(caught instanceof OsError, `expected ${code}`)
+  assert.equal(caught.code, code)
+  assert.match(caught.message, text)
+  return caught
+}
+
+test('the file at the root of the project holds every default in the house order', () => {
+  const text = readFileSync(join(process.env.OS_NODE_TEST_ROOT ?? '.', 'Config.json'), 'utf8')
+  assert.equal(text, defaultText())
+  const store = place(text).load()
+  assert.deepEqual(store.warnings, [])
+  assert.equal(store.problem, undefined)
+})
+
+test('without a file the defaults count, and a first set writes the whole file', () => {
+  const { file, load, cwd } = place()
+  const store = load()
+  assert.equal(store.get('assigned_id'), 4294967295)
+  assert.equal(store.get('RESOURCES.service_plugins.web_user.port'), 8765)
+  assert.equal(store.get('gateway.log.commit_interval_ms'), 1000)
+  assert.equal(store.dataDir, join(cwd, 'data'))
+  assert.ok(!existsSync(file))
+  store.set('assigned_id', 7)
+  assert.equal(readFileSync(file, 'utf8'), defaultText().replace('4294967295', '7'))
+})
+
+test('a place named on purpose must exist; OS_NODE_CONFIG and --data-dir are followed', () => {
+  const { cwd, load } = place()
+  fails(() => load({ path: 'no.json' }), 'CONFIG_SYNTAX', /no\.json: no such file/)
+  fails(() => load({ env: { OS_NODE_CONFIG: '/nowhere/c.json' } }), 'CONFIG_SYNTAX', /nowhere/)
+  writeFileSync(join(cwd, 'other.json'), '{"device_id": "D"}')
+  const store = load({ env: { OS_NODE_CONFIG: 'other.json' }, dataDir: 'store' })
+  assert.equal(store.get('device_id'), 'D')
+  assert.equal(store.dataDir, join(cwd, 'store'))
+})
+
+test('a syntax error names file, line and column', () => {
+  const { file, load } = place('{\n  "device_id": "x",\n  "engine_settings": { "precision": 4,, }\n}\n')
+  const error = fails(load, 'CONFIG_SYNTAX', /Config\.json:3:\d+: /)
+  assert.equal(error.details.line, 3)
+  assert.equal(error.details.file, file)
+  fails(place('{"a": 1, "a": 2}').load, 'CONFIG_SYNTAX', /"a" is there twice/)
+  fails(place('[1]').load, 'CONFIG_SYNTAX', /one object/)
+  fails(place('').load, 'CONFIG_SYNTAX', /empty/)
+  fails(place('{"__proto__": {"x": 1}}').load, 'CONFIG_SYNTAX', /__proto__/)
+  fails(place('{"assigned_id": 1e999}').load, 'CONFIG_SYNTAX', /too large/)
+})
+
+test('an invalid value names key, line, what is there and what is allowed', () => {
+  const text = '{\n  "engine_settings": {\n    "precision": 11\n  }\n}'
+  const error = fails(
+    place(text).load,
+    'CONFIG_INVALID',
+    /Config\.json:3: engine_settings\.precision must be a whole number 0–10, not 11/,
+  )
+  assert.equal(error.details.key, 'engine_settings.precision')
+  assert.equal(error.details.line, 3)
+  for (const [wrong, said] of [
+    [
+      '{"gateway": {"uplinks": [{"name": "a", "medium": "UDP", "port": 70000}]}}',
+      /gateway\.uplinks\.0\.port must be a whole number 0–65535/,
+    ],
+    ['{"gateway": {"uplinks": [{"medium": "UDP"}]}}', /gateway\.uplinks\.0: name is missing/],
+    [
+      '{"gateway": {"uplinks": [{"name": "a", "medium": "UDP"}], "receivers": [{"name": "a", "medium": "UDP"}]}}',
+      /receivers\.0\.name must be a name that no other/,
+    ],
+    ['{"RESOURCES": {"transport_status": {"udp": "yes"}}}', /transport_status\.udp must be true or false/],
+    ['{"web_user": {"tls": "on"}}', /web_user\.tls must be "off" or "self_signed" or an object with cert, key/],
+    ['{"storage": {"sql": {"dialect": "oracle"}}}', /"sqlite" or "mysql" or "postgresql"/],
+    ['{"storage": 5}', /storage must be an object, not 5/],
+    ['{"assigned_id": -1}', /assigned_id must be a whole number 0–4294967295/],
+  ] as const) {
+    fails(place(wrong).load, 'CONFIG_INVALID', said)
+  }
+})
+
+test('a wrong secret is not printed by the error about it', () => {
+  const error = fails(
+    place('{"storage": {"sql": {"driver": {"password": 12345}}}}').load,
+    'CONFIG_INVALID',
+    /password must be a text/,
+  )
+  assert.doesNotMatch(error.message, /12345/)
+})
+
+test('R6: every prefix of a new file gives the old or the new configuration, never the defaults', () => {
+  const old = '{ "device_id": "OLD", "assigned_id": 5 }\n'
+  const next = '{ "device_id": "NEW", "assigned_id": 6,\n  "engine_settings": { "precision": 2 } }\n'
+  const { file, load } = place(old)
+  assert.equal(load().get('device_id'), 'OLD')
+  for (let length = 0; length <= next.length; length++) {
+    writeFileSync(file, next.slice(0, length))
+    const store = load({ keep: false })
+    const whole = length >= next.trimEnd().length
+    assert.equal(store.get('device_id'), whole ? 'NEW' : 'OLD', `prefix of ${length}`)
+    assert.equal(store.get('assigned_id'), whole ? 6 : 5)
+    assert.equal(store.problem === undefined, whole)
+  }
+  rmSync(file)
+  assert.equal(load().get('device_id'), 'OLD', 'a file that vanished')
+})
+
+test('every good load is kept; a broken file is told loudly and cannot be set', () => {
+  const { cwd, file, load, lines } = place('{"device_id": "A"}')
+  load()
+  assert.equal(readFileSync(lastGoodPath(join(cwd, 'data')), 'utf8'), '{"device_id": "A"}')
+  writeFileSync(file, '{"device_id": ')
+  const store = load()
+  assert.equal(store.problem?.code, 'CONFIG_SYNTAX')
+  assert.match(lines.join(''), /ERROR.*Config\.json:1:\d+.*USING .*last-good/)
+  fails(() => store.set('device_id', 'B'), 'CONFIG_SYNTAX', /Config\.json:1/)
+  assert.equal(readFileSync(file, 'utf8'), '{"device_id": ')
+  writeFileSync(file, '{"device_id": "C", "assigned_id": -4}')
+  const wrong = load()
+  assert.equal(wrong.get('device_id'), 'A')
+  wrong.set('assigned_id', 4)
+  assert.equal(wrong.problem, undefined, 'a set that mends the file is taken')
+  assert.equal(wrong.get('device_id'), 'C')
+})
+
+test('without a last good copy a broken file is an error, not the defaults', () => {
+  fails(place('{"device_id":').load, 'CONFIG_SYNTAX', /Config\.json:1/)
+})
+
+test('keep: false leaves the data directory alone', () => {
+  const { cwd, load } = place('{}')
+  load({ keep: false })
+  assert.ok(!existsSync(join(cwd, 'data')))
+})
+
+test('set keeps comments, formatting and unknown keys', () => {
+  const text =
+    '{\n    // who we are\n    "device_id": "A", /* short */\n    "mine": {"x": [1,2]},\n    "engine_settings": { "precision": 4 }\n}\n'
+  const { file, load, lines } = place(text)
+  const store = load()
+  assert.match(lines.join(''), /Config\.json:4: mine is not a known key/)
+  const change = store.set('engine_settings.precision', '6', 'int')
+  assert.deepEqual(change, { key: 'engine_settings.precision', old: 4, new: 6, restart: true })
+  store.set('gateway.time.hold_unsynced_s', 10)
+  const now = readFileSync(file, 'utf8')
+  assert.ok(now.startsWith(text.slice(0, text.indexOf('"engine_settings"')).trimEnd()))
+  assert.match(now, /"precision": 6/)
+  assert.equal(store.get('mine.x.1'), 2)
+  assert.equal(load().get('gateway.time.hold_unsynced_s'), 10)
+})
+
+test('an edit somebody else made meanwhile stays', () => {
+  const { file, load } = place('{"device_id": "A", "assigned_id": 1}')
+  const store = load()
+  writeFileSync(file, '{"device_id": "B", "assigned_id": 1}')
+  store.set('assigned_id', 2)
+  assert.equal(store.get('device_id'), 'B')
+  assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { device_id: 'B', assigned_id: 2 })
+})
+
+test('an edit between our look and our save starts the change over', () => {
+  const { file, load } = place('{"device_id": "A"}')
+  let reads = 0
+  const files = {
+    ...realFiles,
+    read: (path: string) => {
+      const bytes = realFiles.read(path)
+      if (path === file && ++reads === 2) writeFileSync(file, '{"device_id": "B"}')
+      return bytes
+    },
+  }
+  const store = load({ files, keep: false })
+  store.set('assigned_id', 3)
+  assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { device_id: 'B', assigned_id: 3 })
+})
+
+test('set refuses what is not allowed and changes nothing', () => {
+  const { file, load } = place('{"device_id": "A"}')
+  const store = load()
+  fails(() => store.set('engine_settings.precision', 11), 'CONFIG_INVALID', /0–10/)
+  fails(() => store.set('engine_settings.precision', 'four', 'int'), 'CONFIG_INVALID', /whole number/)
+  fails(() => store.set('engine_settings.precision', 4, 'decimal'), 'USAGE', /types: int float bool str json/)
+  fails(() => store.set('device_id.x', 1), 'CONFIG_KEY', /inside a value/)
+  for (const key of ['', '.', 'a..b', '__proto__.x', 'a.constructor.b', 'x.prototype', ' a', 'a b', 'a\n']) {
+    fails(() => store.set(key, 1), 'CONFIG_KEY', /not a configuration key/)
+  }
+  fails(() => store.set('web_user.ui', JSON.parse('{"__proto__": {"polluted": 1}}')), 'CONFIG_KEY', /__proto__/)
+  fails(() => store.set('web_user.ui', '{"a": {"constructor": 1}}', 'json'), 'CONFIG_KEY', /constructor/)
+  fails(() => store.update(JSON.parse('{"gateway": {"__proto__": {"polluted": 1}}}')), 'CONFIG_KEY', /__proto__/)
+  assert.equal(({} as Record<string, unknown>).polluted, undefined)
+  assert.equal(readFileSync(file, 'utf8'), '{"device_id": "A"}')
+})
+
+test('values as text take the type of the key, or the one given', () => {
+  const store = place('{}').load()
+  assert.equal(store.set('device_id', '12').new, '12')
+  assert.equal(store.set('engine_settings.precision', '5').new, 5)
+  assert.equal(store.set('web_user.read_only', 'yes').new, true)
+  assert.deepEqual(store.set('receiver.allow', '["10.0.0.1"]').new, ['10.0.0.1'])
+  assert.equal(store.set('my.own', '5').new, 5)
+  assert.equal(store.set('my.own', '5', 'str').new, '5')
+  assert.equal(store.set('my.word', 'plain').new, 'plain')
+})
+
+test('update is all or nothing and merges objects', () => {
+  const { file, load } = place('{"engine_settings": {"precision": 4, "full_every": 10}}')
+  const store = load()
+  const before = readFileSync(file, 'utf8')
+  fails(
+    () => store.update({ engine_settings: { precision: 6 }, storage: { sql: { dialect: 'x' } } }),
+    'CONFIG_INVALID',
+    /dialect/,
+  )
+  const refused = fails(
+    () =>
+      store.update(
+        { engine_settings: { precision: 6 }, storage: { sql: { enabled: false } }, gatewayX: 1 },
+        { prefixes: ['engine_settings', 'gateway'] },
+      ),
+    'FORBIDDEN',
+    /write blocked by writable_config_prefixes/,
+  )
+  assert.deepEqual(refused.details.keys, ['storage.sql.enabled', 'gatewayX'])
+  assert.equal(readFileSync(file, 'utf8'), before)
+  const changes = store.update({ engine_settings: { precision: 6, full_every: 10 }, device_id: 'Z' })
+  assert.deepEqual(
+    changes.map(change => change.key),
+    ['engine_settings.precision', 'device_id'],
+  )
+  assert.equal(store.get('engine_settings.full_every'), 10)
+})
+
+test('secrets are masked, and a masked value written back leaves the stored one', () => {
+  const uplinks = [
+    { name: 'a', medium: 'MQTT', password: 'pa' },
+    { name: 'b', medium: 'MQTT', password: 'pb', url: 'mqtt://me:hush@broker' },
+  ]
+  const { file, load } = place(
+    JSON.stringify({
+      gateway: { uplinks },
+      RESOURCES: { application_config: { mqtt: { password: 'x1' } } },
+      mine: { api_key: 'k' },
+    }),
+  )
+  const store = load()
+  const shown = JSON.stringify(store.masked())
+  for (const secret of ['pa"', 'pb"', 'hush', 'x1', '"k"']) assert.ok(!shown.includes(secret), secret)
+  assert.equal(store.masked('RESOURCES.application_config.mqtt.password'), '********')
+  store.set('RESOURCES.application_config.mqtt.password', '********')
+  assert.equal(store.get('RESOURCES.application_config.mqtt.password'), 'x1')
+  const list = store.masked('gateway.uplinks') as unknown[]
+  store.update({ gateway: { uplinks: list.reverse() } })
+  const stored = JSON.parse(readFileSync(file, 'utf8')).gateway.uplinks
+  assert.deepEqual(
+    stored.map((up: { password: string }) => up.password),
+    ['pb', 'pa'],
+  )
+  assert.equal(stored[0].url, 'mqtt://me:hush@broker')
+  assert.deepEqual(store.set('RESOURCES.application_config.mqtt.password', 'x2'), {
+    key: 'RESOURCES.application_config.mqtt.password',
+    old: '********',
+    new: '********',
+    restart: true,
+  })
+  fails(() => store.set('mine.password', '********'), 'CONFIG_INVALID', /none is stored/)
+})
+
+test('older spellings are read, ours win, and a set goes where the value stands', () => {
+  const { file, load } = place(
+    JSON.stringify({
+      OpenSynaptic_Setting: { default_medium: 'TCP' },
+      RESOURCES: { service_plugins: { web_user: { read_only: true, auth_enabled: false } } },
+      web_user: { auth_enabled: true },
+    }),
+  )
+  const store = load()
+  assert.equal(store.get('Node_Setting.default_medium'), 'TCP')
+  assert.equal(store.get('web_user.read_only'), true)
+  assert.equal(store.get('web_user.auth_enabled'), true)
+  assert.equal(store.warnings.length, 2)
+  store.set('Node_Setting.default_medium', 'UDP')
+  store.set('web_user.read_only', false)
+  assert.equal(store.get('Node_Setting.default_medium'), 'UDP')
+  assert.equal(JSON.parse(readFileSync(file, 'utf8')).OpenSynaptic_Setting.default_medium, 'UDP')
+  assert.equal(load().get('web_user.read_only'), false)
+})
+
+test('reload tells what changed and keeps the running values when the file is broken', () => {
+  const { file, load } = place('{"device_id": "A"}')
+  const store = load()
+  const told: string[] = []
+  store.onChange(changes => told.push(...changes.map(change => change.key)))
+  writeFileSync(file, '{"device_id": "B"}')
+  assert.deepEqual(
+    store.reload().map(change => change.key),
+    ['device_id'],
+  )
+  writeFileSync(file, '{"device_id": 5}')
+  assert.deepEqual(store.reload(), [])
+  assert.equal(store.get('device_id'), 'B')
+  assert.equal(store.problem?.code, 'CONFIG_INVALID')
+  assert.deepEqual(told, ['device_id'])
+})
+
+test('a folder that cannot be written is CONFIG_WRITE and changes nothing', { skip: process.getuid?.() === 0 }, () => {
+  const { cwd, load } = place('{"device_id": "A"}')
+  const store = load()
+  chmodSync(cwd, 0o555)
+  try {
+    fails(() => store.set('device_id', 'B'), 'CONFIG_WRITE', /nothing was changed/)
+    assert.equal(store.get('device_id'), 'A')
+  } finally {
+    chmodSync(cwd, 0o755)
+  }
+})
+
+test('a full disk is CONFIG_WRITE and changes nothing', () => {
+  const { file, load } = place('{"device_id": "A"}')
+  const full = (): never => {
+    throw Object.assign(new Error('full'), { code: 'ENOSPC' })
+  }
+  const store = load({ files: { ...realFiles, write: full } })
+  fails(() => store.set('device_id', 'B'), 'CONFIG_WRITE', /ENOSPC.*nothing was changed/)
+  assert.equal(store.get('device_id'), 'A')
+  assert.equal(readFileSync(file, 'utf8'), '{"device_id": "A"}')
+})
+
+test('each key has a row with meaning, and fragments of plugins join in', async () => {
+  const v = await import('valibot')
+  const { int } = await import('../../../src/config/fields')
+  const store = place('{"RESOURCES": {"service_plugins": {"relay": {"depth": 9}}}}').load({
+    fragments: [
+      {
+        at: 'RESOURCES.service_plugins.relay',
+        schema: v.optional(v.looseObject({ depth: int(3, 'how deep', { max: 9 }) }), {}),
+      },
+    ],
+  })
+  assert.equal(store.get('RESOURCES.service_plugins.relay.depth'), 9)
+  fails(() => store.set('RESOURCES.service_plugins.relay.depth', 10), 'CONFIG_INVALID', /0–9/)
+  const rows = store.rows()
+  assert.deepEqual(
+    rows.filter(row => row.help === '' && row.type !== 'object').map(row => row.key),
+    ['gateway.sources[].deadband'],
+  )
+  const precision = rows.find(row => row.key === 'engine_settings.precision')
+  assert.equal(precision?.allowed, 'a whole number 0–10')
+  assert.equal(precision?.default, 4)
+  assert.equal(rows.find(row => row.key === 'RESOURCES.application_config.mqtt.password')?.secret, true)
+  assert.equal(store.suggest('engine_settings.precison'), 'engine_settings.precision')
+})
+
+test('mutated files never load as something else than an error or a valid configuration', () => {
+  let seed = 12345
+  const random = (n: number): number => {
+    seed = (Math.imul(seed, 1103515245) + 12345) >>> 0
+    return (seed >>> 8) % n
+  }
+  const { file, load } = place()
+  const text = defaultText()
+  for (let k = 0; k < 300; k++) {
+    const bytes = Buffer.from(text)
+    for (let n = random(4) + 1; n > 0; n--) bytes[random(bytes.length)] = random(256)
+    writeFileSync(file, bytes)
+    try {
+      const store = load({ keep: false, logger: undefined })
+      const precision = store.get<number>('engine_settings.precision')
+      assert.ok(Number.isInteger(precision) && precision >= 0 && precision <= 10)
+    } catch (error) {
+      assert.ok(error instanceof OsError && ['CONFIG_SYNTAX', 'CONFIG_INVALID'].includes(error.code), String(error))
+    }
+  }
+})

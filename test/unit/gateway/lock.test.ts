@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { acquireLock, findOwner, lockPath, readLockFile } from '../../../src/gateway/lock'
+import type { OsError } from '../../../src/lib/errors'
+
+// the same file is the other process: it takes the lock, tells, and waits to be ended
+if (process.argv[2] === 'child') {
+  const go = process.argv[4] === 'race' ? new Promise(resolve => process.once('message', resolve)) : Promise.resolve()
+  process.send?.('ready')
+  go.then(() => acquireLock(process.argv[3]!, 'run'))
+    .then(
+      () => process.send?.('held'),
+      error => process.send?.(error.code),
+    )
+    .then(() => setInterval(() => undefined, 1000))
+} else describe('the lock of a data directory', tests)
+
+function tests(): void {
+  const root = mkdtempSync(join(tmpdir(), 'os-node-lock-'))
+  const children: ChildProcess[] = []
+  after(() => {
+    for (const child of children) child.kill('SIGKILL')
+    rmSync(root, { recursive: true, force: true })
+  })
+  const child = (dir: string, mode = 'now'): ChildProcess => {
+    const made = fork(__filename, ['child', dir, mode])
+    children.push(made)
+    return made
+  }
+  const word = (from: ChildProcess, not?: string): Promise<string> =>
+    new Promise(resolve => {
+      const hear = (text: unknown): void => {
+        if (text === not) return
+        from.off('message', hear)
+        resolve(String(text))
+      }
+      from.on('message', hear)
+    })
+  const rejected = async (promise: Promise<unknown>): Promise<OsError> =>
+    promise.then(
+      () => assert.fail('should be refused'),
+      error => error as OsError,
+    )
+
+  test('one owner at a time, and release gives the directory free', async () => {
+    const dir = join(root, 'a', 'deep')
+    const lock = await acquireLock(dir, 'run')
+    assert.ok(lock.held())
+    const error = await rejected(acquireLock(dir, 'command'))
+    assert.equal(error.code, 'LOCKED')
+    assert.equal(error.details.pid, process.pid)
+    assert.match(error.message, /in use by process \d+ \(os-node run\)/)
+    lock.setSocket('/x/s')
+    assert.equal((await findOwner(dir))?.socket, '/x/s')
+    lock.release()
+    lock.release()
+    assert.equal(await findOwner(dir), undefined)
+    assert.deepEqual(readdirSync(dir), [])
+  })
+
+  test('the lock of a killed process is taken over, that of a living one is not', async () => {
+    const dir = join(root, 'b')
+    const other = child(dir)
+    assert.equal(await word(other, 'ready'), 'held')
+    assert.equal((await rejected(acquireLock(dir, 'run'))).details.pid, other.pid)
+    const gone = new Promise(resolve => other.once('exit', resolve))
+    other.kill('SIGKILL')
+    await gone
+    assert.equal(await findOwner(dir), undefined)
+    const lock = await acquireLock(dir, 'run')
+    assert.equal(readLockFile(dir)?.pid, process.pid)
+    lock.release()
+  })
+
+  test('a pid that is used again, another boot and a torn file do not hold the lock', async () => {
+    const dir = join(root, 'c')
+    const first = await acquireLock(dir, 'run')
+    const { info } = first
+    const put = (text: string): void => writeFileSync(lockPath(dir), text)
+    for (const stale of [
+      JSON.stringify({ ...info, start: '1', nonce: 'old' }),
+      JSON.stringify({ ...info, boot: 'another-boot', nonce: 'old' }),
+      JSON.stringify({ ...info, space: 'pid:[1]', nonce: 'old' }),
+      JSON.stringify(info).slice(0, 20),
+      '',
+    ]) {
+      put(stale)
+      assert.equal(first.held(), false)
+      const lock = await acquireLock(dir, 'run')
+      assert.ok(lock.held(), stale)
+      first.release()
+      assert.ok(lock.held(), 'a lost lock is not released by its former owner')
+      lock.release()
+    }
+  })
+
+  test('an owner in another pid namespace lives when its socket answers', async () => {
+    const dir = join(root, 'd')
+    const { info } = await acquireLock(dir, 'run')
+    const path = join(root, 'd.sock')
+    const server = createServer().listen(path)
+    await new Promise(resolve => server.once('listening', resolve))
+    writeFileSync(lockPath(dir), JSON.stringify({ ...info, space: 'pid:[1]', pid: 999999, socket: path, nonce: 'n' }))
+    assert.equal((await rejected(acquireLock(dir, 'run'))).code, 'LOCKED')
+    await new Promise(resolve => server.close(resolve))
+    ;(await acquireLock(dir, 'run')).release()
+  })
+
+  test('a zombie does not hold the lock', { skip: process.platform !== 'linux' }, async () => {
+    const dir = join(root, 'z')
+    const { info } = await acquireLock(dir, 'run')
+    // the shell starts a child, becomes a sleep that never waits for it, and the child ends: a zombie
+    const shell = spawn('sh', ['-c', 'sh -c "exit 0" & echo $!; exec sleep 30'])
+    children.push(shell)
+    const pid = Number(await new Promise(resolve => shell.stdout.once('data', data => resolve(String(data)))))
+    const stat = (): string => (existsSync(`/proc/${pid}/stat`) ? readFileSync(`/proc/${pid}/stat`, 'utf8') : '')
+    for (let k = 0; k < 100 && !/\) Z /.test(stat()); k++) await new Promise(resolve => setTimeout(resolve, 10))
+    const text = stat()
+    if (!/\) Z /.test(text)) return
+    const start = text.slice(text.lastIndexOf(')') + 2).split(' ')[19]
+    writeFileSync(lockPath(dir), JSON.stringify({ ...info, pid, start, nonce: 'z' }))
+    ;(await acquireLock(dir, 'run')).release()
+  })
+
+  test('of many processes that race for a dead lock exactly one wins', async () => {
+    const dir = join(root, 'e')
+    const { info } = await acquireLock(dir, 'run')
+    writeFileSync(lockPath(dir), JSON.stringify({ ...info, start: '1', nonce: 'dead' }))
+    const racers = Array.from({ length: 6 }, () => child(dir, 'race'))
+    await Promise.all(racers.map(racer => word(racer)))
+    const words = racers.map(racer => word(racer, 'ready'))
+    for (const racer of racers) racer.send('go')
+    const said = await Promise.all(words)
+    assert.deepEqual(said.sort(), ['LOCKED', 'LOCKED', 'LOCKED', 'LOCKED', 'LOCKED', 'held'])
+    assert.deepEqual(readdirSync(dir), ['os-node.lock'])
+  })
+
+  test('a directory that cannot be made is DATA_DIR and names it', async () => {
+    const file = join(root, 'file')
+    writeFileSync(file, '')
+    const error = await rejected(acquireLock(join(file, 'data'), 'run'))
+    assert.equal(error.code, 'DATA_DIR')
+    assert.match(error.message, /file\/data cannot be written \(ENOTDIR\)/)
+    assert.equal((await rejected(acquireLock(file, 'run'))).code, 'DATA_DIR')
+  })
+}

@@ -1,0 +1,97 @@
+// The floor rule of the house: a room imports only from lower floors, never upward, sideways or in circles.
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { test } from 'node:test'
+
+const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
+
+const FLOORS: Record<string, number> = {
+  'src/lib': 1,
+  'src/wire': 1,
+  'src/units': 2,
+  'src/config': 2,
+  'src/native': 2,
+  'src/pipeline': 3,
+  'src/cores': 4,
+  'src/protocol': 4,
+  'src/log': 4,
+  'src/storage': 5,
+  'src/links': 5,
+  'src/media': 6,
+  'src/node': 6,
+  drivers: 6,
+  'src/gateway': 7,
+  'src/services': 8,
+  'src/display': 8,
+  'src/commands': 9,
+  'src/web': 10,
+  'src/tui': 10,
+  'src/cli': 10,
+  'src/main.ts': 11,
+  'src/index.ts': 11,
+}
+
+/** The room a file of the project is in: the folder of the table, each folder of drivers/ a room of its own. */
+const room = (file: string): string => {
+  const parts = file.split('/')
+  return parts[0] === 'drivers' ? `drivers/${parts[1]}` : parts.slice(0, 2).join('/')
+}
+const floor = (name: string): number | undefined => (name.startsWith('drivers/') ? FLOORS.drivers : FLOORS[name])
+
+const files = ['src', 'drivers']
+  .flatMap(dir => readdirSync(join(root, dir), { recursive: true }).map(f => `${dir}/${String(f)}`))
+  .filter(f => f.endsWith('.ts') && !f.endsWith('.d.ts'))
+
+const sourceOf = (file: string, runtimeOnly: boolean): string => {
+  const text = readFileSync(join(root, file), 'utf8')
+  return runtimeOnly ? text.replace(/(?:import|export) type [^;]*? from '[^']+'/g, '') : text
+}
+
+const importsOf = (file: string, runtimeOnly = false): string[] =>
+  [...sourceOf(file, runtimeOnly).matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map(m => {
+    const base = resolve(root, dirname(file), m[1]!)
+    const hit = [`${base}.ts`, `${base}/index.ts`, base].find(existsSync)
+    assert.ok(hit, `${file} imports ${m[1]}, which does not exist`)
+    return relative(root, hit)
+  })
+
+test('every room has a floor', () => {
+  assert.ok(files.length > 10)
+  for (const file of files) assert.notEqual(floor(room(file)) ?? file.endsWith('.d.ts'), false, `${file} is in no room`)
+})
+
+test('a room imports only from lower floors', () => {
+  const wrong: string[] = []
+  for (const file of files) {
+    const here = room(file)
+    for (const target of importsOf(file)) {
+      const there = room(target)
+      if (there === here) continue
+      const [a, b] = [floor(here), floor(there)]
+      if (here === 'src/main.ts' && there === 'src/index.ts') continue
+      if (a === undefined || b === undefined || b >= a) wrong.push(`${file} (${a}) → ${target} (${b})`)
+      if (here.startsWith('drivers/') && (b ?? 9) > 5) wrong.push(`${file} → ${target}: drivers import floors 1–5 only`)
+    }
+  }
+  assert.deepEqual(wrong, [])
+})
+
+test('no circles at run time', () => {
+  // a type may name what names it back; it is gone when the program runs
+  const graph = new Map(files.map(f => [f, importsOf(f, true).filter(t => t.endsWith('.ts'))]))
+  const state = new Map<string, 'open' | 'done'>()
+  const circle: string[] = []
+  const visit = (file: string, path: string[]): void => {
+    if (state.get(file) === 'done') return
+    if (state.get(file) === 'open') {
+      circle.push([...path.slice(path.indexOf(file)), file].join(' → '))
+      return
+    }
+    state.set(file, 'open')
+    for (const next of graph.get(file) ?? []) visit(next, [...path, file])
+    state.set(file, 'done')
+  }
+  for (const file of files) visit(file, [])
+  assert.deepEqual(circle, [])
+})

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { minValue, number, object, optional, pipe } from 'valibot'
+import type { MediumDriver, SourceDriver } from '../../../src/links/contracts'
+import { safeName, safeNames } from '../../../src/links/names'
+import { checkOptions } from '../../../src/links/options'
+import { MEDIA, mediumInfo, Registry } from '../../../src/links/registry'
+
+const medium = (name: string): MediumDriver => ({ medium: name, create: () => assert.fail('not made here') })
+const source = (type: string): SourceDriver => ({ type, create: () => assert.fail('not made here') })
+
+test('the table of media is the specification: 11 names, layers, ports and keys', () => {
+  assert.deepEqual(
+    MEDIA.map(m => [m.name, m.layer, m.default_port, m.config_key]),
+    [
+      ['UDP', 'L4', 8080, 'transport_options.port'],
+      ['TCP', 'L4', 8888, 'transport_options.port'],
+      ['QUIC', 'L4', 4433, 'transport_options.port'],
+      ['MQTT', 'application', 1883, 'application_config.mqtt'],
+      ['UART', 'L1', 'serial port name', 'physical_config.uart'],
+      ['RS485', 'L1', 'serial port name', 'physical_config.rs485'],
+      ['CAN', 'L1', null, 'physical_config.can'],
+      ['LoRa', 'L1', null, 'physical_config.lora'],
+      ['Bluetooth', 'L1', 5454, 'physical_config.bluetooth'],
+      ['IWIP', 'L4', null, 'transport_config.iwip'],
+      ['UIP', 'L4', null, 'transport_config.uip'],
+    ],
+  )
+  assert.equal(mediumInfo('lora')?.name, 'LoRa')
+  assert.equal(mediumInfo('LORA')?.status, 'physical_status')
+  assert.equal(mediumInfo('constructor'), undefined)
+})
+
+test('drivers are found in any case and loaded on first use only', async () => {
+  let loads = 0
+  const registry = new Registry({
+    media: {
+      udp: async () => {
+        loads++
+        return medium('UDP')
+      },
+      X25: async () => medium('X25'),
+    },
+    sources: { cpu: async () => source('cpu') },
+  })
+  assert.deepEqual(registry.media(), ['UDP', 'x25'])
+  assert.equal(loads, 0)
+  assert.equal((await registry.mediumDriver('Udp')).medium, 'UDP')
+  assert.equal(registry.hasMedium('UDP'), true)
+  assert.equal(loads, 1)
+  assert.equal((await registry.sourceDriver('cpu')).type, 'cpu')
+  assert.deepEqual(registry.sourceTypes(), ['cpu'])
+})
+
+test('a name without a driver is NO_DRIVER in the words of the specification', async () => {
+  const registry = new Registry({
+    media: {
+      can: () => Promise.reject(new Error('module broken')),
+    },
+  })
+  await assert.rejects(registry.mediumDriver('TCP'), { code: 'NO_DRIVER', message: 'No available driver: TCP' })
+  await assert.rejects(registry.mediumDriver('toString'), { code: 'NO_DRIVER' })
+  await assert.rejects(registry.mediumDriver('CAN'), { code: 'NO_DRIVER', hint: 'module broken' })
+  await assert.rejects(registry.sourceDriver('constructor'), { code: 'NO_DRIVER' })
+})
+
+test('native names become safe ones, and two that would become one are refused', () => {
+  assert.equal(safeName('Package id 0'), 'Package_id_0')
+  assert.equal(safeName('+3.3V'), '3_3V')
+  assert.equal(safeName('Gerät°1'), 'Gerat_1')
+  assert.equal(safeName('_a-b_'), '_a-b_')
+  assert.equal(safeName('net.eth0|x;y>z:@'), 'net_eth0_x_y_z')
+  assert.throws(() => safeName('°°'), { code: 'CONFIG_INVALID' })
+  assert.throws(() => safeName(''), { code: 'CONFIG_INVALID' })
+  assert.deepEqual(safeNames(['a b', 'c']), ['a_b', 'c'])
+  assert.throws(() => safeNames(['a b', 'a_b']), /two names become a_b: "a b", "a_b"/)
+})
+
+test('options are checked against the schema and every wrong key is named', () => {
+  const schema = object({ port: pipe(optional(number(), 8080), minValue(1)), deep: optional(object({ n: number() })) })
+  assert.deepEqual(checkOptions(schema, undefined, 'udp'), { port: 8080 })
+  assert.throws(
+    () => checkOptions(schema, { port: 'x', deep: { n: '1' } }, 'udp'),
+    (error: Error & { code: string }) => {
+      assert.equal(error.code, 'CONFIG_INVALID')
+      assert.match(error.message, /options of udp: port: .*; deep\.n: /)
+      return true
+    },
+  )
+})

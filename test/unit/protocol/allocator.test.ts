@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { IdAllocator, type IdAllocatorOptions } from '../../../src/protocol/allocator'
+import { deviceKey } from '../../../src/protocol/devicekey'
+import { memoryIdStore } from '../../../src/protocol/idstore'
+import { leasePolicy } from '../../../src/protocol/lease'
+
+class Bench {
+  now = 1_710_000_000
+  readonly ids: IdAllocator
+  constructor(options: IdAllocatorOptions = {}) {
+    this.ids = new IdAllocator(options, { store: memoryIdStore(), now: () => this.now })
+  }
+  at(now: number): IdAllocator {
+    this.now = now
+    return this.ids
+  }
+}
+
+test('a device keeps its id, whatever of it is stable', () => {
+  const { ids } = new Bench({ startId: 1, endId: 5 })
+  const given = [
+    { device_id: 'a' },
+    { device_id: 'b' },
+    { device_id: 'a' },
+    { mac: '00:11' },
+    { device_meta: { serial: 'S1' } },
+    { device_meta: { x: 1 } },
+  ].map(meta => ids.allocateId(meta))
+  assert.deepEqual(given, [1, 2, 1, 3, 4, 5])
+  for (const meta of [{ device_meta: { x: 2 } }, { device_id: 'c' }])
+    assert.throws(() => ids.allocateId(meta), {
+      code: 'ID_POOL_EXHAUSTED',
+      message: '[IDAllocator] ID pool exhausted (1-5)',
+    })
+  const dump = ids.dump() as { allocated: Record<string, unknown>; next_candidate: number }
+  assert.deepEqual(dump.allocated['5'], {
+    meta: { device_meta: { x: 1 } },
+    ts: 1_710_000_000,
+    last_seen: 1_710_000_000,
+    lease_expires_at: 1_712_592_000,
+    device_key: 'meta:{"x": 1}',
+    state: 'active',
+    offline_since: 0,
+  })
+  assert.equal(dump.next_candidate, 6)
+  assert.equal(ids.stats().lease_metrics.new_device_rate_per_hour, 5)
+})
+
+test('the stable key follows the order of the protocol', () => {
+  assert.equal(deviceKey(null), '')
+  assert.equal(deviceKey({}), '')
+  assert.equal(deviceKey({ device_key: ' k ', device_id: 'a' }), 'k')
+  assert.equal(deviceKey({ mac: 'm', device_meta: { device_id: 'inner' } }), 'device_id:inner')
+  assert.equal(deviceKey({ uuid: 'u', device_id: '  ' }), 'uuid:u')
+  assert.equal(deviceKey({ device_meta: { b: 1, a: [1, 2] } }), 'meta:{"a": [1, 2], "b": 1}')
+  assert.equal(deviceKey({ z: 'ä', a: { y: 1, x: null } }), 'request:{"a": {"x": null, "y": 1}, "z": "ä"}')
+})
+
+test('requests that say nothing of their device each get an id of their own', () => {
+  const { ids } = new Bench()
+  assert.deepEqual([ids.allocateId(), ids.allocateId({}), ids.allocateId(null)], [1, 2, 3])
+})
+
+test('0 and 4294967295 are never handed out', () => {
+  const low = new Bench({ startId: 0, endId: 1 }).ids
+  assert.equal(low.allocateId(), 1)
+  assert.throws(() => low.allocateId(), { message: '[IDAllocator] ID pool exhausted (0-1)' })
+  const high = new Bench({ startId: 4294967294 }).ids
+  assert.equal(high.allocateId(), 4294967294)
+  assert.throws(() => high.allocateId(), { message: '[IDAllocator] ID pool exhausted (4294967294-4294967295)' })
+})
+
+test('released ids: kept for their device until the lease ends, the smallest is given out first', () => {
+  const { ids } = new Bench({ startId: 10, endId: 14 })
+  for (const device_id of ['a', 'b', 'c']) ids.allocateId({ device_id })
+  assert.equal(ids.releaseId(11, true), true)
+  assert.equal(ids.releaseId(10), true)
+  assert.equal(ids.releaseId(99), false)
+  assert.equal(ids.isAllocated(10), true)
+  assert.equal(ids.isAllocated(11), false)
+  assert.deepEqual(ids.getMeta(12), { device_id: 'c' })
+  assert.deepEqual(ids.getMeta(99), {})
+  assert.equal(ids.allocateId({ device_id: 'd' }), 11)
+  assert.equal(ids.allocateId({ device_id: 'a' }), 10)
+  assert.equal(ids.releasePool([12, 13, 10], true), 2)
+  const { total_allocated, total_released, lease_metrics } = ids.stats()
+  assert.deepEqual([total_allocated, total_released], [1, 2])
+  assert.deepEqual([lease_metrics.last_reclaim_count, lease_metrics.total_reclaimed], [1, 3])
+})
+
+test('a lease ends to the second, and hearing the device renews it', () => {
+  const bench = new Bench({
+    startId: 1,
+    endId: 3,
+    leasePolicy: { base_lease_seconds: 100, adaptive_enabled: false },
+  })
+  assert.equal(bench.at(1000).allocateId({ device_id: 'a' }), 1)
+  assert.equal(bench.at(1050).allocateId({ device_id: 'b' }), 2)
+  assert.equal(bench.at(1099).reclaimExpired(), 0)
+  assert.equal(bench.at(1100).reclaimExpired(), 1)
+  assert.equal(bench.at(1120).touch(2, '10.0.0.1:5'), true)
+  assert.equal(bench.at(1120).touch(77), false)
+  assert.equal(bench.at(1160).reclaimExpired(), 0)
+  assert.equal(bench.at(1161).allocateId({ device_id: 'c' }), 1)
+  assert.equal(bench.at(1162).allocateId({ device_id: 'a' }), 3)
+  assert.throws(() => bench.at(1163).allocateId({ device_id: 'd' }), { code: 'ID_POOL_EXHAUSTED' })
+  const { allocated } = bench.ids.dump() as { allocated: Record<string, Record<string, unknown>> }
+  assert.deepEqual(
+    [allocated['2']!['device_key'], allocated['2']!['lease_expires_at'], allocated['2']!['addr']],
+    ['device_id:b', 1220, '10.0.0.1:5'],
+  )
+})
+
+test('a device that is heard again is no longer offline and keeps who it is', () => {
+  const { ids } = new Bench()
+  const id = ids.allocateId({ device_id: 'a' })
+  ids.releaseId(id)
+  ids.touch(id)
+  const { allocated } = ids.dump() as { allocated: Record<string, Record<string, unknown>> }
+  assert.equal(allocated[id]!['state'], 'active')
+  assert.equal(ids.allocateId({ device_id: 'a' }), id)
+})
+
+test('a pool is made of distinct ids, as many as are left', () => {
+  const { ids } = new Bench({ startId: 1, endId: 5 })
+  assert.deepEqual(ids.allocatePool(3, { device_id: 'a' }), [1, 2, 3])
+  assert.equal(ids.allocateId({ device_id: 'a' }), 4)
+  assert.deepEqual(ids.allocatePool(3), [5])
+  assert.throws(() => ids.allocatePool(1), { code: 'ID_POOL_EXHAUSTED' })
+  assert.deepEqual(ids.allocatePool(0), [])
+})
+
+test('many new devices shorten the lease, a flood ends that of every offline device', () => {
+  const bench = new Bench({
+    leasePolicy: { base_lease_seconds: 36_000, rate_window_seconds: 600, ultra_rate_sustain_seconds: 60 },
+  })
+  const metrics = (now: number) => {
+    const { total_allocated, total_released, lease_metrics: m } = bench.at(now).stats()
+    return [total_allocated, total_released, m.effective_lease_seconds, m.new_device_rate_per_hour, m.total_reclaimed]
+  }
+  bench.at(5000).allocatePool(40)
+  bench.at(5010).allocatePool(40)
+  bench.at(5015).releaseId(3)
+  assert.deepEqual(metrics(5016), [80, 0, 7200, 480, 0])
+  bench.at(5080).releaseId(4)
+  assert.deepEqual(metrics(5081), [79, 1, 0, 480, 1])
+  assert.equal(bench.at(5082).allocateId({ device_id: 'zz' }), 3)
+  assert.deepEqual(metrics(5083), [79, 1, 0, 486, 2])
+  bench.at(9000).releaseId(7)
+  assert.deepEqual(metrics(9001), [79, 1, 36_000, 0, 2])
+})
+
+test('the policy takes days and seconds, and puts wrong values right', () => {
+  assert.equal(leasePolicy(null).base_lease_seconds, 2_592_000)
+  assert.equal(leasePolicy({ offline_hold_days: 2 }).base_lease_seconds, 172_800)
+  assert.equal(leasePolicy({ base_lease_seconds: 0 }).base_lease_seconds, 2_592_000)
+  assert.equal(leasePolicy({ min_lease_seconds: 50, base_lease_seconds: 20 }).base_lease_seconds, 50)
+  const odd = leasePolicy({ high_rate_min_factor: 3, rate_window_seconds: 5, ultra_rate_sustain_seconds: 'x' })
+  assert.deepEqual([odd.high_rate_min_factor, odd.rate_window_seconds, odd.ultra_rate_sustain_seconds], [1, 300, 600])
+  assert.equal(leasePolicy({ metrics_flush_seconds: 30 }).metrics_emit_interval_seconds, 30)
+})
+
+test('the metrics are told on at most once per interval', () => {
+  const told: number[] = []
+  const bench = new Bench({ metricsSink: m => told.push(m.updated_at) })
+  for (let now = 1_710_000_000; now < 1_710_000_012; now++) bench.at(now).allocateId({ device_id: `d${now}` })
+  assert.deepEqual(told, [1_710_000_005, 1_710_000_010])
+})
+
+test('ids that dropped out of the bounded list of free ones are found again before the pool counts as empty', () => {
+  const { ids } = new Bench({ startId: 1, endId: 300, maxReleased: 256 })
+  const all = ids.allocatePool(300)
+  assert.equal(ids.releasePool(all, true), 300)
+  assert.equal(ids.stats().total_released, 256)
+  const again = ids.allocatePool(400)
+  assert.equal(new Set(again).size, 300)
+})
+
+test('a jump of the clock neither ends leases nor makes them last for ever', () => {
+  let now = 100
+  let mono = 0
+  const ids = new IdAllocator(
+    { leasePolicy: { base_lease_seconds: 1000, adaptive_enabled: false } },
+    { store: memoryIdStore(), now: () => now, mono: () => mono },
+  )
+  const step = (seconds: number, jump = 0): void => {
+    now += seconds + jump
+    mono += seconds * 1000
+  }
+  assert.equal(ids.allocateId({ device_id: 'a' }), 1)
+  step(10, 1_800_000_000)
+  assert.equal(ids.reclaimExpired(), 0)
+  step(980)
+  assert.equal(ids.reclaimExpired(), 0)
+  step(10, -900_000)
+  assert.equal(ids.reclaimExpired(), 1)
+})

@@ -1,0 +1,459 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SequenceCounter } from '../../../src/protocol/control'
+import { DeliveryReceiver, DeliverySender, isProbe, parseFrame } from '../../../src/protocol/delivery'
+import { crc16 } from '../../../src/wire/crc'
+
+const hex = (b: Uint8Array | null): string => (b ? Buffer.from(b).toString('hex') : 'null')
+const bytes = (h: string): Uint8Array => new Uint8Array(Buffer.from(h, 'hex'))
+
+interface Rig {
+  sender: DeliverySender<number>
+  acked: number[]
+  resent: [token: number, resends: number][]
+}
+
+function rig({ gone = new Set<number>(), ...options }: Record<string, unknown> & { gone?: Set<number> } = {}): Rig {
+  const acked: number[] = []
+  const resent: [number, number][] = []
+  const seq = new SequenceCounter()
+  let epoch = 0x11223344
+  const sender = new DeliverySender<number>({
+    maxPacket: 200,
+    nextSeq: () => seq.next(),
+    randomEpoch: () => epoch++,
+    onAcked: token => acked.push(token),
+    onResend: (token, resends) => {
+      resent.push([token, resends])
+      return gone.has(token) ? null : Uint8Array.of(0xf0, token)
+    },
+    ...options,
+  })
+  return { sender, acked, resent }
+}
+
+/** A rig whose link is up, with the peer's commit time. */
+function open(options: Record<string, unknown> & { gone?: Set<number> } = {}, commitMs = 100): Rig {
+  const r = rig(options)
+  const probe = r.sender.poll(0)!
+  const reply = new DeliveryReceiver({ ackCommitMs: commitMs }).probeReply(probe)!
+  assert.equal(r.sender.onAnswer(reply, 0), true)
+  assert.equal(r.sender.mode, 'acked')
+  return r
+}
+
+const answer = (epoch: number, cum: number, bitmap = 0): Uint8Array => {
+  const b = Buffer.alloc(17)
+  b[0] = 5
+  b.writeUInt32BE(epoch, 3)
+  b.writeUInt32BE(cum, 7)
+  b.writeUInt32BE(bitmap, 11)
+  b.writeUInt16BE(crc16(b, 0, 15), 15)
+  return new Uint8Array(b)
+}
+
+test('a probe and its reply have the bytes of X29', () => {
+  const { sender } = rig()
+  const probe = sender.poll(0)!
+  assert.equal(hex(probe), '0900014f534e0100')
+  assert.equal(isProbe(probe), true)
+  const receiver = new DeliveryReceiver({ ackCommitMs: 0x0102 })
+  assert.equal(hex(receiver.probeReply(probe)), '0a00014f534e01000102')
+  assert.equal(receiver.probeReply(bytes('090001')), null)
+  assert.equal(receiver.probeReply(bytes('0900014f534e0200')), null)
+})
+
+test('without an answer the probe is repeated after 2 s, doubling to 60 s, with numbers of its own', () => {
+  const { sender } = rig()
+  const times: number[] = []
+  const seqs = new Set<string>()
+  for (let now = 0; now <= 250_000; now += 500) {
+    const probe = sender.poll(now)
+    if (probe) {
+      times.push(now)
+      seqs.add(hex(probe))
+      assert.equal(sender.poll(now), null)
+    }
+  }
+  assert.deepEqual(times, [0, 2000, 6000, 14_000, 30_000, 62_000, 122_000, 182_000, 242_000])
+  assert.equal(seqs.size, times.length)
+  assert.equal(sender.probes, 9)
+  assert.equal(sender.nextDeadline(250_000), 302_000)
+  assert.equal(sender.canSubmit(1), false)
+  assert.equal(sender.submit(bytes('01'), 1), false)
+})
+
+test('a PONG counts only with the seq of an open probe, a late one too', () => {
+  const { sender } = rig()
+  sender.poll(0)
+  sender.poll(2000)
+  assert.equal(sender.onAnswer(bytes('0a00094f534e01000064'), 2100), false)
+  assert.equal(sender.onAnswer(bytes('0a'), 2100), false)
+  assert.equal(sender.mode, 'probing')
+  assert.equal(sender.onAnswer(bytes('0a00014f534e01000064'), 2500), true)
+  assert.equal(sender.mode, 'acked')
+  assert.equal(sender.onAnswer(bytes('0a00014f534e01000064'), 2600), false)
+})
+
+test('a bare PONG means best effort until the link is opened again', () => {
+  const { sender } = rig()
+  sender.poll(0)
+  assert.equal(sender.onAnswer(bytes('0a0001'), 10), true)
+  assert.equal(sender.mode, 'best_effort')
+  assert.equal(sender.poll(100_000), null)
+  assert.equal(sender.nextDeadline(100_000), Number.POSITIVE_INFINITY)
+  assert.deepEqual(sender.reset(), [])
+  assert.equal(isProbe(sender.poll(100_000)!), true)
+})
+
+test('a frame has the layout of X29 and holds as many packets as fit', () => {
+  const { sender } = open({ maxPacket: 16 + 2 * 3 + 9 })
+  for (let k = 1; k <= 5; k++) assert.equal(sender.submit(Uint8Array.of(k, k, k), k), true)
+  const first = hex(sender.poll(10))
+  const body = '10' + '11223344' + '00000001' + '00000001' + '03' + '0003010101' + '0003020202' + '0003030303'
+  assert.equal(first, body + crc16(bytes(body)).toString(16).padStart(4, '0'))
+  const second = sender.poll(10)!
+  assert.ok(parseFrame(second))
+  assert.equal(hex(second).slice(0, 28), '10' + '11223344' + '00000001' + '00000004' + '02')
+  assert.equal(sender.poll(10), null)
+})
+
+test('a packet that can never fit is refused by name', () => {
+  const { sender } = open({ maxPacket: 100 })
+  assert.equal(sender.maxPacket, 82)
+  assert.equal(sender.submit(new Uint8Array(82), 1), true)
+  assert.equal(sender.poll(0)!.length, 100)
+  assert.throws(() => sender.submit(new Uint8Array(83), 2), { code: 'PACKET_TOO_LARGE' })
+  assert.throws(() => sender.submit(new Uint8Array(0), 2), { code: 'PACKET_TOO_LARGE' })
+})
+
+test('an answer announces exactly what it names, once', () => {
+  const { sender, acked } = open()
+  for (let k = 1; k <= 40; k++) sender.submit(Uint8Array.of(k), k)
+  while (sender.poll(0));
+  assert.equal(sender.inFlight, 40)
+  // cum 2, then 4 and 35 (bits 0 and 31)
+  assert.equal(sender.onAnswer(answer(sender.epoch, 2, 0x80000001), 50), true)
+  assert.deepEqual(acked, [1, 2, 4, 35])
+  sender.onAnswer(answer(sender.epoch, 2, 0x80000001), 60)
+  assert.deepEqual(acked, [1, 2, 4, 35])
+  sender.onAnswer(answer(sender.epoch, 40), 70)
+  assert.equal(acked.length, 40)
+  assert.equal(sender.inFlight, 0)
+  assert.equal(sender.counters.acked, 40)
+  assert.equal(sender.nextDeadline(80), Number.POSITIVE_INFINITY)
+})
+
+test('answers of another epoch, of packets never sent, or damaged, change nothing', () => {
+  const { sender, acked } = open()
+  sender.submit(Uint8Array.of(1), 1)
+  assert.equal(sender.onAnswer(answer(sender.epoch, 1), 0), true, 'submitted, not sent yet')
+  sender.poll(0)
+  sender.onAnswer(answer(sender.epoch + 1, 1), 0)
+  sender.onAnswer(answer(sender.epoch, 2), 0)
+  sender.onAnswer(answer(sender.epoch, 0, 1), 0)
+  assert.equal(sender.counters.stray, 4)
+  const damaged = answer(sender.epoch, 1)
+  damaged[9]! ^= 1
+  assert.equal(sender.onAnswer(damaged, 0), false)
+  assert.equal(sender.onAnswer(bytes('050000'), 0), false, 'an ACK of the handshake')
+  assert.deepEqual(acked, [])
+})
+
+test('what stays unanswered goes again with the bytes the owner gives, after 2 s at least', () => {
+  const { sender, resent } = open()
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(1000)
+  sender.onAnswer(answer(sender.epoch, 0, 1), 1040)
+  assert.equal(sender.nextDeadline(1040), 3000)
+  assert.equal(sender.poll(2999), null)
+  const first = sender.poll(3000)!
+  assert.equal(hex(first).slice(2 + 8, -4), '00000001' + '00000001' + '01' + '0002f001')
+  const second = sender.poll(3000)!
+  assert.equal(hex(second).slice(2 + 8, -4), '00000001' + '00000003' + '01' + '0002f003')
+  assert.equal(sender.poll(3000), null)
+  assert.deepEqual(resent, [
+    [1, 1],
+    [3, 1],
+  ])
+  assert.equal(sender.counters.resent, 2)
+})
+
+test('on a slow link the pause grows to 4 round trips and the commit time', () => {
+  const { sender } = open({}, 300)
+  sender.submit(Uint8Array.of(1), 1)
+  sender.poll(0)
+  sender.onAnswer(answer(sender.epoch, 1), 5000)
+  assert.equal(sender.roundTripMs, 5000)
+  sender.submit(Uint8Array.of(2), 2)
+  sender.poll(6000)
+  assert.equal(sender.nextDeadline(6000), 6000 + 4 * 5000 + 300)
+})
+
+test('only packets an answer could name are sent again, the rest waits for news', () => {
+  const { sender, resent } = open()
+  for (let k = 1; k <= 100; k++) sender.submit(Uint8Array.of(k), k)
+  while (sender.poll(0));
+  while (sender.poll(2000));
+  assert.equal(resent.length, 33)
+  sender.onAnswer(answer(sender.epoch, 60), 2100)
+  while (sender.poll(2100));
+  assert.deepEqual(
+    resent.slice(33).map(([token]) => token),
+    Array.from({ length: 33 }, (_, k) => 61 + k),
+  )
+})
+
+test('a resent packet that no longer fits the frame starts the next one', () => {
+  const sent: number[] = []
+  const { sender } = open({
+    maxPacket: 60,
+    onResend: (token: number) => {
+      sent.push(token)
+      return new Uint8Array(30).fill(token)
+    },
+  })
+  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  const frames: string[] = []
+  for (let f = sender.poll(2000); f; f = sender.poll(2000)) {
+    assert.ok(parseFrame(f))
+    frames.push(hex(f).slice(18, 28))
+  }
+  assert.deepEqual(frames, ['0000000101', '0000000201', '0000000301', '0000000401'])
+  assert.deepEqual(sent, [1, 2, 3, 4], 'the owner is asked once per sending')
+})
+
+test('an acknowledged packet that waited for the next frame does not hold the others up', () => {
+  const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
+  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  sender.poll(2000) // 1 goes, 2 waits
+  sender.onAnswer(answer(sender.epoch, 0, 1), 2001) // 2 is there
+  const seqs: string[] = []
+  for (let now = 2001; now < 20_000; now += 500)
+    for (let f = sender.poll(now); f; f = sender.poll(now)) seqs.push(hex(f).slice(18, 26))
+  for (const seq of ['00000001', '00000003', '00000004']) assert.ok(seqs.includes(seq), seq)
+  assert.ok(!seqs.includes('00000002'))
+})
+
+test('a record nobody holds any more is given up and the base moves on', () => {
+  const { sender, acked } = open({ gone: new Set([1, 2]) })
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  const frame = sender.poll(2000)!
+  assert.equal(hex(frame).slice(10, 28), '00000003' + '00000003' + '01')
+  assert.equal(sender.counters.abandoned, 2)
+  assert.equal(sender.inFlight, 1)
+  const receiver = new DeliveryReceiver()
+  receiver.onFrame(frame, 'a', (_packet, seq, peer) => {
+    sender.onAnswer(receiver.committed(peer, [seq]), 2100)
+  })
+  assert.deepEqual(acked, [3])
+  assert.equal(sender.inFlight, 0)
+})
+
+test('the window bounds packets and bytes in flight', () => {
+  const few = open({ maxPackets: 8 })
+  for (let k = 1; k <= 8; k++) assert.equal(few.sender.submit(Uint8Array.of(k), k), true)
+  assert.equal(few.sender.canSubmit(1), false)
+  while (few.sender.poll(0));
+  few.sender.onAnswer(answer(few.sender.epoch, 0, 1), 10)
+  assert.equal(few.sender.canSubmit(1), false, 'a hole at the base keeps the span')
+  few.sender.onAnswer(answer(few.sender.epoch, 3), 20)
+  assert.equal(few.sender.canSubmit(1), true)
+
+  const small = open({ maxBytes: 100, maxPacket: 300 })
+  assert.equal(small.sender.submit(new Uint8Array(150), 1), true, 'one packet always goes')
+  assert.equal(small.sender.canSubmit(1), false)
+  small.sender.poll(0)
+  small.sender.onAnswer(answer(small.sender.epoch, 1), 10)
+  assert.equal(small.sender.submit(new Uint8Array(60), 2), true)
+  assert.equal(small.sender.canSubmit(41), false)
+  assert.equal(small.sender.canSubmit(40), true)
+})
+
+test('a peer that answers nothing more is silent, and its packets come back in order', () => {
+  const { sender } = open({ silentAfter: 3 })
+  for (let k = 1; k <= 5; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  sender.onAnswer(answer(sender.epoch, 0, 0b10), 10)
+  let now = 0
+  while (sender.mode === 'acked' && now < 60_000) {
+    now += 250
+    while (sender.poll(now));
+  }
+  assert.equal(sender.mode, 'silent')
+  assert.equal(now, 8000)
+  assert.equal(sender.canSubmit(1), false)
+  assert.equal(sender.poll(now), null)
+  assert.deepEqual(sender.reset(), [1, 2, 4, 5])
+  assert.equal(sender.mode, 'probing')
+})
+
+test('a peer that answers without committing is not silent', () => {
+  const { sender } = open({ silentAfter: 3 })
+  sender.submit(Uint8Array.of(1), 1)
+  for (let now = 0; now < 60_000; now += 500) while (sender.poll(now)) sender.onAnswer(answer(sender.epoch, 0), now + 1)
+  assert.equal(sender.mode, 'acked')
+})
+
+test('after a reset the old numbers are given up, and in a new epoch they start at 1', () => {
+  const { sender, acked } = open()
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  const epoch = sender.epoch
+  assert.deepEqual(sender.reset(), [1, 2, 3])
+  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(5000)!)!, 5000)
+  sender.submit(Uint8Array.of(9), 9)
+  assert.equal(hex(sender.poll(5000)).slice(2, 28), '11223344' + '00000004' + '00000004' + '01')
+  sender.onAnswer(answer(epoch, 3), 5100)
+  assert.deepEqual(acked, [], 'a late answer to the numbers given up')
+  assert.deepEqual(sender.reset({ renew: true }), [9])
+  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(9000)!)!, 9000)
+  sender.submit(Uint8Array.of(9), 9)
+  assert.equal(hex(sender.poll(9000)).slice(2, 28), '11223345' + '00000001' + '00000001' + '01')
+})
+
+test('before the numbers run out the epoch is renewed, once nothing is in flight', () => {
+  const { sender, acked } = open({ renewAt: 4 })
+  for (let k = 1; k <= 3; k++) assert.equal(sender.submit(Uint8Array.of(k), k), true)
+  assert.equal(sender.submit(Uint8Array.of(4), 4), false)
+  const receiver = new DeliveryReceiver()
+  const pass = (): void => {
+    for (let f = sender.poll(0); f; f = sender.poll(0))
+      receiver.onFrame(f, 'a', (_p, seq, peer) => void sender.onAnswer(receiver.committed(peer, [seq]), 1))
+  }
+  pass()
+  assert.equal(sender.submit(Uint8Array.of(4), 4), true)
+  assert.equal(sender.epoch, 0x11223345)
+  pass()
+  assert.deepEqual(acked, [1, 2, 3, 4])
+})
+
+test('the receiver hands each packet over once and names only what is committed', () => {
+  const { sender } = open()
+  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
+  const frame = sender.poll(0)!.slice()
+  const receiver = new DeliveryReceiver()
+  const got: number[] = []
+  const collect = (packet: Uint8Array): void => void got.push(packet[0]!)
+  assert.equal(receiver.onFrame(frame, 'a', collect), null)
+  assert.deepEqual(got, [1, 2, 3, 4])
+  const at = receiver.onFrame(frame, 'a', collect)!
+  assert.equal(hex(at), hex(answer(sender.epoch, 0)), 'known, but nothing committed yet')
+  assert.deepEqual(got, [1, 2, 3, 4])
+  assert.equal(receiver.counters.repeated, 4)
+  let peer: Parameters<typeof receiver.answer>[0] | undefined
+  receiver.onFrame(frame, 'b', (_p, _s, from) => {
+    peer = from
+  })
+  assert.equal(hex(receiver.committed(peer!, [1, 3])), hex(answer(sender.epoch, 1, 1)))
+  receiver.refuse(peer!, 2)
+  receiver.refuse(peer!, 3)
+  assert.equal(receiver.counters.refused, 1, 'what is committed cannot be refused')
+  got.length = 0
+  assert.equal(receiver.onFrame(frame, 'b', collect), null)
+  assert.deepEqual(got, [2], 'only what was refused comes again')
+  assert.equal(hex(receiver.committed(peer!, [2, 4])), hex(answer(sender.epoch, 4)))
+  assert.equal(hex(receiver.onFrame(frame, 'b', collect)), hex(answer(sender.epoch, 4)))
+})
+
+test('an unknown epoch starts at its base, and a higher base moves a known one', () => {
+  const frame = (base: number, first: number, epoch = 7): Uint8Array => {
+    const b = Buffer.alloc(19)
+    b[0] = 0x10
+    b.writeUInt32BE(epoch, 1)
+    b.writeUInt32BE(base, 5)
+    b.writeUInt32BE(first, 9)
+    b[13] = 1
+    b.writeUInt16BE(1, 14)
+    b[16] = first
+    b.writeUInt16BE(crc16(b, 0, 17), 17)
+    return new Uint8Array(b)
+  }
+  const receiver = new DeliveryReceiver()
+  const seen: number[] = []
+  const take = (raw: Uint8Array): Uint8Array | null => {
+    let reply: Uint8Array | null = null
+    const at = receiver.onFrame(raw, 'a', (_p, seq, peer) => {
+      seen.push(seq)
+      reply = receiver.committed(peer, [seq])
+    })
+    return reply ?? at
+  }
+  assert.equal(hex(take(frame(50, 52))), hex(answer(7, 49, 1 << 1)))
+  assert.equal(hex(take(frame(50, 49))), hex(answer(7, 49, 1 << 1)), 'below the base: known')
+  assert.equal(hex(take(frame(52, 54))), hex(answer(7, 52, 1 << 0)))
+  assert.equal(hex(take(frame(5000, 5000))), hex(answer(7, 5000)))
+  assert.equal(hex(take(frame(5001, 6024))), hex(answer(7, 5000)), 'the last of the window, beyond the bitmap')
+  assert.equal(hex(take(frame(5001, 6025))), hex(answer(7, 5000)), 'beyond the window')
+  assert.equal(receiver.counters.beyond, 1)
+  assert.deepEqual(seen, [52, 54, 5000, 6024])
+  assert.equal(hex(take(frame(1, 0xffffffff, 8))), hex(answer(8, 0)))
+  assert.equal(hex(take(frame(0xffffffff, 0xffffffff, 9))), hex(answer(9, 0xffffffff)))
+})
+
+test('malformed frames are counted and change nothing', () => {
+  const { sender } = open()
+  sender.submit(Uint8Array.of(1, 2, 3), 1)
+  const good = sender.poll(0)!.slice()
+  const receiver = new DeliveryReceiver()
+  const never = (): void => assert.fail('delivered')
+  const recrc = (b: Uint8Array): Uint8Array => {
+    const crc = crc16(b, 0, b.length - 2)
+    b[b.length - 2] = crc >>> 8
+    b[b.length - 1] = crc
+    return b
+  }
+  const bad: Uint8Array[] = [new Uint8Array(), bytes('10'), good.subarray(0, -1)]
+  for (let k = 0; k < good.length; k++) {
+    const flipped = good.slice()
+    flipped[k]! ^= 0x40
+    bad.push(flipped)
+  }
+  const patched = (at: number, value: number): Uint8Array => {
+    const b = good.slice()
+    b[at] = value
+    return recrc(b)
+  }
+  bad.push(
+    patched(13, 2),
+    patched(13, 0),
+    patched(15, 2),
+    patched(15, 4),
+    patched(14, 0xff),
+    patched(8, 0),
+    patched(12, 0),
+  )
+  for (const raw of bad) assert.equal(receiver.onFrame(raw, 'a', never), null)
+  assert.equal(receiver.counters.malformed, bad.length)
+  assert.equal(receiver.peers, 0)
+})
+
+test('peers are bounded: per address and in all, the least recently used goes', () => {
+  const frame = (epoch: number): Uint8Array => {
+    const r = open({ randomEpoch: () => epoch })
+    r.sender.submit(Uint8Array.of(1), 1)
+    return r.sender.poll(0)!.slice()
+  }
+  const receiver = new DeliveryReceiver({ maxPeers: 3, maxEpochs: 2 })
+  let fresh = 0
+  const take = (epoch: number, address: string): boolean => {
+    const before = fresh
+    receiver.onFrame(frame(epoch), address, () => fresh++)
+    return fresh > before
+  }
+  assert.ok(take(1, 'a') && take(2, 'b') && take(3, 'c'))
+  assert.equal(take(1, 'a'), false)
+  assert.ok(take(4, 'd'))
+  assert.equal(receiver.peers, 3)
+  assert.equal(take(1, 'a'), false, 'used a moment ago, still known')
+  assert.ok(take(2, 'b'), 'the oldest was forgotten')
+  assert.ok(take(5, 'b') && take(6, 'b'))
+  assert.equal(take(5, 'b'), false)
+  assert.ok(take(2, 'b'), 'a third epoch of one address drops its oldest')
+  receiver.forget('b')
+  assert.ok(take(5, 'b'))
+  assert.ok(receiver.counters.peers_forgotten > 0)
+})

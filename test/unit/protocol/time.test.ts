@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ManualClock } from '../../../src/lib/clock'
+import { NodeClock, type NodeClockOptions, type TimeStep } from '../../../src/protocol/time'
+
+const BUILD = Date.UTC(2026, 0, 1)
+const TRUE = Date.UTC(2026, 10, 21)
+
+function bench(wallMs: number, options: NodeClockOptions = {}) {
+  const os = new ManualClock(wallMs, 5000)
+  const steps: TimeStep[] = []
+  const node = new NodeClock(os, { buildMs: BUILD, onStep: step => steps.push(step), ...options })
+  return { os, node, steps }
+}
+
+test('the quality says where the time is from', () => {
+  assert.equal(bench(0).node.quality, 'unsynced')
+  assert.equal(bench(BUILD - 1).node.quality, 'unsynced')
+  const { os, node } = bench(TRUE)
+  assert.equal(node.quality, 'system')
+  node.noteServerTime(TRUE / 1000)
+  assert.equal(node.quality, 'server')
+  os.wallMs = 0
+  assert.equal(node.quality, 'server')
+})
+
+test('before any sync the node follows the OS clock', () => {
+  const { os, node, steps } = bench(0)
+  os.wallMs = TRUE
+  assert.equal(node.now(), TRUE)
+  assert.equal(node.offsetMs, 0)
+  assert.deepEqual(steps, [])
+})
+
+test('the first server time steps freely, in both directions', () => {
+  for (const wall of [0, TRUE + 50 * 365 * 86_400_000, TRUE - 14 * 86_400_000]) {
+    const { node, steps } = bench(wall)
+    assert.equal(node.noteServerTime(TRUE / 1000), true)
+    assert.equal(node.now(), TRUE + 500)
+    assert.equal(steps.length, 1)
+    assert.deepEqual([steps[0]!.first, steps[0]!.heldBackMs, steps[0]!.movedMs], [true, 0, TRUE + 500 - wall])
+  }
+})
+
+test('whole seconds and the way here are no disagreement', () => {
+  for (const off of [-1000, 0, 999, 1900]) {
+    const { node } = bench(TRUE + off)
+    node.noteServerTime(TRUE / 1000)
+    assert.equal(node.offsetMs, 0, `${off}`)
+  }
+  const slow = bench(TRUE + 3000).node
+  slow.noteServerTime(TRUE / 1000, 3000)
+  assert.equal(slow.offsetMs, 0)
+})
+
+test('after the first sync at most 300 s an hour', () => {
+  const { os, node, steps } = bench(TRUE)
+  node.noteServerTime(TRUE / 1000)
+  node.noteServerTime(TRUE / 1000 + 200)
+  assert.equal(node.offsetMs, 200_500)
+  node.noteServerTime(TRUE / 1000 - 1000)
+  assert.equal(node.offsetMs, 101_000, 'both directions count')
+  assert.equal(steps.at(-1)!.heldBackMs, -1_100_500)
+  node.noteServerTime(TRUE / 1000 - 1000)
+  assert.equal(node.offsetMs, 101_000)
+  os.advance(3_600_001)
+  node.noteServerTime(TRUE / 1000 + 3600 - 100_000)
+  assert.equal(node.offsetMs, 101_000 - 300_000)
+  assert.ok(steps.at(-1)!.heldBackMs < -99_000_000)
+})
+
+test('what is no time is refused', () => {
+  const { node } = bench(TRUE)
+  for (const seconds of [0, -1, 1_000_000, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 60])
+    assert.equal(node.noteServerTime(seconds), false)
+  assert.equal(node.quality, 'system')
+})
+
+test('a jump of the OS clock after a sync does not move the node', () => {
+  const { os, node } = bench(0)
+  node.noteServerTime(TRUE / 1000)
+  os.advance(60_000)
+  os.wallMs = TRUE + 60_000
+  assert.equal(node.now(), TRUE + 60_000, 'NTP brought the OS clock to the same time')
+  assert.equal(node.offsetMs, 0)
+  os.wallMs -= 86_400_000
+  assert.equal(node.now(), TRUE + 60_000)
+  assert.equal(node.offsetMs, 86_400_000)
+  node.noteServerTime(TRUE / 1000 + 7200)
+  assert.equal(node.now(), TRUE + 7_200_500, 'and the next answer steps freely')
+  node.noteServerTime(TRUE / 1000)
+  assert.equal(node.now(), TRUE + 7_200_500 - 300_000, 'once')
+})
+
+test('a slewed OS clock is followed', () => {
+  const { os, node, steps } = bench(TRUE)
+  node.noteServerTime(TRUE / 1000)
+  for (let k = 0; k < 100; k++) {
+    os.advance(1000)
+    os.wallMs += 100
+    assert.equal(node.now(), os.wallMs)
+  }
+  assert.equal(steps.length, 1)
+})
+
+test('stamps strictly increase per device, whatever the clock does', () => {
+  const { os, node } = bench(TRUE)
+  assert.deepEqual([node.stamp('a'), node.stamp('a'), node.stamp('b')], [TRUE, TRUE + 1, TRUE])
+  os.wallMs -= 1_000_000
+  assert.equal(node.stamp('a'), TRUE + 2)
+  assert.equal(node.stamp('c'), TRUE - 1_000_000)
+  os.wallMs += 2_000_000
+  assert.equal(node.stamp('a'), TRUE + 1_000_000)
+  node.noteStamp('d', TRUE + 9_000_000)
+  assert.equal(node.stamp('d'), TRUE + 9_000_001)
+  node.noteStamp('d', 5)
+  assert.equal(node.stamp('d'), TRUE + 9_000_002)
+})
+
+test('the devices with a stamp are bounded', () => {
+  const { os, node } = bench(TRUE, { maxDevices: 2 })
+  node.noteStamp('a', TRUE + 100)
+  node.stamp('b')
+  node.stamp('a')
+  node.stamp('c')
+  os.wallMs += 1
+  assert.equal(node.stamp('a'), TRUE + 102)
+})

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ManualClock } from '../../../src/lib/clock'
+import { hashToken, makeToken, TokenVerifier, verifyToken } from '../../../src/web/auth'
+import { addressKey, TokenGate } from '../../../src/web/gate'
+
+test('tokens are 256 random bits and no two hashes are the same', async () => {
+  const [a, b] = [makeToken(), makeToken()]
+  assert.match(a, /^[\w-]{43}$/)
+  assert.notEqual(a, b)
+  const [one, two] = await Promise.all([hashToken(a), hashToken(a)])
+  assert.match(one, /^scrypt\$16384\$8\$1\$[\w-]{22}\$[\w-]{43}$/)
+  assert.notEqual(one, two)
+  assert.equal(await verifyToken(a, one), true)
+  assert.equal(await verifyToken(a, two), true)
+  assert.equal(await verifyToken(b, one), false)
+  assert.equal(await verifyToken('', one), false)
+})
+
+test('a stored text that is no hash, or a costly one, fits no token', async () => {
+  const salt = 'A'.repeat(22)
+  const key = 'A'.repeat(43)
+  for (const stored of [
+    '',
+    'x',
+    'scrypt$',
+    `scrypt$16383$8$1$${salt}$${key}`,
+    `scrypt$0$8$1$${salt}$${key}`,
+    `scrypt$1048576$8$1$${salt}$${key}`,
+    `scrypt$16384$8$1$$${key}`,
+    `scrypt$16384$8$1$${salt}$`,
+  ]) {
+    assert.equal(await verifyToken('', stored), false, stored)
+  }
+})
+
+test('the right token is remembered for ten minutes after its last use, and not past a new hash', async () => {
+  const clock = new ManualClock()
+  const token = makeToken()
+  let stored: string | null = await hashToken(token)
+  const verifier = new TokenVerifier(() => stored, clock)
+  assert.equal(verifier.remembered(token), false)
+  assert.equal(await verifier.verify(token), true)
+  for (let k = 0; k < 3; k++) {
+    clock.advance(500_000)
+    assert.equal(verifier.remembered(token), true)
+  }
+  assert.equal(verifier.remembered(`${token}x`), false)
+  clock.advance(600_001)
+  assert.equal(verifier.remembered(token), false)
+  assert.equal(await verifier.verify(token), true)
+  stored = await hashToken(makeToken())
+  assert.equal(verifier.remembered(token), false)
+  assert.equal(await verifier.verify(token), false)
+  stored = null
+  assert.equal(await verifier.verify(token), false)
+})
+
+interface Rig {
+  gate: TokenGate
+  clock: ManualClock
+  runs: () => number
+  remember: (on: boolean) => void
+}
+
+function rig(): Rig {
+  const clock = new ManualClock()
+  let runs = 0
+  let remembered = false
+  const auth = {
+    enabled: () => true,
+    verify: async (token: string) => {
+      runs++
+      return token === 'right'
+    },
+    remembered: (token: string) => remembered && token === 'right',
+  }
+  const gate = new TokenGate(auth, clock, async ms => clock.advance(ms))
+  return {
+    gate,
+    clock,
+    runs: () => runs,
+    remember: on => {
+      remembered = on
+    },
+  }
+}
+
+test('wrong tokens of one address take longer and longer, up to two seconds, and the right one still gets in', async () => {
+  const { gate, clock } = rig()
+  const waits: number[] = []
+  for (let k = 0; k < 12; k++) {
+    const before = clock.mono()
+    assert.equal(await gate.check('wrong', '192.0.2.1'), false)
+    waits.push(clock.mono() - before)
+  }
+  assert.deepEqual(waits, [0, 0, 0, 0, 100, 200, 400, 800, 1600, 2000, 2000, 2000])
+  assert.equal(await gate.check('right', '192.0.2.1'), true)
+  const before = clock.mono()
+  await gate.check('wrong', '192.0.2.1')
+  assert.equal(clock.mono() - before, 0)
+})
+
+test('wrong tokens of many addresses are slowed together', async () => {
+  const { gate, clock } = rig()
+  for (let k = 0; k < 100; k++) await gate.check('wrong', `192.0.2.${k}`)
+  assert.ok(clock.mono() >= 79 * 200 && clock.mono() <= 80 * 200, String(clock.mono()))
+})
+
+test('too many attempts at once are refused without running scrypt, the remembered token passes at once', async () => {
+  const { gate, runs, remember } = rig()
+  const all = await Promise.allSettled(Array.from({ length: 20 }, () => gate.check('wrong', '192.0.2.1')))
+  assert.equal(all.filter(result => result.status === 'rejected').length, 16)
+  assert.equal(runs(), 4)
+  remember(true)
+  const flood = Array.from({ length: 20 }, () => gate.check('wrong', '192.0.2.1').catch(error => error.code))
+  assert.equal(await gate.check('right', '192.0.2.1'), true)
+  assert.ok((await Promise.all(flood)).includes('TOO_MANY_ATTEMPTS'))
+  remember(false)
+  assert.equal(await gate.check('right', '192.0.2.1'), true)
+})
+
+test('a check that fails costs its own request only', async () => {
+  let fail = true
+  const auth = {
+    enabled: () => true,
+    verify: async () => {
+      if (fail) throw new Error('no memory')
+      return true
+    },
+  }
+  const gate = new TokenGate(auth, new ManualClock(), async () => undefined)
+  await assert.rejects(gate.check('a', '192.0.2.1'), /no memory/)
+  fail = false
+  assert.equal(await gate.check('a', '192.0.2.1'), true)
+})
+
+test('an IPv6 /64 is one address, IPv4 in IPv6 is IPv4', () => {
+  assert.equal(addressKey('::ffff:192.0.2.1'), '192.0.2.1')
+  assert.equal(addressKey('2001:db8:1:2:3:4:5:6'), addressKey('2001:db8:1:2::9'))
+  assert.notEqual(addressKey('2001:db8:1:2::9'), addressKey('2001:db8:1:3::9'))
+  assert.equal(addressKey('fe80::1%eth0'), 'fe80:0:0:0::/64')
+  assert.equal(addressKey('::1'), '0:0:0:0::/64')
+})

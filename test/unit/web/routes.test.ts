@@ -1,0 +1,325 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ROUTES } from '../../../src/web/routes'
+import { ask, dbError, FakeDb, fakeContext, serve, TOKEN, UUID } from './helper'
+
+const OPEN = ['/', '/app.js', '/app.css', '/favicon.svg', '/favicon.ico', '/health', '/api/health']
+const concrete = (path: string): string => path.replace(':uuid', UUID)
+
+test('every route × method is closed without the token except the listed ones', async t => {
+  const server = await serve(t)
+  assert.deepEqual(
+    ROUTES.filter(route => route.auth === 'open').map(route => route.path),
+    OPEN,
+  )
+  for (const { path } of ROUTES) {
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
+      const { status, json } = await ask(server, concrete(path), { method, token: false })
+      if (OPEN.includes(path)) assert.notEqual(status, 401, `${method} ${path}`)
+      else assert.equal(status, 401, `${method} ${path}`)
+      if (status === 401 && method !== 'HEAD') {
+        assert.deepEqual(json, { ok: false, error: 'admin token required', code: 'UNAUTHORIZED' })
+      }
+    }
+  }
+})
+
+test('a route that does not say it is open is closed', async t => {
+  const run = () => ({ ok: true })
+  const server = await serve(t, fakeContext(), { routes: [{ method: 'POST', path: '/api/new', auth: 'token', run }] })
+  assert.equal((await ask(server, '/api/new', { method: 'POST', token: false })).status, 401)
+  assert.equal((await ask(server, '/api/new', { method: 'POST' })).status, 200)
+})
+
+test('every route answers 200 with the token, HEAD the same without a body', async t => {
+  const server = await serve(t)
+  for (const { path } of ROUTES) {
+    const get = await ask(server, concrete(path))
+    assert.equal(get.status, 200, path)
+    const head = await ask(server, concrete(path), { method: 'HEAD' })
+    assert.equal(head.status, 200, path)
+    assert.equal(head.text, '')
+    assert.equal(head.headers['content-length'], get.headers['content-length'])
+  }
+})
+
+test('wrong tokens are 401 whatever they hold, spaces around the right one do not matter', async t => {
+  const server = await serve(t)
+  for (const token of ['x', 'x'.repeat(5000), `${TOKEN}x`, 'ÿ']) {
+    assert.equal((await ask(server, '/api/config', { token })).status, 401)
+  }
+  assert.equal((await ask(server, '/api/config', { token: `  ${TOKEN} ` })).status, 200)
+})
+
+test('an unknown path is 404 and a wrong method 405 with Allow', async t => {
+  const server = await serve(t)
+  for (const path of [
+    '/nothing',
+    '/api',
+    '/api/data',
+    '/health/',
+    '//',
+    '/api/data/packets/a/b',
+    '/__proto__',
+    '/constructor',
+    '/..%2f..%2fetc/passwd',
+    '/../../etc/passwd',
+  ]) {
+    const { status, json } = await ask(server, path)
+    assert.equal(status, 404, path)
+    assert.deepEqual(json, { ok: false, error: 'not found', code: 'NOT_FOUND' })
+  }
+  const wrong = await ask(server, '/api/data/devices', { method: 'DELETE' })
+  assert.equal(wrong.status, 405)
+  assert.equal(wrong.headers.allow, 'GET, HEAD, OPTIONS')
+  assert.deepEqual(wrong.json, { ok: false, error: 'method not allowed', code: 'METHOD_NOT_ALLOWED' })
+  const options = await ask(server, '/api/config', { method: 'OPTIONS' })
+  assert.equal(options.status, 204)
+  assert.equal(options.headers.allow, 'GET, HEAD, OPTIONS')
+  assert.equal(options.headers['access-control-allow-origin'], undefined)
+})
+
+test('health needs nothing', async t => {
+  const server = await serve(t)
+  for (const path of ['/health', '/api/health']) {
+    assert.deepEqual((await ask(server, path, { token: false })).json, { ok: true, service: 'web_user' })
+  }
+})
+
+test('the dashboard holds the service, every section and the status, or the sections asked for', async t => {
+  const server = await serve(t)
+  const all = (await ask(server, '/api/dashboard')).json as { ok: boolean; dashboard: Record<string, unknown> }
+  assert.equal(all.ok, true)
+  const names = [
+    'service',
+    'identity',
+    'transport',
+    'pipeline',
+    'plugins',
+    'users',
+    'status',
+    'latest',
+    'timestamp',
+    'service_config',
+  ]
+  assert.deepEqual(Object.keys(all.dashboard), names)
+  assert.deepEqual(all.dashboard.service, {
+    name: 'web_user',
+    running: true,
+    uptime_s: 0,
+    host: '127.0.0.1',
+    port: server.port,
+    read_only: false,
+    management_enabled: true,
+    auth_enabled: true,
+  })
+  const sectionsOf = async (query: string): Promise<string[]> => {
+    const { json } = await ask(server, `/api/dashboard?sections=${query}`)
+    const fixed = ['service', 'timestamp', 'service_config']
+    return Object.keys(json.dashboard as object).filter(key => !fixed.includes(key))
+  }
+  assert.deepEqual(await sectionsOf('identity,%20users,none'), ['identity', 'users'])
+  const everything = names.filter(name => !['service', 'timestamp', 'service_config'].includes(name))
+  for (const query of ['', 'none', '__proto__,constructor']) assert.deepEqual(await sectionsOf(query), everything)
+})
+
+test('a dashboard section that fails shows its error and costs the others nothing', async t => {
+  const context = fakeContext()
+  const server = await serve(t, context)
+  context.sections = {
+    ...context.sections,
+    pipeline: () => {
+      throw new Error('secret path /data/x')
+    },
+  }
+  const { status, json, text } = await ask(server, '/api/dashboard')
+  assert.equal(status, 200)
+  assert.deepEqual((json.dashboard as Record<string, unknown>).pipeline, { error: 'internal error', code: 'INTERNAL' })
+  assert.ok(!text.includes('secret path'))
+  assert.ok(context.lines.some(line => line.includes('secret path')))
+})
+
+test('the configuration is given whole or by key, a missing key is 404', async t => {
+  const server = await serve(t)
+  assert.deepEqual((await ask(server, '/api/config')).json, { ok: true, config: { web_user: { auth_enabled: true } } })
+  assert.deepEqual((await ask(server, '/api/config?key=web_user.auth_enabled')).json, {
+    ok: true,
+    key: 'web_user.auth_enabled',
+    value: true,
+  })
+  for (const key of ['none', '__proto__', 'constructor.prototype', 'web_user.__proto__', 'toString', '../x']) {
+    const { status, json } = await ask(server, `/api/config?key=${encodeURIComponent(key)}`)
+    assert.equal(status, 404, key)
+    assert.deepEqual(json, { ok: false, error: 'key not found', code: 'CONFIG_KEY', key })
+  }
+})
+
+test('the transport view has the form of the reference', async t => {
+  const server = await serve(t)
+  const context = fakeContext()
+  assert.deepEqual((await ask(server, '/api/transport')).json, { ok: true, ...context.transport() })
+})
+
+test('data routes pass checked parameters on and clamp limit and offset', async t => {
+  const db = new FakeDb()
+  const server = await serve(t, fakeContext({ db }))
+  const asked = async (path: string): Promise<unknown> => {
+    assert.equal((await ask(server, path)).status, 200, path)
+    return JSON.parse(JSON.stringify(db.asked.pop()))
+  }
+  assert.deepEqual(await asked('/api/data/devices'), { limit: 100, offset: 0 })
+  assert.deepEqual(await asked('/api/data/devices?limit=0&offset=-5'), { limit: 1, offset: 0 })
+  assert.deepEqual(await asked(`/api/data/devices?limit=${'9'.repeat(400)}&offset=7`), { limit: 500, offset: 7 })
+  assert.deepEqual(await asked('/api/data/packets'), { limit: 50, offset: 0 })
+  assert.deepEqual(await asked('/api/data/packets?device_id=a%20b%2Bc+d&status=ONLINE&since=-1&until=%2B99&limit=2'), {
+    device_id: 'a b+c d',
+    status: 'ONLINE',
+    since: -1,
+    until: 99,
+    limit: 2,
+    offset: 0,
+  })
+  assert.deepEqual(await asked('/api/data/sensors?sensor_id=x&device_id=&other=1'), {
+    sensor_id: 'x',
+    limit: 50,
+    offset: 0,
+  })
+})
+
+test('what is no integer, is given twice or is badly encoded is 400', async t => {
+  const server = await serve(t)
+  for (const query of [
+    'limit=abc',
+    'limit=1.5',
+    'limit=',
+    'limit',
+    'offset=1e3',
+    'since=0x10',
+    'until=NaN',
+    'limit=1&limit=2',
+    'limit=%31%',
+    'device_id=%ff',
+    'x=%zz',
+    'device_id=a%00b',
+    `${'a=1&'.repeat(100)}`,
+  ]) {
+    const { status, json } = await ask(server, `/api/data/packets?${query}`)
+    assert.equal(status, 400, query)
+    assert.equal(json.ok, false)
+    assert.equal(json.code, 'BAD_REQUEST')
+    assert.equal(typeof json.error, 'string')
+  }
+})
+
+test('any byte string in any query is answered 200 or 400', async t => {
+  const server = await serve(t)
+  let seed = 7
+  const random = (n: number): number => {
+    seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0
+    return (seed >>> 8) % n
+  }
+  const keys = ['limit', 'offset', 'since', 'until', 'device_id', 'status', 'sensor_id', 'sections', '__proto__', '']
+  const paths = [
+    '/api/data/devices',
+    '/api/data/packets',
+    '/api/data/sensors',
+    '/api/dashboard',
+    '/health',
+    '/api/transport',
+  ]
+  for (let k = 0; k < 300; k++) {
+    let query = ''
+    for (let piece = random(4); piece >= 0; piece--) {
+      query += `${keys[random(keys.length)]}=`
+      for (let n = random(12); n > 0; n--) {
+        // any byte the request line can carry: no control character, space or '#'
+        const byte = 33 + random(94)
+        query +=
+          random(3) === 0
+            ? `%${random(256).toString(16).padStart(2, '0')}`
+            : String.fromCharCode(byte === 35 ? 37 : byte)
+      }
+      query += '&'
+    }
+    const { status } = await ask(server, `${paths[random(paths.length)]}?${query}`)
+    assert.ok(status === 200 || status === 400, `${status} for ${query}`)
+  }
+})
+
+test('one packet is found by its uuid, a missing one is 404, an empty uuid 400', async t => {
+  const db = new FakeDb()
+  const server = await serve(t, fakeContext({ db }))
+  const found = await ask(server, `/api/data/packets/${UUID}`)
+  assert.deepEqual(found.json, { ok: true, packet: { packet_uuid: UUID }, sensors: [] })
+  const missing = await ask(server, '/api/data/packets/no%20such%2Fthing')
+  assert.equal(missing.status, 404)
+  assert.deepEqual(missing.json, {
+    ok: false,
+    error: 'packet not found',
+    code: 'NOT_FOUND',
+    packet_uuid: 'no such/thing',
+  })
+  for (const path of ['/api/data/packets/', '/api/data/packets/%20']) {
+    const { status, json } = await ask(server, path)
+    assert.equal(status, 400)
+    assert.deepEqual(json, { ok: false, error: 'packet_uuid is required', code: 'BAD_REQUEST' })
+  }
+  assert.equal((await ask(server, '/api/data/packets/', { token: false })).status, 401)
+  for (const bad of ['%', '%zz', '%ff', '%00']) {
+    assert.equal((await ask(server, `/api/data/packets/${bad}`)).status, 400, bad)
+  }
+})
+
+test('a database that is off, starting or broken is 503 with its text and nothing more', async t => {
+  const db = new FakeDb()
+  const context = fakeContext({ db })
+  const server = await serve(t, context)
+  const paths = ['/api/data/devices', '/api/data/packets', '/api/data/sensors', `/api/data/packets/${UUID}`]
+  const expect = async (error: string, code: string): Promise<void> => {
+    for (const path of paths) {
+      const answer = await ask(server, path)
+      assert.equal(answer.status, 503, path)
+      assert.deepEqual(answer.json, { ok: false, error, code })
+    }
+  }
+  db.fails = dbError('DB_STARTING')
+  await expect('database starting', 'DB_STARTING')
+  db.fails = dbError('DB_UNAVAILABLE')
+  await expect('database unavailable', 'DB_UNAVAILABLE')
+  db.fails = new Error('SQLITE_CORRUPT in /data/sql')
+  await expect('database unavailable', 'DB_UNAVAILABLE')
+  assert.ok(context.lines.some(line => line.startsWith('error') && line.includes('SQLITE_CORRUPT')))
+  context.db = null
+  await expect('database not configured', 'DB_NOT_CONFIGURED')
+})
+
+test('a handler that throws answers 500 without its text, and the server lives on', async t => {
+  const context = fakeContext({
+    transport: () => {
+      throw new TypeError('x is not a function')
+    },
+  })
+  const server = await serve(t, context)
+  const { status, json } = await ask(server, '/api/transport')
+  assert.equal(status, 500)
+  assert.deepEqual(json, { ok: false, error: 'internal error', code: 'INTERNAL' })
+  assert.ok(context.lines.some(line => line.includes('x is not a function')))
+  assert.equal((await ask(server, '/health')).status, 200)
+})
+
+test('the page and its files are served with an ETag and no inline script or style', async t => {
+  const server = await serve(t)
+  const { text, headers } = await ask(server, '/', { token: false })
+  assert.match(String(headers['content-type']), /^text\/html/)
+  assert.match(text, /<script src="\/app\.js" defer><\/script>/)
+  assert.doesNotMatch(text, /<style|style=|onclick|<script>|https?:/)
+  const script = await ask(server, '/app.js', { token: false })
+  assert.match(String(script.headers['content-type']), /^text\/javascript/)
+  assert.ok(script.text.length > 1000)
+  const again = await ask(server, '/app.js', {
+    token: false,
+    headers: { 'If-None-Match': String(script.headers.etag) },
+  })
+  assert.equal(again.status, 304)
+  assert.equal(again.text, '')
+})
