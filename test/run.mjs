@@ -62,7 +62,7 @@ for (const group of asked) {
     continue
   }
   console.log(`# group ${group}: ${list.length} files on ${nodePath}`)
-  const run = spawnSync(nodePath, ['--test', '--enable-source-maps', '--test-reporter=spec', ...list], {
+  const run = spawnSync(nodePath, ['--test', '--test-timeout=240000', '--enable-source-maps', '--test-reporter=spec', ...list], {
     cwd: root,
     stdio: 'inherit',
     env: { ...process.env, OS_NODE_TEST_ROOT: root },

@@ -30,22 +30,6 @@ export function findVerb(verbs: readonly Verb[], argv: readonly string[]): { ver
   throw usage(`no command ${JSON.stringify(first)}${meant ? `; did you mean ${meant}?` : ''}`, 'see os-node --help')
 }
 
-/** `--value -5` means the number: parseArgs would take -5 for an option. */
-function joinNegatives(args: readonly string[], specs: Readonly<Record<string, OptionSpec>>): string[] {
-  const out: string[] = []
-  for (let k = 0; k < args.length; k++) {
-    const arg = args[k]!
-    const next = args[k + 1]
-    if (arg === '--') return [...out, ...args.slice(k)]
-    const spec = arg.startsWith('--') ? specs[arg.slice(2)] : undefined
-    if (spec && spec.type !== 'boolean' && next !== undefined && /^-\.?\d/.test(next)) {
-      out.push(`${arg}=${next}`)
-      k++
-    } else out.push(arg)
-  }
-  return out
-}
-
 /** Parses a whole command line. Throws USAGE. */
 export function parseCommand(
   verbs: readonly Verb[],
@@ -56,7 +40,7 @@ export function parseCommand(
   const specs = { ...verb.options, ...GLOBAL_OPTIONS }
   const hint = `see os-node ${verb.name} --help`
   const config: ParseArgsConfig = {
-    args: joinNegatives(rest, specs),
+    args: rest,
     options: Object.fromEntries(
       Object.entries(specs).map(([name, spec]) => [
         name,
@@ -66,6 +50,7 @@ export function parseCommand(
         },
       ]),
     ),
+    // not strict: so that `--value -5` is a number and every complaint is ours
     strict: false,
     allowPositionals: true,
     tokens: true,

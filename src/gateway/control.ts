@@ -143,6 +143,8 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
         if (!gone.signal.aborted && socket.writableLength === 0)
           socket.write(`${JSON.stringify({ id, working: true })}\n`)
       }, workingMs)
+      // a command that does not heed its signal must not be kept alive by this
+      beat.unref()
       const { result, rows, exitCode = 0 } = await run(request, gone.signal)
       for await (const row of rows ?? []) await send({ id, row })
       await send({ id, ok: exitCode === 0, ...(result !== undefined && { result }), exit_code: exitCode })

@@ -187,7 +187,7 @@ export class SqlView {
   #correct(boot: number, before: number, offsetMs: number): void {
     if (this.#unsynced === 0) return
     this.#run(
-      `UPDATE os_packets SET t_raw = t_raw + ?1, timestamp_raw = CAST(floor((t_raw + ?1) / 1000) AS INTEGER), unsynced = 0
+      `UPDATE os_packets SET t_raw = t_raw + ?1, timestamp_raw = CAST((t_raw + ?1) / 1000 AS INTEGER), unsynced = 0
        WHERE boot = ?2 AND unsynced = 1 AND seq < ?3`,
       [offsetMs, boot, before],
     )

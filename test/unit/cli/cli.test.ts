@@ -259,7 +259,7 @@ test('a sensors file is read here, also when a gateway sends', async () => {
   try {
     assert.equal(await cli(['transmit', '--sensors-file', file]), 0)
     assert.equal(JSON.parse(out.text).sensors_count, 1)
-    assert.equal((gateway.calls[0]![1] as { sensors: unknown[][] }).sensors[0]![0], 'T1')
+    assert.equal((gateway.calls[0]?.[1] as { sensors: unknown[][] } | undefined)?.sensors[0]?.[0], 'T1')
     assert.equal(await cli('transmit --sensors-file nowhere.json'), 2)
     assert.match(err.text, /nowhere\.json cannot be read/)
   } finally {

@@ -4,227 +4,231 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { after, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { ask } from '../../../src/cli/client'
 import { type ControlOptions, type ControlServer, socketPath, startControl } from '../../../src/gateway/control'
 import { OsError } from '../../../src/lib/errors'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-ctl-'))
 const servers: ControlServer[] = []
-after(async () => {
-  for (const server of servers) await server.close()
-  rmSync(root, { recursive: true, force: true })
-})
 
-let count = 0
-async function start(run: ControlOptions['run'], extra: Partial<ControlOptions> = {}): Promise<ControlServer> {
-  const dataDir = join(root, String(count++))
-  mkdirSync(dataDir)
-  const server = await startControl({ dataDir, run, ...extra })
-  servers.push(server)
-  return server
-}
-
-async function dial(path: string): Promise<Socket> {
-  const socket = connect(path)
-  await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject))
-  return socket
-}
-
-/** Sends raw text, returns the first `n` answers. */
-async function raw(path: string, text: string | Buffer, n = 1): Promise<Record<string, unknown>[]> {
-  const socket = await dial(path)
-  socket.on('error', () => undefined)
-  socket.write(text)
-  const lines: Record<string, unknown>[] = []
-  for await (const line of createInterface({ input: socket })) {
-    lines.push(JSON.parse(line))
-    if (lines.length === n) break
-  }
-  socket.destroy()
-  return lines
-}
-
-test('answers requests in order, with the socket closed to others', async () => {
-  const server = await start(async ({ command, options, argv }) => ({
-    result: { command, options, argv },
-    exitCode: 0,
-  }))
-  assert.equal(statSync(server.path).mode & 0o777, 0o660)
-  const answers = await raw(
-    server.path,
-    '{"id":1,"command":"a","options":{"x":1}}\n\n{"id":"two","argv":["b","--c"]}\n',
-    2,
-  )
-  assert.deepEqual(answers, [
-    { id: 1, ok: true, result: { command: 'a', options: { x: 1 } }, exit_code: 0 },
-    { id: 'two', ok: true, result: { argv: ['b', '--c'] }, exit_code: 0 },
-  ])
-})
-
-test('errors keep their code, hint and exit code', async () => {
-  const server = await start(async () => {
-    throw new OsError('NO_DRIVER', 'No available driver: X', { details: { medium: 'X' } })
+// inside a suite: hooks of the file itself run only when nothing listens any more
+describe('the control socket', () => {
+  after(async () => {
+    for (const server of servers) await server.close()
+    rmSync(root, { recursive: true, force: true })
   })
-  const [answer] = await raw(server.path, '{"id":1,"command":"a"}\n')
-  assert.equal(answer?.exit_code, 5)
-  await assert.rejects(ask(await dial(server.path), { command: 'a', options: {} }), (error: OsError) => {
-    assert.equal(error.code, 'NO_DRIVER')
-    assert.equal(error.message, 'No available driver: X')
-    assert.equal(error.details.medium, 'X')
-    return true
-  })
-})
 
-test('nonsense is answered and stops nothing', async () => {
-  const server = await start(async () => ({ result: 1 }))
-  for (const bad of [
-    'nonsense',
-    '[]',
-    '5',
-    'null',
-    '{}',
-    '{"command":5}',
-    '{"command":"a","options":[]}',
-    '{"argv":[1]}',
-  ]) {
-    const [answer] = await raw(server.path, `${bad}\n`)
-    assert.equal(answer?.ok, false, bad)
-    assert.equal((answer?.error as { code: string } | undefined)?.code, 'BAD_REQUEST', bad)
+  let count = 0
+  async function start(run: ControlOptions['run'], extra: Partial<ControlOptions> = {}): Promise<ControlServer> {
+    const dataDir = join(root, String(count++))
+    mkdirSync(dataDir)
+    const server = await startControl({ dataDir, run, ...extra })
+    servers.push(server)
+    return server
   }
-  const [bytes] = await raw(server.path, Buffer.from([0xff, 0xfe, 0, 10]))
-  assert.equal(bytes?.ok, false)
-  assert.deepEqual((await raw(server.path, '{"id":1,"command":"a"}\n'))[0]?.result, 1)
-})
 
-test('a line that is too long is refused and the connection closed', async () => {
-  const server = await start(async () => ({ result: 1 }), { maxLineBytes: 1000 })
-  for (const text of ['x'.repeat(5000), `${'y'.repeat(1001)}\n`]) {
-    const [answer] = await raw(server.path, text)
-    assert.match(String((answer?.error as { error: string } | undefined)?.error), /at most 1000 bytes/)
+  async function dial(path: string): Promise<Socket> {
+    const socket = connect(path)
+    await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject))
+    return socket
   }
-  const split = await dial(server.path)
-  split.write('{"id":1,"com')
-  split.write('mand":"a"}\n')
-  const line = await new Promise(resolve => split.once('data', resolve))
-  assert.match(String(line), /"result":1/)
-  split.destroy()
-})
 
-test('rows come at the pace of the reader', async () => {
-  let made = 0
-  async function* rows(): AsyncGenerator<unknown> {
-    for (; made < 20_000; made++) yield { seq: made, filler: 'x'.repeat(200) }
-  }
-  const server = await start(async () => ({ rows: rows() }))
-  let got = 0
-  let ahead = 0
-  const answer = await ask(
-    await dial(server.path),
-    { command: 'a', options: {} },
-    {
-      onRow: async row => {
-        assert.equal((row as { seq: number }).seq, got++)
-        if (got % 1000 === 0) await new Promise(resolve => setImmediate(resolve))
-        ahead = Math.max(ahead, made - got)
-      },
-    },
-  )
-  assert.equal(got, 20_000)
-  assert.equal(answer.exitCode, 0)
-  assert.ok(ahead < 19_000, `the gateway was ${ahead} rows ahead`)
-})
-
-test('a reader that stops stops the rows, and one that leaves ends them', async () => {
-  let made = 0
-  let ended = false
-  async function* rows(): AsyncGenerator<unknown> {
-    try {
-      for (;;) yield { seq: made++, filler: 'x'.repeat(1000) }
-    } finally {
-      ended = true
+  /** Sends raw text, returns the first `n` answers. */
+  async function raw(path: string, text: string | Buffer, n = 1): Promise<Record<string, unknown>[]> {
+    const socket = await dial(path)
+    socket.on('error', () => undefined)
+    socket.write(text)
+    const lines: Record<string, unknown>[] = []
+    for await (const line of createInterface({ input: socket })) {
+      lines.push(JSON.parse(line))
+      if (lines.length === n) break
     }
+    socket.destroy()
+    return lines
   }
-  const aborted: AbortSignal[] = []
-  const server = await start(async (_, signal) => {
-    aborted.push(signal)
-    return { rows: rows() }
+
+  test('answers requests in order, with the socket closed to others', async () => {
+    const server = await start(async ({ command, options, argv }) => ({
+      result: { command, options, argv },
+      exitCode: 0,
+    }))
+    assert.equal(statSync(server.path).mode & 0o777, 0o660)
+    const answers = await raw(
+      server.path,
+      '{"id":1,"command":"a","options":{"x":1}}\n\n{"id":"two","argv":["b","--c"]}\n',
+      2,
+    )
+    assert.deepEqual(answers, [
+      { id: 1, ok: true, result: { command: 'a', options: { x: 1 } }, exit_code: 0 },
+      { id: 'two', ok: true, result: { argv: ['b', '--c'] }, exit_code: 0 },
+    ])
   })
-  const socket = await dial(server.path)
-  socket.pause()
-  socket.write('{"id":1,"command":"a"}\n')
-  let before = -1
-  while (before !== made || made === 0) {
-    before = made
-    await new Promise(resolve => setTimeout(resolve, 30))
-  }
-  assert.ok(made < 5000, `${made} rows were made for nobody`)
-  socket.destroy()
-  for (let k = 0; k < 100 && !ended; k++) await new Promise(resolve => setTimeout(resolve, 5))
-  assert.ok(ended)
-  assert.ok(aborted[0]?.aborted)
-})
 
-test('a client that asks faster than it is answered is held back', async () => {
-  let most = 0
-  let running = 0
-  const server = await start(async () => {
-    most = Math.max(most, ++running)
-    await new Promise(resolve => setImmediate(resolve))
-    running--
-    return { result: 1 }
+  test('errors keep their code, hint and exit code', async () => {
+    const server = await start(async () => {
+      throw new OsError('NO_DRIVER', 'No available driver: X', { details: { medium: 'X' } })
+    })
+    const [answer] = await raw(server.path, '{"id":1,"command":"a"}\n')
+    assert.equal(answer?.exit_code, 5)
+    await assert.rejects(ask(await dial(server.path), { command: 'a', options: {} }), (error: OsError) => {
+      assert.equal(error.code, 'NO_DRIVER')
+      assert.equal(error.message, 'No available driver: X')
+      assert.equal(error.details.medium, 'X')
+      return true
+    })
   })
-  const answers = await raw(server.path, '{"id":1,"command":"a"}\n'.repeat(500), 500)
-  assert.equal(answers.length, 500)
-  assert.equal(most, 1)
-})
 
-test('a working gateway is waited for, a silent one is TIMEOUT, a vanished one NO_GATEWAY', async () => {
-  let release: () => void = () => undefined
-  const server = await start(
-    () =>
-      new Promise(resolve => {
-        release = () => resolve({ result: { ok: 1 } })
-      }),
-    { workingMs: 10 },
-  )
-  const slow = ask(await dial(server.path), { command: 'a', options: {} }, { silenceMs: 60 })
-  setTimeout(() => release(), 150)
-  assert.deepEqual((await slow).result, { ok: 1 })
-  const silent = await start(() => new Promise(() => undefined), { workingMs: 60_000 })
-  await assert.rejects(
-    ask(await dial(silent.path), { command: 'a', options: {} }, { silenceMs: 30 }),
-    (error: OsError) => error.code === 'TIMEOUT',
-  )
-  const leaving = ask(await dial(silent.path), { command: 'a', options: {} })
-  setTimeout(() => void silent.close(), 20)
-  await assert.rejects(leaving, (error: OsError) => error.code === 'NO_GATEWAY')
-})
+  test('nonsense is answered and stops nothing', async () => {
+    const server = await start(async () => ({ result: 1 }))
+    for (const bad of [
+      'nonsense',
+      '[]',
+      '5',
+      'null',
+      '{}',
+      '{"command":5}',
+      '{"command":"a","options":[]}',
+      '{"argv":[1]}',
+    ]) {
+      const [answer] = await raw(server.path, `${bad}\n`)
+      assert.equal(answer?.ok, false, bad)
+      assert.equal((answer?.error as { code: string } | undefined)?.code, 'BAD_REQUEST', bad)
+    }
+    const [bytes] = await raw(server.path, Buffer.from([0xff, 0xfe, 0, 10]))
+    assert.equal(bytes?.ok, false)
+    assert.deepEqual((await raw(server.path, '{"id":1,"command":"a"}\n'))[0]?.result, 1)
+  })
 
-test('a dead socket file is replaced, and close removes it', async () => {
-  const dataDir = join(root, 'dead')
-  mkdirSync(dataDir)
-  writeFileSync(socketPath(dataDir), '')
-  const server = await startControl({ dataDir, run: async () => ({}) })
-  assert.equal(server.path, socketPath(dataDir))
-  await server.close()
-  assert.ok(!existsSync(server.path))
-})
+  test('a line that is too long is refused and the connection closed', async () => {
+    const server = await start(async () => ({ result: 1 }), { maxLineBytes: 1000 })
+    for (const text of ['x'.repeat(5000), `${'y'.repeat(1001)}\n`]) {
+      const [answer] = await raw(server.path, text)
+      assert.match(String((answer?.error as { error: string } | undefined)?.error), /at most 1000 bytes/)
+    }
+    const split = await dial(server.path)
+    split.write('{"id":1,"com')
+    split.write('mand":"a"}\n')
+    const line = await new Promise(resolve => split.once('data', resolve))
+    assert.match(String(line), /"result":1/)
+    split.destroy()
+  })
 
-test('a path too long for the kernel gets a short one only this user can enter', async () => {
-  const dataDir = join(root, 'long'.repeat(30))
-  mkdirSync(dataDir)
-  const server = await startControl({ dataDir, run: async () => ({ result: { far: true } }) })
-  assert.ok(Buffer.byteLength(server.path) <= 100)
-  assert.equal(statSync(join(server.path, '..')).mode & 0o777, 0o700)
-  assert.deepEqual((await ask(await dial(server.path), { command: 'a', options: {} })).result, { far: true })
-  await server.close()
-  assert.ok(!existsSync(join(server.path, '..')))
-})
+  test('rows come at the pace of the reader', async () => {
+    let made = 0
+    async function* rows(): AsyncGenerator<unknown> {
+      for (; made < 20_000; made++) yield { seq: made, filler: 'x'.repeat(200) }
+    }
+    const server = await start(async () => ({ rows: rows() }))
+    let got = 0
+    let ahead = 0
+    const answer = await ask(
+      await dial(server.path),
+      { command: 'a', options: {} },
+      {
+        onRow: async row => {
+          assert.equal((row as { seq: number }).seq, got++)
+          if (got % 1000 === 0) await new Promise(resolve => setImmediate(resolve))
+          ahead = Math.max(ahead, made - got)
+        },
+      },
+    )
+    assert.equal(got, 20_000)
+    assert.equal(answer.exitCode, 0)
+    assert.ok(ahead < 19_000, `the gateway was ${ahead} rows ahead`)
+  })
 
-test('a folder that is not there is DATA_DIR', async () => {
-  await assert.rejects(
-    startControl({ dataDir: join(root, 'nowhere'), run: async () => ({}) }),
-    (error: OsError) => error.code === 'DATA_DIR',
-  )
+  test('a reader that stops stops the rows, and one that leaves ends them', async () => {
+    let made = 0
+    let ended = false
+    async function* rows(): AsyncGenerator<unknown> {
+      try {
+        for (;;) yield { seq: made++, filler: 'x'.repeat(1000) }
+      } finally {
+        ended = true
+      }
+    }
+    const aborted: AbortSignal[] = []
+    const server = await start(async (_, signal) => {
+      aborted.push(signal)
+      return { rows: rows() }
+    })
+    const socket = await dial(server.path)
+    socket.pause()
+    socket.write('{"id":1,"command":"a"}\n')
+    let before = -1
+    while (before !== made || made === 0) {
+      before = made
+      await new Promise(resolve => setTimeout(resolve, 30))
+    }
+    assert.ok(made < 5000, `${made} rows were made for nobody`)
+    socket.destroy()
+    for (let k = 0; k < 100 && !ended; k++) await new Promise(resolve => setTimeout(resolve, 5))
+    assert.ok(ended)
+    assert.ok(aborted[0]?.aborted)
+  })
+
+  test('a client that asks faster than it is answered is held back', async () => {
+    let most = 0
+    let running = 0
+    const server = await start(async () => {
+      most = Math.max(most, ++running)
+      await new Promise(resolve => setImmediate(resolve))
+      running--
+      return { result: 1 }
+    })
+    const answers = await raw(server.path, '{"id":1,"command":"a"}\n'.repeat(500), 500)
+    assert.equal(answers.length, 500)
+    assert.equal(most, 1)
+  })
+
+  test('a working gateway is waited for, a silent one is TIMEOUT, a vanished one NO_GATEWAY', async () => {
+    let release: () => void = () => undefined
+    const server = await start(
+      () =>
+        new Promise(resolve => {
+          release = () => resolve({ result: { ok: 1 } })
+        }),
+      { workingMs: 10 },
+    )
+    const slow = ask(await dial(server.path), { command: 'a', options: {} }, { silenceMs: 60 })
+    setTimeout(() => release(), 150)
+    assert.deepEqual((await slow).result, { ok: 1 })
+    const silent = await start(() => new Promise(() => undefined), { workingMs: 60_000 })
+    await assert.rejects(
+      ask(await dial(silent.path), { command: 'a', options: {} }, { silenceMs: 30 }),
+      (error: OsError) => error.code === 'TIMEOUT',
+    )
+    const leaving = ask(await dial(silent.path), { command: 'a', options: {} })
+    setTimeout(() => void silent.close(), 20)
+    await assert.rejects(leaving, (error: OsError) => error.code === 'NO_GATEWAY')
+  })
+
+  test('a dead socket file is replaced, and close removes it', async () => {
+    const dataDir = join(root, 'dead')
+    mkdirSync(dataDir)
+    writeFileSync(socketPath(dataDir), '')
+    const server = await startControl({ dataDir, run: async () => ({}) })
+    assert.equal(server.path, socketPath(dataDir))
+    await server.close()
+    assert.ok(!existsSync(server.path))
+  })
+
+  test('a path too long for the kernel gets a short one only this user can enter', async () => {
+    const dataDir = join(root, 'long'.repeat(30))
+    mkdirSync(dataDir)
+    const server = await startControl({ dataDir, run: async () => ({ result: { far: true } }) })
+    assert.ok(Buffer.byteLength(server.path) <= 100)
+    assert.equal(statSync(join(server.path, '..')).mode & 0o777, 0o700)
+    assert.deepEqual((await ask(await dial(server.path), { command: 'a', options: {} })).result, { far: true })
+    await server.close()
+    assert.ok(!existsSync(join(server.path, '..')))
+  })
+
+  test('a folder that is not there is DATA_DIR', async () => {
+    await assert.rejects(
+      startControl({ dataDir: join(root, 'nowhere'), run: async () => ({}) }),
+      (error: OsError) => error.code === 'DATA_DIR',
+    )
+  })
 })

@@ -62,6 +62,31 @@ test('a failing fdatasync is not believed: everything since the last good one is
   assert.deepEqual(factsOf(again), [1, 2])
 })
 
+for (const truncates of [true, false]) {
+  test(`what a failed sync left in the file is ${truncates ? 'cut off' : 'left out when it cannot be cut off'}`, async () => {
+    const { log, files, timers } = await openLog()
+    log.appendFact(factOf(1), LOCAL)
+    await timers.advance(1000)
+    let failing = true
+    files.gate = operation => {
+      if (failing && (operation === 'sync' || (operation === 'truncate' && !truncates))) throw systemError('EIO')
+    }
+    log.appendFact(factOf(2), LOCAL)
+    await timers.advance(1000)
+    failing = false
+    await timers.advance(1000)
+    log.appendFact(factOf(3), LOCAL)
+    await timers.advance(1000)
+    assert.deepEqual(factsOf(log), [1, 2, 3])
+    const left = files.afterPowerCut(1)
+    const found = verify(DIR, left)
+    assert.deepEqual([found.ok, found.records, found.torn_bytes > 0], [true, 4, !truncates])
+    const { log: again } = await openLog({ files: left })
+    assert.deepEqual(factsOf(again), [1, 2, 3])
+    assert.deepEqual([again.status().damaged, again.status().torn, again.factsAfter(0)], [0, 0, 3])
+  })
+}
+
 test('when RAM is full too, the oldest waiting records go: counted, named, and refused to those who wait', async () => {
   const { log, files, timers } = await openLog({
     segmentBytes: 32 * 1024,

@@ -58,7 +58,20 @@ test('transmitFast gives the bytes of standardize, compress and fuse for any seq
       for (let k = 0; k < 300; k++) {
         const at = (next() * rows.length) | 0
         for (const row of rows[at]!) {
-          if (next() < 0.4) row[2] = pick([0, 21.5, -3, 1e-7, 0.0123, 5e6, next() * 10, Math.round(next() * 100)])
+          if (next() < 0.4)
+            row[2] = pick([
+              0,
+              21.5,
+              -3,
+              1000.5,
+              -2002.5,
+              10.125,
+              1e-7,
+              0.0123,
+              5e6,
+              next() * 10,
+              Math.round(next() * 100),
+            ])
           if (next() < 0.05) row[1] = pick(['OK', 'WARN', 'ERROR'])
         }
         secure = next() < 0.1
