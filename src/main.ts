@@ -267,18 +267,22 @@ async function cli(): Promise<void> {
     stdout: process.stdout,
     stderr: process.stderr,
     signal: stop.signal,
-    context: async ({ config, logger, signal, print }) => ({
-      version: __VERSION__,
-      config,
-      logger,
-      via: 'local',
-      signal,
-      log: logOf(config.dataDir),
-      node: async () => nodeLike(new Node(null, { config, logger })),
-      startGateway: (role, overrides) => startGateway(config, logger, signal, role, overrides),
-      newToken: () => newToken(config),
-      print,
-    }),
+    context: async ({ config, logger, signal, print }) => {
+      let node: Node | undefined
+      return {
+        version: __VERSION__,
+        config,
+        logger,
+        via: 'local',
+        signal,
+        log: logOf(config.dataDir),
+        node: async () => nodeLike((node ??= new Node(null, { config, logger }))),
+        startGateway: (role, overrides) => startGateway(config, logger, signal, role, overrides),
+        newToken: () => newToken(config),
+        print,
+        close: async () => node?.close(),
+      }
+    },
   })
   // what is still open by now (a socket that waits, a timer) must not keep a finished command alive
   setTimeout(() => process.exit(), 2000).unref()

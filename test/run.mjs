@@ -3,7 +3,7 @@
 // exists and that this machine can run; what could not run is printed with its reason, and with CI=true fails the run.
 // A group is a folder of test/ with *.test.ts files. It installs and builds first.
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -62,11 +62,19 @@ for (const group of asked) {
     continue
   }
   console.log(`# group ${group}: ${list.length} files on ${nodePath}`)
-  const run = spawnSync(nodePath, ['--test', '--test-timeout=240000', '--enable-source-maps', '--test-reporter=spec', ...list], {
+  const tap = join(root, '.build', `${group}.tap`)
+  const reporters = ['--test-reporter=spec', '--test-reporter-destination=stdout']
+  reporters.push('--test-reporter=tap', `--test-reporter-destination=${tap}`)
+  const run = spawnSync(nodePath, ['--test', '--test-timeout=240000', '--enable-source-maps', ...reporters, ...list], {
     cwd: root,
     stdio: 'inherit',
     env: { ...process.env, OS_NODE_TEST_ROOT: root },
   })
   if (run.status !== 0) failed = true
+  const skipped = readFileSync(tap, 'utf8')
+    .split('\n')
+    .filter(line => / # (SKIP|TODO)/.test(line))
+  for (const line of skipped) console.error(`${group}: SKIPPED: ${line.trim()}`)
+  if (skipped.length > 0 && process.env.CI) failed = true
 }
 process.exit(failed ? 1 : 0)
