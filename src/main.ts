@@ -224,12 +224,15 @@ function stopped(signal: AbortSignal): Promise<void> {
   return new Promise(done => {
     if (signal.aborted) done()
     signal.addEventListener('abort', () => done(), { once: true })
-    if (process.env.OS_NODE_FOLLOW_PARENT === '1') {
+    if (follows()) {
       process.stdin.on('end', done).on('error', () => done())
       process.stdin.resume()
     }
   })
 }
+
+/** True in the upstream that a gateway started for itself: it ends with that gateway. */
+const follows = (): boolean => process.env.OS_NODE_FOLLOW_PARENT === '1'
 
 /** UNIX ms this file was built at: a system clock before it is wrong. */
 const builtAt = (): number => statSync(SCRIPT).mtimeMs
@@ -245,7 +248,7 @@ function banner(
   const id = identity.assigned ? `id ${identity.assignedId}` : 'no id yet'
   const up = uplinks.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
   const lines = [
-    `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}`,
+    `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}${follows() ? ' (started by the gateway as its upstream)' : ''}`,
     role === 'run' ? `  forwards to  ${up || 'nobody'}` : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
     ...(loopback ? [`               an upstream of its own, data in ${loopback.dataDir}`] : []),
     `  keeps        ${join(config.dataDir, 'log')}`,
