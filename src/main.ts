@@ -220,15 +220,18 @@ async function startGateway(
 }
 
 /** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
-function stopped(signal: AbortSignal): Promise<void> {
-  return new Promise(done => {
+async function stopped(signal: AbortSignal): Promise<void> {
+  const { stdin } = process
+  await new Promise<void>(done => {
     if (signal.aborted) done()
     signal.addEventListener('abort', () => done(), { once: true })
-    if (follows()) {
-      process.stdin.on('end', done).on('error', () => done())
-      process.stdin.resume()
-    }
+    if (follows())
+      stdin
+        .on('end', done)
+        .on('error', () => done())
+        .resume()
   })
+  if (follows()) stdin.destroy()
 }
 
 /** True in the upstream that a gateway started for itself: it ends with that gateway. */
