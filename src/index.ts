@@ -62,6 +62,7 @@ export class Node extends NodeBase {
 
 export { type ErrorCode, OsError } from './lib/errors'
 export type { Files } from './lib/files'
+export { FlashLog, type FlashLogOptions, type LogRecord } from './log'
 export type { BatchItem, NodeOptions, TransmitOptions, TransmitResult } from './node/node'
 export { UNASSIGNED_ID } from './node/node'
 export type { Core, RejectedRow, Strategy, UnitDialect, UnitResolver, WireUnits } from './pipeline/core'

@@ -178,7 +178,7 @@ async function startGateway(
     )
     await server.start()
     undo.push(() => server.stop())
-    const node = new Node(null, { config, logger })
+    const node = new Node(null, { config, logger, idAllocator: gateway.allocator })
     undo.push(() => node.close())
     const context: CommandContext = {
       version: __VERSION__,
@@ -282,7 +282,7 @@ async function cli(): Promise<void> {
         via: 'local',
         signal,
         log: logOf(config.dataDir),
-        node: async () => nodeLike((node ??= new Node(null, { config, logger }))),
+        node: async () => nodeLike((node ??= new Node(null, { config, logger, idAllocator: null }))),
         startGateway: (role, overrides) => startGateway(config, logger, signal, role, overrides),
         newToken: () => newToken(config),
         print,

@@ -160,7 +160,10 @@ export class Gateway {
     this.supervisor = new Supervisor({ clock, logger })
     this.intake = new Intake({
       log,
-      standardizer: new Standardizer('', { clock, settings: { precision } }),
+      standardizer: new Standardizer('', {
+        clock,
+        settings: { precision, unit_dialect: config.config.engine_settings.unit_dialect },
+      }),
       time: this.time,
       identity: this.identity,
       maxPacket: () => this.#largestPacket(),

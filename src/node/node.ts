@@ -10,13 +10,14 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import type { Registry } from '../links/registry'
+import type { FlashLog } from '../log'
 import type { Engine } from '../pipeline/compress'
 import type { Core, RejectedRow } from '../pipeline/core'
 import { strategyName, toMillis } from '../pipeline/core'
 import type { FactDict, Reading } from '../pipeline/fact'
 import type { Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
-import type { IdAllocator } from '../protocol/allocator'
+import { IdAllocator } from '../protocol/allocator'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake'
 import { EmptyServiceManager, type ServiceManager } from './services'
 import { type Transporter, TransporterManager } from './transporters'
@@ -54,9 +55,7 @@ export type UdpRequest = (
 ) => Promise<Uint8Array | null>
 
 /** Where a node writes what it transmits. */
-export interface NodeLog {
-  appendDict(fact: FactDict, aid: number): void
-}
+export type NodeLog = Pick<FlashLog, 'appendFact'>
 
 export interface NodeParts {
   registry: Registry
@@ -75,6 +74,7 @@ export interface NodeOptions extends Partial<NodeParts> {
   clock?: Clock
   logger?: Logger
   log?: NodeLog
+  /** left out: one of its own, kept in data/id_allocation.json beside the configuration; null: hands out no ids */
   idAllocator?: IdAllocator | null
   serviceManager?: ServiceManager
   dbManager?: unknown
@@ -96,6 +96,7 @@ export class NodeBase {
   readonly #log: NodeLog | undefined
   readonly #request: UdpRequest
   readonly #fullSent = new Set<number>()
+  readonly #ownsAllocator: boolean
   #serverTime: { seconds: number; at: number } | null = null
 
   constructor(configPath: string | null, parts: NodeParts, options: NodeOptions = {}) {
@@ -106,10 +107,17 @@ export class NodeBase {
     this.#request = options.request ?? parts.request
     this.standardizer = new Standardizer('', {
       clock: this.#clock,
-      settings: { precision: this.store.get<number>('engine_settings.precision') },
+      settings: {
+        precision: this.store.get<number>('engine_settings.precision'),
+        unit_dialect: this.store.get<string>('engine_settings.unit_dialect'),
+      },
     })
     this.#core = (options.createCore ?? parts.createCore)({ store: this.store, clock: this.#clock })
-    this.idAllocator = options.idAllocator ?? null
+    this.#ownsAllocator = options.idAllocator === undefined
+    this.idAllocator =
+      options.idAllocator === undefined
+        ? new IdAllocator({ baseDir: this.baseDir, leasePolicy: this.store.get('security_settings.id_lease') })
+        : options.idAllocator
     this.protocol = new HandshakeManager(
       {
         targetSyncCount: 3,
@@ -195,8 +203,10 @@ export class NodeBase {
     this.protocol.commitSuccess(aid)
     const name = strategyName(packet[0]!)
     if (name === 'FULL_PACKET') this.#fullSent.add(aid)
-    if (this.#log)
-      this.#log.appendDict(this.standardizer.standardize(device, deviceStatus, sensors, { t_raw: tMs }), aid)
+    if (this.#log) {
+      const fact = this.standardizer.standardizeToFact(device, deviceStatus, sensors, { t_raw: tMs }, aid)
+      this.#log.appendFact(fact, { medium: 'local' })
+    }
     return [packet, aid, name]
   }
 
@@ -228,7 +238,8 @@ export class NodeBase {
    * not be sent; `lastError` says why.
    */
   async dispatch(packet: Uint8Array | string, medium: string | null = null): Promise<boolean> {
-    const bytes = typeof packet === 'string' ? Buffer.from(packet, 'utf8') : packet
+    const zeroCopy = this.store.get<boolean>('engine_settings.zero_copy_transport')
+    const bytes = typeof packet === 'string' ? Buffer.from(packet, 'utf8') : zeroCopy ? packet : packet.slice()
     const name = medium ?? (this.store.get('Node_Setting.default_medium') as string)
     const driver = this.transporterManager.getDriver(name)
     if (!driver) {
@@ -324,6 +335,7 @@ export class NodeBase {
   async close(): Promise<void> {
     await this.transporterManager.close()
     this.fusion.stop()
+    if (this.#ownsAllocator) this.idAllocator?.stop()
   }
 
   #server(host: string | null, port: number | null): { host: string; port: number } {

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test'
 import type * as Library from '../../src/index'
 import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, script, tempDir, until } from '../lib/gateway'
 
-const { Node, Standardizer, Engine, Fusion, OsError } = require(script) as typeof Library
+const { Node, Standardizer, Engine, Fusion, FlashLog, OsError } = require(script) as typeof Library
 type LibraryNode = InstanceType<typeof Node>
 
 const dir = tempDir()
@@ -215,5 +215,41 @@ describe('the parts alone', () => {
     const decoded = new Fusion().decompress(fusion.runEngine(`9;${text}`, 'FULL'))
     assert.equal(decoded.id, 'D1')
     assert.equal(decoded.s1_u, 'Pa')
+  })
+})
+
+describe('with a log', () => {
+  test('what is transmitted is written there, in canonical units', async () => {
+    const log = await FlashLog.open({ dir: join(dir, 'nodelog') })
+    const path = join(dir, 'LOGGED.json')
+    writeFileSync(path, JSON.stringify({ device_id: 'LOGGED', assigned_id: 90 }))
+    const node = new Node(path, { log })
+    nodes.push(node)
+    node.transmit([['T1', 'OK', 21.5, 'Cel']], null, 'ONLINE', { t: 1710000000 })
+    await log.flush()
+    const record = log.reader(1, { kinds: ['fact'] }).next()
+    assert.equal(record?.fact?.id, 'LOGGED')
+    assert.equal(record?.fact?.aid, 90)
+    assert.equal(record?.fact?.tRaw, 1710000000000)
+    assert.deepEqual(record?.fact?.sensors, [{ id: 'T1', status: 'OK', unit: 'K', value: 294.65 }])
+    await log.close()
+  })
+
+  test('an id allocator of its own answers ID_REQUEST and survives a restart', async () => {
+    const path = join(dir, 'alloc', 'Config.json')
+    mkdirSync(join(dir, 'alloc'), { recursive: true })
+    writeFileSync(path, '{}')
+    const ask = Buffer.concat([Buffer.from('010001', 'hex'), Buffer.from('{"device_id": "E1"}')])
+    const first = new Node(path)
+    const reply = await first.protocol.dispatch(ask, 'a:1')
+    assert.equal(reply.response?.[0], 0x02)
+    await first.close()
+    const second = new Node(path)
+    const again = await second.protocol.dispatch(ask, 'b:2')
+    assert.equal(
+      again.result.assigned_id ?? Buffer.from(again.response!).readUInt32BE(3),
+      Buffer.from(reply.response!).readUInt32BE(3),
+    )
+    await second.close()
   })
 })
