@@ -257,3 +257,18 @@ test('no frame is larger than maxFullSize says', () => {
     assert.ok(sender.encode(f).size <= bound)
   }
 })
+
+test('a TID given to another device does not take facts older than those it carried', () => {
+  const sender = encoder()
+  const receiver = new Receiver({ units, clock: new ManualClock() })
+  for (let k = 0; k < 199; k++) decoded(receiver, sender.encode(fact(T0 + 1000 + k, [k], `D${k}`)).bytes)
+  const made = fact(T0, [5], 'older')
+  const first = sender.encode(made)
+  assert.ok(first.tid >= 200, `TID ${first.tid}`)
+  assert.deepEqual(decoded(receiver, first.bytes), made)
+  const newer = fact(T0 + 5000, [6], 'older')
+  const second = sender.encode(newer)
+  assert.ok(second.tid < 200)
+  sender.acknowledged(second.tid, second.ordinal)
+  assert.deepEqual(decoded(receiver, second.bytes), newer)
+})
