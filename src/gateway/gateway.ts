@@ -67,8 +67,8 @@ const NO_DATABASE: DatabaseStatus = {
   left: 0,
 }
 
-/** records read back at the start */
-const REMEMBERED_RECORDS = 65_536
+/** facts read back at the start, at least */
+const REMEMBERED_FACTS = 65_536
 
 /** Ports of the loopback upstream: packets and page. */
 export const LOOPBACK_PORT = 18080
@@ -245,7 +245,8 @@ export class Gateway {
 
   /** What a restart must not forget: the last time each device was stamped with, and which packets came lately. */
   #remember(): void {
-    const from = Math.max(1, this.log.lastSeq - REMEMBERED_RECORDS)
+    // counted in facts: after a crash the numbers go on in the next range, far behind the last record
+    const from = this.log.startOfLast(REMEMBERED_FACTS)
     const reader = this.log.reader(from, { kinds: ['fact'], committedOnly: false })
     for (let record = reader.next(); record; record = reader.next()) {
       const fact = record.fact!

@@ -192,12 +192,12 @@ test('an acknowledgement of a TID that changed its meaning counts for nothing', 
   const sender = encoder({ clock, fullEvery: 0, fullIntervalS: 0 })
   const old = Array.from({ length: 30 }, (_, k) => sender.encode(fact(T0 + k, [k], 'old'))).at(-1)!
   for (let k = 0; k < 198; k++) sender.encode(fact(T0, [1], `D${k}`))
-  const fresh = sender.encode(fact(T0, [1], 'new'))
+  const fresh = sender.encode(fact(T0 + 30, [1], 'new'))
   assert.equal(fresh.tid, old.tid, 'least recently used')
-  for (let k = 1; k < 40; k++) sender.encode(fact(T0 + k, [2], 'new'))
+  for (let k = 1; k < 40; k++) sender.encode(fact(T0 + 30 + k, [2], 'new'))
   clock.advance(10_000)
   sender.acknowledged(old.tid, old.ordinal)
-  assert.equal(sender.encode(fact(T0 + 50, [2], 'new')).cmd, 0xaa, 'the change is still carried')
+  assert.equal(sender.encode(fact(T0 + 80, [2], 'new')).cmd, 0xaa, 'the change is still carried')
 })
 
 test('what is late or sent again goes as FULL under a backlog TID and moves nothing', () => {
