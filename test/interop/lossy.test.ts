@@ -95,7 +95,7 @@ test('a bad network, black-outs and a dying upstream: the same facts and values 
   await up.stop('SIGKILL')
   await sleep(300)
   await up.start(serveArgs, upWeb)
-  await sleep(2500)
+  await sleep(1500)
   // with its templates as they were
   await up.stop('SIGTERM')
   await up.start(serveArgs, upWeb)
