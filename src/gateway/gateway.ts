@@ -67,7 +67,7 @@ const NO_DATABASE: DatabaseStatus = {
   left: 0,
 }
 
-/** facts read back at the start */
+/** facts read back at the start, at least */
 const REMEMBERED_FACTS = 65_536
 
 export class Gateway {
@@ -244,6 +244,7 @@ export class Gateway {
 
   /** What a restart must not forget: the last time each device was stamped with, and which packets came lately. */
   #remember(): void {
+    // counted in facts: after a crash the numbers go on in the next range, far behind the last record
     const from = this.log.startOfLast(REMEMBERED_FACTS)
     const reader = this.log.reader(from, { kinds: ['fact'], committedOnly: false })
     for (let record = reader.next(); record; record = reader.next()) {

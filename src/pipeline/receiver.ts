@@ -117,7 +117,8 @@ export class Receiver {
     }
     history.begin(from, late)
     if (!heart && !history.apply(bytes, first, to, this.#metaBytes))
-      return this.#refuse('BAD_PACKET', 'DIFF body does not fit its template', meta)
+      // its CRC holds, so the template is another than the sender's: a FULL mends that
+      return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
     if (late) {
       history.lateRun++
       this.counters.late++
@@ -154,7 +155,8 @@ export class Receiver {
           source.templates.set(tid, made)
           this.registry?.learned(aid)
         }
-        if (late) history!.lateRun++
+        // Two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either.
+        if (late && !single) source.templates.delete(tid)
         history = made
       } else {
         history.begin(-1, late)

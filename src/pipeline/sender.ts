@@ -142,6 +142,10 @@ export class UplinkEncoder {
     plan.times[TS] = fact.tRaw
     if (this.#timed) plan.times[NOW] = this.#clock.mono()
     const template = known ?? this.#store.add(plan.signature, plan.count, this.policy, plan.times[NOW]!)
+    if (fact.tRaw <= template.lastTs) {
+      plan.template = template
+      return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan))
+    }
     this.#store.touch(template)
     plan.template = template
     const end = plan.writeFrame(out, at, this.#fullOnly || options.full === true, this.policy, null)
@@ -172,7 +176,12 @@ export class UplinkEncoder {
 
   /** The next packet of this template, or of every template, is a key frame: after NACK NEED_FULL, after a reconnect. */
   keyFrameNext(tid?: number): void {
-    if (tid === undefined) for (const template of this.#store.all()) template.forceFull = true
+    if (tid === undefined)
+      for (const template of this.#store.all()) {
+        template.forceFull = true
+        // none of the FULLs under a TID that meant something else was acknowledged: the wait begins anew
+        if (template.fullOnlyUntil > 0) template.fullOnlyUntil = this.#clock.mono() + this.policy.fullIntervalMs
+      }
     else {
       const template = this.#store.byTid(tid)
       if (template) template.forceFull = true

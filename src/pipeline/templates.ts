@@ -193,6 +193,7 @@ export class SendStore {
   add(signature: string, count: number, policy: DiffPolicy, nowMs: number): SendTemplate {
     let recycled = this.#next > this.maxTid
     let tid = 0
+    let lastTs = -1
     for (let k = 0; k < this.maxTid && tid === 0; k++) {
       const candidate = ((this.#next - 1 + k) % this.maxTid) + 1
       if (this.#byTid.has(candidate)) continue
@@ -205,11 +206,14 @@ export class SendStore {
       for (const template of this.#byTid.values()) if (!oldest || template.used < oldest.used) oldest = template
       tid = oldest!.tid
       this.#next++
+      // an older fact under this TID would be late to a receiver that knows the owner before
+      lastTs = oldest!.lastTs
       this.#forget(oldest!)
     }
     const template = this.put(new SendTemplate(signature, tid, count))
     // ordinals go on where any earlier owner of a TID stopped, so an old acknowledgement means nothing here
     template.ordinal = template.acked = this.#floor
+    template.lastTs = lastTs
     if (recycled && policy.diffBase === 'sticky') template.fullOnlyUntil = nowMs + policy.fullIntervalMs
     return template
   }

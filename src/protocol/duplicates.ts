@@ -34,12 +34,21 @@ class Recent {
   add(time: number, hash: number): void {
     if (this.#count === this.#times.length && this.#count < this.#depth) this.#grow()
     const place = this.#next
-    if (this.#count === this.#times.length) this.#drop(this.#find(this.#times[place]!, this.#hashes[place]!))
-    else this.#count++
+    if (this.#count < this.#times.length) this.#count++
+    else if (!Number.isNaN(this.#times[place]!)) this.#drop(this.#find(this.#times[place]!, this.#hashes[place]!))
     this.#times[place] = time
     this.#hashes[place] = hash
     this.#table[this.#find(time, hash)] = place + 1
     this.#next = (place + 1) % this.#times.length
+  }
+
+  /** Takes an entry out; its place in the ring stays empty until its turn to be overwritten. */
+  remove(time: number, hash: number): void {
+    const slot = this.#find(time, hash)
+    const at = this.#table[slot]!
+    if (at === 0) return
+    this.#drop(slot)
+    this.#times[at - 1] = Number.NaN
   }
 
   #home(time: number, hash: number): number {
@@ -80,7 +89,8 @@ class Recent {
     this.#times.set(times)
     this.#hashes.set(hashes)
     this.#table = new Uint32Array(4 * times.length)
-    for (let k = 0; k < this.#count; k++) this.#table[this.#find(times[k]!, hashes[k]!)] = k + 1
+    for (let k = 0; k < this.#count; k++)
+      if (!Number.isNaN(times[k]!)) this.#table[this.#find(times[k]!, hashes[k]!)] = k + 1
     this.#next = this.#count
   }
 }
@@ -111,6 +121,11 @@ export class DuplicateFilter {
   /** Asks without remembering: for a packet that may still be refused. */
   has(aid: number, tRaw: number, hash: number): boolean {
     return this.#devices.get(aid)?.has(tRaw, hash >>> 0) ?? false
+  }
+
+  /** The packet did not reach the log after all: when it comes again it is new. */
+  forget(aid: number, tRaw: number, hash: number): void {
+    this.#devices.get(aid)?.remove(tRaw, hash >>> 0)
   }
 
   /** A packet of the log, oldest first, when the filter is rebuilt. True when it was known. */

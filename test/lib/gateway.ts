@@ -144,32 +144,61 @@ export class Machine {
     return JSON.parse(ran.stdout)
   }
 
-  /** `device_id t_raw` of every fact in the log. */
-  logKeys(): string[] {
+  /** Every fact in the log. */
+  logFacts(): LoggedFact[] {
     const { stdout, code, stderr } = this.run('log', 'export', '--from', '1')
     if (code !== 0) throw new Error(`log export: ${stderr}`)
     return stdout
       .split('\n')
       .filter(Boolean)
-      .map(line => JSON.parse(line) as { id: string; t_raw: number })
-      .map(fact => `${fact.id} ${fact.t_raw}`)
-      .sort()
+      .map(line => JSON.parse(line) as LoggedFact)
+  }
+
+  /** `device_id t_raw` of every fact in the log. */
+  logKeys(): string[] {
+    return this.logFacts().map(keyOf).sort()
   }
 }
 
-/** `device_id t_raw` of every packet in the database, read page by page over HTTP. */
-export async function databaseKeys(webPort: number, token: string): Promise<string[]> {
-  const keys: string[] = []
+/** The dict form: id, t_raw, and s1_id, s1_s, s1_u, s1_v … */
+export type LoggedFact = { id: string; t_raw: number } & Record<string, unknown>
+
+export interface LoggedSensor {
+  id: string
+  status: string
+  unit: string
+  value: number | null
+}
+
+export function sensorsOf(fact: LoggedFact): LoggedSensor[] {
+  const sensors: LoggedSensor[] = []
+  for (let n = 1; typeof fact[`s${n}_id`] === 'string'; n++)
+    sensors.push({
+      id: String(fact[`s${n}_id`]),
+      status: String(fact[`s${n}_s`]),
+      unit: String(fact[`s${n}_u`]),
+      value: fact[`s${n}_v`] as number | null,
+    })
+  return sensors
+}
+
+/** `device_id t_raw` */
+export const keyOf = (fact: { id: string; t_raw: number }): string => `${fact.id} ${fact.t_raw}`
+
+/** Every packet in the database, read page by page over HTTP. */
+export async function databaseFacts(webPort: number, token: string): Promise<LoggedFact[]> {
+  const facts: LoggedFact[] = []
   for (let offset = 0; ; offset += 500) {
     const response = await fetch(`http://127.0.0.1:${webPort}/api/data/packets?limit=500&offset=${offset}`, {
       headers: { 'X-Admin-Token': token },
     })
     if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)
-    const body = (await response.json()) as {
-      total: number
-      packets: { device_id: string; payload_json: { t_raw: number } }[]
-    }
-    keys.push(...body.packets.map(packet => `${packet.device_id} ${packet.payload_json.t_raw}`))
-    if (keys.length >= body.total || body.packets.length === 0) return keys.sort()
+    const body = (await response.json()) as { total: number; packets: { payload_json: LoggedFact }[] }
+    facts.push(...body.packets.map(packet => packet.payload_json))
+    if (facts.length >= body.total || body.packets.length === 0) return facts
   }
 }
+
+/** `device_id t_raw` of every packet in the database. */
+export const databaseKeys = async (webPort: number, token: string): Promise<string[]> =>
+  (await databaseFacts(webPort, token)).map(keyOf).sort()

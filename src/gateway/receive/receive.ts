@@ -93,7 +93,8 @@ export class Receive {
       return
     }
     const { fact } = received
-    if (duplicates.seen(fact.aid, fact.tRaw, contentHash(fact))) {
+    const hash = contentHash(fact)
+    if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
       if (peer) this.#acknowledge(peer, origin, seq)
       return
@@ -104,26 +105,44 @@ export class Receive {
       ...(origin.rssi !== undefined && { rssi: origin.rssi }),
       ...(origin.snr !== undefined && { snr: origin.snr }),
     }
-    log.appendFact(fact, link, qualityOf(time))
+    let record: number
+    try {
+      record = log.appendFact(fact, link, qualityOf(time))
+    } catch (error) {
+      // not kept, so not known: when it comes again it counts as new
+      this.counters.refused++
+      duplicates.forget(fact.aid, fact.tRaw, hash)
+      if (peer) this.delivery.refuse(peer, seq)
+      logger.warn(`packet from ${origin.address} not taken: ${asOsError(error).message}`)
+      return
+    }
     this.counters.facts++
     onFact(fact, link)
-    if (peer) this.#acknowledge(peer, origin, seq)
+    if (!peer) return
+    this.#waiting.push({ record, peer, origin, seq })
+    this.#await(record, () => duplicates.forget(fact.aid, fact.tRaw, hash))
   }
 
   /** Answers when everything in the log up to now is committed; answers to one peer are put together. */
   #acknowledge(peer: DeliveryPeer, origin: PacketOrigin, seq: number): void {
-    const { log, logger } = this.#options
-    const record = log.lastSeq
+    const record = this.#options.log.lastSeq
+    const asked = this.#waiting.at(-1)?.record === record
     this.#waiting.push({ record, peer, origin, seq })
-    if (this.#waiting.length === 1 || this.#waiting.at(-2)!.record !== record)
-      log.committed(record).then(
-        () => this.#answer(log.committedSeq),
-        error => {
-          logger.warn(`not acknowledged, the log could not commit: ${asOsError(error).message}`)
-          // forgotten by the exchange, so that the sender's next try counts as new
-          for (const late of this.#waiting.splice(0)) this.delivery.refuse(late.peer, late.seq)
-        },
-      )
+    if (!asked) this.#await(record)
+  }
+
+  /** Answers what waits when `record` is on flash; when it was lost before, `lost` is told and everything is to come again. */
+  #await(record: number, lost: () => void = () => undefined): void {
+    const { log, logger } = this.#options
+    log.committed(record).then(
+      () => this.#answer(log.committedSeq),
+      error => {
+        logger.warn(`not acknowledged, the log could not commit: ${asOsError(error).message}`)
+        lost()
+        // forgotten by the exchange, so that the sender's next try counts as new
+        for (const late of this.#waiting.splice(0)) this.delivery.refuse(late.peer, late.seq)
+      },
+    )
   }
 
   #answer(committed: number): void {

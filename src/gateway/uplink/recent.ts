@@ -1,7 +1,8 @@
 // Which frames went out lately, so that a NACK is obeyed only for a frame that was really sent (X9): within 60 s, and at
 // most once in 10 s for each AID.
 
-const REMEMBERED = 512
+// twice the window of the delivery exchange
+const REMEMBERED = 2048
 const FRAME_MS = 60_000
 const PAUSE_MS = 10_000
 

@@ -22,6 +22,7 @@ import { COMMAND } from '../../wire/commands'
 import type { Identity } from '../identity'
 import { Ledger, type Shipment } from './ledger'
 import { RecentFrames } from './recent'
+import { TidCounters } from './tids'
 
 export interface UplinkSettings {
   name: string
@@ -89,6 +90,7 @@ export class Uplink {
   readonly #delivery: DeliverySender<Sent>
   readonly #encoders = new Map<number, UplinkEncoder>()
   readonly #recent = new RecentFrames()
+  readonly #tids: TidCounters
   readonly #ledger: Ledger<Payload>
   readonly #watchers = new Map<number, (info: SentInfo) => void>()
   #reader: Reader
@@ -112,6 +114,7 @@ export class Uplink {
     const saved = parts.log.cursor(`uplink:${settings.name}`) ?? 0
     this.#savedCursor = saved
     this.#ledger = new Ledger(saved)
+    this.#tids = new TidCounters(settings.name, parts.log, parts.logger, () => this.pump())
     this.#reader = parts.log.reader(saved + 1, { kinds: ['fact'] })
     this.#delivery = new DeliverySender<Sent>({
       maxPacket: parts.medium.maxPacket,
@@ -213,6 +216,7 @@ export class Uplink {
   stop(): void {
     clearTimeout(this.#timer)
     this.#usable = false
+    this.#tids.keep(this.#encoders.values())
     this.#saveCursor(true)
   }
 
@@ -231,10 +235,8 @@ export class Uplink {
       const frame = this.#delivery.poll(now)
       if (!frame) {
         this.#watchPeer()
-        if (this.#ready && this.#bestEffort()) continue
-        return
-      }
-      await this.#parts.medium.send(frame)
+        if (!this.#ready || !this.#bestEffort()) return
+      } else await this.#parts.medium.send(frame)
       if (++burst % BURST === 0) await new Promise(setImmediate)
     }
   }
@@ -303,11 +305,13 @@ export class Uplink {
         this.#heldUntil = clock.mono() + Math.min(hold, 1000)
         return null
       }
-      this.#next = null
       const fact = own ? { ...record.fact, aid: identity.assignedId } : record.fact
       const encoder = this.#encoder(fact.aid)
+      // relayed facts go as FULL only, so an old meaning of their TID does no harm
+      if (own && !this.#tids.ready(encoder)) return null
+      this.#next = null
       try {
-        const packet = this.#encode(encoder, fact, !own)
+        const packet = encoder.encode(fact, { full: !own })
         if (packet.size > this.maxPacket)
           throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${this.maxPacket}`)
         this.#recent.note(fact.aid, packet.tid, fact.tRaw, clock.mono())
@@ -324,7 +328,7 @@ export class Uplink {
   #encoder(aid: number): UplinkEncoder {
     let encoder = this.#encoders.get(aid)
     if (!encoder) {
-      const { log, clock, units } = this.#parts
+      const { clock, units } = this.#parts
       const { diffBase, frames, fullEvery, fullIntervalS, precision } = this.#settings
       encoder = new UplinkEncoder({
         aid,
@@ -335,23 +339,11 @@ export class Uplink {
         units,
         clock,
         frames,
-        firstTid: log.counter(this.#tidKey(aid)) ?? 1,
+        firstTid: this.#tids.first(aid),
       })
       this.#encoders.set(aid, encoder)
     }
     return encoder
-  }
-
-  #tidKey(aid: number): string {
-    return `tid:${this.name}:${aid}`
-  }
-
-  /** Packs a fact; a template used for the first time moves the TIDs the next run may start with, which is kept. */
-  #encode(encoder: UplinkEncoder, fact: Fact, full: boolean): EncodedFrame {
-    const before = encoder.nextTid
-    const packet = encoder.encode(fact, { full })
-    if (encoder.nextTid !== before) this.#parts.log.appendCounter(this.#tidKey(encoder.aid), encoder.nextTid)
-    return packet
   }
 
   #acked(shipment: Sent): void {
@@ -366,7 +358,7 @@ export class Uplink {
   #resend(shipment: Sent): Uint8Array | null {
     const { fact, encoder } = shipment.payload
     shipment.payload.packet = null
-    const packet = this.#encode(encoder, fact, true)
+    const packet = encoder.encode(fact, { full: true })
     if (packet.size > this.maxPacket) {
       this.#refused++
       this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${packet.size} bytes`)
@@ -388,8 +380,9 @@ export class Uplink {
     if (packet[0] === COMMAND.HANDSHAKE_NACK) {
       const refused = parseRefusedFrame(parseNackReason(packet))
       if (refused?.reason === 'NEED_FULL') {
+        // a receiver that lacks one template has most likely lost them all, and the next NACK counts only in 10 s
         if (this.#recent.obey(refused.aid, refused.tid, refused.ts, now))
-          this.#encoders.get(refused.aid)?.keyFrameNext(refused.tid)
+          this.#encoders.get(refused.aid)?.keyFrameNext()
         return
       }
     }
@@ -418,7 +411,7 @@ export class Uplink {
     if (!this.#usable) return
     const now = this.#parts.clock.mono()
     const due = Math.min(
-      this.#delivery.nextDeadline(now),
+      this.#settings.delivery === 'best_effort' ? Number.POSITIVE_INFINITY : this.#delivery.nextDeadline(now),
       this.#heldUntil > now ? this.#heldUntil : Number.POSITIVE_INFINITY,
       now + 5000,
     )

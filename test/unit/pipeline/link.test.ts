@@ -192,12 +192,12 @@ test('an acknowledgement of a TID that changed its meaning counts for nothing', 
   const sender = encoder({ clock, fullEvery: 0, fullIntervalS: 0 })
   const old = Array.from({ length: 30 }, (_, k) => sender.encode(fact(T0 + k, [k], 'old'))).at(-1)!
   for (let k = 0; k < 198; k++) sender.encode(fact(T0, [1], `D${k}`))
-  const fresh = sender.encode(fact(T0, [1], 'new'))
+  const fresh = sender.encode(fact(T0 + 30, [1], 'new'))
   assert.equal(fresh.tid, old.tid, 'least recently used')
-  for (let k = 1; k < 40; k++) sender.encode(fact(T0 + k, [2], 'new'))
+  for (let k = 1; k < 40; k++) sender.encode(fact(T0 + 30 + k, [2], 'new'))
   clock.advance(10_000)
   sender.acknowledged(old.tid, old.ordinal)
-  assert.equal(sender.encode(fact(T0 + 50, [2], 'new')).cmd, 0xaa, 'the change is still carried')
+  assert.equal(sender.encode(fact(T0 + 80, [2], 'new')).cmd, 0xaa, 'the change is still carried')
 })
 
 test('what is late or sent again goes as FULL under a backlog TID and moves nothing', () => {
@@ -256,4 +256,19 @@ test('no frame is larger than maxFullSize says', () => {
     assert.ok(full <= bound && bound - full < 24 * f.sensors.length + 24, `${full} of ${bound}`)
     assert.ok(sender.encode(f).size <= bound)
   }
+})
+
+test('a TID given to another device does not take facts older than those it carried', () => {
+  const sender = encoder()
+  const receiver = new Receiver({ units, clock: new ManualClock() })
+  for (let k = 0; k < 199; k++) decoded(receiver, sender.encode(fact(T0 + 1000 + k, [k], `D${k}`)).bytes)
+  const made = fact(T0, [5], 'older')
+  const first = sender.encode(made)
+  assert.ok(first.tid >= 200, `TID ${first.tid}`)
+  assert.deepEqual(decoded(receiver, first.bytes), made)
+  const newer = fact(T0 + 5000, [6], 'older')
+  const second = sender.encode(newer)
+  assert.ok(second.tid < 200)
+  sender.acknowledged(second.tid, second.ordinal)
+  assert.deepEqual(decoded(receiver, second.bytes), newer)
 })

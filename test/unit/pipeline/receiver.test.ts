@@ -130,7 +130,7 @@ test('a DIFF that does not fit is refused and moves nothing', () => {
   const r = receiver()
   r.receive(full(T0, '1'))
   for (const body of [Buffer.of(2, 5, 49), Buffer.of(0x0a, 1, 50), Buffer.of(2, 1, 33), Buffer.of(2)])
-    assert.equal(code(r.receive(frame(0xaa, 1, T0 + 1, body))), 'BAD_PACKET')
+    assert.equal(code(r.receive(frame(0xaa, 1, T0 + 1, body))), 'NEED_FULL')
   assert.equal(value(r.receive(heart(T0 + 2))), 0.0001)
 })
 
@@ -139,7 +139,7 @@ test('a broken frame never leaves a wrong state behind', () => {
   r.receive(full(T0, '1'))
   for (let k = 1; k <= 7; k++) r.receive(diff(T0 + 10 * k, String(k + 1)))
   assert.equal(value(r.receive(heart(T0 + 5))), 0.0001)
-  assert.equal(code(r.receive(frame(0xaa, 1, T0 + 90, Buffer.of(0x0a, 1, 57)))), 'BAD_PACKET')
+  assert.equal(code(r.receive(frame(0xaa, 1, T0 + 90, Buffer.of(0x0a, 1, 57)))), 'NEED_FULL')
   assert.equal(code(r.receive(heart(T0 + 5))), 'LATE_DROPPED', 'the oldest state gave its row to the broken frame')
   assert.equal(value(r.receive(heart(T0 + 15))), 0.0002)
 })
@@ -247,4 +247,13 @@ test('mutated frames throw nothing, in the receiver and in fusion', () => {
     assert.ok(got.kind === 'fact' || got.code)
     fusion.decompress(bytes)
   }
+})
+
+test('a late FULL with other sensors under a known TID: nothing is built on either meaning', () => {
+  const r = receiver()
+  r.receive(full(T0 + 100, '1'))
+  assert.equal(value(r.receive(full(T0, '7', 'other'))), 0.0007)
+  assert.equal(code(r.receive(diff(T0 + 200, '9'))), 'NEED_FULL')
+  assert.equal(value(r.receive(full(T0 + 300, '2', 'other'))), 0.0002)
+  assert.equal(value(r.receive(diff(T0 + 400, '9'))), 0.0009)
 })

@@ -62,3 +62,14 @@ test('it agrees with a plain list for any sequence', () => {
     if (list.length > 256) list.shift()
   }
 })
+
+test('a packet that did not reach the log is new again, and its place in the memory is free for another', () => {
+  const filter = new DuplicateFilter({ depth: 64 })
+  for (let t = 0; t < 64; t++) filter.seen(1, t, t)
+  for (let t = 0; t < 64; t += 3) filter.forget(1, t, t)
+  filter.forget(1, 999, 0)
+  filter.forget(9, 0, 0)
+  for (let t = 0; t < 64; t++) assert.equal(filter.has(1, t, t), t % 3 !== 0, String(t))
+  for (let t = 64; t < 300; t++) assert.equal(filter.seen(1, t, t), false)
+  for (let t = 0; t < 300; t++) assert.equal(filter.has(1, t, t), t >= 236, String(t))
+})

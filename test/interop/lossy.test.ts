@@ -1,0 +1,122 @@
+// Two real processes with a bad network between them: datagrams are lost, doubled and overtaken, at times nothing passes,
+// and the upstream dies without notice. In the end both sides hold the same facts with the same values, none twice.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import {
+  databaseFacts,
+  freePort,
+  freeUdpPort,
+  keyOf,
+  type LoggedFact,
+  Machine,
+  removeDir,
+  sensorsOf,
+  sleep,
+  tempDir,
+  until,
+} from '../lib/gateway'
+import { LossyProxy } from '../lib/lossy'
+
+const dir = tempDir()
+const machines: Machine[] = []
+let proxy: LossyProxy | undefined
+after(async () => {
+  for (const machine of machines) await machine.stop('SIGKILL')
+  proxy?.close()
+  removeDir(dir)
+})
+
+const sorted = (facts: LoggedFact[]): LoggedFact[] =>
+  [...facts].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0))
+
+/** The wire keeps at least three digits (D3). */
+const close = (a: number | null, b: number | null): boolean =>
+  a === b || (a !== null && b !== null && Math.abs(a - b) <= 1.001e-3 * Math.abs(a))
+
+function assertSame(sent: LoggedFact[], got: LoggedFact[]): void {
+  const left = sorted(sent)
+  const right = sorted(got)
+  const sentKeys = new Set(left.map(keyOf))
+  const gotKeys = new Set(right.map(keyOf))
+  assert.deepEqual(
+    {
+      missing: [...sentKeys].filter(key => !gotKeys.has(key)),
+      unknown: [...gotKeys].filter(key => !sentKeys.has(key)),
+      twice: right.map(keyOf).filter((key, k, all) => key === all[k - 1]),
+    },
+    { missing: [], unknown: [], twice: [] },
+  )
+  left.forEach((fact, k) => {
+    const other = right[k]!
+    const names = (f: LoggedFact): string[] => sensorsOf(f).map(s => `${s.id} ${s.status} ${s.unit}`)
+    assert.deepEqual(names(other), names(fact), keyOf(fact))
+    const values = sensorsOf(other)
+    assert.ok(values.length > 0)
+    sensorsOf(fact).forEach((sensor, i) => {
+      const { value } = values[i]!
+      assert.ok(close(sensor.value, value), `${keyOf(fact)} ${sensor.id}: ${sensor.value} became ${value}`)
+    })
+  })
+}
+
+test('a bad network, black-outs and a dying upstream: the same facts and values on both sides, none twice', async () => {
+  const packets = await freeUdpPort()
+  const road = await freeUdpPort()
+  const upWeb = await freePort()
+  const gwWeb = await freePort()
+  const types = ['cpu', 'memory', 'uptime', 'network', 'disk']
+  const sources = types.map((type, k) => ({ name: type, type, interval_ms: 100 + 10 * k }))
+  const config = (list: unknown[]): Record<string, unknown> => ({
+    device_id: 'GW1',
+    gateway: {
+      sources: list,
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: road, full_every: 20, full_interval_seconds: 2 }],
+      log: { commit_interval_ms: 100 },
+    },
+  })
+  proxy = await LossyProxy.open(road, packets, { seed: 7 })
+  const up = new Machine(join(dir, 'up'), 'serve', {})
+  const gw = new Machine(join(dir, 'gw'), 'run', config(sources))
+  machines.push(up, gw)
+  const serveArgs = ['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)]
+  const { token } = up.json('token', '--new') as { token: string }
+  await up.start(serveArgs, upWeb)
+  await gw.start(['--port', String(gwWeb)], gwWeb)
+  const uplink = () => gw.json('status').uplinks.up as { acked: number; backlog: number; resent: number }
+  await until('packets are acknowledged', () => uplink().acked > 20)
+  for (const ms of [300, 1500]) {
+    proxy.black = true
+    await sleep(ms)
+    proxy.black = false
+    await sleep(1000)
+  }
+  // without its templates, so that every DIFF on its way must be refused and not guessed
+  await up.stop('SIGKILL')
+  await sleep(300)
+  await up.start(serveArgs, upWeb)
+  await sleep(1500)
+  // with its templates as they were
+  await up.stop('SIGTERM')
+  await up.start(serveArgs, upWeb)
+  await sleep(1500)
+  const { resent } = uplink()
+  await gw.stop('SIGKILL')
+
+  gw.configure(config([]))
+  await gw.start(['--port', String(gwWeb)], gwWeb)
+  await until('everything is delivered', () => uplink().backlog === 0, 30_000)
+  await gw.stop()
+
+  const sent = gw.logFacts()
+  const got = await until('the view has every record', async () => {
+    const facts = await databaseFacts(upWeb, token)
+    return facts.length >= sent.length ? facts : null
+  })
+  assert.ok(sent.length > 200 && resent > 0, `${sent.length} facts, ${resent} sent again`)
+  assert.ok(proxy.counters.dropped > 20 && proxy.counters.doubled > 0 && proxy.counters.late > 20)
+  assert.equal(new Set(sent.map(keyOf)).size, sent.length, 'no fact is in the log twice')
+  assertSame(sent, got)
+  await up.stop()
+  assertSame(sent, up.logFacts())
+})
