@@ -70,10 +70,6 @@ const NO_DATABASE: DatabaseStatus = {
 /** records read back at the start */
 const REMEMBERED_RECORDS = 65_536
 
-/** Ports of the loopback upstream: packets and page. */
-export const LOOPBACK_PORT = 18080
-export const LOOPBACK_WEB_PORT = 8766
-
 export class Gateway {
   readonly config: ConfigStore
   readonly identity: Identity
@@ -320,13 +316,12 @@ export class Gateway {
       this.loopback = new LoopbackUpstream({
         script: this.#options.script,
         dataDir: this.config.dataDir,
-        packetPort: LOOPBACK_PORT,
-        webPort: LOOPBACK_WEB_PORT,
         clock: this.#clock,
         logger: this.#logger.child('loopback'),
       })
+      await this.loopback.choosePorts()
       this.loopback.start()
-      list = [{ name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: LOOPBACK_PORT } as UplinkConfig]
+      list = [{ name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: this.loopback.packetPort } as UplinkConfig]
     }
     for (const uplink of list) {
       try {

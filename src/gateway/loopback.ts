@@ -2,7 +2,12 @@
 // loopback, with a data directory of its own, and forwards to it over the same UDP and the same delivery exchange as to
 // any other upstream. When that process ends it is started again after a pause; when the gateway ends, however it ends,
 // the pipe between them closes and the process stops.
+//
+// Its ports are the usual two when they are free, else two free ones: a second gateway on the machine gets an upstream of
+// its own, never the first one's. The admin token of the gateway opens the page of the upstream too.
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { Backoff } from '../lib/backoff'
@@ -13,8 +18,6 @@ import type { Logger } from '../lib/logger'
 export interface LoopbackOptions {
   script: string
   dataDir: string
-  packetPort: number
-  webPort: number
   clock: Clock
   logger: Logger
 }
@@ -22,7 +25,50 @@ export interface LoopbackOptions {
 /** Set in the environment of the second process: it stops when its standard input closes. */
 export const FOLLOW_PARENT = 'OS_NODE_FOLLOW_PARENT'
 
+/** The usual ports of the loopback upstream: packets and page. */
+export const LOOPBACK_PORT = 18080
+export const LOOPBACK_WEB_PORT = 8766
+
+/** how long the usual ports are waited for: after a kill -9 the last upstream needs a moment to end */
+const PORT_WAIT_MS = 1000
+const PORT_STEP_MS = 100
+
+/** Binds a port of 127.0.0.1 for a moment; 0 asks for any. Returns its number, or null when it is taken. */
+type Probe = (port: number) => Promise<number | null>
+
+const udpFree: Probe = port =>
+  new Promise(resolve => {
+    const socket = createSocket('udp4')
+    socket.once('error', () => resolve(null))
+    socket.bind(port, '127.0.0.1', () => {
+      const { port: got } = socket.address()
+      socket.close(() => resolve(got))
+    })
+  })
+
+const tcpFree: Probe = port =>
+  new Promise(resolve => {
+    const server = createServer()
+    server.once('error', () => resolve(null))
+    server.listen(port, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : null))
+    })
+  })
+
+/** The preferred port when it becomes free in time, else any free one. */
+async function freePort(probe: Probe, preferred: number, waitMs = PORT_WAIT_MS): Promise<number> {
+  for (let waited = 0; ; waited += PORT_STEP_MS) {
+    const got = await probe(preferred)
+    if (got !== null) return got
+    if (waited >= waitMs) return (await probe(0)) ?? preferred
+    await new Promise(resolve => setTimeout(resolve, PORT_STEP_MS))
+  }
+}
+
 export class LoopbackUpstream {
+  packetPort = LOOPBACK_PORT
+  webPort = LOOPBACK_WEB_PORT
   readonly #options: LoopbackOptions
   readonly #backoff = new Backoff({ minMs: 1000, maxMs: 30_000 })
   #child: ChildProcess | undefined
@@ -43,19 +89,30 @@ export class LoopbackUpstream {
     return this.#child?.pid
   }
 
+  /** Settles the ports; call once, before start(). */
+  async choosePorts(): Promise<void> {
+    ;[this.packetPort, this.webPort] = await Promise.all([
+      freePort(udpFree, LOOPBACK_PORT),
+      freePort(tcpFree, LOOPBACK_WEB_PORT),
+    ])
+  }
+
   start(): void {
     if (this.#stopped || this.#child) return
-    const { script, packetPort, webPort, clock, logger } = this.#options
+    const { script, clock, logger } = this.#options
+    const { packetPort, webPort } = this
     const config = join(this.dataDir, 'Config.json')
     if (!realFiles.exists(config)) {
       realFiles.mkdir(this.dataDir)
       const own = { RESOURCES: { service_plugins: { web_user: { host: '127.0.0.1', port: webPort } } } }
       atomicWrite(config, `${JSON.stringify(own, null, 2)}\n`)
     }
+    this.#shareToken()
     const args = [script, 'serve', '--config', config, '--data-dir', this.dataDir]
     args.push('--host', '127.0.0.1', '--port', String(packetPort), '--web-port', String(webPort))
     const child = spawn(process.execPath, args, {
-      stdio: ['pipe', 'inherit', 'inherit'],
+      // stdout belongs to the command that was typed
+      stdio: ['pipe', process.stderr.fd, 'inherit'],
       env: { ...process.env, [FOLLOW_PARENT]: '1', OS_NODE_CONFIG: '' },
     })
     this.#child = child
@@ -70,6 +127,13 @@ export class LoopbackUpstream {
       logger.warn(`the loopback upstream ended (${signal ?? code}); started again in ${(pause / 1000).toFixed(1)} s`)
       this.#timer = setTimeout(() => this.start(), pause)
     })
+  }
+
+  /** One token for both pages. Without one (auth is off) the upstream makes and prints its own. */
+  #shareToken(): void {
+    const from = join(this.#options.dataDir, 'token.json')
+    if (!realFiles.exists(from)) return
+    atomicWrite(join(this.dataDir, 'token.json'), realFiles.read(from).toString('utf8'))
   }
 
   async stop(): Promise<void> {
