@@ -188,7 +188,15 @@ async function startGateway(
       signal,
       gateway: {
         status: () => gateway.status(),
-        submit: request => transmitThrough(gateway, node, request),
+        submit: request => {
+          // refused before the readings are kept: who asked for a medium wants them nowhere else
+          const asked = request.medium
+          const carried = gateway.uplinks.some(({ medium }) => medium.toLowerCase() === asked?.toLowerCase())
+          if (asked !== undefined && !carried && node.transporterManager.getDriver(asked) === null) {
+            throw new OsError('NO_DRIVER', `No available driver: ${asked}`)
+          }
+          return transmitThrough(gateway, node, request)
+        },
       },
       log: logOfGateway(gateway),
       node: async () => nodeLike(node),
@@ -211,7 +219,8 @@ async function startGateway(
         return 0
       }),
       info: { url: server.url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
-      banner: banner(gateway, role, server.url, token, overrides),
+      // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
+      banner: followsParent() && token === null ? '' : banner(gateway, role, server.url, token, overrides),
     }
   } catch (error) {
     for (const step of undo.reverse()) await step()
@@ -219,23 +228,23 @@ async function startGateway(
   }
 }
 
+/** True in the upstream that a gateway started for itself: it ends with that gateway. */
+const followsParent = (): boolean => process.env.OS_NODE_FOLLOW_PARENT === '1'
+
 /** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
 async function stopped(signal: AbortSignal): Promise<void> {
   const { stdin } = process
   await new Promise<void>(done => {
     if (signal.aborted) done()
     signal.addEventListener('abort', () => done(), { once: true })
-    if (follows())
+    if (followsParent())
       stdin
         .on('end', done)
         .on('error', () => done())
         .resume()
   })
-  if (follows()) stdin.destroy()
+  if (followsParent()) stdin.destroy()
 }
-
-/** True in the upstream that a gateway started for itself: it ends with that gateway. */
-const follows = (): boolean => process.env.OS_NODE_FOLLOW_PARENT === '1'
 
 /** UNIX ms this file was built at: a system clock before it is wrong. */
 const builtAt = (): number => statSync(SCRIPT).mtimeMs
@@ -251,9 +260,14 @@ function banner(
   const id = identity.assigned ? `id ${identity.assignedId}` : 'no id yet'
   const up = uplinks.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
   const lines = [
-    `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}${follows() ? ' (started by the gateway as its upstream)' : ''}`,
+    `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}`,
     role === 'run' ? `  forwards to  ${up || 'nobody'}` : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
-    ...(loopback ? [`               an upstream of its own, data in ${loopback.dataDir}`] : []),
+    ...(loopback
+      ? [
+          `               an upstream of its own, page http://127.0.0.1:${loopback.webPort} (same token)`,
+          `               its data in ${loopback.dataDir}`,
+        ]
+      : []),
     `  keeps        ${join(config.dataDir, 'log')}`,
     `  look at      ${url}`,
     ...(token === null ? [] : [`  admin token  ${token}   (shown once; os-node token --new makes another)`]),
@@ -273,6 +287,7 @@ async function cli(): Promise<void> {
     stdout: process.stdout,
     stderr: process.stderr,
     signal: stop.signal,
+    ...(followsParent() && { logPrefix: 'upstream | ' }),
     context: async ({ config, logger, signal, print }) => {
       let node: Node | undefined
       return {

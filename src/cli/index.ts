@@ -37,6 +37,8 @@ export interface CliDeps {
   readonly stdout: Out
   readonly stderr: Out
   readonly signal: AbortSignal
+  /** in front of each log line: whose it is, where two processes share a terminal */
+  readonly logPrefix?: string
   context(setup: LocalSetup): Promise<CommandContext>
   /** reads a file named on the command line; `-` is stdin */
   read?(path: string): Promise<string>
@@ -87,8 +89,8 @@ async function say({ stdout }: CliDeps, text: string): Promise<number> {
 }
 
 async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: CliDeps): Promise<number> {
-  const { env, cwd, files = realFiles, stderr, signal } = deps
-  const logger = createLogger({ write: line => void stderr.write(line) })
+  const { env, cwd, files = realFiles, stderr, signal, logPrefix = '' } = deps
+  const logger = createLogger({ write: line => void stderr.write(logPrefix + line) })
   const config = ConfigStore.load({
     path: parsed.config as string | undefined,
     dataDir: parsed['data-dir'] as string | undefined,

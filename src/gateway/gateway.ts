@@ -324,7 +324,7 @@ export class Gateway {
         clock: this.#clock,
         logger: this.#logger.child('loopback'),
       })
-      await this.loopback.prepare()
+      await this.loopback.choosePorts()
       this.loopback.start()
       list = [{ name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: this.loopback.packetPort } as UplinkConfig]
     }

@@ -2,41 +2,18 @@
 // loopback, with a data directory of its own, and forwards to it over the same UDP and the same delivery exchange as to
 // any other upstream. When that process ends it is started again after a pause; when the gateway ends, however it ends,
 // the pipe between them closes and the process stops.
+//
+// Its ports are the usual two when they are free, else two free ones: a second gateway on the machine gets an upstream of
+// its own, never the first one's. The admin token of the gateway opens the page of the upstream too.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { Backoff } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
 import { realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
-
-const HOST = '127.0.0.1'
-/** not 8080: a newcomer's 8080 is often taken */
-const PACKET_PORT = 18080
-const WEB_PORT = 8766
-
-/** The port when it is free now, else null; 0 asks for any. */
-const freeUdp = (port: number): Promise<number | null> =>
-  new Promise(resolve => {
-    const socket = createSocket('udp4')
-    socket.once('error', () => resolve(null)) // taken: another one is tried
-    socket.bind({ port, address: HOST, exclusive: true }, () => {
-      const { port: given } = socket.address()
-      socket.close(() => resolve(given))
-    })
-  })
-
-const freeTcp = (port: number): Promise<number | null> =>
-  new Promise(resolve => {
-    const server = createServer()
-    server.once('error', () => resolve(null)) // taken: another one is tried
-    server.listen({ port, host: HOST, exclusive: true }, () => {
-      const { port: given } = server.address() as AddressInfo
-      server.close(() => resolve(given))
-    })
-  })
 
 export interface LoopbackOptions {
   script: string
@@ -50,14 +27,55 @@ export interface LoopbackOptions {
 /** Set in the environment of the second process: it stops when its standard input closes. */
 export const FOLLOW_PARENT = 'OS_NODE_FOLLOW_PARENT'
 
+/** The usual ports of the loopback upstream: packets and page. */
+export const LOOPBACK_PORT = 18080
+export const LOOPBACK_WEB_PORT = 8766
+
+/** how long the usual ports are waited for: after a kill -9 the last upstream needs a moment to end */
+const PORT_WAIT_MS = 1000
+const PORT_STEP_MS = 100
+
+/** Binds a port of 127.0.0.1 for a moment; 0 asks for any. Returns its number, or null when it is taken. */
+type Probe = (port: number) => Promise<number | null>
+
+const udpFree: Probe = port =>
+  new Promise(resolve => {
+    const socket = createSocket('udp4')
+    socket.once('error', () => resolve(null))
+    socket.bind(port, '127.0.0.1', () => {
+      const { port: got } = socket.address()
+      socket.close(() => resolve(got))
+    })
+  })
+
+const tcpFree: Probe = port =>
+  new Promise(resolve => {
+    const server = createServer()
+    server.once('error', () => resolve(null))
+    server.listen(port, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : null))
+    })
+  })
+
+/** The preferred port when it becomes free in time, else any free one. */
+async function freePort(probe: Probe, preferred: number, waitMs = PORT_WAIT_MS): Promise<number> {
+  for (let waited = 0; ; waited += PORT_STEP_MS) {
+    const got = await probe(preferred)
+    if (got !== null) return got
+    if (waited >= waitMs) return (await probe(0)) ?? preferred
+    await new Promise(resolve => setTimeout(resolve, PORT_STEP_MS))
+  }
+}
+
 export class LoopbackUpstream {
+  packetPort = LOOPBACK_PORT
+  webPort = LOOPBACK_WEB_PORT
   readonly #options: LoopbackOptions
   readonly #backoff = new Backoff({ minMs: 1000, maxMs: 30_000 })
   #child: ChildProcess | undefined
   #timer: NodeJS.Timeout | undefined
   #stopped = false
-  #packetPort = PACKET_PORT
-  #webPort = WEB_PORT
   /** how often it had to be started again */
   restarts = 0
 
@@ -73,35 +91,33 @@ export class LoopbackUpstream {
     return this.#child?.pid
   }
 
-  /** UDP port it receives on; known after prepare() */
-  get packetPort(): number {
-    return this.#packetPort
-  }
-
-  /** Chooses its ports: the usual ones, or free ones where another program has those. */
-  async prepare(): Promise<void> {
-    this.#packetPort = (await freeUdp(PACKET_PORT)) ?? (await freeUdp(0)) ?? PACKET_PORT
-    this.#webPort = (await freeTcp(WEB_PORT)) ?? (await freeTcp(0)) ?? WEB_PORT
+  /** Settles the ports; call once, before start(). */
+  async choosePorts(): Promise<void> {
+    ;[this.packetPort, this.webPort] = await Promise.all([
+      freePort(udpFree, LOOPBACK_PORT),
+      freePort(tcpFree, LOOPBACK_WEB_PORT),
+    ])
   }
 
   start(): void {
     if (this.#stopped || this.#child) return
     const { script, clock, logger } = this.#options
-    const packetPort = this.#packetPort
-    const webPort = this.#webPort
+    const { packetPort, webPort } = this
     const config = join(this.dataDir, 'Config.json')
     if (!realFiles.exists(config)) {
       realFiles.mkdir(this.dataDir)
       const own = {
         device_id: this.#options.deviceId,
-        RESOURCES: { service_plugins: { web_user: { host: HOST, port: webPort } } },
+        RESOURCES: { service_plugins: { web_user: { host: '127.0.0.1', port: webPort } } },
       }
       atomicWrite(config, `${JSON.stringify(own, null, 2)}\n`)
     }
+    this.#shareToken()
     const args = [script, 'serve', '--config', config, '--data-dir', this.dataDir]
-    args.push('--host', HOST, '--port', String(packetPort), '--web-port', String(webPort))
+    args.push('--host', '127.0.0.1', '--port', String(packetPort), '--web-port', String(webPort))
     const child = spawn(process.execPath, args, {
-      stdio: ['pipe', 'inherit', 'inherit'],
+      // stdout belongs to the command that was typed
+      stdio: ['pipe', process.stderr.fd, 'inherit'],
       env: { ...process.env, [FOLLOW_PARENT]: '1', OS_NODE_CONFIG: '' },
     })
     this.#child = child
@@ -116,6 +132,13 @@ export class LoopbackUpstream {
       logger.warn(`the loopback upstream ended (${signal ?? code}); started again in ${(pause / 1000).toFixed(1)} s`)
       this.#timer = setTimeout(() => this.start(), pause)
     })
+  }
+
+  /** One token for both pages. Without one (auth is off) the upstream makes and prints its own. */
+  #shareToken(): void {
+    const from = join(this.#options.dataDir, 'token.json')
+    if (!realFiles.exists(from)) return
+    atomicWrite(join(this.dataDir, 'token.json'), realFiles.read(from).toString('utf8'))
   }
 
   async stop(): Promise<void> {

@@ -14,10 +14,8 @@ async function start(
   const overrides = { ...ports(options.port as number | undefined) }
   if (typeof options.host === 'string') overrides.host = options.host
   const started = await context.startGateway(role, overrides)
-  context.print(
-    { ok: true, role, data_dir: context.config.dataDir, ...started.info },
-    started.banner ?? `os-node ${role}: data in ${context.config.dataDir}; stop with Ctrl-C`,
-  )
+  const banner = started.banner ?? `os-node ${role}: data in ${context.config.dataDir}; stop with Ctrl-C`
+  if (banner !== '') context.print({ ok: true, role, data_dir: context.config.dataDir, ...started.info }, banner)
   return { exitCode: await started.done }
 }
 
