@@ -145,7 +145,9 @@ async function startGateway(
   const lock = await acquireLock(config.dataDir, role)
   const undo: (() => unknown)[] = [() => lock.release()]
   try {
-    const token = config.config.web_user.auth_enabled && storedToken(config) === null ? await newToken(config) : null
+    // scrypt takes tens of milliseconds of its own thread: the log opens and the page answers meanwhile
+    const makesToken = config.config.web_user.auth_enabled && storedToken(config) === null ? newToken(config) : null
+    makesToken?.catch(() => undefined) // told below, unless something else ends the start first
     const links = registry()
     const gateway = await Gateway.open({
       config,
@@ -211,6 +213,7 @@ async function startGateway(
     })
     undo.push(() => control.close())
     lock.setSocket(control.path)
+    const token = await makesToken
     await gateway.start()
     return {
       done: stopped(signal).then(async () => {

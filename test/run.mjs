@@ -3,7 +3,7 @@
 // exists and that this machine can run; what could not run is printed with its reason, and with CI=true fails the run.
 // A group is a folder of test/ with *.test.ts files. It installs and builds first.
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -11,7 +11,11 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const args = process.argv.slice(2)
 const take = name => {
   const at = args.indexOf(name)
-  return at < 0 ? undefined : args.splice(at, 2)[1]
+  if (at < 0) return undefined
+  const [, value] = args.splice(at, 2)
+  if (value !== undefined) return value
+  console.error(`${name} needs a value`)
+  process.exit(2)
 }
 const nodePath = take('--node') ?? process.execPath
 const only = take('--only')
@@ -28,19 +32,32 @@ const NEEDS = {
   spec: () => '',
 }
 
-const files = group =>
-  existsSync(join(root, 'test', group))
-    ? readdirSync(join(root, 'test', group), { recursive: true })
-        .filter(f => f.endsWith('.test.ts') && (!only || f.includes(only)))
-        .map(f => join('.build/test', group, f.replace(/\.ts$/, '.js')))
-        .sort()
+const tests = dir =>
+  existsSync(join(root, 'test', dir))
+    ? readdirSync(join(root, 'test', dir), { recursive: true }).filter(f => f.endsWith('.test.ts'))
     : []
+
+const files = group =>
+  tests(group)
+    .filter(f => !only || f.includes(only))
+    .map(f => join('.build/test', group, f.replace(/\.ts$/, '.js')))
+    .sort()
 
 const asked = args.length > 0 ? args : Object.keys(NEEDS)
 const unknown = asked.filter(g => !(g in NEEDS))
 if (unknown.length > 0) {
   console.error(`no test group ${unknown.join(', ')}; groups: ${Object.keys(NEEDS).join(' ')}`)
   process.exit(2)
+}
+// a test outside the groups would never run, and nobody would notice
+const stray = tests('.').filter(f => !(f.split(/[\\/]/)[0] in NEEDS))
+if (stray.length > 0) {
+  console.error(`tests in no group: ${stray.join(', ')}`)
+  process.exit(2)
+}
+if (only && asked.every(group => files(group).length === 0)) {
+  console.error(`no test file of ${asked.join(' ')} has ${only} in its name`)
+  process.exit(1)
 }
 const build = spawnSync(process.execPath, ['build.mjs', '--install', '--tests'], { cwd: root, stdio: 'inherit' })
 if (build.status !== 0) process.exit(build.status ?? 1)
@@ -63,6 +80,7 @@ for (const group of asked) {
   }
   console.log(`# group ${group}: ${list.length} files on ${nodePath}`)
   const tap = join(root, '.build', `${group}.tap`)
+  rmSync(tap, { force: true })
   const reporters = ['--test-reporter=spec', '--test-reporter-destination=stdout']
   reporters.push('--test-reporter=tap', `--test-reporter-destination=${tap}`)
   const run = spawnSync(nodePath, ['--test', '--test-timeout=240000', '--enable-source-maps', ...reporters, ...list], {
@@ -71,6 +89,11 @@ for (const group of asked) {
     env: { ...process.env, OS_NODE_TEST_ROOT: root },
   })
   if (run.status !== 0) failed = true
+  if (!existsSync(tap)) {
+    console.error(`${group}: NOT RUN: ${run.error?.message ?? 'the test runner wrote no result'}`)
+    failed = true
+    continue
+  }
   const skipped = readFileSync(tap, 'utf8')
     .split('\n')
     .filter(line => / # (SKIP|TODO)/.test(line))
