@@ -3,17 +3,17 @@
 //
 // What fails: only a data directory that cannot be written, or that another gateway owns, ends the start. Everything else
 // is a state: a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
-import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import type { SourceConfig, UplinkConfig } from '../config/schema'
+import type { UplinkConfig } from '../config/schema'
 import type { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { mediumInfo, type Registry } from '../links/registry'
+import { MissingLink } from '../links/missing'
+import type { Registry } from '../links/registry'
 import { Supervisor } from '../links/supervisor'
-import { FlashLog, type TimeQuality } from '../log'
+import { FlashLog } from '../log'
 import { Engine } from '../pipeline/compress'
 import type { UnitResolver, WireUnits } from '../pipeline/core'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
@@ -28,16 +28,17 @@ import { FileIdStore } from '../protocol/idstore'
 import { NodeClock } from '../protocol/time'
 import { Database, type DatabaseStatus } from '../storage'
 import { Identity } from './identity'
-import { Deadband } from './intake/deadband'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
+import { addSources, type SourceEntry } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
+import type { LinkParts } from './parts'
 import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
+import { addReceivers } from './receive/receivers'
 import type { GatewayStatus } from './status'
-import { ProbedMedium } from './uplink/probed'
-import { UpstreamRequests } from './uplink/requests'
-import { Uplink } from './uplink/uplink'
+import { addUplink } from './uplink/build'
+import type { Uplink } from './uplink/uplink'
 
 export interface GatewayOptions {
   config: ConfigStore
@@ -50,7 +51,7 @@ export interface GatewayOptions {
   builtAt: number
   logger: Logger
   /** sources of a machine that configures none */
-  defaultSources: readonly { name: string; type: string; deadband?: SourceConfig['deadband'] }[]
+  defaultSources: readonly SourceEntry[]
   role: 'run' | 'serve'
   /** `serve`: where packets are received */
   listen?: { host: string; port: number }
@@ -186,10 +187,13 @@ export class Gateway {
   async start(): Promise<void> {
     this.#remember()
     this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
-    await this.#addReceivers()
-    if (this.#options.role === 'run') {
+    const { listen, role, defaultSources } = this.#options
+    const { receivers, sources } = this.config.config.gateway
+    const listening = listen ? [{ name: 'udp', medium: 'UDP', ...listen }, ...receivers] : receivers
+    await addReceivers(this.#links, listening, this.receive)
+    if (role === 'run') {
       await this.#addUplinks()
-      await this.#addSources()
+      await addSources(this.#links, sources ?? defaultSources, this.intake)
     }
     this.log.onCommit(() => {
       for (const uplink of this.uplinks) uplink.pump()
@@ -268,138 +272,47 @@ export class Gateway {
     return Math.min(...this.uplinks.map(uplink => uplink.maxPacket), 1200)
   }
 
-  async #addSources(): Promise<void> {
-    const configured = this.config.config.gateway.sources
-    const bands = new Map<string, Deadband>()
-    for (const source of configured ?? this.#options.defaultSources) {
-      try {
-        const driver = await this.#options.registry.sourceDriver(source.type)
-        const { name, type: _type, deadband, ...options } = source
-        bands.set(name, new Deadband(deadband ?? 0))
-        const thing = driver.create(name, options, { clock: this.#clock, logger: this.#logger.child(name) })
-        this.supervisor.add(thing)
-      } catch (error) {
-        this.#logger.error(`source ${source.name}: ${asOsError(error).message}`)
-      }
-    }
-    this.supervisor.onReadings((source, readings) => {
-      const band = bands.get(source.name)
-      if (band && !band.passes(readings, this.#clock.mono())) {
-        this.intake.counters.unchanged++
-        return
-      }
-      this.submit(readings)
-    })
-  }
-
-  async #addReceivers(): Promise<void> {
-    const { listen } = this.#options
-    const list = [...this.config.config.gateway.receivers]
-    if (listen) list.unshift({ name: 'udp', medium: 'UDP', ...listen })
-    for (const receiver of list) {
-      try {
-        const driver = await this.#options.registry.mediumDriver(receiver.medium)
-        const { name, host, port } = receiver
-        const thing = driver.create(
-          name,
-          { mode: 'listen', listen_host: host ?? '0.0.0.0', port: port ?? mediumInfo(receiver.medium)?.default_port },
-          { clock: this.#clock, logger: this.#logger.child(name) },
-        )
-        thing.onPacket((packet, origin) => this.receive.packet(packet, origin))
-        this.supervisor.add(thing)
-      } catch (error) {
-        this.#logger.error(`receiver ${receiver.name}: ${asOsError(error).message}`)
-      }
-    }
+  get #links(): LinkParts {
+    const { registry } = this.#options
+    return { config: this.config, clock: this.#clock, logger: this.#logger, registry, supervisor: this.supervisor }
   }
 
   async #addUplinks(): Promise<void> {
     const configured = this.config.config.gateway.uplinks
-    let list: readonly UplinkConfig[] = configured
-    if (configured.length === 0) {
-      this.loopback = new LoopbackUpstream({
-        script: this.#options.script,
-        dataDir: this.config.dataDir,
-        deviceId: `${this.identity.deviceId}-upstream`,
-        clock: this.#clock,
-        logger: this.#logger.child('loopback'),
-      })
-      await this.loopback.choosePorts()
-      this.loopback.start()
-      list = [{ name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: this.loopback.packetPort } as UplinkConfig]
-    }
-    for (const uplink of list) {
+    const list = configured.length > 0 ? configured : [await this.#startLoopback()]
+    for (const settings of list) {
       try {
-        await this.#addUplink(uplink)
+        await addUplink(
+          {
+            ...this.#links,
+            log: this.log,
+            identity: this.identity,
+            time: this.time,
+            units: this.#options.units,
+            nextSeq: () => this.#sequence.next(),
+            changed: () => {
+              for (const uplink of this.uplinks) uplink.pump()
+            },
+            ready: uplink => this.uplinks.push(uplink),
+          },
+          settings,
+        )
       } catch (error) {
-        this.#logger.error(`uplink ${uplink.name}: ${asOsError(error).message}`)
+        this.supervisor.add(new MissingLink(settings.name, asOsError(error)))
       }
     }
   }
 
-  async #addUplink(settings: UplinkConfig): Promise<void> {
-    const { registry, units } = this.#options
-    const info = mediumInfo(settings.medium)
-    const logger = this.#logger.child(settings.name)
-    const driver = await registry.mediumDriver(settings.medium)
-    const { name, medium: _medium, host, port, ...rest } = settings
-    const medium = driver.create(
-      name,
-      { ...rest, host, port: port || info?.default_port },
-      { clock: this.#clock, logger },
-    )
-    const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
-    const nextSeq = (): number => this.#sequence.next()
-    const requests = new UpstreamRequests({
-      send,
-      nextSeq,
+  async #startLoopback(): Promise<UplinkConfig> {
+    this.loopback = new LoopbackUpstream({
+      script: this.#options.script,
+      dataDir: this.config.dataDir,
+      deviceId: `${this.identity.deviceId}-upstream`,
       clock: this.#clock,
-      time: this.time,
-      identity: this.identity,
-      logger,
-      changed: () => {
-        for (const other of this.uplinks) other.pump()
-      },
+      logger: this.#logger.child('loopback'),
     })
-    const uplink = new Uplink(
-      {
-        name,
-        diffBase: settings.diff_base ?? 'sticky',
-        frames: settings.frames ?? 'auto',
-        fullEvery: settings.full_every ?? 100,
-        fullIntervalS: settings.full_interval_seconds ?? 60,
-        precision: this.config.config.engine_settings.precision,
-        delivery: settings.delivery === 'best_effort' ? 'best_effort' : 'auto',
-      },
-      {
-        log: this.log,
-        medium,
-        clock: this.#clock,
-        logger,
-        identity: this.identity,
-        units,
-        nextSeq,
-        randomEpoch: () => randomBytes(4).readUInt32BE(),
-        lost: reason => this.supervisor.get(name)?.lost(reason),
-        onControl: packet => requests.received(packet),
-        onReady: () => requests.start(),
-        holdMs: quality => this.#holdMs(quality),
-      },
-    )
-    this.uplinks.push(uplink)
-    this.supervisor.onChange((changed, state) => {
-      if (changed !== name) return
-      if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
-      uplink.link(state)
-    })
-    const probed = settings.delivery !== 'best_effort'
-    this.supervisor.add(probed ? new ProbedMedium(medium, () => uplink.probe()) : medium)
-  }
-
-  /** Records whose time nobody vouches for wait for the first sync, but not for ever (D18). */
-  #holdMs(quality: TimeQuality): number {
-    if (quality !== 'unsynced' || this.time.quality === 'server') return 0
-    const limit = this.config.config.gateway.time.hold_unsynced_s * 1000
-    return Math.max(0, limit - (this.#clock.mono() - this.#startedAt))
+    await this.loopback.choosePorts()
+    this.loopback.start()
+    return { name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: this.loopback.packetPort } as UplinkConfig
   }
 }

@@ -36,7 +36,7 @@ export interface GatewayStatus {
   uplinks: Record<string, UplinkReport>
   storage: DatabaseStatus
   dropped: { rows: number; packets: number; records: number }
-  intake: { readings: number; facts: number; rejected_rows: number; unchanged: number }
+  intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }
   received: Record<string, number>
   /** why the configuration file does not count, when it does not */
   config_problem?: string

@@ -16,7 +16,7 @@ export async function statusOfFiles({ config, log, version }: CommandContext): P
     uplinks: {},
     storage: { state: 'closed', dialect: '', lag_records: 0, packets: 0, duplicates: 0, left: 0 },
     dropped: { rows: 0, packets: 0, records: 0 },
-    intake: { readings: 0, facts: 0, rejected_rows: 0, unchanged: 0 },
+    intake: { readings: 0, facts: 0, rejected_rows: 0, refused_groups: 0, unchanged: 0 },
     received: {},
   }
 }

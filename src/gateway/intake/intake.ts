@@ -42,7 +42,7 @@ export interface Submitted {
 
 export class Intake {
   readonly #options: IntakeOptions
-  readonly counters = { readings: 0, facts: 0, rejected_rows: 0, unchanged: 0 }
+  readonly counters = { readings: 0, facts: 0, rejected_rows: 0, refused_groups: 0, unchanged: 0 }
 
   constructor(options: IntakeOptions) {
     this.#options = options

@@ -114,8 +114,8 @@ function tests(): void {
   test('a zombie does not hold the lock', { skip: process.platform !== 'linux' }, async () => {
     const dir = join(root, 'z')
     const { info } = await acquireLock(dir, 'run')
-    // the shell starts a child, becomes a sleep that never waits for it, and the child ends: a zombie
-    const shell = spawn('sh', ['-c', 'sh -c "exit 0" & echo $!; exec sleep 30'])
+    // the shell starts a child and becomes a sleep that never waits for it; then the child ends: a zombie
+    const shell = spawn('sh', ['-c', 'sleep 0.2 & echo $!; exec sleep 30'])
     children.push(shell)
     const pid = Number(await new Promise(resolve => shell.stdout.once('data', data => resolve(String(data)))))
     const stat = (): string => (existsSync(`/proc/${pid}/stat`) ? readFileSync(`/proc/${pid}/stat`, 'utf8') : '')

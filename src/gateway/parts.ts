@@ -1,0 +1,14 @@
+// What the walls of a gateway are given to build their links: the same few parts for sources, receivers and uplinks.
+import type { ConfigStore } from '../config'
+import type { Clock } from '../lib/clock'
+import type { Logger } from '../lib/logger'
+import type { Registry } from '../links/registry'
+import type { Supervisor } from '../links/supervisor'
+
+export interface LinkParts {
+  readonly config: ConfigStore
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly registry: Registry
+  readonly supervisor: Supervisor
+}
