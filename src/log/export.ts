@@ -1,13 +1,12 @@
 // The facts of a log folder, oldest first, without opening it: read-only, so it may run beside a gateway, whose newest
 // records it may not see yet. Damaged pieces are stepped over; `log verify` names them. Throws NOT_FOUND without a log.
 import { join } from 'node:path'
-import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { factToDict } from '../pipeline/fact'
 import { decodeRecord, recordSeq } from './decode'
 import { AT_KIND, KIND_FACT } from './format'
 import type { LogRecord } from './record'
-import { scanSegment, segmentBase } from './segment'
+import { scanSegment, segmentBase, segmentFiles } from './segment'
 
 /** A record as `log export` prints it: `{boot, seq, t_raw, …fact}`, with link and time quality beside it. */
 export function exportRow({ boot, seq, quality, medium, wallMs, fact, link }: LogRecord): Record<string, unknown> {
@@ -27,15 +26,7 @@ export function exportRow({ boot, seq, quality, medium, wallMs, fact, link }: Lo
 
 /** Rows of the facts from `from` on. */
 export function* exportFacts(dir: string, from: number, files: Files = realFiles): Generator<Record<string, unknown>> {
-  let names: string[]
-  try {
-    names = files
-      .list(dir)
-      .filter(name => segmentBase(name) !== undefined)
-      .sort()
-  } catch (cause) {
-    throw new OsError('NOT_FOUND', `there is no log in ${dir}: ${asOsError(cause).message}`, { cause })
-  }
+  const names = segmentFiles(dir, files)
   for (let k = 0; k < names.length; k++) {
     const next = names[k + 1]
     const limit = next === undefined ? undefined : segmentBase(next)!

@@ -1,6 +1,8 @@
 // One segment file: its name, its header, and the scan that tells sound records from damage. The scan never throws: bytes
 // it does not understand become pieces with the seqs that must have been there, and the search for the next sound record
 // goes on behind them.
+import { OsError } from '../lib/errors'
+import type { Files } from '../lib/files'
 import { crc32c } from '../wire/crc'
 import { checkRecord, recordSeq } from './decode'
 import {
@@ -43,6 +45,16 @@ export const segmentName = (base: number): string => `${String(base).padStart(16
 
 export const segmentBase = (name: string): number | undefined =>
   /^\d{16}\.seg$/.test(name) ? Number(name.slice(0, 16)) : undefined
+
+/** The segment files of a log folder, oldest first. Throws NOT_FOUND when there is no log yet. */
+export function segmentFiles(dir: string, files: Files): string[] {
+  if (!files.exists(dir))
+    throw new OsError('NOT_FOUND', `there is no log in ${dir}`, { hint: 'os-node run makes one; check --data-dir' })
+  return files
+    .list(dir)
+    .filter(name => segmentBase(name) !== undefined)
+    .sort()
+}
 
 export function encodeHeader(header: SegmentHeader): Buffer {
   const json = Buffer.from(JSON.stringify(header.snapshot))

@@ -1,9 +1,8 @@
 // Checks a log folder without opening it: read-only, so it may run beside a gateway. What a running gateway is just
 // writing looks like a torn end and is not damage.
 import { join } from 'node:path'
-import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
-import { decodeHeader, type Scan, scanSegment, segmentBase } from './segment'
+import { decodeHeader, type Scan, scanSegment, segmentBase, segmentFiles } from './segment'
 import { LogState } from './state'
 
 export interface VerifyResult {
@@ -24,15 +23,7 @@ export interface VerifyResult {
 
 /** Reads every segment of `dir`. Throws NOT_FOUND when there is no log. */
 export function verify(dir: string, files: Files = realFiles): VerifyResult {
-  let names: string[]
-  try {
-    names = files
-      .list(dir)
-      .filter(name => segmentBase(name) !== undefined)
-      .sort()
-  } catch (error) {
-    throw new OsError('NOT_FOUND', `there is no log in ${dir}: ${asOsError(error).message}`, { cause: error })
-  }
+  const names = segmentFiles(dir, files)
   const result: VerifyResult = {
     ok: true,
     records: 0,

@@ -14,23 +14,17 @@ import type { LinkState, Medium, PacketOrigin } from '../../links/contracts'
 import type { FlashLog, LogRecord, Reader, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
-import { type EncodedFrame, UplinkEncoder } from '../../pipeline/sender'
+import type { EncodedFrame } from '../../pipeline/sender'
 import { parseNackReason } from '../../protocol/control'
 import { DeliverySender } from '../../protocol/delivery'
 import { parseRefusedFrame } from '../../protocol/nack'
 import { COMMAND } from '../../wire/commands'
 import type { Identity } from '../identity'
+import type { UplinkReport } from '../status'
 import { Ledger, type Shipment } from './ledger'
-import { RecentFrames } from './recent'
-import { TidCounters } from './tids'
+import { Packer, type PackSettings } from './packer'
 
-export interface UplinkSettings {
-  name: string
-  diffBase: 'sticky' | 'last'
-  frames: 'auto' | 'full'
-  fullEvery: number
-  fullIntervalS: number
-  precision: number
+export interface UplinkSettings extends PackSettings {
   delivery: 'auto' | 'best_effort'
 }
 
@@ -56,25 +50,14 @@ export interface UplinkParts {
 
 interface Payload {
   fact: Fact
-  packet: { tid: number; ordinal: number } | null
-  encoder: UplinkEncoder
+  /** null once it was sent again: which of the two is answered cannot be told */
+  packet: EncodedFrame | null
 }
 type Sent = Shipment<Payload>
 
 export interface SentInfo {
   /** the packet as it left, without its envelope */
   readonly packet: Uint8Array
-}
-
-export interface UplinkStatus {
-  cursor: number
-  backlog: number
-  acked: number
-  resent: number
-  refused: number
-  delivery: 'acked' | 'best_effort' | 'probing' | 'silent'
-  in_flight: number
-  round_trip_ms: number
 }
 
 /** packets handed to the medium before the event loop gets its turn */
@@ -88,9 +71,7 @@ export class Uplink {
   readonly #settings: UplinkSettings
   readonly #parts: UplinkParts
   readonly #delivery: DeliverySender<Sent>
-  readonly #encoders = new Map<number, UplinkEncoder>()
-  readonly #recent = new RecentFrames()
-  readonly #tids: TidCounters
+  readonly #packer: Packer
   readonly #ledger: Ledger<Payload>
   readonly #watchers = new Map<number, (info: SentInfo) => void>()
   #reader: Reader
@@ -114,7 +95,7 @@ export class Uplink {
     const saved = parts.log.cursor(`uplink:${settings.name}`) ?? 0
     this.#savedCursor = saved
     this.#ledger = new Ledger(saved)
-    this.#tids = new TidCounters(settings.name, parts.log, parts.logger, () => this.pump())
+    this.#packer = new Packer(settings, { ...parts, changed: () => this.pump() })
     this.#reader = parts.log.reader(saved + 1, { kinds: ['fact'] })
     this.#delivery = new DeliverySender<Sent>({
       maxPacket: parts.medium.maxPacket,
@@ -196,7 +177,7 @@ export class Uplink {
       })
   }
 
-  status(): UplinkStatus {
+  status(): UplinkReport {
     const { log } = this.#parts
     const { acked, resent } = this.#delivery.counters
     const best = this.#settings.delivery === 'best_effort' || this.#delivery.mode === 'best_effort'
@@ -216,7 +197,7 @@ export class Uplink {
   stop(): void {
     clearTimeout(this.#timer)
     this.#usable = false
-    this.#tids.keep(this.#encoders.values())
+    this.#packer.keep()
     this.#saveCursor(true)
   }
 
@@ -248,7 +229,7 @@ export class Uplink {
   /** The exchange is settled: identity and time are asked for, and records may go. */
   #settled(): void {
     this.#ready = true
-    for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
+    this.#packer.keyFrames()
     this.#parts.onReady()
     this.pump()
   }
@@ -306,16 +287,15 @@ export class Uplink {
         return null
       }
       const fact = own ? { ...record.fact, aid: identity.assignedId } : record.fact
-      const encoder = this.#encoder(fact.aid)
       // relayed facts go as FULL only, so an old meaning of their TID does no harm
-      if (own && !this.#tids.ready(encoder)) return null
+      if (own && !this.#packer.ready(fact.aid)) return null
       this.#next = null
       try {
-        const packet = encoder.encode(fact, { full: !own })
+        const packet = this.#packer.pack(fact, !own)
         if (packet.size > this.maxPacket)
           throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${this.maxPacket}`)
-        this.#recent.note(fact.aid, packet.tid, fact.tRaw, clock.mono())
-        const shipment = this.#ledger.ship(record.seq, { fact, packet, encoder })
+        this.#packer.sent(fact, packet)
+        const shipment = this.#ledger.ship(record.seq, { fact, packet })
         return { shipment, packet }
       } catch (error) {
         this.#refused++
@@ -325,30 +305,9 @@ export class Uplink {
     }
   }
 
-  #encoder(aid: number): UplinkEncoder {
-    let encoder = this.#encoders.get(aid)
-    if (!encoder) {
-      const { clock, units } = this.#parts
-      const { diffBase, frames, fullEvery, fullIntervalS, precision } = this.#settings
-      encoder = new UplinkEncoder({
-        aid,
-        diffBase,
-        fullEvery,
-        fullIntervalS,
-        precision,
-        units,
-        clock,
-        frames,
-        firstTid: this.#tids.first(aid),
-      })
-      this.#encoders.set(aid, encoder)
-    }
-    return encoder
-  }
-
   #acked(shipment: Sent): void {
-    const { packet, encoder } = shipment.payload
-    if (packet) encoder.acknowledged(packet.tid, packet.ordinal)
+    const { fact, packet } = shipment.payload
+    if (packet) this.#packer.acknowledged(fact.aid, packet)
     this.#ledger.done(shipment)
     this.#saveCursor(false)
     this.#more = true
@@ -356,16 +315,16 @@ export class Uplink {
 
   /** A packet goes again: as FULL with its own time; whether the first or this one is answered cannot be told (D6). */
   #resend(shipment: Sent): Uint8Array | null {
-    const { fact, encoder } = shipment.payload
+    const { fact } = shipment.payload
     shipment.payload.packet = null
-    const packet = encoder.encode(fact, { full: true })
+    const packet = this.#packer.pack(fact, true)
     if (packet.size > this.maxPacket) {
       this.#refused++
       this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${packet.size} bytes`)
       this.#ledger.done(shipment)
       return null
     }
-    this.#recent.note(fact.aid, packet.tid, fact.tRaw, this.#parts.clock.mono())
+    this.#packer.sent(fact, packet)
     return packet.bytes
   }
 
@@ -380,9 +339,7 @@ export class Uplink {
     if (packet[0] === COMMAND.HANDSHAKE_NACK) {
       const refused = parseRefusedFrame(parseNackReason(packet))
       if (refused?.reason === 'NEED_FULL') {
-        // a receiver that lacks one template has most likely lost them all, and the next NACK counts only in 10 s
-        if (this.#recent.obey(refused.aid, refused.tid, refused.ts, now))
-          this.#encoders.get(refused.aid)?.keyFrameNext()
+        this.#packer.needFull(refused)
         return
       }
     }
@@ -393,7 +350,7 @@ export class Uplink {
     this.#ledger.rewind()
     this.#reader = this.#parts.log.reader(this.#ledger.cursor + 1, { kinds: ['fact'] })
     this.#next = null
-    for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
+    this.#packer.keyFrames()
   }
 
   #saveCursor(now: boolean): void {

@@ -1,0 +1,99 @@
+// Packs facts for one uplink: an encoder for each source AID (D6), the TIDs each may use, and which frames went out lately,
+// so that a NACK is obeyed only for one of them (X9). pack() throws what the encoder throws; nothing has changed then.
+import type { Clock } from '../../lib/clock'
+import type { Logger } from '../../lib/logger'
+import type { FlashLog } from '../../log'
+import type { WireUnits } from '../../pipeline/core'
+import type { Fact } from '../../pipeline/fact'
+import { type EncodedFrame, UplinkEncoder } from '../../pipeline/sender'
+import type { RefusedFrame } from '../../protocol/nack'
+import { RecentFrames } from './recent'
+import { TidCounters } from './tids'
+
+export interface PackSettings {
+  name: string
+  diffBase: 'sticky' | 'last'
+  frames: 'auto' | 'full'
+  fullEvery: number
+  fullIntervalS: number
+  precision: number
+}
+
+export interface PackerParts {
+  log: FlashLog
+  clock: Clock
+  logger: Logger
+  units: WireUnits
+  /** something that held packing back is over */
+  changed: () => void
+}
+
+export class Packer {
+  readonly #settings: PackSettings
+  readonly #clock: Clock
+  readonly #units: WireUnits
+  readonly #encoders = new Map<number, UplinkEncoder>()
+  readonly #recent = new RecentFrames()
+  readonly #tids: TidCounters
+
+  constructor(settings: PackSettings, { log, clock, logger, units, changed }: PackerParts) {
+    this.#settings = settings
+    this.#clock = clock
+    this.#units = units
+    this.#tids = new TidCounters(settings.name, log, logger, changed)
+  }
+
+  /** False while the TID counter of that AID is on its way to the flash; `changed` follows. */
+  ready(aid: number): boolean {
+    return this.#tids.ready(this.#encoder(aid))
+  }
+
+  /** One frame; `full` for a key frame, a relayed fact or a packet that goes again. */
+  pack(fact: Fact, full: boolean): EncodedFrame {
+    return this.#encoder(fact.aid).encode(fact, { full })
+  }
+
+  /** The frame goes out. */
+  sent(fact: Fact, { tid }: EncodedFrame): void {
+    this.#recent.note(fact.aid, tid, fact.tRaw, this.#clock.mono())
+  }
+
+  acknowledged(aid: number, { tid, ordinal }: EncodedFrame): void {
+    this.#encoders.get(aid)?.acknowledged(tid, ordinal)
+  }
+
+  /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */
+  needFull({ aid, tid, ts }: RefusedFrame): void {
+    if (this.#recent.obey(aid, tid, ts, this.#clock.mono())) this.#encoders.get(aid)?.keyFrameNext()
+  }
+
+  /** The next packet of every template is a key frame. */
+  keyFrames(): void {
+    for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
+  }
+
+  /** A clean stop: the next run goes on right behind the TIDs that were used. */
+  keep(): void {
+    this.#tids.keep(this.#encoders.values())
+  }
+
+  #encoder(aid: number): UplinkEncoder {
+    let encoder = this.#encoders.get(aid)
+    if (!encoder) {
+      const { frames, diffBase, fullEvery, fullIntervalS, precision } = this.#settings
+      encoder = new UplinkEncoder({
+        frames,
+        diffBase,
+        fullEvery,
+        fullIntervalS,
+        precision,
+        aid,
+        units: this.#units,
+        clock: this.#clock,
+        firstTid: this.#tids.first(aid),
+      })
+      this.#encoders.set(aid, encoder)
+    }
+    return encoder
+  }
+}
