@@ -313,6 +313,7 @@ export class Gateway {
     })
     await this.loopback.choosePorts()
     this.loopback.start()
+    await this.loopback.answering()
     return { name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: this.loopback.packetPort } as UplinkConfig
   }
 }

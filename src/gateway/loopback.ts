@@ -14,6 +14,7 @@ import { Backoff } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
 import { realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import { buildPing } from '../protocol/control'
 
 export interface LoopbackOptions {
   script: string
@@ -97,6 +98,23 @@ export class LoopbackUpstream {
       freePort(udpFree, LOOPBACK_PORT),
       freePort(tcpFree, LOOPBACK_WEB_PORT),
     ])
+  }
+
+  /** Settles when the second process answers a PING, or after three seconds: the link then tells how it is. */
+  async answering(): Promise<void> {
+    const socket = createSocket('udp4')
+    socket.on('error', () => undefined) // nobody listens yet: asked again
+    await new Promise<void>(resolve => {
+      const ping = setInterval(() => socket.send(buildPing(1), this.packetPort, '127.0.0.1'), 50)
+      const limit = setTimeout(done, 3000)
+      function done(): void {
+        clearInterval(ping)
+        clearTimeout(limit)
+        resolve()
+      }
+      socket.once('message', done)
+    })
+    socket.close()
   }
 
   start(): void {
