@@ -213,7 +213,8 @@ export class Gateway {
   }
 
   latestReadings(): LatestReading[] {
-    return this.latest.list()
+    const own = this.identity.assignedId
+    return this.latest.list().map(group => (group.medium === 'local' ? { ...group, source_aid: own } : group))
   }
 
   /** `os-node status --json`. */

@@ -17,7 +17,9 @@ export class LatestBoard {
   readonly #groups = new Map<string, LatestReading>()
 
   note(fact: Fact, link: LinkMetadata): void {
-    const key = `${fact.aid} ${fact.id} ${fact.sensors.length} ${fact.sensors[0]?.id ?? ''}`
+    // own sensors keep their place when the gateway gets its id
+    const source = link.medium === 'local' ? 'local' : String(fact.aid)
+    const key = `${source} ${fact.id} ${fact.sensors.length} ${fact.sensors[0]?.id ?? ''}`
     const old = this.#groups.get(key)
     if (old && old.t_raw > fact.tRaw) return
     this.#groups.delete(key)

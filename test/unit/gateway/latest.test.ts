@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { LatestBoard } from '../../../src/gateway/latest'
+import type { Fact } from '../../../src/pipeline/fact'
+
+const fact = (aid: number, tRaw: number, value: number): Fact => ({
+  id: 'GW',
+  state: 'ONLINE',
+  tRaw,
+  aid,
+  sensors: [{ id: 'T1', status: 'OK', unit: 'K', value }],
+})
+
+test('own sensors keep one place when the gateway gets its id; other sources have one each', () => {
+  const board = new LatestBoard()
+  board.note(fact(4294967295, 1000, 1), { medium: 'local' })
+  board.note(fact(7, 2000, 2), { medium: 'local' })
+  board.note(fact(8, 2000, 3), { medium: 'UDP', address: '192.0.2.1:1' })
+  board.note(fact(9, 2000, 4), { medium: 'UDP', address: '192.0.2.1:1' })
+  assert.deepEqual(
+    board.list().map(group => [group.source_aid, group.sensors[0]?.value]),
+    [
+      [8, 3],
+      [9, 4],
+      [7, 2],
+    ],
+  )
+})
+
+test('an older fact does not replace a newer one, and the board is bounded', () => {
+  const board = new LatestBoard()
+  board.note(fact(8, 2000, 3), { medium: 'UDP' })
+  board.note(fact(8, 1000, 1), { medium: 'UDP' })
+  assert.equal(board.list()[0]?.sensors[0]?.value, 3)
+  for (let aid = 100; aid < 1100; aid++) board.note(fact(aid, 3000, aid), { medium: 'UDP' })
+  assert.equal(board.list().length, 512)
+})

@@ -1,0 +1,217 @@
+// The small parts of intake, uplink and receive, each alone.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { Deadband } from '../../../src/gateway/intake/deadband'
+import { Intake } from '../../../src/gateway/intake/intake'
+import { contentHash } from '../../../src/gateway/receive/content'
+import { Ledger } from '../../../src/gateway/uplink/ledger'
+import { RecentFrames } from '../../../src/gateway/uplink/recent'
+import { ManualClock } from '../../../src/lib/clock'
+import type { SourceReading } from '../../../src/links/contracts'
+import type { Fact } from '../../../src/pipeline/fact'
+import { Standardizer } from '../../../src/pipeline/standardize'
+import { NodeClock } from '../../../src/protocol/time'
+
+describe('the ledger of an uplink', () => {
+  test('the cursor waits for the oldest record that is on its way', () => {
+    const ledger = new Ledger<string>(10)
+    const a = ledger.ship(11, 'a')
+    const b = ledger.ship(12, 'b')
+    const c = ledger.ship(20, 'c')
+    assert.equal(ledger.done(b), false)
+    assert.equal(ledger.cursor, 10)
+    assert.equal(ledger.done(a), true)
+    assert.equal(ledger.cursor, 19, 'everything before 20 is done or was no fact')
+    ledger.done(c)
+    assert.equal(ledger.cursor, 20)
+    assert.equal(ledger.outstanding, 0)
+  })
+
+  test('records that are not sent are passed, but never over one that is outstanding', () => {
+    const ledger = new Ledger<string>(0)
+    ledger.pass(1)
+    assert.equal(ledger.cursor, 1)
+    const a = ledger.ship(2, 'a')
+    ledger.pass(3)
+    assert.equal(ledger.cursor, 1)
+    ledger.done(a)
+    assert.equal(ledger.cursor, 3)
+  })
+
+  test('after a rewind everything behind the cursor goes again, and an answer to the old life moves nothing', () => {
+    const ledger = new Ledger<string>(0)
+    const a = ledger.ship(1, 'a')
+    const b = ledger.ship(2, 'b')
+    ledger.done(a)
+    ledger.rewind()
+    assert.equal(ledger.cursor, 1)
+    ledger.ship(2, 'b again')
+    ledger.done(b)
+    assert.equal(ledger.cursor, 1)
+  })
+
+  test('twenty thousand records, the last two always on their way', () => {
+    const ledger = new Ledger<number>(0)
+    const open = [ledger.ship(1, 1), ledger.ship(2, 2)]
+    for (let seq = 3; seq <= 20_000; seq++) {
+      open.push(ledger.ship(seq, seq))
+      ledger.done(open.shift()!)
+      assert.equal(ledger.cursor, seq - 2)
+    }
+    assert.equal(ledger.outstanding, 2)
+  })
+})
+
+test('a NACK is obeyed only for a frame sent in the last minute, once in ten seconds for each AID', () => {
+  const recent = new RecentFrames()
+  recent.note(7, 1, 1000, 0)
+  recent.note(7, 2, 1000, 0)
+  recent.note(8, 1, 1000, 0)
+  assert.equal(recent.obey(7, 3, 1000, 10), false, 'never sent')
+  assert.equal(recent.obey(7, 1, 1001, 10), false, 'another time')
+  assert.equal(recent.obey(7, 1, 1000, 10), true)
+  assert.equal(recent.obey(7, 2, 1000, 5000), false, 'too soon')
+  assert.equal(recent.obey(8, 1, 1000, 5000), true, 'another AID')
+  assert.equal(recent.obey(7, 2, 1000, 10_010), true)
+  assert.equal(recent.obey(7, 1, 1000, 60_001), false, 'too old')
+})
+
+describe('a deadband', () => {
+  const rows = (value: number | null, status = 'OK'): SourceReading[] => [
+    ['T1', status, value, 'Cel'],
+    ['T2', 'OK', 5, 'Cel'],
+  ]
+
+  test('zero lets everything pass', () => {
+    const band = new Deadband(0)
+    assert.equal(band.passes(rows(1), 0), true)
+    assert.equal(band.passes(rows(1), 1), true)
+  })
+
+  test('a group passes when a value moved enough since the last record, a status changed, or a minute is over', () => {
+    const band = new Deadband(0.5)
+    assert.equal(band.passes(rows(20), 0), true)
+    assert.equal(band.passes(rows(20.3), 1000), false)
+    assert.equal(band.passes(rows(20.5), 2000), true)
+    assert.equal(band.passes(rows(20.1), 3000), false, 'compared with the last record')
+    assert.equal(band.passes(rows(null, 'ERROR'), 4000), true)
+    assert.equal(band.passes(rows(null, 'ERROR'), 5000), false)
+    assert.equal(band.passes(rows(20.5), 6000), true)
+    assert.equal(band.passes(rows(20.5), 65_999), false)
+    assert.equal(band.passes(rows(20.5), 66_000), true)
+  })
+
+  test('one deadband for each sensor; a sensor without one always counts', () => {
+    const band = new Deadband({ T1: 10, T2: 10 })
+    assert.equal(band.passes(rows(20), 0), true)
+    assert.equal(band.passes(rows(25), 1), false)
+    assert.equal(new Deadband({ T1: 10 }).passes(rows(20), 0), true)
+    const part = new Deadband({ T1: 10 })
+    part.passes(rows(20), 0)
+    assert.equal(part.passes(rows(20), 1), true)
+  })
+})
+
+test('the content of a fact has one number, and a change anywhere changes it', () => {
+  const fact: Fact = {
+    id: 'D',
+    state: 'ONLINE',
+    tRaw: 1,
+    aid: 1,
+    sensors: [
+      { id: 'a', status: 'OK', unit: 'K', value: 1 },
+      { id: 'b', status: 'OK', unit: 'Pa', value: null },
+    ],
+  }
+  const hash = contentHash(fact)
+  assert.equal(contentHash(structuredClone(fact)), hash)
+  const change = (edit: (copy: Fact) => void): number => {
+    const copy = structuredClone(fact)
+    edit(copy)
+    return contentHash(copy)
+  }
+  const others = [
+    change(copy => (copy.id = 'E')),
+    change(copy => (copy.state = 'OFFLINE')),
+    change(copy => (copy.sensors[0]!.id = 'c')),
+    change(copy => (copy.sensors[0]!.status = 'WARN')),
+    change(copy => (copy.sensors[0]!.unit = 'm')),
+    change(copy => (copy.sensors[0]!.value = 1.0000001)),
+    change(copy => (copy.sensors[1]!.value = 0)),
+    change(copy => copy.sensors.pop()),
+    change(copy => copy.sensors.reverse()),
+  ]
+  assert.equal(new Set([hash, ...others]).size, others.length + 1)
+})
+
+describe('the intake', () => {
+  function made(limit = 1200) {
+    const clock = new ManualClock()
+    const written: Fact[] = []
+    const intake = new Intake({
+      log: {
+        appendFact: (fact: Fact) => {
+          written.push(structuredClone(fact))
+          return written.length
+        },
+      } as never,
+      standardizer: new Standardizer('', { clock, settings: { precision: 4 } }),
+      time: new NodeClock(clock),
+      identity: { deviceId: 'GW', assignedId: 5 } as never,
+      maxPacket: () => limit,
+      sizeOf: fact => 20 + 30 * fact.sensors.length,
+      onFact: () => undefined,
+    })
+    return { intake, written, clock }
+  }
+
+  test('times of a device strictly increase, also when the clock stands still or goes back', () => {
+    const { intake, written, clock } = made()
+    for (const step of [0, 0, -5000, 10]) {
+      clock.wallMs += step
+      intake.submit([['T1', 'OK', 1, 'Cel']])
+    }
+    const times = written.map(fact => fact.tRaw)
+    assert.equal(new Set(times).size, 4)
+    assert.deepEqual(
+      times,
+      times.toSorted((a, b) => a - b),
+    )
+  })
+
+  test('bad rows are named and counted, the rest is kept; nothing is kept when none is left', () => {
+    const { intake, written } = made()
+    const { rejected, seqs } = intake.submit([
+      ['T1', 'OK', 20, 'Cel'],
+      ['T2', 'OK', 1, 'bogus'],
+      ['T3', 'ERROR', null, 'Cel'],
+    ])
+    assert.deepEqual(seqs, [1])
+    assert.deepEqual(
+      rejected.map(row => [row.index, row.code]),
+      [[1, 'UNKNOWN_UNIT']],
+    )
+    assert.deepEqual(
+      written[0]!.sensors.map(sensor => [sensor.id, sensor.value]),
+      [
+        ['T1', 293.15],
+        ['T3', null],
+      ],
+    )
+    assert.throws(() => intake.submit([['T2', 'OK', 1, 'bogus']]), { code: 'ALL_READINGS_REFUSED' })
+    assert.equal(written.length, 1)
+    assert.equal(intake.counters.rejected_rows, 2)
+  })
+
+  test('a group that does not fit a packet is cut in order; a single sensor that cannot fit is refused', () => {
+    const { intake, written } = made(80)
+    const rows = Array.from({ length: 5 }, (_, k): SourceReading => [`S${k}`, 'OK', k, 'm'])
+    intake.submit(rows)
+    assert.deepEqual(
+      written.map(fact => fact.sensors.map(sensor => sensor.id)),
+      [['S0', 'S1'], ['S2', 'S3'], ['S4']],
+    )
+    assert.equal(new Set(written.map(fact => fact.tRaw)).size, 3)
+    assert.throws(() => made(40).intake.submit(rows), { code: 'PACKET_TOO_LARGE' })
+  })
+})
