@@ -98,6 +98,7 @@ for (const group of asked) {
     .split('\n')
     .filter(line => / # (SKIP|TODO)/.test(line))
   for (const line of skipped) console.error(`${group}: SKIPPED: ${line.trim()}`)
-  if (skipped.length > 0 && process.env.CI) failed = true
+  // what the machine lacks (IPv6, an address of its own) no run could mend; any other skip is one nobody saw
+  if (process.env.CI && skipped.some(line => !line.includes('# SKIP this machine has no '))) failed = true
 }
 process.exit(failed ? 1 : 0)

@@ -19,6 +19,7 @@ import type { Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
 import { IdAllocator } from '../protocol/allocator'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake'
+import { askOverUdp, type RequestLoop } from './ask'
 import { EmptyServiceManager, type ServiceManager } from './services'
 import { type Transporter, TransporterManager } from './transporters'
 
@@ -345,44 +346,12 @@ export class NodeBase {
     }
   }
 
-  /** Runs a request loop of the protocol, each send a request of its own that waits for its reply. */
-  async #ask<T>(
-    host: string,
-    port: number,
-    timeoutMs: number,
-    loop: (
-      send: (packet: Uint8Array) => void,
-      recv: (seconds: number) => Promise<Uint8Array | null>,
-    ) => Promise<T | null>,
-  ): Promise<T | null> {
+  async #ask<T>(host: string, port: number, timeoutMs: number, loop: RequestLoop<T>): Promise<T | null> {
     this.lastError = null
-    const replies: Uint8Array[] = []
-    let wake = (): void => undefined
-    const send = (packet: Uint8Array): void => {
-      this.#request(host, port, packet, timeoutMs, undefined, error => {
-        this.lastError = error
-      }).then(
-        reply => {
-          if (reply) replies.push(reply)
-          wake()
-        },
-        error => {
-          this.lastError = asOsError(error, 'NETWORK')
-        },
-      )
+    const fail = (error: OsError): void => {
+      this.lastError = error
     }
-    const recv = async (seconds: number): Promise<Uint8Array | null> => {
-      if (replies.length === 0)
-        await new Promise<void>(resolve => {
-          const timer = setTimeout(resolve, seconds * 1000)
-          wake = () => {
-            clearTimeout(timer)
-            resolve()
-          }
-        })
-      return replies.shift() ?? null
-    }
-    const answer = await loop(send, recv)
+    const answer = await askOverUdp(this.#request, { host, port, timeoutMs }, fail, loop)
     if (answer === null) this.lastError ??= new OsError('NO_REPLY', `${host}:${port} did not answer`)
     return answer
   }

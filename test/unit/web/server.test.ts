@@ -86,7 +86,7 @@ test('auth switched off while bound to every address lets only this machine in',
   const own = Object.values(networkInterfaces())
     .flat()
     .find(face => face?.family === 'IPv4' && !face.internal)?.address
-  if (!own) return t.skip('no address but loopback')
+  if (!own) return t.skip('this machine has no address but loopback')
   const context = fakeContext()
   const server = await serve(t, context, { host: '0.0.0.0' })
   const status = async (host: string): Promise<number> => {

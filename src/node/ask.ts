@@ -1,0 +1,38 @@
+// Runs a request loop of the protocol over one-shot UDP exchanges: each send is an exchange of its own that waits for its
+// reply. Answers null when the loop gives up; `onFailure` is told why an exchange had no reply.
+import type { OsError } from '../lib/errors'
+import type { UdpRequest } from './node'
+
+export type RequestLoop<T> = (
+  send: (packet: Uint8Array) => void,
+  recv: (seconds: number) => Promise<Uint8Array | null>,
+) => Promise<T | null>
+
+export async function askOverUdp<T>(
+  request: UdpRequest,
+  { host, port, timeoutMs }: { host: string; port: number; timeoutMs: number },
+  onFailure: (error: OsError) => void,
+  loop: RequestLoop<T>,
+): Promise<T | null> {
+  const replies: Uint8Array[] = []
+  let wake = (): void => undefined
+  const send = (packet: Uint8Array): void => {
+    // request() never rejects: a failure is told to onFailure and the reply is null
+    void request(host, port, packet, timeoutMs, undefined, onFailure).then(reply => {
+      if (reply) replies.push(reply)
+      wake()
+    })
+  }
+  const recv = async (seconds: number): Promise<Uint8Array | null> => {
+    if (replies.length === 0)
+      await new Promise<void>(resolve => {
+        const timer = setTimeout(resolve, seconds * 1000)
+        wake = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    return replies.shift() ?? null
+  }
+  return loop(send, recv)
+}
