@@ -5,8 +5,17 @@
 // `--generate` only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts).
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { deflateRawSync } from 'node:zlib'
 
@@ -128,6 +137,18 @@ const pageText = {
   },
 }
 
+/** The type files name one package, which is inside the bundle: its types go beside them, so that users need no package. */
+function inlineValibotTypes(dir) {
+  copyFileSync(join(root, 'node_modules/valibot/dist/index.d.cts'), join(dir, 'valibot.d.ts'))
+  for (const name of readdirSync(dir, { recursive: true })) {
+    const file = join(dir, name)
+    if (!name.endsWith('.d.ts') || name === 'valibot.d.ts') continue
+    const text = readFileSync(file, 'utf8')
+    const to = `${'../'.repeat(name.split(sep).length - 1)}valibot`
+    if (/['"]valibot['"]/.test(text)) writeFileSync(file, text.replaceAll(/(['"])valibot['"]/g, `$1${to}$1`))
+  }
+}
+
 function emitTypes() {
   const tsc = spawnSync(
     process.execPath,
@@ -138,6 +159,7 @@ function emitTypes() {
     console.error('E_TYPES: the type files could not be made; run `npm run check` for the errors.')
     process.exit(1)
   }
+  inlineValibotTypes(join(root, 'dist/types'))
   writeFileSync(join(root, 'dist/os-node.d.ts'), "export * from './types/src/index'\n")
 }
 

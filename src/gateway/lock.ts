@@ -6,6 +6,7 @@ import * as fs from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { asOsError, errno, OsError } from '../lib/errors'
+import { makeDir } from '../lib/files'
 
 export type LockRole = 'run' | 'serve' | 'command'
 
@@ -140,7 +141,7 @@ export async function acquireLock(dataDir: string, role: LockRole, now = Date.no
 function create(dataDir: string, path: string, info: LockInfo): boolean {
   const beside = `${path}.${info.nonce}`
   try {
-    fs.mkdirSync(dataDir, { recursive: true })
+    makeDir(dataDir)
     fs.writeFileSync(beside, JSON.stringify(info), { mode: 0o640 })
     try {
       fs.linkSync(beside, path)

@@ -2,6 +2,7 @@
 // only these, so a test can enumerate every write, rename and sync and cut the power there (R1).
 // Errors are the system's own (ENOSPC, EIO, EROFS, EACCES …); callers turn them into states.
 import * as fs from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
 export interface Files {
@@ -28,10 +29,26 @@ export interface Files {
 
 const fdatasync = promisify(fs.fdatasync)
 
+/**
+ * Makes a folder and its parents. Node's own recursive mkdir never returns on Node 20 where a file system answers ENOENT
+ * for a new folder in one that is there (/proc, an autofs mount); here that is an error like any other.
+ */
+export function makeDir(path: string): void {
+  const missing: string[] = []
+  for (let at = resolve(path); !fs.existsSync(at) && dirname(at) !== at; at = dirname(at)) missing.push(at)
+  if (missing.length === 0 && !fs.statSync(path).isDirectory()) fs.mkdirSync(path) // throws EEXIST
+  for (const dir of missing.reverse()) {
+    try {
+      fs.mkdirSync(dir)
+    } catch (error) {
+      // another process was faster
+      if (!fs.existsSync(dir)) throw error
+    }
+  }
+}
+
 export const realFiles: Files = {
-  mkdir: path => {
-    fs.mkdirSync(path, { recursive: true })
-  },
+  mkdir: path => makeDir(path),
   list: path => fs.readdirSync(path),
   exists: path => fs.existsSync(path),
   size: path => fs.statSync(path).size,

@@ -64,6 +64,11 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
     `log: records ${log.first_seq} to ${log.last_seq}, committed ${log.committed_seq}, ${bytesText(log.bytes)}, ` +
       `lost ${log.lost}, written today ${bytesText(log.bytes_written_today)}`,
   ]
+  // what keeps the gateway from its work comes before the tables
+  if (log.state === 'degraded') {
+    lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))
+  }
+  if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
   const links = Object.entries(status.links)
   if (links.length > 0) {
     const rows = links.map(([name, link]) => [
