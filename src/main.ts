@@ -261,13 +261,14 @@ function banner(
 ): string {
   const { identity, config, uplinks, loopback } = gateway
   const id = identity.assigned ? `id ${identity.assignedId}` : 'no id yet'
+  const sameToken = config.config.web_user.auth_enabled ? ' (same token)' : ''
   const up = uplinks.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
   const lines = [
     `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}`,
     role === 'run' ? `  forwards to  ${up || 'nobody'}` : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
     ...(loopback
       ? [
-          `               an upstream of its own, page http://127.0.0.1:${loopback.webPort} (same token)`,
+          `               an upstream of its own, page http://127.0.0.1:${loopback.webPort}${sameToken}`,
           `               its data in ${loopback.dataDir}`,
         ]
       : []),

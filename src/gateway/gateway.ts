@@ -260,9 +260,10 @@ export class Gateway {
   }
 
   async #stop(): Promise<void> {
-    await this.loopback?.stop()
     await this.supervisor.stop()
     for (const uplink of this.uplinks) uplink.stop()
+    // after the links: an upstream that goes first looks like a fault
+    await this.loopback?.stop()
     this.#receiver.save()
     this.allocator?.stop()
     await this.log.close()
