@@ -110,7 +110,10 @@ function nodeLike(node: Node): NodeLike {
     get lastRejected() {
       return node.lastRejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
     },
-    fusion: { decompress: bytes => node.receive(bytes) },
+    get lastError() {
+      return node.lastError
+    },
+    fusion: { decompress: bytes => node.receive(bytes) as Record<string, unknown> },
     transmit: (rows, { device_id, device_status } = {}) =>
       node.transmit(rows, device_id ?? null, device_status ?? 'ONLINE'),
     dispatch: async (packet, medium) => {

@@ -18,6 +18,8 @@ export interface NodeLike {
   readonly assigned_id: number | null
   readonly device_id: string
   readonly lastRejected: readonly RejectedRow[]
+  /** why the last request had no answer */
+  readonly lastError?: { message: string; hint: string } | null
   readonly fusion: { decompress(bytes: Uint8Array): Record<string, unknown> }
   transmit(
     sensors: readonly Reading[],

@@ -119,6 +119,11 @@ export class FlashLog {
   }
 
   /** Bytes that wait in RAM for the disk: a fast producer pauses while this grows towards bufferBytes. */
+  /** True while the disk refuses writes: new records are in RAM only. */
+  get degraded(): boolean {
+    return this.#writer.failure !== undefined
+  }
+
   get pendingBytes(): number {
     return this.#tail.pending
   }

@@ -14,8 +14,8 @@ import type { FlashLog } from '../log'
 import type { Engine } from '../pipeline/compress'
 import type { Core, RejectedRow } from '../pipeline/core'
 import { strategyName, toMillis } from '../pipeline/core'
-import type { FactDict, Reading } from '../pipeline/fact'
-import type { Fusion } from '../pipeline/fuse'
+import type { Reading } from '../pipeline/fact'
+import type { DecodedPacket, Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
 import { IdAllocator } from '../protocol/allocator'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake'
@@ -170,6 +170,35 @@ export class NodeBase {
   get lastRejected(): readonly RejectedRow[] {
     return this.#core.lastRejected
   }
+  // The attributes under the specification's own names too, for who writes by its table.
+  get config_path(): string {
+    return this.configPath
+  }
+  get base_dir(): string {
+    return this.baseDir
+  }
+  get assigned_id(): number {
+    return this.assignedId
+  }
+  get device_id(): string {
+    return this.deviceId
+  }
+  get id_allocator(): IdAllocator | null {
+    return this.idAllocator
+  }
+  get transporter_manager(): TransporterManager {
+    return this.transporterManager
+  }
+  get active_transporters(): Record<string, Transporter> {
+    return this.activeTransporters
+  }
+  get service_manager(): ServiceManager {
+    return this.serviceManager
+  }
+  get db_manager(): unknown {
+    return this.dbManager
+  }
+
   /** Every enabled medium with a driver, by the specification's spelling (X32). */
   get activeTransporters(): Record<string, Transporter> {
     return this.transporterManager.active()
@@ -283,7 +312,7 @@ export class NodeBase {
   }
 
   /** Binary packet → fact dict with `__packet_meta__`; an error result has `error`. */
-  receive(rawBytes: Uint8Array): FactDict {
+  receive(rawBytes: Uint8Array): DecodedPacket {
     return this.fusion.decompress(rawBytes)
   }
 

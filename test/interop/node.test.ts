@@ -94,7 +94,7 @@ describe('with an id', () => {
       assert.equal(fact.t, 1710000000 + value)
       assert.equal(fact.s1_u, 'K')
       assert.ok(Math.abs((fact.s1_v as number) - (value + 273.15)) < 1e-9)
-      const meta = fact.__packet_meta__ as Record<string, unknown>
+      const meta: object = fact.__packet_meta__
       for (const key of [
         'cmd',
         'base_cmd',
@@ -106,7 +106,7 @@ describe('with an id', () => {
         'tid',
         'template_learned',
       ])
-        assert.notEqual(meta[key], undefined, key)
+        assert.notEqual(Reflect.get(meta, key), undefined, key)
     }
     assert.deepEqual(names, ['FULL_PACKET 3f', 'FULL_PACKET 3f', 'FULL_PACKET 3f', 'DIFF_PACKET aa', 'DIFF_PACKET 7f'])
   })
@@ -162,6 +162,11 @@ describe('with an id', () => {
     assert.equal(node.lastError?.message, 'No available driver: Pigeon')
     assert.deepEqual(Object.keys(node.activeTransporters), ['UDP'])
     assert.equal(node.transporterManager.getDriver('pigeon'), null)
+    assert.equal(node.transporter_manager, node.transporterManager)
+    assert.deepEqual(
+      [node.assigned_id, node.device_id, node.config_path, node.db_manager],
+      [80, 'N4', node.configPath, null],
+    )
     assert.deepEqual(node.serviceManager.snapshot(), {
       mode: 'runtime',
       mount_index: [],

@@ -1,6 +1,6 @@
 // ensure-id and time-sync: ask the server for an id and for the time. Host and port are those of Client_Core when not given.
 // No answer is a result (ok false, server_time null) with exit 1, as the specification has it.
-import type { CommandContext } from '../context'
+import type { CommandContext, NodeLike } from '../context'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 
 const server = (seconds: number): Record<string, OptionSpec> => ({
@@ -14,6 +14,9 @@ const address = ({ config }: CommandContext, options: OptionValues): [host: stri
   Number(options.port ?? config.get('Client_Core.server_port')),
 ]
 
+const why = ({ lastError }: NodeLike): Record<string, unknown> =>
+  lastError ? { error: lastError.message, hint: lastError.hint } : {}
+
 export const ensureId: Verb = {
   name: 'ensure-id',
   summary: 'get a device id from the server and keep it in Config.json',
@@ -26,7 +29,7 @@ export const ensureId: Verb = {
     const node = await context.node()
     const [host, port] = address(context, options)
     const ok = await node.ensureId(host, port, undefined, Number(options.timeout))
-    return { value: { ok, assigned_id: node.assigned_id }, exitCode: ok ? 0 : 1 }
+    return { value: { ok, assigned_id: node.assigned_id, ...(!ok && why(node)) }, exitCode: ok ? 0 : 1 }
   },
 }
 
@@ -39,7 +42,9 @@ export const timeSync: Verb = {
   json: true,
   async run(context, options) {
     const [host, port] = address(context, options)
-    const server_time = await (await context.node()).ensureTime(host, port, Number(options.timeout))
-    return { value: { server_time }, exitCode: server_time === null ? 1 : 0 }
+    const node = await context.node()
+    const server_time = await node.ensureTime(host, port, Number(options.timeout))
+    const failed = server_time === null
+    return { value: { server_time, ...(failed && why(node)) }, exitCode: failed ? 1 : 0 }
   },
 }

@@ -76,6 +76,8 @@ export class Uplink {
   readonly #watchers = new Map<number, (info: SentInfo) => void>()
   #reader: Reader
   #next: LogRecord | null = null
+  /** the reader goes beyond what is committed, since the disk refuses */
+  #readsRam = false
   #usable = false
   #ready = false
   #pumping = false
@@ -275,6 +277,7 @@ export class Uplink {
   #take(): { shipment: Sent; packet: EncodedFrame } | null {
     const { clock, identity, logger, holdMs } = this.#parts
     if (this.#heldUntil > clock.mono()) return null
+    this.#chooseReader()
     for (;;) {
       this.#next ??= this.#reader.next()
       const record = this.#next
@@ -348,9 +351,22 @@ export class Uplink {
 
   #rewind(): void {
     this.#ledger.rewind()
-    this.#reader = this.#parts.log.reader(this.#ledger.cursor + 1, { kinds: ['fact'] })
+    this.#reader = this.#parts.log.reader(this.#ledger.cursor + 1, { kinds: ['fact'], committedOnly: !this.#readsRam })
     this.#next = null
     this.#packer.keyFrames()
+  }
+
+  /**
+   * Committed records only, as long as the disk takes them. While it does not, live data still flows (R3): what is in RAM is
+   * sent too, and the upstream keeps what this gateway cannot.
+   */
+  #chooseReader(): void {
+    const { log } = this.#parts
+    if (this.#readsRam === log.degraded) return
+    this.#readsRam = log.degraded
+    const from = this.#next?.seq ?? this.#reader.position
+    this.#reader = log.reader(from, { kinds: ['fact'], committedOnly: !this.#readsRam })
+    this.#next = null
   }
 
   #saveCursor(now: boolean): void {
@@ -370,7 +386,7 @@ export class Uplink {
     const due = Math.min(
       this.#settings.delivery === 'best_effort' ? Number.POSITIVE_INFINITY : this.#delivery.nextDeadline(now),
       this.#heldUntil > now ? this.#heldUntil : Number.POSITIVE_INFINITY,
-      now + 5000,
+      now + (this.#parts.log.degraded ? 1000 : 5000),
     )
     this.#timer = setTimeout(
       () => {

@@ -1,0 +1,187 @@
+// An uplink over a real log and a medium whose far end knows the delivery exchange.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { Uplink } from '../../../src/gateway/uplink/uplink'
+import { systemClock } from '../../../src/lib/clock'
+import { realFiles } from '../../../src/lib/files'
+import { silentLogger } from '../../../src/lib/logger'
+import type { Medium, PacketHandler } from '../../../src/links/contracts'
+import { FlashLog } from '../../../src/log'
+import type { Fact } from '../../../src/pipeline/fact'
+import { Receiver } from '../../../src/pipeline/receiver'
+import { DeliveryReceiver } from '../../../src/protocol/delivery'
+import { resolve } from '../../../src/units/canonical'
+import { wireUnits } from '../../../src/units/wire'
+
+const units = { ...wireUnits(), resolve }
+const at = (k: number): Fact => ({
+  id: 'GW',
+  state: 'ONLINE',
+  tRaw: 1_710_000_000_000 + k,
+  aid: 7,
+  sensors: [{ id: 'T1', status: 'OK', unit: 'K', value: 280 + k }],
+})
+const until = async (what: string, ask: () => boolean): Promise<void> => {
+  for (let k = 0; !ask(); k++) {
+    if (k > 500) assert.fail(what)
+    await new Promise(done => setTimeout(done, 10))
+  }
+}
+
+/** A far end that decodes and acknowledges at once. */
+class FarEnd implements Medium {
+  readonly name = 'up'
+  readonly medium = 'UDP'
+  readonly maxPacket = 1400
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly got: number[] = []
+  readonly #exchange = new DeliveryReceiver({ ackCommitMs: 1 })
+  readonly #receiver = new Receiver({ units })
+  #handler: PacketHandler = () => undefined
+
+  open = async (): Promise<void> => undefined
+  close = async (): Promise<void> => undefined
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+  async send(bytes: Uint8Array): Promise<boolean> {
+    const copy = bytes.slice()
+    setImmediate(() => {
+      const probe = this.#exchange.probeReply(copy)
+      if (probe) return this.#answer(probe)
+      const seqs: number[] = []
+      let peer: Parameters<DeliveryReceiver['committed']>[0] | undefined
+      const again = this.#exchange.onFrame(copy, 'gw', (packet, seq, from) => {
+        const received = this.#receiver.receive(packet)
+        assert.equal(received.kind, 'fact')
+        if (received.kind === 'fact') this.got.push(received.fact.tRaw - 1_710_000_000_000)
+        seqs.push(seq)
+        peer = from
+      })
+      if (again) this.#answer(again)
+      else if (peer) this.#answer(this.#exchange.committed(peer, seqs))
+    })
+    return true
+  }
+  #answer(bytes: Uint8Array): void {
+    this.#handler(bytes, { medium: 'UDP', address: 'server', reply: async () => true })
+  }
+}
+
+test('committed records go up; while the disk refuses live data still flows; afterwards all is in order', async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
+  let full = false
+  const refuse = (): void => {
+    if (full) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+  }
+  const log = await FlashLog.open({
+    dir,
+    commitIntervalMs: 10,
+    files: {
+      ...realFiles,
+      write: (...args) => {
+        refuse()
+        realFiles.write(...args)
+      },
+    },
+  })
+  const far = new FarEnd()
+  const uplink = new Uplink(
+    {
+      name: 'up',
+      diffBase: 'sticky',
+      frames: 'auto',
+      fullEvery: 100,
+      fullIntervalS: 60,
+      precision: 4,
+      delivery: 'auto',
+    },
+    {
+      log,
+      medium: far,
+      clock: systemClock,
+      logger: silentLogger,
+      identity: { assigned: true, assignedId: 7 } as never,
+      units,
+      nextSeq: () => 1,
+      randomEpoch: () => 99,
+      lost: reason => assert.fail(reason),
+      onControl: () => undefined,
+      onReady: () => undefined,
+      holdMs: () => 0,
+    },
+  )
+  t.after(async () => {
+    uplink.stop()
+    await log.close()
+    rmSync(dir, { recursive: true, force: true })
+  })
+  log.onCommit(() => uplink.pump())
+  await uplink.probe()
+  uplink.link({ state: 'up', since: 0 })
+
+  for (let k = 1; k <= 3; k++) log.appendFact(at(k), { medium: 'local' })
+  await until('three facts', () => far.got.length === 3)
+  await until('the cursor', () => uplink.status().cursor >= 3)
+
+  full = true
+  for (let k = 4; k <= 6; k++) log.appendFact(at(k), { medium: 'local' })
+  await until('the log tells', () => log.degraded)
+  const committed = log.committedSeq
+  uplink.pump()
+  await until('three more facts, though none is on flash', () => far.got.length === 6)
+  assert.equal(log.committedSeq, committed)
+
+  full = false
+  log.appendFact(at(7), { medium: 'local' })
+  await log.flush()
+  await until('the log is well again', () => !log.degraded)
+  uplink.pump()
+  await until('the last fact', () => far.got.length === 7)
+  assert.deepEqual(far.got, [1, 2, 3, 4, 5, 6, 7])
+  assert.equal(uplink.status().refused, 0)
+})
+
+test('a fact that can never be sent is passed and counted; those behind it go', async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
+  const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
+  const far = new FarEnd()
+  const uplink = new Uplink(
+    { name: 'up', diffBase: 'last', frames: 'full', fullEvery: 100, fullIntervalS: 60, precision: 4, delivery: 'auto' },
+    {
+      log,
+      medium: far,
+      clock: systemClock,
+      logger: silentLogger,
+      identity: { assigned: true, assignedId: 7 } as never,
+      units,
+      nextSeq: () => 1,
+      randomEpoch: () => 99,
+      lost: reason => assert.fail(reason),
+      onControl: () => undefined,
+      onReady: () => undefined,
+      holdMs: () => 0,
+    },
+  )
+  t.after(async () => {
+    uplink.stop()
+    await log.close()
+    rmSync(dir, { recursive: true, force: true })
+  })
+  log.onCommit(() => uplink.pump())
+  await uplink.probe()
+  uplink.link({ state: 'up', since: 0 })
+  const wide: Fact = {
+    ...at(1),
+    sensors: Array.from({ length: 90 }, (_, k) => ({ id: `sensor_number_${k}`, status: 'OK', unit: 'K', value: k })),
+  }
+  log.appendFact(wide, { medium: 'local' })
+  log.appendFact(at(2), { medium: 'local' })
+  await until('the one behind it', () => far.got.length === 1)
+  assert.deepEqual(far.got, [2])
+  assert.equal(uplink.status().refused, 1)
+  await until('the cursor passes both', () => uplink.status().backlog === 0)
+})
