@@ -68,6 +68,9 @@ const NO_DATABASE: DatabaseStatus = {
   left: 0,
 }
 
+/** how long a stop waits for the upstreams */
+const DRAIN_MS = 3000
+
 /** facts read back at the start, at least */
 const REMEMBERED_FACTS = 65_536
 
@@ -259,7 +262,19 @@ export class Gateway {
     }
   }
 
+  /** Ends the sources, and gives what is left a moment to reach the upstreams that answer; the rest goes at the next start. */
+  async #drain(): Promise<void> {
+    const sources = Object.entries(this.supervisor.links()).filter(([, link]) => link.kind === 'source')
+    await Promise.all(sources.map(([name]) => this.supervisor.disable(name)))
+    await this.log.flush()
+    const end = this.#clock.mono() + DRAIN_MS
+    for (const uplink of this.uplinks) uplink.pump()
+    while (this.uplinks.some(uplink => uplink.draining) && this.#clock.mono() < end)
+      await new Promise(resolve => setTimeout(resolve, 20))
+  }
+
   async #stop(): Promise<void> {
+    await this.#drain()
     await this.supervisor.stop()
     for (const uplink of this.uplinks) uplink.stop()
     // after the links: an upstream that goes first looks like a fault

@@ -63,10 +63,10 @@ export async function transmitThrough(
     gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below ends unsent
     const packet = await new Promise<Uint8Array | null>(resolve => {
       const timer = setTimeout(() => {
-        uplink.unwatch(seq)
+        uplink.watchers.unwatch(seq)
         resolve(null)
       }, WAIT_MS)
-      uplink.watch(seq, info => {
+      uplink.watchers.watch(seq, info => {
         clearTimeout(timer)
         resolve(info.packet)
       })

@@ -23,6 +23,7 @@ import type { Identity } from '../identity'
 import type { UplinkReport } from '../status'
 import { Ledger, type Shipment } from './ledger'
 import { Packer, type PackSettings } from './packer'
+import { SentWatchers } from './watchers'
 
 export interface UplinkSettings extends PackSettings {
   delivery: 'auto' | 'best_effort'
@@ -55,11 +56,6 @@ interface Payload {
 }
 type Sent = Shipment<Payload>
 
-export interface SentInfo {
-  /** the packet as it left, without its envelope */
-  readonly packet: Uint8Array
-}
-
 /** packets handed to the medium before the event loop gets its turn */
 const BURST = 32
 const CURSOR_EVERY_MS = 1000
@@ -73,7 +69,8 @@ export class Uplink {
   readonly #delivery: DeliverySender<Sent>
   readonly #packer: Packer
   readonly #ledger: Ledger<Payload>
-  readonly #watchers = new Map<number, (info: SentInfo) => void>()
+  /** tells how a record went out, once, when it does */
+  readonly watchers = new SentWatchers()
   #reader: Reader
   #next: LogRecord | null = null
   /** the reader goes beyond what is committed, since the disk refuses */
@@ -113,6 +110,11 @@ export class Uplink {
     return this.#parts.medium.medium
   }
 
+  /** True while the upstream answers and does not have everything yet. */
+  get draining(): boolean {
+    return this.#usable && this.#ready && this.#parts.log.factsAfter(this.#ledger.cursor) > 0
+  }
+
   /** largest data packet in bytes this uplink carries */
   get maxPacket(): number {
     return this.#settings.delivery === 'best_effort' ? this.#parts.medium.maxPacket : this.#delivery.maxPacket
@@ -149,15 +151,6 @@ export class Uplink {
     const good = await answered
     this.#answered = null
     if (!good) throw new OsError('LINK_DOWN', 'the upstream does not answer')
-  }
-
-  /** Tells how the record `seq` went out, once, when it does. */
-  watch(seq: number, told: (info: SentInfo) => void): void {
-    this.#watchers.set(seq, told)
-  }
-
-  unwatch(seq: number): void {
-    this.#watchers.delete(seq)
   }
 
   /** Something may have changed: a commit, an assigned id, a sync. */
@@ -246,7 +239,7 @@ export class Uplink {
       const next = this.#take()
       if (!next) return
       const { shipment, packet } = next
-      if (this.#delivery.submit(packet.bytes, shipment)) this.#told(shipment.seq, packet)
+      if (this.#delivery.submit(packet.bytes, shipment)) this.watchers.tell(shipment.seq, packet.bytes)
     }
   }
 
@@ -260,17 +253,10 @@ export class Uplink {
       return false
     }
     this.#sentPlain++
-    this.#told(shipment.seq, packet)
+    this.watchers.tell(shipment.seq, packet.bytes)
     this.#ledger.done(shipment)
     this.#saveCursor(false)
     return true
-  }
-
-  #told(seq: number, packet: EncodedFrame): void {
-    const watcher = this.#watchers.get(seq)
-    if (!watcher) return
-    this.#watchers.delete(seq)
-    watcher({ packet: packet.bytes })
   }
 
   /** The next record that goes out, packed; null when there is none now. */
