@@ -105,7 +105,11 @@ test('a bad network, black-outs and a dying upstream: the same facts and values 
 
   gw.configure(config([]))
   await gw.start(['--port', String(gwWeb)], gwWeb)
-  await until('everything is delivered', () => uplink().backlog === 0, 30_000)
+  await until('everything is delivered', () => uplink().backlog === 0, 90_000).catch(error => {
+    throw new Error(
+      `${error.message}\n${JSON.stringify(gw.json('status').uplinks)}\n${JSON.stringify(gw.json('status').links.up)}\n${gw.output.slice(-3000)}`,
+    )
+  })
   await gw.stop()
 
   const sent = gw.logFacts()
