@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
-import { Uplink } from '../../../src/gateway/uplink/uplink'
+import { type TestContext, test } from 'node:test'
+import { Uplink, type UplinkSettings } from '../../../src/gateway/uplink/uplink'
 import { systemClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
 import { silentLogger } from '../../../src/lib/logger'
@@ -71,34 +71,19 @@ class FarEnd implements Medium {
   }
 }
 
-test('committed records go up; while the disk refuses live data still flows; afterwards all is in order', async t => {
-  const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
-  let full = false
-  const refuse = (): void => {
-    if (full) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
-  }
-  const log = await FlashLog.open({
+/** An uplink of that log over `far`, up and settled; stopped, and the log closed, with the test. */
+async function connected(
+  t: TestContext,
+  {
     dir,
-    commitIntervalMs: 10,
-    files: {
-      ...realFiles,
-      write: (...args) => {
-        refuse()
-        realFiles.write(...args)
-      },
-    },
-  })
-  const far = new FarEnd()
+    log,
+    far,
+    frames,
+    diffBase,
+  }: { dir: string; log: FlashLog; far: FarEnd } & Pick<UplinkSettings, 'frames' | 'diffBase'>,
+): Promise<Uplink> {
   const uplink = new Uplink(
-    {
-      name: 'up',
-      diffBase: 'sticky',
-      frames: 'auto',
-      fullEvery: 100,
-      fullIntervalS: 60,
-      precision: 4,
-      delivery: 'auto',
-    },
+    { name: 'up', diffBase, frames, fullEvery: 100, fullIntervalS: 60, precision: 4, delivery: 'auto' },
     {
       log,
       medium: far,
@@ -122,6 +107,28 @@ test('committed records go up; while the disk refuses live data still flows; aft
   log.onCommit(() => uplink.pump())
   await uplink.probe()
   uplink.link({ state: 'up', since: 0 })
+  return uplink
+}
+
+test('committed records go up; while the disk refuses live data still flows; afterwards all is in order', async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
+  let full = false
+  const refuse = (): void => {
+    if (full) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+  }
+  const log = await FlashLog.open({
+    dir,
+    commitIntervalMs: 10,
+    files: {
+      ...realFiles,
+      write: (...args) => {
+        refuse()
+        realFiles.write(...args)
+      },
+    },
+  })
+  const far = new FarEnd()
+  const uplink = await connected(t, { dir, log, far, frames: 'auto', diffBase: 'sticky' })
 
   for (let k = 1; k <= 3; k++) log.appendFact(at(k), { medium: 'local' })
   await until('three facts', () => far.got.length === 3)
@@ -149,31 +156,7 @@ test('a fact that can never be sent is passed and counted; those behind it go', 
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
   const far = new FarEnd()
-  const uplink = new Uplink(
-    { name: 'up', diffBase: 'last', frames: 'full', fullEvery: 100, fullIntervalS: 60, precision: 4, delivery: 'auto' },
-    {
-      log,
-      medium: far,
-      clock: systemClock,
-      logger: silentLogger,
-      identity: { assigned: true, assignedId: 7 } as never,
-      units,
-      nextSeq: () => 1,
-      randomEpoch: () => 99,
-      lost: reason => assert.fail(reason),
-      onControl: () => undefined,
-      onReady: () => undefined,
-      holdMs: () => 0,
-    },
-  )
-  t.after(async () => {
-    uplink.stop()
-    await log.close()
-    rmSync(dir, { recursive: true, force: true })
-  })
-  log.onCommit(() => uplink.pump())
-  await uplink.probe()
-  uplink.link({ state: 'up', since: 0 })
+  const uplink = await connected(t, { dir, log, far, frames: 'full', diffBase: 'last' })
   const wide: Fact = {
     ...at(1),
     sensors: Array.from({ length: 90 }, (_, k) => ({ id: `sensor_number_${k}`, status: 'OK', unit: 'K', value: k })),
