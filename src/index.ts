@@ -7,11 +7,12 @@ import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
 import type { UnitResolver, WireUnits } from './pipeline/core'
 import { Fusion as BareFusion, type FusionOptions } from './pipeline/fuse'
 import { createPureCore } from './pipeline/pycore'
-import { resolve } from './units/canonical'
+import { attributeUnits } from './units/attribute'
+import { resolve, resolveList } from './units/canonical'
 import { wireUnits } from './units/wire'
 
 /** Unit expressions and the words for units on the wire, as units/ has them. */
-export const ucumUnits: UnitResolver & WireUnits = { ...wireUnits(), resolve }
+export const ucumUnits: UnitResolver & WireUnits = { ...wireUnits(), resolve, resolveList }
 
 /** Fact dict ↔ Base62 text (specification, "Pipeline components"). `configPath` null: defaults. */
 export class Engine extends BareEngine {
@@ -37,10 +38,13 @@ const parts = (): NodeParts => ({
   request: async (host, port, packet, timeoutMs, accept, onFailure) =>
     (await import('./media/udp')).request(host, port, packet, timeoutMs, accept, { onFailure }),
   createCore: ({ store, clock }) => {
-    const engine = store.config.engine_settings
+    const { engine_settings: engine, payload_switches } = store.config
+    const attribute = engine.unit_dialect === 'attribute'
     return createPureCore({
-      resolver: ucumUnits,
+      resolver: attribute ? attributeUnits : ucumUnits,
       units: ucumUnits,
+      unitDialect: engine.unit_dialect,
+      sensorIds: !attribute || payload_switches.SensorId,
       clock,
       precision: engine.precision,
       registryDir: null,
@@ -73,6 +77,7 @@ export type { PacketMeta } from './pipeline/receive'
 export { type Received, Receiver, type ReceiverOptions } from './pipeline/receiver'
 export { type EncodedFrame, UplinkEncoder, type UplinkEncoderOptions } from './pipeline/sender'
 export { Standardizer } from './pipeline/standardize'
+export { IdAllocator } from './protocol/allocator'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'

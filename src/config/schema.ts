@@ -13,6 +13,7 @@ import { joinKey, splitKey } from './keys'
 export const baseSchema = v.looseObject({
   ...nodeEntries,
   engine_settings: engineEntries.engine_settings,
+  payload_switches: engineEntries.payload_switches,
   gateway: gatewayEntries.gateway,
   receiver: gatewayEntries.receiver,
   RESOURCES: section({ ...resourceEntries, ...pluginEntries }),

@@ -11,6 +11,7 @@ import type { Engine } from './compress'
 import { resolveUnit, type UnitResolver } from './core'
 import type { Reading, SensorFact } from './fact'
 import { isGoodStatus } from './names'
+import { standardNumber } from './standardize-attribute'
 import { type DiffPolicy, type SendStore, type SendTemplate, TS } from './templates'
 import type { WireChoice, WirePicker } from './wireunit'
 
@@ -45,6 +46,8 @@ export class Plan {
   /** the last row load() refused */
   refusedRow = -1
   readonly #pow: number
+  /** dialect `attribute`: values are rounded to decimals before they are scaled, as the reference's standardizer does */
+  readonly #rounded: boolean
   readonly #aidWord: number
   readonly #ids: readonly string[]
   readonly #statuses: string[]
@@ -76,6 +79,7 @@ export class Plan {
     this.#ids = ids
     this.#aidWord = aid | 0
     this.#pow = POW10[engine.precision]!
+    this.#rounded = engine.unitDialect === 'attribute'
     const token = stateToken(state)
     this.signature = `${device}.${token}.{TS}|${ids.map(id => `${id}>\x01:\x01|`).join('')}${tail === '' || tail.endsWith('|') ? tail : tail + '|'}`
     this.head = utf8(`${aid};${device}.${token}.`)
@@ -107,6 +111,7 @@ export class Plan {
   /** Readings → numbers. A row whose status or unit changed is bound anew. */
   load(rows: readonly Reading[]): Load {
     const pow = this.#pow
+    const rounded = this.#rounded
     for (let i = 0; i < rows.length; i++) {
       const row = rows[i]!
       if (row?.length !== 4 || row[0] !== this.#ids[i]) return OTHER
@@ -120,6 +125,10 @@ export class Plan {
       const x = value * this.#factor[i]! + this.#offset[i]!
       const size = x < 0 ? -x : x
       if (!(size >= this.#low[i]! && size < this.#high[i]!) && !this.#choose(i, x)) return this.#refuse(i)
+      if (rounded) {
+        this.numbers[i] = standardNumber(x, this.engine.precision)
+        continue
+      }
       const e = x * this.#perUnit[i]! * pow
       let r = Math.round(e)
       if (r - e === 0.5 && r % 2 !== 0) r -= 1

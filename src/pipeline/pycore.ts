@@ -1,7 +1,8 @@
-// The pure core (D12): readings → finished packet through plans, with the bytes of Standardizer → Engine → Fusion in
-// dialect `ucum`. Bad rows are left out and named in lastRejected; if rows were given and none is left it throws
+// The pure core (D12): readings → finished packet through plans, with the bytes of Standardizer → Engine → Fusion. Bad rows are left out and named in lastRejected; if rows were given and none is left it throws
 // ALL_READINGS_REFUSED; a bad device id, state or time throws. Nothing changes in a template before its packet is whole.
 import { OsError } from '../lib/errors'
+import { POW10 } from '../wire/base62'
+import { pyFloat } from '../wire/number'
 import { Engine, type EngineOptions } from './compress'
 import { type Core, type RejectedRow, resolveUnit, type Strategy, type UnitResolver } from './core'
 import type { Reading } from './fact'
@@ -13,9 +14,12 @@ import { NOW, readsClock, TS } from './templates'
 export interface PureCoreOptions extends EngineOptions, FusionOptions {
   resolver: UnitResolver
   fusion?: Fusion
+  /** false: no sensor has an id, and so none is sent (dialect `attribute`, payload_switches.SensorId) */
+  sensorIds?: boolean
 }
 
 const NONE: readonly RejectedRow[] = []
+const NO_ROWS: readonly Reading[] = []
 /** plans kept in all; one is a few hundred bytes per sensor */
 const MAX_PLANS = 4096
 const MAX_TIME = 2 ** 48
@@ -27,6 +31,7 @@ class PureCore implements Core {
   lastRejected: readonly RejectedRow[] = NONE
   readonly #resolver: UnitResolver
   readonly #timed: boolean
+  readonly #sensorIds: boolean
   readonly #plans = new Map<string, Plan[]>()
   #planCount = 0
   #last: Plan | null = null
@@ -36,6 +41,7 @@ class PureCore implements Core {
     this.fusion = options.fusion ?? new Fusion(null, { ...options, engine: this.engine })
     this.#resolver = options.resolver
     this.#timed = readsClock(this.fusion.policy)
+    this.#sensorIds = options.sensorIds ?? true
   }
 
   transmitFast(
@@ -77,7 +83,8 @@ class PureCore implements Core {
   }
 
   /** The plan with the rows loaded and a living template. */
-  #prepare(rows: readonly Reading[], device: string, state: string, tMs: number, aid: number): Plan {
+  #prepare(given: readonly Reading[], device: string, state: string, tMs: number, aid: number): Plan {
+    const rows = this.#sensorIds ? given : NO_ROWS
     if (!(tMs >= 0 && tMs < MAX_TIME)) throw new OsError('BAD_TIME', `time ${tMs} ms cannot be sent`)
     this.lastRejected = NONE
     const last = this.#last
@@ -115,7 +122,8 @@ class PureCore implements Core {
     }
     if (!isGoodName(device)) throw new OsError('BAD_ID', `device id ${JSON.stringify(device)} cannot be sent`)
     if (!isGoodName(state)) throw new OsError('BAD_ID', `device status ${JSON.stringify(state)} cannot be sent`)
-    if (rows.some(row => this.#judge(row, 0) !== null)) return this.#without(rows, device, state, aid)
+    if (rows.some(row => this.#judge(row, 0) !== null || typeof row[2] !== 'number'))
+      return this.#without(rows, device, state, aid)
     const plan = new Plan(
       this.engine,
       this.#resolver,
@@ -139,10 +147,11 @@ class PureCore implements Core {
   /** Leaves the bad rows out and goes on with the rest. */
   #without(rows: readonly Reading[], device: string, state: string, aid: number): Plan {
     const rejected: RejectedRow[] = []
-    const good = rows.filter((row, index) => {
+    const good: Reading[] = []
+    rows.forEach((row, index) => {
       const reason = this.#judge(row, index)
       if (reason) rejected.push(reason)
-      return reason === null
+      else good.push(typeof row[2] === 'number' ? row : [row[0], row[1], this.#number(row[2])!, row[3]])
     })
     if (good.length === 0)
       throw new OsError('ALL_READINGS_REFUSED', `no reading of ${device} can be sent: ${rejected[0]!.reason}`, {
@@ -153,19 +162,27 @@ class PureCore implements Core {
     return plan
   }
 
+  /** Dialect `attribute` takes as a number what the reference takes. */
+  #number(value: unknown): number | undefined {
+    if (typeof value === 'number') return value
+    return this.engine.unitDialect === 'attribute' ? pyFloat(value) : undefined
+  }
+
   /** Why a row cannot be sent, or null. */
   #judge(row: Reading, index: number): RejectedRow | null {
     const no = (code: RejectedRow['code'], reason: string): RejectedRow => ({ index, code, reason })
     if (!Array.isArray(row) || row.length !== 4) return no('BAD_READING', 'a reading has four parts')
-    const [id, status, value, unit] = row as unknown as readonly unknown[]
+    const [id, status, given, unit] = row as unknown as readonly unknown[]
     if (!isGoodName(id)) return no('BAD_ID', `sensor id ${JSON.stringify(id)} cannot be sent`)
     if (!isGoodStatus(status)) return no('BAD_ID', `status ${JSON.stringify(status)} cannot be sent`)
-    if (typeof value !== 'number' || !Number.isFinite(value))
-      return no('BAD_READING', `value ${String(value)} is no number`)
+    const value = this.#number(given)
+    if (value === undefined || !Number.isFinite(value)) return no('BAD_READING', `value ${String(given)} is no number`)
     const law = resolveUnit(this.#resolver, unit)
     if (!law) return no('UNKNOWN_UNIT', `unit ${JSON.stringify(unit)} is not known`)
     const x = value * law.factor + law.offset
-    if (Number.isFinite(x) && this.engine.pickers.get(law.canonical).pick(x)) return null
+    const { unitDialect, precision, pickers } = this.engine
+    if (unitDialect === 'attribute' ? Math.abs(x) < 2 ** 63 / POW10[precision]! : pickers.fits(law.canonical, x))
+      return null
     return no('E_PRECISION', `${value} ${String(unit)} cannot be sent with ${this.engine.precision} decimals`)
   }
 }

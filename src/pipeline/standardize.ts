@@ -1,5 +1,7 @@
 // Readings → fact: every unit to its canonical UCUM code, every value by value × factor + offset (D2). A bad row is
 // dropped with its reason and the rest goes (D3); a bad device id, status or time throws, since then nothing can go.
+// In dialect `attribute` standardize() is the reference's (standardize-attribute.ts), and the record form is the same fact
+// with the checks of what may be sent.
 // Values stay float64: what the wire can hold is checked here, but rounding is the wire's own. Law of one row on the hot
 // path: one map lookup and one multiply-add; laws are kept in a bounded cache.
 import { readFileSync } from 'node:fs'
@@ -7,10 +9,12 @@ import { type Clock, systemClock } from '../lib/clock'
 import { errno, OsError } from '../lib/errors'
 import { type Resolved, resolve, resolveList } from '../units/canonical'
 import { wireUnits } from '../units/wire'
-import { type RejectedRow as RefusedRow, toMillis } from './core'
+import { pyFloat } from '../wire/number'
+import { type RejectedRow as RefusedRow, toMillis, type UnitDialect } from './core'
 import type { Fact, FactDict, SensorFact } from './fact'
 import { isGoodName, isGoodStatus } from './names'
 import { checkPrecision } from './settings'
+import { attributeFact, attributeLaw, standardValue } from './standardize-attribute'
 
 /** A row that did not go, with the row itself. */
 export interface RejectedRow extends RefusedRow {
@@ -27,6 +31,8 @@ export interface StandardizeArguments {
 export interface StandardizerSettings {
   precision?: number
   unit_dialect?: string
+  /** `SensorId` decides in dialect `attribute` whether sensors keep their ids; left out: they do (X24) */
+  payload_switches?: Record<string, unknown>
 }
 
 export interface StandardizerOptions {
@@ -61,7 +67,7 @@ const nameProblem = (name: unknown): string =>
 const statusProblem = (status: unknown): string =>
   isGoodStatus(status) ? '' : `must be text without . | @ and control characters, not ${shown(status)}`
 
-/** `engine_settings` of a configuration file. A missing file means defaults. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
+/** `engine_settings` and `payload_switches` of a configuration file. A missing file means defaults. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
 function readSettings(configPath: string): StandardizerSettings {
   let text: string
   try {
@@ -76,14 +82,17 @@ function readSettings(configPath: string): StandardizerSettings {
   } catch (cause) {
     throw new OsError('CONFIG_SYNTAX', `${configPath}: ${(cause as Error).message}`, { cause })
   }
-  const settings = (parsed as { engine_settings?: StandardizerSettings } | null)?.engine_settings
-  return typeof settings === 'object' && settings !== null ? settings : {}
+  const { engine_settings, payload_switches } = (parsed ?? {}) as Record<string, object | undefined>
+  return { ...engine_settings, payload_switches: { SensorId: true, ...payload_switches } }
 }
+
+/** Whether a value lies within 64-bit fixed point with this precision. */
+const inFixedPoint = (value: number, precision: number): boolean =>
+  Math.abs(value) * 10 ** precision < FIXED_POINT_LIMIT
 
 /** Whether a value survives fixed point with this precision: in range, and not off by more than D3 allows. */
 export function fitsFixedPoint(value: number, precision: number): boolean {
-  const scaled = Math.abs(value) * 10 ** precision
-  if (!(scaled < FIXED_POINT_LIMIT)) return false
+  if (!inFixedPoint(value, precision)) return false
   if (value === 0) return true
   const steps = Math.abs(value) * 10 ** Math.min(precision, DECODED_DECIMALS)
   return steps >= 0.5 / MAX_RELATIVE_ERROR || Math.abs(Math.round(steps) - steps) <= steps * MAX_RELATIVE_ERROR
@@ -97,35 +106,37 @@ export function fitsWire(value: number, unit: string, precision: number): boolea
     .some(({ scale }) => fitsFixedPoint(value / scale, precision))
 }
 
-/**
- * The standardizer of the specification in dialect `ucum`; works alone. The configuration is read once, here.
- * Throws CONFIG_SYNTAX, CONFIG_INVALID.
- */
+/** The standardizer of the specification; works alone. The configuration is read once, here. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
 export class Standardizer {
   readonly precision: number
+  readonly dialect: UnitDialect
   /** rows the last call dropped */
   lastRejected: readonly RejectedRow[] = NONE
   readonly #clock: Clock
+  readonly #sensorIds: boolean
   #rejected: RejectedRow[] | undefined
 
   constructor(configPath = 'Config.json', { clock = systemClock, settings }: StandardizerOptions = {}) {
-    const { precision = DEFAULT_PRECISION, unit_dialect = 'ucum' } = settings ?? readSettings(configPath)
-    if (unit_dialect === 'attribute')
-      throw new OsError('CONFIG_INVALID', 'engine_settings.unit_dialect "attribute" is not supported by this version', {
-        hint: 'set engine_settings.unit_dialect to "ucum"',
-      })
-    if (unit_dialect !== 'ucum')
+    const {
+      precision = DEFAULT_PRECISION,
+      unit_dialect = 'ucum',
+      payload_switches,
+    } = settings ?? readSettings(configPath)
+    if (unit_dialect !== 'ucum' && unit_dialect !== 'attribute')
       throw new OsError(
         'CONFIG_INVALID',
-        `engine_settings.unit_dialect must be "ucum": ${JSON.stringify(unit_dialect)}`,
+        `engine_settings.unit_dialect must be "ucum" or "attribute": ${JSON.stringify(unit_dialect)}`,
       )
+    this.dialect = unit_dialect
+    this.#sensorIds = payload_switches === undefined || Boolean(payload_switches['SensorId'])
     this.precision = checkPrecision(precision)
     this.#clock = clock
   }
 
   /**
    * Readings → fact dict `{id, s, t, t_raw?, …extras, s1_v, s1_u, s1_id, s1_s, …}`; N counts accepted rows. Without a
-   * given time `t_raw` is the clock's and `t` its seconds (D18). Throws BAD_ID, BAD_TIME, BAD_READING (no list).
+   * given time `t_raw` is the clock's and `t` its seconds (D18). In dialect `attribute`: the reference's fact, with `t` alone.
+   * Throws BAD_ID, BAD_TIME, BAD_READING (no list).
    */
   standardize(
     device_id: string,
@@ -133,6 +144,7 @@ export class Standardizer {
     sensors: readonly unknown[],
     kwargs: StandardizeArguments = {},
   ): FactDict {
+    if (this.dialect === 'attribute') return this.#reference(device_id, device_status, sensors, kwargs)
     const { t, tRaw } = this.#head(device_id, device_status, sensors, kwargs)
     const dict: FactDict = { id: device_id, s: device_status, t }
     if (tRaw !== undefined) dict.t_raw = tRaw
@@ -176,14 +188,27 @@ export class Standardizer {
     return fact
   }
 
-  #head(device_id: string, device_status: string, sensors: readonly unknown[], kwargs: StandardizeArguments): Stamp {
+  #reference(id: string, s: string, sensors: readonly unknown[], kwargs: StandardizeArguments): FactDict {
+    this.#begin(sensors)
+    const head: FactDict = { id, s, t: Math.floor(this.#clock.wall() / 1000), ...kwargs }
+    const settings = { precision: this.precision, sensorIds: this.#sensorIds }
+    const fact = attributeFact(head, sensors, settings, (...refused) => this.#refuse(...refused))
+    this.#settle()
+    return fact
+  }
+
+  #begin(sensors: unknown): void {
     this.lastRejected = NONE
     this.#rejected = undefined
+    if (!Array.isArray(sensors)) throw new OsError('BAD_READING', 'sensors must be a list of readings')
+  }
+
+  #head(device_id: string, device_status: string, sensors: readonly unknown[], kwargs: StandardizeArguments): Stamp {
+    this.#begin(sensors)
     const problem = nameProblem(device_id)
     if (problem) throw new OsError('BAD_ID', `device_id ${problem}`)
     const wrong = nameProblem(device_status)
     if (wrong) throw new OsError('BAD_ID', `device_status ${wrong}`)
-    if (!Array.isArray(sensors)) throw new OsError('BAD_READING', 'sensors must be a list of readings')
     for (const key of Object.keys(kwargs))
       if (key === 'id' || key === 's' || /^s\d+_/.test(key))
         throw new OsError('BAD_READING', `${key} is a key of the fact itself and cannot be given beside it`)
@@ -214,18 +239,21 @@ export class Standardizer {
     const wrong = statusProblem(status)
     if (wrong) return this.#refuse(index, row, 'BAD_ID', `status ${wrong}`)
     const failed = value === null && mayFail && status.toUpperCase() === 'ERROR'
-    if (typeof value !== 'number' && !failed)
+    const attribute = this.dialect === 'attribute'
+    const x = attribute ? pyFloat(value) : typeof value === 'number' ? value : undefined
+    if (x === undefined && !failed)
       return this.#refuse(index, row, 'BAD_READING', `value must be a number, not ${typeName(value)}`)
-    const law = this.#law(unit)
+    const law = attribute ? attributeLaw(unit) : this.#law(unit)
     if (!law) return this.#refuse(index, row, 'UNKNOWN_UNIT', `unit ${shown(unit)} is not understood`)
-    if (failed) return { id, status, unit: law.canonical, value: null }
-    if (!Number.isFinite(value)) return this.#refuse(index, row, 'E_PRECISION', `value ${value} cannot be sent`)
-    const canonical = value * law.factor + law.offset
-    if (!fitsWire(canonical, law.canonical, this.precision)) {
-      const why = `${canonical} ${law.canonical} cannot be sent with precision ${this.precision}`
+    if (x === undefined) return { id, status, unit: law.canonical, value: null }
+    if (!Number.isFinite(x)) return this.#refuse(index, row, 'E_PRECISION', `value ${x} cannot be sent`)
+    const raw = x * law.factor + law.offset
+    const fits = attribute ? inFixedPoint(raw, this.precision) : fitsWire(raw, law.canonical, this.precision)
+    if (!fits) {
+      const why = `${raw} ${law.canonical} cannot be sent with precision ${this.precision}`
       return this.#refuse(index, row, 'E_PRECISION', why)
     }
-    return { id, status, unit: law.canonical, value: canonical }
+    return { id, status, unit: law.canonical, value: attribute ? standardValue(raw, this.precision) : raw }
   }
 
   #law(unit: unknown): Resolved | null {

@@ -25,3 +25,17 @@ export function pyText(x: number): string {
   const power = exponent.slice(1)
   return `${digits}e${exponent[0]}${power.length < 2 ? '0' + power : power}`
 }
+
+/** A number as C's `%g` prints it: six significant digits, ties to even, no trailing zeros. */
+export function pyGeneral(x: number): string {
+  if (x === 0 || !Number.isFinite(x)) return pyText(x)
+  const [longer, longExponent] = x.toExponential(6).split('e') as [string, string]
+  // toExponential is exact but sends ties away from zero
+  const tie = longer.endsWith('5') && Number(`${longer}e${longExponent}`) === x
+  const down = tie && Number(longer.at(-2)) % 2 === 0
+  const [digits, exponent] = down ? [longer.slice(0, -1), longExponent] : (x.toExponential(5).split('e') as string[])
+  const power = Number(exponent)
+  const strip = (text: string): string => (text.includes('.') ? text.replace(/\.?0+$/, '') : text)
+  if (power >= -4 && power < 6) return strip(Number(`${digits}e${power}`).toFixed(5 - power))
+  return `${strip(digits!)}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`
+}

@@ -5,19 +5,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import type * as Library from '../../src/index'
+import { type Answer, bytes, clockAt, hex, number, type Ops, type Request, told } from './ops/common'
+import { netOps } from './ops/net'
+import { standardizeOps } from './ops/standardize'
 
-// biome-ignore lint/suspicious/noExplicitAny: the vectors' inputs have no schema
-type Request = Record<string, any>
-type Answer = Record<string, unknown>
-
-const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
-const bytes = (text: string): Buffer => Buffer.from(text, 'hex')
-const number = (value: unknown): unknown => {
-  if (value === 'inf') return Number.POSITIVE_INFINITY
-  if (value === '-inf') return Number.NEGATIVE_INFINITY
-  return value === 'nan' ? Number.NaN : value
-}
-const told = (thrown: unknown): Answer => ({ error: thrown instanceof Error ? thrown.message : String(thrown) })
 /** JSON has no infinities; the vectors write them as text */
 const plain = (value: unknown): unknown =>
   JSON.parse(
@@ -25,11 +16,6 @@ const plain = (value: unknown): unknown =>
       typeof v === 'number' && !Number.isFinite(v) ? String(v).replace('Infinity', 'inf').replace('NaN', 'nan') : v,
     ),
   )
-
-const clockAt = (now: unknown): { wall: () => number; mono: () => number } => {
-  const seconds = typeof now === 'number' ? now : 1710000000
-  return { wall: () => seconds * 1000, mono: () => 0 }
-}
 
 const keysOf = (request: Request): Library.SessionKeys => {
   const find = (aid: number): Uint8Array | null => (request.keys?.[aid] ? bytes(request.keys[aid]) : null)
@@ -57,7 +43,9 @@ function fuse(lib: typeof Library, request: Request, dir: string): Answer {
   return { packets, registry: JSON.parse(readFileSync(path, 'utf8')), registry_path: relative(dir, path) }
 }
 
-const OPS: Record<string, (lib: typeof Library, request: Request, dir: string) => Answer> = {
+const OPS: Ops = {
+  ...standardizeOps,
+  ...netOps,
   crc8: (lib, { data, poly = 7, init = 0 }) => ({
     value: poly === 7 ? lib.crc8(bytes(data), 0, data.length / 2, init) : lib.crcBits(8, poly, init, bytes(data)),
   }),

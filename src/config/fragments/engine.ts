@@ -28,6 +28,11 @@ export const engineEntries = {
       restart: true,
     }),
   }),
+  payload_switches: section({
+    SensorId: flag(true, 'unit_dialect attribute: whether sensors keep their ids in what a node transmits', {
+      restart: true,
+    }),
+  }),
   security_settings: section({
     secure_session_expire_seconds: num(86400, 'life of a secure session without traffic', { min: 1, restart: true }),
     time_sync_threshold: num(1_000_000, 'a UNIX time below this counts as unsynchronised'),

@@ -1,0 +1,79 @@
+// The standardizer's rules in dialect `attribute`: the reference's, to the last bit (PROTOCOL §3). A value is rounded to
+// `precision` decimals, a unit becomes the name of a physical attribute, and what float() reads is a number. Names are not
+// checked here and infinities pass, as there; what may be sent is decided by who sends (D3, X16).
+
+import { resolveAttribute, resolveAttributeList } from '../units/attribute'
+import type { Resolved } from '../units/canonical'
+import { POW10, roundDecimals, roundHalfEven } from '../wire/base62'
+import { pyFloat } from '../wire/number'
+import type { RejectedRow } from './core'
+import type { FactDict } from './fact'
+
+/** below this a product of value and power of ten is off by less than its distance from a half says */
+const SURE = 2 ** 40
+const NEAR_HALF = 2 ** -12
+
+export type Refuse = (index: number, row: unknown, code: RejectedRow['code'], reason: string) => null
+
+/** A standard value as the fact holds it: whole numbers stay, others are rounded as Python's round() does. */
+export function standardValue(raw: number, precision: number): number {
+  if (Number.isInteger(raw)) return raw === 0 ? 0 : raw
+  return roundDecimals(raw, precision)
+}
+
+/** The fixed-point number in which that value travels. */
+export function standardNumber(raw: number, precision: number): number {
+  const pow = POW10[precision]!
+  const scaled = raw * pow
+  const size = Math.abs(scaled)
+  const rest = size - Math.floor(size)
+  if (size < SURE && Math.abs(rest - 0.5) > NEAR_HALF) return Math.round(scaled)
+  return roundHalfEven(standardValue(raw, precision) * pow)
+}
+
+/** The law of a reading's unit: text, or anything that can be walked as a list. */
+export function attributeLaw(unit: unknown): Resolved | null {
+  if (typeof unit === 'string') return resolveAttribute(unit)
+  return Array.isArray(unit) && unit.length > 0 ? resolveAttributeList(unit.map(String)) : null
+}
+
+/**
+ * Readings → fact dict `{id, s, t, …extras}`, then for each accepted row v, u, id (only with the switch SensorId) and s.
+ * Dropped rows go to `refuse`.
+ */
+export function attributeFact(
+  head: FactDict,
+  sensors: readonly unknown[],
+  { precision, sensorIds }: { precision: number; sensorIds: boolean },
+  refuse: Refuse,
+): FactDict {
+  let n = 0
+  for (let k = 0; k < sensors.length; k++) {
+    const reading = readRow(sensors[k], k, precision, refuse)
+    if (!reading) continue
+    n++
+    head[`s${n}_v`] = reading.value
+    head[`s${n}_u`] = reading.unit
+    if (sensorIds) head[`s${n}_id`] = reading.id
+    head[`s${n}_s`] = reading.status
+  }
+  return head
+}
+
+interface Row {
+  readonly id: unknown
+  readonly status: unknown
+  readonly value: number
+  readonly unit: string
+}
+
+function readRow(row: unknown, index: number, precision: number, refuse: Refuse): Row | null {
+  if (!Array.isArray(row) || row.length !== 4)
+    return refuse(index, row, 'BAD_READING', 'a reading is [sensor_id, status, value, unit]')
+  const [id, status, given, unit] = row as unknown[]
+  const law = attributeLaw(unit)
+  if (!law) return refuse(index, row, 'UNKNOWN_UNIT', `unit ${JSON.stringify(unit)} is not understood`)
+  const x = pyFloat(given)
+  if (x === undefined) return refuse(index, row, 'BAD_READING', `value ${JSON.stringify(given)} is no number`)
+  return { id, status, value: standardValue(x * law.factor + law.offset, precision), unit: law.canonical }
+}

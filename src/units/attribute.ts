@@ -1,0 +1,86 @@
+// Units in dialect `attribute` (PROTOCOL §3): a unit's text → its physical attribute and the way to the attribute's standard
+// unit, exactly as the reference finds them. A power or an inverse changes the factor and keeps offset and attribute: that is
+// the reference's, and what dialect `ucum` is for. A text that means nothing gives null. Answers are kept in a bounded cache.
+import { pyGeneral } from '../wire/number'
+import { ATTRIBUTE_PREFIXES, type AttributeLaw, atomLaw } from './attribute-laws'
+import type { Resolved } from './canonical'
+
+const CACHE_SIZE = 4096
+const cache = new Map<string, Resolved | null>()
+
+/** x to the power of a digit, rounded once, as C's pow(); `**` may be off by the last bit. */
+function digitPower(x: number, power: number): number {
+  if (power < 2) return power === 0 ? 1 : x
+  let mantissa = x
+  let exponent = 0
+  for (; !Number.isInteger(mantissa); exponent--) mantissa *= 2
+  let result = Number(BigInt(mantissa) ** BigInt(power))
+  for (let rest = exponent * power; rest < 0; rest += 1000) result *= 2 ** Math.max(rest, -1000)
+  return result
+}
+
+/** The law of an atom with or without prefix. */
+function lawOf(text: string): Pick<AttributeLaw, 'attribute' | 'factor' | 'offset'> | null {
+  const atom = atomLaw(text)
+  if (atom) return atom
+  for (const [prefix, factor] of ATTRIBUTE_PREFIXES) {
+    if (!text.startsWith(prefix)) continue
+    const law = atomLaw(text.slice(prefix.length))
+    if (law?.prefixes) return { ...law, factor: law.factor * factor }
+  }
+  return null
+}
+
+function understand(label: string): Resolved | null {
+  if (label === '' || label === 'Unknown') return null
+  const inverse = label.startsWith('1/')
+  let text = inverse ? label.slice(2) : label
+  let power = 1
+  if (/.\d$/s.test(text)) {
+    power = Number(text.at(-1))
+    text = text.slice(0, -1)
+  }
+  const law = lawOf(text)
+  if (!law) return null
+  const raised = digitPower(law.factor, power)
+  const factor = inverse ? 1 / raised : raised
+  return Number.isFinite(raised) && Number.isFinite(factor)
+    ? { canonical: law.attribute, factor, offset: law.offset }
+    : null
+}
+
+function remember(key: string, make: () => Resolved | null): Resolved | null {
+  const held = cache.get(key)
+  if (held !== undefined) return held
+  const made = make()
+  if (cache.size >= CACHE_SIZE) cache.delete(cache.keys().next().value!)
+  if (key.length <= 256) cache.set(key, made && Object.freeze(made))
+  return made
+}
+
+/** The attribute of one unit and the law to it, or null when the reference knows no such unit. */
+export const resolveAttribute = (unit: string): Resolved | null => remember(unit, () => understand(unit))
+
+/**
+ * The same for a list: units of the first one's attribute count up (`length2`), others divide with their factor in front
+ * (`length/3600time`). The value is scaled by the first alone. Null when the list is empty or one unit is unknown.
+ */
+export function resolveAttributeList(units: readonly string[]): Resolved | null {
+  if (units.length === 1) return resolveAttribute(units[0]!)
+  return remember(`\u0000${units.join('\u0000')}`, () => {
+    const laws = units.map(resolveAttribute)
+    const first = laws[0]
+    if (!first) return null
+    let count = 0
+    let below = ''
+    for (const law of laws) {
+      if (!law) return null
+      if (law.canonical === first.canonical) count++
+      else below += `/${law.factor === 1 ? '' : pyGeneral(law.factor)}${law.canonical}`
+    }
+    return { ...first, canonical: `${first.canonical}${count > 1 ? count : ''}${below}` }
+  })
+}
+
+/** What a core is given in dialect `attribute`; `canonical` is the attribute's name. */
+export const attributeUnits = { resolve: resolveAttribute, resolveList: resolveAttributeList } as const

@@ -1,0 +1,90 @@
+// net: whole nodes that pass packets to each other. `$k` is the packet of step k, `$k.response` its reply.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Answer, bytes, hex, type Lib, type Ops, type Request, told } from './common'
+
+type LibraryNode = InstanceType<Lib['Node']>
+
+function newNode(
+  lib: Lib,
+  path: string,
+  given: Request,
+  clock: { wall: () => number; mono: () => number },
+): LibraryNode {
+  const { role = 'duplex', start_id, ...identity } = given
+  mkdirSync(path, { recursive: true })
+  writeFileSync(
+    join(path, 'Config.json'),
+    JSON.stringify({
+      device_id: 'ORACLE_NODE',
+      ...identity,
+      engine_settings: { unit_dialect: 'attribute', diff_base: 'last' },
+      Node_Setting: { device_role: role },
+    }),
+  )
+  const allocator =
+    start_id === undefined
+      ? undefined
+      : new lib.IdAllocator({ baseDir: path, startId: start_id }, { now: () => Math.floor(clock.wall() / 1000) })
+  return new lib.Node(join(path, 'Config.json'), { clock, ...(allocator && { idAllocator: allocator }) })
+}
+
+function net(lib: Lib, { nodes: given, steps }: Request, dir: string): Answer {
+  let seconds = 1710000000
+  const clock = { wall: () => seconds * 1000, mono: () => 0 }
+  const nodes = new Map<string, LibraryNode>()
+  for (const [name, identity] of Object.entries(given as Record<string, Request>))
+    nodes.set(name, newNode(lib, join(dir, name), identity, clock))
+  const results: unknown[] = []
+  const packetOf = (text: string): Buffer => {
+    const named = /^\$(\d+)(\.response)?$/.exec(text)
+    if (!named) return bytes(text)
+    const result = results[Number(named[1])] as Answer
+    return bytes(String(named[2] ? result.response : result.packet))
+  }
+  for (const step of steps as Request[]) {
+    if (step.now !== undefined) seconds = step.now
+    results.push(run(nodes.get(step.node)!, step, packetOf))
+  }
+  return { results }
+}
+
+const sent = ([packet, aid, strategy]: readonly [Buffer, number, string]): Answer => ({
+  packet: hex(packet),
+  aid,
+  strategy,
+})
+
+/** An address as the reference keeps it: the text of a Python tuple. */
+const addressOf = (addr: unknown): unknown => (Array.isArray(addr) ? `('${addr[0]}', ${addr[1]})` : null)
+
+function run(node: LibraryNode, step: Request, packetOf: (text: string) => Buffer): unknown {
+  const { sensors, device_id = null, device_status = 'ONLINE', t, no_timestamp } = step
+  const time = { ...(t !== undefined && { t }), ...(no_timestamp && { no_timestamp }) }
+  switch (step.do) {
+    case 'transmit':
+      try {
+        return sent(node.transmit(sensors, device_id, device_status, time))
+      } catch (thrown) {
+        return { error: 'RuntimeError', msg: told(thrown).error }
+      }
+    case 'transmit_batch':
+      return node.transmitBatch(step.items, step.common).map(sent)
+    case 'dispatch_in': {
+      const packet = packetOf(step.packet)
+      const { response, type, cmd, result } = node.receiveViaProtocol(packet, addressOf(step.addr) as string | null)
+      return { type, cmd, result, response: response && hex(response), packet_in: hex(packet) }
+    }
+    case 'receive':
+      return node.receive(packetOf(step.packet))
+    case 'note_server_time':
+      node.protocol.noteServerTime(step.ts)
+      return null
+    case 'session':
+      return node.session(step.aid)
+    default:
+      throw new RangeError(`no step ${step.do}`)
+  }
+}
+
+export const netOps: Ops = { net }
