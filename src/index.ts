@@ -2,7 +2,8 @@
 // the units of units/ and the media of media/ in their places.
 
 import { Registry } from './links/registry'
-import { NodeBase, type NodeOptions, type NodeParts } from './node/node'
+import { NodeBase } from './node/node'
+import type { NodeOptions, NodeParts } from './node/types'
 import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
 import type { UnitResolver, WireUnits } from './pipeline/core'
 import { Fusion as BareFusion, type FusionOptions } from './pipeline/fuse'
@@ -67,8 +68,8 @@ export class Node extends NodeBase {
 export { type ErrorCode, OsError } from './lib/errors'
 export type { Files } from './lib/files'
 export { FlashLog, type FlashLogOptions, type LogRecord } from './log'
-export type { BatchItem, NodeOptions, TransmitOptions, TransmitResult } from './node/node'
-export { UNASSIGNED_ID } from './node/node'
+export type { BatchItem, NodeOptions, TransmitOptions, TransmitResult } from './node/types'
+export { UNASSIGNED_ID } from './node/types'
 export type { Core, RejectedRow, Strategy, UnitDialect, UnitResolver, WireUnits } from './pipeline/core'
 export type { Fact, FactDict, Reading, SensorFact } from './pipeline/fact'
 export type { DecodedPacket, FusionOptions, SessionKeys } from './pipeline/fuse'
@@ -78,6 +79,16 @@ export { type Received, Receiver, type ReceiverOptions } from './pipeline/receiv
 export { type EncodedFrame, UplinkEncoder, type UplinkEncoderOptions } from './pipeline/sender'
 export { Standardizer } from './pipeline/standardize'
 export { IdAllocator } from './protocol/allocator'
+export {
+  type DispatchResult,
+  type HandshakeDeps,
+  HandshakeManager,
+  type HandshakeOptions,
+  type StrictSecurity,
+} from './protocol/handshake'
+export { SecureClient, type SecureClientOptions } from './protocol/secure-client'
+export { SecureServer, type SecureServerOptions } from './protocol/secure-server'
+export { SecureSessions, type SecureSessionsOptions, type SessionRecord } from './protocol/sessions'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'

@@ -1,5 +1,5 @@
-// Older spellings read as ours: `OpenSynaptic_Setting` for `Node_Setting`, and the reference's place of the web_user
-// switches under RESOURCES.service_plugins (D13). What stands in our place wins. The file itself is not rewritten.
+// Older spellings read as ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's ways to say that there is no id
+// yet (PROTOCOL §6), and its place of the web_user switches under RESOURCES.service_plugins (D13). What stands in our place wins. The file itself is not rewritten.
 import { isTree, type Tree } from './keys'
 
 export interface Normalized {
@@ -10,6 +10,8 @@ export interface Normalized {
 /** Parts of web_user that the reference keeps with the plugin. */
 const MOVED = ['auth_enabled', 'read_only', 'writable_config_prefixes', 'tls', 'ui'] as const
 
+const UNASSIGNED = 4_294_967_295
+
 export function normalize(raw: Tree): Normalized {
   const warnings: string[] = []
   const tree: Tree = { ...raw }
@@ -17,6 +19,9 @@ export function normalize(raw: Tree): Normalized {
     tree.Node_Setting = { ...raw.OpenSynaptic_Setting, ...(isTree(raw.Node_Setting) ? raw.Node_Setting : {}) }
     delete tree.OpenSynaptic_Setting
   }
+  const id = raw.assigned_id
+  if (id === null || id === '' || id === 'UNKNOWN') tree.assigned_id = UNASSIGNED
+  else if (typeof id === 'string' && /^\d{1,10}$/.test(id)) tree.assigned_id = Number(id)
   const plugin =
     isTree(raw.RESOURCES) && isTree(raw.RESOURCES.service_plugins) && raw.RESOURCES.service_plugins.web_user
   if (isTree(plugin)) {

@@ -150,7 +150,7 @@ export class Gateway {
     this.#receiver = new Receiver({ units, precision, clock, registryDir: join(dataDir, 'device_registry'), files })
     this.protocol = new HandshakeManager(
       {},
-      { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true },
+      { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true, strict: {} },
     )
     this.database = config.config.storage.sql.enabled
       ? new Database({

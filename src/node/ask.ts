@@ -1,7 +1,7 @@
 // Runs a request loop of the protocol over one-shot UDP exchanges: each send is an exchange of its own that waits for its
 // reply. Answers null when the loop gives up; `onFailure` is told why an exchange had no reply.
 import type { OsError } from '../lib/errors'
-import type { UdpRequest } from './node'
+import type { UdpRequest } from './types'
 
 export type RequestLoop<T> = (
   send: (packet: Uint8Array) => void,

@@ -4,82 +4,34 @@
 //
 // What fails: transmit throws when the node has no id or every reading was refused; dispatch answers false and leaves the
 // reason in `lastError`; ensureId answers false, ensureTime and dispatchWithReply null. A received packet never throws.
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
-import { asOsError, OsError } from '../lib/errors'
+import { OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
-import type { Registry } from '../links/registry'
-import type { FlashLog } from '../log'
 import type { Engine } from '../pipeline/compress'
-import type { Core, RejectedRow } from '../pipeline/core'
-import { strategyName, toMillis } from '../pipeline/core'
-import type { Reading } from '../pipeline/fact'
+import { type Core, type RejectedRow, strategyName } from '../pipeline/core'
+import { type Fact, factToDict, type Reading } from '../pipeline/fact'
 import type { DecodedPacket, Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
 import { IdAllocator } from '../protocol/allocator'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake'
-import { askOverUdp, type RequestLoop } from './ask'
+import { NodeRequests } from './requests'
+import { NodeSecurity } from './secure'
 import { EmptyServiceManager, type ServiceManager } from './services'
+import { NodeTime } from './time'
 import { type Transporter, TransporterManager } from './transporters'
+import {
+  type BatchItem,
+  type NodeLog,
+  type NodeOptions,
+  type NodeParts,
+  type TransmitOptions,
+  type TransmitResult,
+  UNASSIGNED_ID,
+} from './types'
 
-export type TransmitResult = readonly [
-  binary_packet: Buffer,
-  assigned_id: number,
-  strategy: 'FULL_PACKET' | 'DIFF_PACKET',
-]
-
-/** 4294967295 means that no server has given an id yet. */
-export const UNASSIGNED_ID = 4294967295
-
-export interface TransmitOptions {
-  /** UNIX seconds; from 1e11 on milliseconds. Left out: now, in milliseconds on the wire (D18) */
-  t?: number
-  /** sends a zero time, which the receiver replaces by its own */
-  no_timestamp?: boolean
-}
-
-export interface BatchItem extends TransmitOptions {
-  sensors: readonly Reading[]
-  device_id?: string
-  device_status?: string
-}
-
-/** One request and its reply over UDP, handed in by main: node stands on the same floor as the media. */
-export type UdpRequest = (
-  host: string,
-  port: number,
-  packet: Uint8Array,
-  timeoutMs: number,
-  accept?: (reply: Uint8Array) => boolean,
-  onFailure?: (error: OsError) => void,
-) => Promise<Uint8Array | null>
-
-/** Where a node writes what it transmits. */
-export type NodeLog = Pick<FlashLog, 'appendFact'>
-
-export interface NodeParts {
-  registry: Registry
-  request: UdpRequest
-  createCore: (settings: CoreSettings) => Core
-}
-
-export interface CoreSettings {
-  store: ConfigStore
-  clock: Clock
-}
-
-export interface NodeOptions extends Partial<NodeParts> {
-  /** an opened configuration instead of a path */
-  config?: ConfigStore
-  clock?: Clock
-  logger?: Logger
-  log?: NodeLog
-  /** left out: one of its own, kept in data/id_allocation.json beside the configuration; null: hands out no ids */
-  idAllocator?: IdAllocator | null
-  serviceManager?: ServiceManager
-  dbManager?: unknown
-}
+const NOW: TransmitOptions = Object.freeze({})
 
 export class NodeBase {
   readonly store: ConfigStore
@@ -89,50 +41,66 @@ export class NodeBase {
   readonly transporterManager: TransporterManager
   readonly serviceManager: ServiceManager
   readonly dbManager: unknown
-  /** why the last dispatch or request failed */
-  lastError: OsError | null = null
+  /** the secure sessions: `client` for what this node sends, `server` for what it receives */
+  readonly security: NodeSecurity
   readonly #core: Core
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #log: NodeLog | undefined
-  readonly #request: UdpRequest
+  readonly #requests: NodeRequests
+  readonly #time: NodeTime
   readonly #fullSent = new Set<number>()
   readonly #ownsAllocator: boolean
-  #serverTime: { seconds: number; at: number } | null = null
+  #rejected: readonly RejectedRow[] | null = null
 
   constructor(configPath: string | null, parts: NodeParts, options: NodeOptions = {}) {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
     this.#log = options.log
     this.store = options.config ?? ConfigStore.load(configPath === null ? {} : { path: configPath })
-    this.#request = options.request ?? parts.request
+    const { precision, unit_dialect } = this.store.config.engine_settings
+    const { payload_switches, security_settings: settings } = this.store.config
     this.standardizer = new Standardizer('', {
       clock: this.#clock,
-      settings: {
-        precision: this.store.get<number>('engine_settings.precision'),
-        unit_dialect: this.store.get<string>('engine_settings.unit_dialect'),
-      },
+      settings: { precision, unit_dialect, payload_switches },
     })
     this.#core = (options.createCore ?? parts.createCore)({ store: this.store, clock: this.#clock })
     this.#ownsAllocator = options.idAllocator === undefined
     this.idAllocator =
       options.idAllocator === undefined
-        ? new IdAllocator({ baseDir: this.baseDir, leasePolicy: this.store.get('security_settings.id_lease') })
+        ? new IdAllocator({ baseDir: this.baseDir, leasePolicy: settings.id_lease })
         : options.idAllocator
+    const { secureStorePath = join(this.baseDir, settings.secure_session_store) } = options
+    this.#time = new NodeTime(this.#clock, () => this.store.get<number>('security_settings.time_sync_threshold'))
+    this.security = new NodeSecurity({
+      clock: this.#clock,
+      expireSeconds: settings.secure_session_expire_seconds,
+      timeSyncThreshold: settings.time_sync_threshold,
+      requireSecure: settings.require_secure,
+      storePath: secureStorePath,
+      onProblem: problem => this.#logger.warn(problem),
+      needFull: aid => this.#core.fusion.sendStore(aid).keyFrames(),
+      trusted: addr => this.#requests.isServer(addr),
+    })
+    this.fusion.keys = this.security
     this.protocol = new HandshakeManager(
-      {
-        targetSyncCount: 3,
-        expireSeconds: this.store.get('security_settings.secure_session_expire_seconds') as number,
-      },
+      { targetSyncCount: 3, expireSeconds: settings.secure_session_expire_seconds, secureStorePath },
       {
         clock: this.#clock,
         allocator: this.idAllocator,
         requireOpenRequest: true,
-        timeSyncThreshold: this.store.get<number>('security_settings.time_sync_threshold'),
-        role: this.store.get('Node_Setting.device_role'),
-        parser: { decompress: raw => this.fusion.decompress(raw) },
+        strict: {
+          client: this.security.client,
+          server: this.security.server,
+          onRefused: (refused, addr) => this.security.onRefused(refused, addr),
+        },
+        timeSyncThreshold: settings.time_sync_threshold,
+        role: this.store.config.Node_Setting.device_role,
+        parser: { decompress: (raw, key) => this.fusion.decompress(raw, key) },
+        onServerTime: seconds => this.#time.note(seconds),
       },
     )
+    this.#requests = new NodeRequests(this.store, options.request ?? parts.request, this.protocol)
     this.transporterManager = new TransporterManager({
       config: this.store,
       registry: options.registry ?? parts.registry,
@@ -168,7 +136,11 @@ export class NodeBase {
   }
   /** rows the last transmit left out, and why (D3) */
   get lastRejected(): readonly RejectedRow[] {
-    return this.#core.lastRejected
+    return this.#rejected ?? this.#core.lastRejected
+  }
+  /** why the last dispatch or request failed */
+  get lastError(): OsError | null {
+    return this.#requests.lastError
   }
   // The attributes under the specification's own names too, for who writes by its table.
   get config_path(): string {
@@ -205,13 +177,14 @@ export class NodeBase {
   }
 
   /**
-   * Standardize, compress, fuse (specification, "transmit"). Throws NO_ASSIGNED_ID, ALL_READINGS_REFUSED, BAD_ID, BAD_TIME.
+   * Standardize, compress, fuse (specification, "transmit"). Throws NO_ASSIGNED_ID, ALL_READINGS_REFUSED, BAD_ID, BAD_TIME,
+   * SECURE_REQUIRED.
    */
   transmit(
     sensors: readonly Reading[],
     deviceId: string | null = null,
     deviceStatus = 'ONLINE',
-    options: TransmitOptions = {},
+    options: TransmitOptions = NOW,
   ): TransmitResult {
     const device = deviceId ?? this.deviceId
     const aid = this.assignedId
@@ -220,24 +193,53 @@ export class NodeBase {
         'NO_ASSIGNED_ID',
         `[transmit] Device '${device}' has no assigned physical ID. Call ensure_id() first.`,
       )
-    const tMs = this.#time(options)
-    const strategy = this.protocol.getStrategy(aid, this.#fullSent.has(aid))
-    const packet = this.#core.transmitFast(
-      sensors,
-      device,
-      deviceStatus,
-      tMs,
-      aid,
-      strategy === 'FULL_PACKET' ? 'FULL' : 'DIFF',
-    )
+    this.security.check(aid, sensors.length)
+    const tMs = this.#time.onWire(options, this.security.client.sessions.hasSecureDict(aid))
+    const full = this.protocol.getStrategy(aid, this.#fullSent.has(aid)) === 'FULL_PACKET'
+    const extras = options.geohash !== undefined || options.url !== undefined || options.msg !== undefined
+    const packet = extras
+      ? this.#withExtras(sensors, device, deviceStatus, tMs, aid, full, options)
+      : this.#core.transmitFast(sensors, device, deviceStatus, tMs, aid, full ? 'FULL' : 'DIFF')
+    if (!extras) this.#rejected = null
+    this.security.packetMade(packet, aid, tMs)
     this.protocol.commitSuccess(aid)
     const name = strategyName(packet[0]!)
     if (name === 'FULL_PACKET') this.#fullSent.add(aid)
-    if (this.#log) {
-      const fact = this.standardizer.standardizeToFact(device, deviceStatus, sensors, { t_raw: tMs }, aid)
-      this.#log.appendFact(fact, { medium: 'local' })
-    }
+    if (this.#log)
+      this.#log.appendFact(this.#fact(sensors, device, deviceStatus, tMs, aid, options), { medium: 'local' })
     return [packet, aid, name]
+  }
+
+  #fact(
+    sensors: readonly Reading[],
+    device: string,
+    status: string,
+    t_raw: number,
+    aid: number,
+    { geohash, url, msg }: TransmitOptions,
+  ): Fact {
+    return this.standardizer.standardizeToFact(device, status, sensors, { t_raw, geohash, url, msg }, aid)
+  }
+
+  /** Free parts belong to the template, so this goes the long way: fact, text, frame. */
+  #withExtras(
+    sensors: readonly Reading[],
+    device: string,
+    status: string,
+    tMs: number,
+    aid: number,
+    full: boolean,
+    options: TransmitOptions,
+  ): Buffer {
+    const fact = this.#fact(sensors, device, status, tMs, aid, options)
+    this.#rejected = this.standardizer.lastRejected
+    if (sensors.length > 0 && fact.sensors.length === 0)
+      throw new OsError('ALL_READINGS_REFUSED', `no reading of ${device} can be sent: ${this.#rejected[0]!.reason}`, {
+        details: { rejected: this.#rejected },
+      })
+    if (!this.standardizer.sensorIds) fact.sensors = []
+    this.fusion.localId = aid
+    return this.fusion.runEngine(`${aid};${this.engine.compress(factToDict(fact), false)}`, full ? 'FULL' : 'DIFF')
   }
 
   /** The same as transmit on this core. */
@@ -245,15 +247,19 @@ export class NodeBase {
     sensors: readonly Reading[] = [],
     deviceId: string | null = null,
     deviceStatus = 'ONLINE',
-    options: TransmitOptions = {},
+    options: TransmitOptions = NOW,
   ): TransmitResult {
     return this.transmit(sensors, deviceId, deviceStatus, options)
   }
 
-  /** transmitFast for each item; what an item does not say is taken from `common`. */
-  transmitBatch(items: readonly BatchItem[] | null, common: Partial<BatchItem> = {}): TransmitResult[] {
+  /** transmitFast for each item, a list of readings or an object; what it does not say is taken from `common`. */
+  transmitBatch(
+    items: readonly (BatchItem | readonly Reading[])[] | null,
+    common: Partial<BatchItem> = {},
+  ): TransmitResult[] {
     return (items ?? []).map(item => {
-      const { sensors, device_id, device_status, ...rest } = { ...common, ...item }
+      const own = Array.isArray(item) ? { sensors: item as readonly Reading[] } : (item as BatchItem)
+      const { sensors, device_id, device_status, ...rest } = { ...common, ...own }
       return this.transmitFast(sensors, device_id ?? null, device_status ?? 'ONLINE', rest)
     })
   }
@@ -273,8 +279,8 @@ export class NodeBase {
     const name = medium ?? (this.store.get('Node_Setting.default_medium') as string)
     const driver = this.transporterManager.getDriver(name)
     if (!driver) {
-      this.lastError = new OsError('NO_DRIVER', `No available driver: ${name}`)
-      this.#logger.error(this.lastError.message)
+      this.#requests.lastError = new OsError('NO_DRIVER', `No available driver: ${name}`)
+      this.#logger.error(this.#requests.lastError.message)
       return false
     }
     const retry = this.store.get('engine_settings.network_retry') as {
@@ -287,37 +293,30 @@ export class NodeBase {
       if (await driver.send(bytes)) return true
       if (attempt < attempts) await new Promise(resolve => setTimeout(resolve, retry.interval_seconds * 1000))
     }
-    this.lastError = driver.lastError ?? new OsError('NETWORK', `${driver.name} did not take the packet`)
+    this.#requests.lastError = driver.lastError ?? new OsError('NETWORK', `${driver.name} did not take the packet`)
     return false
   }
 
   /** Sends over UDP and waits for one reply, which also goes through the protocol; null when none came. */
-  async dispatchWithReply(
+  dispatchWithReply(
     packet: Uint8Array,
     serverIp: string | null = null,
     serverPort: number | null = null,
     timeout = 3.0,
   ): Promise<Uint8Array | null> {
-    const { host, port } = this.#server(serverIp, serverPort)
-    try {
-      const reply = await this.#request(host, port, packet, timeout * 1000, undefined, error => {
-        this.lastError = error
-      })
-      if (reply) this.protocol.classifyAndDispatch(reply, `${host}:${port}`)
-      return reply
-    } catch (error) {
-      this.lastError = asOsError(error, 'NETWORK')
-      return null
-    }
+    return this.#requests.reply(packet, serverIp, serverPort, timeout)
   }
 
-  /** Binary packet → fact dict with `__packet_meta__`; an error result has `error`. */
+  /** Binary packet → fact dict with `__packet_meta__`; an error result has `error`. Changes no session, answers nobody. */
   receive(rawBytes: Uint8Array): DecodedPacket {
-    return this.fusion.decompress(rawBytes)
+    const decoded = this.security.decode(key => this.fusion.decompress(rawBytes, key))
+    // this role does not look at the time of a packet (PROTOCOL §7)
+    if (this.store.config.Node_Setting.device_role === 'rx_only') decoded.__packet_meta__.timestamp_raw = 0
+    return decoded
   }
 
-  /** Routes a packet by its command byte; the envelope of PROTOCOL §7. */
-  receiveViaProtocol(rawBytes: Uint8Array, addr: string | null = null): DispatchResult {
+  /** Routes a packet by its command byte; the envelope of PROTOCOL §7. `addr`: text, or a pair of host and port. */
+  receiveViaProtocol(rawBytes: Uint8Array, addr: unknown = null): DispatchResult {
     return this.protocol.classifyAndDispatch(rawBytes, addr)
   }
 
@@ -336,65 +335,22 @@ export class NodeBase {
     const present = this.assignedId
     if (present > 0 && present < UNASSIGNED_ID) return true
     const meta = { device_id: this.deviceId, ...deviceMeta }
-    const aid = await this.#ask(serverIp, serverPort, timeout * 1000, (send, recv) =>
-      this.protocol.requestIdViaTransport(send, recv, meta, timeout),
-    )
+    const aid = await this.#requests.id(serverIp, serverPort, meta, timeout)
     if (aid === null) return false
     this.store.set('assigned_id', aid)
     return true
   }
 
   /** Asks a server for its time; UNIX seconds, or null. `timeout` in seconds. Never sets the system's clock. */
-  async ensureTime(
-    serverIp: string | null = null,
-    serverPort: number | null = null,
-    timeout = 3.0,
-  ): Promise<number | null> {
-    const { host, port } = this.#server(serverIp, serverPort)
-    const seconds = await this.#ask(host, port, timeout * 1000, (send, recv) =>
-      this.protocol.requestTimeViaTransport(send, recv, timeout),
-    )
-    if (seconds !== null) {
-      this.protocol.noteServerTime(seconds)
-      this.#serverTime = { seconds, at: this.#clock.mono() }
-    }
-    return seconds
+  ensureTime(serverIp: string | null = null, serverPort: number | null = null, timeout = 3.0): Promise<number | null> {
+    return this.#requests.time(serverIp, serverPort, timeout)
   }
 
   /** Closes the media that dispatch opened and keeps the templates. */
   async close(): Promise<void> {
     await this.transporterManager.close()
     this.fusion.stop()
+    this.security.stop()
     if (this.#ownsAllocator) this.idAllocator?.stop()
-  }
-
-  #server(host: string | null, port: number | null): { host: string; port: number } {
-    return {
-      host: host ?? ((this.store.get('Client_Core.server_host') as string) || '127.0.0.1'),
-      port: port ?? ((this.store.get('Client_Core.server_port') as number) || 8080),
-    }
-  }
-
-  async #ask<T>(host: string, port: number, timeoutMs: number, loop: RequestLoop<T>): Promise<T | null> {
-    this.lastError = null
-    const fail = (error: OsError): void => {
-      this.lastError = error
-    }
-    const answer = await askOverUdp(this.#request, { host, port, timeoutMs }, fail, loop)
-    if (answer === null) this.lastError ??= new OsError('NO_REPLY', `${host}:${port} did not answer`)
-    return answer
-  }
-
-  /** D18: what goes on the wire, in ms. */
-  #time({ t, no_timestamp }: TransmitOptions): number {
-    if (no_timestamp) return 0
-    if (t === undefined) return this.#clock.wall()
-    if (typeof t !== 'number' || !Number.isFinite(t) || t < 0)
-      throw new OsError('BAD_TIME', `t is ${String(t)}, not a UNIX time`)
-    if (t >= (this.store.get('security_settings.time_sync_threshold') as number)) return toMillis(t)
-    // a device that has no clock yet: the last server time, else this machine's, in whole seconds
-    const server = this.#serverTime
-    const seconds = server ? server.seconds + (this.#clock.mono() - server.at) / 1000 : this.#clock.wall() / 1000
-    return Math.floor(seconds) * 1000
   }
 }

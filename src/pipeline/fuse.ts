@@ -178,9 +178,10 @@ export class Fusion {
     return templates
   }
 
-  /** Frame → fact dict with `__packet_meta__`, or `{error, __packet_meta__}`. */
-  decompress(raw: Uint8Array): DecodedPacket {
-    const opened = openFrame(raw, this.clock.wall(), this.keys ? aid => this.keys!.inbound(aid) : null)
+  /** Frame → fact dict with `__packet_meta__`, or `{error, __packet_meta__}`. `key` deciphers it in place of `keys`. */
+  decompress(raw: Uint8Array, key?: Uint8Array): DecodedPacket {
+    const inbound = key ? () => key : this.keys ? (aid: number) => this.keys!.inbound(aid) : null
+    const opened = openFrame(raw, this.clock.wall(), inbound)
     const { meta } = opened
     if (!opened.ok) return failed(opened.error, meta)
     try {

@@ -110,10 +110,11 @@ export function fitsWire(value: number, unit: string, precision: number): boolea
 export class Standardizer {
   readonly precision: number
   readonly dialect: UnitDialect
+  /** false: in dialect `attribute` sensors lose their ids in the dict form, and so none is sent */
+  readonly sensorIds: boolean
   /** rows the last call dropped */
   lastRejected: readonly RejectedRow[] = NONE
   readonly #clock: Clock
-  readonly #sensorIds: boolean
   #rejected: RejectedRow[] | undefined
 
   constructor(configPath = 'Config.json', { clock = systemClock, settings }: StandardizerOptions = {}) {
@@ -128,7 +129,7 @@ export class Standardizer {
         `engine_settings.unit_dialect must be "ucum" or "attribute": ${JSON.stringify(unit_dialect)}`,
       )
     this.dialect = unit_dialect
-    this.#sensorIds = payload_switches === undefined || Boolean(payload_switches['SensorId'])
+    this.sensorIds = unit_dialect === 'ucum' || payload_switches === undefined || Boolean(payload_switches['SensorId'])
     this.precision = checkPrecision(precision)
     this.#clock = clock
   }
@@ -191,7 +192,7 @@ export class Standardizer {
   #reference(id: string, s: string, sensors: readonly unknown[], kwargs: StandardizeArguments): FactDict {
     this.#begin(sensors)
     const head: FactDict = { id, s, t: Math.floor(this.#clock.wall() / 1000), ...kwargs }
-    const settings = { precision: this.precision, sensorIds: this.#sensorIds }
+    const settings = { precision: this.precision, sensorIds: this.sensorIds }
     const fact = attributeFact(head, sensors, settings, (...refused) => this.#refuse(...refused))
     this.#settle()
     return fact

@@ -235,6 +235,11 @@ export class SendStore {
     this.#bySignature.delete(template.signature)
   }
 
+  /** The next packet of every template is FULL. */
+  keyFrames(): void {
+    for (const template of this.#byTid.values()) template.forceFull = true
+  }
+
   /** by ascending TID */
   all(): SendTemplate[] {
     return [...this.#byTid.values()].sort((a, b) => a.tid - b.tid)

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import type * as Library from '../../src/index'
 import { type Answer, bytes, clockAt, hex, number, type Ops, type Request, told } from './ops/common'
+import { handshakeOps } from './ops/handshake'
 import { netOps } from './ops/net'
 import { standardizeOps } from './ops/standardize'
 
@@ -96,6 +97,7 @@ const OPS: Ops = {
     const unframed = lib.unframeSerial(frame, medium)
     return { frame: hex(frame), unframed: unframed && hex(unframed) }
   },
+  ...handshakeOps,
 }
 
 /** One request → one answer; never throws. */

@@ -7,7 +7,17 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
-const GROUPS = ['primitives', 'standardize', 'compress', 'decompress_text', 'fuse', 'receive', 'medium', 'net']
+const GROUPS = [
+  'primitives',
+  'standardize',
+  'compress',
+  'decompress_text',
+  'fuse',
+  'receive',
+  'medium',
+  'handshake',
+  'net',
+]
 
 interface Case {
   name: string

@@ -55,9 +55,6 @@ const sent = ([packet, aid, strategy]: readonly [Buffer, number, string]): Answe
   strategy,
 })
 
-/** An address as the reference keeps it: the text of a Python tuple. */
-const addressOf = (addr: unknown): unknown => (Array.isArray(addr) ? `('${addr[0]}', ${addr[1]})` : null)
-
 function run(node: LibraryNode, step: Request, packetOf: (text: string) => Buffer): unknown {
   const { sensors, device_id = null, device_status = 'ONLINE', t, no_timestamp } = step
   const time = { ...(t !== undefined && { t }), ...(no_timestamp && { no_timestamp }) }
@@ -72,7 +69,7 @@ function run(node: LibraryNode, step: Request, packetOf: (text: string) => Buffe
       return node.transmitBatch(step.items, step.common).map(sent)
     case 'dispatch_in': {
       const packet = packetOf(step.packet)
-      const { response, type, cmd, result } = node.receiveViaProtocol(packet, addressOf(step.addr) as string | null)
+      const { response, type, cmd, result } = node.receiveViaProtocol(packet, step.addr ?? null)
       return { type, cmd, result, response: response && hex(response), packet_in: hex(packet) }
     }
     case 'receive':
@@ -81,10 +78,18 @@ function run(node: LibraryNode, step: Request, packetOf: (text: string) => Buffe
       node.protocol.noteServerTime(step.ts)
       return null
     case 'session':
-      return node.session(step.aid)
+      return session(node, step.aid)
     default:
       throw new RangeError(`no step ${step.do}`)
   }
+}
+
+/** A node keeps what it sends and what it receives apart; the reference has one session per id. */
+function session(node: LibraryNode, aid: number): unknown {
+  const { client, server } = node.security
+  const record = (aid === node.assignedId ? client : server).sessions.session(aid)
+  const shown = (value: unknown): unknown => (value instanceof Uint8Array ? hex(value) : value)
+  return record && Object.fromEntries(Object.entries(record).map(([key, value]) => [key, shown(value)]))
 }
 
 export const netOps: Ops = { net }

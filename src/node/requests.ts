@@ -1,0 +1,79 @@
+// What a node asks a server over UDP: its id, the time, one reply to any packet. Answers null when none came; `lastError`
+// then says why.
+import type { ConfigStore } from '../config/store'
+import { asOsError, OsError } from '../lib/errors'
+import type { HandshakeManager } from '../protocol/handshake'
+import { askOverUdp, type RequestLoop } from './ask'
+import type { UdpRequest } from './types'
+
+export class NodeRequests {
+  lastError: OsError | null = null
+  readonly #store: ConfigStore
+  readonly #request: UdpRequest
+  readonly #protocol: HandshakeManager
+  /** where dispatchWithReply sent last */
+  #asked = ''
+
+  constructor(store: ConfigStore, request: UdpRequest, protocol: HandshakeManager) {
+    this.#store = store
+    this.#request = request
+    this.#protocol = protocol
+  }
+
+  /** Whether an address is that of the server this node talks to; a caller who names none vouches for the packet. */
+  isServer(addr: unknown): boolean {
+    if (addr === null || addr === undefined) return true
+    const { host, port } = this.#server(null, null)
+    const from = Array.isArray(addr) ? addr.join(':') : addr
+    return from === this.#asked || from === `${host}:${port}`
+  }
+
+  id(host: string, port: number, meta: Record<string, unknown>, timeout: number): Promise<number | null> {
+    return this.#ask(host, port, timeout, (send, recv) =>
+      this.#protocol.requestIdViaTransport(send, recv, meta, timeout),
+    )
+  }
+
+  time(serverIp: string | null, serverPort: number | null, timeout: number): Promise<number | null> {
+    const { host, port } = this.#server(serverIp, serverPort)
+    return this.#ask(host, port, timeout, (send, recv) => this.#protocol.requestTimeViaTransport(send, recv, timeout))
+  }
+
+  /** One packet and one reply, which also goes through the protocol. */
+  async reply(
+    packet: Uint8Array,
+    serverIp: string | null,
+    serverPort: number | null,
+    timeout: number,
+  ): Promise<Uint8Array | null> {
+    const { host, port } = this.#server(serverIp, serverPort)
+    this.#asked = `${host}:${port}`
+    try {
+      const reply = await this.#request(host, port, packet, timeout * 1000, undefined, error => {
+        this.lastError = error
+      })
+      if (reply) this.#protocol.classifyAndDispatch(reply, this.#asked)
+      return reply
+    } catch (error) {
+      this.lastError = asOsError(error, 'NETWORK')
+      return null
+    }
+  }
+
+  #server(host: string | null, port: number | null): { host: string; port: number } {
+    return {
+      host: host ?? (this.#store.get<string>('Client_Core.server_host') || '127.0.0.1'),
+      port: port ?? (this.#store.get<number>('Client_Core.server_port') || 8080),
+    }
+  }
+
+  async #ask<T>(host: string, port: number, timeout: number, loop: RequestLoop<T>): Promise<T | null> {
+    this.lastError = null
+    const fail = (error: OsError): void => {
+      this.lastError = error
+    }
+    const answer = await askOverUdp(this.#request, { host, port, timeoutMs: timeout * 1000 }, fail, loop)
+    if (answer === null) this.lastError ??= new OsError('NO_REPLY', `${host}:${port} did not answer`)
+    return answer
+  }
+}

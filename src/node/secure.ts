@@ -1,0 +1,103 @@
+// The secure sessions of a node (PROTOCOL §7 with X7 and S13): the sending half for its own id, the receiving half for its
+// peers, each over sessions and a file of its own, so that no key made for receiving ever encrypts. It is what Fusion asks
+// for keys and what the handshake manager asks before it believes a packet.
+//
+// What fails: with require_secure and no key, data is refused with SECURE_REQUIRED; a packet without readings goes out in
+// plaintext and opens the session. A refusal of a frame we did not send in the last minute is ignored.
+import type { Clock } from '../lib/clock'
+import { OsError } from '../lib/errors'
+import type { DecodedPacket, SessionKeys } from '../pipeline/fuse'
+import type { RefusedFrame } from '../protocol/nack'
+import { SentFrames } from '../protocol/refusals'
+import { SecureClient } from '../protocol/secure-client'
+import { SecureServer } from '../protocol/secure-server'
+import { SecureSessions } from '../protocol/sessions'
+import { isSecure } from '../wire/commands'
+
+export interface NodeSecurityOptions {
+  clock: Clock
+  expireSeconds: number
+  timeSyncThreshold: number
+  requireSecure: boolean
+  /** file of the own sessions; those of peers lie beside it. null: in memory only */
+  storePath: string | null
+  onProblem: (problem: string) => void
+  /** the peer lacks templates of that AID: the next packets must be FULL */
+  needFull: (aid: number) => void
+  /** whether a packet from there may be the server's */
+  trusted: (addr: unknown) => boolean
+}
+
+/** offset of the TID in a frame with one route */
+const TID = 6
+
+export class NodeSecurity implements SessionKeys {
+  readonly client: SecureClient
+  readonly server: SecureServer
+  readonly #options: NodeSecurityOptions
+  readonly #sent: SentFrames
+
+  constructor(options: NodeSecurityOptions) {
+    const { clock, requireSecure, storePath } = options
+    this.#options = options
+    this.#sent = new SentFrames(clock)
+    const peers = storePath === null ? null : storePath.replace(/(\.json)?$/, '_received$1')
+    this.client = new SecureClient({ clock, requireSecure, sessions: this.#sessions(storePath) })
+    this.server = new SecureServer({ clock, requireSecure, sessions: this.#sessions(peers) })
+  }
+
+  #sessions(storePath: string | null): SecureSessions {
+    const { clock, expireSeconds, timeSyncThreshold, onProblem } = this.#options
+    const now = (): number => Math.floor(clock.wall() / 1000)
+    return new SecureSessions({ expireSeconds, timeSyncThreshold, storePath, now, onProblem })
+  }
+
+  outbound(aid: number): Uint8Array | null {
+    return this.client.outboundKey(aid)
+  }
+
+  /** The likeliest key of a received frame; of our own frames the one they were sent with. */
+  inbound(aid: number): Uint8Array | null {
+    return this.server.keys(aid)[0] ?? this.client.outboundKey(aid)
+  }
+
+  /** Decodes with what fits: several keys may be in use while a session begins. `attempt` without a key takes inbound(). */
+  decode(attempt: (key?: Uint8Array) => DecodedPacket): DecodedPacket {
+    const first = attempt()
+    const { secure, source_aid, crc8_ok } = first.__packet_meta__
+    if (!secure || crc8_ok !== false || source_aid === null) return first
+    for (const key of this.server.keys(source_aid)) {
+      const decoded = attempt(key)
+      if (decoded.__packet_meta__.crc8_ok) return decoded
+    }
+    return first
+  }
+
+  /** Throws SECURE_REQUIRED when readings would leave in plaintext although the configuration forbids it. */
+  check(aid: number, readings: number): void {
+    if (readings === 0 || this.client.outboundKey(aid) || this.client.mayPlain(aid)) return
+    throw new OsError(
+      'SECURE_REQUIRED',
+      `no secure session for id ${aid} yet, and security_settings.require_secure is on`,
+    )
+  }
+
+  /** A data packet of ours was made. */
+  packetMade(packet: Buffer, aid: number, tMs: number): void {
+    this.#sent.sent(aid, packet[TID]!, tMs, packet.readUInt16BE(packet.length - 2))
+    if (!isSecure(packet[0]!)) this.client.plaintextSent(aid, tMs)
+  }
+
+  /** A peer refused a frame of ours; true when it was obeyed. */
+  onRefused(refused: RefusedFrame, addr: unknown): boolean {
+    if (!this.#options.trusted(addr) || !this.#sent.obeys(refused)) return false
+    if (refused.reason === 'BAD_KEY') return this.client.onBadKey(refused)
+    this.#options.needFull(refused.aid)
+    return true
+  }
+
+  /** Keeps the sessions for the next run. */
+  stop(): void {
+    for (const { sessions } of [this.client, this.server]) if (sessions.size > 0) sessions.save(true)
+  }
+}
