@@ -137,8 +137,8 @@ export class Gateway {
         log.appendClock({ trueWallMs: this.time.now(), offsetMs, source: 'upstream' })
       },
     })
-    const precision = config.config.engine_settings.precision
-    const engine = new Engine(null, { precision, units, clock })
+    const { precision, unit_dialect: dialect } = config.config.engine_settings
+    const engine = new Engine(null, { precision, units, unitDialect: dialect, clock })
     const dataDir = config.dataDir
     this.#idStore = options.role === 'serve' ? new FileIdStore(join(dataDir, 'id_allocation.json'), files) : null
     this.allocator = this.#idStore
@@ -147,7 +147,14 @@ export class Gateway {
           { store: this.#idStore, now: () => Math.floor(this.time.now() / 1000), mono: () => clock.mono() },
         )
       : null
-    this.#receiver = new Receiver({ units, precision, clock, registryDir: join(dataDir, 'device_registry'), files })
+    this.#receiver = new Receiver({
+      units,
+      dialect,
+      precision,
+      clock,
+      registryDir: join(dataDir, 'device_registry'),
+      files,
+    })
     this.protocol = new HandshakeManager(
       {},
       { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true, strict: {} },
@@ -164,10 +171,7 @@ export class Gateway {
     this.supervisor = new Supervisor({ clock, logger })
     this.intake = new Intake({
       log,
-      standardizer: new Standardizer('', {
-        clock,
-        settings: { precision, unit_dialect: config.config.engine_settings.unit_dialect },
-      }),
+      standardizer: new Standardizer('', { clock, settings: { precision, unit_dialect: dialect } }),
       time: this.time,
       identity: this.identity,
       maxPacket: () => this.#largestPacket(),

@@ -17,8 +17,8 @@ export type Refuse = (index: number, row: unknown, code: RejectedRow['code'], re
 
 /** A standard value as the fact holds it: whole numbers stay, others are rounded as Python's round() does. */
 export function standardValue(raw: number, precision: number): number {
-  if (Number.isInteger(raw)) return raw === 0 ? 0 : raw
-  return roundDecimals(raw, precision)
+  const value = Number.isInteger(raw) ? raw : roundDecimals(raw, precision)
+  return value === 0 ? 0 : value
 }
 
 /** The fixed-point number in which that value travels. */

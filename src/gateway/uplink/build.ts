@@ -51,6 +51,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       fullEvery: settings.full_every ?? 100,
       fullIntervalS: settings.full_interval_seconds ?? 60,
       precision: config.config.engine_settings.precision,
+      dialect: config.config.engine_settings.unit_dialect,
       delivery: plain ? 'best_effort' : 'auto',
     },
     {

@@ -3,7 +3,7 @@
 import type { Clock } from '../../lib/clock'
 import type { Logger } from '../../lib/logger'
 import type { FlashLog } from '../../log'
-import type { WireUnits } from '../../pipeline/core'
+import type { UnitDialect, WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
 import { type EncodedFrame, UplinkEncoder } from '../../pipeline/sender'
 import type { RefusedFrame } from '../../protocol/nack'
@@ -17,6 +17,8 @@ export interface PackSettings {
   fullEvery: number
   fullIntervalS: number
   precision: number
+  /** left out: `ucum` */
+  dialect?: UnitDialect
 }
 
 export interface PackerParts {
@@ -80,13 +82,14 @@ export class Packer {
   #encoder(aid: number): UplinkEncoder {
     let encoder = this.#encoders.get(aid)
     if (!encoder) {
-      const { frames, diffBase, fullEvery, fullIntervalS, precision } = this.#settings
+      const { frames, diffBase, fullEvery, fullIntervalS, precision, dialect } = this.#settings
       encoder = new UplinkEncoder({
         frames,
         diffBase,
         fullEvery,
         fullIntervalS,
         precision,
+        dialect,
         aid,
         units: this.#units,
         clock: this.#clock,

@@ -228,7 +228,7 @@ test('settings come from the file; a missing file means defaults', () => {
   throwsCode('CONFIG_INVALID', () => new Standardizer(folder))
   for (const precision of [-1, 11, 1.5, '4', null])
     throwsCode('CONFIG_INVALID', () => new Standardizer(config(JSON.stringify({ engine_settings: { precision } }))))
-  for (const unit_dialect of ['attribute', 'x', 3])
+  for (const unit_dialect of ['x', 3])
     throwsCode('CONFIG_INVALID', () => new Standardizer(config(JSON.stringify({ engine_settings: { unit_dialect } }))))
 })
 
