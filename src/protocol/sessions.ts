@@ -43,6 +43,8 @@ export interface SecureSessionsOptions {
 }
 
 const SAVE_SECONDS = 5
+/** a large file is written less often, so that invented AIDs wear no flash */
+const SAVED_PER_SECOND = 50
 /** a clock that runs away from the steady one by more than this has jumped */
 const JUMP_SECONDS = 60
 const MAX_SESSIONS = 16_384
@@ -182,15 +184,16 @@ export class SecureSessions {
   }
 
   /**
-   * Writes the file when a session changed and the last write is 5 s ago; forced: at once, times of access included. The
+   * Writes the file when a session changed and the last write is 5 s ago (more with over 250 sessions); forced: at once, times of access included. The
    * owner forces it at stop, and calls it now and then so that the last change is not left behind.
    */
   save(force = false): void {
     if (!this.#store) return
     const now = this.#time()
     const pause = Math.abs(now - this.#savedAt)
+    const due = pause >= Math.max(SAVE_SECONDS, this.#sessions.size / SAVED_PER_SECOND)
     // times of access are worth a write only when the file would let living sessions expire
-    if (!force && (pause < SAVE_SECONDS || (!this.#changed && pause <= this.expireSeconds / 4))) return
+    if (!force && (!due || (!this.#changed && pause <= this.expireSeconds / 4))) return
     this.#savedAt = now
     if (this.#store.save(this.stored())) this.#changed = false
   }

@@ -133,6 +133,30 @@ describe('refusals', () => {
     assert.match(text(take(frame('b')).response), /^NEED_FULL;5;/)
   })
 
+  test('of several keys the one that fits tells what is missing', () => {
+    const { frame, take, server, client, clock } = world()
+    frame('a')
+    for (const ts of [T + 700, T + 1]) {
+      server.onPlaintext(AID, ts, false, CLIENT)
+      clock.advance(10_000)
+    }
+    client.onDictReady(AID, T + 1, SERVER)
+    assert.equal(server.keys(AID).length, 2)
+    assert.match(text(take(frame('b')).response), /^NEED_FULL;5;/)
+  })
+
+  test('a broken secure frame is noise and not answered', () => {
+    const { frame, take, client } = world()
+    frame('a')
+    client.onDictReady(AID, T + 1, SERVER)
+    const secure = frame('b', 'FULL')
+    assert.equal(secure[0], COMMAND.DATA_FULL_SEC)
+    const broken = Buffer.from(secure)
+    broken[20]! ^= 1
+    assert.equal(take(broken).response, null)
+    assert.match(text(take(secure).response), /^BAD_KEY;5;/)
+  })
+
   test('BAD_KEY is said once a second', () => {
     const { frame, take, client } = world()
     frame('a')

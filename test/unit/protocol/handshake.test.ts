@@ -176,6 +176,7 @@ test('with requireOpenRequest answers count once, and only with the seq of an op
   m.buildTimeRequest()
   assert.equal(type('0c00020000000065ec8780'), 'IGNORED')
   assert.equal(type('0200010000004d'), 'IGNORED', 'an answer of another kind')
+  assert.equal(type('0a0001'), 'CTRL', 'a PONG with its seq closes nothing')
   clock.advance(40)
   assert.equal(type('0c00010000000065ec8780'), 'CTRL')
   assert.equal(type('0c00010000000065ec8780'), 'IGNORED')
@@ -207,6 +208,8 @@ test('data goes through the parser, its device is heard, and its sender is told 
   assert.equal(m.sessions.size, 0, 'and makes no key (X11)')
   error = 'CRC16 mismatch'
   meta = { ...meta, crc16_ok: false }
+  assert.equal(m.classifyAndDispatch(bytes('3f00'), ['10.6.6.6', 6]).response, null)
+  error = undefined
   assert.equal(m.classifyAndDispatch(bytes('3f00'), ['10.6.6.6', 6]).response, null)
   assert.equal(record()['addr'], '10.9.9.9:1', 'a bad packet touches nothing')
   const broken = manager({ parser: { decompress: () => assert.fail('boom') } })

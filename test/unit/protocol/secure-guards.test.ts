@@ -136,6 +136,16 @@ describe('require_secure', () => {
     assert.deepEqual([pair.client.openerDue(5, pair.clock.mono()), pair.client.mayPlain(5)], [true, false])
   })
 
+  test('an opener that was on its way when the key came delays none after BAD_KEY', () => {
+    const pair = new Pair({ requireSecure: true })
+    pair.client.plaintextSent(5, T)
+    pair.client.onDictReady(5, T, SERVER)
+    pair.client.plaintextSent(5, T + 1)
+    pair.client.onBadKey(badKeyOf(5))
+    assert.equal(pair.client.openerDue(5, pair.clock.mono()), true)
+    assert.equal(pair.client.onDictReady(5, T + 1, SERVER), false)
+  })
+
   test('without it no opener is ever due and plaintext may go', () => {
     const { client } = new Pair()
     assert.deepEqual([client.openerDue(5, 0), client.mayPlain(5)], [false, true])

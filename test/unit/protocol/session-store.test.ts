@@ -109,6 +109,20 @@ test('a change is written at once, further ones at most every 5 s, times of acce
   assert.equal(written(), 4)
 })
 
+test('a large file is written less often', () => {
+  const files = new MemFiles()
+  const clock = new ManualClock()
+  const { sessions } = open(files, clock)
+  for (let aid = 1; aid <= 1000; aid++) sessions.establishRemotePlaintext(aid, T)
+  const written = renames(files)
+  clock.advance(19_999)
+  sessions.save()
+  assert.equal(written(), 0)
+  clock.advance(1)
+  sessions.save()
+  assert.equal(written(), 1)
+})
+
 test('a damaged file is told and kept aside, and the start is one without sessions', () => {
   for (const text of ['{"sessions": {"5"', '[]', '{"sessions": []}', '', 'null', '{"sessions": {}']) {
     const files = new MemFiles()
