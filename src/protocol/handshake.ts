@@ -67,6 +67,7 @@ export class HandshakeManager {
         storePath: secureStorePath,
         timeSyncThreshold: deps.timeSyncThreshold,
         now: () => this.#seconds(),
+        mono: () => this.#clock.mono(),
         files,
         onProblem: deps.onProblem,
       })

@@ -21,7 +21,7 @@ function shown(value: unknown): unknown {
 
 function runSteps(lib: typeof Library, request: Request, dir: string): unknown[] {
   let now: number = request.now ?? NOW
-  const clock = { wall: () => now * 1000, mono: () => 0 }
+  const clock = { wall: () => now * 1000, mono: () => now * 1000 }
   const path = join(dir, 'secure_sessions.json')
   const parser = request.parser ? new lib.Fusion(null, { unitDialect: 'attribute', clock, localId: 0xffffffff }) : null
   const manager = new lib.HandshakeManager(
