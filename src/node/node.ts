@@ -16,6 +16,7 @@ import type { DecodedPacket, Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
 import { IdAllocator } from '../protocol/allocator'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake'
+import { NodeReceiver } from './receive'
 import { NodeRequests } from './requests'
 import { NodeSecurity } from './secure'
 import { EmptyServiceManager, type ServiceManager } from './services'
@@ -47,6 +48,7 @@ export class NodeBase {
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #log: NodeLog | undefined
+  readonly #receiver: NodeReceiver
   readonly #requests: NodeRequests
   readonly #time: NodeTime
   readonly #fullSent = new Set<number>()
@@ -83,6 +85,8 @@ export class NodeBase {
       trusted: addr => this.#requests.isServer(addr),
     })
     this.fusion.keys = this.security
+    const role = this.store.config.Node_Setting.device_role
+    this.#receiver = new NodeReceiver(this.fusion, this.security, role)
     this.protocol = new HandshakeManager(
       { targetSyncCount: 3, expireSeconds: settings.secure_session_expire_seconds, secureStorePath },
       {
@@ -95,8 +99,8 @@ export class NodeBase {
           onRefused: (refused, addr) => this.security.onRefused(refused, addr),
         },
         timeSyncThreshold: settings.time_sync_threshold,
-        role: this.store.config.Node_Setting.device_role,
-        parser: { decompress: (raw, key) => this.fusion.decompress(raw, key) },
+        role,
+        parser: { decompress: (raw, key) => this.#receiver.decodeOnce(raw, key) },
         onServerTime: seconds => this.#time.note(seconds),
       },
     )
@@ -309,10 +313,7 @@ export class NodeBase {
 
   /** Binary packet → fact dict with `__packet_meta__`; an error result has `error`. Changes no session, answers nobody. */
   receive(rawBytes: Uint8Array): DecodedPacket {
-    const decoded = this.security.decode(key => this.fusion.decompress(rawBytes, key))
-    // this role does not look at the time of a packet (PROTOCOL §7)
-    if (this.store.config.Node_Setting.device_role === 'rx_only') decoded.__packet_meta__.timestamp_raw = 0
-    return decoded
+    return this.#receiver.decode(rawBytes)
   }
 
   /** Routes a packet by its command byte; the envelope of PROTOCOL §7. `addr`: text, or a pair of host and port. */
@@ -322,7 +323,7 @@ export class NodeBase {
 
   /** A packet of another source as a FULL frame with its AID, TID and TS (X15). Throws RELAY_UNDECODABLE. */
   relay(packet: Uint8Array): Buffer {
-    return this.fusion.relay(packet)
+    return this.#receiver.relay(packet)
   }
 
   /** Asks a server for a device id over UDP and keeps it in Config.json. True when there is one. `timeout` in seconds. */

@@ -6,7 +6,7 @@
 // plaintext and opens the session. A refusal of a frame we did not send in the last minute is ignored.
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
-import type { DecodedPacket, SessionKeys } from '../pipeline/fuse'
+import type { SessionKeys } from '../pipeline/fuse'
 import type { RefusedFrame } from '../protocol/nack'
 import { SentFrames } from '../protocol/refusals'
 import { SecureClient } from '../protocol/secure-client'
@@ -59,18 +59,6 @@ export class NodeSecurity implements SessionKeys {
   /** The likeliest key of a received frame; of our own frames the one they were sent with. */
   inbound(aid: number): Uint8Array | null {
     return this.server.keys(aid)[0] ?? this.client.outboundKey(aid)
-  }
-
-  /** Decodes with what fits: several keys may be in use while a session begins. `attempt` without a key takes inbound(). */
-  decode(attempt: (key?: Uint8Array) => DecodedPacket): DecodedPacket {
-    const first = attempt()
-    const { secure, source_aid, crc8_ok } = first.__packet_meta__
-    if (!secure || crc8_ok !== false || source_aid === null) return first
-    for (const key of this.server.keys(source_aid)) {
-      const decoded = attempt(key)
-      if (decoded.__packet_meta__.crc8_ok) return decoded
-    }
-    return first
   }
 
   /** Throws SECURE_REQUIRED when readings would leave in plaintext although the configuration forbids it. */

@@ -227,9 +227,10 @@ export class Fusion {
     this.flush()
   }
 
-  /** The packet as a FULL frame under its source's AID, TID and TS (X15). */
-  relay(packet: Uint8Array): Buffer {
-    const opened = openFrame(packet, this.clock.wall(), this.keys ? aid => this.keys!.inbound(aid) : null)
+  /** The packet as a FULL frame under its source's AID, TID and TS (X15). `key`: as in decompress. */
+  relay(packet: Uint8Array, given?: Uint8Array): Buffer {
+    const inbound = given ? () => given : this.keys ? (aid: number) => this.keys!.inbound(aid) : null
+    const opened = openFrame(packet, this.clock.wall(), inbound)
     if (!opened.ok) throw new OsError('RELAY_UNDECODABLE', opened.error)
     const { header, meta } = opened
     const body = bodyOf(opened)
@@ -244,8 +245,13 @@ export class Fusion {
       const cause = asOsError(thrown)
       throw cause.code === 'RELAY_UNDECODABLE' ? cause : new OsError('RELAY_UNDECODABLE', cause.message, { cause })
     }
-    const key = meta.secure ? (this.keys?.inbound(header.sourceAid) ?? null) : null
+    const key = meta.secure ? (inbound?.(header.sourceAid) ?? null) : null
     return this.#frame(COMMAND.DATA_FULL, header.sourceAid, header.tid, header.ts, full, key)
+  }
+
+  /** A text with its `<aid>;` as a FULL frame of any source; no template is touched. */
+  fullFrame(aid: number, tid: number, ts: number, text: string, key: Uint8Array | null): Buffer {
+    return this.#frame(COMMAND.DATA_FULL, aid, tid, ts, Buffer.from(text, 'utf8'), key)
   }
 
   // ---- registry

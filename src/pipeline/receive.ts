@@ -23,6 +23,8 @@ export interface PacketMeta {
   server_stamped: boolean
   /** older than the newest frame of its template (D6) */
   late?: boolean
+  /** came before (D16); only where somebody looks, which Node does for the protocol */
+  duplicate?: boolean
   /** AIDs of the route where there are several, source last (X15) */
   routes?: readonly number[]
 }

@@ -258,6 +258,11 @@ export class Receiver {
         return { tid, signature: history.shape.signature, slots, ts: history.newest }
       })
 
+  /** A template as its newest frame left it; null when there is none. */
+  template(aid: number, tid: number): KeptTemplate | null {
+    return this.#kept(aid).find(kept => kept.tid === tid) ?? null
+  }
+
   /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
   save(): void {
     this.registry?.stop(this.#sources.keys(), this.#kept)
