@@ -63,6 +63,7 @@ export class SecureSessions {
   #savedAt: number
   /** now() minus mono() in seconds when last looked at */
   #anchor = 0
+  #lookedAt: number
   /** the file differs in more than the time of the last access */
   #changed = false
 
@@ -86,6 +87,7 @@ export class SecureSessions {
     this.#sessions = this.#store?.load() ?? new Map()
     for (const [aid, { state }] of this.#sessions) if (state.kind !== 'SECURE') this.#unproven.add(aid)
     this.#cleanedAt = now()
+    this.#lookedAt = this.#cleanedAt
     this.#savedAt = Number.NEGATIVE_INFINITY
     this.expire()
     while (this.#sessions.size > maxSessions) this.#dropOldest()
@@ -198,7 +200,9 @@ export class SecureSessions {
     if (this.#store.save(this.stored())) this.#changed = false
   }
 
+  /** Called per packet: without sessions it costs nothing, with them one look at the clock. */
   #get(aid: number): Session | undefined {
+    if (this.#sessions.size === 0) return undefined
     const now = this.#cleanSometimes()
     const session = this.#sessions.get(aid)
     if (session) session.last = now
@@ -237,6 +241,8 @@ export class SecureSessions {
   /** UNIX seconds; when the clock jumped, what was noted before moves along. */
   #time(): number {
     const now = this.#now()
+    if (now === this.#lookedAt) return now
+    this.#lookedAt = now
     if (!this.#mono) return now
     const anchor = now - this.#mono() / 1000
     const jump = anchor - this.#anchor
