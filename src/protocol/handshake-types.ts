@@ -40,14 +40,16 @@ export interface DataParser {
 }
 
 /**
- * The strict behaviour of Node and gateway (X7, X9, X11, S13). When it is given, secure control packets and data packets go
- * to these halves and the manager's own sessions are not moved by anything received; a half that is absent takes nothing.
- * Without it the manager is the component of the vectors, which believes every packet.
+ * The strict behaviour of Node and gateway (X7, X9, X11, S13). When it is given, secure control packets and data
+ * packets go to these halves and the manager's own sessions are not moved by anything received; a half that is absent
+ * takes nothing. Without it the manager is the component of the vectors, which believes every packet.
  */
 export interface StrictSecurity {
   client?: SecureClient | null
   server?: SecureServer | null
-  /** NEED_FULL or BAD_KEY about a frame of ours; checks address and frame (SentFrames) and says whether it was obeyed */
+  /**
+   * NEED_FULL or BAD_KEY about a frame of ours; checks address and frame (SentFrames) and says whether it was obeyed
+   */
   onRefused?: (refused: RefusedFrame, addr: unknown) => boolean
 }
 

@@ -1,11 +1,12 @@
-// The handshake manager (specification "Handshake manager", PROTOCOL §7): builds requests and replies, answers the packets
-// of peers, keeps the secure sessions, and decides FULL or DIFF. Pure: allocator, parser, clock and transports are handed in.
-// Alone it is the component of the vectors; Node and gateway hand in `strict`, and then only packets that belong to
-// something this node did move a key (X7, S13).
+// The handshake manager (specification "Handshake manager", PROTOCOL §7): builds requests and replies, answers the
+// packets of peers, keeps the secure sessions, and decides FULL or DIFF. Pure: allocator, parser, clock and transports
+// are handed in. Alone it is the component of the vectors; Node and gateway hand in `strict`, and then only packets
+// that belong to something this node did move a key (X7, S13).
 //
 // What fails: a packet nobody understands is answered NACK; a request that cannot be served is answered NACK with its
-// reason; an id that is not on flash yet must not be told: await `durable` before sending `response`, or use dispatch(), which
-// drops the response when the disk fails (the device asks again). classifyAndDispatch never throws for any bytes.
+// reason; an id that is not on flash yet must not be told: await `durable` before sending `response`, or use
+// dispatch(), which drops the response when the disk fails (the device asks again). classifyAndDispatch never throws
+// for any bytes.
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'

@@ -233,3 +233,22 @@ describe('who moves a key', () => {
     assert.deepEqual([m.getStrategy(AID, true), m.getStrategy(AID, false)], ['DIFF_PACKET', 'FULL_PACKET'])
   })
 })
+
+test('mutated frames and control packets never throw, and no key is made of them', () => {
+  const { frame, take, server, taker } = world()
+  const packets = [frame('a'), frame('b'), frame('b'), frame('c', 'FULL')]
+  packets.push(...['0d000000050000018e23f14c00', '0e00000005', '060000'].map(packet => Buffer.from(packet, 'hex')))
+  packets.push(Buffer.from(taker.buildRefusal({ reason: 'BAD_KEY', aid: 5, tid: 1, ts: T, crc16: 1 })))
+  let state = 5
+  const random = (n: number): number => {
+    state = (Math.imul(state, 1103515245) + 12345) >>> 0
+    return (state >>> 8) % n
+  }
+  for (let k = 0; k < 5000; k++) {
+    const packet = Buffer.from(packets[random(packets.length)]!)
+    for (let n = 0; n <= random(4); n++) packet[random(packet.length)] = random(256)
+    const { type } = take(packet.subarray(0, random(8) === 0 ? random(packet.length) : packet.length))
+    assert.ok(['DATA', 'CTRL', 'UNKNOWN', 'ERROR', 'IGNORED'].includes(type))
+  }
+  for (const aid of server.sessions.aids()) assert.equal(server.sessions.isConfirmed(aid), false)
+})

@@ -1,5 +1,5 @@
-// Secure sessions end to end (X7, X8, X11, S13): the sending and the receiving half over real frames, with packets lost,
-// sides restarted, keys disagreed upon and forged packets.
+// Secure sessions end to end (X7, X8, X11, S13): the sending and the receiving half over real frames, with packets
+// lost, sides restarted, keys disagreed upon and forged packets.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
