@@ -183,7 +183,7 @@ async function startGateway(
     )
     await server.start()
     undo.push(() => server.stop())
-    const node = new Node(null, { config, logger, idAllocator: gateway.allocator })
+    const node = new Node(null, { config, logger, idAllocator: gateway.allocator, secureStorePath: null })
     undo.push(() => node.close())
     const context: CommandContext = {
       version: __VERSION__,

@@ -1,5 +1,6 @@
 // What a node asks a server over UDP: its id, the time, one reply to any packet. Answers null when none came; `lastError`
 // then says why.
+import { isIP } from 'node:net'
 import type { ConfigStore } from '../config/store'
 import { asOsError, OsError } from '../lib/errors'
 import type { HandshakeManager } from '../protocol/handshake'
@@ -20,12 +21,15 @@ export class NodeRequests {
     this.#protocol = protocol
   }
 
-  /** Whether an address is that of the server this node talks to; a caller who names none vouches for the packet. */
+  /**
+   * Whether an address may be that of the server this node talks to. A caller who names none vouches for the packet; of a
+   * server known by name only the port can be compared.
+   */
   isServer(addr: unknown): boolean {
     if (addr === null || addr === undefined) return true
     const { host, port } = this.#server(null, null)
-    const from = Array.isArray(addr) ? addr.join(':') : addr
-    return from === this.#asked || from === `${host}:${port}`
+    const from = Array.isArray(addr) ? addr.join(':') : String(addr)
+    return from === this.#asked || (isIP(host) ? from === `${host}:${port}` : from.endsWith(`:${port}`))
   }
 
   id(host: string, port: number, meta: Record<string, unknown>, timeout: number): Promise<number | null> {

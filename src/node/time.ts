@@ -25,7 +25,7 @@ export class NodeTime {
   /** `secured`: the device has a secure dict. */
   onWire({ t, no_timestamp }: TransmitOptions, secured: boolean): number {
     if (no_timestamp) return 0
-    if (t === undefined) return Math.floor(this.#clock.wall())
+    if (t === undefined || t === null) return Math.floor(this.#clock.wall())
     if (typeof t !== 'number' || !Number.isFinite(t) || t < 0)
       throw new OsError('BAD_TIME', `t is ${String(t)}, not a UNIX time`)
     if (secured || t >= this.#threshold()) return toMillis(t)

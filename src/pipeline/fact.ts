@@ -17,7 +17,7 @@ export interface SensorFact {
   id: string
   /** sensor status as given, for example 'OK' */
   status: string
-  /** canonical UCUM unit (D2) */
+  /** canonical UCUM unit (D2); in dialect `attribute` the name of a physical attribute */
   unit: string
   /** in that unit; null = the sensor failed and holds its place (D7) */
   value: number | null

@@ -228,6 +228,13 @@ test('settings come from the file; a missing file means defaults', () => {
   throwsCode('CONFIG_INVALID', () => new Standardizer(folder))
   for (const precision of [-1, 11, 1.5, '4', null])
     throwsCode('CONFIG_INVALID', () => new Standardizer(config(JSON.stringify({ engine_settings: { precision } }))))
+  const attribute = (switches: object): unknown =>
+    new Standardizer(
+      config(JSON.stringify({ engine_settings: { unit_dialect: 'attribute' }, ...switches })),
+    ).standardize('D', 'ONLINE', [['T1', 'OK', 1, 'Cel']]).s1_id
+  assert.equal(attribute({}), 'T1')
+  assert.equal(attribute({ payload_switches: { DeviceId: true } }), 'T1')
+  assert.equal(attribute({ payload_switches: { SensorId: false } }), undefined)
   for (const unit_dialect of ['x', 3])
     throwsCode('CONFIG_INVALID', () => new Standardizer(config(JSON.stringify({ engine_settings: { unit_dialect } }))))
 })
