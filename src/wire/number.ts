@@ -29,11 +29,9 @@ export function pyText(x: number): string {
 /** A number as C's `%g` prints it: six significant digits, ties to even, no trailing zeros. */
 export function pyGeneral(x: number): string {
   if (x === 0 || !Number.isFinite(x)) return pyText(x)
-  const [longer, longExponent] = x.toExponential(6).split('e') as [string, string]
   // toExponential is exact but sends ties away from zero
-  const tie = longer.endsWith('5') && Number(`${longer}e${longExponent}`) === x
-  const down = tie && Number(longer.at(-2)) % 2 === 0
-  const [digits, exponent] = down ? [longer.slice(0, -1), longExponent] : (x.toExponential(5).split('e') as string[])
+  const tie = /^(-?\d\.\d{4}[02468])50*e(.+)$/.exec(x.toExponential(100))
+  const [digits, exponent] = tie ? [tie[1], tie[2]] : x.toExponential(5).split('e')
   const power = Number(exponent)
   const strip = (text: string): string => (text.includes('.') ? text.replace(/\.?0+$/, '') : text)
   if (power >= -4 && power < 6) return strip(Number(`${digits}e${power}`).toFixed(5 - power))

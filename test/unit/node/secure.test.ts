@@ -127,3 +127,16 @@ test('a packet without a time makes no key, and an own packet that comes back mo
   assert.equal(a.security.client.sessions.getSessionKey(12), null)
   assert.deepEqual(commands([send(a)]), ['3f'])
 })
+
+test('a session nobody used for its life is gone: plaintext again, and a new exchange', () => {
+  const settings = { security_settings: { secure_session_expire_seconds: 60 } }
+  const a = bench.node('a8', { assigned_id: 13, ...settings })
+  const b = bench.node('b8', { assigned_id: 900, ...settings })
+  for (let k = 0; k < 2; k++) pass(a, b, send(a, k))
+  const before = a.security.client.sessions.getSessionKey(13)
+  bench.clock.advance(61_000)
+  const packet = send(a)
+  assert.deepEqual(commands([packet, pass(a, b, packet)]), ['3f', '0d'])
+  assert.deepEqual(commands([send(a)]), ['ab'])
+  assert.notDeepEqual(a.security.client.sessions.getSessionKey(13), before)
+})
