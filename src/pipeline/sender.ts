@@ -13,7 +13,7 @@ import type { Fact } from './fact'
 import { isGoodName } from './names'
 import { LOADED, OTHER, Plan } from './plan'
 import { PacketSlab } from './slab'
-import { type DiffPolicy, NOW, readsClock, SendStore, SendTemplate, TS } from './templates'
+import { type DiffPolicy, fullOnlyUntil, NOW, readsClock, SendStore, SendTemplate, TS } from './templates'
 import { toBase64 } from './text'
 
 export interface UplinkEncoderOptions {
@@ -25,6 +25,8 @@ export interface UplinkEncoderOptions {
   frames?: 'auto' | 'full'
   fullEvery?: number
   fullIntervalS?: number
+  /** the peer acknowledges packets; may change when the link is opened again, followed by keyFrameNext() */
+  acknowledged?: boolean
   precision?: number
   dialect?: UnitDialect
   units?: WireUnits
@@ -90,6 +92,7 @@ export class UplinkEncoder {
       diffBase: options.diffBase ?? 'sticky',
       fullEvery: options.fullEvery ?? 100,
       fullIntervalMs: (options.fullIntervalS ?? 60) * 1000,
+      acknowledged: options.acknowledged ?? false,
     }
     this.#store = new SendStore(OWN_TIDS, options.firstTid)
     this.#fullOnly = options.frames === 'full'
@@ -180,7 +183,7 @@ export class UplinkEncoder {
       for (const template of this.#store.all()) {
         template.forceFull = true
         // none of the FULLs under a TID that meant something else was acknowledged: the wait begins anew
-        if (template.fullOnlyUntil > 0) template.fullOnlyUntil = this.#clock.mono() + this.policy.fullIntervalMs
+        if (template.fullOnlyUntil > 0) template.fullOnlyUntil = fullOnlyUntil(this.policy, this.#clock.mono())
       }
     else {
       const template = this.#store.byTid(tid)

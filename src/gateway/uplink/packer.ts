@@ -1,6 +1,7 @@
 // Packs facts for one uplink: an encoder for each source AID (D6), the TIDs each may use, and which frames went out lately,
 // so that a NACK is obeyed only for one of them (X9). pack() throws what the encoder throws; nothing has changed then.
 import type { Clock } from '../../lib/clock'
+import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { FlashLog } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
@@ -35,6 +36,7 @@ export class Packer {
   readonly #encoders = new Map<number, UplinkEncoder>()
   readonly #recent = new RecentFrames()
   readonly #tids: TidCounters
+  #answers = false
 
   constructor(settings: PackSettings, { log, clock, logger, units, changed }: PackerParts) {
     this.#settings = settings
@@ -48,14 +50,32 @@ export class Packer {
     return this.#tids.ready(this.#encoder(aid))
   }
 
-  /** One frame; `full` for a key frame, a relayed fact or a packet that goes again. */
-  pack(fact: Fact, full: boolean): EncodedFrame {
-    return this.#encoder(fact.aid).encode(fact, { full })
+  /** The link was opened: the next packet of every template is a key frame. `answers`: the upstream acknowledges packets. */
+  opened(answers: boolean): void {
+    this.#answers = answers
+    for (const encoder of this.#encoders.values()) encoder.policy.acknowledged = answers
+    this.keyFrames()
+  }
+
+  /** One frame of at most `limit` bytes; `full` for a relayed fact. Throws PACKET_TOO_LARGE too. */
+  pack(fact: Fact, full: boolean, limit: number): EncodedFrame {
+    const encoder = this.#encoder(fact.aid)
+    const packet = encoder.encode(fact, { full })
+    if (packet.size <= limit) return packet
+    // booked as sent, but it never leaves: the next one must not build on it
+    encoder.keyFrameNext(packet.tid)
+    throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
+  }
+
+  /** The same fact once more: a FULL with its own time on a backlog TID, which moves nothing (D6). */
+  packAgain(fact: Fact): EncodedFrame {
+    return this.#encoder(fact.aid).encodeFull(fact)
   }
 
   /** The frame goes out. */
-  sent(fact: Fact, { tid }: EncodedFrame): void {
-    this.#recent.note(fact.aid, tid, fact.tRaw, this.#clock.mono())
+  sent(fact: Fact, { tid, bytes }: EncodedFrame): void {
+    const crc16 = bytes.readUInt16BE(bytes.length - 2)
+    this.#recent.note({ aid: fact.aid, tid, ts: fact.tRaw, crc16 }, this.#clock.mono())
   }
 
   acknowledged(aid: number, { tid, ordinal }: EncodedFrame): void {
@@ -63,8 +83,8 @@ export class Packer {
   }
 
   /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */
-  needFull({ aid, tid, ts }: RefusedFrame): void {
-    if (this.#recent.obey(aid, tid, ts, this.#clock.mono())) this.#encoders.get(aid)?.keyFrameNext()
+  needFull(refused: RefusedFrame): void {
+    if (this.#recent.obey(refused, this.#clock.mono())) this.#encoders.get(refused.aid)?.keyFrameNext()
   }
 
   /** The next packet of every template is a key frame. */
@@ -87,6 +107,7 @@ export class Packer {
         fullEvery,
         fullIntervalS,
         precision,
+        acknowledged: this.#answers,
         aid,
         units: this.#units,
         clock: this.#clock,

@@ -224,7 +224,7 @@ export class Uplink {
   /** The exchange is settled: identity and time are asked for, and records may go. */
   #settled(): void {
     this.#ready = true
-    this.#packer.keyFrames()
+    this.#packer.opened(!this.#bestEffort())
     this.#parts.onReady()
     this.pump()
   }
@@ -276,13 +276,11 @@ export class Uplink {
         return null
       }
       const fact = own ? { ...record.fact, aid: identity.assignedId } : record.fact
-      // relayed facts go as FULL only, so an old meaning of their TID does no harm
-      if (own && !this.#packer.ready(fact.aid)) return null
+      // relayed facts go as FULL only, so an old meaning of their TID does no harm, unless their AID is ours too
+      if ((own || fact.aid === identity.assignedId) && !this.#packer.ready(fact.aid)) return null
       this.#next = null
       try {
-        const packet = this.#packer.pack(fact, !own)
-        if (packet.size > this.maxPacket)
-          throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${this.maxPacket}`)
+        const packet = this.#packer.pack(fact, !own, this.maxPacket)
         this.#packer.sent(fact, packet)
         const shipment = this.#ledger.ship(record.seq, { fact, packet })
         return { shipment, packet }
@@ -306,7 +304,7 @@ export class Uplink {
   #resend(shipment: Sent): Uint8Array | null {
     const { fact } = shipment.payload
     shipment.payload.packet = null
-    const packet = this.#packer.pack(fact, true)
+    const packet = this.#packer.packAgain(fact)
     if (packet.size > this.maxPacket) {
       this.#refused++
       this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${packet.size} bytes`)

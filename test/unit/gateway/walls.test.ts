@@ -62,18 +62,19 @@ describe('the ledger of an uplink', () => {
   })
 })
 
-test('a NACK is obeyed only for a frame sent in the last minute, once in ten seconds for each AID', () => {
+test('a NACK is obeyed only for a frame sent in the last minute and named exactly, once in ten seconds for each AID', () => {
   const recent = new RecentFrames()
-  recent.note(7, 1, 1000, 0)
-  recent.note(7, 2, 1000, 0)
-  recent.note(8, 1, 1000, 0)
-  assert.equal(recent.obey(7, 3, 1000, 10), false, 'never sent')
-  assert.equal(recent.obey(7, 1, 1001, 10), false, 'another time')
-  assert.equal(recent.obey(7, 1, 1000, 10), true)
-  assert.equal(recent.obey(7, 2, 1000, 5000), false, 'too soon')
-  assert.equal(recent.obey(8, 1, 1000, 5000), true, 'another AID')
-  assert.equal(recent.obey(7, 2, 1000, 10_010), true)
-  assert.equal(recent.obey(7, 1, 1000, 60_001), false, 'too old')
+  const frame = { aid: 7, tid: 1, ts: 1000, crc16: 0xabcd }
+  recent.note(frame, 0)
+  recent.note({ ...frame, tid: 255 }, 0)
+  recent.note({ ...frame, aid: 8 }, 0)
+  for (const other of [{ tid: 3 }, { ts: 1001 }, { crc16: 0xabcc }, { aid: 9 }])
+    assert.equal(recent.obey({ ...frame, ...other }, 10), false, 'never sent')
+  assert.equal(recent.obey(frame, 10), true)
+  assert.equal(recent.obey({ ...frame, tid: 255 }, 5000), false, 'too soon')
+  assert.equal(recent.obey({ ...frame, aid: 8 }, 5000), true, 'another AID')
+  assert.equal(recent.obey({ ...frame, tid: 255 }, 10_010), true)
+  assert.equal(recent.obey(frame, 60_001), false, 'too old')
 })
 
 describe('a deadband', () => {
