@@ -74,5 +74,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
     if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
     uplink.link(state)
   })
-  supervisor.add(plain ? medium : new ProbedMedium(medium, () => uplink.probe()))
+  // X29: a peer that does not answer is probed again after 2 s, doubling to 60 s
+  if (plain) supervisor.add(medium)
+  else supervisor.add(new ProbedMedium(medium, () => uplink.probe()), { backoff: { minMs: 2000, maxMs: 60_000 } })
 }

@@ -11,6 +11,7 @@ import type { Clock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { LinkState, Medium, PacketOrigin } from '../../links/contracts'
+import { mediumInfo } from '../../links/registry'
 import type { FlashLog, LogRecord, Reader, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
@@ -59,8 +60,9 @@ type Sent = Shipment<Payload>
 /** packets handed to the medium before the event loop gets its turn */
 const BURST = 32
 const CURSOR_EVERY_MS = 1000
-/** how long a peer may take to answer the probe */
+/** how long a peer may take to answer the probe; doubles with each opening it did not answer, for slow links are not dead ones */
 const PROBE_MS = 2000
+const LONGEST_PROBE_MS = 16_000
 
 export class Uplink {
   readonly name: string
@@ -86,6 +88,7 @@ export class Uplink {
   #sentPlain = 0
   #refused = 0
   #answered: (() => void) | null = null
+  #probeMs = PROBE_MS
 
   constructor(settings: UplinkSettings, parts: UplinkParts) {
     this.name = settings.name
@@ -98,6 +101,7 @@ export class Uplink {
     this.#reader = parts.log.reader(saved + 1, { kinds: ['fact'] })
     this.#delivery = new DeliverySender<Sent>({
       maxPacket: parts.medium.maxPacket,
+      maxPackets: mediumInfo(parts.medium.medium)?.in_flight ?? 1024,
       nextSeq: parts.nextSeq,
       randomEpoch: parts.randomEpoch,
       onAcked: shipment => this.#acked(shipment),
@@ -140,7 +144,7 @@ export class Uplink {
     this.#delivery.reset()
     this.#rewind()
     const answered = new Promise<boolean>(resolve => {
-      const timer = setTimeout(() => resolve(false), PROBE_MS)
+      const timer = setTimeout(() => resolve(false), this.#probeMs)
       this.#answered = () => {
         clearTimeout(timer)
         resolve(true)
@@ -150,6 +154,7 @@ export class Uplink {
     if (ping) await medium.send(ping)
     const good = await answered
     this.#answered = null
+    this.#probeMs = good ? PROBE_MS : Math.min(LONGEST_PROBE_MS, this.#probeMs * 2)
     if (!good) throw new OsError('LINK_DOWN', 'the upstream does not answer')
   }
 
@@ -304,15 +309,17 @@ export class Uplink {
   #resend(shipment: Sent): Uint8Array | null {
     const { fact } = shipment.payload
     shipment.payload.packet = null
-    const packet = this.#packer.packAgain(fact)
-    if (packet.size > this.maxPacket) {
+    try {
+      const packet = this.#packer.packAgain(fact)
+      if (packet.size > this.maxPacket) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes`)
+      this.#packer.sent(fact, packet)
+      return packet.bytes
+    } catch (error) {
       this.#refused++
-      this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${packet.size} bytes`)
+      this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${asOsError(error).message}`)
       this.#ledger.done(shipment)
       return null
     }
-    this.#packer.sent(fact, packet)
-    return packet.bytes
   }
 
   #received(packet: Uint8Array, origin: PacketOrigin): void {
