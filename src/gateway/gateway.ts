@@ -25,6 +25,7 @@ import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake'
 import { FileIdStore } from '../protocol/idstore'
+import type { SecureServer } from '../protocol/secure-server'
 import { NodeClock } from '../protocol/time'
 import { Database, type DatabaseStatus } from '../storage'
 import { Identity } from './identity'
@@ -36,6 +37,8 @@ import type { LinkParts } from './parts'
 import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
 import { addReceivers } from './receive/receivers'
+import { ReceiveSession } from './receive/session'
+import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
 import { addUplink } from './uplink/build'
 import type { Uplink } from './uplink/uplink'
@@ -93,6 +96,7 @@ export class Gateway {
   readonly #startedAt: number
   readonly #logger: Logger
   readonly #receiver: Receiver
+  readonly #sessions: SecureServer
   readonly #idStore: FileIdStore | null
   readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
@@ -147,7 +151,15 @@ export class Gateway {
           { store: this.#idStore, now: () => Math.floor(this.time.now() / 1000), mono: () => clock.mono() },
         )
       : null
-    this.#receiver = new Receiver({ units, precision, clock, registryDir: join(dataDir, 'device_registry'), files })
+    this.#sessions = receivingSessions({ config, time: this.time, logger, files })
+    this.#receiver = new Receiver({
+      units,
+      precision,
+      clock,
+      registryDir: join(dataDir, 'device_registry'),
+      files,
+      inboundKey: aid => this.#sessions.keys(aid),
+    })
     this.protocol = new HandshakeManager(
       {},
       { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true },
@@ -182,6 +194,7 @@ export class Gateway {
       time: this.time,
       logger: logger.child('receive'),
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
+      session: new ReceiveSession(this.#sessions),
       onFact: (fact: Fact, link: LinkMetadata) => this.latest.note(fact, link),
     })
   }
@@ -199,6 +212,7 @@ export class Gateway {
       await addSources(this.#links, sources ?? defaultSources, this.intake)
     }
     this.log.onCommit(() => {
+      this.#sessions.sessions.save()
       for (const uplink of this.uplinks) uplink.pump()
     })
     await this.supervisor.tried()
@@ -245,7 +259,7 @@ export class Gateway {
         records: log.lost,
       },
       intake: { ...this.intake.counters },
-      received: { ...this.receive.counters },
+      received: this.receive.report(),
       ...(this.config.problem && { config_problem: this.config.problem.message }),
     }
   }
@@ -280,6 +294,7 @@ export class Gateway {
     // after the links: an upstream that goes first looks like a fault
     await this.loopback?.stop()
     this.#receiver.save()
+    this.#sessions.sessions.save(true)
     this.allocator?.stop()
     await this.log.close()
     await this.database?.close()
@@ -306,6 +321,7 @@ export class Gateway {
             identity: this.identity,
             time: this.time,
             units: this.#options.units,
+            files: this.#options.files ?? realFiles,
             nextSeq: () => this.#sequence.next(),
             changed: () => {
               for (const uplink of this.uplinks) uplink.pump()

@@ -13,7 +13,7 @@ import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
 import { type MetaInfo, Metas } from './metas'
-import { frameTime, isDiff, isFull, isHeart, openFrame, type PacketMeta } from './receive'
+import { frameTime, type InboundKeys, isDiff, isFull, isHeart, openFrame, type PacketMeta } from './receive'
 import { Registry } from './registry'
 import { readFirmwareSingle, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
 import { BARE, type Scope, type Source, Sources } from './sources'
@@ -28,8 +28,8 @@ export interface ReceiverOptions {
   files?: Files
   /** null = templates live in memory only */
   registryDir?: string | null
-  /** session key of a source, null when there is none */
-  inboundKey?: ((aid: number) => Uint8Array | null) | null
+  /** session keys of a source, null when there are none */
+  inboundKey?: InboundKeys | null
   maxSources?: number
   /** ms for a frame of that AID without a time, later than the last it gave; by default the clock, moved on where it must be */
   stamp?: (aid: number) => number
@@ -38,7 +38,14 @@ export interface ReceiverOptions {
 export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
 
 export type Received =
-  | { readonly kind: 'fact'; readonly fact: Fact; readonly meta: PacketMeta; readonly duplicateKey: number }
+  | {
+      readonly kind: 'fact'
+      readonly fact: Fact
+      readonly meta: PacketMeta
+      readonly duplicateKey: number
+      /** the session key that deciphered it; null for plaintext, and for an empty body, which every key deciphers */
+      readonly key: Uint8Array | null
+    }
   | {
       readonly kind: 'error'
       readonly code: ReceiveCode
@@ -66,8 +73,10 @@ export class Receiver {
   readonly #metas: Metas
   readonly #precision: number
   readonly #clock: Clock
-  readonly #inboundKey: ((aid: number) => Uint8Array | null) | null
+  readonly #inboundKey: InboundKeys | null
   readonly #stamp: ((aid: number) => number) | null
+  /** of the frame being decoded */
+  #key: Uint8Array | null = null
   readonly #double = new Float64Array(1)
   readonly #words = new Uint32Array(this.#double.buffer)
   readonly #metaText = (text: string): MetaInfo => this.#metas.of(text)
@@ -107,6 +116,7 @@ export class Receiver {
     const { meta } = opened
     if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
     const { header, bytes, from: first, to } = opened
+    this.#key = to > first ? opened.key : null
     const base = meta.base_cmd!
     const heart = isHeart(base)
     if (!heart && !isDiff(base) && !isFull(base))
@@ -237,7 +247,7 @@ export class Receiver {
     this.counters.facts++
     const fact: Fact = { id: shape.id, state: shape.state, tRaw, aid, sensors }
     if (shape.extras) fact.extras = shape.extras
-    return { kind: 'fact', fact, meta, duplicateKey: (h >>> 0) * 2097152 + (g >>> 11) }
+    return { kind: 'fact', fact, meta, duplicateKey: (h >>> 0) * 2097152 + (g >>> 11), key: this.#key }
   }
 
   #refuse(code: ReceiveCode, message: string, meta: PacketMeta): Received {

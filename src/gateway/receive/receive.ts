@@ -4,7 +4,7 @@
 //
 // What fails: bytes that are no packet are counted `malformed`; a packet whose template is missing is answered NEED_FULL
 // and not acknowledged, so it comes again as FULL (X9); the same packet twice is one record (D16); a packet from a device
-// without delivery exchange is logged and not answered. Nothing received can stop the gateway.
+// without delivery exchange is logged and not answered but about its session. Nothing received can stop the gateway.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { PacketOrigin } from '../../links/contracts'
@@ -21,6 +21,7 @@ import type { NodeClock } from '../../protocol/time'
 import { isData } from '../../wire/commands'
 import { qualityOf } from '../intake/intake'
 import { contentHash } from './content'
+import type { ReceiveSession } from './session'
 
 export interface ReceiveOptions {
   log: FlashLog
@@ -30,6 +31,8 @@ export interface ReceiveOptions {
   time: NodeClock
   logger: Logger
   ackCommitMs: number
+  /** secure sessions; without, secure frames are malformed and plaintext is taken as it comes */
+  session?: ReceiveSession
   onFact: (fact: Fact, link: LinkMetadata) => void
 }
 
@@ -51,6 +54,11 @@ export class Receive {
   constructor(options: ReceiveOptions) {
     this.#options = options
     this.delivery = new DeliveryReceiver({ ackCommitMs: options.ackCommitMs })
+  }
+
+  /** For status. */
+  report(): Record<string, number> {
+    return { ...this.counters, ...this.#options.session?.report() }
   }
 
   /** A packet from a listening medium; the bytes are only valid during the call. */
@@ -76,9 +84,22 @@ export class Receive {
   }
 
   #data(packet: Uint8Array, origin: PacketOrigin, peer: DeliveryPeer | null, seq: number): void {
-    const { log, receiver, duplicates, time, onFact, logger } = this.#options
+    const { log, receiver, duplicates, time, onFact, logger, session } = this.#options
+    if (session) {
+      const verdict = session.judge(packet, origin)
+      if (verdict === 'opener' && peer) this.#acknowledge(peer, origin, seq)
+      // stays unanswered, so that it comes again when it may be encrypted
+      if (verdict === 'refused' && peer) this.delivery.refuse(peer, seq)
+      if (verdict !== 'data') return
+    }
     const received = receiver.receive(packet)
     if (received.kind === 'error') {
+      if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
+        this.counters.refused++
+        if (peer) this.delivery.refuse(peer, seq)
+        session.undecryptable(packet, origin)
+        return
+      }
       if (received.needFull) {
         this.counters.refused++
         if (received.code === 'LATE_DROPPED') this.counters.late_dropped++
@@ -92,6 +113,7 @@ export class Receive {
       if (peer) this.#acknowledge(peer, origin, seq)
       return
     }
+    session?.decoded(packet, received, origin)
     const { fact } = received
     const hash = contentHash(fact)
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {

@@ -27,14 +27,20 @@ export class RecentFrames {
     this.#next = (k + 1) % REMEMBERED
   }
 
-  /** True when a NACK about that frame is to be obeyed now. */
-  obey({ aid, tid, ts, crc16 }: SentFrame, now: number): boolean {
-    if (now - (this.#obeyed.get(aid) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
+  /** Whether that very frame went out in the last minute, and not before `since`. */
+  sent({ aid, tid, ts, crc16 }: SentFrame, now: number, since = Number.NEGATIVE_INFINITY): boolean {
     const mark = ((tid << 16) | crc16) >>> 0
-    const sent = this.#marks.some(
-      (m, k) => m === mark && this.#times[k] === ts && this.#aids[k] === aid && now - this.#at[k]! <= FRAME_MS,
+    const first = Math.max(since, now - FRAME_MS)
+    return this.#marks.some(
+      (m, k) => m === mark && this.#times[k] === ts && this.#aids[k] === aid && this.#at[k]! >= first,
     )
-    if (!sent) return false
+  }
+
+  /** True when a NACK about that frame is to be obeyed now. */
+  obey(frame: SentFrame, now: number): boolean {
+    const { aid } = frame
+    if (now - (this.#obeyed.get(aid) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
+    if (!this.sent(frame, now)) return false
     if (this.#obeyed.size >= MAX_AIDS) this.#obeyed.clear()
     this.#obeyed.set(aid, now)
     return true

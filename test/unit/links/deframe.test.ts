@@ -287,14 +287,14 @@ describe('cobs framing', () => {
 
   test('damage costs the packets it touches; too long is dropped; a million mutations throw nothing', () => {
     const random = prng(4)
-    const { got, deframer } = collect()
+    const { got, deframer }: { got: string[]; deframer: CobsDeframer } = collect()
     const frame = frameCobs(PACKETS[0]!)
     for (let k = 1; k < frame.length - 1; k++) {
       const bad = frame.slice()
       bad[k]! ^= 1 + random(255)
       deframer.push(bad)
     }
-    assert.deepEqual(got, [], 'each byte is covered')
+    assert.equal(got.length, 0, 'each byte is covered')
     deframer.push(frameCobs(new Uint8Array(601).fill(7)))
     deframer.push(frame)
     assert.deepEqual(got, [hex(PACKETS[0]!)])
