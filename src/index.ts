@@ -73,6 +73,17 @@ export type { PacketMeta } from './pipeline/receive'
 export { type Received, Receiver, type ReceiverOptions } from './pipeline/receiver'
 export { type EncodedFrame, UplinkEncoder, type UplinkEncoderOptions } from './pipeline/sender'
 export { Standardizer } from './pipeline/standardize'
+export { IdAllocator } from './protocol/allocator'
+export {
+  type DispatchResult,
+  type HandshakeDeps,
+  HandshakeManager,
+  type HandshakeOptions,
+  type StrictSecurity,
+} from './protocol/handshake'
+export { SecureClient, type SecureClientOptions } from './protocol/secure-client'
+export { SecureServer, type SecureServerOptions } from './protocol/secure-server'
+export { SecureSessions, type SecureSessionsOptions, type SessionRecord } from './protocol/sessions'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'

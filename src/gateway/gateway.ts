@@ -162,7 +162,7 @@ export class Gateway {
     })
     this.protocol = new HandshakeManager(
       {},
-      { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true },
+      { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true, strict: {} },
     )
     this.database = config.config.storage.sql.enabled
       ? new Database({

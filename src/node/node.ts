@@ -128,6 +128,7 @@ export class NodeBase {
         clock: this.#clock,
         allocator: this.idAllocator,
         requireOpenRequest: true,
+        strict: {},
         timeSyncThreshold: this.store.get<number>('security_settings.time_sync_threshold'),
         role: this.store.get('Node_Setting.device_role'),
         parser: { decompress: raw => this.fusion.decompress(raw) },

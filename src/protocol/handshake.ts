@@ -1,5 +1,7 @@
-// The handshake manager (specification "Handshake manager", PROTOCOL §7): builds requests, answers the control packets of
-// peers, and decides FULL or DIFF. Pure: allocator, parser, clock and transports are handed in.
+// The handshake manager (specification "Handshake manager", PROTOCOL §7): builds requests and replies, answers the packets
+// of peers, keeps the secure sessions, and decides FULL or DIFF. Pure: allocator, parser, clock and transports are handed in.
+// Alone it is the component of the vectors; Node and gateway hand in `strict`, and then only packets that belong to
+// something this node did move a key (X7, S13).
 //
 // What fails: a packet nobody understands is answered NACK; a request that cannot be served is answered NACK with its
 // reason; an id that is not on flash yet must not be told: await `durable` before sending `response`, or use dispatch(), which
@@ -7,101 +9,42 @@
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
-import { type Files, realFiles } from '../lib/files'
+import { realFiles } from '../lib/files'
 import { COMMAND, isData } from '../wire/commands'
 import * as control from './control'
-import { type Accepted, exchange, type RecvFn, type SendFn } from './exchange'
-import { addressText, type DispatchResult, IdService, type IdSource } from './idservice'
-import { OpenRequests } from './requests'
+import type { RecvFn, SendFn } from './exchange'
+import { ControlHandler } from './handshake-control'
+import { DataHandler } from './handshake-data'
+import { Requester } from './handshake-requests'
+import type { HandshakeDeps, HandshakeOptions } from './handshake-types'
+import { type DispatchResult, IdService, type IdSource } from './idservice'
+import { type RefusedFrame, refusedFrameText } from './nack'
+import { type DeviceRole, ignoresControl } from './roles'
+import { SecureSessions, type SessionRecord } from './sessions'
 import { type Strategy, SyncStatus } from './strategy'
+import { type TimestampVerdict, TimestampWatermarks } from './timestamps'
 
-export interface HandshakeOptions {
-  targetSyncCount?: number
-  /** folder of the template registry; a file of an AID there lets its first packet be a DIFF */
-  registryDir?: string | null
-  expireSeconds?: number
-  /** file of the secure sessions, for the sessions handed in */
-  secureStorePath?: string | null
-}
-
-/** What it reads of a decoded packet. */
-export interface DataMeta {
-  source_aid?: number | null
-  secure?: boolean | null
-  crc16_ok?: boolean | null
-  server_stamped?: boolean | null
-  timestamp_raw?: number | null
-}
-
-/** Decodes data packets: the fact dict with `__packet_meta__`, or `{error, __packet_meta__}`. */
-export interface DataParser {
-  decompress(raw: Uint8Array): Record<string, unknown> & { error?: unknown; __packet_meta__?: DataMeta }
-}
-
-/** The secure sessions of PROTOCOL §7, when there are any. */
-export interface SecureSessions {
-  hasSecureDict(aid: number): boolean
-  confirmSecureDict(aid: number, timestampRaw: number | null, addr: unknown): boolean
-  markSecureChannel(aid: number, addr: unknown): void
-  /** the packet that moves the session on after a decoded data packet */
-  replyToData(meta: DataMeta, addr: unknown): Uint8Array | null
-}
-
-export type DeviceRole = 'duplex' | 'tx_only' | 'rx_only'
-
-export interface HandshakeDeps {
-  clock?: Clock
-  /** what this node tells others as the time, UNIX seconds */
-  serverTime?: () => number
-  allocator?: IdSource | null
-  parser?: DataParser | null
-  sessions?: SecureSessions | null
-  role?: DeviceRole
-  /** shared with everything that sends requests (the delivery probes) */
-  sequence?: control.SequenceCounter
-  /** server times at or below are no times, seconds */
-  timeSyncThreshold?: number
-  /** D16: ID_ASSIGN, ID_POOL_RES and TIME_RESPONSE only count with the seq of an open request */
-  requireOpenRequest?: boolean
-  /** told of a server time that counts: UNIX seconds, and how long the answer took */
-  onServerTime?: (seconds: number, rttMs: number) => void
-  files?: Files
-  sleep?: (ms: number) => Promise<void>
-}
-
-const UNASSIGNED = 0xffff_ffff
-
-const IGNORED: Record<DeviceRole, ReadonlySet<number>> = {
-  duplex: new Set(),
-  tx_only: new Set([COMMAND.ID_REQUEST, COMMAND.ID_POOL_REQ, COMMAND.PING, COMMAND.TIME_REQUEST]),
-  rx_only: new Set([
-    COMMAND.ID_REQUEST,
-    COMMAND.ID_ASSIGN,
-    COMMAND.ID_POOL_REQ,
-    COMMAND.ID_POOL_RES,
-    COMMAND.PONG,
-    COMMAND.TIME_RESPONSE,
-    COMMAND.SECURE_DICT_READY,
-    COMMAND.SECURE_CHANNEL_ACK,
-  ]),
-}
-
-export type { DispatchResult, IdSource }
+export type { DataMeta, DataParser, HandshakeDeps, HandshakeOptions, StrictSecurity } from './handshake-types'
+export type { DeviceRole, DispatchResult, IdSource, SessionRecord }
 
 export class HandshakeManager {
   readonly targetSyncCount: number
   readonly expireSeconds: number
   readonly secureStorePath: string | null
+  /** the sessions asked by hasSecureDict and its like: with a strict client its own */
+  readonly sessions: SecureSessions
   /** newest server time that counted, UNIX seconds; 0 before any */
   lastServerTime = 0
   /** answers without an open request */
   strayAnswers = 0
   readonly #deps: HandshakeDeps
   readonly #clock: Clock
-  readonly #sequence: control.SequenceCounter
-  readonly #requests: OpenRequests
+  readonly #role: DeviceRole
+  readonly #requester: Requester
   readonly #sync: SyncStatus
-  readonly #ids: IdService
+  readonly #control: ControlHandler
+  readonly #data: DataHandler
+  readonly #timestamps = new TimestampWatermarks()
 
   constructor(
     { targetSyncCount = 3, registryDir = null, expireSeconds = 86_400, secureStorePath = null }: HandshakeOptions = {},
@@ -112,10 +55,22 @@ export class HandshakeManager {
     this.secureStorePath = secureStorePath
     this.#deps = deps
     this.#clock = deps.clock ?? systemClock
-    this.#sequence = deps.sequence ?? new control.SequenceCounter()
-    this.#requests = new OpenRequests(this.#clock)
-    this.#ids = new IdService(deps.allocator ?? null, this.#clock, () => this.#serverTime())
+    this.#role = deps.role ?? 'duplex'
     const files = deps.files ?? realFiles
+    const strict = deps.strict ?? null
+    const serverTime = (): number => this.#serverTime()
+    this.sessions =
+      deps.sessions ??
+      strict?.client?.sessions ??
+      new SecureSessions({
+        expireSeconds,
+        storePath: secureStorePath,
+        timeSyncThreshold: deps.timeSyncThreshold,
+        now: () => this.#seconds(),
+        mono: () => this.#clock.mono(),
+        files,
+        onProblem: deps.onProblem,
+      })
     this.#sync = new SyncStatus({
       targetSyncCount,
       expireSeconds,
@@ -126,17 +81,68 @@ export class HandshakeManager {
         return files.exists(join(registryDir, digits.slice(0, 2), digits.slice(2, 4), `${aid}.json`))
       },
     })
+    this.#requester = new Requester({
+      clock: this.#clock,
+      sequence: deps.sequence ?? new control.SequenceCounter(),
+      sleep: deps.sleep ?? (ms => new Promise<void>(resolve => setTimeout(resolve, ms))),
+      onIdAssign: (raw, age) => {
+        const { result, response } = this.#control.idAssign(raw, age)
+        return { answer: result['status'] === 'RECEIVED' ? Number(result['assigned_id']) : null, reply: response }
+      },
+      onTime: (seconds, age) => this.noteServerTime(seconds, age),
+    })
+    const allocator = deps.allocator ?? null
+    this.#control = new ControlHandler({
+      ids: new IdService(allocator, this.#clock, serverTime),
+      requester: this.#requester,
+      sessions: this.sessions,
+      strict,
+      serverTime,
+      noteServerTime: (seconds, rtt) => this.noteServerTime(seconds, rtt),
+    })
+    const { parser = null } = deps
+    this.#data = new DataHandler({ parser, allocator, sessions: this.sessions, strict, role: this.#role, serverTime })
   }
+
+  // ---- what goes next
 
   /** What the next packet of that AID should be; X22: ask with hasTemplate false until the first FULL of this run. */
   getStrategy(aid: number, hasTemplate = false): Strategy {
-    return this.#sync.strategy(aid, hasTemplate, this.#deps.sessions?.hasSecureDict(aid) ?? false)
+    return this.#sync.strategy(aid, hasTemplate, this.sessions.hasSecureDict(aid))
   }
 
   /** A packet of that AID was really sent. */
   commitSuccess(aid: number): void {
     this.#sync.commit(aid)
   }
+
+  // ---- secure sessions, as the reference moves them
+
+  noteLocalPlaintextSent(aid: number, timestampRaw: number, addr: unknown = null): SessionRecord {
+    this.#deps.strict?.client?.plaintextSent(aid, timestampRaw)
+    return this.sessions.noteLocalPlaintextSent(aid, timestampRaw, addr)
+  }
+  establishRemotePlaintext(aid: number, timestampRaw: number, addr: unknown = null): SessionRecord {
+    return this.sessions.establishRemotePlaintext(aid, timestampRaw, addr)
+  }
+  /** Called directly it believes its caller, strict or not. */
+  confirmSecureDict(aid: number, timestampRaw: number | null = null, addr: unknown = null): boolean {
+    return this.sessions.confirmSecureDict(aid, timestampRaw, addr)
+  }
+  markSecureChannel(aid: number, addr: unknown = null): void {
+    this.sessions.markSecureChannel(aid, addr)
+  }
+  hasSecureDict(aid: number): boolean {
+    return this.sessions.hasSecureDict(aid)
+  }
+  shouldEncryptOutbound(aid: number): boolean {
+    return this.sessions.shouldEncryptOutbound(aid)
+  }
+  getSessionKey(aid: number): Uint8Array | null {
+    return this.sessions.getSessionKey(aid)
+  }
+
+  // ---- time
 
   /** A server told the time; false when it is none. `rttMs`: how long its answer took. */
   noteServerTime(seconds: number, rttMs = 0): boolean {
@@ -146,39 +152,78 @@ export class HandshakeManager {
     return true
   }
 
+  /** Compares with the newest accepted timestamp of that AID. */
+  checkTimestamp(aid: number | string, timestamp: number | null): TimestampVerdict {
+    return this.#timestamps.check(aid, timestamp)
+  }
+
+  // ---- builders: requests take the next number, replies repeat that of the request
+
   buildIdRequest(deviceMeta: Record<string, unknown> | null = null): Uint8Array {
-    return this.#request(COMMAND.ID_ASSIGN, seq => control.buildIdRequest(seq, deviceMeta))
+    return this.#requester.buildIdRequest(deviceMeta)
   }
   /** Throws BAD_REQUEST when count is not 0…65535. */
   buildIdPoolRequest(count = 10, meta: Record<string, unknown> | null = null): Uint8Array {
-    return this.#request(COMMAND.ID_POOL_RES, seq => control.buildIdPoolRequest(seq, count, meta))
+    return this.#requester.buildIdPoolRequest(count, meta)
   }
   buildPing(): Uint8Array {
-    return this.#request(COMMAND.PONG, control.buildPing)
+    return this.#requester.buildPing()
   }
   buildTimeRequest(): Uint8Array {
-    return this.#request(COMMAND.TIME_RESPONSE, control.buildTimeRequest)
+    return this.#requester.buildTimeRequest()
   }
+  buildAck(seq = 0): Uint8Array {
+    return control.buildAck(seq)
+  }
+  buildNack(seq = 0, reason = ''): Uint8Array {
+    return control.buildNack(seq, reason)
+  }
+  /** NACK BAD_KEY (X7) or NEED_FULL (X9), naming the frame. */
+  buildRefusal(refused: RefusedFrame): Uint8Array {
+    return control.buildNack(0, refusedFrameText(refused))
+  }
+  buildPong(seq = 0): Uint8Array {
+    return control.buildPong(seq)
+  }
+  /** Without a time: the one this node tells. */
+  buildTimeResponse(seq = 0, serverTime: number = this.#serverTime()): Uint8Array {
+    return control.buildTimeResponse(seq, serverTime)
+  }
+  buildIdAssign(seq: number, assignedId: number, serverTime: number | null = null): Uint8Array {
+    return control.buildIdAssign(seq, assignedId, serverTime)
+  }
+  buildIdPoolResponse(seq: number, pool: readonly number[]): Uint8Array {
+    return control.buildIdPoolResponse(seq, pool)
+  }
+  buildSecureDictReady(assignedId: number, timestampRaw: number): Uint8Array {
+    return control.buildSecureDictReady(assignedId, timestampRaw)
+  }
+  buildSecureChannelAck(assignedId: number): Uint8Array {
+    return control.buildSecureChannelAck(assignedId)
+  }
+
+  // ---- what comes in
 
   /** Whether an answer's seq belongs to a request of this node that is still open (D8, D16). */
   isOpen(raw: Uint8Array): boolean {
-    return this.#requests.age(control.controlSeq(raw), raw[0] ?? 0) !== null
+    return this.#requester.age(raw) !== null
   }
 
   /** Takes any packet and says what it was and what to answer (PROTOCOL §7). Never throws. */
   classifyAndDispatch(raw: Uint8Array, addr: unknown = null): DispatchResult {
     const cmd = raw[0]
     if (cmd === undefined) return { type: 'ERROR', cmd: 0, result: { error: 'Empty packet' }, response: null }
-    const role = this.#deps.role ?? 'duplex'
+    const role = this.#role
     const ignored = (reason: string): DispatchResult => ({ type: 'IGNORED', cmd, result: { reason }, response: null })
-    if (isData(cmd)) return role === 'tx_only' ? ignored('tx_only: inbound DATA ignored') : this.#onData(raw, cmd, addr)
-    if (IGNORED[role].has(cmd)) return ignored(`${role}: CTRL ${control.commandText(cmd)} ignored`)
-    if (this.#isStray(raw, cmd)) {
-      this.strayAnswers++
-      return ignored('no open request')
-    }
     try {
-      return this.#onControl(raw, cmd, addr)
+      if (isData(cmd))
+        return role === 'tx_only' ? ignored('tx_only: inbound DATA ignored') : this.#data.handle(raw, cmd, addr)
+      if (ignoresControl(role, cmd)) return ignored(`${role}: CTRL ${control.commandText(cmd)} ignored`)
+      if (this.#isStray(raw, cmd)) {
+        this.strayAnswers++
+        return ignored('no open request')
+      }
+      return this.#control.handle(raw, cmd, addr)
     } catch (error) {
       return { type: 'ERROR', cmd, result: { error: asOsError(error).message }, response: null }
     }
@@ -196,6 +241,8 @@ export class HandshakeManager {
     }
   }
 
+  // ---- request loops; time-outs in seconds
+
   /** Asks for a device id; null when none came in `timeout` seconds or the server refused. */
   requestIdViaTransport(
     sendFn: SendFn,
@@ -203,11 +250,7 @@ export class HandshakeManager {
     deviceMeta: Record<string, unknown> | null = null,
     timeout = 5.0,
   ): Promise<number | null> {
-    return this.#ask(sendFn, recvFn, timeout, this.buildIdRequest(deviceMeta), (raw, seq) => {
-      if (raw[0] !== COMMAND.ID_ASSIGN) return undefined
-      const { result, response } = this.#onIdAssign(raw, this.#requests.age(seq, COMMAND.ID_ASSIGN) ?? 0)
-      return { answer: result['status'] === 'RECEIVED' ? Number(result['assigned_id']) : null, reply: response }
-    })
+    return this.#requester.id(sendFn, recvFn, deviceMeta, timeout)
   }
 
   /** Asks for `count` ids; empty when none came. */
@@ -218,160 +261,23 @@ export class HandshakeManager {
     meta: Record<string, unknown> | null = null,
     timeout = 5.0,
   ): Promise<number[]> {
-    const pool = await this.#ask(sendFn, recvFn, timeout, this.buildIdPoolRequest(count, meta), (raw, seq) => {
-      if (raw[0] !== COMMAND.ID_POOL_RES) return undefined
-      const ids = control.parseIdPool(raw)
-      return { answer: ids, reply: ids.length > 0 ? control.buildAck(seq) : null }
-    })
-    return pool ?? []
+    return this.#requester.idPool(sendFn, recvFn, count, meta, timeout)
   }
 
   /** Asks for the server's time in UNIX seconds; null when none came. */
   requestTimeViaTransport(sendFn: SendFn, recvFn: RecvFn, timeout = 3.0): Promise<number | null> {
-    return this.#ask(sendFn, recvFn, timeout, this.buildTimeRequest(), (raw, seq) => {
-      if (raw[0] !== COMMAND.TIME_RESPONSE) return undefined
-      const seconds = control.parseServerTime(raw)
-      const taken = this.noteServerTime(seconds, this.#requests.age(seq, COMMAND.TIME_RESPONSE) ?? 0)
-      return { answer: taken ? seconds : null }
-    })
+    return this.#requester.time(sendFn, recvFn, timeout)
   }
 
-  async #ask<Answer>(
-    send: SendFn,
-    receive: RecvFn,
-    timeout: number,
-    request: Uint8Array,
-    accept: (raw: Uint8Array, seq: number) => Accepted<Answer | null> | undefined,
-  ): Promise<Answer | null> {
-    const seq = control.controlSeq(request)
-    const sleep = this.#deps.sleep ?? ((ms: number) => new Promise<void>(resolve => setTimeout(resolve, ms)))
-    try {
-      return await exchange<Answer | null>({
-        send,
-        receive,
-        request,
-        timeout,
-        clock: this.#clock,
-        sleep,
-        accept: raw => {
-          if (control.controlSeq(raw) !== seq) return undefined
-          return raw[0] === COMMAND.HANDSHAKE_NACK ? { answer: null } : accept(raw, seq)
-        },
-      })
-    } finally {
-      this.#requests.closed(seq)
-    }
-  }
-
-  #request(answer: number, build: (seq: number) => Uint8Array): Uint8Array {
-    const seq = this.#sequence.next()
-    const bytes = build(seq)
-    this.#requests.opened(seq, answer)
-    return bytes
+  /** Writes the sessions that are not on flash yet. */
+  stop(): void {
+    this.sessions.save(true)
   }
 
   #isStray(raw: Uint8Array, cmd: number): boolean {
     if (!this.#deps.requireOpenRequest) return false
     if (cmd !== COMMAND.ID_ASSIGN && cmd !== COMMAND.ID_POOL_RES && cmd !== COMMAND.TIME_RESPONSE) return false
     return !this.isOpen(raw)
-  }
-
-  #onControl(raw: Uint8Array, cmd: number, addr: unknown): DispatchResult {
-    const seq = control.controlSeq(raw)
-    const done = (result: Record<string, unknown>, response: Uint8Array | null = null): DispatchResult => ({
-      type: 'CTRL',
-      cmd,
-      result,
-      response,
-    })
-    const age = this.#requests.age(seq, cmd) ?? 0
-    switch (cmd) {
-      case COMMAND.ID_REQUEST:
-        return this.#ids.onRequest(raw, addr)
-      case COMMAND.ID_POOL_REQ:
-        return this.#ids.onPoolRequest(raw, addr)
-      case COMMAND.ID_ASSIGN:
-        this.#requests.closed(seq)
-        return this.#onIdAssign(raw, age)
-      case COMMAND.ID_POOL_RES: {
-        this.#requests.closed(seq)
-        const pool = control.parseIdPool(raw)
-        return pool.length > 0
-          ? done({ status: 'POOL_RECEIVED', pool }, control.buildAck(seq))
-          : done({ status: 'EMPTY_POOL' })
-      }
-      case COMMAND.HANDSHAKE_ACK:
-        return done({ status: 'ACK_RECEIVED', seq })
-      case COMMAND.HANDSHAKE_NACK:
-        return done({ status: 'NACK_RECEIVED', seq, reason: control.parseNackReason(raw) })
-      case COMMAND.PING:
-        return done({ status: 'PING', seq }, control.buildPong(seq))
-      case COMMAND.PONG:
-        this.#requests.closed(seq)
-        return done({ status: 'PONG', seq })
-      case COMMAND.TIME_REQUEST: {
-        const time = this.#serverTime()
-        return done({ status: 'TIME_REQUEST', seq, server_time: time }, control.buildTimeResponse(seq, time))
-      }
-      case COMMAND.TIME_RESPONSE: {
-        this.#requests.closed(seq)
-        const time = control.parseServerTime(raw)
-        this.noteServerTime(time, age)
-        return done({ status: 'TIME_RESPONSE', seq, server_time: time })
-      }
-      case COMMAND.SECURE_DICT_READY: {
-        const { assignedId, timestampRaw } = control.parseSecureDictReady(raw)
-        const ready = this.#deps.sessions?.confirmSecureDict(assignedId, timestampRaw, addr) ?? false
-        const status = ready ? 'DICT_READY' : 'DICT_PENDING'
-        return done({ status, assigned_id: assignedId, timestamp_raw: timestampRaw })
-      }
-      case COMMAND.SECURE_CHANNEL_ACK: {
-        const aid = control.parseSecureChannelAck(raw)
-        this.#deps.sessions?.markSecureChannel(aid, addr)
-        return done({ status: 'SECURE_CHANNEL_ACK', assigned_id: aid })
-      }
-      default: {
-        const name = control.commandText(cmd)
-        const response = control.buildNack(0, `Unknown CMD ${name}`)
-        return { type: 'UNKNOWN', cmd, result: { error: `Unknown command ${name}` }, response }
-      }
-    }
-  }
-
-  #onData(raw: Uint8Array, cmd: number, addr: unknown): DispatchResult {
-    const parser = this.#deps.parser
-    if (!parser) {
-      const raw_hex = Buffer.from(raw.buffer, raw.byteOffset, raw.length).toString('hex')
-      return { type: 'DATA', cmd, result: { error: 'No parser attached', raw_hex }, response: null }
-    }
-    let result: ReturnType<DataParser['decompress']>
-    try {
-      result = parser.decompress(raw)
-    } catch (error) {
-      return { type: 'ERROR', cmd, result: { error: asOsError(error).message }, response: null }
-    }
-    const meta = result.__packet_meta__ ?? {}
-    if (result.error !== undefined || meta.crc16_ok !== true) return { type: 'DATA', cmd, result, response: null }
-    const aid = meta.source_aid ?? 0
-    this.#deps.allocator?.touch(aid, addressText(addr))
-    const response =
-      meta.server_stamped && !meta.secure && !this.#deps.sessions?.hasSecureDict(aid)
-        ? control.buildTimeResponse(0, this.#serverTime())
-        : (this.#deps.sessions?.replyToData(meta, addr) ?? null)
-    return { type: 'DATA', cmd, result, response }
-  }
-
-  #onIdAssign(raw: Uint8Array, age: number): DispatchResult {
-    const cmd = COMMAND.ID_ASSIGN
-    const { seq, assignedId, serverTime } = control.parseIdAssign(raw)
-    if (assignedId === 0 || assignedId === UNASSIGNED) {
-      const hex = Buffer.from(raw.buffer, raw.byteOffset, raw.length).toString('hex')
-      const response = control.buildNack(seq, 'INVALID_ID')
-      return { type: 'CTRL', cmd, result: { status: 'INVALID', raw: hex, seq }, response }
-    }
-    if (serverTime !== null) this.noteServerTime(serverTime, age)
-    const result = { status: 'RECEIVED', assigned_id: assignedId, seq, server_time: serverTime }
-    return { type: 'CTRL', cmd, result, response: control.buildAck(seq) }
   }
 
   #seconds(): number {

@@ -52,7 +52,7 @@ export class SecureClient {
 
   constructor({
     clock = systemClock,
-    sessions = new SecureSessions({ now: () => Math.floor(clock.wall() / 1000) }),
+    sessions = new SecureSessions({ now: () => Math.floor(clock.wall() / 1000), mono: () => clock.mono() }),
     requireSecure = false,
     maxSources = MAX_SOURCES,
   }: SecureClientOptions = {}) {

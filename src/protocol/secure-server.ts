@@ -56,7 +56,7 @@ export class SecureServer {
 
   constructor({
     clock = systemClock,
-    sessions = new SecureSessions({ now: () => Math.floor(clock.wall() / 1000) }),
+    sessions = new SecureSessions({ now: () => Math.floor(clock.wall() / 1000), mono: () => clock.mono() }),
     serverTime = () => Math.floor(clock.wall() / 1000),
     requireSecure = false,
     maxSources = MAX_SOURCES,

@@ -2,7 +2,8 @@
 // what it is told; which packets count is decided by SecureClient and SecureServer (X7, S13), which stand on it.
 //
 // What fails: only its file, see SessionStore; the sessions in memory are right all the same. Their number is bounded: when
-// it is reached, the oldest that no secure packet has confirmed goes first, so invented AIDs push out no working session.
+// it is reached, the oldest that no secure packet has confirmed goes first, so invented AIDs push out no working session. With
+// a steady clock handed in, a jump of the time (the first sync of a board without a clock) ends no session.
 import { systemClock } from '../lib/clock'
 import { type Files, realFiles } from '../lib/files'
 import {
@@ -33,6 +34,8 @@ export interface SecureSessionsOptions {
   timeSyncThreshold?: number
   /** UNIX seconds */
   now?: () => number
+  /** milliseconds that never jump */
+  mono?: () => number
   files?: Files
   /** told what is wrong with the file */
   onProblem?: (problem: string) => void
@@ -40,12 +43,15 @@ export interface SecureSessionsOptions {
 }
 
 const SAVE_SECONDS = 5
+/** a clock that runs away from the steady one by more than this has jumped */
+const JUMP_SECONDS = 60
 const MAX_SESSIONS = 16_384
 
 export class SecureSessions {
   readonly expireSeconds: number
   readonly timeSyncThreshold: number
   readonly #now: () => number
+  readonly #mono: (() => number) | undefined
   readonly #store: SessionStore | null
   readonly #maxSessions: number
   readonly #sessions: Map<number, Session>
@@ -53,6 +59,8 @@ export class SecureSessions {
   readonly #unproven = new Set<number>()
   #cleanedAt: number
   #savedAt: number
+  /** now() minus mono() in seconds when last looked at */
+  #anchor = 0
   /** the file differs in more than the time of the last access */
   #changed = false
 
@@ -61,6 +69,7 @@ export class SecureSessions {
     storePath = null,
     timeSyncThreshold = 1_000_000,
     now = () => Math.floor(systemClock.wall() / 1000),
+    mono,
     files = realFiles,
     onProblem = () => undefined,
     maxSessions = MAX_SESSIONS,
@@ -68,6 +77,8 @@ export class SecureSessions {
     this.expireSeconds = expireSeconds
     this.timeSyncThreshold = timeSyncThreshold
     this.#now = now
+    this.#mono = mono
+    if (mono) this.#anchor = now() - mono() / 1000
     this.#maxSessions = maxSessions
     this.#store = storePath === null ? null : new SessionStore({ path: storePath, files, onProblem })
     this.#sessions = this.#store?.load() ?? new Map()
@@ -153,7 +164,7 @@ export class SecureSessions {
 
   /** Drops what nobody asked for in expireSeconds. */
   expire(): void {
-    const now = this.#now()
+    const now = this.#time()
     this.#cleanedAt = now
     for (const [aid, { last }] of this.#sessions) {
       if (now - last <= this.expireSeconds) continue
@@ -176,7 +187,7 @@ export class SecureSessions {
    */
   save(force = false): void {
     if (!this.#store) return
-    const now = this.#now()
+    const now = this.#time()
     const pause = Math.abs(now - this.#savedAt)
     // times of access are worth a write only when the file would let living sessions expire
     if (!force && (pause < SAVE_SECONDS || (!this.#changed && pause <= this.expireSeconds / 4))) return
@@ -185,14 +196,14 @@ export class SecureSessions {
   }
 
   #get(aid: number): Session | undefined {
-    this.#cleanSometimes()
+    const now = this.#cleanSometimes()
     const session = this.#sessions.get(aid)
-    if (session) session.last = this.#now()
+    if (session) session.last = now
     return session
   }
 
   #move(aid: number, addr: unknown, next: (state: SessionState) => SessionState): Session {
-    this.#cleanSometimes()
+    const now = this.#cleanSometimes()
     let session = this.#sessions.get(aid)
     if (!session) {
       if (this.#sessions.size >= this.#maxSessions) this.#dropOldest()
@@ -201,7 +212,7 @@ export class SecureSessions {
       this.#unproven.add(aid)
       this.#changed = true
     }
-    session.last = this.#now()
+    session.last = now
     const peerAddr = peerText(addr) ?? session.peerAddr
     const state = next(session.state)
     if (state !== session.state || peerAddr !== session.peerAddr) this.#changed = true
@@ -213,9 +224,28 @@ export class SecureSessions {
     return session
   }
 
-  #cleanSometimes(): void {
-    const pause = Math.max(15, Math.min(this.expireSeconds, 300))
-    if (Math.abs(this.#now() - this.#cleanedAt) >= pause) this.expire()
+  /** UNIX seconds now. */
+  #cleanSometimes(): number {
+    const now = this.#time()
+    if (Math.abs(now - this.#cleanedAt) >= Math.max(15, Math.min(this.expireSeconds, 300))) this.expire()
+    return now
+  }
+
+  /** UNIX seconds; when the clock jumped, what was noted before moves along. */
+  #time(): number {
+    const now = this.#now()
+    if (!this.#mono) return now
+    const anchor = now - this.#mono() / 1000
+    const jump = anchor - this.#anchor
+    if (Math.abs(jump) > JUMP_SECONDS) this.#shift(Math.round(jump), now)
+    if (jump !== 0) this.#anchor = anchor
+    return now
+  }
+
+  #shift(seconds: number, now: number): void {
+    this.#cleanedAt += seconds
+    this.#savedAt += seconds
+    for (const session of this.#sessions.values()) session.last = Math.min(now, session.last + seconds)
   }
 
   #dropOldest(): void {
