@@ -24,6 +24,7 @@ function sessions({ config, time, logger, files }: SessionBuild, storePath: stri
     timeSyncThreshold: time_sync_threshold,
     storePath,
     now: () => Math.floor(time.now() / 1000),
+    mono: () => time.mono(),
     files,
     onProblem: problem => logger.warn(problem),
   })
