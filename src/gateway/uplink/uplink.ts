@@ -11,6 +11,7 @@ import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { LinkState, Medium, PacketOrigin } from '../../links/contracts'
 import { mediumInfo } from '../../links/registry'
+import { systemTimers, type Timers } from '../../links/timers'
 import type { FlashLog, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
@@ -49,6 +50,7 @@ export interface UplinkParts {
   holdMs: (quality: TimeQuality) => number
   /** this uplink's half of its secure sessions; by default one that is not kept */
   secure?: SecureClient
+  timers?: Timers
   /** unix ms, for openers; by default the clock's */
   now?: () => number
   /** the link works, but not as it should; empty: it does again */
@@ -75,6 +77,7 @@ export class Uplink {
   readonly #delivery: DeliverySender<Sent>
   readonly #packer: Packer
   readonly #session: UplinkSession
+  readonly #timers: Timers
   readonly #feed: Feed<Payload>
   /** tells how a record went out, once, when it does */
   readonly watchers = new SentWatchers()
@@ -82,7 +85,7 @@ export class Uplink {
   #ready = false
   #pumping = false
   #more = false
-  #timer: NodeJS.Timeout | undefined
+  #cancelTimer: (() => void) | undefined
   #sentPlain = 0
   #refused = 0
   #answered: (() => void) | null = null
@@ -93,6 +96,7 @@ export class Uplink {
     this.#settings = settings
     this.#parts = parts
     const { clock, medium, secure: client = new SecureClient({ clock }) } = parts
+    this.#timers = parts.timers ?? systemTimers
     this.#feed = new Feed(settings.name, parts)
     this.#packer = new Packer(settings, { ...parts, client, changed: () => this.pump() })
     this.#session = new UplinkSession({
@@ -137,7 +141,7 @@ export class Uplink {
     this.#ready = false
     if (usable) this.#settled()
     else {
-      clearTimeout(this.#timer)
+      this.#cancelTimer?.()
       this.#delivery.reset()
       this.#rewind()
     }
@@ -149,9 +153,9 @@ export class Uplink {
     this.#delivery.reset()
     this.#rewind()
     const answered = new Promise<boolean>(resolve => {
-      const timer = setTimeout(() => resolve(false), this.#probeMs)
+      const cancel = this.#timers.after(this.#probeMs, () => resolve(false))
       this.#answered = () => {
-        clearTimeout(timer)
+        cancel()
         resolve(true)
       }
     })
@@ -200,7 +204,7 @@ export class Uplink {
 
   /** Keeps the cursor where it is now; called before the log is closed. */
   stop(): void {
-    clearTimeout(this.#timer)
+    this.#cancelTimer?.()
     this.#usable = false
     this.#packer.keep()
     this.#session.save(true)
@@ -341,7 +345,7 @@ export class Uplink {
   }
 
   #arm(): void {
-    clearTimeout(this.#timer)
+    this.#cancelTimer?.()
     if (!this.#usable) return
     const now = this.#parts.clock.mono()
     const due = Math.min(
@@ -350,13 +354,10 @@ export class Uplink {
       this.#session.waiting ? now + 1000 : Number.POSITIVE_INFINITY,
       now + (this.#parts.log.degraded ? 1000 : 5000),
     )
-    this.#timer = setTimeout(
-      () => {
-        this.#feed.saveCursor(false)
-        this.#session.save(false)
-        this.pump()
-      },
-      Math.max(5, due - now),
-    )
+    this.#cancelTimer = this.#timers.after(Math.max(5, due - now), () => {
+      this.#feed.saveCursor(false)
+      this.#session.save(false)
+      this.pump()
+    })
   }
 }
