@@ -98,7 +98,7 @@ export class World {
       clock,
       requireSecure: requireSecure.client ?? false,
     })
-    const medium = this.#medium(this.pair.a)
+    const medium = this.medium(this.pair.a)
     const sequence = new SequenceCounter()
     this.uplink = new Uplink(
       {
@@ -143,7 +143,7 @@ export class World {
 
   async startServer(): Promise<void> {
     const { clock } = this
-    const medium = this.#medium(this.pair.b)
+    const medium = this.medium(this.pair.b)
     const { peer, requireSecure } = this.options
     this.#serving = medium
     const serve = (handler: PacketHandler): Promise<void> => {
@@ -231,7 +231,7 @@ export class World {
   }
 
   end(): void {
-    this.uplink.stop()
+    this.uplink?.stop()
     rmSync(this.dir, { recursive: true, force: true })
   }
 
@@ -249,7 +249,8 @@ export class World {
     })
   }
 
-  #medium(end: LinePair['a']): LineMedium {
+  /** A medium at one end of the line. */
+  medium(end: LinePair['a']): LineMedium {
     const { clock, timers } = this
     const { framing } = this.options
     return new LineMedium(end, { medium: 'UART', framing, maxPacket: 512, clock, timers, logger: silentLogger })
