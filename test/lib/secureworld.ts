@@ -18,7 +18,6 @@ import { ManualTimers } from '../../src/links/timers'
 import type { Fact } from '../../src/pipeline/fact'
 import { Receiver } from '../../src/pipeline/receiver'
 import { SequenceCounter } from '../../src/protocol/control'
-import { parseFrame } from '../../src/protocol/delivery'
 import { DuplicateFilter } from '../../src/protocol/duplicates'
 import { HandshakeManager } from '../../src/protocol/handshake'
 import { SecureClient } from '../../src/protocol/secure-client'
@@ -29,6 +28,7 @@ import { wireUnits } from '../../src/units/wire'
 import { isData } from '../../src/wire/commands'
 import { LinePair } from './linepair'
 import { MemLog } from './memlog'
+import { packetsIn } from './packets'
 
 export const units = { ...wireUnits(), resolve }
 
@@ -255,13 +255,6 @@ export class World {
     const { framing } = this.options
     return new LineMedium(end, { medium: 'UART', framing, maxPacket: 512, clock, timers, logger: silentLogger })
   }
-}
-
-/** A delivery frame's packets, or the packet itself. */
-export function packetsIn(bytes: Uint8Array): Uint8Array[] {
-  const frame = parseFrame(bytes)
-  if (!frame) return [bytes]
-  return Array.from({ length: frame.n }, () => frame.packets.view(frame.packets.u16()))
 }
 
 const isQuiet = (packet: Uint8Array): boolean => !isData(packet[0]!) && [0x05, 0x09, 0x0a, 0x10].includes(packet[0]!)

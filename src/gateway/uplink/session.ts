@@ -1,6 +1,8 @@
 // The secure session of one uplink (PROTOCOL §7, X7, X9): which data may go now and with which key, what the upstream's
 // answers about it mean, and what of it shows in status. Plaintext until SECURE_DICT_READY names one of the last 8
 // timestamps sent; with `require_secure` no reading goes in plaintext: an opener (a FULL without sensors) asks for the key.
+// So that the one named is still remembered, a backlog does not rush past it: at most 8 plaintext packets of an AID are on
+// their way at once, for the upstream names its key before it acknowledges.
 //
 // What fails: an upstream that gives no key. Data then goes in plaintext, or with `require_secure` stays in the log and
 // the link is degraded with the reason. A key the upstream lost: it answers BAD_KEY, which counts from its own address, for a
@@ -29,27 +31,44 @@ export interface SessionParts {
 
 /** an answer takes a round trip; what stays unanswered longer is told */
 const PATIENCE = 2
+/** as many as SecureClient remembers */
+const PLAIN_UNDER_WAY = 8
+/** where nothing is acknowledged: how long an answer to the first packets is waited for */
+const GRACE_MS = 500
+const OPENER_EVERY_MS = 1000
+
+/** Plaintext packets of an AID since the link was opened. */
+interface Plain {
+  underWay: number
+  sent: number
+  readonly since: number
+}
 
 export class UplinkSession {
   readonly #parts: SessionParts
   /** openers sent and not answered, by AID */
   readonly #asked = new Map<number, number>()
+  readonly #plain = new Map<number, Plain>()
+  #answers = false
+  #graceEnds = Number.POSITIVE_INFINITY
   #complained = ''
 
   constructor(parts: SessionParts) {
     this.#parts = parts
   }
 
-  /** data waits for a key */
-  get waiting(): boolean {
-    return this.#asked.size > 0
+  /** When what waits is to be looked at again, in mono time; Infinity: nothing waits but for an answer. */
+  get wakeAt(): number {
+    const opener = this.#asked.size > 0 ? this.#parts.mono() + OPENER_EVERY_MS : Number.POSITIVE_INFINITY
+    return Math.min(opener, this.#graceEnds)
   }
 
   /** Whether the fact may go now; asks for a key when that is what it waits for. */
   mayGo(fact: Fact): boolean {
     const { client, packer, send, mono, now, degraded } = this.#parts
     const { aid } = fact
-    if (packer.allowed(aid)) return true
+    if (client.outboundKey(aid)) return true
+    if (client.mayPlain(aid)) return this.#hasRoom(aid)
     if (!client.openerDue(aid, mono())) return false
     const ts = Math.floor(now())
     const count = this.#asked.get(aid) ?? 0
@@ -63,8 +82,26 @@ export class UplinkSession {
     return false
   }
 
-  /** The link was opened: nothing was asked over it yet. */
-  opened(): void {
+  /** A packet of that AID goes out in plaintext. */
+  sentPlain(aid: number): void {
+    const plain = this.#plain.get(aid)
+    if (!plain) this.#plain.set(aid, { underWay: 1, sent: 1, since: this.#parts.mono() })
+    else {
+      plain.underWay++
+      plain.sent++
+    }
+  }
+
+  /** One that went out in plaintext is acknowledged. */
+  ackedPlain(aid: number): void {
+    const plain = this.#plain.get(aid)
+    if (plain) plain.underWay--
+  }
+
+  /** The link was opened: nothing was asked over it yet. `answers`: the upstream acknowledges packets. */
+  opened(answers: boolean): void {
+    this.#answers = answers
+    this.#plain.clear()
     this.#asked.clear()
     this.#complained = ''
   }
@@ -103,6 +140,17 @@ export class UplinkSession {
 
   save(now: boolean): void {
     this.#parts.client.sessions.save(now)
+  }
+
+  #hasRoom(aid: number): boolean {
+    this.#graceEnds = Number.POSITIVE_INFINITY
+    const plain = this.#plain.get(aid)
+    if (!plain) return true
+    if (this.#answers) return plain.underWay < PLAIN_UNDER_WAY
+    const ends = plain.since + GRACE_MS
+    if (plain.sent < PLAIN_UNDER_WAY || this.#parts.mono() >= ends) return true
+    this.#graceEnds = ends
+    return false
   }
 
   #ready(aid: number, timestamp: number | null, address: string): void {

@@ -18,6 +18,7 @@ import type { Fact } from '../../pipeline/fact'
 import type { EncodedFrame } from '../../pipeline/sender'
 import { DeliverySender } from '../../protocol/delivery'
 import { SecureClient } from '../../protocol/secure-client'
+import { isSecure } from '../../wire/commands'
 import type { Identity } from '../identity'
 import type { UplinkReport } from '../status'
 import { Feed } from './feed'
@@ -59,6 +60,8 @@ export interface UplinkParts {
 
 interface Payload {
   fact: Fact
+  /** went out in plaintext */
+  plain: boolean
   /** null once it was sent again: which of the two is answered cannot be told */
   packet: EncodedFrame | null
 }
@@ -240,7 +243,7 @@ export class Uplink {
   #settled(): void {
     this.#ready = true
     this.#packer.opened(!this.#bestEffort())
-    this.#session.opened()
+    this.#session.opened(!this.#bestEffort())
     this.#parts.onReady()
     this.pump()
   }
@@ -289,7 +292,9 @@ export class Uplink {
         if (!this.#session.mayGo(fact)) return null
         const packet = this.#packer.pack(fact, !own, this.maxPacket)
         this.#packer.sent(fact, packet)
-        return { shipment: this.#feed.ship(record, { fact, packet }), packet }
+        const plain = !isSecure(packet.cmd)
+        if (plain) this.#session.sentPlain(fact.aid)
+        return { shipment: this.#feed.ship(record, { fact, plain, packet }), packet }
       } catch (error) {
         this.#refused++
         this.#feed.pass(record)
@@ -299,7 +304,8 @@ export class Uplink {
   }
 
   #acked(shipment: Sent): void {
-    const { fact, packet } = shipment.payload
+    const { fact, plain, packet } = shipment.payload
+    if (plain) this.#session.ackedPlain(fact.aid)
     if (packet) this.#packer.acknowledged(fact.aid, packet)
     this.#feed.done(shipment)
     this.#more = true
@@ -351,7 +357,7 @@ export class Uplink {
     const due = Math.min(
       this.#settings.delivery === 'best_effort' ? Number.POSITIVE_INFINITY : this.#delivery.nextDeadline(now),
       this.#feed.heldUntil,
-      this.#session.waiting ? now + 1000 : Number.POSITIVE_INFINITY,
+      this.#session.wakeAt,
       now + (this.#parts.log.degraded ? 1000 : 5000),
     )
     this.#cancelTimer = this.#timers.after(Math.max(5, due - now), () => {

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, type TestContext, test } from 'node:test'
 import { deriveSessionKey } from '../../../src/wire/cipher'
-import { packetsIn, World, type WorldOptions } from '../../lib/secureworld'
+import { packetsIn } from '../../lib/packets'
+import { World, type WorldOptions } from '../../lib/secureworld'
 
 const PLAIN = ['3F', 'AA', '7F']
 const SECURE = ['40', 'AB', '80']
@@ -142,6 +143,44 @@ describe('what is lost', () => {
     await w.run(5000)
     assertNoFallback(w.data)
     assertSettled(w)
+  })
+})
+
+describe('a backlog', () => {
+  for (const delivery of ['auto', 'best_effort'] as const)
+    test(`of hundreds of facts waits for the key after a few (${delivery})`, async t => {
+      const w = new World({ delivery })
+      t.after(() => w.end())
+      for (let k = 0; k < 300; k++) {
+        const sensors = [{ id: 'T1', status: 'OK', unit: 'K', value: k }]
+        w.sent.appendFact(
+          { id: 'GW', state: 'ONLINE', tRaw: 1_700_000_000_000 + k, aid: 0, sensors },
+          { medium: 'local' },
+        )
+      }
+      await w.start()
+      await w.run(3000)
+      assert.equal(w.data.filter(cmd => PLAIN.includes(cmd)).length, 8)
+      assertNoFallback(w.data)
+      assertSettled(w)
+    })
+
+  test('is not stopped by an upstream that names no key', async t => {
+    for (const delivery of ['auto', 'best_effort'] as const) {
+      const w = new World({ delivery, lose: p => p[0] === 0x0d })
+      t.after(() => w.end())
+      for (let k = 0; k < 300; k++) {
+        const sensors = [{ id: 'T1', status: 'OK', unit: 'K', value: k }]
+        w.sent.appendFact(
+          { id: 'GW', state: 'ONLINE', tRaw: 1_700_000_000_000 + k, aid: 0, sensors },
+          { medium: 'local' },
+        )
+      }
+      await w.start()
+      await w.run(3000)
+      assert.equal(w.got.facts.length, 300)
+      assert.equal(w.uplink.status().secure, 'pending')
+    }
   })
 })
 
