@@ -86,6 +86,12 @@ class Both {
     await until('packets are acknowledged', () => this.uplink().acked >= from + more, 30_000)
   }
 
+  /** Both session files hold the key; they are written at most every five seconds. */
+  async kept(): Promise<void> {
+    for (const path of [this.gwStore, this.upStore])
+      await until(`a key in ${path}`, () => JSON.parse(readFileSync(path, 'utf8')).sessions['5']?.key_hex)
+  }
+
   /** Command bytes of the gateway's data frames, in the order they left. */
   data(): number[] {
     return this.tap
@@ -164,6 +170,7 @@ test('either side ends without notice or cleanly, its session file kept: not one
   await both.startUp()
   await both.startGw()
   await both.secure()
+  await both.kept()
   for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     await both.up.stop(signal)
     await both.startUp()
