@@ -47,6 +47,8 @@ export interface DataParser {
 export interface StrictSecurity {
   client?: SecureClient | null
   server?: SecureServer | null
+  /** whether a packet from there may be the server's; one that may not moves nothing. Absent: every address may */
+  trusts?: (addr: unknown) => boolean
   /**
    * NEED_FULL or BAD_KEY about a frame of ours; checks address and frame (SentFrames) and says whether it was obeyed
    */
