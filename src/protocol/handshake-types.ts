@@ -16,7 +16,7 @@ export interface HandshakeOptions {
   registryDir?: string | null
   /** life of sessions and sync entries nobody asks for */
   expireSeconds?: number
-  /** file of the secure sessions; null: in memory only */
+  /** file of the secure sessions; null: in memory only. Not opened with `strict`, whose halves have their own */
   secureStorePath?: string | null
 }
 

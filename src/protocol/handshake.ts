@@ -65,7 +65,8 @@ export class HandshakeManager {
       strict?.client?.sessions ??
       new SecureSessions({
         expireSeconds,
-        storePath: secureStorePath,
+        // the strict halves keep files of their own; a second writer would undo theirs
+        storePath: strict ? null : secureStorePath,
         timeSyncThreshold: deps.timeSyncThreshold,
         now: () => this.#seconds(),
         mono: () => this.#clock.mono(),
