@@ -1,6 +1,6 @@
-// The answer to a data packet (PROTOCOL §7 "DATA path"): decoded by the parser, its device heard, its sender's session moved
-// on. With the strict halves: every candidate key is tried (X7), a frame no key opens is answered BAD_KEY, one whose
-// template is missing NEED_FULL (X9), and plaintext is not taken where security is required (X8, D16).
+// The answer to a data packet (PROTOCOL §7 "DATA path"): decoded by the parser, its device heard, its sender's session
+// moved on. With the strict halves: every candidate key is tried (X7), a frame no key opens is answered BAD_KEY, one
+// whose template is missing NEED_FULL (X9), and plaintext is not taken where security is required (X8, D16).
 //
 // What fails: a parser that throws is an ERROR envelope; a packet with an error is never touched nor answered by the
 // component, and by the strict halves only when its CRC-16 holds, so noise is never answered.

@@ -16,7 +16,7 @@ export interface HandshakeOptions {
   registryDir?: string | null
   /** life of sessions and sync entries nobody asks for */
   expireSeconds?: number
-  /** file of the secure sessions; null: in memory only */
+  /** file of the secure sessions; null: in memory only. Not opened with `strict`, whose halves have their own */
   secureStorePath?: string | null
 }
 
@@ -40,14 +40,18 @@ export interface DataParser {
 }
 
 /**
- * The strict behaviour of Node and gateway (X7, X9, X11, S13). When it is given, secure control packets and data packets go
- * to these halves and the manager's own sessions are not moved by anything received; a half that is absent takes nothing.
- * Without it the manager is the component of the vectors, which believes every packet.
+ * The strict behaviour of Node and gateway (X7, X9, X11, S13). When it is given, secure control packets and data
+ * packets go to these halves and the manager's own sessions are not moved by anything received; a half that is absent
+ * takes nothing. Without it the manager is the component of the vectors, which believes every packet.
  */
 export interface StrictSecurity {
   client?: SecureClient | null
   server?: SecureServer | null
-  /** NEED_FULL or BAD_KEY about a frame of ours; checks address and frame (SentFrames) and says whether it was obeyed */
+  /** whether a packet from there may be the server's; one that may not moves nothing. Absent: every address may */
+  trusts?: (addr: unknown) => boolean
+  /**
+   * NEED_FULL or BAD_KEY about a frame of ours; checks address and frame (SentFrames) and says whether it was obeyed
+   */
   onRefused?: (refused: RefusedFrame, addr: unknown) => boolean
 }
 

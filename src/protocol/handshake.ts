@@ -1,11 +1,12 @@
-// The handshake manager (specification "Handshake manager", PROTOCOL §7): builds requests and replies, answers the packets
-// of peers, keeps the secure sessions, and decides FULL or DIFF. Pure: allocator, parser, clock and transports are handed in.
-// Alone it is the component of the vectors; Node and gateway hand in `strict`, and then only packets that belong to
-// something this node did move a key (X7, S13).
+// The handshake manager (specification "Handshake manager", PROTOCOL §7): builds requests and replies, answers the
+// packets of peers, keeps the secure sessions, and decides FULL or DIFF. Pure: allocator, parser, clock and transports
+// are handed in. Alone it is the component of the vectors; Node and gateway hand in `strict`, and then only packets
+// that belong to something this node did move a key (X7, S13).
 //
 // What fails: a packet nobody understands is answered NACK; a request that cannot be served is answered NACK with its
-// reason; an id that is not on flash yet must not be told: await `durable` before sending `response`, or use dispatch(), which
-// drops the response when the disk fails (the device asks again). classifyAndDispatch never throws for any bytes.
+// reason; an id that is not on flash yet must not be told: await `durable` before sending `response`, or use
+// dispatch(), which drops the response when the disk fails (the device asks again). classifyAndDispatch never throws
+// for any bytes.
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
@@ -35,7 +36,7 @@ export class HandshakeManager {
   readonly sessions: SecureSessions
   /** newest server time that counted, UNIX seconds; 0 before any */
   lastServerTime = 0
-  /** answers without an open request */
+  /** answers about time or identity without an open request, or from another address than the server's */
   strayAnswers = 0
   readonly #deps: HandshakeDeps
   readonly #clock: Clock
@@ -64,7 +65,8 @@ export class HandshakeManager {
       strict?.client?.sessions ??
       new SecureSessions({
         expireSeconds,
-        storePath: secureStorePath,
+        // the strict halves keep files of their own; a second writer would undo theirs
+        storePath: strict ? null : secureStorePath,
         timeSyncThreshold: deps.timeSyncThreshold,
         now: () => this.#seconds(),
         mono: () => this.#clock.mono(),
@@ -219,7 +221,7 @@ export class HandshakeManager {
       if (isData(cmd))
         return role === 'tx_only' ? ignored('tx_only: inbound DATA ignored') : this.#data.handle(raw, cmd, addr)
       if (ignoresControl(role, cmd)) return ignored(`${role}: CTRL ${control.commandText(cmd)} ignored`)
-      if (this.#isStray(raw, cmd)) {
+      if (this.#isStray(raw, cmd, addr)) {
         this.strayAnswers++
         return ignored('no open request')
       }
@@ -274,10 +276,11 @@ export class HandshakeManager {
     this.sessions.save(true)
   }
 
-  #isStray(raw: Uint8Array, cmd: number): boolean {
-    if (!this.#deps.requireOpenRequest) return false
+  /** An answer about time or identity that no open request of ours to that address asked for (D16). */
+  #isStray(raw: Uint8Array, cmd: number, addr: unknown): boolean {
     if (cmd !== COMMAND.ID_ASSIGN && cmd !== COMMAND.ID_POOL_RES && cmd !== COMMAND.TIME_RESPONSE) return false
-    return !this.isOpen(raw)
+    if (this.#deps.strict?.trusts?.(addr) === false) return true
+    return this.#deps.requireOpenRequest === true && !this.isOpen(raw)
   }
 
   #seconds(): number {

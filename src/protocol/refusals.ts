@@ -1,6 +1,7 @@
-// Which NACKs about a frame of ours are obeyed (X7, X9): only those that echo a frame sent in the last 60 s, and of each
-// reason and AID at most one per 10 s. The caller checks that they come from the uplink's own address. Bounded: where more
-// frames go out in a minute than are remembered, a refusal of an older one is ignored and the next one counts.
+// Which NACKs about a frame of ours are obeyed (X7, X9): only those that echo a frame sent in the last 60 s, and of
+// each reason and AID at most one per 10 s. The caller checks that they come from the uplink's own address. Bounded:
+// where more frames go out in a minute than are remembered, a refusal of an older one is ignored and the next one
+// counts.
 import type { Clock } from '../lib/clock'
 import type { RefusedFrame } from './nack'
 

@@ -1,10 +1,11 @@
-// The sending half of a secure session (PROTOCOL §7 with X7 and S13): plaintext until the server names one of our last 8
-// plaintext timestamps, then encrypted with the key of exactly that one. One per Node or uplink, over sessions of its own.
+// The sending half of a secure session (PROTOCOL §7 with X7 and S13): plaintext until the server names one of our last
+// 8 plaintext timestamps, then encrypted with the key of exactly that one. One per Node or uplink, over sessions of its
+// own.
 //
 // What fails: the answer is lost: the server names another timestamp within 10 s. The server lost the key: it answers
-// BAD_KEY, and we begin again in plaintext; obeyed at most once per 10 s and AID, so a forger cannot keep us there. With
-// requireSecure data never goes in plaintext: until there is a key only openers go (a FULL without sensors), with pauses of
-// 2 s doubling to 60 s.
+// BAD_KEY, and we begin again in plaintext; obeyed at most once per 10 s and AID, so a forger cannot keep us there.
+// With requireSecure data never goes in plaintext: until there is a key only openers go (a FULL without sensors), with
+// pauses of 2 s doubling to 60 s.
 import { type Clock, systemClock } from '../lib/clock'
 import type { RefusedFrame } from './nack'
 import { SecureSessions } from './sessions'
@@ -73,8 +74,8 @@ export class SecureClient {
   }
 
   /**
-   * A plaintext data frame (an opener with requireSecure) went out; `timestampRaw` is its TS field as sent. A frame without
-   * a time (0) makes no key and is not remembered. Allocates nothing but for the first frame of an AID.
+   * A plaintext data frame (an opener with requireSecure) went out; `timestampRaw` is its TS field as sent. A frame
+   * without a time (0) makes no key and is not remembered. Allocates nothing but for the first frame of an AID.
    */
   plaintextSent(aid: number, timestampRaw: number): void {
     const source = this.#source(aid)
@@ -89,8 +90,8 @@ export class SecureClient {
   }
 
   /**
-   * SECURE_DICT_READY from the server; the caller checked its address. Counts only for a timestamp among the last 8 sent
-   * in plaintext; then the session is keyed on exactly that one. True when there is a key now.
+   * SECURE_DICT_READY from the server; the caller checked its address. Counts only for a timestamp among the last 8
+   * sent in plaintext; then the session is keyed on exactly that one. True when there is a key now.
    */
   onDictReady(aid: number, timestampRaw: number | null, addr: unknown = null): boolean {
     // the server keeps every key it named until one decrypts, so the first answer stays good
@@ -112,8 +113,8 @@ export class SecureClient {
   }
 
   /**
-   * NACK BAD_KEY; the caller checked the server's address and that the frame was sent in the last 60 s (SentFrames). True
-   * when the session was dropped and a new exchange begins.
+   * NACK BAD_KEY; the caller checked the server's address and that the frame was sent in the last 60 s (SentFrames).
+   * True when the session was dropped and a new exchange begins.
    */
   onBadKey({ reason, aid }: RefusedFrame): boolean {
     const now = this.#clock.mono()

@@ -1,10 +1,11 @@
-// The receiving half of secure sessions (PROTOCOL §7 with X7, X11 and S13): names a timestamp of a plaintext packet to its
-// sender, holds the keys of the named ones, and settles on the key with which a secure frame decrypts.
+// The receiving half of secure sessions (PROTOCOL §7 with X7, X11 and S13): names a timestamp of a plaintext packet to
+// its sender, holds the keys of the named ones, and settles on the key with which a secure frame decrypts.
 //
 // What fails: the answer is lost: another timestamp is named with a plaintext packet 10 s later, and every key that may
-// still be in use is kept as a candidate. No key decrypts: the frame is answered BAD_KEY (refuse()), the sender begins again.
-// A forged plaintext packet adds a candidate and changes nothing else: a confirmed key stays the first until a frame
-// decrypts with another. A packet stamped here for want of a time makes no key, for its sender cannot know the time.
+// still be in use is kept as a candidate. No key decrypts: the frame is answered BAD_KEY (refuse()), the sender begins
+// again. A forged plaintext packet adds a candidate and changes nothing else: a confirmed key stays the first until a
+// frame decrypts with another. A packet stamped here for want of a time makes no key, for its sender cannot know the
+// time.
 import { type Clock, systemClock } from '../lib/clock'
 import { deriveSessionKey } from '../wire/cipher'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from './control'
@@ -42,12 +43,17 @@ interface Source {
   /** the session's key, then the recent ones: built anew when either changes */
   keys: readonly Uint8Array[]
   sessionKey: Uint8Array | null
+  /** the session's key is confirmed and there is no other */
+  settled: boolean
 }
 
 export class SecureServer {
   readonly sessions: SecureSessions
   readonly requireSecure: boolean
-  /** plaintext data packets refused by requireSecure, timestamps named, secure frames answered BAD_KEY, channels confirmed */
+  /**
+   * plaintext data packets refused by requireSecure, timestamps named, secure frames answered BAD_KEY, channels
+   * confirmed
+   */
   readonly counters = { plaintextRefused: 0, named: 0, badKey: 0, confirmed: 0 }
   readonly #clock: Clock
   readonly #serverTime: () => number
@@ -68,7 +74,9 @@ export class SecureServer {
     this.#maxSources = maxSources
   }
 
-  /** Keys to try on a secure frame of that AID, best first. Called per secure frame: allocates only when they changed. */
+  /**
+   * Keys to try on a secure frame of that AID, best first. Called per secure frame: allocates only when they changed.
+   */
   keys(aid: number): readonly Uint8Array[] {
     const sessionKey = this.sessions.getSessionKey(aid)
     const source = this.#sources.get(aid)
@@ -81,14 +89,15 @@ export class SecureServer {
   }
 
   /**
-   * A secure frame was understood with `key`, one of keys(). `proven`: it had a body and became a fact; an empty HEART fits
-   * every key. The proven key becomes the session's and the others are dropped. Answers SECURE_CHANNEL_ACK the first time.
+   * A secure frame was understood with `key`, one of keys(). `proven`: it had a body and became a fact; an empty HEART
+   * fits every key. The proven key becomes the session's and the others are dropped. Answers SECURE_CHANNEL_ACK the
+   * first time.
    */
   onSecure(aid: number, key: Uint8Array, addr: unknown, proven: boolean): Uint8Array | null {
     if (!proven) return null
-    const source = this.#source(aid, this.sessions.getSessionKey(aid))
+    const source = this.#source(aid, this.#sources.get(aid)?.sessionKey ?? this.sessions.getSessionKey(aid))
     const known = source.sessionKey === key
-    if (known && source.recent.length === 0 && this.sessions.isConfirmed(aid)) return null
+    if (known && source.settled) return null
     if (!known) {
       const candidate = source.recent.find(recent => recent.key === key)
       if (!candidate) return null
@@ -97,6 +106,7 @@ export class SecureServer {
     }
     source.recent = []
     rebuild(source)
+    source.settled = true
     if (this.sessions.isConfirmed(aid)) return null
     this.sessions.markSecureChannel(aid, addr)
     this.counters.confirmed++
@@ -104,8 +114,8 @@ export class SecureServer {
   }
 
   /**
-   * A plaintext data packet was understood; `timestampRaw` is its TS field as it is on the wire. The answer, if one is due:
-   * SECURE_DICT_READY naming this packet, at most every 10 s and AID; TIME_RESPONSE for a packet without a time.
+   * A plaintext data packet was understood; `timestampRaw` is its TS field as it is on the wire. The answer, if one is
+   * due: SECURE_DICT_READY naming this packet, at most every 10 s and AID; TIME_RESPONSE for a packet without a time.
    */
   onPlaintext(aid: number, timestampRaw: number, serverStamped: boolean, addr: unknown): Uint8Array | null {
     if (serverStamped) return buildTimeResponse(0, Math.floor(this.#serverTime()))
@@ -159,6 +169,7 @@ export class SecureServer {
         recent: [],
         keys: NO_KEYS,
         sessionKey: null,
+        settled: false,
       }
       this.#sources.set(aid, source)
     }
@@ -172,5 +183,6 @@ export class SecureServer {
 
 function rebuild(source: Source): void {
   const recent = source.recent.map(candidate => candidate.key)
+  source.settled = false
   source.keys = source.sessionKey ? [source.sessionKey, ...recent] : recent
 }

@@ -49,7 +49,10 @@ export function plaintextSent(state: SessionState, aid: number, timestamp: numbe
   return state.kind === 'INIT' ? { kind: 'PLAINTEXT_SENT', pending } : { ...state, pending }
 }
 
-/** The other side sent plaintext: ready in any case, with a key when its time is above `threshold` and there is none yet. */
+/**
+ * The other side sent plaintext: ready in any case, with a key when its time is above `threshold` and there is none
+ * yet.
+ */
 export function plaintextReceived(
   state: SessionState,
   aid: number,
@@ -151,7 +154,10 @@ const time = (value: unknown): value is number => typeof value === 'number' && N
 const keyFrom = (value: unknown): Uint8Array | null =>
   typeof value === 'string' && /^[0-9a-f]{64}$/.test(value) ? Buffer.from(value, 'hex') : null
 
-/** A session from its file; null when it is none. The flags tell the state: peers write them in more combinations than we do. */
+/**
+ * A session from its file; null when it is none. The flags tell the state: peers write them in more combinations than
+ * we do.
+ */
 export function sessionFrom(value: unknown): Session | null {
   if (typeof value !== 'object' || value === null) return null
   const kept = value as Record<string, unknown>

@@ -1,8 +1,10 @@
-// The file of the secure sessions (PROTOCOL §7): `{updated_at, sessions: {aid: …}}`, indented by 2, replaced as a whole.
+// The file of the secure sessions (PROTOCOL §7): `{updated_at, sessions: {aid: …}}`, indented by 2, replaced as a
+// whole.
 //
-// What fails: a missing file is no sessions. A file that cannot be read, is no JSON, or holds entries that are no session is
-// told through `onProblem` and kept aside as `<file>.damaged`; what could be read of it is used. A write that fails is told,
-// and the caller tries again later. Losing the file costs a new key exchange with each peer and nothing else.
+// What fails: a missing file is no sessions. A file that cannot be read, is no JSON, or holds entries that are no
+// session is told through `onProblem` and kept aside as `<file>.damaged`; what could be read of it is used. A write
+// that fails is told, and the caller tries again later. Losing the file costs a new key exchange with each peer and
+// nothing else.
 import { dirname } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError } from '../lib/errors'

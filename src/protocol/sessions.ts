@@ -1,9 +1,11 @@
-// The secure sessions of PROTOCOL §7, by AID: the component as the reference has it, with expiry and its file. It believes
-// what it is told; which packets count is decided by SecureClient and SecureServer (X7, S13), which stand on it.
+// The secure sessions of PROTOCOL §7, by AID: the component as the reference has it, with expiry and its file. It
+// believes what it is told; which packets count is decided by SecureClient and SecureServer (X7, S13), which stand on
+// it.
 //
-// What fails: only its file, see SessionStore; the sessions in memory are right all the same. Their number is bounded: when
-// it is reached, the oldest that no secure packet has confirmed goes first, so invented AIDs push out no working session. With
-// a steady clock handed in, a jump of the time (the first sync of a board without a clock) ends no session.
+// What fails: only its file, see SessionStore; the sessions in memory are right all the same. Their number is bounded:
+// when it is reached, the oldest that no secure packet has confirmed goes first, so invented AIDs push out no working
+// session. With a steady clock handed in, a jump of the time (the first sync of a board without a clock) ends no
+// session.
 import { systemClock } from '../lib/clock'
 import { type Files, realFiles } from '../lib/files'
 import {
@@ -43,6 +45,8 @@ export interface SecureSessionsOptions {
 }
 
 const SAVE_SECONDS = 5
+/** a large file is written less often, so that invented AIDs wear no flash */
+const SAVED_PER_SECOND = 50
 /** a clock that runs away from the steady one by more than this has jumped */
 const JUMP_SECONDS = 60
 const MAX_SESSIONS = 16_384
@@ -58,9 +62,11 @@ export class SecureSessions {
   /** AIDs whose channel is not confirmed, oldest first */
   readonly #unproven = new Set<number>()
   #cleanedAt: number
+  #triedAt = Number.NEGATIVE_INFINITY
   #savedAt: number
   /** now() minus mono() in seconds when last looked at */
   #anchor = 0
+  #lookedAt: number
   /** the file differs in more than the time of the last access */
   #changed = false
 
@@ -84,7 +90,8 @@ export class SecureSessions {
     this.#sessions = this.#store?.load() ?? new Map()
     for (const [aid, { state }] of this.#sessions) if (state.kind !== 'SECURE') this.#unproven.add(aid)
     this.#cleanedAt = now()
-    this.#savedAt = Number.NEGATIVE_INFINITY
+    this.#lookedAt = this.#cleanedAt
+    this.#savedAt = this.#cleanedAt
     this.expire()
     while (this.#sessions.size > maxSessions) this.#dropOldest()
   }
@@ -182,20 +189,26 @@ export class SecureSessions {
   }
 
   /**
-   * Writes the file when a session changed and the last write is 5 s ago; forced: at once, times of access included. The
-   * owner forces it at stop, and calls it now and then so that the last change is not left behind.
+   * Writes the file when a session changed and the last write is 5 s ago, longer with more than 250 sessions. Forced:
+   * at once, times of access included. The owner forces it at stop, and calls it now and then, so that no change is
+   * left behind.
    */
   save(force = false): void {
     if (!this.#store) return
     const now = this.#time()
-    const pause = Math.abs(now - this.#savedAt)
+    if (!force && Math.abs(now - this.#triedAt) < Math.max(SAVE_SECONDS, this.#sessions.size / SAVED_PER_SECOND)) return
     // times of access are worth a write only when the file would let living sessions expire
-    if (!force && (pause < SAVE_SECONDS || (!this.#changed && pause <= this.expireSeconds / 4))) return
+    const stale = this.#sessions.size > 0 && (force || Math.abs(now - this.#savedAt) > this.expireSeconds / 4)
+    if (!this.#changed && !stale) return
+    this.#triedAt = now
+    if (!this.#store.save(this.stored())) return
     this.#savedAt = now
-    if (this.#store.save(this.stored())) this.#changed = false
+    this.#changed = false
   }
 
+  /** Called per packet: without sessions it costs nothing, with them one look at the clock. */
   #get(aid: number): Session | undefined {
+    if (this.#sessions.size === 0) return undefined
     const now = this.#cleanSometimes()
     const session = this.#sessions.get(aid)
     if (session) session.last = now
@@ -234,6 +247,8 @@ export class SecureSessions {
   /** UNIX seconds; when the clock jumped, what was noted before moves along. */
   #time(): number {
     const now = this.#now()
+    if (now === this.#lookedAt) return now
+    this.#lookedAt = now
     if (!this.#mono) return now
     const anchor = now - this.#mono() / 1000
     const jump = anchor - this.#anchor
@@ -245,7 +260,9 @@ export class SecureSessions {
   #shift(seconds: number, now: number): void {
     this.#cleanedAt += seconds
     this.#savedAt += seconds
+    this.#triedAt += seconds
     for (const session of this.#sessions.values()) session.last = Math.min(now, session.last + seconds)
+    this.#changed ||= this.#sessions.size > 0
   }
 
   #dropOldest(): void {

@@ -176,6 +176,7 @@ test('with requireOpenRequest answers count once, and only with the seq of an op
   m.buildTimeRequest()
   assert.equal(type('0c00020000000065ec8780'), 'IGNORED')
   assert.equal(type('0200010000004d'), 'IGNORED', 'an answer of another kind')
+  assert.equal(type('0a0001'), 'CTRL', 'a PONG with its seq closes nothing')
   clock.advance(40)
   assert.equal(type('0c00010000000065ec8780'), 'CTRL')
   assert.equal(type('0c00010000000065ec8780'), 'IGNORED')
@@ -187,22 +188,28 @@ test('with requireOpenRequest answers count once, and only with the seq of an op
   assert.equal(m.strayAnswers, 6)
 })
 
-test('data goes through the parser, its device is heard, and a packet without a time is told the time', () => {
+test('data goes through the parser, its device is heard, and its sender is told a key or the time', () => {
   const ids = allocator()
   const id = ids.allocateId({ device_id: 'd' })
-  let meta: Record<string, unknown> = { source_aid: id, crc16_ok: true, server_stamped: false, secure: false }
+  const ts = 1_710_000_000_000
+  let meta: Record<string, unknown> = { source_aid: id, crc16_ok: true, timestamp_raw: ts, secure: false }
   let error: string | undefined
   const parser = { decompress: () => ({ id: 'd', ...(error && { error }), __packet_meta__: meta }) }
   const m = manager({ allocator: ids, parser })
   const got = m.classifyAndDispatch(bytes('3f00'), ADDR)
-  assert.deepEqual([got.type, got.result['id'], got.response], ['DATA', 'd', null])
+  assert.deepEqual([got.type, got.result['id'], hex(got.response)], ['DATA', 'd', '0d000000010000018e23f14c00'])
+  assert.equal(m.classifyAndDispatch(bytes('3f00'), ADDR).response, null, 'once')
   const record = (): Record<string, unknown> =>
     (ids.dump() as { allocated: Record<string, Record<string, unknown>> }).allocated[id]!
   assert.equal(record()['addr'], '10.0.0.5:4076')
+  m.sessions.drop(id)
   meta = { ...meta, server_stamped: true }
   assert.equal(hex(m.classifyAndDispatch(bytes('3f00'), ['10.9.9.9', 1]).response), '0c00000000000065ec8780')
+  assert.equal(m.sessions.size, 0, 'and makes no key (X11)')
   error = 'CRC16 mismatch'
   meta = { ...meta, crc16_ok: false }
+  assert.equal(m.classifyAndDispatch(bytes('3f00'), ['10.6.6.6', 6]).response, null)
+  error = undefined
   assert.equal(m.classifyAndDispatch(bytes('3f00'), ['10.6.6.6', 6]).response, null)
   assert.equal(record()['addr'], '10.9.9.9:1', 'a bad packet touches nothing')
   const broken = manager({ parser: { decompress: () => assert.fail('boom') } })

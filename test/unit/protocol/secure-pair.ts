@@ -1,5 +1,5 @@
-// A sending and a receiving half over real frames, as a caller puts them together. Every frame is a FULL of AID 5 whose body
-// is the given text; an empty text is a HEART.
+// A sending and a receiving half over real frames, as a caller puts them together. Every frame is a FULL of AID 5 whose
+// body is the given text; an empty text is a HEART.
 import { ManualClock } from '../../../src/lib/clock'
 import { parseNackReason, parseSecureChannelAck, parseSecureDictReady } from '../../../src/protocol/control'
 import { parseRefusedFrame, type RefusedFrame } from '../../../src/protocol/nack'

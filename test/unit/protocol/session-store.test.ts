@@ -109,6 +109,45 @@ test('a change is written at once, further ones at most every 5 s, times of acce
   assert.equal(written(), 4)
 })
 
+test('without any session no file is made, and an expired one leaves the file', () => {
+  const files = new MemFiles()
+  const clock = new ManualClock()
+  const { sessions } = open(files, clock)
+  sessions.save()
+  sessions.save(true)
+  assert.equal(files.exists(PATH), false)
+  sessions.establishRemotePlaintext(1, T)
+  clock.advance(86_401_000)
+  const later = open(files, clock)
+  later.sessions.save()
+  assert.deepEqual(JSON.parse(files.read(PATH).toString()).sessions, {})
+})
+
+test('after the first sync of a board without a clock the file outlives a restart', () => {
+  const files = new MemFiles()
+  const clock = new ManualClock(0)
+  const { sessions } = open(files, clock)
+  sessions.establishRemotePlaintext(1, T)
+  clock.advance(10_000)
+  clock.wallMs += T
+  sessions.save()
+  assert.equal(open(files, clock).sessions.size, 1)
+})
+
+test('a large file is written less often', () => {
+  const files = new MemFiles()
+  const clock = new ManualClock()
+  const { sessions } = open(files, clock)
+  for (let aid = 1; aid <= 1000; aid++) sessions.establishRemotePlaintext(aid, T)
+  const written = renames(files)
+  clock.advance(19_999)
+  sessions.save()
+  assert.equal(written(), 0)
+  clock.advance(1)
+  sessions.save()
+  assert.equal(written(), 1)
+})
+
 test('a damaged file is told and kept aside, and the start is one without sessions', () => {
   for (const text of ['{"sessions": {"5"', '[]', '{"sessions": []}', '', 'null', '{"sessions": {}']) {
     const files = new MemFiles()
