@@ -33,6 +33,7 @@ import { addSources, type SourceEntry } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
 import type { LinkParts } from './parts'
+import { allowList } from './receive/allow'
 import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
 import { addReceivers } from './receive/receivers'
@@ -147,7 +148,14 @@ export class Gateway {
           { store: this.#idStore, now: () => Math.floor(this.time.now() / 1000), mono: () => clock.mono() },
         )
       : null
-    this.#receiver = new Receiver({ units, precision, clock, registryDir: join(dataDir, 'device_registry'), files })
+    this.#receiver = new Receiver({
+      units,
+      precision,
+      clock: this.time,
+      registryDir: join(dataDir, 'device_registry'),
+      files,
+      stamp: aid => this.time.stamp(aid),
+    })
     this.protocol = new HandshakeManager(
       {},
       { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true },
@@ -182,6 +190,7 @@ export class Gateway {
       time: this.time,
       logger: logger.child('receive'),
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
+      allowed: allowList(config.config.receiver.allow, logger),
       onFact: (fact: Fact, link: LinkMetadata) => this.latest.note(fact, link),
     })
   }
@@ -224,6 +233,7 @@ export class Gateway {
   status(): GatewayStatus {
     const log = this.log.status()
     const links = this.supervisor.links()
+    const moved = this.receive.addresses.several()
     return {
       version: this.#options.version,
       role: this.#options.role,
@@ -246,11 +256,12 @@ export class Gateway {
       },
       intake: { ...this.intake.counters },
       received: { ...this.receive.counters },
+      ...(moved.length > 0 && { shared_ids: moved }),
       ...(this.config.problem && { config_problem: this.config.problem.message }),
     }
   }
 
-  /** What a restart must not forget: the last time each device was stamped with, and which packets came lately. */
+  /** What a restart must not forget: the last time each device was stamped with, and what came lately and was acknowledged. */
   #remember(): void {
     // counted in facts: after a crash the numbers go on in the next range, far behind the last record
     const from = this.log.startOfLast(REMEMBERED_FACTS)
@@ -258,7 +269,11 @@ export class Gateway {
     for (let record = reader.next(); record; record = reader.next()) {
       const fact = record.fact!
       if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
-      else this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact))
+      else {
+        this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact))
+        this.#receiver.remember(fact)
+        this.time.noteStamp(fact.aid, fact.tRaw)
+      }
     }
   }
 

@@ -8,7 +8,6 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { unscale } from '../wire/base62'
-import { readHeader } from '../wire/frame'
 import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
@@ -254,12 +253,4 @@ export class Receiver {
   get sources(): number {
     return this.#sources.size
   }
-}
-
-/** Reason text of a NACK that names the refused frame (X7, X9): `NEED_FULL;<aid>;<tid>;<ts>;<crc16>`. */
-export function nackReason(reason: 'NEED_FULL' | 'BAD_KEY', packet: Uint8Array): string | null {
-  const header = readHeader(packet)
-  if (typeof header === 'string') return null
-  const crc = Buffer.from(packet.subarray(packet.length - 2)).toString('hex')
-  return `${reason};${header.sourceAid};${header.tid};${header.ts};${crc}`
 }

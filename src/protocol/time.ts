@@ -136,10 +136,10 @@ export class NodeClock implements Clock {
 
   /** After a start: the last stamp of a device, as its records have it. */
   noteStamp(device: string | number, stamp: number): void {
-    if (stamp > (this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY)) {
-      this.#stamps.set(device, stamp)
-      if (this.#stamps.size > this.#maxDevices) this.#stamps.delete(this.#stamps.keys().next().value!)
-    }
+    const last = this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY
+    this.#stamps.delete(device)
+    this.#stamps.set(device, Math.max(last, stamp))
+    if (this.#stamps.size > this.#maxDevices) this.#stamps.delete(this.#stamps.keys().next().value!)
   }
 
   /**
