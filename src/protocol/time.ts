@@ -122,6 +122,11 @@ export class NodeClock implements Clock {
     return true
   }
 
+  /** False for a given time (UNIX seconds) so small that whoever gave it had no clock. */
+  believable(seconds: number): boolean {
+    return seconds >= this.#threshold
+  }
+
   /** A time in ms for a fact of that device: now, but later than the last one it got (D18). */
   stamp(device: string | number): number {
     const last = this.#stamps.get(device)

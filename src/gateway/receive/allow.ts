@@ -3,13 +3,7 @@
 // once at the start: a mistake closes, it does not open.
 import { BlockList, isIP } from 'node:net'
 import type { Logger } from '../../lib/logger'
-
-/** `192.0.2.1:8080`, `[fd00::1]:8080` or a bare address → the IP in it, '' when there is none. IPv4 in IPv6 counts as IPv4. */
-export function ipOf(address: string): string {
-  const host = /^\[([^\]]+)\](?::\d+)?$/.exec(address)?.[1] ?? (isIP(address) ? address : address.replace(/:\d+$/, ''))
-  const ip = host.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/i, '')
-  return isIP(ip) ? ip : ''
-}
+import { ipOf } from './addresses'
 
 const family = (ip: string): 'ipv4' | 'ipv6' => (isIP(ip) === 6 ? 'ipv6' : 'ipv4')
 
@@ -22,10 +16,10 @@ export function allowList(entries: readonly string[], logger: Logger): (address:
     const [net = '', bits] = entry.split('/')
     const ip = ipOf(net)
     try {
-      if (ip === '' || ip !== net) names.add(entry)
-      else if (bits === undefined) list.addAddress(ip, family(ip))
-      else if (/^\d+$/.test(bits)) list.addSubnet(ip, Number(bits), family(ip))
-      else throw new RangeError('no number of bits')
+      if (entry !== '' && (ip === '' || ip !== net)) names.add(entry)
+      else if (bits === undefined && ip !== '') list.addAddress(ip, family(ip))
+      else if (bits && /^\d+$/.test(bits)) list.addSubnet(ip, Number(bits), family(ip))
+      else throw new RangeError('neither address nor range')
     } catch {
       logger.error(`receiver.allow: ${JSON.stringify(entry)} is no address range and lets nobody in`)
     }

@@ -180,6 +180,16 @@ describe('the intake', () => {
     )
   })
 
+  test('a given time stays as it is, one from before all clocks is stamped', () => {
+    const { intake, written, clock } = made()
+    for (const t of [1_600_000_000, 1_600_000_000_123, 0, 999_999]) intake.submit([['T1', 'OK', 1, 'Cel']], { t })
+    assert.deepEqual(
+      written.map(fact => fact.tRaw),
+      [1_600_000_000_000, 1_600_000_000_123, clock.wallMs, clock.wallMs + 1],
+    )
+    assert.throws(() => intake.submit([['T1', 'OK', 1, 'Cel']], { t: -1 }), { code: 'BAD_TIME' })
+  })
+
   test('bad rows are named and counted, the rest is kept; nothing is kept when none is left', () => {
     const { intake, written } = made()
     const { rejected, seqs } = intake.submit([

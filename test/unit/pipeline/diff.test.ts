@@ -29,6 +29,7 @@ const SCENARIOS: Scenario[] = [
     devices: 260,
     delay: 15,
     registry: false,
+    late: 0.03,
     restartSender: 0.0005,
     restartReceiver: 0.001,
   },
