@@ -111,6 +111,7 @@ export class World {
   readonly #truth = new Map<string, Fact>()
   readonly #due = new Map<number, Flying[]>()
   readonly #past: Flying[] = []
+  #answers: { due: number; run: UplinkEncoder; frame: EncodedFrame }[] = []
   readonly #senders: Sender[]
   /** newest committed fact of every content, as a start finds them in the log */
   readonly #log = new Map<string, Fact>()
@@ -241,6 +242,11 @@ export class World {
     const list = this.#due.get(this.#step) ?? []
     this.#due.delete(this.#step)
     for (const flying of list) this.#deliver(flying)
+    this.#answers = this.#answers.filter(({ due, run, frame }) => {
+      if (due > this.#step) return true
+      run.acknowledged(frame.tid, frame.ordinal)
+      return false
+    })
   }
 
   // ---- the far end
@@ -290,7 +296,9 @@ export class World {
     if (!exchange) return
     const content = contentOf(fact)
     if (!((this.#log.get(content)?.tRaw ?? 0) > fact.tRaw)) this.#log.set(content, fact)
-    if (run === sender.encoder && this.#chance(0.6)) run.acknowledged(frame.tid, frame.ordinal)
+    // answers are lost, doubled and late too
+    for (let copies = this.int(3); copies > 0; copies--)
+      this.#answers.push({ due: this.#step + this.int((this.scenario.delay ?? 0) + 1), run, frame })
   }
 
   #own(bytes: Uint8Array, epoch: number | undefined): Fact | null {
