@@ -20,6 +20,7 @@ import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { Receiver } from '../pipeline/receiver'
 import { maxFullSize } from '../pipeline/sender'
 import { Standardizer } from '../pipeline/standardize'
+import type { WirePickers } from '../pipeline/wireunit'
 import { IdAllocator } from '../protocol/allocator'
 import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
@@ -97,6 +98,7 @@ export class Gateway {
   readonly #idStore: FileIdStore | null
   readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
+  readonly #pickers: WirePickers
   #stopping: Promise<void> | undefined
 
   /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
@@ -140,6 +142,7 @@ export class Gateway {
     })
     const precision = config.config.engine_settings.precision
     const engine = new Engine(null, { precision, units, clock })
+    this.#pickers = engine.pickers
     const dataDir = config.dataDir
     this.#idStore = options.role === 'serve' ? new FileIdStore(join(dataDir, 'id_allocation.json'), files) : null
     this.allocator = this.#idStore
@@ -186,6 +189,7 @@ export class Gateway {
       log,
       receiver: this.#receiver,
       duplicates: this.#duplicates,
+      pickers: this.#pickers,
       protocol: this.protocol,
       time: this.time,
       logger: logger.child('receive'),
@@ -270,7 +274,7 @@ export class Gateway {
       const fact = record.fact!
       if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
       else {
-        this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact))
+        this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))
         this.#receiver.remember(fact)
         this.time.noteStamp(fact.aid, fact.tRaw)
       }

@@ -37,7 +37,7 @@ export interface ReceiverOptions {
 export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
 
 export type Received =
-  | { readonly kind: 'fact'; readonly fact: Fact; readonly meta: PacketMeta; readonly duplicateKey: number }
+  | { readonly kind: 'fact'; readonly fact: Fact; readonly meta: PacketMeta }
   | {
       readonly kind: 'error'
       readonly code: ReceiveCode
@@ -67,8 +67,6 @@ export class Receiver {
   readonly #clock: Clock
   readonly #inboundKey: ((aid: number) => Uint8Array | null) | null
   readonly #stamp: ((aid: number) => number) | null
-  readonly #double = new Float64Array(1)
-  readonly #words = new Uint32Array(this.#double.buffer)
   readonly #metaText = (text: string): MetaInfo => this.#metas.of(text)
   readonly #metaBytes = (bytes: Uint8Array, from: number, to: number): MetaInfo =>
     this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'))
@@ -214,9 +212,6 @@ export class Receiver {
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {
     const { shape } = history
     const sensors: SensorFact[] = []
-    const words = this.#words
-    let h = shape.hash
-    let g = ~h
     for (let i = 0; i < history.count; i++) {
       const info = history.meta(i)
       const n = history.number(i)
@@ -224,19 +219,14 @@ export class Receiver {
       if (n !== 0 || !info.failed) {
         const x = unscale(n, this.#precision)
         value = (info.divisor ? x / info.divisor : x * info.factor) + info.offset
-        this.#double[0] = value
-        h = Math.imul(h ^ words[0]!, 0x01000193) ^ words[1]!
-        g = Math.imul(g ^ words[1]!, 0x85ebca6b) ^ words[0]!
       }
       if (info.ambiguous) this.counters.unitAmbiguous++
-      h = Math.imul(h ^ info.hash ^ (h >>> 15), 0x2c1b3c6d)
-      g = Math.imul(g ^ info.hash ^ (g >>> 13), 0x297a2d39)
       sensors.push({ id: history.ids[i]!, status: info.status, unit: info.unit, value })
     }
     this.counters.facts++
     const fact: Fact = { id: shape.id, state: shape.state, tRaw, aid, sensors }
     if (shape.extras) fact.extras = shape.extras
-    return { kind: 'fact', fact, meta, duplicateKey: (h >>> 0) * 2097152 + (g >>> 11) }
+    return { kind: 'fact', fact, meta }
   }
 
   #refuse(code: ReceiveCode, message: string, meta: PacketMeta): Received {

@@ -12,6 +12,7 @@ import type { PacketOrigin } from '../../links/contracts'
 import type { FlashLog } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
 import type { Receiver as PacketReceiver } from '../../pipeline/receiver'
+import type { WirePickers } from '../../pipeline/wireunit'
 import { buildNack, buildTimeResponse, DELIVERY_FRAME } from '../../protocol/control'
 import { type DeliveryPeer, DeliveryReceiver } from '../../protocol/delivery'
 import type { DuplicateFilter } from '../../protocol/duplicates'
@@ -27,6 +28,7 @@ export interface ReceiveOptions {
   log: FlashLog
   receiver: PacketReceiver
   duplicates: DuplicateFilter
+  pickers: WirePickers
   protocol: HandshakeManager
   time: NodeClock
   logger: Logger
@@ -126,7 +128,7 @@ export class Receive {
       logger.warn(`id ${fact.aid} is now heard from ${origin.address} too`)
     }
     if (meta.server_stamped && !meta.secure) this.#tellTime(fact.aid, origin)
-    const hash = contentHash(fact)
+    const hash = contentHash(fact, this.#options.pickers)
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
       if (peer) this.#acknowledge(peer, origin, seq)

@@ -10,6 +10,7 @@ import { silentLogger } from '../../../src/lib/logger'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
+import { WirePickers } from '../../../src/pipeline/wireunit'
 import { parseServerTime } from '../../../src/protocol/control'
 import { addToFrame, finishFrame, startFrame } from '../../../src/protocol/delivery-frame'
 import { DuplicateFilter } from '../../../src/protocol/duplicates'
@@ -83,6 +84,7 @@ function wall(options: Partial<ReceiveOptions> = {}) {
     log: log as never,
     receiver: new Receiver({ units, clock: time, stamp: aid => time.stamp(aid) }),
     duplicates: new DuplicateFilter(),
+    pickers: new WirePickers(units, 4),
     protocol: new HandshakeManager({}, { clock: time, requireOpenRequest: true }),
     time,
     logger: silentLogger,
@@ -195,9 +197,12 @@ test('the same fact directly and relayed is one record, whatever kind of packet 
     receive.packet(direct.encode(fact(k, 20 + k / 7)).bytes, from('node:1'))
     receive.packet(frame(k, relay.encode(kept.at(-1)!, { full: true }).bytes), from('relay:1'))
   }
-  assert.deepEqual([kept.length, receive.counters.duplicates], [10, 10])
+  // a device that measures in another unit: what goes on is rounded to what the wire carries
+  receive.packet(data(0x3f, T0 + 500, '9;D.1.AY4j8UwA|a>K.[degF]:6Rz|b>K.K:1|'), from('node:1'))
+  receive.packet(frame(11, relay.encode(kept.at(-1)!, { full: true }).bytes), from('relay:1'))
+  assert.deepEqual([kept.length, receive.counters.duplicates], [11, 11])
   receive.packet(direct.encodeFull(fact(3, 99)).bytes, from('node:1'))
-  assert.equal(kept.length, 11, 'another content at the same time is another fact')
+  assert.equal(kept.length, 12, 'another content at the same time is another fact')
 })
 
 test('a FULL that is known already still teaches its template', () => {
