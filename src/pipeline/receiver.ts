@@ -83,7 +83,6 @@ export class Receiver {
     this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
     this.#sources = new Sources({
       maxSources: options.maxSources ?? 4096,
-      clock: this.#clock,
       registry: this.registry,
       restore: (history, full, ts) => {
         history.begin(-1, false)
@@ -109,7 +108,7 @@ export class Receiver {
     if (!heart && !isDiff(base) && !isFull(base))
       return this.#refuse('UNKNOWN_COMMAND', `Unknown Command 0x${header.cmd.toString(16).toUpperCase()}`, meta)
     const source = this.#sources.of(header.sourceAid)
-    const scope = this.#sources.scope(header.sourceAid, source, epoch)
+    const scope = this.#sources.scope(header.sourceAid, source, epoch, now)
     const history = scope.templates.get(header.tid)
     const tRaw = header.ts === 0 ? this.#stamped(source, header.sourceAid, now) : frameTime(header.ts, now)
     // what has no time follows on what was heard last

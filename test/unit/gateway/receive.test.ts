@@ -126,6 +126,22 @@ test('a packet without its template is refused, asked for, taken as FULL, and ac
   assert.equal(receive.counters.duplicates, 1)
 })
 
+test('a late frame without a state before it is refused and asked for, and not acknowledged', async () => {
+  const { receive, kept, replies, from, commit } = wall()
+  const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  const early = sender.encode(fact(1, 1)).bytes
+  const heart = sender.encode(fact(2, 1)).bytes
+  const key = sender.encode(fact(3, 3), { full: true }).bytes
+  receive.packet(frame(3, key), from('a:1'))
+  receive.packet(frame(2, heart), from('a:1'))
+  assert.deepEqual([receive.counters.late_dropped, receive.counters.refused], [1, 1])
+  assert.match(replies[0]!.subarray(3).toString(), /^NEED_FULL;9;1;1710000000002;/)
+  receive.packet(frame(1, early), from('a:1'))
+  await commit()
+  assert.deepEqual([replies.at(-1)!.readUInt32BE(7), replies.at(-1)!.readUInt32BE(11)], [1, 1], '1 and 3, but not 2')
+  assert.deepEqual(kept, [fact(3, 3), fact(1, 1)], 'the late FULL is decoded from its own text')
+})
+
 test('two gateways with one AID never build on each other: templates belong to the run, and both addresses are shown', () => {
   const { receive, kept, from } = wall()
   const one = new UplinkEncoder({ aid: 9, units, acknowledged: true })
