@@ -148,7 +148,7 @@ export class Receiver {
       const known = single ? undefined : scope.templates.get(tid)
       const same = known?.shape.signature === read.signature
       const history = known && same ? known : new SlotHistory(shapeOf(read))
-      const late = known ? this.#late(known, ts) : !single && this.#belowFloor(scope, source, history, ts)
+      const late = known ? this.#late(known, ts) : !single && ts > 0 && this.#belowFloor(scope, source, history, ts)
       const learn = !single && !late
       history.begin(-1, !learn)
       history.fill(read.sensors, this.#metaText)
