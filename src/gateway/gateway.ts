@@ -20,6 +20,7 @@ import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { Receiver } from '../pipeline/receiver'
 import { maxFullSize } from '../pipeline/sender'
 import { Standardizer } from '../pipeline/standardize'
+import type { WirePickers } from '../pipeline/wireunit'
 import { IdAllocator } from '../protocol/allocator'
 import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
@@ -34,6 +35,7 @@ import { addSources, type SourceEntry } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
 import type { LinkParts } from './parts'
+import { allowList } from './receive/allow'
 import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
 import { addReceivers } from './receive/receivers'
@@ -100,6 +102,7 @@ export class Gateway {
   readonly #idStore: FileIdStore | null
   readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
+  readonly #pickers: WirePickers
   #stopping: Promise<void> | undefined
 
   /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
@@ -143,6 +146,7 @@ export class Gateway {
     })
     const precision = config.config.engine_settings.precision
     const engine = new Engine(null, { precision, units, clock })
+    this.#pickers = engine.pickers
     const dataDir = config.dataDir
     this.#idStore = options.role === 'serve' ? new FileIdStore(join(dataDir, 'id_allocation.json'), files) : null
     this.allocator = this.#idStore
@@ -155,10 +159,11 @@ export class Gateway {
     this.#receiver = new Receiver({
       units,
       precision,
-      clock,
+      clock: this.time,
       registryDir: join(dataDir, 'device_registry'),
       files,
       inboundKey: aid => this.#sessions.keys(aid),
+      stamp: aid => this.time.stamp(aid),
     })
     this.protocol = new HandshakeManager(
       {},
@@ -190,11 +195,13 @@ export class Gateway {
       log,
       receiver: this.#receiver,
       duplicates: this.#duplicates,
+      pickers: this.#pickers,
       protocol: this.protocol,
       time: this.time,
       logger: logger.child('receive'),
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
+      allowed: allowList(config.config.receiver.allow, logger),
       onFact: (fact: Fact, link: LinkMetadata) => this.latest.note(fact, link),
     })
   }
@@ -238,6 +245,7 @@ export class Gateway {
   status(): GatewayStatus {
     const log = this.log.status()
     const links = this.supervisor.links()
+    const moved = this.receive.addresses.several()
     return {
       version: this.#options.version,
       role: this.#options.role,
@@ -260,11 +268,12 @@ export class Gateway {
       },
       intake: { ...this.intake.counters },
       received: this.receive.report(),
+      ...(moved.length > 0 && { shared_ids: moved }),
       ...(this.config.problem && { config_problem: this.config.problem.message }),
     }
   }
 
-  /** What a restart must not forget: the last time each device was stamped with, and which packets came lately. */
+  /** What a restart must not forget: the last time each device was stamped with, and what came lately and was acknowledged. */
   #remember(): void {
     // counted in facts: after a crash the numbers go on in the next range, far behind the last record
     const from = this.log.startOfLast(REMEMBERED_FACTS)
@@ -272,7 +281,11 @@ export class Gateway {
     for (let record = reader.next(); record; record = reader.next()) {
       const fact = record.fact!
       if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
-      else this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact))
+      else {
+        this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))
+        this.#receiver.remember(fact)
+        this.time.noteStamp(fact.aid, fact.tRaw)
+      }
     }
   }
 

@@ -45,6 +45,8 @@ export interface GatewayStatus {
   dropped: { rows: number; packets: number; records: number }
   intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }
   received: Record<string, number>
+  /** AIDs heard from several addresses: a device that moved, or two with one AID */
+  shared_ids?: readonly { readonly aid: number; readonly addresses: readonly string[] }[]
   /** why the configuration file does not count, when it does not */
   config_problem?: string
 }

@@ -8,7 +8,6 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { unscale } from '../wire/base62'
-import { readHeader } from '../wire/frame'
 import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
@@ -42,7 +41,6 @@ export type Received =
       readonly kind: 'fact'
       readonly fact: Fact
       readonly meta: PacketMeta
-      readonly duplicateKey: number
       /** the session key that deciphered it; null for plaintext, and for an empty body, which every key deciphers */
       readonly key: Uint8Array | null
     }
@@ -77,8 +75,6 @@ export class Receiver {
   readonly #stamp: ((aid: number) => number) | null
   /** of the frame being decoded */
   #key: Uint8Array | null = null
-  readonly #double = new Float64Array(1)
-  readonly #words = new Uint32Array(this.#double.buffer)
   readonly #metaText = (text: string): MetaInfo => this.#metas.of(text)
   readonly #metaBytes = (bytes: Uint8Array, from: number, to: number): MetaInfo =>
     this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'))
@@ -95,7 +91,6 @@ export class Receiver {
     this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
     this.#sources = new Sources({
       maxSources: options.maxSources ?? 4096,
-      clock: this.#clock,
       registry: this.registry,
       restore: (history, full, ts) => {
         history.begin(-1, false)
@@ -122,7 +117,7 @@ export class Receiver {
     if (!heart && !isDiff(base) && !isFull(base))
       return this.#refuse('UNKNOWN_COMMAND', `Unknown Command 0x${header.cmd.toString(16).toUpperCase()}`, meta)
     const source = this.#sources.of(header.sourceAid)
-    const scope = this.#sources.scope(header.sourceAid, source, epoch)
+    const scope = this.#sources.scope(header.sourceAid, source, epoch, now)
     const history = scope.templates.get(header.tid)
     const tRaw = header.ts === 0 ? this.#stamped(source, header.sourceAid, now) : frameTime(header.ts, now)
     // what has no time follows on what was heard last
@@ -162,7 +157,7 @@ export class Receiver {
       const known = single ? undefined : scope.templates.get(tid)
       const same = known?.shape.signature === read.signature
       const history = known && same ? known : new SlotHistory(shapeOf(read))
-      const late = known ? this.#late(known, ts) : !single && this.#belowFloor(scope, source, history, ts)
+      const late = known ? this.#late(known, ts) : !single && ts > 0 && this.#belowFloor(scope, source, history, ts)
       const learn = !single && !late
       history.begin(-1, !learn)
       history.fill(read.sensors, this.#metaText)
@@ -225,9 +220,6 @@ export class Receiver {
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {
     const { shape } = history
     const sensors: SensorFact[] = []
-    const words = this.#words
-    let h = shape.hash
-    let g = ~h
     for (let i = 0; i < history.count; i++) {
       const info = history.meta(i)
       const n = history.number(i)
@@ -235,19 +227,14 @@ export class Receiver {
       if (n !== 0 || !info.failed) {
         const x = unscale(n, this.#precision)
         value = (info.divisor ? x / info.divisor : x * info.factor) + info.offset
-        this.#double[0] = value
-        h = Math.imul(h ^ words[0]!, 0x01000193) ^ words[1]!
-        g = Math.imul(g ^ words[1]!, 0x85ebca6b) ^ words[0]!
       }
       if (info.ambiguous) this.counters.unitAmbiguous++
-      h = Math.imul(h ^ info.hash ^ (h >>> 15), 0x2c1b3c6d)
-      g = Math.imul(g ^ info.hash ^ (g >>> 13), 0x297a2d39)
       sensors.push({ id: history.ids[i]!, status: info.status, unit: info.unit, value })
     }
     this.counters.facts++
     const fact: Fact = { id: shape.id, state: shape.state, tRaw, aid, sensors }
     if (shape.extras) fact.extras = shape.extras
-    return { kind: 'fact', fact, meta, duplicateKey: (h >>> 0) * 2097152 + (g >>> 11), key: this.#key }
+    return { kind: 'fact', fact, meta, key: this.#key }
   }
 
   #refuse(code: ReceiveCode, message: string, meta: PacketMeta): Received {
@@ -264,12 +251,4 @@ export class Receiver {
   get sources(): number {
     return this.#sources.size
   }
-}
-
-/** Reason text of a NACK that names the refused frame (X7, X9): `NEED_FULL;<aid>;<tid>;<ts>;<crc16>`. */
-export function nackReason(reason: 'NEED_FULL' | 'BAD_KEY', packet: Uint8Array): string | null {
-  const header = readHeader(packet)
-  if (typeof header === 'string') return null
-  const crc = Buffer.from(packet.subarray(packet.length - 2)).toString('hex')
-  return `${reason};${header.sourceAid};${header.tid};${header.ts};${crc}`
 }

@@ -3,7 +3,6 @@
 // or the runs before and after a restart, never build on each other's templates. Bounded: the AIDs, and within an AID the
 // runs, not heard for longest go first and have to send a FULL again. Only bare templates go to the registry: a run
 // that outlives this process is asked for its key frames once.
-import type { Clock } from '../lib/clock'
 import { encodeInteger } from '../wire/base62'
 import { TextTemplate } from './receive'
 import type { KeptTemplate, Registry } from './registry'
@@ -50,7 +49,6 @@ export class Source {
 
 export interface SourcesOptions {
   maxSources: number
-  clock: Clock
   registry: Registry | null
   /** makes the newest state of a kept template; throws when its text is broken */
   restore: (history: SlotHistory, full: FullText, ts: number) => void
@@ -82,9 +80,8 @@ export class Sources {
     return source
   }
 
-  /** The templates a frame of that AID and run is decoded with. */
-  scope(aid: number, source: Source, epoch: number): Scope {
-    const now = this.#options.clock.mono()
+  /** The templates a frame of that AID and run is decoded with. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
+  scope(aid: number, source: Source, epoch: number, now: number): Scope {
     let scope = source.scopes.get(epoch)
     if (!scope) {
       scope = { epoch, templates: new Map(), heardAt: now }

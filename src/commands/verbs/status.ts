@@ -69,6 +69,8 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
     lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))
   }
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
+  for (const { aid, addresses } of status.shared_ids ?? [])
+    lines.push(paint.warn(`id ${aid} was heard from ${addresses.join(', ')}`))
   const links = Object.entries(status.links)
   if (links.length > 0) {
     const rows = links.map(([name, link]) => [

@@ -4,22 +4,25 @@
 //
 // What fails: bytes that are no packet are counted `malformed`; a packet whose template is missing is answered NEED_FULL
 // and not acknowledged, so it comes again as FULL (X9); the same packet twice is one record (D16); a packet from a device
-// without delivery exchange is logged and not answered but about its session. Nothing received can stop the gateway.
+// without delivery exchange is logged and not acknowledged; one without a time is stamped and answered with the time (X11);
+// one from an address that receiver.allow does not name is dropped unread. What secure sessions ask for is answered by
+// their own wall (session). Nothing received can stop the gateway.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { PacketOrigin } from '../../links/contracts'
 import type { FlashLog } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
-import type { PacketMeta } from '../../pipeline/receive'
 import type { Receiver as PacketReceiver } from '../../pipeline/receiver'
-import { buildNack, DELIVERY_FRAME } from '../../protocol/control'
+import type { WirePickers } from '../../pipeline/wireunit'
+import { buildNack, buildTimeResponse, DELIVERY_FRAME } from '../../protocol/control'
 import { type DeliveryPeer, DeliveryReceiver } from '../../protocol/delivery'
 import type { DuplicateFilter } from '../../protocol/duplicates'
 import type { HandshakeManager } from '../../protocol/handshake'
-import { refusedFrameText } from '../../protocol/nack'
+import { nackReason } from '../../protocol/nack'
 import type { NodeClock } from '../../protocol/time'
 import { isData } from '../../wire/commands'
 import { qualityOf } from '../intake/intake'
+import { Addresses } from './addresses'
 import { contentHash } from './content'
 import type { ReceiveSession } from './session'
 
@@ -27,12 +30,15 @@ export interface ReceiveOptions {
   log: FlashLog
   receiver: PacketReceiver
   duplicates: DuplicateFilter
+  pickers: WirePickers
   protocol: HandshakeManager
   time: NodeClock
   logger: Logger
   ackCommitMs: number
   /** secure sessions; without, secure frames are malformed and plaintext is taken as it comes */
   session?: ReceiveSession
+  /** who may send here (receiver.allow) */
+  allowed?: (address: string) => boolean
   onFact: (fact: Fact, link: LinkMetadata) => void
 }
 
@@ -45,11 +51,29 @@ interface Waiting {
   record: number
 }
 
+/** a device without a clock is told the time once in so many ms */
+const TELL_TIME_MS = 10_000
+const MAX_TOLD = 4096
+
 export class Receive {
-  readonly counters = { packets: 0, facts: 0, duplicates: 0, malformed: 0, refused: 0, late_dropped: 0, control: 0 }
+  readonly counters = {
+    packets: 0,
+    facts: 0,
+    duplicates: 0,
+    malformed: 0,
+    refused: 0,
+    late_dropped: 0,
+    control: 0,
+    /** AIDs heard from an address they were not heard from before */
+    moved: 0,
+    /** dropped by receiver.allow */
+    not_allowed: 0,
+  }
+  readonly addresses = new Addresses()
   readonly delivery: DeliveryReceiver
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
+  readonly #toldTime = new Map<number, number>()
 
   constructor(options: ReceiveOptions) {
     this.#options = options
@@ -64,6 +88,10 @@ export class Receive {
   /** A packet from a listening medium; the bytes are only valid during the call. */
   packet(packet: Uint8Array, origin: PacketOrigin): void {
     this.counters.packets++
+    if (this.#options.allowed && !this.#options.allowed(origin.address)) {
+      this.counters.not_allowed++
+      return
+    }
     const cmd = packet[0]
     if (cmd === undefined) {
       this.counters.malformed++
@@ -92,7 +120,8 @@ export class Receive {
       if (verdict === 'refused' && peer) this.delivery.refuse(peer, seq)
       if (verdict !== 'data') return
     }
-    const received = receiver.receive(packet)
+    // the templates of a peer's run are its own, whoever else has its AID
+    const received = receiver.receive(packet, peer?.epoch)
     if (received.kind === 'error') {
       if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
         this.counters.refused++
@@ -104,7 +133,9 @@ export class Receive {
         this.counters.refused++
         if (received.code === 'LATE_DROPPED') this.counters.late_dropped++
         if (peer) this.delivery.refuse(peer, seq)
-        this.#needFull(packet, received.meta, origin)
+        // names the TS field itself, whatever time it stands for
+        const reason = nackReason('NEED_FULL', packet)
+        if (reason) void origin.reply(buildNack(0, reason))
         return
       }
       // a whole frame around bytes that are no packet: it will not get better by being sent again
@@ -114,8 +145,13 @@ export class Receive {
       return
     }
     session?.decoded(packet, received, origin)
-    const { fact } = received
-    const hash = contentHash(fact)
+    const { fact, meta } = received
+    if (this.addresses.heard(fact.aid, origin.address)) {
+      this.counters.moved++
+      logger.warn(`id ${fact.aid} is now heard from ${origin.address} too`)
+    }
+    if (meta.server_stamped && !meta.secure) this.#tellTime(fact.aid, origin)
+    const hash = contentHash(fact, this.#options.pickers)
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
       if (peer) this.#acknowledge(peer, origin, seq)
@@ -126,6 +162,7 @@ export class Receive {
       address: origin.address,
       ...(origin.rssi !== undefined && { rssi: origin.rssi }),
       ...(origin.snr !== undefined && { snr: origin.snr }),
+      ...(meta.routes && { route: meta.routes }),
     }
     let record: number
     try {
@@ -182,16 +219,14 @@ export class Receive {
     for (const [peer, { origin, seqs }] of ready) void origin.reply(this.delivery.committed(peer, seqs))
   }
 
-  #needFull(packet: Uint8Array, meta: PacketMeta, origin: PacketOrigin): void {
-    const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
-    const text = refusedFrameText({
-      reason: 'NEED_FULL',
-      aid: meta.source_aid ?? 0,
-      tid: Number(meta.tid),
-      ts: meta.timestamp_raw ?? 0,
-      crc16,
-    })
-    void origin.reply(buildNack(0, text))
+  /** The answer to a packet without a time (PROTOCOL 7). */
+  #tellTime(aid: number, origin: PacketOrigin): void {
+    const { time } = this.#options
+    const now = time.mono()
+    if (now - (this.#toldTime.get(aid) ?? Number.NEGATIVE_INFINITY) < TELL_TIME_MS) return
+    if (this.#toldTime.size >= MAX_TOLD) this.#toldTime.clear()
+    this.#toldTime.set(aid, now)
+    void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
   }
 
   #control(packet: Uint8Array, origin: PacketOrigin): void {

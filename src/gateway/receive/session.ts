@@ -46,7 +46,8 @@ export class ReceiveSession {
   decoded(packet: Uint8Array, { meta, key }: Extract<Received, { kind: 'fact' }>, origin: PacketOrigin): void {
     if (!meta.secure) {
       const header = readHeader(packet)
-      if (typeof header !== 'string') this.#plain(header, origin)
+      // one without a time makes no key, and is told the time by its receiver
+      if (typeof header !== 'string' && header.ts !== 0) this.#plain(header, origin)
     } else if (key) send(origin, this.#server.onSecure(meta.source_aid ?? 0, key, origin.address, true))
   }
 
