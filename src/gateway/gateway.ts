@@ -20,11 +20,13 @@ import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { Receiver } from '../pipeline/receiver'
 import { maxFullSize } from '../pipeline/sender'
 import { Standardizer } from '../pipeline/standardize'
+import type { WirePickers } from '../pipeline/wireunit'
 import { IdAllocator } from '../protocol/allocator'
 import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake'
 import { FileIdStore } from '../protocol/idstore'
+import type { SecureServer } from '../protocol/secure-server'
 import { NodeClock } from '../protocol/time'
 import { Database, type DatabaseStatus } from '../storage'
 import { Identity } from './identity'
@@ -33,9 +35,12 @@ import { addSources, type SourceEntry } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
 import type { LinkParts } from './parts'
+import { allowList } from './receive/allow'
 import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
 import { addReceivers } from './receive/receivers'
+import { ReceiveSession } from './receive/session'
+import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
 import { addUplink } from './uplink/build'
 import type { Uplink } from './uplink/uplink'
@@ -93,9 +98,11 @@ export class Gateway {
   readonly #startedAt: number
   readonly #logger: Logger
   readonly #receiver: Receiver
+  readonly #sessions: SecureServer
   readonly #idStore: FileIdStore | null
   readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
+  readonly #pickers: WirePickers
   #stopping: Promise<void> | undefined
 
   /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
@@ -139,6 +146,7 @@ export class Gateway {
     })
     const { precision, unit_dialect: dialect } = config.config.engine_settings
     const engine = new Engine(null, { precision, units, unitDialect: dialect, clock })
+    this.#pickers = engine.pickers
     const dataDir = config.dataDir
     this.#idStore = options.role === 'serve' ? new FileIdStore(join(dataDir, 'id_allocation.json'), files) : null
     this.allocator = this.#idStore
@@ -147,13 +155,16 @@ export class Gateway {
           { store: this.#idStore, now: () => Math.floor(this.time.now() / 1000), mono: () => clock.mono() },
         )
       : null
+    this.#sessions = receivingSessions({ config, time: this.time, logger, files })
     this.#receiver = new Receiver({
       units,
       dialect,
       precision,
-      clock,
+      clock: this.time,
       registryDir: join(dataDir, 'device_registry'),
       files,
+      inboundKey: aid => this.#sessions.keys(aid),
+      stamp: aid => this.time.stamp(aid),
     })
     this.protocol = new HandshakeManager(
       {},
@@ -182,10 +193,13 @@ export class Gateway {
       log,
       receiver: this.#receiver,
       duplicates: this.#duplicates,
+      pickers: this.#pickers,
       protocol: this.protocol,
       time: this.time,
       logger: logger.child('receive'),
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
+      session: new ReceiveSession(this.#sessions),
+      allowed: allowList(config.config.receiver.allow, logger),
       onFact: (fact: Fact, link: LinkMetadata) => this.latest.note(fact, link),
     })
   }
@@ -203,6 +217,7 @@ export class Gateway {
       await addSources(this.#links, sources ?? defaultSources, this.intake)
     }
     this.log.onCommit(() => {
+      this.#sessions.sessions.save()
       for (const uplink of this.uplinks) uplink.pump()
     })
     await this.supervisor.tried()
@@ -228,6 +243,7 @@ export class Gateway {
   status(): GatewayStatus {
     const log = this.log.status()
     const links = this.supervisor.links()
+    const moved = this.receive.addresses.several()
     return {
       version: this.#options.version,
       role: this.#options.role,
@@ -249,12 +265,13 @@ export class Gateway {
         records: log.lost,
       },
       intake: { ...this.intake.counters },
-      received: { ...this.receive.counters },
+      received: this.receive.report(),
+      ...(moved.length > 0 && { shared_ids: moved }),
       ...(this.config.problem && { config_problem: this.config.problem.message }),
     }
   }
 
-  /** What a restart must not forget: the last time each device was stamped with, and which packets came lately. */
+  /** What a restart must not forget: the last time each device was stamped with, and what came lately and was acknowledged. */
   #remember(): void {
     // counted in facts: after a crash the numbers go on in the next range, far behind the last record
     const from = this.log.startOfLast(REMEMBERED_FACTS)
@@ -262,7 +279,11 @@ export class Gateway {
     for (let record = reader.next(); record; record = reader.next()) {
       const fact = record.fact!
       if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
-      else this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact))
+      else {
+        this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))
+        this.#receiver.remember(fact)
+        this.time.noteStamp(fact.aid, fact.tRaw)
+      }
     }
   }
 
@@ -284,6 +305,7 @@ export class Gateway {
     // after the links: an upstream that goes first looks like a fault
     await this.loopback?.stop()
     this.#receiver.save()
+    this.#sessions.sessions.save(true)
     this.allocator?.stop()
     await this.log.close()
     await this.database?.close()
@@ -310,6 +332,7 @@ export class Gateway {
             identity: this.identity,
             time: this.time,
             units: this.#options.units,
+            files: this.#options.files ?? realFiles,
             nextSeq: () => this.#sequence.next(),
             changed: () => {
               for (const uplink of this.uplinks) uplink.pump()

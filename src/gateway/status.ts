@@ -10,7 +10,14 @@ export interface LinkStatus extends LinkReport {
   delivery: 'acked' | 'best_effort'
 }
 
-export interface UplinkReport {
+export interface SecureReport {
+  /** 'pending': data of some AID goes in plaintext or, with require_secure, waits; 'none': nothing was sent yet */
+  secure: 'none' | 'pending' | 'secure'
+  /** AIDs that send here, with and without a key */
+  secure_aids: { pending: number; secure: number }
+}
+
+export interface UplinkReport extends SecureReport {
   /** the upstream has everything of the log up to here */
   cursor: number
   /** facts it does not have yet */
@@ -38,6 +45,8 @@ export interface GatewayStatus {
   dropped: { rows: number; packets: number; records: number }
   intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }
   received: Record<string, number>
+  /** AIDs heard from several addresses: a device that moved, or two with one AID */
+  shared_ids?: readonly { readonly aid: number; readonly addresses: readonly string[] }[]
   /** why the configuration file does not count, when it does not */
   config_problem?: string
 }

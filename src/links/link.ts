@@ -23,10 +23,10 @@ export interface LinkOptions {
   onState?: (state: LinkState, before: LinkState) => void
 }
 
-/** Who says that a link works badly: its driver, or the scheduler that reads it. */
-export type Complainer = 'driver' | 'schedule'
+/** Who says that a link works badly: its driver, the scheduler that reads it, or the secure session that has no key. */
+export type Complainer = 'driver' | 'schedule' | 'session'
 
-const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '' }
+const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '', session: '' }
 
 export class Link {
   readonly name: string

@@ -17,6 +17,8 @@ export interface MediumInfo {
   /** map of the enabled flag in Config.json: RESOURCES.<status>.<options_name> */
   readonly status: 'transport_status' | 'application_status' | 'physical_status'
   readonly options_name: string
+  /** data packets on their way at once under the delivery exchange (X29): few where the air or a bus is shared and slow */
+  readonly in_flight: number
 }
 
 const STATUS = {
@@ -30,6 +32,7 @@ const medium = (
   layer: Layer,
   default_port: MediumInfo['default_port'],
   config_key: string,
+  in_flight = 1024,
 ): MediumInfo => ({
   name,
   layer,
@@ -38,6 +41,7 @@ const medium = (
   section: STATUS[layer][0],
   status: STATUS[layer][1],
   options_name: name.toLowerCase(),
+  in_flight,
 })
 
 /** The specification's "Transporter media", in its order and spelling. */
@@ -47,10 +51,10 @@ export const MEDIA: readonly MediumInfo[] = [
   medium('QUIC', 'L4', 4433, 'transport_options.port'),
   medium('MQTT', 'application', 1883, 'application_config.mqtt'),
   medium('UART', 'L1', 'serial port name', 'physical_config.uart'),
-  medium('RS485', 'L1', 'serial port name', 'physical_config.rs485'),
+  medium('RS485', 'L1', 'serial port name', 'physical_config.rs485', 8),
   medium('CAN', 'L1', null, 'physical_config.can'),
-  medium('LoRa', 'L1', null, 'physical_config.lora'),
-  medium('Bluetooth', 'L1', 5454, 'physical_config.bluetooth'),
+  medium('LoRa', 'L1', null, 'physical_config.lora', 8),
+  medium('Bluetooth', 'L1', 5454, 'physical_config.bluetooth', 8),
   medium('IWIP', 'L4', null, 'transport_config.iwip'),
   medium('UIP', 'L4', null, 'transport_config.uip'),
 ]

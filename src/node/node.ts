@@ -4,7 +4,7 @@
 //
 // What fails: transmit throws when the node has no id or every reading was refused; dispatch answers false and leaves the
 // reason in `lastError`; ensureId answers false, ensureTime and dispatchWithReply null. A received packet never throws.
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -72,7 +72,10 @@ export class NodeBase {
       options.idAllocator === undefined
         ? new IdAllocator({ baseDir: this.baseDir, leasePolicy: settings.id_lease })
         : options.idAllocator
-    const { secureStorePath = join(this.baseDir, settings.secure_session_store) } = options
+    const { secure_session_store: store } = settings
+    const {
+      secureStorePath = store ? resolve(this.baseDir, store) : join(this.store.dataDir, 'secure_sessions.json'),
+    } = options
     this.#time = new NodeTime(this.#clock, () => this.store.get<number>('security_settings.time_sync_threshold'))
     this.security = new NodeSecurity({
       clock: this.#clock,

@@ -4,6 +4,7 @@
 import { OsError } from '../lib/errors'
 import { factToDict } from '../pipeline/fact'
 import type { DecodedPacket, Fusion } from '../pipeline/fuse'
+import { hashText } from '../pipeline/metas'
 import { isFull, TextTemplate } from '../pipeline/receive'
 import { type Received, Receiver } from '../pipeline/receiver'
 import { msToken } from '../pipeline/text'
@@ -12,17 +13,14 @@ import type { DeviceRole } from '../protocol/roles'
 import { readHeader } from '../wire/frame'
 import type { NodeSecurity } from './secure'
 
-/** a duplicate key divided by this leaves 32 bits */
-const KEY_LOW = 2 ** 21
-
 export class NodeReceiver {
   readonly #fusion: Fusion
   readonly #security: NodeSecurity
   readonly #role: DeviceRole
   readonly #receiver: Receiver
   readonly #duplicates = new DuplicateFilter()
-  /** of the secure frame at hand */
-  #key: Uint8Array | null = null
+  /** what the protocol wants the frame at hand deciphered with */
+  #given: Uint8Array | null = null
 
   constructor(fusion: Fusion, security: NodeSecurity, role: DeviceRole) {
     this.#fusion = fusion
@@ -31,38 +29,36 @@ export class NodeReceiver {
     this.#receiver = new Receiver({
       engine: fusion.engine,
       clock: fusion.clock,
-      inboundKey: aid => {
-        this.#key ??= security.inbound(aid)
-        return this.#key
-      },
+      inboundKey: aid => this.#given ?? security.inboundKeys(aid),
     })
   }
 
   /** Decodes with every key that may fit: several are in use while a session begins. */
   decode(raw: Uint8Array): DecodedPacket {
-    return this.#told(this.#withKeys(raw))
+    return this.#told(this.#receive(raw))
   }
 
   /** For the protocol, which knows the key: a packet that came before is `duplicate` in its metadata (D16). */
   decodeOnce(raw: Uint8Array, key?: Uint8Array): DecodedPacket {
     const received = this.#receive(raw, key)
     if (received.kind === 'fact') {
-      const { aid, tRaw } = received.fact
-      if (this.#duplicates.seen(aid, tRaw, Math.floor(received.duplicateKey / KEY_LOW))) received.meta.duplicate = true
+      const { aid, tRaw, id, state, sensors } = received.fact
+      const hash = hashText(JSON.stringify([id, state, sensors]))
+      if (this.#duplicates.seen(aid, tRaw, hash)) received.meta.duplicate = true
     }
     return this.#told(received)
   }
 
   /** The packet as a FULL frame under its source's AID, TID and TS (X15). */
   relay(packet: Uint8Array): Buffer {
-    const received = this.#withKeys(packet)
+    const received = this.#receive(packet)
     const header = readHeader(packet)
     if (received.kind === 'error' || typeof header === 'string')
       throw new OsError('RELAY_UNDECODABLE', received.kind === 'error' ? received.message : 'no header')
     const { meta } = received
-    const key = meta.secure ? this.#key : null
-    if (isFull(meta.base_cmd!)) return this.#fusion.relay(packet, key ?? undefined)
     const { sourceAid: aid, tid, ts } = header
+    const key = meta.secure ? (received.key ?? this.#security.inbound(aid)) : null
+    if (isFull(meta.base_cmd!)) return this.#fusion.relay(packet, key ?? undefined)
     const kept = meta.late ? null : this.#receiver.template(aid, tid)
     if (!kept?.slots) throw new OsError('RELAY_UNDECODABLE', `what TID=${meta.tid} held at that time is not kept`)
     const text = new TextTemplate(kept.signature, kept.slots).text(msToken(ts))
@@ -70,19 +66,8 @@ export class NodeReceiver {
   }
 
   #receive(raw: Uint8Array, key: Uint8Array | null = null): Received {
-    this.#key = key
+    this.#given = key
     return this.#receiver.receive(raw)
-  }
-
-  #withKeys(raw: Uint8Array): Received {
-    const first = this.#receive(raw)
-    const { secure, source_aid, crc8_ok } = first.meta
-    if (!secure || crc8_ok !== false || source_aid === null) return first
-    for (const key of this.#security.server.keys(source_aid)) {
-      const received = this.#receive(raw, key)
-      if (received.meta.crc8_ok) return received
-    }
-    return first
   }
 
   #told(received: Received): DecodedPacket {

@@ -19,7 +19,7 @@ export interface NodeSecurityOptions {
   expireSeconds: number
   timeSyncThreshold: number
   requireSecure: boolean
-  /** file of the own sessions; those of peers lie beside it. null: in memory only */
+  /** file of the sessions of peers; those of this node as a sender lie beside it in `….own.json`. null: in memory only */
   storePath: string | null
   onProblem: (problem: string) => void
   /** the peer lacks templates of that AID: the next packets must be FULL */
@@ -41,9 +41,9 @@ export class NodeSecurity implements SessionKeys {
     const { clock, requireSecure, storePath } = options
     this.#options = options
     this.#sent = new SentFrames(clock)
-    const peers = storePath === null ? null : storePath.replace(/(\.json)?$/, '_received$1')
-    this.client = new SecureClient({ clock, requireSecure, sessions: this.#sessions(storePath) })
-    this.server = new SecureServer({ clock, requireSecure, sessions: this.#sessions(peers) })
+    const own = storePath === null ? null : storePath.replace(/(\.json)?$/, '.own$1')
+    this.client = new SecureClient({ clock, requireSecure, sessions: this.#sessions(own) })
+    this.server = new SecureServer({ clock, requireSecure, sessions: this.#sessions(storePath) })
   }
 
   #sessions(storePath: string | null): SecureSessions {
@@ -56,9 +56,16 @@ export class NodeSecurity implements SessionKeys {
     return this.client.outboundKey(aid)
   }
 
-  /** The likeliest key of a received frame; of our own frames the one they were sent with. */
+  /** The likeliest key of a received frame. */
   inbound(aid: number): Uint8Array | null {
-    return this.server.keys(aid)[0] ?? this.client.outboundKey(aid)
+    return this.inboundKeys(aid)[0] ?? null
+  }
+
+  /** Keys a received frame may have, the likeliest first; of our own frames that come back the one they were sent with. */
+  inboundKeys(aid: number): readonly Uint8Array[] {
+    const keys = this.server.keys(aid)
+    const own = this.client.outboundKey(aid)
+    return own ? [...keys, own] : keys
   }
 
   /** Throws SECURE_REQUIRED when readings would leave in plaintext although the configuration forbids it. */

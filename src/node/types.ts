@@ -68,7 +68,7 @@ export interface NodeOptions extends Partial<NodeParts> {
   log?: NodeLog
   /** left out: one of its own, kept in data/id_allocation.json beside the configuration; null: hands out no ids */
   idAllocator?: IdAllocator | null
-  /** left out: security_settings.secure_session_store beside the configuration; null: secure sessions stay in memory */
+  /** file of peers' secure sessions; left out: as the configuration says; null: secure sessions stay in memory */
   secureStorePath?: string | null
   serviceManager?: ServiceManager
   dbManager?: unknown

@@ -13,7 +13,7 @@ import { bodyOf, isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTempla
 import { type KeptTemplate, padTid, Registry } from './registry'
 import { readSettings } from './settings'
 import { PacketSlab } from './slab'
-import { type DiffPolicy, readsClock, SendStore, SendTemplate } from './templates'
+import { type DiffPolicy, fullOnlyUntil, readsClock, SendStore, SendTemplate } from './templates'
 import { msToken, splitText, stripAid, tokenBytes } from './text'
 
 /** Session keys, looked up per frame; null = plaintext (out) or not decodable (in). */
@@ -71,13 +71,16 @@ export class Fusion {
   sendStore(aid: number): SendStore {
     let store = this.#send.get(aid)
     if (store) return store
-    store = new SendStore(this.maxTid)
+    const sticky = this.policy.diffBase === 'sticky'
+    // the last run used these TIDs: with sticky they count as used before, and send FULL only for a while (D6)
+    store = new SendStore(this.maxTid, sticky ? this.maxTid + 1 : 1)
     for (const kept of this.registry?.load(aid) ?? []) {
       if (kept.tid < 1 || kept.tid > this.maxTid) continue
       const count = (kept.signature.match(/\x01:\x01/g) ?? []).length
       const template = store.put(new SendTemplate(kept.signature, kept.tid, count))
       template.lastTs = kept.ts
-      if (!kept.slots || kept.slots.length !== 2 * count || this.policy.diffBase === 'sticky') continue
+      if (sticky) template.fullOnlyUntil = fullOnlyUntil(this.policy, this.clock.mono())
+      if (!kept.slots || kept.slots.length !== 2 * count || sticky) continue
       for (let i = 0; i < count; i++) {
         template.metas[i] = kept.slots[2 * i]!
         template.setValueText(i, kept.slots[2 * i + 1]!)

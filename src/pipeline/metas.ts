@@ -1,5 +1,5 @@
-// Descriptions of `state.unit` slots, made once per text and shared: status, canonical unit and the law to it, and a hash
-// for the duplicate key. Bounded, since the texts come from peers.
+// Descriptions of `state.unit` slots, made once per text and shared: status, canonical unit and the law to it. Bounded,
+// since the texts come from peers.
 import { stateName } from '../wire/symbols'
 import { splitMeta } from './compress'
 import type { UnitDialect, WireUnits } from './core'
@@ -16,8 +16,6 @@ export interface MetaInfo {
   /** state `E`: a value text `0` is no value (D7) */
   readonly failed: boolean
   readonly ambiguous: boolean
-  /** over status and unit */
-  readonly hash: number
 }
 
 const MOST = 8192
@@ -61,7 +59,6 @@ export class Metas {
       offset: law.offset,
       failed: ucum && state === 'E',
       ambiguous: law.ambiguous,
-      hash: hashText(law.unit, hashText(status)),
     }
   }
 }

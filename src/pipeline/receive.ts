@@ -48,21 +48,29 @@ export function frameTime(ts: number, nowMs: number): number {
 }
 
 export type Opened =
-  | { ok: true; header: FrameHeader; meta: PacketMeta; bytes: Uint8Array; from: number; to: number }
+  | {
+      ok: true
+      header: FrameHeader
+      meta: PacketMeta
+      bytes: Uint8Array
+      from: number
+      to: number
+      /** the key the body was deciphered with */
+      key: Uint8Array | null
+    }
   | {
       ok: false
       error: string
-      code: 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY'
+      code: 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'NEED_FULL'
       meta: PacketMeta
       header: FrameHeader | null
     }
 
+/** Session keys a source may use, the best first; or the only one. */
+export type InboundKeys = (aid: number) => Uint8Array | readonly Uint8Array[] | null
+
 /** Header, checksums and cipher. The body is `bytes[from, to)`, of the packet itself or of a deciphered copy. */
-export function openFrame(
-  packet: Uint8Array,
-  nowMs: number,
-  inboundKey: ((aid: number) => Uint8Array | null) | null,
-): Opened {
+export function openFrame(packet: Uint8Array, nowMs: number, inboundKeys: InboundKeys | null): Opened {
   const meta = emptyMeta()
   const header = readHeader(packet)
   if (header === 'short') return { ok: false, error: 'Packet too short', code: 'BAD_PACKET', meta, header: null }
@@ -79,21 +87,48 @@ export function openFrame(
   meta.server_stamped = header.ts === 0
   meta.tid = padTid(header.tid)
   meta.crc8_ok = false
-  let bytes = packet
-  let from = header.body
-  let to = header.end
-  if (meta.secure) {
-    const key = inboundKey?.(header.sourceAid) ?? null
-    if (!key)
-      return { ok: false, error: `Missing secure key for aid=${header.sourceAid}`, code: 'NO_KEY', meta, header }
-    bytes = xorPayload(packet.subarray(from, to), key, header.crc8)
-    from = 0
-    to = bytes.length
+  if (!meta.secure) {
+    if (crc8(packet, header.body, header.end) !== header.crc8)
+      return { ok: false, error: 'CRC8 mismatch', code: 'BAD_PACKET', meta, header }
+    meta.crc8_ok = true
+    return { ok: true, header, meta, bytes: packet, from: header.body, to: header.end, key: null }
   }
-  if (crc8(bytes, from, to) !== header.crc8)
-    return { ok: false, error: 'CRC8 mismatch', code: meta.secure ? 'BAD_KEY' : 'BAD_PACKET', meta, header }
+  const given = inboundKeys?.(header.sourceAid) ?? null
+  const keys = given instanceof Uint8Array ? [given] : (given ?? [])
+  if (keys.length === 0)
+    return { ok: false, error: `Missing secure key for aid=${header.sourceAid}`, code: 'NO_KEY', meta, header }
+  const fitting = decipher(packet, header, keys)
+  const body = fitting.length <= 1 ? fitting[0] : theRightOne(fitting, header)
+  if (!body) {
+    if (fitting.length === 0) return { ok: false, error: 'CRC8 mismatch', code: 'BAD_KEY', meta, header }
+    return { ok: false, error: 'More than one key fits', code: 'NEED_FULL', meta, header }
+  }
   meta.crc8_ok = true
-  return { ok: true, header, meta, bytes, from, to }
+  return { ok: true, header, meta, bytes: body.bytes, from: 0, to: body.bytes.length, key: body.key }
+}
+
+interface Deciphered {
+  readonly bytes: Uint8Array
+  readonly key: Uint8Array
+}
+
+/** The body by every key that its CRC-8 agrees with. */
+function decipher(packet: Uint8Array, header: FrameHeader, keys: readonly Uint8Array[]): Deciphered[] {
+  const fitting: Deciphered[] = []
+  const body = packet.subarray(header.body, header.end)
+  for (const key of keys) {
+    const bytes = xorPayload(body, key, header.crc8)
+    if (crc8(bytes) === header.crc8) fitting.push({ bytes, key })
+    if (body.length === 0) break
+  }
+  return fitting
+}
+
+/** A wrong key agrees once in 256 frames. A FULL is known by its text; a DIFF could become wrong values (R10), so none is. */
+function theRightOne(fitting: readonly Deciphered[], { cmd, sourceAid }: FrameHeader): Deciphered | undefined {
+  if (!isFull(baseCommand(cmd))) return undefined
+  const begin = Buffer.from(`${sourceAid};`)
+  return fitting.find(({ bytes }) => begin.equals(bytes.subarray(0, begin.length)))
 }
 
 /** The plain body as a view. */

@@ -1,21 +1,22 @@
 // The gateway's receiver (D6): frame → fact record in canonical units. Frames may come late, twice or not at all. A late
 // FULL is decoded from its own text and not learned; a late DIFF or HEART is decoded on the newest kept state that is not
-// newer than it. Where no such state or template is, the frame is refused with needFull, never guessed. A frame that is
-// broken is an error with a code; nothing throws and nothing of the state moves. Sources are bounded: the least recently
-// heard AIDs are forgotten first and have to send a FULL again.
+// newer than it. A frame with the time of the newest one is not late and builds on it (whole seconds); one without a time
+// (TS 0) comes after everything heard before and is stamped here, later than the last (X11). Where no such state or
+// template is, the frame is refused with needFull, never guessed. A frame that is broken is an error with a code; nothing
+// throws and nothing of the state moves. What is remembered, and how it is bounded: sources.ts.
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
-import { encodeInteger, unscale } from '../wire/base62'
-import { readHeader } from '../wire/frame'
+import { unscale } from '../wire/base62'
 import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
 import { type MetaInfo, Metas } from './metas'
-import { frameTime, isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTemplate } from './receive'
+import { frameTime, type InboundKeys, isDiff, isFull, isHeart, openFrame, type PacketMeta } from './receive'
 import { type KeptTemplate, Registry } from './registry'
-import { readFirmwareSingle, readFull, SlotHistory, shapeOf } from './slots'
-import { msToken, stripAid } from './text'
+import { readFirmwareSingle, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
+import { BARE, type Scope, type Source, Sources } from './sources'
+import { stripAid } from './text'
 
 export interface ReceiverOptions {
   precision?: number
@@ -26,15 +27,23 @@ export interface ReceiverOptions {
   files?: Files
   /** null = templates live in memory only */
   registryDir?: string | null
-  /** session key of a source, null when there is none */
-  inboundKey?: ((aid: number) => Uint8Array | null) | null
+  /** session keys of a source, null when there are none */
+  inboundKey?: InboundKeys | null
   maxSources?: number
+  /** ms for a frame of that AID without a time, later than the last it gave; by default the clock, moved on where it must be */
+  stamp?: (aid: number) => number
 }
 
 export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
 
 export type Received =
-  | { readonly kind: 'fact'; readonly fact: Fact; readonly meta: PacketMeta; readonly duplicateKey: number }
+  | {
+      readonly kind: 'fact'
+      readonly fact: Fact
+      readonly meta: PacketMeta
+      /** the session key that deciphered it; null for plaintext, and for an empty body, which every key deciphers */
+      readonly key: Uint8Array | null
+    }
   | {
       readonly kind: 'error'
       readonly code: ReceiveCode
@@ -51,11 +60,6 @@ export interface ReceiverCounters {
   unitAmbiguous: number
 }
 
-interface SourceState {
-  templates: Map<number, SlotHistory>
-  used: number
-}
-
 /** a sender whose clock was set back by more than this is believed after so many late frames */
 const STEP_BACK_MS = 600_000
 const STEP_BACK_FRAMES = 8
@@ -63,15 +67,14 @@ const STEP_BACK_FRAMES = 8
 export class Receiver {
   readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0 }
   readonly registry: Registry | null
-  readonly #sources = new Map<number, SourceState>()
+  readonly #sources: Sources
   readonly #metas: Metas
   readonly #precision: number
   readonly #clock: Clock
-  readonly #inboundKey: ((aid: number) => Uint8Array | null) | null
-  readonly #maxSources: number
-  #tick = 0
-  readonly #double = new Float64Array(1)
-  readonly #words = new Uint32Array(this.#double.buffer)
+  readonly #inboundKey: InboundKeys | null
+  readonly #stamp: ((aid: number) => number) | null
+  /** of the frame being decoded */
+  #key: Uint8Array | null = null
   readonly #metaText = (text: string): MetaInfo => this.#metas.of(text)
   readonly #metaBytes = (bytes: Uint8Array, from: number, to: number): MetaInfo =>
     this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'))
@@ -84,32 +87,53 @@ export class Receiver {
     this.#precision = engine.precision
     this.#metas = new Metas(engine.unitDialect, engine.units)
     this.#inboundKey = options.inboundKey ?? null
-    this.#maxSources = options.maxSources ?? 4096
+    this.#stamp = options.stamp ?? null
     this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
+    this.#sources = new Sources({
+      maxSources: options.maxSources ?? 4096,
+      registry: this.registry,
+      restore: (history, full, ts) => {
+        history.begin(-1, false)
+        history.fill(full.sensors, this.#metaText)
+        history.keep(ts)
+      },
+      damaged: () => this.counters.errors++,
+    })
   }
 
-  /** Decodes one frame. `packet` is only read during the call. */
-  receive(packet: Uint8Array): Received {
+  /**
+   * Decodes one frame. `packet` is only read during the call. `epoch` is the peer's run where the frame came inside the
+   * delivery exchange: each run has templates of its own.
+   */
+  receive(packet: Uint8Array, epoch = BARE): Received {
     const now = this.#clock.wall()
     const opened = openFrame(packet, now, this.#inboundKey)
     const { meta } = opened
     if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
     const { header, bytes, from: first, to } = opened
+    this.#key = to > first ? opened.key : null
     const base = meta.base_cmd!
-    const ts = frameTime(header.ts, now)
-    meta.timestamp_raw = ts
-    const source = this.#source(header.sourceAid)
-    if (isFull(base)) return this.#full(source, header.sourceAid, header.tid, ts, bytes, first, to, meta)
     const heart = isHeart(base)
-    if (!heart && !isDiff(base))
+    if (!heart && !isDiff(base) && !isFull(base))
       return this.#refuse('UNKNOWN_COMMAND', `Unknown Command 0x${header.cmd.toString(16).toUpperCase()}`, meta)
-    const history = source.templates.get(header.tid)
+    const source = this.#sources.of(header.sourceAid)
+    const scope = this.#sources.scope(header.sourceAid, source, epoch, now)
+    const history = scope.templates.get(header.tid)
+    const tRaw = header.ts === 0 ? this.#stamped(source, header.sourceAid, now) : frameTime(header.ts, now)
+    // what has no time follows on what was heard last
+    const ts = header.ts === 0 ? Math.max(0, history?.newest ?? 0) : tRaw
+    meta.timestamp_raw = tRaw
+    if (isFull(base)) {
+      const text = stripAid(Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8'))
+      return this.#full(source, scope, header.sourceAid, header.tid, ts, text, meta)
+    }
     if (!history)
       return this.#refuse('NEED_FULL', `Template ${meta.tid} missing for 0x${base.toString(16).toUpperCase()}`, meta)
     if (history.count === 0) return this.#refuse('NEED_FULL', `No cached values for TID=${meta.tid}`, meta)
     const late = ts < history.newest
     if (late) meta.late = true
     const from = history.stateFor(ts)
+    if (from < 0 && !late) return this.#refuse('NEED_FULL', `TID=${meta.tid} had two meanings`, meta)
     if (from < 0) {
       history.lateRun++
       this.counters.lateDropped++
@@ -123,67 +147,79 @@ export class Receiver {
       history.lateRun++
       this.counters.late++
     } else history.keep(ts)
-    return this.#fact(history, header.sourceAid, ts, meta)
+    return this.#fact(history, header.sourceAid, tRaw, meta)
   }
 
-  #full(
-    source: SourceState,
-    aid: number,
-    tid: number,
-    ts: number,
-    bytes: Uint8Array,
-    first: number,
-    to: number,
-    meta: PacketMeta,
-  ): Received {
-    const text = stripAid(Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8'))
+  #full(source: Source, scope: Scope, aid: number, tid: number, ts: number, text: string, meta: PacketMeta): Received {
     try {
       const single = readFirmwareSingle(text, aid)
       const read = single ?? readFull(text)
-      let history = source.templates.get(tid)
-      let late = history !== undefined && ts < history.newest
-      if (late && history!.lateRun >= STEP_BACK_FRAMES && history!.newest - ts > STEP_BACK_MS) {
-        history!.clear()
-        late = false
-      }
+      const known = single ? undefined : scope.templates.get(tid)
+      const same = known?.shape.signature === read.signature
+      const history = known && same ? known : new SlotHistory(shapeOf(read))
+      const late = known ? this.#late(known, ts) : !single && ts > 0 && this.#belowFloor(scope, source, history, ts)
       const learn = !single && !late
-      if (single || !history || history.shape.signature !== read.signature) {
-        const made = new SlotHistory(shapeOf(read))
-        made.begin(-1, !learn)
-        made.fill(read.sensors, this.#metaText)
-        if (learn) {
-          source.templates.set(tid, made)
-          this.registry?.learned(aid)
-        }
-        // Two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either.
-        if (late && !single) source.templates.delete(tid)
-        history = made
-      } else {
-        history.begin(-1, late)
-        history.fill(read.sensors, this.#metaText)
-        if (late) history.lateRun++
-      }
+      history.begin(-1, !learn)
+      history.fill(read.sensors, this.#metaText)
       if (learn) {
+        if (!same) {
+          scope.templates.set(tid, history)
+          if (scope.epoch === BARE) this.registry?.learned(aid)
+        }
         history.keep(ts)
         meta.template_learned = true
-        if (this.registry?.hasDirty) this.registry.flush(this.#kept)
-      }
-      if (late) {
+        if (this.registry?.hasDirty) this.registry.flush(this.#sources.kept)
+      } else if (late) {
+        if (known) {
+          known.lateRun++
+          // two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either
+          if (!same) known.blind()
+        }
         meta.late = true
         this.counters.late++
       }
-      return this.#fact(history, aid, ts, meta)
+      return this.#fact(history, aid, meta.timestamp_raw!, meta)
     } catch (thrown) {
       return this.#refuse('BAD_PACKET', asOsError(thrown).message, meta)
     }
   }
 
+  /** Older than what this template had; unless so many are that the sender's clock must have been set back. */
+  #late(history: SlotHistory, ts: number): boolean {
+    if (ts >= history.newest) return false
+    if (history.lateRun < STEP_BACK_FRAMES || history.newest - ts <= STEP_BACK_MS) return true
+    history.clear()
+    return false
+  }
+
+  /**
+   * True for a FULL of a run that may have had newer packets acknowledged by a receiver that forgot them since: its next DIFF
+   * would leave out what changed between. Bare frames are never acknowledged.
+   */
+  #belowFloor(scope: Scope, source: Source, { shape }: SlotHistory, ts: number): boolean {
+    const floor = scope.epoch === BARE ? undefined : source.floors.get(shape.hash)
+    if (!floor || ts >= floor.ts) return false
+    floor.lateRun++
+    if (floor.lateRun <= STEP_BACK_FRAMES || floor.ts - ts <= STEP_BACK_MS) return true
+    source.floors.delete(shape.hash)
+    return false
+  }
+
+  /** A time of its own for a frame without one. */
+  #stamped(source: Source, aid: number, now: number): number {
+    source.stamp = Math.max(source.stamp + 1, Math.floor(this.#stamp ? this.#stamp(aid) : now))
+    return source.stamp
+  }
+
+  /** After a start, for every fact of the log that came from elsewhere: acknowledged before, whatever its template was. */
+  remember({ aid, id, state, sensors, extras, tRaw }: Fact): void {
+    const ids = sensors.map(sensor => sensor.id)
+    this.#sources.of(aid).raiseFloor(shapeHash(id, state, ids, extras), tRaw)
+  }
+
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {
     const { shape } = history
     const sensors: SensorFact[] = []
-    const words = this.#words
-    let h = shape.hash
-    let g = ~h
     for (let i = 0; i < history.count; i++) {
       const info = history.meta(i)
       const n = history.number(i)
@@ -191,19 +227,14 @@ export class Receiver {
       if (n !== 0 || !info.failed) {
         const x = unscale(n, this.#precision)
         value = (info.divisor ? x / info.divisor : x * info.factor) + info.offset
-        this.#double[0] = value
-        h = Math.imul(h ^ words[0]!, 0x01000193) ^ words[1]!
-        g = Math.imul(g ^ words[1]!, 0x85ebca6b) ^ words[0]!
       }
       if (info.ambiguous) this.counters.unitAmbiguous++
-      h = Math.imul(h ^ info.hash ^ (h >>> 15), 0x2c1b3c6d)
-      g = Math.imul(g ^ info.hash ^ (g >>> 13), 0x297a2d39)
       sensors.push({ id: history.ids[i]!, status: info.status, unit: info.unit, value })
     }
     this.counters.facts++
     const fact: Fact = { id: shape.id, state: shape.state, tRaw, aid, sensors }
     if (shape.extras) fact.extras = shape.extras
-    return { kind: 'fact', fact, meta, duplicateKey: (h >>> 0) * 2097152 + (g >>> 11) }
+    return { kind: 'fact', fact, meta, key: this.#key }
   }
 
   #refuse(code: ReceiveCode, message: string, meta: PacketMeta): Received {
@@ -211,73 +242,18 @@ export class Receiver {
     return { kind: 'error', code, message, meta, needFull: code === 'NEED_FULL' || code === 'LATE_DROPPED' }
   }
 
-  #source(aid: number): SourceState {
-    let source = this.#sources.get(aid)
-    if (!source) {
-      if (this.#sources.size >= this.#maxSources) this.#forgetOldest()
-      source = { templates: new Map(), used: 0 }
-      this.#sources.set(aid, source)
-      for (const kept of this.registry?.load(aid) ?? []) this.#restore(source, kept)
-    }
-    source.used = ++this.#tick
-    return source
-  }
-
-  /** A template as the last clean stop left it; one that does not hold together counts as missing. */
-  #restore(source: SourceState, { tid, signature, slots, ts }: KeptTemplate): void {
-    if (!slots || ts < 0) return
-    try {
-      const read = readFull(new TextTemplate(signature, slots).text(msToken(ts)))
-      if (read.signature !== signature) return
-      const history = new SlotHistory(shapeOf(read))
-      history.begin(-1, false)
-      history.fill(read.sensors, this.#metaText)
-      history.keep(ts)
-      source.templates.set(tid, history)
-    } catch {
-      // a damaged file costs a NEED_FULL, nothing more
-      this.counters.errors++
-    }
-  }
-
-  /** the quarter that was not heard for longest, so that the search is rare */
-  #forgetOldest(): void {
-    const byAge = [...this.#sources].sort((a, b) => a[1].used - b[1].used)
-    for (const [aid] of byAge.slice(0, Math.max(1, this.#maxSources >> 2))) this.#sources.delete(aid)
-  }
-
-  readonly #kept = (aid: number): KeptTemplate[] =>
-    [...(this.#sources.get(aid)?.templates ?? [])]
-      .sort(([a], [b]) => a - b)
-      .map(([tid, history]) => {
-        const slots: string[] = []
-        for (let i = 0; i < history.count; i++) {
-          const { meta, n } = history.newestSlot(i)
-          slots.push(meta.text, encodeInteger(n))
-        }
-        return { tid, signature: history.shape.signature, slots, ts: history.newest }
-      })
-
   /** A template as its newest frame left it; null when there is none. */
   template(aid: number, tid: number): KeptTemplate | null {
-    return this.#kept(aid).find(kept => kept.tid === tid) ?? null
+    return this.#sources.kept(aid).find(kept => kept.tid === tid) ?? null
   }
 
   /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
   save(): void {
-    this.registry?.stop(this.#sources.keys(), this.#kept)
+    this.registry?.stop(this.#sources.bareAids(), this.#sources.kept)
   }
 
-  /** how many AIDs are known at present */
+  /** how many AIDs are remembered */
   get sources(): number {
     return this.#sources.size
   }
-}
-
-/** Reason text of a NACK that names the refused frame (X7, X9): `NEED_FULL;<aid>;<tid>;<ts>;<crc16>`. */
-export function nackReason(reason: 'NEED_FULL' | 'BAD_KEY', packet: Uint8Array): string | null {
-  const header = readHeader(packet)
-  if (typeof header === 'string') return null
-  const crc = Buffer.from(packet.subarray(packet.length - 2)).toString('hex')
-  return `${reason};${header.sourceAid};${header.tid};${header.ts};${crc}`
 }

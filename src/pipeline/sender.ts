@@ -2,7 +2,8 @@
 // acknowledged packet of its template, or since the template's first FULL of this run, so a receiver that gets frames in
 // order decodes right after any loss. A key frame (FULL) comes every so many packets or seconds, on first use and when
 // asked for; it may be lost, so it does not shorten the next DIFF. A fact that is not newer than what its template already
-// sent goes as FULL under a backlog TID (200–254, X15), where nothing is ever built on it.
+// sent goes as FULL under a backlog TID (200–254, X15), where nothing is ever built on it. With a session key the body is
+// ciphered in place, whatever the frame is (PROTOCOL §5, secure variants).
 // encode throws BAD_ID, BAD_TIME, BAD_READING or E_PRECISION (details: sensor) and leaves all state as it was.
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -13,7 +14,7 @@ import type { Fact } from './fact'
 import { isGoodName } from './names'
 import { LOADED, OTHER, Plan } from './plan'
 import { PacketSlab } from './slab'
-import { type DiffPolicy, NOW, readsClock, SendStore, SendTemplate, TS } from './templates'
+import { type DiffPolicy, fullOnlyUntil, NOW, readsClock, SendStore, SendTemplate, TS } from './templates'
 import { toBase64 } from './text'
 
 export interface UplinkEncoderOptions {
@@ -25,6 +26,8 @@ export interface UplinkEncoderOptions {
   frames?: 'auto' | 'full'
   fullEvery?: number
   fullIntervalS?: number
+  /** the peer acknowledges packets; may change when the link is opened again, followed by keyFrameNext() */
+  acknowledged?: boolean
   precision?: number
   dialect?: UnitDialect
   units?: WireUnits
@@ -54,6 +57,8 @@ const PLAIN: EncodeOptions = Object.freeze({})
 const OWN_TIDS = 199
 const BACKLOG_FIRST = 200
 const BACKLOG_TIDS = 55
+/** TID of an opener: a FULL without sensors that only asks for a session key and is no fact */
+export const OPENER_TID = 255
 const MAX_TIME = 2 ** 48
 /** plans of other signatures than the last; each is looked up by comparing ids */
 const MAX_PLANS = 1024
@@ -90,6 +95,7 @@ export class UplinkEncoder {
       diffBase: options.diffBase ?? 'sticky',
       fullEvery: options.fullEvery ?? 100,
       fullIntervalMs: (options.fullIntervalS ?? 60) * 1000,
+      acknowledged: options.acknowledged ?? false,
     }
     this.#store = new SendStore(OWN_TIDS, options.firstTid)
     this.#fullOnly = options.frames === 'full'
@@ -101,30 +107,36 @@ export class UplinkEncoder {
     return this.#store.nextTid
   }
 
-  /** Fact → frame; `bytes` is never overwritten while it is reachable. */
-  encode(fact: Fact, options: EncodeOptions = PLAIN): EncodedFrame {
+  /** Fact → frame; `bytes` is never overwritten while it is reachable. With a key the secure variant. */
+  encode(fact: Fact, options: EncodeOptions = PLAIN, key: Uint8Array | null = null): EncodedFrame {
     const plan = this.#prepare(fact)
     const at = this.#slab.reserve(plan.maxSize)
-    const end = this.#write(plan, this.#slab.chunk, at, fact, options)
+    const end = this.#write(plan, this.#slab.chunk, at, fact, options, key)
     const bytes = this.#slab.take(at, end)
     return { bytes, tid: this.lastTid, ordinal: this.lastOrdinal, cmd: bytes[0]!, size: bytes.length }
   }
 
   /** Fact → frame in memory the caller owns and releases; returns the end, lastTid and lastOrdinal say the rest. */
-  encodeInto(fact: Fact, out: Uint8Array, at: number, options: EncodeOptions = PLAIN): number {
+  encodeInto(
+    fact: Fact,
+    out: Uint8Array,
+    at: number,
+    options: EncodeOptions = PLAIN,
+    key: Uint8Array | null = null,
+  ): number {
     const plan = this.#prepare(fact)
     if (out.length - at < plan.maxSize)
       throw new OsError('PACKET_TOO_LARGE', `${plan.maxSize} bytes may be needed, ${out.length - at} are left`)
-    return this.#write(plan, out, at, fact, options)
+    return this.#write(plan, out, at, fact, options, key)
   }
 
-  /** A FULL for a fact that is sent again or late; `tid` 200 to 254, by default one that follows from its template's. */
-  encodeFull(fact: Fact, tid?: number): EncodedFrame {
-    if (tid !== undefined && (tid < BACKLOG_FIRST || tid > 254))
+  /** A FULL for a fact that is sent again or late; `tid` 200 to 255, by default one that follows from its template's. */
+  encodeFull(fact: Fact, tid?: number, key: Uint8Array | null = null): EncodedFrame {
+    if (tid !== undefined && (tid < BACKLOG_FIRST || tid > OPENER_TID))
       throw new OsError('BAD_REQUEST', `TID ${tid} is not a backlog TID`)
     const plan = this.#prepare(fact)
     const at = this.#slab.reserve(plan.maxSize)
-    const end = this.#backlog(plan, this.#slab.chunk, at, fact.tRaw, tid ?? this.#backlogTid(plan))
+    const end = this.#backlog(plan, this.#slab.chunk, at, fact.tRaw, tid ?? this.#backlogTid(plan), key)
     const bytes = this.#slab.take(at, end)
     return { bytes, tid: this.lastTid, ordinal: 0, cmd: bytes[0]!, size: bytes.length }
   }
@@ -133,33 +145,33 @@ export class UplinkEncoder {
     return BACKLOG_FIRST + (((plan.template?.tid ?? 1) - 1) % BACKLOG_TIDS)
   }
 
-  #write(plan: Plan, out: Uint8Array, at: number, fact: Fact, options: EncodeOptions): number {
+  #write(plan: Plan, out: Uint8Array, at: number, fact: Fact, options: EncodeOptions, key: Uint8Array | null): number {
     const known = plan.template?.alive ? plan.template : this.#store.find(plan.signature)
     if (options.late || (known && fact.tRaw <= known.lastTs)) {
       if (known) plan.template = known
-      return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan))
+      return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key)
     }
     plan.times[TS] = fact.tRaw
     if (this.#timed) plan.times[NOW] = this.#clock.mono()
     const template = known ?? this.#store.add(plan.signature, plan.count, this.policy, plan.times[NOW]!)
     if (fact.tRaw <= template.lastTs) {
       plan.template = template
-      return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan))
+      return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key)
     }
     this.#store.touch(template)
     plan.template = template
-    const end = plan.writeFrame(out, at, this.#fullOnly || options.full === true, this.policy, null)
+    const end = plan.writeFrame(out, at, this.#fullOnly || options.full === true, this.policy, key)
     this.lastTid = template.tid
     this.lastOrdinal = template.ordinal
     return end
   }
 
   /** Written through a template of its own, so that nothing of the live one moves. */
-  #backlog(plan: Plan, out: Uint8Array, at: number, ts: number, tid: number): number {
+  #backlog(plan: Plan, out: Uint8Array, at: number, ts: number, tid: number, key: Uint8Array | null): number {
     const live = plan.template
     plan.template = new SendTemplate(plan.signature, tid, plan.count)
     plan.times[TS] = ts
-    const end = plan.writeFrame(out, at, true, BACKLOG_POLICY, null)
+    const end = plan.writeFrame(out, at, true, BACKLOG_POLICY, key)
     plan.template = live
     this.lastTid = tid
     this.lastOrdinal = 0
@@ -180,7 +192,7 @@ export class UplinkEncoder {
       for (const template of this.#store.all()) {
         template.forceFull = true
         // none of the FULLs under a TID that meant something else was acknowledged: the wait begins anew
-        if (template.fullOnlyUntil > 0) template.fullOnlyUntil = this.#clock.mono() + this.policy.fullIntervalMs
+        if (template.fullOnlyUntil > 0) template.fullOnlyUntil = fullOnlyUntil(this.policy, this.#clock.mono())
       }
     else {
       const template = this.#store.byTid(tid)

@@ -66,11 +66,15 @@ export function shapeOf({ id, stateToken, signature, sensors, segments }: FullTe
   }
   const state = stateName(stateToken)
   const sensorIds = sensors.map(sensor => sensor.id)
+  const some = Object.keys(extras).length > 0 ? extras : undefined
+  return { id, state, signature, sensorIds, extras: some, hash: shapeHash(id, state, sensorIds, some) }
+}
+
+/** Hash over what of a fact no slot changes. */
+export function shapeHash(id: string, state: string, sensorIds: readonly string[], extras: Fact['extras']): number {
   let hash = hashText(state, hashText(id))
   for (const sensorId of sensorIds) hash = hashText(sensorId, hash)
-  const some = Object.keys(extras).length > 0
-  if (some) hash = hashText(JSON.stringify(extras), hash)
-  return { id, state, signature, sensorIds, extras: some ? extras : undefined, hash }
+  return extras ? hashText(`${extras.geohash}|${extras.url}|${extras.msg}`, hash) : hash
 }
 
 /** A value's text as a number; throws BAD_TEXT. */
@@ -89,6 +93,7 @@ export class SlotHistory {
   readonly #numbers: Float64Array
   readonly #metas: (MetaInfo | null)[]
   #head = -1
+  #newest = -1
   #work = SCRATCH
   /** late frames since the last one in order */
   lateRun = 0
@@ -101,25 +106,36 @@ export class SlotHistory {
     this.#metas = new Array<MetaInfo | null>((KEPT_STATES + 1) * this.count).fill(null)
   }
 
-  /** TS of the newest frame, -1 when there is none */
+  /** TS of the newest frame, -1 when there was none */
   get newest(): number {
-    return this.#head < 0 ? -1 : this.#ts[this.#head]!
+    return this.#newest
   }
 
-  /** The newest kept state not newer than `ts`, -1 when none is. */
+  /** false: there is no state a DIFF could build on */
+  get known(): boolean {
+    return this.#head >= 0
+  }
+
+  /** The newest kept state not newer than `ts`, of several with the same TS the last one heard; -1 when there is none. */
   stateFor(ts: number): number {
-    let best = -1
-    for (let k = 0; k < KEPT_STATES; k++) {
-      const kept = this.#ts[k]!
-      if (kept >= 0 && kept <= ts && (best < 0 || kept > this.#ts[best]!)) best = k
+    for (let k = 0; k < KEPT_STATES && this.#head >= 0; k++) {
+      const row = (this.#head + KEPT_STATES - k) % KEPT_STATES
+      const kept = this.#ts[row]!
+      if (kept >= 0 && kept <= ts) return row
     }
-    return best
+    return -1
   }
 
-  /** Forgets every state: the sender's clock was set back. */
-  clear(): void {
+  /** Forgets every state, but not how new they were: older FULLs are still not learned. */
+  blind(): void {
     this.#ts.fill(-1)
     this.#head = -1
+  }
+
+  /** Forgets everything: the sender's clock was set back. */
+  clear(): void {
+    this.blind()
+    this.#newest = -1
     this.lateRun = 0
   }
 
@@ -179,6 +195,7 @@ export class SlotHistory {
   keep(ts: number): void {
     this.#head = this.#work
     this.#ts[this.#head] = ts
+    this.#newest = ts
     this.lateRun = 0
   }
 

@@ -11,7 +11,16 @@ export interface DiffPolicy {
   fullEvery: number
   /** a key frame after so many milliseconds; 0 = never */
   fullIntervalMs: number
+  /** the peer acknowledges packets */
+  acknowledged?: boolean
 }
+
+/**
+ * Until when (mono ms) a TID that meant something else before sends FULL only: where packets are acknowledged until one is,
+ * elsewhere for the time of a key frame, in which at least one FULL is taken to arrive.
+ */
+export const fullOnlyUntil = ({ acknowledged, fullIntervalMs }: DiffPolicy, nowMs: number): number =>
+  acknowledged ? Number.POSITIVE_INFINITY : nowMs + fullIntervalMs
 
 /** What a packet's making knows of time, in an array so that no number goes to the heap: `times[TS]`, `times[NOW]`. */
 export const TS = 0
@@ -214,7 +223,7 @@ export class SendStore {
     // ordinals go on where any earlier owner of a TID stopped, so an old acknowledgement means nothing here
     template.ordinal = template.acked = this.#floor
     template.lastTs = lastTs
-    if (recycled && policy.diffBase === 'sticky') template.fullOnlyUntil = nowMs + policy.fullIntervalMs
+    if (recycled && policy.diffBase === 'sticky') template.fullOnlyUntil = fullOnlyUntil(policy, nowMs)
     return template
   }
 

@@ -42,6 +42,10 @@ export function buildProbeReply(seq: number, commitMs: number): Uint8Array {
   return new ByteWriter(new Uint8Array(PROBE_REPLY_SIZE)).u8(COMMAND.PONG).u16(seq).put(MAGIC).u8(0).u16(ms).done()
 }
 
+/** True for the PONG of a peer that knows the exchange. */
+export const isProbeReply = (raw: Uint8Array): boolean =>
+  raw[0] === COMMAND.PONG && raw.length >= PROBE_REPLY_SIZE && hasMagic(raw)
+
 /** commit_ms of a PONG from a peer that knows the exchange, null for a bare PONG. */
 export const probeReplyCommitMs = (raw: Uint8Array): number | null =>
   raw.length >= PROBE_REPLY_SIZE && hasMagic(raw) ? new ByteReader(raw, 8).u16() : null

@@ -19,7 +19,7 @@ export interface DeliveryReceiverOptions {
   ackCommitMs?: number
   /** numberings remembered; the least recently used goes first */
   maxPeers?: number
-  /** epochs remembered per address */
+  /** epochs remembered per address: on a bus without addresses every sender has the same one */
   maxEpochs?: number
 }
 
@@ -103,7 +103,7 @@ export class DeliveryReceiver {
   #count = 0
   #tick = 0
 
-  constructor({ ackCommitMs = 100, maxPeers = 1024, maxEpochs = 4 }: DeliveryReceiverOptions = {}) {
+  constructor({ ackCommitMs = 100, maxPeers = 1024, maxEpochs = 64 }: DeliveryReceiverOptions = {}) {
     this.#ackCommitMs = ackCommitMs
     this.#maxPeers = Math.max(1, maxPeers)
     this.#maxEpochs = Math.max(1, maxEpochs)

@@ -8,20 +8,9 @@
 // reset() hands back what is not acknowledged, in order, and nothing counts as delivered that the peer did not name.
 // Hot path (over 100 k packets/s): typed rings and one reused frame buffer, no allocation per packet.
 import { OsError } from '../lib/errors'
-import { COMMAND } from '../wire/commands'
 import { ByteWriter } from '../wire/cursor'
-import { controlSeq } from './control'
-import {
-  addToFrame,
-  BITMAP_BITS,
-  buildProbe,
-  ENVELOPE,
-  finishFrame,
-  fitsFrame,
-  parseAnswer,
-  probeReplyCommitMs,
-  startFrame,
-} from './delivery-frame'
+import { addToFrame, BITMAP_BITS, ENVELOPE, finishFrame, fitsFrame, parseAnswer, startFrame } from './delivery-frame'
+import { Prober } from './delivery-probe'
 import { PacketQueue } from './packet-queue'
 
 export type DeliveryMode = 'probing' | 'acked' | 'best_effort' | 'silent'
@@ -58,12 +47,9 @@ export interface DeliveryCounters {
   stray: number
 }
 
-const FIRST_PROBE_MS = 2000
-const LAST_PROBE_MS = 60_000
 const MIN_RETRANSMIT_MS = 2000
-const MAX_RETRANSMIT_MS = 120_000
-/** probes whose late PONG still counts */
-const OPEN_PROBES = 8
+/** a peer that holds packets and is slow to commit is asked ever less, but once a minute at least */
+const MAX_PATIENCE_MS = 60_000
 const RENEW_AT = 0xfff0_0000
 
 const FREE = 0
@@ -81,7 +67,8 @@ export class DeliverySender<Token> {
   readonly #resends: Uint16Array
   readonly #size: Uint32Array
   readonly #tokens: (Token | undefined)[]
-  readonly #queue: PacketQueue
+  readonly #queue = new PacketQueue()
+  readonly #prober: Prober
   #mode: DeliveryMode = 'probing'
   #epoch: number
   /** lowest seq still wanted; every seq below is acknowledged or given up */
@@ -92,13 +79,13 @@ export class DeliverySender<Token> {
   #unsent = 1
   #bytes = 0
   #inFlight = 0
-  #openProbes: { seq: number; at: number }[] = []
-  #probedAt = Number.NEGATIVE_INFINITY
-  #probePause = 0
-  #probes = 0
   #srtt = 0
   #commitMs = 0
   #quietRounds = 0
+  /** factor on the retransmit pause: doubles while the peer answers a packet sent again without naming it, see #slow() */
+  #patience = 1
+  /** the oldest packet went again since the last answer */
+  #asked = false
   /** bytes already asked for that did not fit the frame before */
   #waiting: { seq: number; packet: Uint8Array } | null = null
 
@@ -118,7 +105,7 @@ export class DeliverySender<Token> {
     this.#size = new Uint32Array(ring)
     this.#tokens = new Array<Token | undefined>(ring)
     this.#frame = new ByteWriter(new Uint8Array(Math.min(options.maxPacket, 0xffff)))
-    this.#queue = new PacketQueue()
+    this.#prober = new Prober(options.nextSeq)
     this.#epoch = options.randomEpoch() >>> 0
   }
 
@@ -134,7 +121,7 @@ export class DeliverySender<Token> {
   }
   /** probes sent since the link was opened; above 1 without an answer the link counts as down */
   get probes(): number {
-    return this.#probes
+    return this.#prober.count
   }
   /** largest packet submit() takes */
   get maxPacket(): number {
@@ -178,14 +165,14 @@ export class DeliverySender<Token> {
    * A frame the medium refused counts as lost and is repeated by timer.
    */
   poll(now: number): Uint8Array | null {
-    if (this.#mode === 'probing') return this.#probe(now)
+    if (this.#mode === 'probing') return this.#prober.poll(now)
     if (this.#mode !== 'acked') return null
     return this.#resendFrame(now) ?? this.#newFrame(now)
   }
 
   /** When poll() will have something, in the time given to it; Infinity: not before the next call of another method. */
   nextDeadline(now: number): number {
-    if (this.#mode === 'probing') return this.#probes === 0 ? now : this.#probedAt + this.#probePause
+    if (this.#mode === 'probing') return this.#prober.due(now)
     if (this.#mode !== 'acked') return Number.POSITIVE_INFINITY
     if (this.#unsent < this.#next || this.#waiting) return now
     let oldest = Number.POSITIVE_INFINITY
@@ -201,7 +188,7 @@ export class DeliverySender<Token> {
    * that it came from the peer's address.
    */
   onAnswer(raw: Uint8Array, now: number): boolean {
-    if (raw[0] === COMMAND.PONG) return this.#onPong(raw, now)
+    if (this.#mode === 'probing' && this.#onPong(raw, now)) return true
     const answer = parseAnswer(raw)
     if (!answer) return false
     const { cum, bitmap } = answer
@@ -212,6 +199,7 @@ export class DeliverySender<Token> {
       return true
     }
     this.#quietRounds = 0
+    const before = this.counters.acked
     let roundTrip = Number.POSITIVE_INFINITY
     let afterResend = false
     const take = (seq: number): void => {
@@ -228,8 +216,11 @@ export class DeliverySender<Token> {
       if ((bitmap >>> bit) & 1 && cum + 2 + bit >= this.#base) take(cum + 2 + bit)
     // With a packet sent twice in it, an answer tells no round trip: neither of that packet, since nobody knows which sending
     // was answered, nor of those named late because they were waiting for it. Measuring them would let the pause run away.
-    if (!afterResend && roundTrip < Number.POSITIVE_INFINITY)
+    if (!afterResend && roundTrip < Number.POSITIVE_INFINITY) {
       this.#srtt = this.#srtt === 0 ? roundTrip : this.#srtt + (roundTrip - this.#srtt) / 8
+      this.#patience = 1
+    } else if (this.counters.acked === before) this.#slow()
+    this.#asked = false
     this.#advance()
     return true
   }
@@ -250,39 +241,35 @@ export class DeliverySender<Token> {
     this.#waiting = null
     this.#queue.clear()
     this.#mode = 'probing'
-    this.#probes = this.#probePause = this.#quietRounds = this.#srtt = 0
-    this.#probedAt = Number.NEGATIVE_INFINITY
-    this.#openProbes = []
+    this.#quietRounds = this.#srtt = 0
+    this.#patience = 1
+    this.#asked = false
+    this.#prober.reset()
     if (renew) this.#renewEpoch()
     return left
   }
 
-  #probe(now: number): Uint8Array | null {
-    if (this.#probes > 0 && now < this.#probedAt + this.#probePause) return null
-    this.#probePause = this.#probes === 0 ? FIRST_PROBE_MS : Math.min(LAST_PROBE_MS, this.#probePause * 2)
-    this.#probes++
-    this.#probedAt = now
-    const seq = this.#options.nextSeq()
-    this.#openProbes.push({ seq, at: now })
-    if (this.#openProbes.length > OPEN_PROBES) this.#openProbes.shift()
-    return buildProbe(seq)
-  }
-
   #onPong(raw: Uint8Array, now: number): boolean {
-    if (raw.length < 3 || this.#mode !== 'probing') return false
-    const probe = this.#openProbes.find(open => open.seq === controlSeq(raw))
-    if (!probe) return false
-    const commitMs = probeReplyCommitMs(raw)
-    this.#mode = commitMs === null ? 'best_effort' : 'acked'
-    this.#commitMs = commitMs ?? 0
-    this.#srtt = now - probe.at
-    this.#openProbes = []
-    this.#quietRounds = 0
+    const pong = this.#prober.answered(raw, now)
+    if (!pong) return false
+    this.#mode = pong.commitMs === null ? 'best_effort' : 'acked'
+    this.#commitMs = pong.commitMs ?? 0
+    this.#srtt = pong.roundTripMs
     return true
   }
 
   #retransmitMs(): number {
-    return Math.min(MAX_RETRANSMIT_MS, Math.max(MIN_RETRANSMIT_MS, 4 * this.#srtt + this.#commitMs))
+    const pause = Math.max(MIN_RETRANSMIT_MS, 4 * this.#srtt + this.#commitMs)
+    return Math.max(pause, Math.min(MAX_PATIENCE_MS, pause * this.#patience))
+  }
+
+  /**
+   * A packet went again and the answer does not name it: the peer has it and its disk is slow. What a slow commit takes cannot
+   * be measured by packets sent twice, so the pause doubles until one that went once is answered; a lost packet, which is
+   * followed by no answer at all, does not lengthen it.
+   */
+  #slow(): void {
+    if (this.#asked && this.#retransmitMs() < MAX_PATIENCE_MS) this.#patience *= 2
   }
 
   /** End of the range an answer can name: beyond it the peer may hold a packet without being able to say so. */
@@ -322,6 +309,7 @@ export class DeliverySender<Token> {
       this.#size[slot] = packet.length
       this.#sentAt[slot] = now
       if (this.#resends[slot]! < 0xffff) this.#resends[slot]!++
+      if (seq === this.#base) this.#asked = true
       this.counters.resent++
       n++
     }

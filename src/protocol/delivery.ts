@@ -9,3 +9,4 @@ export {
   type ReceiverCounters,
 } from './delivery-receiver'
 export { type DeliveryCounters, type DeliveryMode, DeliverySender, type DeliverySenderOptions } from './delivery-sender'
+export { DeliveryStream, type DeliveryStreamOptions, type StreamMode } from './delivery-stream'

@@ -6,6 +6,7 @@ import type { Requester } from './handshake-requests'
 import type { StrictSecurity } from './handshake-types'
 import type { DispatchResult, IdService } from './idservice'
 import { parseRefusedFrame } from './nack'
+import type { SecureClient } from './secure-client'
 import type { SecureSessions } from './sessions'
 
 export interface ControlHandlerOptions {
@@ -99,14 +100,22 @@ export class ControlHandler {
     const refused = seq === 0 ? parseRefusedFrame(reason) : null
     const result = { status: 'NACK_RECEIVED', seq, reason }
     if (!refused) return result
-    return { ...result, refused, obeyed: this.#options.strict?.onRefused?.(refused, addr) ?? false }
+    const { strict } = this.#options
+    const obeyed = trusts(strict, addr) && (strict?.onRefused?.(refused, addr) ?? false)
+    return { ...result, refused, obeyed }
+  }
+
+  /** The sending half, for a packet of its server. */
+  #client(addr: unknown): SecureClient | null {
+    const { strict } = this.#options
+    return trusts(strict, addr) ? (strict?.client ?? null) : null
   }
 
   #dictReady(raw: Uint8Array, addr: unknown): Record<string, unknown> {
     const { strict, sessions } = this.#options
     const { assignedId, timestampRaw } = control.parseSecureDictReady(raw)
     const ready = strict
-      ? (strict.client?.onDictReady(assignedId, timestampRaw, addr) ?? false)
+      ? (this.#client(addr)?.onDictReady(assignedId, timestampRaw, addr) ?? false)
       : sessions.confirmSecureDict(assignedId, timestampRaw, addr)
     return { status: ready ? 'DICT_READY' : 'DICT_PENDING', assigned_id: assignedId, timestamp_raw: timestampRaw }
   }
@@ -114,8 +123,10 @@ export class ControlHandler {
   #channelAck(raw: Uint8Array, addr: unknown): Record<string, unknown> {
     const { strict, sessions } = this.#options
     const aid = control.parseSecureChannelAck(raw)
-    if (strict) strict.client?.onChannelAck(aid, addr)
+    if (strict) this.#client(addr)?.onChannelAck(aid, addr)
     else sessions.markSecureChannel(aid, addr)
     return { status: 'SECURE_CHANNEL_ACK', assigned_id: aid }
   }
 }
+
+const trusts = (strict: StrictSecurity | null, addr: unknown): boolean => strict?.trusts?.(addr) ?? true

@@ -16,7 +16,7 @@ export interface HandshakeOptions {
   registryDir?: string | null
   /** life of sessions and sync entries nobody asks for */
   expireSeconds?: number
-  /** file of the secure sessions; null: in memory only */
+  /** file of the secure sessions; null: in memory only. Not opened with `strict`, whose halves have their own */
   secureStorePath?: string | null
 }
 
@@ -47,6 +47,8 @@ export interface DataParser {
 export interface StrictSecurity {
   client?: SecureClient | null
   server?: SecureServer | null
+  /** whether a packet from there may be the server's; one that may not moves nothing. Absent: every address may */
+  trusts?: (addr: unknown) => boolean
   /**
    * NEED_FULL or BAD_KEY about a frame of ours; checks address and frame (SentFrames) and says whether it was obeyed
    */

@@ -36,7 +36,7 @@ export class HandshakeManager {
   readonly sessions: SecureSessions
   /** newest server time that counted, UNIX seconds; 0 before any */
   lastServerTime = 0
-  /** answers without an open request */
+  /** answers about time or identity without an open request, or from another address than the server's */
   strayAnswers = 0
   readonly #deps: HandshakeDeps
   readonly #clock: Clock
@@ -65,7 +65,8 @@ export class HandshakeManager {
       strict?.client?.sessions ??
       new SecureSessions({
         expireSeconds,
-        storePath: secureStorePath,
+        // the strict halves keep files of their own; a second writer would undo theirs
+        storePath: strict ? null : secureStorePath,
         timeSyncThreshold: deps.timeSyncThreshold,
         now: () => this.#seconds(),
         mono: () => this.#clock.mono(),
@@ -220,7 +221,7 @@ export class HandshakeManager {
       if (isData(cmd))
         return role === 'tx_only' ? ignored('tx_only: inbound DATA ignored') : this.#data.handle(raw, cmd, addr)
       if (ignoresControl(role, cmd)) return ignored(`${role}: CTRL ${control.commandText(cmd)} ignored`)
-      if (this.#isStray(raw, cmd)) {
+      if (this.#isStray(raw, cmd, addr)) {
         this.strayAnswers++
         return ignored('no open request')
       }
@@ -275,10 +276,11 @@ export class HandshakeManager {
     this.sessions.save(true)
   }
 
-  #isStray(raw: Uint8Array, cmd: number): boolean {
-    if (!this.#deps.requireOpenRequest) return false
+  /** An answer about time or identity that no open request of ours to that address asked for (D16). */
+  #isStray(raw: Uint8Array, cmd: number, addr: unknown): boolean {
     if (cmd !== COMMAND.ID_ASSIGN && cmd !== COMMAND.ID_POOL_RES && cmd !== COMMAND.TIME_RESPONSE) return false
-    return !this.isOpen(raw)
+    if (this.#deps.strict?.trusts?.(addr) === false) return true
+    return this.#deps.requireOpenRequest === true && !this.isOpen(raw)
   }
 
   #seconds(): number {

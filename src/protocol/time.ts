@@ -122,6 +122,11 @@ export class NodeClock implements Clock {
     return true
   }
 
+  /** False for a given time (UNIX seconds) so small that whoever gave it had no clock. */
+  believable(seconds: number): boolean {
+    return seconds >= this.#threshold
+  }
+
   /** A time in ms for a fact of that device: now, but later than the last one it got (D18). */
   stamp(device: string | number): number {
     const last = this.#stamps.get(device)
@@ -136,10 +141,10 @@ export class NodeClock implements Clock {
 
   /** After a start: the last stamp of a device, as its records have it. */
   noteStamp(device: string | number, stamp: number): void {
-    if (stamp > (this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY)) {
-      this.#stamps.set(device, stamp)
-      if (this.#stamps.size > this.#maxDevices) this.#stamps.delete(this.#stamps.keys().next().value!)
-    }
+    const last = this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY
+    this.#stamps.delete(device)
+    this.#stamps.set(device, Math.max(last, stamp))
+    if (this.#stamps.size > this.#maxDevices) this.#stamps.delete(this.#stamps.keys().next().value!)
   }
 
   /**

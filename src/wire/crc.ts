@@ -28,6 +28,9 @@ export function crc16(bytes: Uint8Array, start = 0, end = bytes.length, seed = 0
   return crc
 }
 
+/** The CRC-16 one byte further; 0 behind the last byte of a packet that ends with its own CRC. */
+export const crc16Byte = (crc: number, byte: number): number => ((crc << 8) & 0xffff) ^ CRC16[(crc >> 8) ^ byte]!
+
 /** Bitwise CRC of either width with any polynomial: slow, for peers and tests that name their own. */
 export function crcBits(width: 8 | 16, polynomial: number, init: number, bytes: Uint8Array): number {
   const top = 1 << (width - 1)

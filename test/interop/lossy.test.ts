@@ -3,20 +3,9 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import {
-  databaseFacts,
-  freePort,
-  freeUdpPort,
-  keyOf,
-  type LoggedFact,
-  Machine,
-  removeDir,
-  sensorsOf,
-  sleep,
-  tempDir,
-  until,
-} from '../lib/gateway'
+import { databaseFacts, freePort, freeUdpPort, keyOf, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
 import { LossyProxy } from '../lib/lossy'
+import { assertSame } from '../lib/same'
 
 const dir = tempDir()
 const machines: Machine[] = []
@@ -26,39 +15,6 @@ after(async () => {
   proxy?.close()
   removeDir(dir)
 })
-
-const sorted = (facts: LoggedFact[]): LoggedFact[] =>
-  [...facts].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0))
-
-/** The wire keeps at least three digits (D3). */
-const close = (a: number | null, b: number | null): boolean =>
-  a === b || (a !== null && b !== null && Math.abs(a - b) <= 1.001e-3 * Math.abs(a))
-
-function assertSame(sent: LoggedFact[], got: LoggedFact[]): void {
-  const left = sorted(sent)
-  const right = sorted(got)
-  const sentKeys = new Set(left.map(keyOf))
-  const gotKeys = new Set(right.map(keyOf))
-  assert.deepEqual(
-    {
-      missing: [...sentKeys].filter(key => !gotKeys.has(key)),
-      unknown: [...gotKeys].filter(key => !sentKeys.has(key)),
-      twice: right.map(keyOf).filter((key, k, all) => key === all[k - 1]),
-    },
-    { missing: [], unknown: [], twice: [] },
-  )
-  left.forEach((fact, k) => {
-    const other = right[k]!
-    const names = (f: LoggedFact): string[] => sensorsOf(f).map(s => `${s.id} ${s.status} ${s.unit}`)
-    assert.deepEqual(names(other), names(fact), keyOf(fact))
-    const values = sensorsOf(other)
-    assert.ok(values.length > 0)
-    sensorsOf(fact).forEach((sensor, i) => {
-      const { value } = values[i]!
-      assert.ok(close(sensor.value, value), `${keyOf(fact)} ${sensor.id}: ${sensor.value} became ${value}`)
-    })
-  })
-}
 
 test('a bad network, black-outs and a dying upstream: the same facts and values on both sides, none twice', async () => {
   const packets = await freeUdpPort()

@@ -69,6 +69,8 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
     lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))
   }
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
+  for (const { aid, addresses } of status.shared_ids ?? [])
+    lines.push(paint.warn(`id ${aid} was heard from ${addresses.join(', ')}`))
   const links = Object.entries(status.links)
   if (links.length > 0) {
     const rows = links.map(([name, link]) => [
@@ -91,9 +93,11 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
   }
   const uplinks = Object.entries(status.uplinks)
   if (uplinks.length > 0) {
-    const rows = uplinks.map(([name, up]) => [name, up.cursor, up.backlog, up.acked, up.resent].map(String))
-    lines.push('', columns([['uplink', 'cursor', 'backlog', 'acked', 'resent'], ...rows], paint))
+    const rows = uplinks.map(([name, up]) => [name, up.cursor, up.backlog, up.acked, up.resent, up.secure].map(String))
+    lines.push('', columns([['uplink', 'cursor', 'backlog', 'acked', 'resent', 'session'], ...rows], paint))
   }
+  const { refused_plaintext: plain = 0, bad_key: badKey = 0 } = status.received
+  if (plain + badKey > 0) lines.push('', paint.warn(`refused: plaintext packets ${plain}, wrong keys ${badKey}`))
   if (dropped.rows + dropped.packets + dropped.records > 0) {
     lines.push('', paint.warn(`dropped: rows ${dropped.rows}, packets ${dropped.packets}, records ${dropped.records}`))
   }

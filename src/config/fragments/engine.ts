@@ -1,5 +1,5 @@
 // How readings become packets, and how sessions and time behave (DESIGN D2, D3, D6, D12, D16).
-import { choice, flag, int, num, section, text } from '../fields'
+import { choice, flag, int, num, optionalText, section } from '../fields'
 
 export const engineEntries = {
   engine_settings: section({
@@ -35,7 +35,7 @@ export const engineEntries = {
   }),
   security_settings: section({
     secure_session_expire_seconds: num(86400, 'life of a secure session without traffic', { min: 1, restart: true }),
-    secure_session_store: text('data/secure_sessions.json', 'file of the secure sessions, beside this file', {
+    secure_session_store: optionalText('file of the sessions of receivers; else <data>/secure_sessions.json', {
       restart: true,
     }),
     time_sync_threshold: num(1_000_000, 'a UNIX time below this counts as unsynchronised'),

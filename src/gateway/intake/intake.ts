@@ -26,7 +26,7 @@ export interface IntakeOptions {
 export interface SubmitOptions {
   device_id?: string
   device_status?: string
-  /** UNIX seconds (or ms from 1e11 on); stamped when left out */
+  /** UNIX seconds (or ms from 1e11 on); stamped when left out, or below time_sync_threshold (D18) */
   t?: number
 }
 
@@ -64,9 +64,10 @@ export class Intake {
         details: { rejected },
       })
     const facts = this.#split(fact)
+    const given = t !== undefined && time.believable(t)
     const seqs = facts.map(piece => {
       // every packet of a device has a time of its own, so that device and time name it
-      if (t === undefined) piece.tRaw = time.stamp(device)
+      if (!given) piece.tRaw = time.stamp(device)
       const seq = log.appendFact(piece, { medium: 'local' }, qualityOf(time))
       this.counters.facts++
       onFact(piece)

@@ -4,32 +4,41 @@
 //
 // What fails: bytes that are no packet are counted `malformed`; a packet whose template is missing is answered NEED_FULL
 // and not acknowledged, so it comes again as FULL (X9); the same packet twice is one record (D16); a packet from a device
-// without delivery exchange is logged and not answered. Nothing received can stop the gateway.
+// without delivery exchange is logged and not acknowledged; one without a time is stamped and answered with the time (X11);
+// one from an address that receiver.allow does not name is dropped unread. What secure sessions ask for is answered by
+// their own wall (session). Nothing received can stop the gateway.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { PacketOrigin } from '../../links/contracts'
 import type { FlashLog } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
-import type { PacketMeta } from '../../pipeline/receive'
 import type { Receiver as PacketReceiver } from '../../pipeline/receiver'
-import { buildNack, DELIVERY_FRAME } from '../../protocol/control'
+import type { WirePickers } from '../../pipeline/wireunit'
+import { buildNack, buildTimeResponse, DELIVERY_FRAME } from '../../protocol/control'
 import { type DeliveryPeer, DeliveryReceiver } from '../../protocol/delivery'
 import type { DuplicateFilter } from '../../protocol/duplicates'
 import type { HandshakeManager } from '../../protocol/handshake'
-import { refusedFrameText } from '../../protocol/nack'
+import { nackReason } from '../../protocol/nack'
 import type { NodeClock } from '../../protocol/time'
 import { isData } from '../../wire/commands'
 import { qualityOf } from '../intake/intake'
+import { Addresses } from './addresses'
 import { contentHash } from './content'
+import type { ReceiveSession } from './session'
 
 export interface ReceiveOptions {
   log: FlashLog
   receiver: PacketReceiver
   duplicates: DuplicateFilter
+  pickers: WirePickers
   protocol: HandshakeManager
   time: NodeClock
   logger: Logger
   ackCommitMs: number
+  /** secure sessions; without, secure frames are malformed and plaintext is taken as it comes */
+  session?: ReceiveSession
+  /** who may send here (receiver.allow) */
+  allowed?: (address: string) => boolean
   onFact: (fact: Fact, link: LinkMetadata) => void
 }
 
@@ -42,20 +51,47 @@ interface Waiting {
   record: number
 }
 
+/** a device without a clock is told the time once in so many ms */
+const TELL_TIME_MS = 10_000
+const MAX_TOLD = 4096
+
 export class Receive {
-  readonly counters = { packets: 0, facts: 0, duplicates: 0, malformed: 0, refused: 0, late_dropped: 0, control: 0 }
+  readonly counters = {
+    packets: 0,
+    facts: 0,
+    duplicates: 0,
+    malformed: 0,
+    refused: 0,
+    late_dropped: 0,
+    control: 0,
+    /** AIDs heard from an address they were not heard from before */
+    moved: 0,
+    /** dropped by receiver.allow */
+    not_allowed: 0,
+  }
+  readonly addresses = new Addresses()
   readonly delivery: DeliveryReceiver
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
+  readonly #toldTime = new Map<number, number>()
 
   constructor(options: ReceiveOptions) {
     this.#options = options
     this.delivery = new DeliveryReceiver({ ackCommitMs: options.ackCommitMs })
   }
 
+  /** For status. */
+  report(): Record<string, number> {
+    return { ...this.counters, ...this.#options.session?.report() }
+  }
+
   /** A packet from a listening medium; the bytes are only valid during the call. */
   packet(packet: Uint8Array, origin: PacketOrigin): void {
     this.counters.packets++
+    if (this.#options.allowed && !this.#options.allowed(origin.address)) {
+      this.counters.not_allowed++
+      return
+    }
     const cmd = packet[0]
     if (cmd === undefined) {
       this.counters.malformed++
@@ -76,14 +112,30 @@ export class Receive {
   }
 
   #data(packet: Uint8Array, origin: PacketOrigin, peer: DeliveryPeer | null, seq: number): void {
-    const { log, receiver, duplicates, time, onFact, logger } = this.#options
-    const received = receiver.receive(packet)
+    const { log, receiver, duplicates, time, onFact, logger, session } = this.#options
+    if (session) {
+      const verdict = session.judge(packet, origin)
+      if (verdict === 'opener' && peer) this.#acknowledge(peer, origin, seq)
+      // stays unanswered, so that it comes again when it may be encrypted
+      if (verdict === 'refused' && peer) this.delivery.refuse(peer, seq)
+      if (verdict !== 'data') return
+    }
+    // the templates of a peer's run are its own, whoever else has its AID
+    const received = receiver.receive(packet, peer?.epoch)
     if (received.kind === 'error') {
+      if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
+        this.counters.refused++
+        if (peer) this.delivery.refuse(peer, seq)
+        session.undecryptable(packet, origin)
+        return
+      }
       if (received.needFull) {
         this.counters.refused++
         if (received.code === 'LATE_DROPPED') this.counters.late_dropped++
         if (peer) this.delivery.refuse(peer, seq)
-        this.#needFull(packet, received.meta, origin)
+        // names the TS field itself, whatever time it stands for
+        const reason = nackReason('NEED_FULL', packet)
+        if (reason) void origin.reply(buildNack(0, reason))
         return
       }
       // a whole frame around bytes that are no packet: it will not get better by being sent again
@@ -92,8 +144,14 @@ export class Receive {
       if (peer) this.#acknowledge(peer, origin, seq)
       return
     }
-    const { fact } = received
-    const hash = contentHash(fact)
+    session?.decoded(packet, received, origin)
+    const { fact, meta } = received
+    if (this.addresses.heard(fact.aid, origin.address)) {
+      this.counters.moved++
+      logger.warn(`id ${fact.aid} is now heard from ${origin.address} too`)
+    }
+    if (meta.server_stamped && !meta.secure) this.#tellTime(fact.aid, origin)
+    const hash = contentHash(fact, this.#options.pickers)
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
       if (peer) this.#acknowledge(peer, origin, seq)
@@ -104,6 +162,7 @@ export class Receive {
       address: origin.address,
       ...(origin.rssi !== undefined && { rssi: origin.rssi }),
       ...(origin.snr !== undefined && { snr: origin.snr }),
+      ...(meta.routes && { route: meta.routes }),
     }
     let record: number
     try {
@@ -160,16 +219,14 @@ export class Receive {
     for (const [peer, { origin, seqs }] of ready) void origin.reply(this.delivery.committed(peer, seqs))
   }
 
-  #needFull(packet: Uint8Array, meta: PacketMeta, origin: PacketOrigin): void {
-    const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
-    const text = refusedFrameText({
-      reason: 'NEED_FULL',
-      aid: meta.source_aid ?? 0,
-      tid: Number(meta.tid),
-      ts: meta.timestamp_raw ?? 0,
-      crc16,
-    })
-    void origin.reply(buildNack(0, text))
+  /** The answer to a packet without a time (PROTOCOL 7). */
+  #tellTime(aid: number, origin: PacketOrigin): void {
+    const { time } = this.#options
+    const now = time.mono()
+    if (now - (this.#toldTime.get(aid) ?? Number.NEGATIVE_INFINITY) < TELL_TIME_MS) return
+    if (this.#toldTime.size >= MAX_TOLD) this.#toldTime.clear()
+    this.#toldTime.set(aid, now)
+    void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
   }
 
   #control(packet: Uint8Array, origin: PacketOrigin): void {

@@ -2,12 +2,14 @@
 // the peer answered. Throws NO_DRIVER or CONFIG_INVALID; the gateway shows the link as down with that reason.
 import { randomBytes } from 'node:crypto'
 import type { UplinkConfig } from '../../config'
+import type { Files } from '../../lib/files'
 import { mediumInfo } from '../../links/registry'
 import type { FlashLog, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
 import type { LinkParts } from '../parts'
+import { sendingSessions } from '../sessions'
 import { ProbedMedium } from './probed'
 import { UpstreamRequests } from './requests'
 import { Uplink } from './uplink'
@@ -17,6 +19,7 @@ export interface UplinkBuild extends LinkParts {
   readonly identity: Identity
   readonly time: NodeClock
   readonly units: WireUnits
+  readonly files: Files
   readonly nextSeq: () => number
   /** an id came or the time was set: every uplink may have something to send */
   readonly changed: () => void
@@ -63,6 +66,9 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       units,
       nextSeq,
       randomEpoch: () => randomBytes(4).readUInt32BE(),
+      secure: sendingSessions({ config, time, logger, files: build.files }, name),
+      now: () => time.now(),
+      degraded: reason => supervisor.get(name)?.complain('session', reason),
       lost: reason => supervisor.get(name)?.lost(reason),
       onControl: packet => requests.received(packet),
       onReady: () => requests.start(),
@@ -75,5 +81,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
     if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
     uplink.link(state)
   })
-  supervisor.add(plain ? medium : new ProbedMedium(medium, () => uplink.probe()))
+  // X29: a peer that does not answer is probed again after 2 s, doubling to 60 s
+  if (plain) supervisor.add(medium)
+  else supervisor.add(new ProbedMedium(medium, () => uplink.probe()), { backoff: { minMs: 2000, maxMs: 60_000 } })
 }

@@ -1,12 +1,16 @@
 // Packs facts for one uplink: an encoder for each source AID (D6), the TIDs each may use, and which frames went out lately,
-// so that a NACK is obeyed only for one of them (X9). pack() throws what the encoder throws; nothing has changed then.
+// so that a NACK is obeyed only for one of them (X7, X9). Each frame goes with the session key its AID has at that moment.
+// pack() throws what the encoder throws; nothing has changed then.
 import type { Clock } from '../../lib/clock'
+import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { FlashLog } from '../../log'
 import type { UnitDialect, WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
-import { type EncodedFrame, UplinkEncoder } from '../../pipeline/sender'
+import { type EncodedFrame, type EncodeOptions, OPENER_TID, UplinkEncoder } from '../../pipeline/sender'
 import type { RefusedFrame } from '../../protocol/nack'
+import type { SecureClient } from '../../protocol/secure-client'
+import { isSecure } from '../../wire/commands'
 import { RecentFrames } from './recent'
 import { TidCounters } from './tids'
 
@@ -26,9 +30,13 @@ export interface PackerParts {
   clock: Clock
   logger: Logger
   units: WireUnits
+  client: SecureClient
   /** something that held packing back is over */
   changed: () => void
 }
+
+const AUTO: EncodeOptions = Object.freeze({})
+const FULL: EncodeOptions = Object.freeze({ full: true })
 
 export class Packer {
   readonly #settings: PackSettings
@@ -37,11 +45,16 @@ export class Packer {
   readonly #encoders = new Map<number, UplinkEncoder>()
   readonly #recent = new RecentFrames()
   readonly #tids: TidCounters
+  readonly #client: SecureClient
+  /** since when an AID has its key */
+  readonly #keyedAt = new Map<number, number>()
+  #answers = false
 
-  constructor(settings: PackSettings, { log, clock, logger, units, changed }: PackerParts) {
+  constructor(settings: PackSettings, { log, clock, logger, units, client, changed }: PackerParts) {
     this.#settings = settings
     this.#clock = clock
     this.#units = units
+    this.#client = client
     this.#tids = new TidCounters(settings.name, log, logger, changed)
   }
 
@@ -50,14 +63,43 @@ export class Packer {
     return this.#tids.ready(this.#encoder(aid))
   }
 
-  /** One frame; `full` for a key frame, a relayed fact or a packet that goes again. */
-  pack(fact: Fact, full: boolean): EncodedFrame {
-    return this.#encoder(fact.aid).encode(fact, { full })
+  /** The link was opened: the next packet of every template is a key frame. `answers`: the upstream acknowledges packets. */
+  opened(answers: boolean): void {
+    this.#answers = answers
+    for (const encoder of this.#encoders.values()) encoder.policy.acknowledged = answers
+    this.keyFrames()
+  }
+
+  /** One frame of at most `limit` bytes; `full` for a relayed fact. Throws PACKET_TOO_LARGE too. */
+  pack(fact: Fact, full: boolean, limit: number): EncodedFrame {
+    const encoder = this.#encoder(fact.aid)
+    const packet = encoder.encode(fact, full ? FULL : AUTO, this.#client.outboundKey(fact.aid))
+    if (packet.size <= limit) return packet
+    // booked as sent, but it never leaves: the next one must not build on it
+    encoder.keyFrameNext(packet.tid)
+    throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
+  }
+
+  /** The same fact once more: a FULL with its own time on a backlog TID, which moves nothing (D6). */
+  packAgain(fact: Fact): EncodedFrame {
+    return this.#encoder(fact.aid).encodeFull(fact, undefined, this.#client.outboundKey(fact.aid))
+  }
+
+  /** Whether that AID's data may be packed now: it has a key, or needs none. */
+  allowed(aid: number): boolean {
+    return this.#client.mayPlain(aid) || this.#client.outboundKey(aid) !== null
+  }
+
+  /** A FULL of that fact's device without its sensors, in plaintext, which asks for a key (X7). */
+  opener({ id, state, aid }: Fact, tRaw: number): Uint8Array {
+    return this.#encoder(aid).encodeFull({ id, state, aid, tRaw, sensors: [] }, OPENER_TID).bytes
   }
 
   /** The frame goes out. */
-  sent(fact: Fact, { tid }: EncodedFrame): void {
-    this.#recent.note(fact.aid, tid, fact.tRaw, this.#clock.mono())
+  sent(fact: Fact, { tid, cmd, bytes }: EncodedFrame): void {
+    if (!isSecure(cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
+    const crc16 = bytes.readUInt16BE(bytes.length - 2)
+    this.#recent.note({ aid: fact.aid, tid, ts: fact.tRaw, crc16 }, this.#clock.mono())
   }
 
   acknowledged(aid: number, { tid, ordinal }: EncodedFrame): void {
@@ -65,13 +107,30 @@ export class Packer {
   }
 
   /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */
-  needFull({ aid, tid, ts }: RefusedFrame): void {
-    if (this.#recent.obey(aid, tid, ts, this.#clock.mono())) this.#encoders.get(aid)?.keyFrameNext()
+  needFull(refused: RefusedFrame): void {
+    if (this.#recent.obey(refused, this.#clock.mono())) this.#encoders.get(refused.aid)?.keyFrameNext()
   }
 
-  /** The next packet of every template is a key frame. */
-  keyFrames(): void {
-    for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
+  /** The next packet of every template, of one AID or all, is a key frame. */
+  keyFrames(aid?: number): void {
+    if (aid !== undefined) this.#encoders.get(aid)?.keyFrameNext()
+    else for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
+  }
+
+  /** That AID has a key from now on. */
+  keyed(aid: number): void {
+    this.#keyedAt.set(aid, this.#clock.mono())
+    this.keyFrames(aid)
+  }
+
+  /** Whether a NACK may speak of the key in use: the frame went out in the last minute, and with it. */
+  wasSent(refused: RefusedFrame): boolean {
+    return this.#recent.sent(refused, this.#clock.mono(), this.#keyedAt.get(refused.aid))
+  }
+
+  /** AIDs that send over this uplink. */
+  aids(): Iterable<number> {
+    return this.#encoders.keys()
   }
 
   /** A clean stop: the next run goes on right behind the TIDs that were used. */
@@ -90,6 +149,7 @@ export class Packer {
         fullIntervalS,
         precision,
         dialect,
+        acknowledged: this.#answers,
         aid,
         units: this.#units,
         clock: this.#clock,

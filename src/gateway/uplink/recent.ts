@@ -1,30 +1,47 @@
-// Which frames went out lately, so that a NACK is obeyed only for a frame that was really sent (X9): within 60 s, and at
-// most once in 10 s for each AID.
+// Which frames went out lately, so that a NACK is obeyed only for one of them (X9): sent within 60 s, named with its TID, TS
+// field and checksum, and at most once in 10 s for each AID. The ring holds the two windows of the delivery exchange.
+import type { RefusedFrame } from '../../protocol/nack'
 
-// twice the window of the delivery exchange
+export type SentFrame = Pick<RefusedFrame, 'aid' | 'tid' | 'ts' | 'crc16'>
+
 const REMEMBERED = 2048
 const FRAME_MS = 60_000
 const PAUSE_MS = 10_000
+const MAX_AIDS = 4096
 
 export class RecentFrames {
-  readonly #keys = new Array<string>(REMEMBERED).fill('')
-  readonly #at = new Float64Array(REMEMBERED)
+  readonly #aids = new Float64Array(REMEMBERED)
+  readonly #times = new Float64Array(REMEMBERED)
+  /** TID and checksum in one number */
+  readonly #marks = new Uint32Array(REMEMBERED)
+  readonly #at = new Float64Array(REMEMBERED).fill(Number.NEGATIVE_INFINITY)
   readonly #obeyed = new Map<number, number>()
   #next = 0
 
-  /** `ts` is the 48-bit TS field in ms. */
-  note(aid: number, tid: number, ts: number, now: number): void {
-    this.#keys[this.#next] = `${aid};${tid};${ts}`
-    this.#at[this.#next] = now
-    this.#next = (this.#next + 1) % REMEMBERED
+  note({ aid, tid, ts, crc16 }: SentFrame, now: number): void {
+    const k = this.#next
+    this.#aids[k] = aid
+    this.#times[k] = ts
+    this.#marks[k] = (tid << 16) | crc16
+    this.#at[k] = now
+    this.#next = (k + 1) % REMEMBERED
+  }
+
+  /** Whether that very frame went out in the last minute, and not before `since`. */
+  sent({ aid, tid, ts, crc16 }: SentFrame, now: number, since = Number.NEGATIVE_INFINITY): boolean {
+    const mark = ((tid << 16) | crc16) >>> 0
+    const first = Math.max(since, now - FRAME_MS)
+    return this.#marks.some(
+      (m, k) => m === mark && this.#times[k] === ts && this.#aids[k] === aid && this.#at[k]! >= first,
+    )
   }
 
   /** True when a NACK about that frame is to be obeyed now. */
-  obey(aid: number, tid: number, ts: number, now: number): boolean {
-    const at = this.#keys.indexOf(`${aid};${tid};${ts}`)
-    if (at < 0 || now - this.#at[at]! > FRAME_MS) return false
+  obey(frame: SentFrame, now: number): boolean {
+    const { aid } = frame
     if (now - (this.#obeyed.get(aid) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
-    if (this.#obeyed.size > 4096) this.#obeyed.clear()
+    if (!this.sent(frame, now)) return false
+    if (this.#obeyed.size >= MAX_AIDS) this.#obeyed.clear()
     this.#obeyed.set(aid, now)
     return true
   }

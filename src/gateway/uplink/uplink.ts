@@ -1,28 +1,30 @@
-// One road upstream (D6): follows the log with a cursor, packs each fact for this uplink's templates, sends it over its
-// medium with the delivery exchange (X29), and moves the cursor when the upstream has committed. Nothing else decides what
-// is sent: after a restart, a lost link or a lost packet the records after the cursor go again.
+// One road upstream (D6): takes the log's facts in order (feed), packs each for this uplink's templates and session, sends
+// it over its medium with the delivery exchange (X29), and moves the cursor when the upstream has committed. Nothing else
+// decides what is sent: after a restart, a lost link or a lost packet the records after the cursor go again.
 //
 // What fails: a link that is down leaves the cursor where it is; a peer that stops answering takes the link down, and the
 // supervisor opens it again; a fact that cannot be packed (too large, no unit fits) is counted in `refused`, told in the
-// log, and passed, since it would block the road for ever. Only committed records are read, so the upstream never holds a
-// fact that this gateway could lose.
+// log, and passed, since it would block the road for ever; one that waits for a session key stays where it is.
 
 import type { Clock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { LinkState, Medium, PacketOrigin } from '../../links/contracts'
-import type { FlashLog, LogRecord, Reader, TimeQuality } from '../../log'
+import { mediumInfo } from '../../links/registry'
+import { systemTimers, type Timers } from '../../links/timers'
+import type { FlashLog, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
 import type { EncodedFrame } from '../../pipeline/sender'
-import { parseNackReason } from '../../protocol/control'
 import { DeliverySender } from '../../protocol/delivery'
-import { parseRefusedFrame } from '../../protocol/nack'
-import { COMMAND } from '../../wire/commands'
+import { SecureClient } from '../../protocol/secure-client'
+import { isSecure } from '../../wire/commands'
 import type { Identity } from '../identity'
 import type { UplinkReport } from '../status'
-import { Ledger, type Shipment } from './ledger'
+import { Feed } from './feed'
+import type { Shipment } from './ledger'
 import { Packer, type PackSettings } from './packer'
+import { UplinkSession } from './session'
 import { SentWatchers } from './watchers'
 
 export interface UplinkSettings extends PackSettings {
@@ -47,10 +49,19 @@ export interface UplinkParts {
   onReady: () => void
   /** ms a record of bad time quality is held back for */
   holdMs: (quality: TimeQuality) => number
+  /** this uplink's half of its secure sessions; by default one that is not kept */
+  secure?: SecureClient
+  timers?: Timers
+  /** unix ms, for openers; by default the clock's */
+  now?: () => number
+  /** the link works, but not as it should; empty: it does again */
+  degraded?: (reason: string) => void
 }
 
 interface Payload {
   fact: Fact
+  /** went out in plaintext */
+  plain: boolean
   /** null once it was sent again: which of the two is answered cannot be told */
   packet: EncodedFrame | null
 }
@@ -58,9 +69,9 @@ type Sent = Shipment<Payload>
 
 /** packets handed to the medium before the event loop gets its turn */
 const BURST = 32
-const CURSOR_EVERY_MS = 1000
-/** how long a peer may take to answer the probe */
+/** how long a peer may take to answer the probe; doubles with each opening it did not answer, for slow links are not dead ones */
 const PROBE_MS = 2000
+const LONGEST_PROBE_MS = 16_000
 
 export class Uplink {
   readonly name: string
@@ -68,36 +79,41 @@ export class Uplink {
   readonly #parts: UplinkParts
   readonly #delivery: DeliverySender<Sent>
   readonly #packer: Packer
-  readonly #ledger: Ledger<Payload>
+  readonly #session: UplinkSession
+  readonly #timers: Timers
+  readonly #feed: Feed<Payload>
   /** tells how a record went out, once, when it does */
   readonly watchers = new SentWatchers()
-  #reader: Reader
-  #next: LogRecord | null = null
-  /** the reader goes beyond what is committed, since the disk refuses */
-  #readsRam = false
   #usable = false
   #ready = false
   #pumping = false
   #more = false
-  #timer: NodeJS.Timeout | undefined
-  #heldUntil = 0
-  #savedCursor: number
-  #savedAt = Number.NEGATIVE_INFINITY
+  #cancelTimer: (() => void) | undefined
   #sentPlain = 0
   #refused = 0
   #answered: (() => void) | null = null
+  #probeMs = PROBE_MS
 
   constructor(settings: UplinkSettings, parts: UplinkParts) {
     this.name = settings.name
     this.#settings = settings
     this.#parts = parts
-    const saved = parts.log.cursor(`uplink:${settings.name}`) ?? 0
-    this.#savedCursor = saved
-    this.#ledger = new Ledger(saved)
-    this.#packer = new Packer(settings, { ...parts, changed: () => this.pump() })
-    this.#reader = parts.log.reader(saved + 1, { kinds: ['fact'] })
+    const { clock, medium, secure: client = new SecureClient({ clock }) } = parts
+    this.#timers = parts.timers ?? systemTimers
+    this.#feed = new Feed(settings.name, parts)
+    this.#packer = new Packer(settings, { ...parts, client, changed: () => this.pump() })
+    this.#session = new UplinkSession({
+      client,
+      packer: this.#packer,
+      logger: parts.logger,
+      send: packet => medium.send(packet),
+      mono: () => clock.mono(),
+      now: parts.now ?? (() => clock.wall()),
+      degraded: parts.degraded ?? (() => undefined),
+    })
     this.#delivery = new DeliverySender<Sent>({
       maxPacket: parts.medium.maxPacket,
+      maxPackets: mediumInfo(parts.medium.medium)?.in_flight ?? 1024,
       nextSeq: parts.nextSeq,
       randomEpoch: parts.randomEpoch,
       onAcked: shipment => this.#acked(shipment),
@@ -112,7 +128,7 @@ export class Uplink {
 
   /** True while the upstream answers and does not have everything yet. */
   get draining(): boolean {
-    return this.#usable && this.#ready && this.#parts.log.factsAfter(this.#ledger.cursor) > 0
+    return this.#usable && this.#ready && this.#feed.backlog > 0
   }
 
   /** largest data packet in bytes this uplink carries */
@@ -128,7 +144,7 @@ export class Uplink {
     this.#ready = false
     if (usable) this.#settled()
     else {
-      clearTimeout(this.#timer)
+      this.#cancelTimer?.()
       this.#delivery.reset()
       this.#rewind()
     }
@@ -140,9 +156,9 @@ export class Uplink {
     this.#delivery.reset()
     this.#rewind()
     const answered = new Promise<boolean>(resolve => {
-      const timer = setTimeout(() => resolve(false), PROBE_MS)
+      const cancel = this.#timers.after(this.#probeMs, () => resolve(false))
       this.#answered = () => {
-        clearTimeout(timer)
+        cancel()
         resolve(true)
       }
     })
@@ -150,6 +166,7 @@ export class Uplink {
     if (ping) await medium.send(ping)
     const good = await answered
     this.#answered = null
+    this.#probeMs = good ? PROBE_MS : Math.min(LONGEST_PROBE_MS, this.#probeMs * 2)
     if (!good) throw new OsError('LINK_DOWN', 'the upstream does not answer')
   }
 
@@ -173,27 +190,28 @@ export class Uplink {
   }
 
   status(): UplinkReport {
-    const { log } = this.#parts
     const { acked, resent } = this.#delivery.counters
     const best = this.#settings.delivery === 'best_effort' || this.#delivery.mode === 'best_effort'
     return {
-      cursor: this.#ledger.cursor,
-      backlog: log.factsAfter(this.#ledger.cursor),
+      cursor: this.#feed.cursor,
+      backlog: this.#feed.backlog,
       acked: best ? this.#sentPlain : acked,
       resent,
       refused: this.#refused,
       delivery: best ? 'best_effort' : this.#delivery.mode,
       in_flight: this.#delivery.inFlight,
       round_trip_ms: Math.round(this.#delivery.roundTripMs),
+      ...this.#session.report(),
     }
   }
 
   /** Keeps the cursor where it is now; called before the log is closed. */
   stop(): void {
-    clearTimeout(this.#timer)
+    this.#cancelTimer?.()
     this.#usable = false
     this.#packer.keep()
-    this.#saveCursor(true)
+    this.#session.save(true)
+    this.#feed.saveCursor(true)
   }
 
   async #run(): Promise<void> {
@@ -224,7 +242,8 @@ export class Uplink {
   /** The exchange is settled: identity and time are asked for, and records may go. */
   #settled(): void {
     this.#ready = true
-    this.#packer.keyFrames()
+    this.#packer.opened(!this.#bestEffort())
+    this.#session.opened(!this.#bestEffort())
     this.#parts.onReady()
     this.pump()
   }
@@ -254,51 +273,41 @@ export class Uplink {
     }
     this.#sentPlain++
     this.watchers.tell(shipment.seq, packet.bytes)
-    this.#ledger.done(shipment)
-    this.#saveCursor(false)
+    this.#feed.done(shipment)
     return true
   }
 
   /** The next record that goes out, packed; null when there is none now. */
   #take(): { shipment: Sent; packet: EncodedFrame } | null {
-    const { clock, identity, logger, holdMs } = this.#parts
-    if (this.#heldUntil > clock.mono()) return null
-    this.#chooseReader()
+    const { identity, logger } = this.#parts
     for (;;) {
-      this.#next ??= this.#reader.next()
-      const record = this.#next
-      if (!record?.fact) return null
+      const record = this.#feed.peek()
+      if (!record) return null
       const own = record.medium === 'local'
       if (own && !identity.assigned) return null
-      const hold = holdMs(record.quality)
-      if (hold > 0) {
-        this.#heldUntil = clock.mono() + Math.min(hold, 1000)
-        return null
-      }
       const fact = own ? { ...record.fact, aid: identity.assignedId } : record.fact
-      // relayed facts go as FULL only, so an old meaning of their TID does no harm
-      if (own && !this.#packer.ready(fact.aid)) return null
-      this.#next = null
+      // relayed facts go as FULL only, so an old meaning of their TID does no harm, unless their AID is ours too
+      if ((own || fact.aid === identity.assignedId) && !this.#packer.ready(fact.aid)) return null
       try {
-        const packet = this.#packer.pack(fact, !own)
-        if (packet.size > this.maxPacket)
-          throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${this.maxPacket}`)
+        if (!this.#session.mayGo(fact)) return null
+        const packet = this.#packer.pack(fact, !own, this.maxPacket)
         this.#packer.sent(fact, packet)
-        const shipment = this.#ledger.ship(record.seq, { fact, packet })
-        return { shipment, packet }
+        const plain = !isSecure(packet.cmd)
+        if (plain) this.#session.sentPlain(fact.aid)
+        return { shipment: this.#feed.ship(record, { fact, plain, packet }), packet }
       } catch (error) {
         this.#refused++
-        this.#ledger.pass(record.seq)
+        this.#feed.pass(record)
         logger.error(`record ${record.seq} of ${fact.id} cannot be sent: ${asOsError(error).message}`)
       }
     }
   }
 
   #acked(shipment: Sent): void {
-    const { fact, packet } = shipment.payload
+    const { fact, plain, packet } = shipment.payload
+    if (plain) this.#session.ackedPlain(fact.aid)
     if (packet) this.#packer.acknowledged(fact.aid, packet)
-    this.#ledger.done(shipment)
-    this.#saveCursor(false)
+    this.#feed.done(shipment)
     this.#more = true
   }
 
@@ -306,15 +315,22 @@ export class Uplink {
   #resend(shipment: Sent): Uint8Array | null {
     const { fact } = shipment.payload
     shipment.payload.packet = null
-    const packet = this.#packer.pack(fact, true)
-    if (packet.size > this.maxPacket) {
-      this.#refused++
-      this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${packet.size} bytes`)
-      this.#ledger.done(shipment)
+    if (!this.#packer.allowed(fact.aid)) {
+      // not as it was sent and not in plaintext: the link starts anew, from the cursor, when the exchange is done with this
+      setImmediate(() => this.#parts.lost('the key of the session is gone'))
       return null
     }
-    this.#packer.sent(fact, packet)
-    return packet.bytes
+    try {
+      const packet = this.#packer.packAgain(fact)
+      if (packet.size > this.maxPacket) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes`)
+      this.#packer.sent(fact, packet)
+      return packet.bytes
+    } catch (error) {
+      this.#refused++
+      this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${asOsError(error).message}`)
+      this.#feed.done(shipment)
+      return null
+    }
   }
 
   #received(packet: Uint8Array, origin: PacketOrigin): void {
@@ -325,61 +341,29 @@ export class Uplink {
       else this.pump()
       return
     }
-    if (packet[0] === COMMAND.HANDSHAKE_NACK) {
-      const refused = parseRefusedFrame(parseNackReason(packet))
-      if (refused?.reason === 'NEED_FULL') {
-        this.#packer.needFull(refused)
-        return
-      }
-    }
-    this.#parts.onControl(packet, origin)
+    if (this.#session.received(packet, origin.address)) this.pump()
+    else this.#parts.onControl(packet, origin)
   }
 
   #rewind(): void {
-    this.#ledger.rewind()
-    this.#reader = this.#parts.log.reader(this.#ledger.cursor + 1, { kinds: ['fact'], committedOnly: !this.#readsRam })
-    this.#next = null
+    this.#feed.rewind()
     this.#packer.keyFrames()
   }
 
-  /**
-   * Committed records only, as long as the disk takes them. While it does not, live data still flows (R3): what is in RAM is
-   * sent too, and the upstream keeps what this gateway cannot.
-   */
-  #chooseReader(): void {
-    const { log } = this.#parts
-    if (this.#readsRam === log.degraded) return
-    this.#readsRam = log.degraded
-    const from = this.#next?.seq ?? this.#reader.position
-    this.#reader = log.reader(from, { kinds: ['fact'], committedOnly: !this.#readsRam })
-    this.#next = null
-  }
-
-  #saveCursor(now: boolean): void {
-    const { log, clock } = this.#parts
-    const { cursor } = this.#ledger
-    if (cursor === this.#savedCursor) return
-    if (!now && clock.mono() - this.#savedAt < CURSOR_EVERY_MS) return
-    this.#savedAt = clock.mono()
-    this.#savedCursor = cursor
-    log.appendCursor(`uplink:${this.name}`, cursor)
-  }
-
   #arm(): void {
-    clearTimeout(this.#timer)
+    this.#cancelTimer?.()
     if (!this.#usable) return
     const now = this.#parts.clock.mono()
     const due = Math.min(
       this.#settings.delivery === 'best_effort' ? Number.POSITIVE_INFINITY : this.#delivery.nextDeadline(now),
-      this.#heldUntil > now ? this.#heldUntil : Number.POSITIVE_INFINITY,
+      this.#feed.heldUntil,
+      this.#session.wakeAt,
       now + (this.#parts.log.degraded ? 1000 : 5000),
     )
-    this.#timer = setTimeout(
-      () => {
-        this.#saveCursor(false)
-        this.pump()
-      },
-      Math.max(5, due - now),
-    )
+    this.#cancelTimer = this.#timers.after(Math.max(5, due - now), () => {
+      this.#feed.saveCursor(false)
+      this.#session.save(false)
+      this.pump()
+    })
   }
 }

@@ -1,15 +1,28 @@
-// The receiving wall alone: what is refused comes again, what is known is not kept twice, answers wait for the commit.
+// The receiving wall alone: what is refused comes again, what is known is not kept twice, answers wait for the commit,
+// and what comes from elsewhere changes nothing.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Receive } from '../../../src/gateway/receive/receive'
+import { Addresses, ipOf } from '../../../src/gateway/receive/addresses'
+import { allowList } from '../../../src/gateway/receive/allow'
+import { Receive, type ReceiveOptions } from '../../../src/gateway/receive/receive'
+import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
-import type { Fact } from '../../../src/pipeline/fact'
+import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { Receiver } from '../../../src/pipeline/receiver'
+import { UplinkEncoder } from '../../../src/pipeline/sender'
+import { WirePickers } from '../../../src/pipeline/wireunit'
+import { parseServerTime } from '../../../src/protocol/control'
 import { addToFrame, finishFrame, startFrame } from '../../../src/protocol/delivery-frame'
 import { DuplicateFilter } from '../../../src/protocol/duplicates'
+import { HandshakeManager } from '../../../src/protocol/handshake'
+import { NodeClock } from '../../../src/protocol/time'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 import { ByteWriter } from '../../../src/wire/cursor'
+import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../../../src/wire/frame'
+
+const units = { ...wireUnits(), resolve }
+const T0 = 1_710_000_000_000
 
 // the reference's own bytes (test/vectors/receive.json, state/heart-ok)
 const FULL = Buffer.from(
@@ -18,17 +31,42 @@ const FULL = Buffer.from(
 )
 const HEART = Buffer.from('7f010000000901018e23f14c0000095d', 'hex')
 
-const frame = (seq: number, packet: Uint8Array): Uint8Array => {
+const frame = (seq: number, packet: Uint8Array, epoch = 5): Uint8Array => {
   const writer = new ByteWriter(new Uint8Array(400))
-  startFrame(writer, 5, 1, seq)
+  startFrame(writer, epoch, 1, seq)
   addToFrame(writer, packet)
   return finishFrame(writer, 1).slice()
 }
 
-test('a packet without its template is refused, asked for, taken as FULL, and acknowledged after the commit', async () => {
+/** A data frame of AID 9 and TID 1. */
+function data(cmd: number, ts: number, body: string | Uint8Array = ''): Buffer {
+  const bytes = Buffer.from(body as string)
+  const out = Buffer.alloc(FRAME_OVERHEAD + bytes.length)
+  const start = writeHeader(out, 0, cmd, 9, 1, ts)
+  out.set(bytes, start)
+  sealFrame(out, 0, start, start + bytes.length)
+  return out
+}
+
+const fact = (k: number, value: number, aid = 9): Fact => ({
+  id: 'D',
+  state: 'ONLINE',
+  tRaw: T0 + k,
+  aid,
+  sensors: [
+    { id: 'a', status: 'OK', unit: 'K', value },
+    { id: 'b', status: 'OK', unit: 'K', value: 1 },
+  ],
+})
+
+/** The wall over a log that commits when told, and its replies. */
+function wall(options: Partial<ReceiveOptions> = {}) {
   const kept: Fact[] = []
-  let commit = (): void => undefined
+  const links: LinkMetadata[] = []
+  const clock = new ManualClock(T0 + 5000)
+  const time = new NodeClock(clock)
   let committedSeq = 0
+  let waiting: (() => void)[] = []
   const log = {
     get lastSeq() {
       return kept.length
@@ -36,31 +74,42 @@ test('a packet without its template is refused, asked for, taken as FULL, and ac
     get committedSeq() {
       return committedSeq
     },
-    appendFact: (fact: Fact) => kept.push(fact),
-    committed: () =>
-      new Promise<void>(done => {
-        commit = () => {
-          committedSeq = kept.length
-          done()
-        }
-      }),
+    appendFact: (one: Fact, link: LinkMetadata) => {
+      links.push(link)
+      return kept.push(one)
+    },
+    committed: () => new Promise<void>(done => waiting.push(done)),
   }
   const receive = new Receive({
     log: log as never,
-    receiver: new Receiver({ units: { ...wireUnits(), resolve } as never }),
+    receiver: new Receiver({ units, clock: time, stamp: aid => time.stamp(aid) }),
     duplicates: new DuplicateFilter(),
-    protocol: {} as never,
-    time: { quality: 'system' } as never,
+    pickers: new WirePickers(units, 4),
+    protocol: new HandshakeManager({}, { clock: time, requireOpenRequest: true }),
+    time,
     logger: silentLogger,
     ackCommitMs: 100,
     onFact: () => undefined,
+    ...options,
   })
   const replies: Buffer[] = []
-  const origin = {
+  const from = (address: string) => ({
     medium: 'UDP',
-    address: 'a:1',
+    address,
     reply: async (bytes: Uint8Array) => replies.push(Buffer.from(bytes)) > 0,
+  })
+  const commit = async (): Promise<void> => {
+    committedSeq = kept.length
+    for (const done of waiting) done()
+    waiting = []
+    await new Promise(setImmediate)
   }
+  return { receive, kept, links, replies, from, commit, clock, time }
+}
+
+test('a packet without its template is refused, asked for, taken as FULL, and acknowledged after the commit', async () => {
+  const { receive, kept, replies, from, commit } = wall()
+  const origin = from('a:1')
   receive.packet(frame(1, HEART), origin)
   assert.equal(kept.length, 0)
   assert.equal(receive.counters.refused, 1)
@@ -69,11 +118,192 @@ test('a packet without its template is refused, asked for, taken as FULL, and ac
   receive.packet(frame(1, FULL), origin)
   assert.equal(kept.length, 1, 'the same number counts again')
   assert.equal(replies.length, 1, 'no answer before the commit')
-  commit()
-  await new Promise(setImmediate)
+  await commit()
   assert.equal(replies[1]?.readUInt32BE(7), 1, 'everything up to 1 is committed')
 
   receive.packet(frame(2, HEART), origin)
   assert.equal(kept.length, 1, 'the same content at the same time is one record')
   assert.equal(receive.counters.duplicates, 1)
+})
+
+test('a late frame without a state before it is refused and asked for, and not acknowledged', async () => {
+  const { receive, kept, replies, from, commit } = wall()
+  const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  const early = sender.encode(fact(1, 1)).bytes
+  const heart = sender.encode(fact(2, 1)).bytes
+  const key = sender.encode(fact(3, 3), { full: true }).bytes
+  receive.packet(frame(3, key), from('a:1'))
+  receive.packet(frame(2, heart), from('a:1'))
+  assert.deepEqual([receive.counters.late_dropped, receive.counters.refused], [1, 1])
+  assert.match(replies[0]!.subarray(3).toString(), /^NEED_FULL;9;1;1710000000002;/)
+  receive.packet(frame(1, early), from('a:1'))
+  await commit()
+  assert.deepEqual([replies.at(-1)!.readUInt32BE(7), replies.at(-1)!.readUInt32BE(11)], [1, 1], '1 and 3, but not 2')
+  assert.deepEqual(kept, [fact(3, 3), fact(1, 1)], 'the late FULL is decoded from its own text')
+})
+
+test('two gateways with one AID never build on each other: templates belong to the run, and both addresses are shown', () => {
+  const { receive, kept, from } = wall()
+  const one = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  const two = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  for (let k = 1; k <= 20; k++) {
+    receive.packet(frame(k, one.encode(fact(10 * k, k)).bytes, 5), from('10.0.0.1:1'))
+    receive.packet(frame(k, two.encode(fact(10 * k + 5, 1000 + k)).bytes, 6), from('10.0.0.2:1'))
+  }
+  assert.deepEqual(
+    kept.map(({ sensors }) => sensors[0]!.value),
+    Array.from({ length: 20 }, (_, k) => [k + 1, 1001 + k]).flat(),
+  )
+  assert.equal(receive.counters.moved, 1, 'counted once, not with every packet')
+  assert.deepEqual(receive.addresses.several(), [{ aid: 9, addresses: ['10.0.0.1', '10.0.0.2'] }])
+})
+
+test('a bare FULL of a stranger does not touch the templates of a run', () => {
+  const { receive, kept, from } = wall()
+  const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  receive.packet(frame(1, sender.encode(fact(10, 1)).bytes), from('a:1'))
+  const forged = new UplinkEncoder({ aid: 9, units }).encode({
+    ...fact(11, 7),
+    sensors: fact(11, 7).sensors.toReversed(),
+  })
+  receive.packet(forged.bytes, from('evil:1'))
+  receive.packet(frame(2, sender.encode(fact(12, 2)).bytes), from('a:1'))
+  assert.deepEqual(kept.at(-1), fact(12, 2))
+  assert.equal(receive.counters.moved, 1)
+})
+
+test('two packets without a time are two facts with times of their own, and the device is told the time now and then', () => {
+  const { receive, kept, replies, from, clock } = wall()
+  const full = data(0x3f, 0, '9;D.1.AAAAAAAA|a>K.K:1|')
+  const heart = data(0x7f, 0)
+  for (const packet of [full, heart, heart]) receive.packet(packet, from('a:1'))
+  clock.wallMs -= 60_000
+  receive.packet(data(0xaa, 0, Buffer.of(2, 1, 0x35)), from('a:1'))
+  assert.deepEqual(
+    kept.map(one => [one.tRaw - T0, one.sensors[0]!.value]),
+    [
+      [5000, 0.0001],
+      [5001, 0.0001],
+      [5002, 0.0001],
+      [5003, 0.0005],
+    ],
+  )
+  assert.equal(receive.counters.duplicates, 0)
+  assert.equal(replies.length, 1)
+  assert.equal(parseServerTime(replies[0]!), T0 / 1000 + 5)
+  clock.advance(10_000)
+  receive.packet(heart, from('a:1'))
+  assert.equal(replies.length, 2)
+})
+
+test('NEED_FULL names the TS field as it stands in the frame: zero, seconds or milliseconds', () => {
+  const { receive, replies, from } = wall()
+  for (const ts of [0, T0 / 1000, T0]) receive.packet(data(0x7f, ts), from('a:1'))
+  assert.deepEqual(
+    replies.map(reply => reply.subarray(3).toString().split(';').slice(0, 4).join(';')),
+    ['NEED_FULL;9;1;0', 'NEED_FULL;9;1;1710000000', 'NEED_FULL;9;1;1710000000000'],
+  )
+})
+
+test('the same fact directly and relayed is one record, whatever kind of packet it came in', () => {
+  const { receive, kept, from } = wall()
+  const direct = new UplinkEncoder({ aid: 9, units })
+  const relay = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  for (let k = 1; k <= 10; k++) {
+    receive.packet(direct.encode(fact(k, 20 + k / 7)).bytes, from('node:1'))
+    receive.packet(frame(k, relay.encode(kept.at(-1)!, { full: true }).bytes), from('relay:1'))
+  }
+  // a device that measures in another unit: what goes on is rounded to what the wire carries
+  receive.packet(data(0x3f, T0 + 500, '9;D.1.AY4j8UwA|a>K.[degF]:6Rz|b>K.K:1|'), from('node:1'))
+  receive.packet(frame(11, relay.encode(kept.at(-1)!, { full: true }).bytes), from('relay:1'))
+  assert.deepEqual([kept.length, receive.counters.duplicates], [11, 11])
+  receive.packet(direct.encodeFull(fact(3, 99)).bytes, from('node:1'))
+  assert.equal(kept.length, 12, 'another content at the same time is another fact')
+})
+
+test('a FULL that is known already still teaches its template', () => {
+  const duplicates = new DuplicateFilter()
+  const sender = new UplinkEncoder({ aid: 9, units })
+  const full = sender.encode(fact(1, 1)).bytes
+  wall({ duplicates }).receive.packet(full, { medium: 'UDP', address: 'a:1', reply: async () => true })
+  const { receive, kept, from } = wall({ duplicates })
+  receive.packet(full, from('a:1'))
+  assert.deepEqual([kept.length, receive.counters.duplicates], [0, 1])
+  receive.packet(sender.encode(fact(2, 2)).bytes, from('a:1'))
+  assert.deepEqual(kept, [fact(2, 2)])
+})
+
+test('the route of a frame with several hops is kept', () => {
+  const { receive, links, kept, from } = wall()
+  const plain = new UplinkEncoder({ aid: 9, units }).encode(fact(1, 1)).bytes
+  const routed = Buffer.concat([plain.subarray(0, 1), Buffer.of(2, 0, 0, 0, 5), plain.subarray(2)])
+  sealFrame(routed, 0, 17, routed.length - 3)
+  receive.packet(routed, from('a:1'))
+  assert.deepEqual([kept[0]!.aid, links[0]!.route], [9, [5, 9]])
+})
+
+test('receiver.allow: what it does not name is dropped unread and counted', () => {
+  const { receive, kept, replies, from } = wall({ allowed: allowList(['10.1.0.0/16'], silentLogger) })
+  for (const packet of [FULL, frame(1, FULL), Buffer.of(9, 0, 1), Buffer.from('junk')])
+    receive.packet(packet, from('10.2.0.1:1'))
+  assert.deepEqual(
+    [receive.counters.not_allowed, receive.counters.malformed, kept.length, replies.length],
+    [4, 0, 0, 0],
+  )
+  receive.packet(FULL, from('10.1.2.3:1'))
+  assert.equal(kept.length, 1)
+})
+
+test('addresses and ranges of receiver.allow', () => {
+  for (const [address, ip] of [
+    ['192.0.2.1:8080', '192.0.2.1'],
+    ['[fd00::1]:8080', 'fd00::1'],
+    ['fd00::1', 'fd00::1'],
+    ['::ffff:192.0.2.1', '192.0.2.1'],
+    ['[fe80::1%eth0]:1', 'fe80::1'],
+    ['ttyUSB0', ''],
+  ])
+    assert.equal(ipOf(address!), ip)
+  const allowed = allowList(['192.0.2.7', 'fd00::/8', 'ttyUSB0', '10.0.0.0/99', '10.0.0.0/', ''], silentLogger)
+  assert.deepEqual(
+    ['192.0.2.7:1', '192.0.2.8:1', '[fd12::5]:1', '[fe80::1]:1', 'ttyUSB0', 'ttyUSB1', '10.0.0.1:1', ''].map(allowed),
+    [true, false, true, false, true, false, false, false],
+  )
+  assert.equal(allowList([], silentLogger)('anybody'), true)
+})
+
+test('the addresses of an AID are bounded, and a device that goes to and fro is counted once for each place', () => {
+  const addresses = new Addresses()
+  const moves = ['a', 'b', 'a', 'b', 'c', 'a'].filter(address => addresses.heard(1, address))
+  assert.deepEqual(moves, ['b', 'c'])
+  assert.deepEqual(
+    [addresses.heard(2, '10.0.0.1:5'), addresses.heard(2, '10.0.0.1:6')],
+    [false, false],
+    'a port is no place',
+  )
+  for (let k = 0; k < 10_000; k++) addresses.heard(k, 'x')
+  assert.equal(addresses.several().length, 0, 'forgotten with the rest of it')
+})
+
+test('S13: answers nobody asked for change neither identity, time nor templates', () => {
+  const { receive, kept, from, time } = wall()
+  const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  receive.packet(frame(1, sender.encode(fact(10, 1)).bytes), from('a:1'))
+  const before = [time.now(), time.quality, time.offsetMs]
+  const strangers = [
+    '02000100000063000000007fffffff', // ID_ASSIGN
+    '040001000100000063', // ID_POOL_RES
+    '0c0000000000007fffffff', // TIME_RESPONSE, no request open
+    '0d00000009000000007fffffff', // SECURE_DICT_READY
+    '0e00000009', // SECURE_CHANNEL_ACK
+    '0500000000000500000063ffffffff0000', // an answer of the exchange, CRC wrong
+    '06000042414 44b4559'.replace(' ', ''), // NACK
+    '0a00014f534e01000064', // PONG of the exchange
+  ]
+  for (const hex of strangers) receive.packet(Buffer.from(hex, 'hex'), from('evil:1'))
+  // the peer's own run from elsewhere: another numbering, and it is not acknowledged to the first
+  receive.packet(frame(2, FULL, 77), from('evil:1'))
+  assert.deepEqual([time.now(), time.quality, time.offsetMs], before)
+  receive.packet(frame(2, sender.encode(fact(12, 2)).bytes), from('a:1'))
+  assert.deepEqual(kept.at(-1), fact(12, 2))
 })

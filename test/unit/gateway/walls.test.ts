@@ -10,7 +10,9 @@ import { ManualClock } from '../../../src/lib/clock'
 import type { SourceReading } from '../../../src/links/contracts'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Standardizer } from '../../../src/pipeline/standardize'
+import { WirePickers } from '../../../src/pipeline/wireunit'
 import { NodeClock } from '../../../src/protocol/time'
+import { wireUnits } from '../../../src/units/wire'
 
 describe('the ledger of an uplink', () => {
   test('the cursor waits for the oldest record that is on its way', () => {
@@ -62,18 +64,19 @@ describe('the ledger of an uplink', () => {
   })
 })
 
-test('a NACK is obeyed only for a frame sent in the last minute, once in ten seconds for each AID', () => {
+test('a NACK is obeyed only for a frame sent in the last minute and named exactly, once in ten seconds for each AID', () => {
   const recent = new RecentFrames()
-  recent.note(7, 1, 1000, 0)
-  recent.note(7, 2, 1000, 0)
-  recent.note(8, 1, 1000, 0)
-  assert.equal(recent.obey(7, 3, 1000, 10), false, 'never sent')
-  assert.equal(recent.obey(7, 1, 1001, 10), false, 'another time')
-  assert.equal(recent.obey(7, 1, 1000, 10), true)
-  assert.equal(recent.obey(7, 2, 1000, 5000), false, 'too soon')
-  assert.equal(recent.obey(8, 1, 1000, 5000), true, 'another AID')
-  assert.equal(recent.obey(7, 2, 1000, 10_010), true)
-  assert.equal(recent.obey(7, 1, 1000, 60_001), false, 'too old')
+  const frame = { aid: 7, tid: 1, ts: 1000, crc16: 0xabcd }
+  recent.note(frame, 0)
+  recent.note({ ...frame, tid: 255 }, 0)
+  recent.note({ ...frame, aid: 8 }, 0)
+  for (const other of [{ tid: 3 }, { ts: 1001 }, { crc16: 0xabcc }, { aid: 9 }])
+    assert.equal(recent.obey({ ...frame, ...other }, 10), false, 'never sent')
+  assert.equal(recent.obey(frame, 10), true)
+  assert.equal(recent.obey({ ...frame, tid: 255 }, 5000), false, 'too soon')
+  assert.equal(recent.obey({ ...frame, aid: 8 }, 5000), true, 'another AID')
+  assert.equal(recent.obey({ ...frame, tid: 255 }, 10_010), true)
+  assert.equal(recent.obey(frame, 60_001), false, 'too old')
 })
 
 describe('a deadband', () => {
@@ -112,6 +115,8 @@ describe('a deadband', () => {
   })
 })
 
+const pickers = new WirePickers({ ...wireUnits() }, 4)
+
 test('the content of a fact has one number, and a change anywhere changes it', () => {
   const fact: Fact = {
     id: 'D',
@@ -123,12 +128,12 @@ test('the content of a fact has one number, and a change anywhere changes it', (
       { id: 'b', status: 'OK', unit: 'Pa', value: null },
     ],
   }
-  const hash = contentHash(fact)
-  assert.equal(contentHash(structuredClone(fact)), hash)
+  const hash = contentHash(fact, pickers)
+  assert.equal(contentHash(structuredClone(fact), pickers), hash)
   const change = (edit: (copy: Fact) => void): number => {
     const copy = structuredClone(fact)
     edit(copy)
-    return contentHash(copy)
+    return contentHash(copy, pickers)
   }
   const others = [
     change(copy => (copy.id = 'E')),
@@ -136,12 +141,28 @@ test('the content of a fact has one number, and a change anywhere changes it', (
     change(copy => (copy.sensors[0]!.id = 'c')),
     change(copy => (copy.sensors[0]!.status = 'WARN')),
     change(copy => (copy.sensors[0]!.unit = 'm')),
-    change(copy => (copy.sensors[0]!.value = 1.0000001)),
+    change(copy => (copy.sensors[0]!.value = 1.0001)),
     change(copy => (copy.sensors[1]!.value = 0)),
     change(copy => copy.sensors.pop()),
     change(copy => copy.sensors.reverse()),
+    change(copy => (copy.extras = { msg: 'x' })),
+    change(copy => (copy.extras = { url: 'x' })),
   ]
   assert.equal(new Set([hash, ...others]).size, others.length + 1)
+})
+
+test('values count as the wire carries them, so a copy rounded by another gateway is the same', () => {
+  const hash = (value: number, unit = 'K'): number =>
+    contentHash(
+      { id: 'D', state: 'ONLINE', tRaw: 1, aid: 1, sensors: [{ id: 'a', status: 'OK', unit, value }] },
+      pickers,
+    )
+  assert.equal(hash(269.4833333333), hash(269.4833))
+  assert.notEqual(hash(269.4833), hash(269.4834))
+  assert.notEqual(hash(1.5e-6, 'A'), hash(1.6e-6, 'A'), 'small values keep their digits')
+  assert.notEqual(hash(1.5e-6, 'A'), hash(1.5e-3, 'A'))
+  const all = new Set(Array.from({ length: 20_000 }, (_, k) => hash(k / 10)))
+  assert.ok(all.size > 19_990, `${all.size} of 20000`)
 })
 
 describe('the intake', () => {
@@ -177,6 +198,16 @@ describe('the intake', () => {
       times,
       times.toSorted((a, b) => a - b),
     )
+  })
+
+  test('a given time stays as it is, one from before all clocks is stamped', () => {
+    const { intake, written, clock } = made()
+    for (const t of [1_600_000_000, 1_600_000_000_123, 0, 999_999]) intake.submit([['T1', 'OK', 1, 'Cel']], { t })
+    assert.deepEqual(
+      written.map(fact => fact.tRaw),
+      [1_600_000_000_000, 1_600_000_000_123, clock.wallMs, clock.wallMs + 1],
+    )
+    assert.throws(() => intake.submit([['T1', 'OK', 1, 'Cel']], { t: -1 }), { code: 'BAD_TIME' })
   })
 
   test('bad rows are named and counted, the rest is kept; nothing is kept when none is left', () => {

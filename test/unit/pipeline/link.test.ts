@@ -187,6 +187,39 @@ test('a new run starts on fresh TIDs; a wrapped one sends FULL only for the inte
   assert.equal(wrapped.encode(fact(T0 + 2, [3])).cmd, 0xaa)
 })
 
+test('where packets are acknowledged, a TID used again sends FULL until one is, however long that takes', () => {
+  const clock = new ManualClock()
+  const sender = encoder({ clock, firstTid: 200, acknowledged: true })
+  const first = sender.encode(fact(T0, [1]))
+  clock.advance(3_600_000)
+  assert.equal(sender.encode(fact(T0 + 1, [2])).cmd, 0x3f)
+  sender.acknowledged(first.tid, first.ordinal)
+  assert.equal(sender.encode(fact(T0 + 2, [3])).cmd, 0xaa)
+  // the link opens again, to a peer that does not answer
+  const other = encoder({ clock, firstTid: 200, acknowledged: true })
+  other.encode(fact(T0, [1]))
+  other.policy.acknowledged = false
+  other.keyFrameNext()
+  clock.advance(59_999)
+  assert.equal(other.encode(fact(T0 + 1, [1])).cmd, 0x3f)
+  clock.advance(1)
+  assert.equal(other.encode(fact(T0 + 2, [1])).cmd, 0x7f)
+})
+
+test('no sensors, or a slot no DIFF can hold: FULL each time (X13, X14)', () => {
+  const sender = encoder()
+  for (let k = 0; k < 3; k++) assert.equal(sender.encode(fact(T0 + k, [])).cmd, 0x3f)
+  const long = (t: number, status: string): number => {
+    const made = fact(T0 + t, [1], 'long')
+    made.sensors[0]!.status = status
+    return sender.encode(made).cmd
+  }
+  assert.deepEqual(
+    [long(0, 'OK'), long(1, 'X'.repeat(254)), long(2, 'X'.repeat(254)), long(3, 'OK'), long(4, 'OK')],
+    [0x3f, 0x3f, 0x3f, 0xaa, 0xaa],
+  )
+})
+
 test('an acknowledgement of a TID that changed its meaning counts for nothing', () => {
   const clock = new ManualClock()
   const sender = encoder({ clock, fullEvery: 0, fullIntervalS: 0 })

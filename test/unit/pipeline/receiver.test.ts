@@ -6,8 +6,8 @@ import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
-import { nackReason, type Received, Receiver } from '../../../src/pipeline/receiver'
-import { UplinkEncoder } from '../../../src/pipeline/sender'
+import { type Received, Receiver } from '../../../src/pipeline/receiver'
+import { nackReason } from '../../../src/protocol/nack'
 import { deriveSessionKey } from '../../../src/wire/cipher'
 import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../../../src/wire/frame'
 import { random, units } from './units'
@@ -91,29 +91,15 @@ test('eight states are kept', () => {
   assert.equal(value(r.receive(heart(T0 + 15))), 0.0001)
 })
 
-test('a frame twice gives the same fact and the same duplicate key, as FULL or as DIFF', () => {
+test('a frame twice gives the same fact, as FULL or as DIFF', () => {
   const r = receiver()
   r.receive(full(T0, '1'))
-  const keys = [diff(T0 + 10, '5'), diff(T0 + 10, '5'), full(T0 + 10, '5'), diff(T0 + 11, '6')].map(packet => {
+  const facts = [diff(T0 + 10, '5'), diff(T0 + 10, '5'), full(T0 + 10, '5')].map(packet => {
     const got = r.receive(packet)
-    return got.kind === 'fact' ? got.duplicateKey : -1
+    return got.kind === 'fact' ? got.fact : got.message
   })
-  assert.equal(keys[0], keys[1])
-  assert.equal(keys[0], keys[2])
-  assert.notEqual(keys[0], keys[3])
-  assert.ok(keys.every(k => Number.isSafeInteger(k) && k >= 0))
-})
-
-test('duplicate keys of different contents differ', () => {
-  const seen = new Set<number>()
-  const sender = new UplinkEncoder({ aid: 1, units, clock })
-  const r = receiver()
-  for (let k = 0; k < 20000; k++) {
-    const sensors = [0, 1].map(i => ({ id: `s${i}`, status: 'OK', unit: 'K', value: i === 0 ? k / 10 : 5 }))
-    const got = r.receive(sender.encode({ id: 'D', state: 'ONLINE', tRaw: T0 + k, aid: 1, sensors }).bytes)
-    if (got.kind === 'fact') seen.add(got.duplicateKey)
-  }
-  assert.equal(seen.size, 20000)
+  assert.deepEqual(facts[1], facts[0])
+  assert.deepEqual(facts[2], facts[0])
 })
 
 test('a missing template asks for a FULL, and the NACK names the frame', () => {
@@ -256,4 +242,105 @@ test('a late FULL with other sensors under a known TID: nothing is built on eith
   assert.equal(code(r.receive(diff(T0 + 200, '9'))), 'NEED_FULL')
   assert.equal(value(r.receive(full(T0 + 300, '2', 'other'))), 0.0002)
   assert.equal(value(r.receive(diff(T0 + 400, '9'))), 0.0009)
+})
+
+test('two meanings of a TID, the older one doubled: still nothing is built on it', () => {
+  const r = receiver()
+  r.receive(full(T0 + 100, '1'))
+  for (let k = 0; k < 2; k++) {
+    assert.equal(r.receive(full(T0, '7', 'other')).meta.template_learned, false)
+    assert.equal(code(r.receive(diff(T0 + 200, '9'))), 'NEED_FULL')
+  }
+  assert.equal(value(r.receive(full(T0 + 300, '2'))), 0.0002)
+  assert.equal(value(r.receive(diff(T0 + 400, '9'))), 0.0009)
+})
+
+test('whole seconds: a frame with the time of the one before is not late and builds on it', () => {
+  const r = receiver()
+  const s = T0 / 1000
+  const body = (a: string, b: string): Buffer =>
+    Buffer.concat([Buffer.of(0x0a, 1), Buffer.from(a), Buffer.of(1), Buffer.from(b)])
+  r.receive(frame(0x3f, 1, s, '42;D.1.AY4j8UwA|a>K.K:1|b>K.K:1|'))
+  for (const [ts, packet, a, b] of [
+    [s, frame(0xaa, 1, s, body('2', '2')), 0.0002, 0.0002],
+    [s, diff(s, '3'), 0.0003, 0.0002],
+    [s, heart(s), 0.0003, 0.0002],
+    [s + 1, diff(s + 1, '4'), 0.0004, 0.0002],
+    [s, heart(s), 0.0003, 0.0002],
+  ] as const) {
+    const got = r.receive(packet)
+    assert.ok(got.kind === 'fact')
+    assert.deepEqual(
+      got.fact.sensors.map(sensor => sensor.value),
+      [a, b],
+    )
+    assert.equal(got.fact.tRaw, ts * 1000)
+  }
+  assert.equal(r.counters.late, 1, 'only the one that came after a newer second')
+})
+
+test('frames without a time follow on what was heard last, whatever the clocks say, and make nothing late', () => {
+  const own = new ManualClock(T0 + 500)
+  const r = receiver({ clock: own })
+  r.receive(full(T0 + 1_000_000, '1'))
+  assert.equal(value(r.receive(diff(0, '2'))), 0.0002)
+  own.wallMs -= 100_000
+  const got = r.receive(heart(0))
+  assert.equal(value(got), 0.0002)
+  assert.deepEqual([got.meta.timestamp_raw, got.meta.late], [T0 + 501, undefined])
+  const timed = r.receive(diff(T0 + 1_000_000, '3'))
+  assert.deepEqual([value(timed), timed.meta.late], [0.0003, undefined])
+})
+
+test('each run of the delivery exchange has templates of its own, bounded for each AID', () => {
+  const own = new ManualClock(T0)
+  const r = receiver({ clock: own })
+  r.receive(full(T0, '1'))
+  r.receive(full(T0, '2'), 1)
+  r.receive(full(T0, '3', 'other'), 2)
+  assert.deepEqual(
+    [undefined, 1, 2].map(epoch => value(r.receive(heart(T0 + 1), epoch))),
+    [0.0001, 0.0002, 0.0003],
+  )
+  for (let epoch = 10; epoch < 30; epoch++) {
+    own.advance(1)
+    r.receive(full(T0 + 2, '4'), epoch)
+    assert.equal(value(r.receive(heart(T0 + 3))), 0.0001)
+  }
+  assert.equal(code(r.receive(heart(T0 + 4), 1)), 'NEED_FULL', 'the run heard longest ago went')
+  assert.equal(code(r.receive(heart(T0 + 4), 29)), 'fact')
+  own.advance(3_600_000)
+  r.receive(full(T0 + 5, '5'), 30)
+  assert.equal(code(r.receive(heart(T0 + 6), 29)), 'NEED_FULL', 'silent for an hour')
+  assert.equal(code(r.receive(heart(T0 + 6))), 'fact', 'bare templates stay')
+})
+
+test('of a run whose packets were acknowledged, a FULL from before teaches nothing after a restart', () => {
+  const r = receiver()
+  const first = r.receive(full(T0 + 10, '1'), 5)
+  assert.ok(first.kind === 'fact')
+  const again = receiver()
+  again.remember({ ...first.fact, tRaw: T0 + 20 })
+  const stale = again.receive(full(T0 + 10, '1'), 5)
+  assert.deepEqual([value(stale), stale.meta.late, stale.meta.template_learned], [0.0001, true, false])
+  assert.equal(code(again.receive(diff(T0 + 30, '2'), 5)), 'NEED_FULL')
+  assert.equal(again.receive(full(T0 + 10, '1')).meta.template_learned, true, 'bare frames are never acknowledged')
+  assert.equal(again.receive(full(T0 + 10, '1', 'other'), 5).meta.template_learned, true, 'another content')
+  assert.equal(again.receive(full(T0 + 20, '1'), 6).meta.template_learned, true, 'the newest one again does')
+  const back = T0 - 3_600_000
+  for (let k = 0; k < 9; k++) again.receive(full(back + k, '2'), 7)
+  assert.equal(value(again.receive(diff(back + 9, '3'), 7)), 0.0003, 'a clock set back is believed after a while')
+})
+
+test('only bare templates go to the registry', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-receiver-'))
+  const first = receiver({ registryDir: dir })
+  first.receive(full(T0, '1'), 5)
+  first.save()
+  const second = receiver({ registryDir: dir })
+  assert.deepEqual(
+    [code(second.receive(heart(T0 + 1), 5)), code(second.receive(heart(T0 + 1)))],
+    ['NEED_FULL', 'NEED_FULL'],
+  )
+  rmSync(dir, { recursive: true, force: true })
 })

@@ -214,6 +214,27 @@ describe('who moves a key', () => {
     assert.equal(dispatch(component, ready).result['status'], 'DICT_READY')
   })
 
+  test('another address than the server’s moves nothing, whatever it says', () => {
+    const client = new SecureClient({ clock: new ManualClock() })
+    const told: RefusedFrame[] = []
+    const onRefused = (refused: RefusedFrame): boolean => told.push(refused) > 0
+    const m = new HandshakeManager({}, { strict: { client, trusts: addr => addr === SERVER, onRefused } })
+    m.noteLocalPlaintextSent(AID, T)
+    const before = client.sessions.stored()
+    const nack = Buffer.from(m.buildRefusal({ reason: 'BAD_KEY', aid: AID, tid: 1, ts: T, crc16: 1 })).toString('hex')
+    const forged = (packet: string) => m.classifyAndDispatch(Buffer.from(packet, 'hex'), '6.6.6.6:6').result
+    assert.equal(forged(ready)['status'], 'DICT_PENDING')
+    assert.equal(forged(nack)['obeyed'], false)
+    assert.equal(forged('0c00010000000065ec8780')['reason'], 'no open request', 'nor the time')
+    assert.deepEqual([client.sessions.stored(), told, m.lastServerTime], [before, [], 0])
+    assert.equal(dispatch(m, ready).result['status'], 'DICT_READY')
+    forged('0e00000005')
+    assert.equal(client.sessions.isConfirmed(AID), false)
+    dispatch(m, '0e00000005')
+    assert.equal(client.sessions.isConfirmed(AID), true)
+    assert.equal(dispatch(m, nack).result['obeyed'], true)
+  })
+
   test('strict without halves nothing moves', () => {
     const strict: StrictSecurity = {}
     const m = new HandshakeManager({}, { strict })

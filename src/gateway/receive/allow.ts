@@ -1,0 +1,31 @@
+// receiver.allow (D16): who may send here at all. An entry is an IP address, a range (`192.0.2.0/24`, `fd00::/8`), or, on
+// media without IP, an address exactly as the medium writes it. An entry that is none of these lets nobody in, and is told
+// once at the start: a mistake closes, it does not open.
+import { BlockList, isIP } from 'node:net'
+import type { Logger } from '../../lib/logger'
+import { ipOf } from './addresses'
+
+const family = (ip: string): 'ipv4' | 'ipv6' => (isIP(ip) === 6 ? 'ipv6' : 'ipv4')
+
+/** Says of a sender's address whether its packets are taken. An empty list takes everybody's. */
+export function allowList(entries: readonly string[], logger: Logger): (address: string) => boolean {
+  if (entries.length === 0) return () => true
+  const list = new BlockList()
+  const names = new Set<string>()
+  for (const entry of entries.map(text => text.trim())) {
+    const [net = '', bits] = entry.split('/')
+    const ip = ipOf(net)
+    try {
+      if (entry !== '' && (ip === '' || ip !== net)) names.add(entry)
+      else if (bits === undefined && ip !== '') list.addAddress(ip, family(ip))
+      else if (bits && /^\d+$/.test(bits)) list.addSubnet(ip, Number(bits), family(ip))
+      else throw new RangeError('neither address nor range')
+    } catch {
+      logger.error(`receiver.allow: ${JSON.stringify(entry)} is no address range and lets nobody in`)
+    }
+  }
+  return address => {
+    const ip = ipOf(address)
+    return names.has(address) || (ip !== '' && list.check(ip, family(ip)))
+  }
+}

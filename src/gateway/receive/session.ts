@@ -1,0 +1,78 @@
+// The receiving half of secure sessions in the gateway (PROTOCOL §7, X7, X8): what is answered to plaintext, to the first
+// frame that decrypts and to one that does not, and what `require_secure` keeps out.
+//
+// What fails: a secure frame no key decrypts is answered BAD_KEY and counted; its sender begins anew. With `require_secure`
+// plaintext is not even decoded, so it changes no template; its sender still gets a key, and may come again encrypted. An
+// opener (a FULL without sensors on its own TID) only asks for a key and is never stored.
+import type { PacketOrigin } from '../../links/contracts'
+import type { Received } from '../../pipeline/receiver'
+import { OPENER_TID } from '../../pipeline/sender'
+import type { SecureServer } from '../../protocol/secure-server'
+import { COMMAND, isSecure } from '../../wire/commands'
+import { crc8 } from '../../wire/crc'
+import { type FrameHeader, readHeader } from '../../wire/frame'
+
+/** begins the status of a sensor in a text */
+const SENSOR_MARK = 0x3e
+
+export class ReceiveSession {
+  readonly counters = { refused_plaintext: 0, openers: 0, bad_key: 0 }
+  readonly #server: SecureServer
+
+  constructor(server: SecureServer) {
+    this.#server = server
+  }
+
+  /** Before a packet is decoded: whether it is data to be decoded, an opener, or refused. The sender has its answer. */
+  judge(packet: Uint8Array, origin: PacketOrigin): 'data' | 'opener' | 'refused' {
+    if (isSecure(packet[0]!)) return 'data'
+    const header = readHeader(packet)
+    // what is broken is told by whoever decodes
+    if (typeof header === 'string' || !header.crc16Ok) return 'data'
+    if (crc8(packet, header.body, header.end) !== header.crc8) return 'data'
+    const opener = isOpener(packet, header)
+    if (!opener && !this.#server.requireSecure) return 'data'
+    this.#plain(header, origin)
+    if (opener) {
+      this.counters.openers++
+      return 'opener'
+    }
+    this.#server.refusesPlaintext(1)
+    this.counters.refused_plaintext++
+    return 'refused'
+  }
+
+  /** A data packet became a fact. */
+  decoded(packet: Uint8Array, { meta, key }: Extract<Received, { kind: 'fact' }>, origin: PacketOrigin): void {
+    if (!meta.secure) {
+      const header = readHeader(packet)
+      // one without a time makes no key, and is told the time by its receiver
+      if (typeof header !== 'string' && header.ts !== 0) this.#plain(header, origin)
+    } else if (key) send(origin, this.#server.onSecure(meta.source_aid ?? 0, key, origin.address, true))
+  }
+
+  /** A secure frame that no key decrypts. */
+  undecryptable(packet: Uint8Array, origin: PacketOrigin): void {
+    this.counters.bad_key++
+    const header = readHeader(packet)
+    if (typeof header === 'string') return
+    const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
+    send(origin, this.#server.refuse({ aid: header.sourceAid, tid: header.tid, ts: header.ts, crc16 }))
+  }
+
+  /** For status; `sessions` counts the AIDs with a session. */
+  report(): Record<string, number> {
+    return { ...this.counters, sessions: this.#server.sessions.size }
+  }
+
+  #plain({ sourceAid, ts }: FrameHeader, origin: PacketOrigin): void {
+    send(origin, this.#server.onPlaintext(sourceAid, ts, ts === 0, origin.address))
+  }
+}
+
+const isOpener = (packet: Uint8Array, { cmd, tid, body, end }: FrameHeader): boolean =>
+  cmd === COMMAND.DATA_FULL && tid === OPENER_TID && !packet.subarray(body, end).includes(SENSOR_MARK)
+
+function send(origin: PacketOrigin, answer: Uint8Array | null): void {
+  if (answer) void origin.reply(answer)
+}

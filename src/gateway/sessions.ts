@@ -1,0 +1,54 @@
+// The two halves of the gateway's secure sessions, as configured: one for what it receives, one for each uplink, each with
+// sessions and a file of its own, since a key made for receiving must never encrypt. A file that cannot be read or written is
+// told in the log and costs a new exchange of keys, nothing else.
+import { dirname, join, resolve } from 'node:path'
+import type { ConfigStore } from '../config'
+import type { Files } from '../lib/files'
+import type { Logger } from '../lib/logger'
+import { SecureClient } from '../protocol/secure-client'
+import { SecureServer } from '../protocol/secure-server'
+import { SecureSessions } from '../protocol/sessions'
+import type { NodeClock } from '../protocol/time'
+
+export interface SessionBuild {
+  config: ConfigStore
+  time: NodeClock
+  logger: Logger
+  files: Files
+}
+
+function sessions({ config, time, logger, files }: SessionBuild, storePath: string): SecureSessions {
+  const { secure_session_expire_seconds, time_sync_threshold } = config.config.security_settings
+  return new SecureSessions({
+    expireSeconds: secure_session_expire_seconds,
+    timeSyncThreshold: time_sync_threshold,
+    storePath,
+    now: () => Math.floor(time.now() / 1000),
+    mono: () => time.mono(),
+    files,
+    onProblem: problem => logger.warn(problem),
+  })
+}
+
+/** Its file is `security_settings.secure_session_store`, beside Config.json when the path is relative. */
+export function receivingSessions(build: SessionBuild): SecureServer {
+  const { config, time } = build
+  const { require_secure, secure_session_store: store } = config.config.security_settings
+  const path = store ? resolve(dirname(config.path), store) : join(config.dataDir, 'secure_sessions.json')
+  return new SecureServer({
+    sessions: sessions(build, path),
+    clock: time,
+    serverTime: () => time.now() / 1000,
+    requireSecure: require_secure,
+  })
+}
+
+/** Its file is `<data>/secure_sessions.<uplink>.json`. */
+export function sendingSessions(build: SessionBuild, uplink: string): SecureClient {
+  const { config, time } = build
+  return new SecureClient({
+    sessions: sessions(build, join(config.dataDir, `secure_sessions.${uplink}.json`)),
+    clock: time,
+    requireSecure: config.config.security_settings.require_secure,
+  })
+}

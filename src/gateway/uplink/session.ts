@@ -1,0 +1,174 @@
+// The secure session of one uplink (PROTOCOL §7, X7, X9): which data may go now and with which key, what the upstream's
+// answers about it mean, and what of it shows in status. Plaintext until SECURE_DICT_READY names one of the last 8
+// timestamps sent; with `require_secure` no reading goes in plaintext: an opener (a FULL without sensors) asks for the key.
+// So that the one named is still remembered, a backlog does not rush past it: at most 8 plaintext packets of an AID are on
+// their way at once, for the upstream names its key before it acknowledges.
+//
+// What fails: an upstream that gives no key. Data then goes in plaintext, or with `require_secure` stays in the log and
+// the link is degraded with the reason. A key the upstream lost: it answers BAD_KEY, which counts from its own address, for a
+// frame sent in the last minute, once in ten seconds for each AID; then it begins anew.
+import type { Logger } from '../../lib/logger'
+import type { Fact } from '../../pipeline/fact'
+import { parseNackReason, parseSecureChannelAck, parseSecureDictReady } from '../../protocol/control'
+import { parseRefusedFrame, type RefusedFrame } from '../../protocol/nack'
+import type { SecureClient } from '../../protocol/secure-client'
+import { COMMAND } from '../../wire/commands'
+import type { SecureReport } from '../status'
+import type { Packer } from './packer'
+
+export interface SessionParts {
+  client: SecureClient
+  packer: Packer
+  logger: Logger
+  send: (packet: Uint8Array) => Promise<boolean>
+  /** of this process, ms */
+  mono: () => number
+  /** of this node, unix ms: an opener's own time */
+  now: () => number
+  /** the link works, but data waits for a key; empty: no more */
+  degraded: (reason: string) => void
+}
+
+/** an answer takes a round trip; what stays unanswered longer is told */
+const PATIENCE = 2
+/** as many as SecureClient remembers */
+const PLAIN_UNDER_WAY = 8
+/** where nothing is acknowledged: how long an answer to the first packets is waited for */
+const GRACE_MS = 500
+const OPENER_EVERY_MS = 1000
+
+/** Plaintext packets of an AID since the link was opened. */
+interface Plain {
+  underWay: number
+  sent: number
+  readonly since: number
+}
+
+export class UplinkSession {
+  readonly #parts: SessionParts
+  /** openers sent and not answered, by AID */
+  readonly #asked = new Map<number, number>()
+  readonly #plain = new Map<number, Plain>()
+  #answers = false
+  #graceEnds = Number.POSITIVE_INFINITY
+  #complained = ''
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts
+  }
+
+  /** When what waits is to be looked at again, in mono time; Infinity: nothing waits but for an answer. */
+  get wakeAt(): number {
+    const opener = this.#asked.size > 0 ? this.#parts.mono() + OPENER_EVERY_MS : Number.POSITIVE_INFINITY
+    return Math.min(opener, this.#graceEnds)
+  }
+
+  /** Whether the fact may go now; asks for a key when that is what it waits for. */
+  mayGo(fact: Fact): boolean {
+    const { client, packer, send, mono, now, degraded } = this.#parts
+    const { aid } = fact
+    if (client.outboundKey(aid)) return true
+    if (client.mayPlain(aid)) return this.#hasRoom(aid)
+    if (!client.openerDue(aid, mono())) return false
+    const ts = Math.floor(now())
+    const count = this.#asked.get(aid) ?? 0
+    if (count >= PATIENCE) {
+      this.#complained = `no secure session: AID ${aid} asked ${count} times and got no key`
+      degraded(this.#complained)
+    }
+    this.#asked.set(aid, count + 1)
+    client.plaintextSent(aid, ts)
+    void send(packer.opener(fact, ts))
+    return false
+  }
+
+  /** A packet of that AID goes out in plaintext. */
+  sentPlain(aid: number): void {
+    const plain = this.#plain.get(aid)
+    if (!plain) this.#plain.set(aid, { underWay: 1, sent: 1, since: this.#parts.mono() })
+    else {
+      plain.underWay++
+      plain.sent++
+    }
+  }
+
+  /** One that went out in plaintext is acknowledged. */
+  ackedPlain(aid: number): void {
+    const plain = this.#plain.get(aid)
+    if (plain) plain.underWay--
+  }
+
+  /** The link was opened: nothing was asked over it yet. `answers`: the upstream acknowledges packets. */
+  opened(answers: boolean): void {
+    this.#answers = answers
+    this.#plain.clear()
+    this.#asked.clear()
+    this.#complained = ''
+  }
+
+  /** A packet of the upstream; true when it was about sessions or templates, and data may go that could not before. */
+  received(packet: Uint8Array, address: string): boolean {
+    switch (packet[0]) {
+      case COMMAND.HANDSHAKE_NACK: {
+        const refused = parseRefusedFrame(parseNackReason(packet))
+        if (refused?.reason === 'NEED_FULL') this.#parts.packer.needFull(refused)
+        else if (refused) this.#badKey(refused)
+        return refused !== null
+      }
+      case COMMAND.SECURE_DICT_READY: {
+        const { assignedId, timestampRaw } = parseSecureDictReady(packet)
+        this.#ready(assignedId, timestampRaw, address)
+        return true
+      }
+      case COMMAND.SECURE_CHANNEL_ACK:
+        this.#parts.client.onChannelAck(parseSecureChannelAck(packet), address)
+        return true
+      default:
+        return false
+    }
+  }
+
+  /** For status: how it is with the AIDs that send. */
+  report(): SecureReport {
+    const { client, packer } = this.#parts
+    const aids = { pending: 0, secure: 0 }
+    for (const aid of new Set([...packer.aids(), ...this.#asked.keys()]))
+      aids[client.sessions.getSessionKey(aid) ? 'secure' : 'pending']++
+    const state = aids.pending > 0 ? 'pending' : aids.secure > 0 ? 'secure' : 'none'
+    return { secure: state, secure_aids: aids }
+  }
+
+  save(now: boolean): void {
+    this.#parts.client.sessions.save(now)
+  }
+
+  #hasRoom(aid: number): boolean {
+    this.#graceEnds = Number.POSITIVE_INFINITY
+    const plain = this.#plain.get(aid)
+    if (!plain) return true
+    if (this.#answers) return plain.underWay < PLAIN_UNDER_WAY
+    const ends = plain.since + GRACE_MS
+    if (plain.sent < PLAIN_UNDER_WAY || this.#parts.mono() >= ends) return true
+    this.#graceEnds = ends
+    return false
+  }
+
+  #ready(aid: number, timestamp: number | null, address: string): void {
+    const { client, packer, logger, degraded } = this.#parts
+    if (client.outboundKey(aid) || !client.onDictReady(aid, timestamp, address)) return
+    logger.info(`AID ${aid} has a secure session`)
+    // whoever decrypts the first frame must need nothing else
+    packer.keyed(aid)
+    this.#asked.delete(aid)
+    if (this.#complained === '' || this.#asked.size > 0) return
+    this.#complained = ''
+    degraded('')
+  }
+
+  #badKey(refused: RefusedFrame): void {
+    const { client, packer, logger } = this.#parts
+    if (!packer.wasSent(refused) || !client.onBadKey(refused)) return
+    logger.warn(`the upstream lost the key of AID ${refused.aid}; a new session begins`)
+    packer.keyFrames(refused.aid)
+  }
+}

@@ -1,0 +1,249 @@
+// Bytes of a serial line → packets (D8): `02 packet 03` on UART, `02 packet LRC 03` on RS485. Neither is transparent, so
+// delimiters are not believed. A data frame, a delivery frame and its answer count when their CRC-16 (and the LRC) holds;
+// of such spans the outermost wins, and nothing inside it is looked at again. A control packet counts when it fits its
+// layout exactly and lies in no such span; an answer besides only for an open request.
+//
+// Every `02` in front of a known command byte is a candidate. A candidate is judged when it is the earliest one and can grow
+// no more: it is as long as it may be, the line fell silent (idle), or its own length says so. So a packet never depends on
+// how the bytes were cut into chunks.
+//
+// What fails: noise, lost bytes and forged starts cost the packets they touch, nothing else. Memory is two largest packets
+// and 128 candidates; more candidates at once than that are not opened and counted `crowded`. A byte costs at most one
+// step per open candidate.
+import { DELIVERY_FRAME } from '../../protocol/control'
+import { ANSWER_SIZE } from '../../protocol/delivery'
+import { COMMAND, isData } from '../../wire/commands'
+import { crc16Byte } from '../../wire/crc'
+import { lrc, type SerialFraming } from '../../wire/serial'
+import { fitsLayout, largest, layoutOf } from './layouts'
+
+const START = 0x02
+const STOP = 0x03
+const MAX_OPEN = 128
+/** offset of the packet count in a delivery frame */
+const COUNT_AT = 13
+
+export interface DeframerOptions {
+  /** largest packet in bytes that is looked for */
+  maxPacket: number
+  /** whether an answer of that command with that seq is waited for */
+  isOpen: (answer: number, seq: number) => boolean
+  /** `packet` is only valid during the call */
+  onPacket: (packet: Uint8Array) => void
+}
+
+/** What the medium needs of any deframer. */
+export interface Deframer {
+  push(chunk: Uint8Array): void
+  /** The line is silent: what waits for more bytes is judged now. */
+  idle(): void
+  /** The line was opened anew: what was begun is over. */
+  reset(): void
+  /** something waits for more bytes or for silence */
+  readonly waiting: boolean
+  readonly counters: DeframerCounters
+}
+
+export interface DeframerCounters {
+  packets: number
+  bytes: number
+  /** bytes that belonged to no packet are `bytes - taken` */
+  taken: number
+  /** candidates not opened, since too many were open */
+  crowded: number
+  /** candidates looked at, over all bytes */
+  steps: number
+}
+
+type Kind = 'data' | 'delivery' | 'answer' | 'control'
+
+class Candidate {
+  /** packets that may still grow are not judged */
+  done = false
+  /** just behind the last byte of the longest valid frame, -1 while there is none */
+  end = -1
+  crc = 0xffff
+  sum = 0
+  last = 0
+  /** the two before the last byte, for what stands in front of an LRC */
+  crcBefore = 0xffff
+  sumBefore = 0
+  /** smallest and largest packet; the same where the length is known */
+  min: number
+  max: number
+  /** delivery frame: packets still to come, and where the next length stands */
+  left = 0
+  lengthAt = COUNT_AT + 1
+  /** control: where text begins, and characters in it that are none */
+  readonly text: number
+  strange = 0
+
+  constructor(
+    readonly kind: Kind,
+    /** of the 02 */
+    readonly start: number,
+    max: number,
+    text = Number.POSITIVE_INFINITY,
+  ) {
+    this.max = kind === 'answer' ? ANSWER_SIZE : max
+    // a delivery frame is not judged before its lengths are known
+    this.min = kind === 'answer' ? ANSWER_SIZE : kind === 'delivery' ? max : 3
+    this.text = text
+  }
+}
+
+export class SerialDeframer implements Deframer {
+  readonly counters: DeframerCounters = { packets: 0, bytes: 0, taken: 0, crowded: 0, steps: 0 }
+  readonly #options: DeframerOptions
+  /** 1 where an LRC stands before the 03 */
+  readonly #lrc: 0 | 1
+  readonly #buffer: Uint8Array
+  /** position in the stream of the first byte in the buffer */
+  #base = 0
+  /** position in the stream of the next byte */
+  #at = 0
+  #last = 0
+  #open: Candidate[] = []
+
+  constructor(framing: SerialFraming, options: DeframerOptions) {
+    this.#options = options
+    this.#lrc = framing === 'rs485' ? 1 : 0
+    this.#buffer = new Uint8Array(2 * (options.maxPacket + 4))
+  }
+
+  get waiting(): boolean {
+    return this.#open.length > 0
+  }
+
+  push(chunk: Uint8Array): void {
+    this.counters.bytes += chunk.length
+    for (let k = 0; k < chunk.length; k++) this.#byte(chunk[k]!)
+  }
+
+  idle(): void {
+    for (const candidate of this.#open) candidate.done = true
+    this.#last = 0
+    this.#judge()
+  }
+
+  reset(): void {
+    this.#open = []
+    this.#last = 0
+  }
+
+  #byte(byte: number): void {
+    const at = this.#at++
+    const place = this.#place(at)
+    this.#buffer[place] = byte
+    if (this.#last === START) this.#begin(at - 1, byte)
+    this.#last = byte
+    const open = this.#open
+    if (open.length === 0) return
+    let judge = false
+    for (let k = 0; k < open.length; k++) {
+      const candidate = open[k]!
+      if (candidate.done) continue
+      this.counters.steps++
+      const offset = at - candidate.start - 1
+      if (candidate.kind === 'control') this.#control(candidate, offset, byte)
+      else this.#checked(candidate, offset, byte)
+      if (candidate.done) judge = true
+    }
+    if (judge) this.#judge()
+  }
+
+  /** Where a byte is kept; old ones are given up when the buffer is full. */
+  #place(at: number): number {
+    if (at - this.#base === this.#buffer.length) {
+      // the byte before may be a start of which nothing is known yet
+      const keep = Math.min(this.#open[0]?.start ?? at, at - 1)
+      this.#buffer.copyWithin(0, keep - this.#base)
+      this.#base = keep
+    }
+    return at - this.#base
+  }
+
+  #begin(start: number, cmd: number): void {
+    const { maxPacket } = this.#options
+    if (isData(cmd)) this.#add(new Candidate('data', start, maxPacket))
+    else if (cmd === DELIVERY_FRAME) this.#add(new Candidate('delivery', start, maxPacket))
+    else {
+      if (cmd === COMMAND.HANDSHAKE_ACK) this.#add(new Candidate('answer', start, maxPacket))
+      const layout = layoutOf(cmd)
+      if (layout)
+        this.#add(new Candidate('control', start, Math.min(maxPacket, largest(cmd, layout, maxPacket)), layout.text))
+    }
+  }
+
+  #add(candidate: Candidate): void {
+    if (this.#open.length < MAX_OPEN) this.#open.push(candidate)
+    else this.counters.crowded++
+  }
+
+  /** One byte more of a packet with a CRC. */
+  #checked(c: Candidate, offset: number, byte: number): void {
+    const size = offset - this.#lrc
+    if (byte === STOP && size >= c.min && size <= c.max) {
+      const whole = this.#lrc ? c.crcBefore === 0 && c.sumBefore === c.last : c.crc === 0
+      if (whole) c.end = c.start + offset + 2
+    }
+    c.crcBefore = c.crc
+    c.sumBefore = c.sum
+    c.crc = crc16Byte(c.crc, byte)
+    c.sum = (c.sum + byte) & 0xff
+    if (c.kind === 'data') {
+      if (offset === 1) c.min = 12 + 4 * byte
+    } else if (c.kind === 'delivery') this.#lengths(c, offset, byte)
+    else if ((offset === 1 || offset === 2) && byte !== 0) c.done = true
+    c.last = byte
+    if (size >= c.max || c.min > this.#options.maxPacket) c.done = true
+  }
+
+  /** A delivery frame tells its own length, packet by packet. */
+  #lengths(c: Candidate, offset: number, byte: number): void {
+    if (offset === COUNT_AT) c.left = byte
+    else if (offset === c.lengthAt + 1 && c.left > 0) {
+      const length = (c.last << 8) | byte
+      c.lengthAt += 2 + length
+      c.left--
+      if (length === 0 || c.lengthAt + 2 > this.#options.maxPacket) c.done = true
+    } else return
+    if (c.left === 0) c.min = c.max = c.lengthAt + 2
+  }
+
+  /** One byte more of a packet without checksum. */
+  #control(c: Candidate, offset: number, byte: number): void {
+    const size = offset - this.#lrc
+    if (byte === STOP && size >= 3 && this.#fits(c, size)) {
+      c.end = c.start + offset + 2
+      c.done = true
+      return
+    }
+    if (offset >= c.text) {
+      // text holds no control characters; the LRC behind it may be one
+      if (c.strange > 0 || (byte < 0x20 && ++c.strange > this.#lrc)) c.done = true
+    }
+    if (size >= c.max) c.done = true
+  }
+
+  #fits(c: Candidate, size: number): boolean {
+    const from = c.start + 1 - this.#base
+    const packet = this.#buffer.subarray(from, from + size)
+    if (this.#lrc && this.#buffer[from + size] !== lrc(packet)) return false
+    return fitsLayout(packet, this.#options.isOpen)
+  }
+
+  /** Judges the earliest candidates as far as they are done. */
+  #judge(): void {
+    while (this.#open[0]?.done) {
+      const { kind, start, end } = this.#open.shift()!
+      if (end < 0) continue
+      // a frame with a checksum holds everything that begins in it; a control packet only others of its kind
+      this.#open = this.#open.filter(other => other.start >= end || (kind === 'control' && other.kind !== 'control'))
+      this.counters.packets++
+      this.counters.taken += end - start
+      const from = start + 1 - this.#base
+      this.#options.onPacket(this.#buffer.subarray(from, from + end - start - 2 - this.#lrc))
+    }
+  }
+}

@@ -1,0 +1,142 @@
+// A medium over a byte stream: packets in frames on a Line (D8). Serial drivers hand their port in and are done.
+//
+// What fails: a line that cannot be opened or is lost is told by the line itself; a write that fails is `false` and counted;
+// more writes than the line takes are refused, so that a stuck port costs no memory. Bytes that are no packet change
+// nothing; how many there were is in `deframer.counters`. Answers count only for requests that went out here in the last
+// minute.
+
+import type { Clock } from '../../lib/clock'
+import { asOsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import { controlSeq } from '../../protocol/control'
+import { OpenRequests } from '../../protocol/requests'
+import { COMMAND } from '../../wire/commands'
+import { frameSerial } from '../../wire/serial'
+import type { Line, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../contracts'
+import type { Timers } from '../timers'
+import { CobsDeframer, frameCobs } from './cobs'
+import { type Deframer, SerialDeframer } from './deframer'
+
+export type LineFraming = 'uart' | 'rs485' | 'cobs'
+
+export interface LineMediumOptions {
+  /** as the specification names it: UART, RS485 … */
+  medium: string
+  framing: LineFraming
+  /** largest packet in bytes, frame not counted */
+  maxPacket: number
+  clock: Clock
+  timers: Timers
+  logger: Logger
+  /** silence after which nothing more of a packet is expected; longer than a sender's own pauses */
+  gapMs?: number
+}
+
+/** frames handed to the line and not yet taken */
+const MAX_PENDING = 64
+const DEFAULT_GAP_MS = 20
+
+/** the answer each request is given; a NACK answers them all */
+const ANSWERS = new Map<number, number>([
+  [COMMAND.ID_REQUEST, COMMAND.ID_ASSIGN],
+  [COMMAND.ID_POOL_REQ, COMMAND.ID_POOL_RES],
+  [COMMAND.PING, COMMAND.PONG],
+  [COMMAND.TIME_REQUEST, COMMAND.TIME_RESPONSE],
+  [COMMAND.ID_ASSIGN, COMMAND.HANDSHAKE_ACK],
+  [COMMAND.ID_POOL_RES, COMMAND.HANDSHAKE_ACK],
+])
+
+export class LineMedium implements Medium {
+  readonly name: string
+  readonly medium: string
+  readonly maxPacket: number
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly deframer: Deframer
+  readonly #line: Line
+  readonly #options: LineMediumOptions
+  /** requests of either side: the two ends number theirs apart, so an answer is looked up by its command too */
+  readonly #requests: Map<number, OpenRequests>
+  readonly #origin: PacketOrigin
+  #handler: PacketHandler = () => undefined
+  #cancelGap: (() => void) | undefined
+  #pending = 0
+
+  constructor(line: Line, options: LineMediumOptions) {
+    this.name = line.name
+    this.medium = options.medium
+    this.maxPacket = options.maxPacket
+    this.#line = line
+    this.#options = options
+    this.#requests = new Map([...new Set(ANSWERS.values())].map(answer => [answer, new OpenRequests(options.clock)]))
+    const onPacket = (packet: Uint8Array): void => this.#received(packet)
+    const { framing, maxPacket } = options
+    this.deframer =
+      framing === 'cobs'
+        ? new CobsDeframer({ maxPacket, onPacket })
+        : new SerialDeframer(framing, { maxPacket, onPacket, isOpen: (answer, seq) => this.#isOpen(answer, seq) })
+    this.#origin = { medium: this.medium, address: line.name, reply: packet => this.send(packet) }
+    line.onData(chunk => this.#data(chunk))
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    this.deframer.reset()
+    await this.#line.open(events)
+  }
+
+  close(): Promise<void> {
+    this.#cancelGap?.()
+    return this.#line.close()
+  }
+
+  async send(packet: Uint8Array): Promise<boolean> {
+    if (packet.length === 0 || packet.length > this.maxPacket || this.#pending >= MAX_PENDING) {
+      this.counters.errors++
+      return false
+    }
+    const { framing, logger } = this.#options
+    const frame = framing === 'cobs' ? frameCobs(packet) : frameSerial(packet, framing)
+    const answer = ANSWERS.get(packet[0]!)
+    if (answer !== undefined) this.#requests.get(answer)?.opened(controlSeq(packet), answer)
+    this.#pending++
+    try {
+      await this.#line.write(frame)
+      this.counters.tx++
+      return true
+    } catch (error) {
+      this.counters.errors++
+      logger.warn(`not sent: ${asOsError(error).message}`)
+      return false
+    } finally {
+      this.#pending--
+    }
+  }
+
+  #isOpen(answer: number, seq: number): boolean {
+    if (answer !== COMMAND.HANDSHAKE_NACK) return (this.#requests.get(answer)?.age(seq, answer) ?? null) !== null
+    for (const [command, requests] of this.#requests) if (requests.age(seq, command) !== null) return true
+    return false
+  }
+
+  #data(chunk: Uint8Array): void {
+    this.#cancelGap?.()
+    this.#cancelGap = undefined
+    this.deframer.push(chunk)
+    if (!this.deframer.waiting) return
+    this.#cancelGap = this.#options.timers.after(this.#options.gapMs ?? DEFAULT_GAP_MS, () => this.deframer.idle())
+  }
+
+  #received(packet: Uint8Array): void {
+    this.counters.rx++
+    try {
+      this.#handler(packet, this.#origin)
+    } catch (error) {
+      this.counters.errors++
+      this.#options.logger.error(`a packet was not handled: ${asOsError(error).message}`)
+    }
+  }
+}

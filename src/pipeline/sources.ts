@@ -1,0 +1,147 @@
+// What a receiver remembers of its sources: per AID the templates of bare frames and, apart from them, those of each run
+// that speaks the delivery exchange (an epoch names one run of one sender). So two gateways that were given the same AID,
+// or the runs before and after a restart, never build on each other's templates. Bounded: the AIDs, and within an AID the
+// runs, not heard for longest go first and have to send a FULL again. Only bare templates go to the registry: a run
+// that outlives this process is asked for its key frames once.
+import { encodeInteger } from '../wire/base62'
+import { TextTemplate } from './receive'
+import type { KeptTemplate, Registry } from './registry'
+import { type FullText, readFull, SlotHistory, shapeOf } from './slots'
+import { msToken } from './text'
+
+/** templates of bare frames; every other scope is an epoch of the delivery exchange */
+export const BARE = -1
+
+/** runs of one AID that are remembered, and for how long one may be silent while others come */
+const MAX_RUNS = 8
+const SILENT_MS = 3_600_000
+/** contents of one AID whose newest time is remembered */
+const MAX_FLOORS = 256
+
+/** Newest time of a content that may have been acknowledged before its template was forgotten. */
+export interface Floor {
+  ts: number
+  lateRun: number
+}
+
+export interface Scope {
+  readonly epoch: number
+  readonly templates: Map<number, SlotHistory>
+  heardAt: number
+}
+
+export class Source {
+  readonly scopes = new Map<number, Scope>()
+  /** by shape: a FULL older than this is no base for the DIFFs of a peer whose packets are acknowledged */
+  readonly floors = new Map<number, Floor>()
+  /** the last time a frame without one was stamped with */
+  stamp = 0
+  used = 0
+
+  raiseFloor(shape: number, ts: number): void {
+    const floor = this.floors.get(shape)
+    if (floor && floor.ts >= ts) return
+    this.floors.delete(shape)
+    this.floors.set(shape, { ts, lateRun: 0 })
+    if (this.floors.size > MAX_FLOORS) this.floors.delete(this.floors.keys().next().value!)
+  }
+}
+
+export interface SourcesOptions {
+  maxSources: number
+  registry: Registry | null
+  /** makes the newest state of a kept template; throws when its text is broken */
+  restore: (history: SlotHistory, full: FullText, ts: number) => void
+  /** told of a kept template that does not hold together; it costs a NEED_FULL, nothing more */
+  damaged: () => void
+}
+
+export class Sources {
+  readonly #options: SourcesOptions
+  readonly #byAid = new Map<number, Source>()
+  #tick = 0
+
+  constructor(options: SourcesOptions) {
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#byAid.size
+  }
+
+  of(aid: number): Source {
+    let source = this.#byAid.get(aid)
+    if (!source) {
+      if (this.#byAid.size >= this.#options.maxSources) this.#forgetOldest()
+      source = new Source()
+      this.#byAid.set(aid, source)
+    }
+    source.used = ++this.#tick
+    return source
+  }
+
+  /** The templates a frame of that AID and run is decoded with. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
+  scope(aid: number, source: Source, epoch: number, now: number): Scope {
+    let scope = source.scopes.get(epoch)
+    if (!scope) {
+      scope = { epoch, templates: new Map(), heardAt: now }
+      if (epoch === BARE) this.#load(aid, scope)
+      else this.#dropRuns(source, now)
+      source.scopes.set(epoch, scope)
+    }
+    scope.heardAt = now
+    return scope
+  }
+
+  /** Makes room for one more run. What a dropped one had acknowledged stays known by its floors. */
+  #dropRuns(source: Source, now: number): void {
+    const runs = [...source.scopes.values()].filter(scope => scope.epoch !== BARE).sort((a, b) => a.heardAt - b.heardAt)
+    runs.forEach((run, k) => {
+      if (now - run.heardAt < SILENT_MS && runs.length - k < MAX_RUNS) return
+      source.scopes.delete(run.epoch)
+      for (const history of run.templates.values()) source.raiseFloor(history.shape.hash, history.newest)
+    })
+  }
+
+  /** the quarter that was not heard for longest, so that the search is rare */
+  #forgetOldest(): void {
+    const byAge = [...this.#byAid].sort((a, b) => a[1].used - b[1].used)
+    for (const [aid] of byAge.slice(0, Math.max(1, this.#options.maxSources >> 2))) this.#byAid.delete(aid)
+  }
+
+  #load(aid: number, scope: Scope): void {
+    for (const { tid, signature, slots, ts } of this.#options.registry?.load(aid) ?? []) {
+      if (!slots || ts < 0) continue
+      try {
+        const read = readFull(new TextTemplate(signature, slots).text(msToken(ts)))
+        if (read.signature !== signature) continue
+        const history = new SlotHistory(shapeOf(read))
+        this.#options.restore(history, read, ts)
+        scope.templates.set(tid, history)
+      } catch {
+        this.#options.damaged()
+      }
+    }
+  }
+
+  /** What the registry keeps of an AID. */
+  readonly kept = (aid: number): KeptTemplate[] => {
+    const templates = this.#byAid.get(aid)?.scopes.get(BARE)?.templates ?? []
+    return [...templates]
+      .filter(([, history]) => history.known)
+      .sort(([a], [b]) => a - b)
+      .map(([tid, history]) => {
+        const slots: string[] = []
+        for (let i = 0; i < history.count; i++) {
+          const { meta, n } = history.newestSlot(i)
+          slots.push(meta.text, encodeInteger(n))
+        }
+        return { tid, signature: history.shape.signature, slots, ts: history.newest }
+      })
+  };
+
+  /** AIDs that sent bare frames. */
+  *bareAids(): Iterable<number> {
+    for (const [aid, source] of this.#byAid) if (source.scopes.has(BARE)) yield aid
+  }
+}

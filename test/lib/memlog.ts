@@ -1,0 +1,64 @@
+// What uplinks and receivers ask of a log, in memory: everything is committed at once.
+import type { FlashLog } from '../../src/log'
+import type { Fact, LinkMetadata } from '../../src/pipeline/fact'
+
+interface MemRecord {
+  seq: number
+  fact: Fact
+  medium: string
+  quality: string
+}
+
+export class MemLog {
+  readonly records: MemRecord[] = []
+  readonly cursors = new Map<string, number>()
+  readonly counters = new Map<string, number>()
+  degraded = false
+
+  get lastSeq(): number {
+    return this.records.length
+  }
+  get committedSeq(): number {
+    return this.records.length
+  }
+  get facts(): Fact[] {
+    return this.records.map(record => record.fact)
+  }
+
+  appendFact = (fact: Fact, link: LinkMetadata): number => {
+    const seq = this.records.length + 1
+    this.records.push({ seq, fact, medium: link.medium, quality: 'synced' })
+    return seq
+  }
+  committed = (): Promise<void> => Promise.resolve()
+  cursor = (name: string): number | undefined => this.cursors.get(name)
+  appendCursor = (name: string, seq: number): number => {
+    this.cursors.set(name, seq)
+    return this.lastSeq
+  }
+  counter = (name: string): number | undefined => this.counters.get(name)
+  appendCounter = (name: string, value: number): number => {
+    this.counters.set(name, value)
+    return this.lastSeq
+  }
+  factsAfter = (seq: number): number => Math.max(0, this.records.length - seq)
+  reader = (from: number): { next(): MemRecord | null; readonly position: number } => {
+    let at = from
+    const { records } = this
+    return {
+      next: () => {
+        const record = records[at - 1] ?? null
+        if (record) at++
+        return record
+      },
+      get position() {
+        return at
+      },
+    }
+  }
+
+  /** as the type asks for it */
+  get asLog(): FlashLog {
+    return this as unknown as FlashLog
+  }
+}

@@ -1,0 +1,145 @@
+// What a gateway still knows after a restart: the last time of each device, the packets it has, and which templates are
+// too old to build on.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { ConfigStore } from '../../../src/config'
+import { Gateway } from '../../../src/gateway/gateway'
+import { ManualClock } from '../../../src/lib/clock'
+import { silentLogger } from '../../../src/lib/logger'
+import { Registry } from '../../../src/links/registry'
+import type { Fact } from '../../../src/pipeline/fact'
+import { UplinkEncoder } from '../../../src/pipeline/sender'
+import { addToFrame, finishFrame, startFrame } from '../../../src/protocol/delivery-frame'
+import { resolve } from '../../../src/units/canonical'
+import { wireUnits } from '../../../src/units/wire'
+import { ByteWriter } from '../../../src/wire/cursor'
+import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../../../src/wire/frame'
+
+const units = { ...wireUnits(), resolve }
+const T0 = 1_710_000_000_000
+
+const fact = (k: number, value: number): Fact => ({
+  id: 'D',
+  state: 'ONLINE',
+  tRaw: T0 + k,
+  aid: 9,
+  sensors: [{ id: 'a', status: 'OK', unit: 'K', value }],
+})
+const delivery = (seq: number, packet: Uint8Array): Uint8Array => {
+  const writer = new ByteWriter(new Uint8Array(400))
+  startFrame(writer, 5, 1, seq)
+  addToFrame(writer, packet)
+  return finishFrame(writer, 1).slice()
+}
+/** A packet without a time, of AID 8. */
+function timeless(): Buffer {
+  const body = Buffer.from('8;T.1.AAAAAAAA|a>K.K:1|')
+  const out = Buffer.alloc(FRAME_OVERHEAD + body.length)
+  const start = writeHeader(out, 0, 0x3f, 8, 1, 0)
+  out.set(body, start)
+  sealFrame(out, 0, start, start + body.length)
+  return out
+}
+
+/** Starts the same gateway again and again: its clock is set to `wall` each time. */
+function machine(t: TestContext) {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-restart-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  writeFileSync(
+    join(dir, 'Config.json'),
+    JSON.stringify({ device_id: 'GW', assigned_id: 5, storage: { sql: { enabled: false } } }),
+  )
+  return async (
+    wall: number,
+  ): Promise<{
+    gateway: Gateway
+    clock: ManualClock
+    replies: Buffer[]
+    hear(p: Uint8Array): void
+    facts(): Fact[]
+  }> => {
+    const clock = new ManualClock(wall)
+    const gateway = await Gateway.open({
+      config: ConfigStore.load({ path: join(dir, 'Config.json'), env: {}, cwd: dir }),
+      registry: new Registry({}),
+      units,
+      script: '',
+      version: '0',
+      builtAt: 0,
+      logger: silentLogger,
+      defaultSources: [],
+      role: 'serve',
+      clock,
+    })
+    await gateway.start()
+    const replies: Buffer[] = []
+    const origin = {
+      medium: 'UDP',
+      address: 'a:1',
+      reply: async (bytes: Uint8Array) => replies.push(Buffer.from(bytes)) > 0,
+    }
+    const facts = (): Fact[] => {
+      const reader = gateway.log.reader(1, { kinds: ['fact'], committedOnly: false })
+      const list: Fact[] = []
+      for (let record = reader.next(); record; record = reader.next()) list.push(record.fact!)
+      return list
+    }
+    return { gateway, clock, replies, hear: packet => gateway.receive.packet(packet, origin), facts }
+  }
+}
+
+test('times strictly increase over a restart with the clock set back, for own devices and for those without a time', async t => {
+  const start = machine(t)
+  for (const wall of [T0, T0 - 3_600_000, T0 + 5]) {
+    const { gateway, hear, clock } = await start(wall)
+    for (let k = 0; k < 3; k++) {
+      gateway.submit([['T1', 'OK', 20, 'Cel']])
+      hear(timeless())
+    }
+    clock.wallMs -= 1000
+    gateway.submit([['T1', 'OK', 20, 'Cel']])
+    hear(timeless())
+    await gateway.stop()
+  }
+  const { gateway, facts } = await start(T0)
+  for (const id of ['GW', 'T']) {
+    const times = facts()
+      .filter(one => one.id === id)
+      .map(({ tRaw }) => tRaw)
+    assert.equal(times.length, 12)
+    assert.ok(
+      times.every((time, k) => k === 0 || time > times[k - 1]!),
+      times.join(),
+    )
+  }
+  await gateway.stop()
+})
+
+test('packets that are in the log are known again, and a run is asked for its templates once', async t => {
+  const start = machine(t)
+  const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  const packets = [1, 2, 3].map(k => sender.encode(fact(k, k)).bytes)
+  const before = await start(T0)
+  for (const [k, packet] of packets.entries()) before.hear(delivery(k + 1, packet))
+  await before.gateway.stop()
+
+  const { gateway, hear, replies, facts } = await start(T0 + 1000)
+  hear(delivery(2, packets[1]!))
+  assert.match(replies.at(-1)!.subarray(3).toString(), /^NEED_FULL;9;1;/)
+  hear(delivery(1, packets[0]!))
+  assert.equal(gateway.receive.counters.duplicates, 1, 'the FULL is known')
+  hear(delivery(4, sender.encode(fact(4, 4)).bytes))
+  assert.equal(gateway.receive.counters.refused, 2, 'and too old to build on: what came after it was acknowledged')
+  sender.keyFrameNext()
+  hear(delivery(4, sender.encode(fact(5, 5)).bytes))
+  hear(delivery(5, sender.encode(fact(6, 6)).bytes))
+  assert.deepEqual(
+    facts().map(one => one.sensors[0]!.value),
+    [1, 2, 3, 5, 6],
+  )
+  assert.equal(gateway.receive.counters.refused, 2)
+  await gateway.stop()
+})
