@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SequenceCounter } from '../../../src/protocol/control'
-import { DeliveryReceiver, DeliverySender, isProbe, parseFrame } from '../../../src/protocol/delivery'
+import {
+  type DeliveryPeer,
+  DeliveryReceiver,
+  DeliverySender,
+  isProbe,
+  parseFrame,
+} from '../../../src/protocol/delivery'
+import { addToFrame, finishFrame, startFrame } from '../../../src/protocol/delivery-frame'
 import { crc16 } from '../../../src/wire/crc'
+import { ByteWriter } from '../../../src/wire/cursor'
 
 const hex = (b: Uint8Array | null): string => (b ? Buffer.from(b).toString('hex') : 'null')
 const bytes = (h: string): Uint8Array => new Uint8Array(Buffer.from(h, 'hex'))
@@ -93,6 +101,21 @@ test('a PONG counts only with the seq of an open probe, a late one too', () => {
   assert.equal(sender.onAnswer(bytes('0a00014f534e01000064'), 2500), true)
   assert.equal(sender.mode, 'acked')
   assert.equal(sender.onAnswer(bytes('0a00014f534e01000064'), 2600), false)
+})
+
+test('a PONG with other bytes behind it is a bare one; flags are ignored', () => {
+  for (const [pong, mode] of [
+    ['0a00014f534e02000064', 'best_effort'],
+    ['0a0001ffffffffffffffff', 'best_effort'],
+    ['0a00014f534e0100', 'best_effort'],
+    ['0a00014f534e01ff0064', 'acked'],
+  ] as const) {
+    const { sender } = rig()
+    sender.poll(0)
+    assert.equal(sender.onAnswer(bytes(pong), 10), true)
+    assert.equal(sender.mode, mode, pong)
+  }
+  assert.equal(isProbe(bytes('0900014f534e01ff')), true)
 })
 
 test('a bare PONG means best effort until the link is opened again', () => {
@@ -188,6 +211,47 @@ test('on a slow link the pause grows to 4 round trips and the commit time', () =
   sender.submit(Uint8Array.of(2), 2)
   sender.poll(6000)
   assert.equal(sender.nextDeadline(6000), 6000 + 4 * 5000 + 300)
+})
+
+test('a packet sent twice tells no round trip, and neither does one that was named late because of it', () => {
+  const { sender } = open()
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  sender.onAnswer(answer(sender.epoch, 0, 1), 40)
+  const before = sender.roundTripMs
+  sender.poll(2000)
+  sender.onAnswer(answer(sender.epoch, 3), 9000)
+  assert.equal(sender.roundTripMs, before)
+  assert.equal(sender.inFlight, 0)
+})
+
+test('a peer that answers and names nothing is slow: the pause doubles to a minute, until a packet that went once is named', () => {
+  const { sender } = open()
+  sender.submit(Uint8Array.of(1), 1)
+  const times: number[] = []
+  for (let now = 0; now < 300_000; now += 500)
+    while (sender.poll(now)) {
+      times.push(now / 1000)
+      sender.onAnswer(answer(sender.epoch, 0), now)
+      sender.onAnswer(answer(sender.epoch, 0), now)
+    }
+  assert.deepEqual(times, [0, 2, 6, 14, 30, 62, 122, 182, 242])
+  sender.onAnswer(answer(sender.epoch, 1), 300_000)
+  sender.submit(Uint8Array.of(2), 2)
+  sender.poll(300_000)
+  assert.equal(sender.nextDeadline(300_000), 360_000, 'what the last packet took cannot be known')
+  sender.onAnswer(answer(sender.epoch, 2), 300_100)
+  sender.submit(Uint8Array.of(3), 3)
+  sender.poll(300_200)
+  assert.equal(sender.nextDeadline(300_200), 302_200)
+})
+
+test('a lost packet does not lengthen the pause', () => {
+  const { sender } = open({ silentAfter: 50 })
+  sender.submit(Uint8Array.of(1), 1)
+  const times: number[] = []
+  for (let now = 0; now < 9000; now += 500) while (sender.poll(now)) times.push(now)
+  assert.deepEqual(times, [0, 2000, 4000, 6000, 8000])
 })
 
 test('only packets an answer could name are sent again, the rest waits for news', () => {
@@ -298,6 +362,13 @@ test('a peer that answers without committing is not silent', () => {
   assert.equal(sender.mode, 'acked')
 })
 
+test('a reset hands back what was not even sent, in order', () => {
+  const { sender } = open({ maxPacket: 60 })
+  for (let k = 1; k <= 4; k++) sender.submit(new Uint8Array(30).fill(k), k)
+  sender.poll(0)
+  assert.deepEqual(sender.reset(), [1, 2, 3, 4])
+})
+
 test('after a reset the old numbers are given up, and in a new epoch they start at 1', () => {
   const { sender, acked } = open()
   for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
@@ -392,6 +463,32 @@ test('an unknown epoch starts at its base, and a higher base moves a known one',
   assert.deepEqual(seen, [52, 54, 5000, 6024])
   assert.equal(hex(take(frame(1, 0xffffffff, 8))), hex(answer(8, 0)))
   assert.equal(hex(take(frame(0xffffffff, 0xffffffff, 9))), hex(answer(9, 0xffffffff)))
+})
+
+test('the last numbers there are: taken, named, and nothing runs over', () => {
+  const last = 0xffff_ffff
+  const writer = new ByteWriter(new Uint8Array(200))
+  const frame = (base: number, first: number, n: number): Uint8Array => {
+    startFrame(writer, 3, base, first)
+    for (let k = 0; k < n; k++) addToFrame(writer, Uint8Array.of(k))
+    return finishFrame(writer, n).slice()
+  }
+  const receiver = new DeliveryReceiver()
+  const seen: number[] = []
+  let peer: DeliveryPeer | undefined
+  const take = (raw: Uint8Array): Uint8Array | null =>
+    receiver.onFrame(raw, 'a', (_p, seq, from) => {
+      seen.push(seq)
+      peer = from
+    })
+  take(frame(last - 3, last - 3, 4))
+  assert.deepEqual(seen, [last - 3, last - 2, last - 1, last])
+  assert.equal(hex(receiver.committed(peer!, [last - 3, last - 1, last])), hex(answer(3, last - 3, 0b11)))
+  assert.equal(hex(receiver.committed(peer!, [last - 2])), hex(answer(3, last)))
+  assert.equal(hex(take(frame(last, last, 1))), hex(answer(3, last)))
+  assert.equal(take(frame(last, last, 2)), null)
+  assert.equal(receiver.counters.malformed, 1, 'a number beyond 32 bits')
+  assert.equal(hex(take(frame(1, 1, 0))), hex(answer(3, last)), 'a frame without packets is answered')
 })
 
 test('malformed frames are counted and change nothing', () => {
