@@ -6,6 +6,8 @@ export interface LossyOptions {
   seed?: number
   /** shares of all datagrams, 0 to 1 */
   drop?: number
+  /** share of what comes back that is dropped, where it is another: answers and acknowledgements */
+  dropBack?: number
   double?: number
   late?: number
   lateMs?: number
@@ -23,7 +25,15 @@ export class LossyProxy {
   #closed = false
 
   private constructor(target: number, options: LossyOptions) {
-    this.#options = { seed: 1, drop: 0.2, double: 0.05, late: 0.2, lateMs: 80, ...options }
+    this.#options = {
+      seed: 1,
+      drop: 0.2,
+      double: 0.05,
+      late: 0.2,
+      lateMs: 80,
+      dropBack: options.drop ?? 0.2,
+      ...options,
+    }
     this.#state = this.#options.seed
     this.#target = target
     this.#front = createSocket('udp4')
@@ -34,7 +44,7 @@ export class LossyProxy {
     const proxy = new LossyProxy(target, options)
     proxy.#front.on('message', (message, from) => {
       const back = proxy.#back(from.port)
-      proxy.#treat(() => back.send(message, proxy.#target, '127.0.0.1'))
+      proxy.#treat(proxy.#options.drop, () => back.send(message, proxy.#target, '127.0.0.1'))
     })
     await new Promise<void>((resolve, reject) => {
       proxy.#front.once('error', reject)
@@ -54,7 +64,9 @@ export class LossyProxy {
     if (!back) {
       back = createSocket('udp4')
       back.on('error', () => undefined) // the target is away, which is a loss like any other
-      back.on('message', message => this.#treat(() => this.#front.send(message, port, '127.0.0.1')))
+      back.on('message', message =>
+        this.#treat(this.#options.dropBack, () => this.#front.send(message, port, '127.0.0.1')),
+      )
       this.#backs.set(port, back)
     }
     return back
@@ -65,8 +77,8 @@ export class LossyProxy {
     return this.#state / 2 ** 32
   }
 
-  #treat(send: () => void): void {
-    const { drop, double, late, lateMs } = this.#options
+  #treat(drop: number, send: () => void): void {
+    const { double, late, lateMs } = this.#options
     if (this.black) {
       this.counters.blocked++
       return

@@ -24,6 +24,7 @@ import type { Identity } from '../identity'
 import type { UplinkReport } from '../status'
 import { Ledger, type Shipment } from './ledger'
 import { Packer, type PackSettings } from './packer'
+import { Probing } from './probed'
 import { SentWatchers } from './watchers'
 
 export interface UplinkSettings extends PackSettings {
@@ -60,9 +61,6 @@ type Sent = Shipment<Payload>
 /** packets handed to the medium before the event loop gets its turn */
 const BURST = 32
 const CURSOR_EVERY_MS = 1000
-/** how long a peer may take to answer the probe; doubles with each opening it did not answer, for slow links are not dead ones */
-const PROBE_MS = 2000
-const LONGEST_PROBE_MS = 16_000
 
 export class Uplink {
   readonly name: string
@@ -71,6 +69,7 @@ export class Uplink {
   readonly #delivery: DeliverySender<Sent>
   readonly #packer: Packer
   readonly #ledger: Ledger<Payload>
+  readonly probing: Probing
   /** tells how a record went out, once, when it does */
   readonly watchers = new SentWatchers()
   #reader: Reader
@@ -87,8 +86,6 @@ export class Uplink {
   #savedAt = Number.NEGATIVE_INFINITY
   #sentPlain = 0
   #refused = 0
-  #answered: (() => void) | null = null
-  #probeMs = PROBE_MS
 
   constructor(settings: UplinkSettings, parts: UplinkParts) {
     this.name = settings.name
@@ -107,6 +104,7 @@ export class Uplink {
       onAcked: shipment => this.#acked(shipment),
       onResend: shipment => this.#resend(shipment),
     })
+    this.probing = new Probing(this.#delivery, packet => parts.medium.send(packet), parts.clock)
     parts.medium.onPacket((packet, origin) => this.#received(packet, origin))
   }
 
@@ -139,23 +137,10 @@ export class Uplink {
   }
 
   /** Asks the peer whether it knows the delivery exchange (X29). Throws LINK_DOWN when it does not answer. */
-  async probe(): Promise<void> {
-    const { clock, medium } = this.#parts
+  probe(): Promise<void> {
     this.#delivery.reset()
     this.#rewind()
-    const answered = new Promise<boolean>(resolve => {
-      const timer = setTimeout(() => resolve(false), this.#probeMs)
-      this.#answered = () => {
-        clearTimeout(timer)
-        resolve(true)
-      }
-    })
-    const ping = this.#delivery.poll(clock.mono())
-    if (ping) await medium.send(ping)
-    const good = await answered
-    this.#answered = null
-    this.#probeMs = good ? PROBE_MS : Math.min(LONGEST_PROBE_MS, this.#probeMs * 2)
-    if (!good) throw new OsError('LINK_DOWN', 'the upstream does not answer')
+    return this.probing.ask()
   }
 
   /** Something may have changed: a commit, an assigned id, a sync. */
@@ -328,7 +313,7 @@ export class Uplink {
     const now = this.#parts.clock.mono()
     const before = this.#delivery.mode
     if (this.#settings.delivery !== 'best_effort' && this.#delivery.onAnswer(packet, now)) {
-      if (before === 'probing' && this.#delivery.mode !== 'probing') this.#answered?.()
+      if (before === 'probing' && this.#delivery.mode !== 'probing') this.probing.answered()
       else this.pump()
       return
     }
