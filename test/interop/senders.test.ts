@@ -15,7 +15,7 @@ after(async () => {
   removeDir(dir)
 })
 
-const COMMIT_MS = 600
+const COMMIT_MS = 300
 
 interface UplinkStatus {
   acked: number
@@ -28,12 +28,13 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
   const road = await freeUdpPort()
   const serverWeb = await freePort()
   const webs = [await freePort(), await freePort(), await freePort()]
-  proxy = await LossyProxy.open(road, packets, { seed: 11, drop: 0.05, dropBack: 0.3, late: 0.1 })
+  proxy = await LossyProxy.open(road, packets, { seed: 11, drop: 0.02, dropBack: 0.3, late: 0.1 })
   const config = (k: number, types: string[]): Record<string, unknown> => ({
     device_id: `GW${k}`,
+    assigned_id: 101 + k,
     gateway: {
       sources: types.map((type, n) => ({ name: type, type, interval_ms: 100 + 20 * n + 7 * k })),
-      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: road }],
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: road, full_interval_seconds: 1 }],
       log: { commit_interval_ms: 100 },
     },
   })
@@ -50,7 +51,7 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
   const { token } = server.json('token', '--new') as { token: string }
   await server.start(serve, serverWeb)
   await startAll()
-  for (const gateway of gateways) await until('packets are acknowledged', () => uplink(gateway).acked > 10)
+  for (const gateway of gateways) await until('packets are acknowledged', () => uplink(gateway).acked > 10, 60_000)
   for (const away of [100, 700]) {
     await server.stop('SIGKILL')
     await sleep(away)
