@@ -28,7 +28,7 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
   const road = await freeUdpPort()
   const serverWeb = await freePort()
   const webs = [await freePort(), await freePort(), await freePort()]
-  proxy = await LossyProxy.open(road, packets, { seed: 11, drop: 0.02, dropBack: 0.3, late: 0.1 })
+  proxy = await LossyProxy.open(road, packets, { seed: 11, drop: 0.02, dropAcks: 0.3, late: 0.1 })
   const config = (k: number, types: string[]): Record<string, unknown> => ({
     device_id: `GW${k}`,
     assigned_id: 101 + k,
@@ -74,7 +74,7 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
   assert.equal(new Set(sent).size, sent.length)
 
   assert.ok(sent.length > 150, `${sent.length} facts`)
-  assert.ok(proxy.counters.dropped > 20, `${proxy.counters.dropped} datagrams lost`)
+  assert.ok(proxy.counters.dropped > 5, `${proxy.counters.dropped} datagrams lost`)
   for (const { acked, resent } of seen) {
     assert.ok(acked > 10 && resent > 0, `${acked} acknowledged, ${resent} sent again`)
   }

@@ -2,12 +2,15 @@
 // overtake) and at times lets nothing through. Seeded, so that a failure can be looked at again.
 import { createSocket, type Socket } from 'node:dgram'
 
+/** first byte of an acknowledgement of the delivery exchange */
+const ACK = 0x05
+
 export interface LossyOptions {
   seed?: number
   /** shares of all datagrams, 0 to 1 */
   drop?: number
-  /** share of what comes back that is dropped, where it is another: answers and acknowledgements */
-  dropBack?: number
+  /** share of the acknowledgements that is dropped, where it is another */
+  dropAcks?: number
   double?: number
   late?: number
   lateMs?: number
@@ -31,7 +34,7 @@ export class LossyProxy {
       double: 0.05,
       late: 0.2,
       lateMs: 80,
-      dropBack: options.drop ?? 0.2,
+      dropAcks: options.drop ?? 0.2,
       ...options,
     }
     this.#state = this.#options.seed
@@ -44,7 +47,7 @@ export class LossyProxy {
     const proxy = new LossyProxy(target, options)
     proxy.#front.on('message', (message, from) => {
       const back = proxy.#back(from.port)
-      proxy.#treat(proxy.#options.drop, () => back.send(message, proxy.#target, '127.0.0.1'))
+      proxy.#treat(message, () => back.send(message, proxy.#target, '127.0.0.1'))
     })
     await new Promise<void>((resolve, reject) => {
       proxy.#front.once('error', reject)
@@ -64,9 +67,7 @@ export class LossyProxy {
     if (!back) {
       back = createSocket('udp4')
       back.on('error', () => undefined) // the target is away, which is a loss like any other
-      back.on('message', message =>
-        this.#treat(this.#options.dropBack, () => this.#front.send(message, port, '127.0.0.1')),
-      )
+      back.on('message', message => this.#treat(message, () => this.#front.send(message, port, '127.0.0.1')))
       this.#backs.set(port, back)
     }
     return back
@@ -77,7 +78,8 @@ export class LossyProxy {
     return this.#state / 2 ** 32
   }
 
-  #treat(drop: number, send: () => void): void {
+  #treat(message: Uint8Array, send: () => void): void {
+    const drop = message[0] === ACK ? this.#options.dropAcks : this.#options.drop
     const { double, late, lateMs } = this.#options
     if (this.black) {
       this.counters.blocked++
