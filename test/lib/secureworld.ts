@@ -17,6 +17,7 @@ import { Link } from '../../src/links/link'
 import { ManualTimers } from '../../src/links/timers'
 import type { Fact } from '../../src/pipeline/fact'
 import { Receiver } from '../../src/pipeline/receiver'
+import { WirePickers } from '../../src/pipeline/wireunit'
 import { SequenceCounter } from '../../src/protocol/control'
 import { DuplicateFilter } from '../../src/protocol/duplicates'
 import { HandshakeManager } from '../../src/protocol/handshake'
@@ -128,7 +129,14 @@ export class World {
         secure: this.client,
       },
     )
-    const thing = delivery === 'auto' ? new ProbedMedium(medium, () => this.uplink.probe()) : medium
+    const thing =
+      delivery === 'auto'
+        ? new ProbedMedium(
+            medium,
+            () => this.uplink.probe(),
+            () => this.uplink.probing.cancel(),
+          )
+        : medium
     const uplink = this.uplink
     this.link = new Link(thing, {
       clock,
@@ -161,6 +169,7 @@ export class World {
       log: this.got.asLog,
       receiver: new Receiver({ units, clock, inboundKey: aid => this.server.keys(aid) }),
       duplicates: new DuplicateFilter(),
+      pickers: new WirePickers(units, 4),
       protocol: new HandshakeManager({}, { clock, strict: {} }),
       time: { quality: 'system' } as never,
       logger: silentLogger,
