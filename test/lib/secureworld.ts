@@ -24,6 +24,7 @@ import { HandshakeManager } from '../../src/protocol/handshake'
 import { SecureClient } from '../../src/protocol/secure-client'
 import { SecureServer } from '../../src/protocol/secure-server'
 import { SecureSessions } from '../../src/protocol/sessions'
+import { NodeClock } from '../../src/protocol/time'
 import { resolve } from '../../src/units/canonical'
 import { wireUnits } from '../../src/units/wire'
 import { isData } from '../../src/wire/commands'
@@ -171,7 +172,7 @@ export class World {
       duplicates: new DuplicateFilter(),
       pickers: new WirePickers(units, 4),
       protocol: new HandshakeManager({}, { clock, strict: {} }),
-      time: { quality: 'system' } as never,
+      time: new NodeClock(clock),
       logger: silentLogger,
       ackCommitMs: 100,
       session: new ReceiveSession(this.server),

@@ -11,6 +11,7 @@ import type { Medium, PacketHandler } from '../../../src/links/contracts'
 import { MEDIA } from '../../../src/links/registry'
 import { FlashLog } from '../../../src/log'
 import { DeliveryReceiver, parseFrame } from '../../../src/protocol/delivery'
+import { SecureClient } from '../../../src/protocol/secure-client'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 
@@ -56,6 +57,9 @@ test('8 packets on LoRa, RS485 and Bluetooth, 1024 elsewhere; no frame is larger
     const dir = mkdtempSync(join(tmpdir(), 'os-node-window-'))
     const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
     const far = new Mute(medium)
+    // with a key, for of plaintext only a few packets go before one is named
+    const secure = new SecureClient()
+    secure.sessions.keyOn(7, 1e12)
     const uplink = new Uplink(
       {
         ...{ name: 'up', diffBase: 'sticky', frames: 'full', fullEvery: 100, fullIntervalS: 60, precision: 4 },
@@ -74,6 +78,7 @@ test('8 packets on LoRa, RS485 and Bluetooth, 1024 elsewhere; no frame is larger
         onControl: () => undefined,
         onReady: () => undefined,
         holdMs: () => 0,
+        secure,
       },
     )
     t.after(async () => {
