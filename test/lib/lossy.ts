@@ -2,10 +2,15 @@
 // overtake) and at times lets nothing through. Seeded, so that a failure can be looked at again.
 import { createSocket, type Socket } from 'node:dgram'
 
+/** first byte of an acknowledgement of the delivery exchange */
+const ACK = 0x05
+
 export interface LossyOptions {
   seed?: number
   /** shares of all datagrams, 0 to 1 */
   drop?: number
+  /** share of the acknowledgements that is dropped, where it is another */
+  dropAcks?: number
   double?: number
   late?: number
   lateMs?: number
@@ -23,7 +28,15 @@ export class LossyProxy {
   #closed = false
 
   private constructor(target: number, options: LossyOptions) {
-    this.#options = { seed: 1, drop: 0.2, double: 0.05, late: 0.2, lateMs: 80, ...options }
+    this.#options = {
+      seed: 1,
+      drop: 0.2,
+      double: 0.05,
+      late: 0.2,
+      lateMs: 80,
+      dropAcks: options.drop ?? 0.2,
+      ...options,
+    }
     this.#state = this.#options.seed
     this.#target = target
     this.#front = createSocket('udp4')
@@ -34,7 +47,7 @@ export class LossyProxy {
     const proxy = new LossyProxy(target, options)
     proxy.#front.on('message', (message, from) => {
       const back = proxy.#back(from.port)
-      proxy.#treat(() => back.send(message, proxy.#target, '127.0.0.1'))
+      proxy.#treat(message, () => back.send(message, proxy.#target, '127.0.0.1'))
     })
     await new Promise<void>((resolve, reject) => {
       proxy.#front.once('error', reject)
@@ -54,7 +67,7 @@ export class LossyProxy {
     if (!back) {
       back = createSocket('udp4')
       back.on('error', () => undefined) // the target is away, which is a loss like any other
-      back.on('message', message => this.#treat(() => this.#front.send(message, port, '127.0.0.1')))
+      back.on('message', message => this.#treat(message, () => this.#front.send(message, port, '127.0.0.1')))
       this.#backs.set(port, back)
     }
     return back
@@ -65,8 +78,9 @@ export class LossyProxy {
     return this.#state / 2 ** 32
   }
 
-  #treat(send: () => void): void {
-    const { drop, double, late, lateMs } = this.#options
+  #treat(message: Uint8Array, send: () => void): void {
+    const drop = message[0] === ACK ? this.#options.dropAcks : this.#options.drop
+    const { double, late, lateMs } = this.#options
     if (this.black) {
       this.counters.blocked++
       return

@@ -17,12 +17,14 @@ import { Link } from '../../src/links/link'
 import { ManualTimers } from '../../src/links/timers'
 import type { Fact } from '../../src/pipeline/fact'
 import { Receiver } from '../../src/pipeline/receiver'
+import { WirePickers } from '../../src/pipeline/wireunit'
 import { SequenceCounter } from '../../src/protocol/control'
 import { DuplicateFilter } from '../../src/protocol/duplicates'
 import { HandshakeManager } from '../../src/protocol/handshake'
 import { SecureClient } from '../../src/protocol/secure-client'
 import { SecureServer } from '../../src/protocol/secure-server'
 import { SecureSessions } from '../../src/protocol/sessions'
+import { NodeClock } from '../../src/protocol/time'
 import { resolve } from '../../src/units/canonical'
 import { wireUnits } from '../../src/units/wire'
 import { isData } from '../../src/wire/commands'
@@ -128,7 +130,14 @@ export class World {
         secure: this.client,
       },
     )
-    const thing = delivery === 'auto' ? new ProbedMedium(medium, () => this.uplink.probe()) : medium
+    const thing =
+      delivery === 'auto'
+        ? new ProbedMedium(
+            medium,
+            () => this.uplink.probe(),
+            () => this.uplink.probing.cancel(),
+          )
+        : medium
     const uplink = this.uplink
     this.link = new Link(thing, {
       clock,
@@ -161,8 +170,9 @@ export class World {
       log: this.got.asLog,
       receiver: new Receiver({ units, clock, inboundKey: aid => this.server.keys(aid) }),
       duplicates: new DuplicateFilter(),
+      pickers: new WirePickers(units, 4),
       protocol: new HandshakeManager({}, { clock, strict: {} }),
-      time: { quality: 'system' } as never,
+      time: new NodeClock(clock),
       logger: silentLogger,
       ackCommitMs: 100,
       session: new ReceiveSession(this.server),

@@ -96,7 +96,7 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
     const rows = uplinks.map(([name, up]) => [name, up.cursor, up.backlog, up.acked, up.resent, up.secure].map(String))
     lines.push('', columns([['uplink', 'cursor', 'backlog', 'acked', 'resent', 'session'], ...rows], paint))
   }
-  const { refused_plaintext: plain = 0, bad_key: badKey = 0 } = status.received
+  const { refused_plaintext: plain = 0, bad_key: badKey = 0 } = status.received ?? {}
   if (plain + badKey > 0) lines.push('', paint.warn(`refused: plaintext packets ${plain}, wrong keys ${badKey}`))
   if (dropped.rows + dropped.packets + dropped.records > 0) {
     lines.push('', paint.warn(`dropped: rows ${dropped.rows}, packets ${dropped.packets}, records ${dropped.records}`))

@@ -83,5 +83,12 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
   })
   // X29: a peer that does not answer is probed again after 2 s, doubling to 60 s
   if (plain) supervisor.add(medium)
-  else supervisor.add(new ProbedMedium(medium, () => uplink.probe()), { backoff: { minMs: 2000, maxMs: 60_000 } })
+  else {
+    const probed = new ProbedMedium(
+      medium,
+      () => uplink.probe(),
+      () => uplink.probing.cancel(),
+    )
+    supervisor.add(probed, { backoff: { minMs: 2000, maxMs: 60_000 } })
+  }
 }

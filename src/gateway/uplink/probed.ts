@@ -1,19 +1,96 @@
 // A medium that counts as open only when the peer behind it answered (X29: no answer means the link is `down`, and is tried
 // again later). So the link's state tells the truth about datagram media, which open without asking anybody.
+import type { Clock } from '../../lib/clock'
+import { OsError } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketHandler } from '../../links/contracts'
+import { systemTimers, type Timers } from '../../links/timers'
+
+/** How long an opening waits for the answer. After three without one it waits longer: the peer may be slow and not away. */
+const WAIT_MS = [2000, 2000, 2000, 4000, 8000, 16_000]
+
+/** The sending half of the exchange, as far as it probes. */
+export interface Probed {
+  readonly mode: string
+  poll(now: number): Uint8Array | null
+  nextDeadline(now: number): number
+}
+
+/** Sends the probes of one opening and waits for the answer. A new opening, or cancel(), ends the one before. */
+export class Probing {
+  readonly #sender: Probed
+  readonly #send: (packet: Uint8Array) => Promise<boolean>
+  readonly #clock: Clock
+  readonly #timers: Timers
+  /** openings without an answer, one after the other */
+  #unanswered = 0
+  #wake = (): void => undefined
+  #opening = 0
+
+  constructor(
+    sender: Probed,
+    send: (packet: Uint8Array) => Promise<boolean>,
+    clock: Clock,
+    timers: Timers = systemTimers,
+  ) {
+    this.#sender = sender
+    this.#send = send
+    this.#clock = clock
+    this.#timers = timers
+  }
+
+  /** Settles when the peer answered; throws LINK_DOWN when it did not. */
+  async ask(): Promise<void> {
+    this.cancel()
+    const opening = this.#opening
+    const end = this.#clock.mono() + WAIT_MS[Math.min(this.#unanswered, WAIT_MS.length - 1)]!
+    for (let now = this.#clock.mono(); now < end && opening === this.#opening; now = this.#clock.mono()) {
+      const ping = this.#sender.poll(now)
+      if (ping) await this.#send(ping)
+      if (this.#sender.mode === 'probing') await this.#sleep(Math.min(end, this.#sender.nextDeadline(now)) - now)
+      if (this.#sender.mode !== 'probing' && opening === this.#opening) {
+        this.#unanswered = 0
+        return
+      }
+    }
+    if (opening === this.#opening) this.#unanswered++
+    throw new OsError('LINK_DOWN', 'the upstream does not answer')
+  }
+
+  /** The answer is there. */
+  answered(): void {
+    this.#wake()
+  }
+
+  cancel(): void {
+    this.#opening++
+    this.#wake()
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise(resolve => {
+      const cancel = this.#timers.after(ms, resolve)
+      this.#wake = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+}
 
 export class ProbedMedium implements Medium {
   readonly name: string
   readonly medium: string
   readonly #inner: Medium
   readonly #probe: () => Promise<void>
+  readonly #cancel: () => void
 
-  /** `probe` settles when the peer answered and throws LINK_DOWN when it did not. */
-  constructor(inner: Medium, probe: () => Promise<void>) {
+  /** `probe` settles when the peer answered and throws LINK_DOWN when it did not; `cancel` ends it early. */
+  constructor(inner: Medium, probe: () => Promise<void>, cancel: () => void = () => undefined) {
     this.name = inner.name
     this.medium = inner.medium
     this.#inner = inner
     this.#probe = probe
+    this.#cancel = cancel
   }
 
   get maxPacket(): number {
@@ -29,6 +106,7 @@ export class ProbedMedium implements Medium {
   }
 
   close(): Promise<void> {
+    this.#cancel()
     return this.#inner.close()
   }
 

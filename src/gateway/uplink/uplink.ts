@@ -24,6 +24,7 @@ import type { UplinkReport } from '../status'
 import { Feed } from './feed'
 import type { Shipment } from './ledger'
 import { Packer, type PackSettings } from './packer'
+import { Probing } from './probed'
 import { UplinkSession } from './session'
 import { SentWatchers } from './watchers'
 
@@ -69,9 +70,6 @@ type Sent = Shipment<Payload>
 
 /** packets handed to the medium before the event loop gets its turn */
 const BURST = 32
-/** how long a peer may take to answer the probe; doubles with each opening it did not answer, for slow links are not dead ones */
-const PROBE_MS = 2000
-const LONGEST_PROBE_MS = 16_000
 
 export class Uplink {
   readonly name: string
@@ -82,6 +80,7 @@ export class Uplink {
   readonly #session: UplinkSession
   readonly #timers: Timers
   readonly #feed: Feed<Payload>
+  readonly probing: Probing
   /** tells how a record went out, once, when it does */
   readonly watchers = new SentWatchers()
   #usable = false
@@ -91,8 +90,6 @@ export class Uplink {
   #cancelTimer: (() => void) | undefined
   #sentPlain = 0
   #refused = 0
-  #answered: (() => void) | null = null
-  #probeMs = PROBE_MS
 
   constructor(settings: UplinkSettings, parts: UplinkParts) {
     this.name = settings.name
@@ -119,6 +116,7 @@ export class Uplink {
       onAcked: shipment => this.#acked(shipment),
       onResend: shipment => this.#resend(shipment),
     })
+    this.probing = new Probing(this.#delivery, packet => medium.send(packet), clock, this.#timers)
     parts.medium.onPacket((packet, origin) => this.#received(packet, origin))
   }
 
@@ -151,23 +149,10 @@ export class Uplink {
   }
 
   /** Asks the peer whether it knows the delivery exchange (X29). Throws LINK_DOWN when it does not answer. */
-  async probe(): Promise<void> {
-    const { clock, medium } = this.#parts
+  probe(): Promise<void> {
     this.#delivery.reset()
     this.#rewind()
-    const answered = new Promise<boolean>(resolve => {
-      const cancel = this.#timers.after(this.#probeMs, () => resolve(false))
-      this.#answered = () => {
-        cancel()
-        resolve(true)
-      }
-    })
-    const ping = this.#delivery.poll(clock.mono())
-    if (ping) await medium.send(ping)
-    const good = await answered
-    this.#answered = null
-    this.#probeMs = good ? PROBE_MS : Math.min(LONGEST_PROBE_MS, this.#probeMs * 2)
-    if (!good) throw new OsError('LINK_DOWN', 'the upstream does not answer')
+    return this.probing.ask()
   }
 
   /** Something may have changed: a commit, an assigned id, a sync. */
@@ -337,7 +322,7 @@ export class Uplink {
     const now = this.#parts.clock.mono()
     const before = this.#delivery.mode
     if (this.#settings.delivery !== 'best_effort' && this.#delivery.onAnswer(packet, now)) {
-      if (before === 'probing' && this.#delivery.mode !== 'probing') this.#answered?.()
+      if (before === 'probing' && this.#delivery.mode !== 'probing') this.probing.answered()
       else this.pump()
       return
     }

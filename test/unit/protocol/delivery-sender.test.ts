@@ -1,56 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SequenceCounter } from '../../../src/protocol/control'
-import { DeliveryReceiver, DeliverySender, isProbe, parseFrame } from '../../../src/protocol/delivery'
+import { DeliveryReceiver, isProbe, parseFrame } from '../../../src/protocol/delivery'
 import { crc16 } from '../../../src/wire/crc'
-
-const hex = (b: Uint8Array | null): string => (b ? Buffer.from(b).toString('hex') : 'null')
-const bytes = (h: string): Uint8Array => new Uint8Array(Buffer.from(h, 'hex'))
-
-interface Rig {
-  sender: DeliverySender<number>
-  acked: number[]
-  resent: [token: number, resends: number][]
-}
-
-function rig({ gone = new Set<number>(), ...options }: Record<string, unknown> & { gone?: Set<number> } = {}): Rig {
-  const acked: number[] = []
-  const resent: [number, number][] = []
-  const seq = new SequenceCounter()
-  let epoch = 0x11223344
-  const sender = new DeliverySender<number>({
-    maxPacket: 200,
-    nextSeq: () => seq.next(),
-    randomEpoch: () => epoch++,
-    onAcked: token => acked.push(token),
-    onResend: (token, resends) => {
-      resent.push([token, resends])
-      return gone.has(token) ? null : Uint8Array.of(0xf0, token)
-    },
-    ...options,
-  })
-  return { sender, acked, resent }
-}
-
-/** A rig whose link is up, with the peer's commit time. */
-function open(options: Record<string, unknown> & { gone?: Set<number> } = {}, commitMs = 100): Rig {
-  const r = rig(options)
-  const probe = r.sender.poll(0)!
-  const reply = new DeliveryReceiver({ ackCommitMs: commitMs }).probeReply(probe)!
-  assert.equal(r.sender.onAnswer(reply, 0), true)
-  assert.equal(r.sender.mode, 'acked')
-  return r
-}
-
-const answer = (epoch: number, cum: number, bitmap = 0): Uint8Array => {
-  const b = Buffer.alloc(17)
-  b[0] = 5
-  b.writeUInt32BE(epoch, 3)
-  b.writeUInt32BE(cum, 7)
-  b.writeUInt32BE(bitmap, 11)
-  b.writeUInt16BE(crc16(b, 0, 15), 15)
-  return new Uint8Array(b)
-}
+import { answer, bytes, hex, open, rig } from '../../lib/exchange'
 
 test('a probe and its reply have the bytes of X29', () => {
   const { sender } = rig()
@@ -93,6 +45,21 @@ test('a PONG counts only with the seq of an open probe, a late one too', () => {
   assert.equal(sender.onAnswer(bytes('0a00014f534e01000064'), 2500), true)
   assert.equal(sender.mode, 'acked')
   assert.equal(sender.onAnswer(bytes('0a00014f534e01000064'), 2600), false)
+})
+
+test('a PONG with other bytes behind it is a bare one; flags are ignored', () => {
+  for (const [pong, mode] of [
+    ['0a00014f534e02000064', 'best_effort'],
+    ['0a0001ffffffffffffffff', 'best_effort'],
+    ['0a00014f534e0100', 'best_effort'],
+    ['0a00014f534e01ff0064', 'acked'],
+  ] as const) {
+    const { sender } = rig()
+    sender.poll(0)
+    assert.equal(sender.onAnswer(bytes(pong), 10), true)
+    assert.equal(sender.mode, mode, pong)
+  }
+  assert.equal(isProbe(bytes('0900014f534e01ff')), true)
 })
 
 test('a bare PONG means best effort until the link is opened again', () => {
@@ -188,6 +155,47 @@ test('on a slow link the pause grows to 4 round trips and the commit time', () =
   sender.submit(Uint8Array.of(2), 2)
   sender.poll(6000)
   assert.equal(sender.nextDeadline(6000), 6000 + 4 * 5000 + 300)
+})
+
+test('a packet sent twice tells no round trip, and neither does one that was named late because of it', () => {
+  const { sender } = open()
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  sender.onAnswer(answer(sender.epoch, 0, 1), 40)
+  const before = sender.roundTripMs
+  sender.poll(2000)
+  sender.onAnswer(answer(sender.epoch, 3), 9000)
+  assert.equal(sender.roundTripMs, before)
+  assert.equal(sender.inFlight, 0)
+})
+
+test('a peer that answers and names nothing is slow: the pause doubles to a minute, until a packet that went once is named', () => {
+  const { sender } = open()
+  sender.submit(Uint8Array.of(1), 1)
+  const times: number[] = []
+  for (let now = 0; now < 300_000; now += 500)
+    while (sender.poll(now)) {
+      times.push(now / 1000)
+      sender.onAnswer(answer(sender.epoch, 0), now)
+      sender.onAnswer(answer(sender.epoch, 0), now)
+    }
+  assert.deepEqual(times, [0, 2, 6, 14, 30, 62, 122, 182, 242])
+  sender.onAnswer(answer(sender.epoch, 1), 300_000)
+  sender.submit(Uint8Array.of(2), 2)
+  sender.poll(300_000)
+  assert.equal(sender.nextDeadline(300_000), 360_000, 'what the last packet took cannot be known')
+  sender.onAnswer(answer(sender.epoch, 2), 300_100)
+  sender.submit(Uint8Array.of(3), 3)
+  sender.poll(300_200)
+  assert.equal(sender.nextDeadline(300_200), 302_200)
+})
+
+test('a lost packet does not lengthen the pause', () => {
+  const { sender } = open({ silentAfter: 50 })
+  sender.submit(Uint8Array.of(1), 1)
+  const times: number[] = []
+  for (let now = 0; now < 9000; now += 500) while (sender.poll(now)) times.push(now)
+  assert.deepEqual(times, [0, 2000, 4000, 6000, 8000])
 })
 
 test('only packets an answer could name are sent again, the rest waits for news', () => {
@@ -298,6 +306,13 @@ test('a peer that answers without committing is not silent', () => {
   assert.equal(sender.mode, 'acked')
 })
 
+test('a reset hands back what was not even sent, in order', () => {
+  const { sender } = open({ maxPacket: 60 })
+  for (let k = 1; k <= 4; k++) sender.submit(new Uint8Array(30).fill(k), k)
+  sender.poll(0)
+  assert.deepEqual(sender.reset(), [1, 2, 3, 4])
+})
+
 test('after a reset the old numbers are given up, and in a new epoch they start at 1', () => {
   const { sender, acked } = open()
   for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
@@ -329,131 +344,4 @@ test('before the numbers run out the epoch is renewed, once nothing is in flight
   assert.equal(sender.epoch, 0x11223345)
   pass()
   assert.deepEqual(acked, [1, 2, 3, 4])
-})
-
-test('the receiver hands each packet over once and names only what is committed', () => {
-  const { sender } = open()
-  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
-  const frame = sender.poll(0)!.slice()
-  const receiver = new DeliveryReceiver()
-  const got: number[] = []
-  const collect = (packet: Uint8Array): void => void got.push(packet[0]!)
-  assert.equal(receiver.onFrame(frame, 'a', collect), null)
-  assert.deepEqual(got, [1, 2, 3, 4])
-  const at = receiver.onFrame(frame, 'a', collect)!
-  assert.equal(hex(at), hex(answer(sender.epoch, 0)), 'known, but nothing committed yet')
-  assert.deepEqual(got, [1, 2, 3, 4])
-  assert.equal(receiver.counters.repeated, 4)
-  let peer: Parameters<typeof receiver.answer>[0] | undefined
-  receiver.onFrame(frame, 'b', (_p, _s, from) => {
-    peer = from
-  })
-  assert.equal(hex(receiver.committed(peer!, [1, 3])), hex(answer(sender.epoch, 1, 1)))
-  receiver.refuse(peer!, 2)
-  receiver.refuse(peer!, 3)
-  assert.equal(receiver.counters.refused, 1, 'what is committed cannot be refused')
-  got.length = 0
-  assert.equal(receiver.onFrame(frame, 'b', collect), null)
-  assert.deepEqual(got, [2], 'only what was refused comes again')
-  assert.equal(hex(receiver.committed(peer!, [2, 4])), hex(answer(sender.epoch, 4)))
-  assert.equal(hex(receiver.onFrame(frame, 'b', collect)), hex(answer(sender.epoch, 4)))
-})
-
-test('an unknown epoch starts at its base, and a higher base moves a known one', () => {
-  const frame = (base: number, first: number, epoch = 7): Uint8Array => {
-    const b = Buffer.alloc(19)
-    b[0] = 0x10
-    b.writeUInt32BE(epoch, 1)
-    b.writeUInt32BE(base, 5)
-    b.writeUInt32BE(first, 9)
-    b[13] = 1
-    b.writeUInt16BE(1, 14)
-    b[16] = first
-    b.writeUInt16BE(crc16(b, 0, 17), 17)
-    return new Uint8Array(b)
-  }
-  const receiver = new DeliveryReceiver()
-  const seen: number[] = []
-  const take = (raw: Uint8Array): Uint8Array | null => {
-    let reply: Uint8Array | null = null
-    const at = receiver.onFrame(raw, 'a', (_p, seq, peer) => {
-      seen.push(seq)
-      reply = receiver.committed(peer, [seq])
-    })
-    return reply ?? at
-  }
-  assert.equal(hex(take(frame(50, 52))), hex(answer(7, 49, 1 << 1)))
-  assert.equal(hex(take(frame(50, 49))), hex(answer(7, 49, 1 << 1)), 'below the base: known')
-  assert.equal(hex(take(frame(52, 54))), hex(answer(7, 52, 1 << 0)))
-  assert.equal(hex(take(frame(5000, 5000))), hex(answer(7, 5000)))
-  assert.equal(hex(take(frame(5001, 6024))), hex(answer(7, 5000)), 'the last of the window, beyond the bitmap')
-  assert.equal(hex(take(frame(5001, 6025))), hex(answer(7, 5000)), 'beyond the window')
-  assert.equal(receiver.counters.beyond, 1)
-  assert.deepEqual(seen, [52, 54, 5000, 6024])
-  assert.equal(hex(take(frame(1, 0xffffffff, 8))), hex(answer(8, 0)))
-  assert.equal(hex(take(frame(0xffffffff, 0xffffffff, 9))), hex(answer(9, 0xffffffff)))
-})
-
-test('malformed frames are counted and change nothing', () => {
-  const { sender } = open()
-  sender.submit(Uint8Array.of(1, 2, 3), 1)
-  const good = sender.poll(0)!.slice()
-  const receiver = new DeliveryReceiver()
-  const never = (): void => assert.fail('delivered')
-  const recrc = (b: Uint8Array): Uint8Array => {
-    const crc = crc16(b, 0, b.length - 2)
-    b[b.length - 2] = crc >>> 8
-    b[b.length - 1] = crc
-    return b
-  }
-  const bad: Uint8Array[] = [new Uint8Array(), bytes('10'), good.subarray(0, -1)]
-  for (let k = 0; k < good.length; k++) {
-    const flipped = good.slice()
-    flipped[k]! ^= 0x40
-    bad.push(flipped)
-  }
-  const patched = (at: number, value: number): Uint8Array => {
-    const b = good.slice()
-    b[at] = value
-    return recrc(b)
-  }
-  bad.push(
-    patched(13, 2),
-    patched(13, 0),
-    patched(15, 2),
-    patched(15, 4),
-    patched(14, 0xff),
-    patched(8, 0),
-    patched(12, 0),
-  )
-  for (const raw of bad) assert.equal(receiver.onFrame(raw, 'a', never), null)
-  assert.equal(receiver.counters.malformed, bad.length)
-  assert.equal(receiver.peers, 0)
-})
-
-test('peers are bounded: per address and in all, the least recently used goes', () => {
-  const frame = (epoch: number): Uint8Array => {
-    const r = open({ randomEpoch: () => epoch })
-    r.sender.submit(Uint8Array.of(1), 1)
-    return r.sender.poll(0)!.slice()
-  }
-  const receiver = new DeliveryReceiver({ maxPeers: 3, maxEpochs: 2 })
-  let fresh = 0
-  const take = (epoch: number, address: string): boolean => {
-    const before = fresh
-    receiver.onFrame(frame(epoch), address, () => fresh++)
-    return fresh > before
-  }
-  assert.ok(take(1, 'a') && take(2, 'b') && take(3, 'c'))
-  assert.equal(take(1, 'a'), false)
-  assert.ok(take(4, 'd'))
-  assert.equal(receiver.peers, 3)
-  assert.equal(take(1, 'a'), false, 'used a moment ago, still known')
-  assert.ok(take(2, 'b'), 'the oldest was forgotten')
-  assert.ok(take(5, 'b') && take(6, 'b'))
-  assert.equal(take(5, 'b'), false)
-  assert.ok(take(2, 'b'), 'a third epoch of one address drops its oldest')
-  receiver.forget('b')
-  assert.ok(take(5, 'b'))
-  assert.ok(receiver.counters.peers_forgotten > 0)
 })

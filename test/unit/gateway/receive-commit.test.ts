@@ -1,0 +1,136 @@
+// The receiving wall and the disk: answers name what is on flash, whatever the disk does in between (X29).
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Receive } from '../../../src/gateway/receive/receive'
+import { silentLogger } from '../../../src/lib/logger'
+import type { PacketOrigin } from '../../../src/links/contracts'
+import type { Fact } from '../../../src/pipeline/fact'
+import { Receiver } from '../../../src/pipeline/receiver'
+import { UplinkEncoder } from '../../../src/pipeline/sender'
+import { WirePickers } from '../../../src/pipeline/wireunit'
+import { parseAnswer } from '../../../src/protocol/delivery'
+import { addToFrame, finishFrame, startFrame } from '../../../src/protocol/delivery-frame'
+import { DuplicateFilter } from '../../../src/protocol/duplicates'
+import { resolve } from '../../../src/units/canonical'
+import { wireUnits } from '../../../src/units/wire'
+import { ByteWriter } from '../../../src/wire/cursor'
+
+const units = { ...wireUnits(), resolve } as never
+const encoder = new UplinkEncoder({ aid: 7, frames: 'full', units })
+const packet = (k: number): Uint8Array =>
+  encoder.encode({
+    id: 'GW',
+    state: 'ONLINE',
+    tRaw: 1_710_000_000_000 + k,
+    aid: 7,
+    sensors: [{ id: 'T1', status: 'OK', unit: 'K', value: 280 + k }],
+  }).bytes
+
+/** Packets first … last of an epoch in one frame. */
+function frame(epoch: number, first: number, last = first): Uint8Array {
+  const writer = new ByteWriter(new Uint8Array(2000))
+  startFrame(writer, epoch, 1, first)
+  for (let seq = first; seq <= last; seq++) addToFrame(writer, packet(seq))
+  return finishFrame(writer, last - first + 1).slice()
+}
+
+function rig() {
+  const kept: Fact[] = []
+  let waiting: { record: number; resolve: () => void; reject: (error: Error) => void }[] = []
+  let committedSeq = 0
+  const log = {
+    get lastSeq() {
+      return kept.length
+    },
+    get committedSeq() {
+      return committedSeq
+    },
+    appendFact: (fact: Fact) => kept.push(fact),
+    committed: (record: number) =>
+      record <= committedSeq
+        ? Promise.resolve()
+        : new Promise<void>((done, reject) => waiting.push({ record, resolve: done, reject })),
+  }
+  const settle = async (how: (waiter: (typeof waiting)[number]) => void): Promise<void> => {
+    const now = waiting
+    waiting = []
+    now.forEach(how)
+    await new Promise(setImmediate)
+  }
+  const receive = new Receive({
+    log: log as never,
+    receiver: new Receiver({ units }),
+    duplicates: new DuplicateFilter(),
+    pickers: new WirePickers(units, 4),
+    protocol: {} as never,
+    time: { quality: 'system' } as never,
+    logger: silentLogger,
+    ackCommitMs: 100,
+    onFact: () => undefined,
+  })
+  const answers: string[] = []
+  const from = (address: string): PacketOrigin => ({
+    medium: 'UDP',
+    address,
+    reply: async bytes => {
+      const named = parseAnswer(bytes)
+      return answers.push(`${address} ${named?.epoch} ${named?.cum} ${named?.bitmap}`) > 0
+    },
+  })
+  return {
+    receive,
+    kept,
+    answers,
+    from,
+    commit: () => {
+      committedSeq = kept.length
+      return settle(waiter => waiter.resolve())
+    },
+    fail: () => settle(waiter => waiter.reject(new Error('no space left on device'))),
+  }
+}
+
+test('one answer for a commit and sender; a frame that comes again meanwhile is answered with what is committed', async () => {
+  const { receive, kept, answers, from, commit } = rig()
+  receive.packet(frame(5, 1, 3), from('a'))
+  receive.packet(frame(6, 4, 5), from('b'))
+  receive.packet(frame(5, 6, 7), from('a'))
+  assert.deepEqual(answers, [])
+  receive.packet(frame(5, 1, 3), from('a'))
+  assert.deepEqual(answers, ['a 5 0 0'])
+  await commit()
+  // of the other sender's epoch 4 and 5 are there and 1 to 3 are not; bit i names cum + 2 + i
+  assert.deepEqual(answers.slice(1), ['a 5 3 6', 'b 6 0 12'])
+  assert.equal(kept.length, 7)
+})
+
+test('what a failed commit lost is not acknowledged, and counts as new when it comes again', async () => {
+  const { receive, kept, answers, from, commit, fail } = rig()
+  receive.packet(frame(5, 1, 2), from('a'))
+  await fail()
+  assert.deepEqual(answers, [])
+  kept.length = 0
+  receive.packet(frame(5, 1, 2), from('a'))
+  assert.equal(kept.length, 2)
+  await commit()
+  assert.deepEqual(answers, ['a 5 2 0'])
+  assert.equal(receive.counters.duplicates, 0)
+})
+
+test('the same packets under a new epoch and address are known, and acknowledged only when the first are on flash', async () => {
+  const { receive, kept, answers, from, commit, fail } = rig()
+  receive.packet(frame(5, 1, 2), from('a'))
+  receive.packet(frame(8, 1, 2), from('c'))
+  assert.equal(kept.length, 2)
+  assert.equal(receive.counters.duplicates, 2)
+  assert.deepEqual(answers, [])
+  await fail()
+  assert.deepEqual(answers, [], 'lost with those they repeat')
+  kept.length = 0
+  receive.packet(frame(8, 1, 2), from('c'))
+  assert.equal(kept.length, 2)
+  await commit()
+  receive.packet(frame(9, 1, 2), from('d'))
+  await new Promise(setImmediate)
+  assert.deepEqual(answers, ['c 8 2 0', 'd 9 2 0'])
+})
