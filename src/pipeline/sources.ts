@@ -25,6 +25,7 @@ export interface Floor {
 }
 
 export interface Scope {
+  readonly source: Source
   readonly epoch: number
   readonly templates: Map<number, SlotHistory>
   heardAt: number
@@ -69,28 +70,49 @@ export class Sources {
     return this.#byAid.size
   }
 
-  of(aid: number): Source {
-    let source = this.#byAid.get(aid)
-    if (!source) {
-      if (this.#byAid.size >= this.#options.maxSources) this.#forgetOldest()
-      source = new Source()
-      this.#byAid.set(aid, source)
-    }
-    source.used = ++this.#tick
-    return source
+  /** What is remembered of an AID. */
+  source(aid: number): Source {
+    return this.#known(aid) ?? this.#add(aid, this.#kept(aid))
   }
 
-  /** The templates a frame of that AID and run is decoded with. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
-  scope(aid: number, source: Source, epoch: number, now: number): Scope {
+  /** The templates of that run, for a FULL. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
+  scope(aid: number, epoch: number, now: number): Scope {
+    const source = this.source(aid)
     let scope = source.scopes.get(epoch)
     if (!scope) {
-      scope = { epoch, templates: new Map(), heardAt: now }
-      if (epoch === BARE) this.#load(aid, scope)
-      else this.#dropRuns(source, now)
+      this.#dropRuns(source, now)
+      scope = { source, epoch, templates: new Map(), heardAt: now }
       source.scopes.set(epoch, scope)
     }
     scope.heardAt = now
     return scope
+  }
+
+  /** The same for a DIFF or HEART: undefined where there is nothing, so that strangers take nobody's place. */
+  find(aid: number, epoch: number, now: number): Scope | undefined {
+    let source = this.#known(aid)
+    if (!source) {
+      const kept = this.#kept(aid)
+      if (kept.size > 0) source = this.#add(aid, kept)
+    }
+    const scope = source?.scopes.get(epoch)
+    if (scope) scope.heardAt = now
+    return scope
+  }
+
+  #known(aid: number): Source | undefined {
+    const source = this.#byAid.get(aid)
+    if (source) source.used = ++this.#tick
+    return source
+  }
+
+  #add(aid: number, templates: Map<number, SlotHistory>): Source {
+    if (this.#byAid.size >= this.#options.maxSources) this.#forgetOldest()
+    const source = new Source()
+    source.used = ++this.#tick
+    if (templates.size > 0) source.scopes.set(BARE, { source, epoch: BARE, templates, heardAt: 0 })
+    this.#byAid.set(aid, source)
+    return source
   }
 
   /** Makes room for one more run. What a dropped one had acknowledged stays known by its floors. */
@@ -109,7 +131,9 @@ export class Sources {
     for (const [aid] of byAge.slice(0, Math.max(1, this.#options.maxSources >> 2))) this.#byAid.delete(aid)
   }
 
-  #load(aid: number, scope: Scope): void {
+  /** What the last clean stop left of an AID. */
+  #kept(aid: number): Map<number, SlotHistory> {
+    const templates = new Map<number, SlotHistory>()
     for (const { tid, signature, slots, ts } of this.#options.registry?.load(aid) ?? []) {
       if (!slots || ts < 0) continue
       try {
@@ -117,15 +141,16 @@ export class Sources {
         if (read.signature !== signature) continue
         const history = new SlotHistory(shapeOf(read))
         this.#options.restore(history, read, ts)
-        scope.templates.set(tid, history)
+        templates.set(tid, history)
       } catch {
         this.#options.damaged()
       }
     }
+    return templates
   }
 
-  /** What the registry keeps of an AID. */
-  readonly kept = (aid: number): KeptTemplate[] => {
+  /** What goes to the registry of an AID. */
+  readonly toKeep = (aid: number): KeptTemplate[] => {
     const templates = this.#byAid.get(aid)?.scopes.get(BARE)?.templates ?? []
     return [...templates]
       .filter(([, history]) => history.known)
