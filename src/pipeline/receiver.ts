@@ -205,7 +205,7 @@ export class Receiver {
   /** After a start, for every fact of the log that came from elsewhere: acknowledged before, whatever its template was. */
   remember({ aid, id, state, sensors, extras, tRaw }: Fact): void {
     const ids = sensors.map(sensor => sensor.id)
-    this.#sources.source(aid).raiseFloor(shapeHash(id, state, ids, extras), tRaw)
+    this.#sources.remember(aid, shapeHash(id, state, ids, extras), tRaw)
   }
 
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {

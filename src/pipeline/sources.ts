@@ -31,21 +31,23 @@ export interface Scope {
   heardAt: number
 }
 
-export class Source {
-  readonly scopes = new Map<number, Scope>()
-  /** by shape: a FULL older than this is no base for the DIFFs of a peer whose packets are acknowledged */
-  readonly floors = new Map<number, Floor>()
-  /** the last time a frame without one was stamped with */
-  stamp = 0
-  used = 0
+type Floors = Map<number, Floor>
 
-  raiseFloor(shape: number, ts: number): void {
-    const floor = this.floors.get(shape)
-    if (floor && floor.ts >= ts) return
-    this.floors.delete(shape)
-    this.floors.set(shape, { ts, lateRun: 0 })
-    if (this.floors.size > MAX_FLOORS) this.floors.delete(this.floors.keys().next().value!)
-  }
+export interface Source {
+  readonly scopes: Map<number, Scope>
+  /** by shape: a FULL older than this is no base for the DIFFs of a peer whose packets are acknowledged */
+  readonly floors: Floors
+  /** the last time a frame without one was stamped with */
+  stamp: number
+  used: number
+}
+
+function raiseFloor(floors: Floors, shape: number, ts: number): void {
+  const floor = floors.get(shape)
+  if (floor && floor.ts >= ts) return
+  floors.delete(shape)
+  floors.set(shape, { ts, lateRun: 0 })
+  if (floors.size > MAX_FLOORS) floors.delete(floors.keys().next().value!)
 }
 
 export interface SourcesOptions {
@@ -60,6 +62,8 @@ export interface SourcesOptions {
 export class Sources {
   readonly #options: SourcesOptions
   readonly #byAid = new Map<number, Source>()
+  /** of the AIDs in the log; no file is read for them before they are heard */
+  readonly #floors = new Map<number, Floors>()
   #tick = 0
 
   constructor(options: SourcesOptions) {
@@ -70,14 +74,16 @@ export class Sources {
     return this.#byAid.size
   }
 
-  /** What is remembered of an AID. */
-  source(aid: number): Source {
-    return this.#known(aid) ?? this.#add(aid, this.#kept(aid))
+  /** A content that was acknowledged in an earlier life. */
+  remember(aid: number, shape: number, ts: number): void {
+    let floors = this.#floors.get(aid)
+    if (!floors) this.#floors.set(aid, (floors = new Map()))
+    raiseFloor(floors, shape, ts)
   }
 
   /** The templates of that run, for a FULL. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
   scope(aid: number, epoch: number, now: number): Scope {
-    const source = this.source(aid)
+    const source = this.#known(aid) ?? this.#add(aid, this.#kept(aid))
     let scope = source.scopes.get(epoch)
     if (!scope) {
       this.#dropRuns(source, now)
@@ -108,8 +114,8 @@ export class Sources {
 
   #add(aid: number, templates: Map<number, SlotHistory>): Source {
     if (this.#byAid.size >= this.#options.maxSources) this.#forgetOldest()
-    const source = new Source()
-    source.used = ++this.#tick
+    const floors: Floors = this.#floors.get(aid) ?? new Map()
+    const source: Source = { scopes: new Map(), floors, stamp: 0, used: ++this.#tick }
     if (templates.size > 0) source.scopes.set(BARE, { source, epoch: BARE, templates, heardAt: 0 })
     this.#byAid.set(aid, source)
     return source
@@ -121,7 +127,7 @@ export class Sources {
     runs.forEach((run, k) => {
       if (now - run.heardAt < SILENT_MS && runs.length - k < MAX_RUNS) return
       source.scopes.delete(run.epoch)
-      for (const history of run.templates.values()) source.raiseFloor(history.shape.hash, history.newest)
+      for (const history of run.templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
     })
   }
 
