@@ -68,6 +68,7 @@ export class FileIdStore implements IdStore {
   #checkpointSize = 0
   #syncing: Promise<void> | null = null
   #following: Promise<void> | null = null
+  #afterSync: (() => void) | null = null
   #checkpointing: Promise<void> | null = null
   /** after a failed one, the journal grows at least to this before the next */
   #notBefore = 0
@@ -186,13 +187,28 @@ export class FileIdStore implements IdStore {
       beside.giveUp()
       throw error
     }
-    // a sync at work holds the journal's descriptor
-    while (this.#syncing && generation === this.#generation) await this.#syncing.catch(() => undefined)
-    if (generation !== this.#generation) return beside.close()
-    beside.moveInPlace()
-    this.#checkpointSize = beside.size
-    this.#journal.dropUpTo(covered)
-    if (state.released.refills === refills) state.released.compact()
+    await this.#betweenSyncs(() => {
+      if (generation !== this.#generation) return beside.close()
+      beside.moveInPlace()
+      this.#checkpointSize = beside.size
+      this.#journal.dropUpTo(covered)
+      if (state.released.refills === refills) state.released.compact()
+    })
+  }
+
+  /** Runs `action` when no sync is at work, which would lose its descriptor; rejects with what it throws. */
+  #betweenSyncs(action: () => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const run = (): void => {
+        try {
+          resolve(action())
+        } catch (error) {
+          reject(error)
+        }
+      }
+      if (this.#syncing) this.#afterSync = run
+      else run()
+    })
   }
 
   /** The new checkpoint, beside the old one until it is whole. */
@@ -257,6 +273,9 @@ export class FileIdStore implements IdStore {
     }
     this.#syncing = run().finally(() => {
       this.#syncing = null
+      const after = this.#afterSync
+      this.#afterSync = null
+      after?.()
     })
     return this.#syncing
   }

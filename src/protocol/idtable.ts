@@ -160,9 +160,7 @@ export class IdTable {
     this.setLease(slot, leaseEnd)
     const text = rows.word(slot, TEXT)
     if (addr === undefined || this.#texts.addr(text) === addr) return
-    const [key, meta] = [this.#texts.key(text), this.#texts.meta(text)]
-    this.#texts.free(text)
-    rows.setWord(slot, TEXT, this.#texts.put(key, meta, addr))
+    rows.setWord(slot, TEXT, this.#texts.setAddr(text, addr))
   }
 
   setNoted(slot: number, lastSeen: number): void {

@@ -56,14 +56,21 @@ export class JsonScanner {
 
   /** Bytes of the value at #at, which is all in the buffer afterwards. */
   #measure(): number {
+    // locals: this loop sees every byte of the file
+    let bytes = this.#buffer
+    let start = this.#at
     let depth = 0
     let inString = false
     for (let k = 0; ; k++) {
-      if (this.#at + k >= this.#buffer.length && !this.#more(this.#at)) {
-        if (depth > 0 || inString) throw new SyntaxError('the file ends in the middle')
-        return k
+      if (start + k >= bytes.length) {
+        if (!this.#more(start)) {
+          if (depth > 0 || inString) throw new SyntaxError('the file ends in the middle')
+          return k
+        }
+        bytes = this.#buffer
+        start = this.#at
       }
-      const byte = this.#buffer[this.#at + k]!
+      const byte = bytes[start + k]!
       if (inString) {
         if (byte === BACKSLASH) k++
         else if (byte === QUOTE) {

@@ -56,6 +56,8 @@ test('stop writes the checkpoint of the protocol and empties the journal', async
   const first = start(at)
   first.allocateId({ device_id: 'a' })
   first.releaseId(first.allocateId({ device_id: 'b' }), true)
+  await first.commit()
+  assert.ok(readFileSync(at.journal).length > 0)
   first.stop()
   first.stop()
   const json = JSON.parse(readFileSync(at.file, 'utf8'))
