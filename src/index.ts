@@ -73,6 +73,13 @@ export type { PacketMeta } from './pipeline/receive'
 export { type Received, Receiver, type ReceiverOptions } from './pipeline/receiver'
 export { type EncodedFrame, UplinkEncoder, type UplinkEncoderOptions } from './pipeline/sender'
 export { Standardizer } from './pipeline/standardize'
+export {
+  type AllocatorStats,
+  IdAllocator,
+  type IdAllocatorDeps,
+  type IdAllocatorOptions,
+} from './protocol/allocator'
+export type { LeaseMetrics, LeasePolicy } from './protocol/lease'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'

@@ -2,6 +2,7 @@
 // renamed.
 import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
+import type { LeaseMetrics } from '../protocol/lease'
 import type { DatabaseStatus } from '../storage'
 
 export type { LogStatus }
@@ -24,6 +25,19 @@ export interface UplinkReport {
   round_trip_ms: number
 }
 
+/** The ids this gateway hands out: of a range of its own, or of a pool its upstream gave it. */
+export interface IdsReport {
+  source: 'range' | 'pool'
+  allocated?: number
+  /** free again, spilled ones included; of a pool: ids left */
+  released?: number
+  /** of a range: the next id that was never used */
+  next_candidate?: number
+  lease_metrics?: LeaseMetrics
+  /** why none are handed out */
+  problem?: string
+}
+
 export interface GatewayStatus {
   version: string
   /** 'none': told from the files, no gateway runs */
@@ -38,6 +52,8 @@ export interface GatewayStatus {
   dropped: { rows: number; packets: number; records: number }
   intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }
   received: Record<string, number>
+  /** absent: this gateway hands out no ids */
+  ids?: IdsReport
   /** why the configuration file does not count, when it does not */
   config_problem?: string
 }

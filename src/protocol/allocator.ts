@@ -65,10 +65,10 @@ export class IdAllocator {
   readonly #sink: ((metrics: LeaseMetrics) => void) | null
   readonly #store: IdStore
   readonly #now: () => number
+  readonly #meter: LeaseMeter
   readonly #mono: (() => number) | undefined
   #state: IdState | null = null
   #broken: OsError | null = null
-  #meter: LeaseMeter | null = null
   /** offline leases were cut since the flood began */
   #cut = false
   /** ids below were looked at for some that are in no list */
@@ -98,6 +98,7 @@ export class IdAllocator {
     this.#store = store ?? new FileIdStore(join(baseDir ?? process.cwd(), persistFile))
     this.#now = now
     this.#mono = mono
+    this.#meter = new LeaseMeter(this.#policy, now())
   }
 
   /**
@@ -152,7 +153,7 @@ export class IdAllocator {
     const { allocated } = this.#load()
     const slot = allocated.find(id)
     if (slot < 0) return false
-    const lease = immediate ? 0 : this.#meter!.effective(now)
+    const lease = immediate ? 0 : this.#meter.effective(now)
     const expires = now + Math.max(0, lease)
     this.#set(id, { ...allocated.record(slot), state: 'offline', offline_since: now, lease_expires_at: expires })
     this.#reclaim(now)
@@ -203,7 +204,7 @@ export class IdAllocator {
   stats(): AllocatorStats {
     const now = this.#tick()
     const state = this.#load()
-    this.#meter!.effective(now)
+    this.#meter.effective(now)
     this.#tell(now)
     return {
       total_allocated: state.allocated.size,
@@ -211,7 +212,7 @@ export class IdAllocator {
       next_candidate: state.next_candidate,
       range: [this.#start, this.#end],
       lease_policy: this.#policy,
-      lease_metrics: { ...this.#meter!.metrics },
+      lease_metrics: { ...this.#meter.metrics },
     }
   }
 
@@ -265,17 +266,15 @@ export class IdAllocator {
       throw this.#broken
     }
     state.next_candidate = Math.max(state.next_candidate, first)
-    const meter = new LeaseMeter(this.#policy, now)
-    const { last_reclaim_count, last_reclaim_at, total_reclaimed } = { ...meter.metrics, ...state.lease_metrics }
-    Object.assign(meter.metrics, { last_reclaim_count, last_reclaim_at, total_reclaimed })
-    state.lease_metrics = meter.metrics
+    const { metrics } = this.#meter
+    const { last_reclaim_count, last_reclaim_at, total_reclaimed } = { ...metrics, ...state.lease_metrics }
+    state.lease_metrics = Object.assign(metrics, { last_reclaim_count, last_reclaim_at, total_reclaimed })
     // nobody could be heard while this process was down, and the last hearings may not be in the journal
     const grace = now + Math.min(this.#policy.base_lease_seconds, START_GRACE_SECONDS)
     const { allocated } = state
     for (let slot = 0; slot < allocated.slots; slot++)
       if (allocated.idOf(slot) !== 0 && !allocated.isOffline(slot))
         allocated.setLease(slot, Math.max(allocated.leaseEnd(slot), grace))
-    this.#meter = meter
     this.#state = state
     return state
   }
@@ -283,7 +282,7 @@ export class IdAllocator {
   #makeWay(now: number): void {
     this.#load()
     this.#reclaim(now, RECLAIM_AT_ONCE)
-    this.#meter!.effective(now)
+    this.#meter.effective(now)
     this.#cutOffline(now)
   }
 
@@ -312,8 +311,8 @@ export class IdAllocator {
       state: 'active',
       offline_since: 0,
     })
-    this.#meter!.arrived(now)
-    this.#meter!.effective(now)
+    this.#meter.arrived(now)
+    this.#meter.effective(now)
     this.#tell(now)
     return id
   }
@@ -369,13 +368,13 @@ export class IdAllocator {
       this.#change({ free: allocated.idOf(slot) })
       count++
     }
-    this.#meter!.reclaimed(count, now)
+    this.#meter.reclaimed(count, now)
     return count
   }
 
   /** When new devices flood in, whoever is offline loses its lease; from then on going offline gives none (effective lease 0). */
   #cutOffline(now: number): void {
-    const { force_zero_lease_active } = this.#meter!.metrics
+    const { force_zero_lease_active } = this.#meter.metrics
     if (!force_zero_lease_active || !this.#policy.ultra_force_release) {
       this.#cut = false
       return
@@ -393,7 +392,7 @@ export class IdAllocator {
   }
 
   #tell(now: number): void {
-    if (this.#meter!.due(now)) this.#sink?.({ ...this.#meter!.metrics })
+    if (this.#meter.due(now)) this.#sink?.({ ...this.#meter.metrics })
   }
 
   /** The time, after moving the leases along when the clock has jumped since the last call. */

@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import type * as Library from '../../src/index'
+import { allocatorOps } from './ops/allocator'
 
 // biome-ignore lint/suspicious/noExplicitAny: the vectors' inputs have no schema
 type Request = Record<string, any>
@@ -108,6 +109,7 @@ const OPS: Record<string, (lib: typeof Library, request: Request, dir: string) =
     const unframed = lib.unframeSerial(frame, medium)
     return { frame: hex(frame), unframed: unframed && hex(unframed) }
   },
+  ...allocatorOps,
 }
 
 /** One request → one answer; never throws. */

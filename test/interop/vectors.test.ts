@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
-const GROUPS = ['primitives', 'compress', 'decompress_text', 'fuse', 'receive', 'medium']
+const GROUPS = ['primitives', 'compress', 'decompress_text', 'fuse', 'receive', 'medium', 'id_allocator']
 
 interface Case {
   name: string
