@@ -117,12 +117,10 @@ export class LineFile {
     this.replace(lines)
   }
 
-  /** Holds exactly these lines from now on; after a crash these or the old ones. */
+  /** Holds exactly these lines from now on; after a crash in here these or the old ones, after it these. */
   replace(lines: Uint8Array): void {
     this.close()
-    if (lines.length === 0) {
-      if (this.#files.exists(this.path)) this.#files.truncate(this.path, 0)
-    } else atomicWrite(this.path, lines, this.#files)
+    if (lines.length > 0 || this.#files.exists(this.path)) atomicWrite(this.path, lines, this.#files)
     this.#length = lines.length
     this.#ragged = false
   }
