@@ -12,6 +12,7 @@ import { checkpointPieces } from './idcheckpoint'
 import { type IdChange, type IdRecord, IdState } from './idstate'
 import { FileIdStore, type IdStore } from './idstore'
 import { LeaseMeter, type LeaseMetrics, type LeasePolicy, type LeasePolicyInput, leasePolicy } from './lease'
+import { SteadyTime } from './steadytime'
 
 export interface IdAllocatorOptions {
   /** folder of persistFile; null: the working directory */
@@ -47,8 +48,6 @@ export interface AllocatorStats {
 }
 
 const UNASSIGNED = 0xffff_ffff
-/** a clock that runs away from the steady one by more than this has jumped */
-const JUMP_SECONDS = 60
 /** after a start, devices get at least this long to be heard before their lease ends */
 const START_GRACE_SECONDS = 3600
 /** hearing a device is written to the journal at most this often, or eight times per lease */
@@ -62,11 +61,11 @@ export class IdAllocator {
   readonly #granted: boolean
   readonly #maxReleased: number
   readonly #policy: LeasePolicy
+  readonly #touchEvery: number
   readonly #sink: ((metrics: LeaseMetrics) => void) | null
   readonly #store: IdStore
-  readonly #now: () => number
+  readonly #time: SteadyTime
   readonly #meter: LeaseMeter
-  readonly #mono: (() => number) | undefined
   #state: IdState | null = null
   #broken: OsError | null = null
   /** offline leases were cut since the flood began */
@@ -75,7 +74,6 @@ export class IdAllocator {
   #scanned = 0
   #checkpoint: Promise<void> = Promise.resolve()
   #checkpointFailures = 0
-  #clockAt: { now: number; mono: number } | null = null
 
   constructor(
     {
@@ -94,10 +92,10 @@ export class IdAllocator {
     this.#granted = endId < startId
     this.#maxReleased = Math.max(256, maxReleased)
     this.#policy = leasePolicy(policy)
+    this.#touchEvery = Math.min(TOUCH_SECONDS, this.#policy.base_lease_seconds / 8)
     this.#sink = metricsSink
     this.#store = store ?? new FileIdStore(join(baseDir ?? process.cwd(), persistFile))
-    this.#now = now
-    this.#mono = mono
+    this.#time = new SteadyTime(now, mono)
     this.#meter = new LeaseMeter(this.#policy, now())
   }
 
@@ -155,7 +153,13 @@ export class IdAllocator {
     if (slot < 0) return false
     const lease = immediate ? 0 : this.#meter.effective(now)
     const expires = now + Math.max(0, lease)
-    this.#set(id, { ...allocated.record(slot), state: 'offline', offline_since: now, lease_expires_at: expires })
+    const record: IdRecord = {
+      ...allocated.record(slot),
+      state: 'offline',
+      offline_since: now,
+      lease_expires_at: expires,
+    }
+    this.#change({ set: id, record })
     this.#reclaim(now)
     this.#cutOffline(now)
     this.#tell(now)
@@ -185,7 +189,7 @@ export class IdAllocator {
     const slot = allocated.find(id)
     if (slot < 0) return false
     const end = now + this.#policy.base_lease_seconds
-    const noteworthy = allocated.isOffline(slot) || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery()
+    const noteworthy = allocated.isOffline(slot) || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery
     allocated.heard(slot, now, end, addr ?? undefined)
     if (noteworthy) {
       this.#store.append({ touch: id, last_seen: now, lease_expires_at: end, ...(addr !== null && { addr }) })
@@ -250,7 +254,7 @@ export class IdAllocator {
   #load(): IdState {
     if (this.#state) return this.#state
     if (this.#broken) throw this.#broken
-    const now = this.#now()
+    const { now } = this.#time.read()
     const first = Math.max(1, this.#start)
     const state = new IdState({
       nextCandidate: first,
@@ -294,23 +298,16 @@ export class IdAllocator {
       const id = allocated.idOf(slot)
       const text = meta === '{}' ? allocated.metaOf(slot) : meta
       const same = !allocated.isOffline(slot) && allocated.metaOf(slot) === text
-      if (same && now - allocated.noted(slot) < this.#touchEvery()) allocated.heard(slot, now, lease_expires_at)
+      if (same && now - allocated.noted(slot) < this.#touchEvery) allocated.heard(slot, now, lease_expires_at)
       else {
         const record: IdRecord = { ...allocated.record(slot), meta: text, state: 'active', offline_since: 0 }
-        this.#set(id, { ...record, last_seen: now, lease_expires_at })
+        this.#change({ set: id, record: { ...record, last_seen: now, lease_expires_at } })
       }
       return id
     }
     const id = this.#free(now)
-    this.#set(id, {
-      meta,
-      ts: now,
-      last_seen: now,
-      lease_expires_at,
-      device_key: key,
-      state: 'active',
-      offline_since: 0,
-    })
+    const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }
+    this.#change({ set: id, record: { meta, ...seen, device_key: key, state: 'active' } })
     this.#meter.arrived(now)
     this.#meter.effective(now)
     this.#tell(now)
@@ -352,10 +349,6 @@ export class IdAllocator {
     return now < granted_until ? released.size : 0
   }
 
-  #set(id: number, record: IdRecord): void {
-    this.#change({ set: id, record })
-  }
-
   #change(change: IdChange): void {
     this.#state!.apply(change)
     this.#store.append(change)
@@ -384,11 +377,7 @@ export class IdAllocator {
     const { allocated } = this.#state!
     for (let slot = 0; slot < allocated.slots; slot++)
       if (allocated.idOf(slot) !== 0 && allocated.isOffline(slot) && allocated.leaseEnd(slot) > now)
-        this.#set(allocated.idOf(slot), { ...allocated.record(slot), lease_expires_at: now })
-  }
-
-  #touchEvery(): number {
-    return Math.min(TOUCH_SECONDS, this.#policy.base_lease_seconds / 8)
+        this.#change({ set: allocated.idOf(slot), record: { ...allocated.record(slot), lease_expires_at: now } })
   }
 
   #tell(now: number): void {
@@ -397,18 +386,12 @@ export class IdAllocator {
 
   /** The time, after moving the leases along when the clock has jumped since the last call. */
   #tick(): number {
-    const now = this.#now()
-    if (!this.#mono) return now
-    const mono = this.#mono() / 1000
-    const last = this.#clockAt
-    this.#clockAt = { now, mono }
-    const jump = last ? now - last.now - (mono - last.mono) : 0
-    if (Math.abs(jump) > JUMP_SECONDS && this.#state) {
-      const { allocated } = this.#state
-      for (let slot = 0; slot < allocated.slots; slot++) {
-        const end = allocated.leaseEnd(slot)
-        if (allocated.idOf(slot) !== 0 && end > 0) allocated.setLease(slot, Math.max(1, Math.round(end + jump)))
-      }
+    const { now, jump } = this.#time.read()
+    if (jump === 0 || !this.#state) return now
+    const { allocated } = this.#state
+    for (let slot = 0; slot < allocated.slots; slot++) {
+      const end = allocated.leaseEnd(slot)
+      if (allocated.idOf(slot) !== 0 && end > 0) allocated.setLease(slot, Math.max(1, Math.round(end + jump)))
     }
     return now
   }
