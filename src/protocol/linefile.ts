@@ -62,8 +62,8 @@ export class LineFile {
     return this.#length
   }
 
-  /** Calls `each` with the JSON value of every line, undefined for a damaged one. False when there is no file. */
-  read(each: (value: unknown) => void): boolean {
+  /** Calls `each` with the JSON value of every line, undefined for a damaged one, and its place. False: there is no file. */
+  read(each: (value: unknown, at: number, length: number) => void): boolean {
     if (!this.#files.exists(this.path)) return false
     const size = this.#files.size(this.path)
     let rest: Buffer = Buffer.alloc(0)
@@ -75,7 +75,7 @@ export class LineFile {
       const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
       let start = 0
       for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
-        each(lineValue(bytes.subarray(start, end)))
+        each(lineValue(bytes.subarray(start, end)), good + start, end - start)
         start = end + 1
       }
       good += start
@@ -84,6 +84,11 @@ export class LineFile {
     this.#length = good
     this.#ragged = good < size
     return true
+  }
+
+  /** The value of the line at that place; undefined when it is damaged. */
+  valueAt(at: number, length: number): unknown {
+    return lineValue(this.#files.readAt(this.path, at, length))
   }
 
   /** Appends whole lines; they are on flash after sync(). */

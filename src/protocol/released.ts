@@ -8,9 +8,12 @@
 
 /** Where spilled ids are kept. Ids may come twice. */
 export interface Spill {
+  /** ids in it, doubles counted */
+  readonly count: number
   /** Throws when they could not be written; they are on flash after sync(). */
   append(ids: readonly number[]): void
-  read(): number[]
+  /** All ids ≥ `from` and < `below`, in any order: `want` of them or more, unless that is all there are (`below` infinite). */
+  read(from: number, want: number): { ids: number[]; below: number }
   sync(): void
   /** Holds exactly these from now on, on flash. */
   replace(ids: readonly number[]): void
@@ -19,10 +22,13 @@ export interface Spill {
 export function memorySpill(): Spill {
   let kept: number[] = []
   return {
+    get count() {
+      return kept.length
+    },
     append: ids => {
       kept = kept.concat(ids)
     },
-    read: () => kept,
+    read: from => ({ ids: kept.filter(id => id >= from), below: Number.POSITIVE_INFINITY }),
     sync: () => undefined,
     replace: ids => {
       kept = [...ids]
@@ -45,8 +51,6 @@ export class ReleasedIds {
   #spilled = 0
   /** no spilled id is lower */
   #floor = Number.POSITIVE_INFINITY
-  /** numbers in the file, dead ones and doubles included */
-  #filed = 0
   #cleared = false
   /** counts refills: a checkpoint made before one does not hold all that left the spill */
   refills = 0
@@ -106,7 +110,7 @@ export class ReleasedIds {
 
   /** Counts what is spilled, once the ids in use are known. */
   settle(): void {
-    const free = this.#spilledIds()
+    const free = this.#free(0, Number.POSITIVE_INFINITY).ids
     this.#floor = free[0] ?? Number.POSITIVE_INFINITY
     this.#spilled = free.length
     while (this.#list.length > 0 && this.#list[0]! > this.#floor) this.#toSpill(this.#list.shift()!)
@@ -122,11 +126,10 @@ export class ReleasedIds {
 
   /** After a checkpoint that names everything not spilled: leaves out of the file what is free no more, if that is most. */
   compact(): void {
-    if (this.#filed <= 2 * this.#spilled + BATCH && (this.#spilled > 0 || this.#filed === 0)) return
-    const free = this.#spilledIds()
-    this.#spill.replace(free)
+    const { count } = this.#spill
+    if (count <= 2 * this.#spilled + BATCH && (this.#spilled > 0 || count === 0)) return
+    this.#spill.replace(this.#free(0, Number.POSITIVE_INFINITY).ids)
     this.#tail = []
-    this.#filed = free.length
   }
 
   #toSpill(id: number): void {
@@ -144,28 +147,28 @@ export class ReleasedIds {
   #write(): void {
     if (this.#cleared || this.#tail.length === 0) return
     this.#spill.append(this.#tail)
-    this.#filed += this.#tail.length
     this.#tail = []
   }
 
   #refill(): void {
-    const free = this.#spilledIds()
-    const rest = free.splice(this.#limit)
-    this.#list = free.reverse()
-    this.#spilled = rest.length
-    this.#floor = rest[0] ?? Number.POSITIVE_INFINITY
     this.refills++
+    while (this.#list.length === 0 && this.#spilled > 0) {
+      const { ids, below } = this.#free(this.#floor, this.#limit)
+      this.#floor = ids[this.#limit] ?? below
+      this.#list = ids.slice(0, this.#limit).reverse()
+      // none left though some were counted: a part of the file cannot be read
+      this.#spilled = this.#floor === Number.POSITIVE_INFINITY ? 0 : this.#spilled - this.#list.length
+    }
   }
 
-  /** The spilled ids that are free and not in memory, ascending, each once. */
-  #spilledIds(): number[] {
-    const filed = this.#cleared ? [] : this.#spill.read()
-    this.#filed = filed.length
-    const all = Float64Array.from(this.#tail.length > 0 ? filed.concat(this.#tail) : filed).sort()
+  /** The spilled ids from `from` to `below` that are free and not in memory, ascending, each once; see Spill.read. */
+  #free(from: number, want: number): { ids: number[]; below: number } {
+    const { ids, below } = this.#cleared ? { ids: [], below: Number.POSITIVE_INFINITY } : this.#spill.read(from, want)
+    for (const id of this.#tail) if (id >= from && id < below) ids.push(id)
     const free: number[] = []
-    for (const id of all)
+    for (const id of Float64Array.from(ids).sort())
       if (id !== free.at(-1) && !this.#inUse(id) && this.#list[this.#place(id)] !== id) free.push(id)
-    return free
+    return { ids: free, below }
   }
 
   /** Where `id` is, or belongs, in the descending list. */
