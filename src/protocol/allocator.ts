@@ -388,7 +388,8 @@ export class IdAllocator {
   #tick(): number {
     const { now, jump } = this.#time.read()
     if (jump === 0 || !this.#state) return now
-    const { allocated } = this.#state
+    const { allocated, granted_until } = this.#state
+    if (granted_until > 0) this.#change({ grant: [], until: Math.max(1, granted_until + jump), fresh: false })
     for (let slot = 0; slot < allocated.slots; slot++) {
       const end = allocated.leaseEnd(slot)
       if (allocated.idOf(slot) !== 0 && end > 0) allocated.setLease(slot, Math.max(1, Math.round(end + jump)))
