@@ -1,4 +1,4 @@
-// The ids in use, found by id and by device key, about 150 bytes each: numbers in IdRows, texts in TextArena, two hash
+// The ids in use, found by id and by device key, about 175 bytes each: numbers in IdRows, texts in TextArena, two hash
 // tables of four bytes per place, the order of lease ends in a heap. Records are made only when somebody asks for one.
 // Nothing here fails.
 import {
