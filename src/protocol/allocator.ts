@@ -53,7 +53,7 @@ const START_GRACE_SECONDS = 3600
 /** hearing a device is written to the journal at most this often, or eight times per lease */
 const TOUCH_SECONDS = 3600
 /** ended leases that one allocation clears away; the next ones follow with the next */
-const RECLAIM_AT_ONCE = 10_000
+const RECLAIM_AT_ONCE = 2000
 
 export class IdAllocator {
   readonly #start: number
