@@ -1,14 +1,16 @@
 #!/usr/bin/env node
 // `npm run bench [-- --json FILE] [--only PREFIX]`: rates and sizes of the built library on 4096 precomputed readings,
 // every one changing, beside the limit probe and the codec peers on the same readings. Afterwards every frame is decoded
-// and checked. Rates are printed; bytes and heap are gated: over budget means exit 1. Keys are `what/how/size/backend`.
+// and checked. The ID allocator follows at a million ids. Rates are printed; bytes and heap are gated: over budget means
+// exit 1. Keys are `what/how/size/backend`, those of the allocator `ids/what/count`.
 import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { benchAllocator } from './allocator.mjs'
 import { probe } from './limit.mjs'
 import { peers } from './peers.mjs'
 
 const require = createRequire(import.meta.url)
-const { createPureCore, Receiver, ucumUnits: units, UplinkEncoder } = require('../dist/os-node.js')
+const { createPureCore, IdAllocator, Receiver, ucumUnits: units, UplinkEncoder } = require('../dist/os-node.js')
 
 const args = process.argv.slice(2)
 const option = name => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
@@ -29,6 +31,8 @@ const HEAP_BUDGET = {
   into: 40,
   uplink: 1,
 }
+/** memory per allocated id at a million, everything a device of a server costs */
+const ID_BYTES_BUDGET = 200
 /** FULL: text with ids and units; DIFF: 16 + mask + 1 + 5 per reading; HEART: the bare frame */
 const BYTES_BUDGET = { full: n => 50 + 18 * n, diff: n => 17 + Math.ceil(n / 4) + 6 * n, heart: () => 16 }
 
@@ -273,6 +277,11 @@ for (const size of SIZES) {
   benchUplink(size, rows)
   await benchPeers(size, rows)
 }
+if ('ids/'.startsWith(only) || only.startsWith('ids/'))
+  await benchAllocator(IdAllocator, (key, value) => {
+    if (key.startsWith('ids/bytes_per_id/')) gate(key, value, ID_BYTES_BUDGET)
+    else put(key, value)
+  })
 
 // a table: rate, and its ratio to what it is measured against
 const say = (key, against) => {

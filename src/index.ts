@@ -78,7 +78,12 @@ export type { PacketMeta } from './pipeline/receive'
 export { type Received, Receiver, type ReceiverOptions } from './pipeline/receiver'
 export { type EncodedFrame, UplinkEncoder, type UplinkEncoderOptions } from './pipeline/sender'
 export { Standardizer } from './pipeline/standardize'
-export { IdAllocator } from './protocol/allocator'
+export {
+  type AllocatorStats,
+  IdAllocator,
+  type IdAllocatorDeps,
+  type IdAllocatorOptions,
+} from './protocol/allocator'
 export {
   type DispatchResult,
   type HandshakeDeps,
@@ -86,6 +91,7 @@ export {
   type HandshakeOptions,
   type StrictSecurity,
 } from './protocol/handshake'
+export type { LeaseMetrics, LeasePolicy } from './protocol/lease'
 export { SecureClient, type SecureClientOptions } from './protocol/secure-client'
 export { SecureServer, type SecureServerOptions } from './protocol/secure-server'
 export { SecureSessions, type SecureSessionsOptions, type SessionRecord } from './protocol/sessions'

@@ -21,15 +21,15 @@ import { Receiver } from '../pipeline/receiver'
 import { maxFullSize } from '../pipeline/sender'
 import { Standardizer } from '../pipeline/standardize'
 import type { WirePickers } from '../pipeline/wireunit'
-import { IdAllocator } from '../protocol/allocator'
+import type { IdAllocator } from '../protocol/allocator'
 import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake'
-import { FileIdStore } from '../protocol/idstore'
 import type { SecureServer } from '../protocol/secure-server'
 import { NodeClock } from '../protocol/time'
 import { Database, type DatabaseStatus } from '../storage'
 import { Identity } from './identity'
+import { GatewayIds } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
 import { addSources, type SourceEntry } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
@@ -88,7 +88,8 @@ export class Gateway {
   readonly log: FlashLog
   readonly database: Database | null
   readonly protocol: HandshakeManager
-  readonly allocator: IdAllocator | null
+  /** null: hands out no ids */
+  readonly ids: GatewayIds | null
   readonly latest = new LatestBoard()
   readonly uplinks: Uplink[] = []
   readonly receive: Receive
@@ -99,7 +100,6 @@ export class Gateway {
   readonly #logger: Logger
   readonly #receiver: Receiver
   readonly #sessions: SecureServer
-  readonly #idStore: FileIdStore | null
   readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
   readonly #pickers: WirePickers
@@ -148,13 +148,18 @@ export class Gateway {
     const engine = new Engine(null, { precision, units, unitDialect: dialect, clock })
     this.#pickers = engine.pickers
     const dataDir = config.dataDir
-    this.#idStore = options.role === 'serve' ? new FileIdStore(join(dataDir, 'id_allocation.json'), files) : null
-    this.allocator = this.#idStore
-      ? new IdAllocator(
-          { baseDir: dataDir, leasePolicy: config.config.security_settings.id_lease },
-          { store: this.#idStore, now: () => Math.floor(this.time.now() / 1000), mono: () => clock.mono() },
-        )
-      : null
+    const { receivers } = config.config.gateway
+    this.ids =
+      options.role === 'serve' || (receivers.length > 0 && security.id_pool.size > 0)
+        ? new GatewayIds({
+            config,
+            files,
+            logger: logger.child('ids'),
+            source: options.role === 'serve' ? 'range' : 'pool',
+            now: () => Math.floor(this.time.now() / 1000),
+            mono: () => clock.mono(),
+          })
+        : null
     this.#sessions = receivingSessions({ config, time: this.time, logger, files })
     this.#receiver = new Receiver({
       units,
@@ -168,7 +173,13 @@ export class Gateway {
     })
     this.protocol = new HandshakeManager(
       {},
-      { clock: this.time, allocator: this.allocator, sequence: this.#sequence, requireOpenRequest: true, strict: {} },
+      {
+        clock: this.time,
+        allocator: this.ids?.allocator ?? null,
+        sequence: this.#sequence,
+        requireOpenRequest: true,
+        strict: {},
+      },
     )
     this.database = config.config.storage.sql.enabled
       ? new Database({
@@ -200,13 +211,17 @@ export class Gateway {
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
       allowed: allowList(config.config.receiver.allow, logger),
-      onFact: (fact: Fact, link: LinkMetadata) => this.latest.note(fact, link),
+      onFact: (fact: Fact, link: LinkMetadata) => {
+        this.latest.note(fact, link)
+        this.ids?.heard(fact.aid, link.address ?? null)
+      },
     })
   }
 
   /** Opens database, sources, uplinks and receivers. Settles when each link was tried once. */
   async start(): Promise<void> {
     this.#remember()
+    this.ids?.start()
     this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
     const { listen, role, defaultSources } = this.#options
     const { receivers, sources } = this.config.config.gateway
@@ -232,6 +247,10 @@ export class Gateway {
   /** The only way into a running gateway for readings. */
   submit(readings: Parameters<Intake['submit']>[0], options: SubmitOptions = {}): Submitted {
     return this.intake.submit(readings, options)
+  }
+
+  get allocator(): IdAllocator | null {
+    return this.ids?.allocator ?? null
   }
 
   latestReadings(): LatestReading[] {
@@ -267,6 +286,7 @@ export class Gateway {
       intake: { ...this.intake.counters },
       received: this.receive.report(),
       ...(moved.length > 0 && { shared_ids: moved }),
+      ...(this.ids && { ids: this.ids.status() }),
       ...(this.config.problem && { config_problem: this.config.problem.message }),
     }
   }
@@ -306,7 +326,7 @@ export class Gateway {
     await this.loopback?.stop()
     this.#receiver.save()
     this.#sessions.sessions.save(true)
-    this.allocator?.stop()
+    this.ids?.stop()
     await this.log.close()
     await this.database?.close()
   }
@@ -323,7 +343,7 @@ export class Gateway {
   async #addUplinks(): Promise<void> {
     const configured = this.config.config.gateway.uplinks
     const list = configured.length > 0 ? configured : [await this.#startLoopback()]
-    for (const settings of list) {
+    for (const [k, settings] of list.entries()) {
       try {
         await addUplink(
           {
@@ -334,6 +354,8 @@ export class Gateway {
             units: this.#options.units,
             files: this.#options.files ?? realFiles,
             nextSeq: () => this.#sequence.next(),
+            // one upstream, or ids of two could be the same
+            pool: k === 0 ? this.ids : null,
             changed: () => {
               for (const uplink of this.uplinks) uplink.pump()
             },

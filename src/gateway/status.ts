@@ -2,6 +2,7 @@
 // renamed.
 import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
+import type { LeaseMetrics } from '../protocol/lease'
 import type { DatabaseStatus } from '../storage'
 
 export type { LogStatus }
@@ -31,6 +32,19 @@ export interface UplinkReport extends SecureReport {
   round_trip_ms: number
 }
 
+/** The ids this gateway hands out: of a range of its own, or of a pool its upstream gave it. */
+export interface IdsReport {
+  source: 'range' | 'pool'
+  allocated?: number
+  /** free again, spilled ones included; of a pool: ids left */
+  released?: number
+  /** of a range: the next id that was never used */
+  next_candidate?: number
+  lease_metrics?: LeaseMetrics
+  /** why none are handed out */
+  problem?: string
+}
+
 export interface GatewayStatus {
   version: string
   /** 'none': told from the files, no gateway runs */
@@ -47,6 +61,8 @@ export interface GatewayStatus {
   received: Record<string, number>
   /** AIDs heard from several addresses: a device that moved, or two with one AID */
   shared_ids?: readonly { readonly aid: number; readonly addresses: readonly string[] }[]
+  /** absent: this gateway hands out no ids */
+  ids?: IdsReport
   /** why the configuration file does not count, when it does not */
   config_problem?: string
 }

@@ -6,19 +6,22 @@
 // reserved for it and is written when the disk takes it). One id is never given to two devices by a crash, a jump of
 // the clock or a lost journal line. Nothing is read before the first use; times are UNIX seconds.
 import { join } from 'node:path'
-import { OsError } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import { type DeviceMeta, deviceKey } from './devicekey'
-import { applyChange, emptyState, type IdChange, type IdRecord, type IdState, stateToJson } from './idstate'
+import { checkpointPieces } from './idcheckpoint'
+import { type IdChange, type IdRecord, IdState } from './idstate'
 import { FileIdStore, type IdStore } from './idstore'
 import { LeaseMeter, type LeaseMetrics, type LeasePolicy, type LeasePolicyInput, leasePolicy } from './lease'
+import { SteadyTime } from './steadytime'
 
 export interface IdAllocatorOptions {
   /** folder of persistFile; null: the working directory */
   baseDir?: string | null
   startId?: number
+  /** below startId: no range of its own, it hands out what grant() gave it */
   endId?: number
   persistFile?: string
-  /** freed ids remembered, at least 256; the lowest stay */
+  /** freed ids held in memory, at least 256; the lowest stay, the others are kept on disk */
   maxReleased?: number
   leasePolicy?: LeasePolicyInput | null
   /** told the metrics at most every metrics_emit_interval_seconds */
@@ -36,6 +39,7 @@ export interface IdAllocatorDeps {
 
 export interface AllocatorStats {
   total_allocated: number
+  /** ids that are free again, those in memory and those spilled to disk */
   total_released: number
   next_candidate: number
   range: [number, number]
@@ -44,31 +48,32 @@ export interface AllocatorStats {
 }
 
 const UNASSIGNED = 0xffff_ffff
-/** a clock that runs away from the steady one by more than this has jumped */
-const JUMP_SECONDS = 60
 /** after a start, devices get at least this long to be heard before their lease ends */
 const START_GRACE_SECONDS = 3600
 /** hearing a device is written to the journal at most this often, or eight times per lease */
 const TOUCH_SECONDS = 3600
+/** ended leases that one allocation clears away; the next ones follow with the next */
+const RECLAIM_AT_ONCE = 2000
 
 export class IdAllocator {
   readonly #start: number
   readonly #end: number
+  readonly #granted: boolean
   readonly #maxReleased: number
   readonly #policy: LeasePolicy
+  readonly #touchEvery: number
   readonly #sink: ((metrics: LeaseMetrics) => void) | null
   readonly #store: IdStore
-  readonly #now: () => number
-  readonly #mono: (() => number) | undefined
-  readonly #keys = new Map<string, number>()
-  /** last_seen of each id as the journal has it */
-  readonly #noted = new Map<number, number>()
+  readonly #time: SteadyTime
+  readonly #meter: LeaseMeter
   #state: IdState | null = null
-  #meter: LeaseMeter | null = null
-  /** no lease ends before this */
-  #earliestEnd = Number.POSITIVE_INFINITY
+  #broken: OsError | null = null
+  /** offline leases were cut since the flood began */
+  #cut = false
+  /** ids below were looked at for some that are in no list */
+  #scanned = 0
+  #checkpoint: Promise<void> = Promise.resolve()
   #checkpointFailures = 0
-  #clockAt: { now: number; mono: number } | null = null
 
   constructor(
     {
@@ -84,12 +89,14 @@ export class IdAllocator {
   ) {
     this.#start = startId
     this.#end = endId
+    this.#granted = endId < startId
     this.#maxReleased = Math.max(256, maxReleased)
     this.#policy = leasePolicy(policy)
+    this.#touchEvery = Math.min(TOUCH_SECONDS, this.#policy.base_lease_seconds / 8)
     this.#sink = metricsSink
     this.#store = store ?? new FileIdStore(join(baseDir ?? process.cwd(), persistFile))
-    this.#now = now
-    this.#mono = mono
+    this.#time = new SteadyTime(now, mono)
+    this.#meter = new LeaseMeter(this.#policy, now())
   }
 
   /**
@@ -99,17 +106,18 @@ export class IdAllocator {
   allocateId(meta: DeviceMeta | null = null): number {
     const now = this.#tick()
     this.#makeWay(now)
-    return this.#allocate(meta, deviceKey(meta), now)
+    return this.#allocate(JSON.stringify(meta ?? {}), deviceKey(meta), now)
   }
 
   /** Up to `count` distinct ids, fewer when the pool ends; they are not bound to the device (X5). Throws as allocateId. */
   allocatePool(count: number, meta: DeviceMeta | null = null): number[] {
     const now = this.#tick()
     this.#makeWay(now)
+    const text = JSON.stringify(meta ?? {})
     const ids: number[] = []
     for (let k = 0; k < count; k++) {
       try {
-        ids.push(this.#allocate(meta, '', now))
+        ids.push(this.#allocate(text, '', now))
       } catch (error) {
         if (ids.length === 0) throw error
         break
@@ -118,15 +126,40 @@ export class IdAllocator {
     return ids
   }
 
+  /**
+   * Ids that an upstream gave this allocator to hand out, for `goodForSeconds`; those of an earlier grant that were not used
+   * in time are forgotten. Tell the upstream only after commit(). Throws BAD_REQUEST when there is a range of its own.
+   */
+  grant(ids: readonly number[], goodForSeconds: number): void {
+    if (!this.#granted) throw new OsError('BAD_REQUEST', 'this allocator has a range of its own')
+    const now = this.#tick()
+    const fresh = this.#grantable(now) === 0
+    const until = now + goodForSeconds
+    const grant = ids.filter(id => Number.isInteger(id) && id > 0 && id < UNASSIGNED)
+    // the whole lot ends with its oldest part
+    this.#change({ grant, until: fresh ? until : Math.min(until, this.#state!.granted_until), fresh })
+  }
+
+  /** Granted ids that nobody has yet and that may still be handed out. */
+  get grantsLeft(): number {
+    return this.#granted ? this.#grantable(this.#tick()) : 0
+  }
+
   /** The device is gone: its id is free at once (`immediate`) or when its lease ends. False for an id not in use. */
   releaseId(id: number, immediate = false): boolean {
     const now = this.#tick()
-    const state = this.#load()
-    const record = state.allocated.get(id)
-    if (!record) return false
-    const lease = immediate ? 0 : this.#meter!.effective(now)
+    const { allocated } = this.#load()
+    const slot = allocated.find(id)
+    if (slot < 0) return false
+    const lease = immediate ? 0 : this.#meter.effective(now)
     const expires = now + Math.max(0, lease)
-    this.#set(id, { ...record, state: 'offline', offline_since: now, lease_expires_at: expires })
+    const record: IdRecord = {
+      ...allocated.record(slot),
+      state: 'offline',
+      offline_since: now,
+      lease_expires_at: expires,
+    }
+    this.#change({ set: id, record })
     this.#reclaim(now)
     this.#cutOffline(now)
     this.#tell(now)
@@ -144,65 +177,67 @@ export class IdAllocator {
 
   /** What the device said of itself; {} for an id not in use. */
   getMeta(id: number): Record<string, unknown> {
-    return { ...this.#load().allocated.get(id)?.meta }
+    const { allocated } = this.#load()
+    const slot = allocated.find(id)
+    return slot < 0 ? {} : JSON.parse(allocated.metaOf(slot))
   }
 
   /** The device was heard: renews its lease and notes its address (X6). False for an id not in use. */
   touch(id: number, addr: string | null = null): boolean {
     const now = this.#tick()
-    const record = this.#load().allocated.get(id)
-    if (!record) return false
-    const change: IdChange = {
-      touch: id,
-      last_seen: now,
-      lease_expires_at: now + this.#policy.base_lease_seconds,
-      ...(addr !== null && { addr }),
-    }
-    const wasOffline = record.state === 'offline'
-    applyChange(this.#state!, change)
-    this.#expires(record.lease_expires_at)
-    if (wasOffline || Math.abs(now - (this.#noted.get(id) ?? 0)) >= this.#touchEvery()) {
-      this.#store.append(change)
-      this.#noted.set(id, now)
+    const { allocated } = this.#load()
+    const slot = allocated.find(id)
+    if (slot < 0) return false
+    const end = now + this.#policy.base_lease_seconds
+    const noteworthy = allocated.isOffline(slot) || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery
+    allocated.heard(slot, now, end, addr ?? undefined)
+    if (noteworthy) {
+      this.#store.append({ touch: id, last_seen: now, lease_expires_at: end, ...(addr !== null && { addr }) })
+      allocated.setNoted(slot, now)
     }
     return true
   }
 
   /** Frees the ids whose lease has ended; returns how many. */
   reclaimExpired(): number {
-    return this.#reclaim(this.#tick())
+    const now = this.#tick()
+    this.#load()
+    return this.#reclaim(now)
   }
 
   stats(): AllocatorStats {
     const now = this.#tick()
     const state = this.#load()
-    this.#meter!.effective(now)
+    this.#meter.effective(now)
     this.#tell(now)
     return {
       total_allocated: state.allocated.size,
-      total_released: state.released.length,
+      total_released: this.#granted ? this.#grantable(now) : state.released.size,
       next_candidate: state.next_candidate,
       range: [this.#start, this.#end],
       lease_policy: this.#policy,
-      lease_metrics: { ...this.#meter!.metrics },
+      lease_metrics: { ...this.#meter.metrics },
     }
   }
 
   /** The persisted form (PROTOCOL §8). */
   dump(): Record<string, unknown> {
-    return stateToJson(this.#withMetrics())
+    return JSON.parse([...checkpointPieces(this.#load())].join(''))
   }
 
   /** Settles when every id handed out so far is on the medium; rejects when it could not be written. */
   async commit(): Promise<void> {
     if (!this.#state) return
     await this.#store.commit()
-    try {
-      this.#store.checkpoint(this.#withMetrics())
-    } catch {
-      // the journal holds everything already; the checkpoint only shortens it and is tried again at the next commit
+    this.#checkpoint = this.#store.checkpoint().catch(() => {
+      // the journal holds everything already; the checkpoint only shortens it and is tried again later
       this.#checkpointFailures++
-    }
+    })
+  }
+
+  /** Settles when no checkpoint is being written. */
+  settled(): Promise<void> {
+    return this.#checkpoint
   }
 
   /** checkpoints that could not be written; nothing is lost by one, the journal only stays long */
@@ -212,154 +247,152 @@ export class IdAllocator {
 
   /** Writes the checkpoint. Safe to call twice, and without a use before. */
   stop(): void {
-    if (this.#state) this.#store.checkpoint(this.#withMetrics(), true)
+    if (this.#state) this.#store.checkpointNow()
     this.#store.close()
   }
 
   #load(): IdState {
     if (this.#state) return this.#state
-    const now = this.#now()
+    if (this.#broken) throw this.#broken
+    const { now } = this.#time.read()
     const first = Math.max(1, this.#start)
-    const state = this.#store.load() ?? emptyState(first)
+    const state = new IdState({
+      nextCandidate: first,
+      maxReleased: this.#maxReleased,
+      spill: this.#store.spill,
+      granted: this.#granted,
+    })
+    try {
+      this.#store.load(state)
+    } catch (error) {
+      // not read again with every packet: it may be large
+      this.#broken = asOsError(error, 'STORAGE')
+      throw this.#broken
+    }
     state.next_candidate = Math.max(state.next_candidate, first)
-    const meter = new LeaseMeter(this.#policy, now)
-    const { last_reclaim_count, last_reclaim_at, total_reclaimed } = { ...meter.metrics, ...state.lease_metrics }
-    Object.assign(meter.metrics, { last_reclaim_count, last_reclaim_at, total_reclaimed })
+    const { metrics } = this.#meter
+    const { last_reclaim_count, last_reclaim_at, total_reclaimed } = { ...metrics, ...state.lease_metrics }
+    state.lease_metrics = Object.assign(metrics, { last_reclaim_count, last_reclaim_at, total_reclaimed })
     // nobody could be heard while this process was down, and the last hearings may not be in the journal
     const grace = now + Math.min(this.#policy.base_lease_seconds, START_GRACE_SECONDS)
-    for (const [id, record] of state.allocated) {
-      if (record.state === 'active') record.lease_expires_at = Math.max(record.lease_expires_at, grace)
-      if (record.device_key) this.#keys.set(record.device_key, id)
-      this.#noted.set(id, record.last_seen)
-      this.#expires(record.lease_expires_at)
-    }
-    this.#meter = meter
+    const { allocated } = state
+    for (let slot = 0; slot < allocated.slots; slot++)
+      if (allocated.idOf(slot) !== 0 && !allocated.isOffline(slot))
+        allocated.setLease(slot, Math.max(allocated.leaseEnd(slot), grace))
     this.#state = state
-    return state
-  }
-
-  #withMetrics(): IdState {
-    const state = this.#load()
-    state.lease_metrics = { ...this.#meter!.metrics }
     return state
   }
 
   #makeWay(now: number): void {
     this.#load()
-    this.#reclaim(now)
-    this.#meter!.effective(now)
+    this.#reclaim(now, RECLAIM_AT_ONCE)
+    this.#meter.effective(now)
     this.#cutOffline(now)
   }
 
-  #allocate(meta: DeviceMeta | null, key: string, now: number): number {
-    const state = this.#state!
+  #allocate(meta: string, key: string, now: number): number {
+    const { allocated } = this.#state!
     const lease_expires_at = now + this.#policy.base_lease_seconds
-    const known = key === '' ? undefined : this.#keys.get(key)
-    const old = known === undefined ? undefined : state.allocated.get(known)
-    if (known !== undefined && old) {
-      const record: IdRecord = { ...old, last_seen: now, lease_expires_at, state: 'active', offline_since: 0 }
-      if (meta) record.meta = { ...meta }
-      const same = old.state === 'active' && JSON.stringify(old.meta) === JSON.stringify(record.meta)
-      if (same && now - (this.#noted.get(known) ?? 0) < this.#touchEvery()) state.allocated.set(known, record)
-      else this.#set(known, record)
-      return known
+    const slot = allocated.findKey(key)
+    if (slot >= 0) {
+      const id = allocated.idOf(slot)
+      const text = meta === '{}' ? allocated.metaOf(slot) : meta
+      const same = !allocated.isOffline(slot) && allocated.metaOf(slot) === text
+      if (same && now - allocated.noted(slot) < this.#touchEvery) allocated.heard(slot, now, lease_expires_at)
+      else {
+        const record: IdRecord = { ...allocated.record(slot), meta: text, state: 'active', offline_since: 0 }
+        this.#change({ set: id, record: { ...record, last_seen: now, lease_expires_at } })
+      }
+      return id
     }
-    const id = this.#free()
-    this.#set(id, {
-      meta: { ...meta },
-      ts: now,
-      last_seen: now,
-      lease_expires_at,
-      device_key: key,
-      state: 'active',
-      offline_since: 0,
-    })
-    if (key !== '') this.#keys.set(key, id)
-    this.#meter!.arrived(now)
-    this.#meter!.effective(now)
+    const id = this.#free(now)
+    const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }
+    this.#change({ set: id, record: { meta, ...seen, device_key: key, state: 'active' } })
+    this.#meter.arrived(now)
+    this.#meter.effective(now)
     this.#tell(now)
     return id
   }
 
-  /** The id to hand out next: the smallest freed one, else the next never used, else one that dropped out of the list. */
-  #free(): number {
+  /** The id to hand out next: the smallest freed one, else the next never used, else one that is in no list. */
+  #free(now: number): number {
     const state = this.#state!
     const first = Math.max(1, this.#start)
     const last = Math.min(this.#end, UNASSIGNED - 1)
-    const freed = state.released.find(id => id >= first && id <= last)
-    if (freed !== undefined) return freed
-    if (state.next_candidate <= last) return state.next_candidate
-    if (!state.damaged && state.allocated.size < last - first + 1)
-      for (let id = first; id <= last; id++) if (!state.allocated.has(id)) return id
+    if (this.#granted && this.#grantable(now) > 0) return state.released.lowest()!
+    if (!this.#granted) {
+      for (let freed = state.released.lowest(); freed !== null; freed = state.released.lowest()) {
+        if (freed >= first && freed <= last) return freed
+        // of a range that was configured once; found by #unlisted() should it come back
+        state.released.remove(freed)
+      }
+      if (state.next_candidate <= last) return state.next_candidate
+      const unlisted = this.#unlisted(first, last)
+      if (unlisted !== null) return unlisted
+    }
+    if (this.#reclaim(now, RECLAIM_AT_ONCE) > 0) return this.#free(now)
     throw new OsError('ID_POOL_EXHAUSTED', `[IDAllocator] ID pool exhausted (${this.#start}-${this.#end})`)
   }
 
-  #set(id: number, record: IdRecord): void {
-    this.#change({ set: id, record })
-    this.#noted.set(id, record.last_seen)
-    this.#expires(record.lease_expires_at)
+  /** An id of the range that is neither in use nor in a list: of a spill that got lost, or of a range that was narrower. */
+  #unlisted(first: number, last: number): number | null {
+    const { allocated, damaged } = this.#state!
+    if (damaged || allocated.size >= last - first + 1) return null
+    for (this.#scanned = Math.max(this.#scanned, first); this.#scanned <= last; this.#scanned++)
+      if (!allocated.has(this.#scanned)) return this.#scanned
+    return null
+  }
+
+  /** Granted ids left, none after their time: the upstream may give them to somebody else by then. */
+  #grantable(now: number): number {
+    const { released, granted_until } = this.#load()
+    return now < granted_until ? released.size : 0
   }
 
   #change(change: IdChange): void {
-    applyChange(this.#state!, change, this.#maxReleased)
+    this.#state!.apply(change)
     this.#store.append(change)
   }
 
-  #expires(at: number): void {
-    if (at > 0 && at < this.#earliestEnd) this.#earliestEnd = at
-  }
-
-  #reclaim(now: number): number {
-    const { allocated } = this.#load()
-    if (now < this.#earliestEnd) return 0
-    this.#earliestEnd = Number.POSITIVE_INFINITY
+  #reclaim(now: number, most = Number.POSITIVE_INFINITY): number {
+    const { allocated } = this.#state!
     let count = 0
-    for (const [id, record] of allocated) {
-      if (record.lease_expires_at <= 0) continue
-      if (now < record.lease_expires_at) {
-        this.#expires(record.lease_expires_at)
-        continue
-      }
-      if (this.#keys.get(record.device_key) === id) this.#keys.delete(record.device_key)
-      this.#noted.delete(id)
-      this.#change({ free: id })
+    for (let slot = allocated.firstEnded(now); slot >= 0 && count < most; slot = allocated.firstEnded(now)) {
+      this.#change({ free: allocated.idOf(slot) })
       count++
     }
-    this.#meter!.reclaimed(count, now)
+    this.#meter.reclaimed(count, now)
     return count
   }
 
-  /** While new devices flood in, whoever is offline loses its lease now. */
+  /** When new devices flood in, whoever is offline loses its lease; from then on going offline gives none (effective lease 0). */
   #cutOffline(now: number): void {
-    if (!this.#meter!.metrics.force_zero_lease_active || !this.#policy.ultra_force_release) return
-    for (const [id, record] of this.#state!.allocated)
-      if (record.state === 'offline' && record.lease_expires_at > now)
-        this.#set(id, { ...record, lease_expires_at: now })
-  }
-
-  #touchEvery(): number {
-    return Math.min(TOUCH_SECONDS, this.#policy.base_lease_seconds / 8)
+    const { force_zero_lease_active } = this.#meter.metrics
+    if (!force_zero_lease_active || !this.#policy.ultra_force_release) {
+      this.#cut = false
+      return
+    }
+    if (this.#cut) return
+    this.#cut = true
+    const { allocated } = this.#state!
+    for (let slot = 0; slot < allocated.slots; slot++)
+      if (allocated.idOf(slot) !== 0 && allocated.isOffline(slot) && allocated.leaseEnd(slot) > now)
+        this.#change({ set: allocated.idOf(slot), record: { ...allocated.record(slot), lease_expires_at: now } })
   }
 
   #tell(now: number): void {
-    if (this.#meter!.due(now)) this.#sink?.({ ...this.#meter!.metrics })
+    if (this.#meter.due(now)) this.#sink?.({ ...this.#meter.metrics })
   }
 
   /** The time, after moving the leases along when the clock has jumped since the last call. */
   #tick(): number {
-    const now = this.#now()
-    if (!this.#mono) return now
-    const mono = this.#mono() / 1000
-    const last = this.#clockAt
-    this.#clockAt = { now, mono }
-    const jump = last ? now - last.now - (mono - last.mono) : 0
-    if (Math.abs(jump) > JUMP_SECONDS && this.#state) {
-      this.#earliestEnd = Number.POSITIVE_INFINITY
-      for (const record of this.#state.allocated.values()) {
-        if (record.lease_expires_at > 0)
-          record.lease_expires_at = Math.max(1, Math.round(record.lease_expires_at + jump))
-        this.#expires(record.lease_expires_at)
-      }
+    const { now, jump } = this.#time.read()
+    if (jump === 0 || !this.#state) return now
+    const { allocated, granted_until } = this.#state
+    if (granted_until > 0) this.#change({ grant: [], until: Math.max(1, granted_until + jump), fresh: false })
+    for (let slot = 0; slot < allocated.slots; slot++) {
+      const end = allocated.leaseEnd(slot)
+      if (allocated.idOf(slot) !== 0 && end > 0) allocated.setLease(slot, Math.max(1, Math.round(end + jump)))
     }
     return now
   }

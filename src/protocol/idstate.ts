@@ -1,94 +1,86 @@
 // What the allocator remembers, the changes a journal of it holds, and how a change is applied: one function for the live
-// allocator and for recovery, so that both always agree. Pure.
+// allocator and for recovery, so that both always agree. Pure but for the spill of released ids.
+import { type IdRecord, IdTable } from './idtable'
 import type { LeaseMetrics } from './lease'
+import { memorySpill, ReleasedIds, type Spill } from './released'
 
-/** One id in use, as the file of PROTOCOL §8 holds it. Times in UNIX seconds. */
-export interface IdRecord {
-  meta: Record<string, unknown>
-  /** when the id was first given to this device */
-  ts: number
-  last_seen: number
-  lease_expires_at: number
-  device_key: string
-  state: 'active' | 'offline'
-  offline_since: number
-  /** where the device last spoke from */
-  addr?: string
-}
+export type { IdRecord }
 
-/** `set`: the id belongs to that device; `free`: to nobody; `touch`: its device was heard. */
+/**
+ * `set`: the id belongs to that device; `free`: to nobody; `touch`: its device was heard; `grant`: an upstream gave these ids
+ * to hand out until then, `fresh` in place of those it gave before.
+ */
 export type IdChange =
   | { readonly set: number; readonly record: IdRecord }
   | { readonly free: number }
   | { readonly touch: number; readonly last_seen: number; readonly lease_expires_at: number; readonly addr?: string }
+  | { readonly grant: readonly number[]; readonly until: number; readonly fresh: boolean }
 
-export interface IdState {
-  readonly allocated: Map<number, IdRecord>
-  /** free again, ascending */
-  readonly released: number[]
+export interface IdStateOptions {
+  nextCandidate?: number
+  /** freed ids in memory at most */
+  maxReleased?: number
+  spill?: Spill
+  /** the ids come from an upstream: a freed one is its again, not ours to hand out */
+  granted?: boolean
+}
+
+export class IdState {
+  readonly allocated = new IdTable()
+  /** free again */
+  readonly released: ReleasedIds
+  readonly granted: boolean
   next_candidate: number
-  lease_metrics: Partial<LeaseMetrics> | null
+  /** granted ids are not handed out from then on, UNIX seconds; 0: no end */
+  granted_until = 0
+  lease_metrics: Partial<LeaseMetrics> | null = null
   /** a change was lost to damage: ids whose owner is unknown are not handed out again */
-  damaged: boolean
-}
+  damaged = false
 
-export const emptyState = (nextCandidate = 1): IdState => ({
-  allocated: new Map(),
-  released: [],
-  next_candidate: nextCandidate,
-  lease_metrics: null,
-  damaged: false,
-})
-
-/** Where `id` is, or belongs, in an ascending list. */
-function place(list: readonly number[], id: number): number {
-  let low = 0
-  let high = list.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (list[middle]! < id) low = middle + 1
-    else high = middle
+  constructor({
+    nextCandidate = 1,
+    maxReleased = 10_000,
+    spill = memorySpill(),
+    granted = false,
+  }: IdStateOptions = {}) {
+    this.next_candidate = nextCandidate
+    this.granted = granted
+    this.released = new ReleasedIds(maxReleased, spill, id => this.allocated.has(id))
   }
-  return low
-}
 
-/** Applies one change. Applying a journal again onto the state it led to changes nothing. */
-export function applyChange(state: IdState, change: IdChange, maxReleased = Number.POSITIVE_INFINITY): void {
-  const { allocated, released } = state
-  if ('set' in change) {
-    allocated.set(change.set, change.record)
-    const at = place(released, change.set)
-    if (released[at] === change.set) released.splice(at, 1)
-    if (change.set >= state.next_candidate) state.next_candidate = change.set + 1
-  } else if ('free' in change) {
-    if (!allocated.delete(change.free) && change.free >= state.next_candidate) return
-    const at = place(released, change.free)
-    if (released[at] !== change.free) released.splice(at, 0, change.free)
-    if (released.length > maxReleased) released.pop()
-  } else {
-    const record = allocated.get(change.touch)
-    if (!record) return
-    record.last_seen = change.last_seen
-    record.lease_expires_at = change.lease_expires_at
-    record.state = 'active'
-    record.offline_since = 0
-    if (change.addr !== undefined) record.addr = change.addr
+  /** Applies one change. Applying a journal again onto the state it led to changes nothing. */
+  apply(change: IdChange): void {
+    const { allocated, released } = this
+    if ('set' in change) {
+      allocated.put(change.set, change.record)
+      released.remove(change.set)
+      if (change.set >= this.next_candidate) this.next_candidate = change.set + 1
+    } else if ('free' in change) {
+      const { free } = change
+      if ((allocated.remove(free) || free < this.next_candidate) && !this.granted) released.add(free)
+    } else if ('grant' in change) {
+      if (change.fresh) released.clear()
+      this.granted_until = change.until
+      for (const id of change.grant) if (!allocated.has(id)) released.add(id)
+    } else {
+      const slot = allocated.find(change.touch)
+      if (slot < 0) return
+      allocated.heard(slot, change.last_seen, change.lease_expires_at, change.addr)
+    }
+  }
+
+  /** `lost` changes of the journal cannot be read: each may have given out one id that no later change names. */
+  lose(lost: number): void {
+    this.damaged = true
+    this.next_candidate = Math.min(0xffff_ffff, this.next_candidate + lost)
+    this.released.clear()
   }
 }
 
-/** The JSON form of PROTOCOL §8. */
-export const stateToJson = (state: IdState): Record<string, unknown> => ({
-  allocated: Object.fromEntries([...state.allocated].map(([id, record]) => [String(id), record])),
-  released: state.released,
-  next_candidate: state.next_candidate,
-  ...(state.lease_metrics && { lease_metrics: state.lease_metrics }),
-  ...(state.damaged && { damaged: true }),
-})
+export const isId = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= 0xffff_ffff
 
-const isId = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
+export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A record as found in a file, completed; null when it is none. */
@@ -96,7 +88,7 @@ export function recordFrom(value: unknown): IdRecord | null {
   if (!isObject(value)) return null
   const seconds = (key: string): number => (typeof value[key] === 'number' ? value[key] : 0)
   return {
-    meta: isObject(value['meta']) ? value['meta'] : {},
+    meta: isObject(value['meta']) ? JSON.stringify(value['meta']) : '{}',
     ts: seconds('ts'),
     last_seen: seconds('last_seen'),
     lease_expires_at: seconds('lease_expires_at'),
@@ -107,23 +99,12 @@ export function recordFrom(value: unknown): IdRecord | null {
   }
 }
 
-/** Reads the JSON form; null when the document is not one. An entry nobody can read counts as lost (`damaged`). */
-export function stateFromJson(value: unknown): IdState | null {
-  if (!isObject(value) || !isObject(value['allocated'])) return null
-  const state = emptyState()
-  for (const [key, entry] of Object.entries(value['allocated'])) {
-    const id = Number(key)
-    const record = recordFrom(entry)
-    if (isId(id) && record) applyChange(state, { set: id, record })
-    else state.damaged = true
-  }
-  if (Array.isArray(value['released']))
-    for (const id of value['released'].filter(isId))
-      if (!state.allocated.has(id)) state.released.splice(place(state.released, id), 0, id)
-  if (isId(value['next_candidate'])) state.next_candidate = Math.max(state.next_candidate, value['next_candidate'])
-  if (isObject(value['lease_metrics'])) state.lease_metrics = value['lease_metrics'] as Partial<LeaseMetrics>
-  if (value['damaged'] === true) state.damaged = true
-  return state
+/** JSON of a change, one line; built by hand, since a flood of new devices makes one each. */
+export function changeText(change: IdChange): string {
+  if (!('set' in change)) return JSON.stringify(change)
+  const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr } = change.record
+  const end = addr === undefined ? '}}' : `,"addr":${JSON.stringify(addr)}}}`
+  return `{"set":${change.set},"record":{"meta":${meta},"ts":${ts},"last_seen":${last_seen},"lease_expires_at":${lease_expires_at},"device_key":${JSON.stringify(device_key)},"state":"${state}","offline_since":${offline_since}${end}`
 }
 
 /** A change as found in a journal; null when it is none. */
@@ -134,6 +115,8 @@ export function changeFrom(value: unknown): IdChange | null {
     return record && { set: value['set'], record }
   }
   if (isId(value['free'])) return { free: value['free'] }
+  if (Array.isArray(value['grant']))
+    return { grant: value['grant'].filter(isId), until: Number(value['until']) || 0, fresh: value['fresh'] === true }
   if (!isId(value['touch']) || typeof value['last_seen'] !== 'number' || typeof value['lease_expires_at'] !== 'number')
     return null
   return {

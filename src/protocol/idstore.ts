@@ -1,94 +1,117 @@
-// Where the allocator's state survives: a checkpoint (the JSON file of PROTOCOL §8) and a journal of the changes since,
-// `<file>.journal`, one line each: CRC-32C in 8 hex digits, a space, JSON, a line feed.
+// Where the allocator's state survives: a checkpoint (the JSON file of PROTOCOL §8), a journal of the changes since,
+// `<file>.journal`, and the released ids that memory does not hold, `<file>.released`.
 //
 // What fails: a write that fails (full disk) keeps its lines in memory, and commit() rejects until they are written; a
-// reply that waits for commit() is not sent. A line without its line feed is the torn end of a write nobody was told of; it is
-// cut. A damaged line elsewhere is skipped, the journal kept aside as `.damaged`, and the state marked, so that no id
-// whose owner may be lost is handed out again. An unreadable checkpoint is an error (STORAGE): without it every id could be
-// given twice, so nothing is given. The checkpoint is rewritten at close() and when the journal has grown far beyond it.
+// reply that waits for commit() is not sent. A torn last line is cut. A damaged line elsewhere is skipped, the journal kept
+// aside as `.damaged`, and the state marked, so that no id whose owner may be lost is handed out again. After a failed
+// sync nobody knows what of the journal is on flash: a new checkpoint is made before anything is told. An unreadable
+// checkpoint is an error (STORAGE): without it every id could be given twice, so nothing is given.
+//
+// The order of a checkpoint is what makes a crash at any point harmless: the spill is on flash, then the new JSON file is in
+// its place, and only then the journal loses the lines that both hold. A journal applied again changes nothing. At stop()
+// that happens at once; when the journal has grown as long as the checkpoint it happens in pieces between other work, and
+// the changes of that time stay in the journal.
 import { dirname } from 'node:path'
-import { atomicWrite } from '../lib/atomic'
-import { OsError } from '../lib/errors'
+import { setImmediate as turn } from 'node:timers/promises'
 import { type Files, realFiles } from '../lib/files'
-import { crc32c } from '../wire/crc'
-import { applyChange, changeFrom, emptyState, type IdChange, type IdState, stateFromJson, stateToJson } from './idstate'
+import { checkpointPieces, readCheckpoint } from './idcheckpoint'
+import { FileSpill } from './idspill'
+import { changeFrom, changeText, type IdChange, type IdState } from './idstate'
+import { LineBatch, LineFile } from './linefile'
+import { memorySpill, type Spill } from './released'
 
 export interface IdStore {
-  /** The state as last kept; null when there is none yet. Throws STORAGE when it cannot be read. */
-  load(): IdState | null
+  /** where released ids go that memory shall not hold */
+  readonly spill: Spill
+  /** Fills a new state with what was last kept, and keeps to it from then on. Throws STORAGE when it cannot be read. */
+  load(state: IdState): void
   /** Notes a change, in order; it is on the medium when a later commit() settles. Does not throw. */
   append(change: IdChange): void
   /** Settles when every change appended before is on the medium; rejects when it could not be written. */
   commit(): Promise<void>
-  /** Offers the whole state; the store may take it as its new start. */
-  checkpoint(state: IdState, force?: boolean): void
+  /** The store may keep the whole state anew, in its own time; rejects when that failed, and nothing is lost by it. */
+  checkpoint(): Promise<void>
+  /** The same at once. Throws. */
+  checkpointNow(): void
   close(): void
 }
 
 /** Keeps nothing. */
 export const memoryIdStore = (): IdStore => ({
-  load: () => null,
+  spill: memorySpill(),
+  load: () => undefined,
   append: () => undefined,
   commit: () => Promise.resolve(),
-  checkpoint: () => undefined,
+  checkpoint: () => Promise.resolve(),
+  checkpointNow: () => undefined,
   close: () => undefined,
 })
 
 /** a journal smaller than this is never worth a checkpoint */
 const SMALL_JOURNAL = 256 * 1024
-
-const line = (change: IdChange): Buffer => {
-  const json = Buffer.from(JSON.stringify(change), 'utf8')
-  return Buffer.concat([Buffer.from(`${crc32c(json).toString(16).padStart(8, '0')} `), json, Buffer.from('\n')])
-}
-
-function parseLine(bytes: Buffer): IdChange | null {
-  if (bytes.length < 10 || bytes[8] !== 0x20) return null
-  const json = bytes.subarray(9)
-  if (bytes.toString('latin1', 0, 8) !== crc32c(json).toString(16).padStart(8, '0')) return null
-  try {
-    return changeFrom(JSON.parse(json.toString('utf8')))
-  } catch {
-    // the CRC holds and the text is no JSON: written by somebody else, counted as damage by the caller
-    return null
-  }
-}
+/** pending lines are written when they are this many bytes, or at the end of the current turn */
+const BATCH = 1 << 16
 
 export class FileIdStore implements IdStore {
+  readonly spill: FileSpill
   readonly #path: string
-  readonly #journal: string
+  readonly #journal: LineFile
   readonly #files: Files
-  #fd: number | null = null
-  /** bytes of the journal known to be whole lines */
-  #length = 0
-  /** the file may hold more than #length: a write failed half way */
-  #ragged = false
-  #pending: Buffer[] = []
+  readonly #batch = new LineBatch()
+  /** lines that a failed write left behind */
+  readonly #pending: Buffer[] = []
+  #writesSoon = false
   #unsynced = false
+  /** a sync failed: what the system holds of the journal is not believed any more */
+  #doubtful = false
+  #state: IdState | null = null
   #checkpointSize = 0
   #syncing: Promise<void> | null = null
   #following: Promise<void> | null = null
+  #afterSync: (() => void) | null = null
+  #checkpointing: Promise<void> | null = null
+  /** after a failed one, the journal grows at least to this before the next */
+  #notBefore = 0
+  /** counts checkpoints begun: one begun in pieces is given up when a newer one was made at once */
+  #generation = 0
 
   constructor(path: string, files: Files = realFiles) {
     this.#path = path
-    this.#journal = `${path}.journal`
     this.#files = files
+    this.#journal = new LineFile(`${path}.journal`, files)
+    this.spill = new FileSpill(`${path}.released`, files)
   }
 
-  load(): IdState | null {
-    const state = this.#readCheckpoint()
-    const journal = this.#files.exists(this.#journal) ? this.#files.read(this.#journal) : null
-    if (!state && !journal) return null
-    return this.#replay(state ?? emptyState(), journal ?? Buffer.alloc(0))
+  load(state: IdState): void {
+    this.#state = state
+    if (this.#files.exists(this.#path)) {
+      this.#checkpointSize = this.#files.size(this.#path)
+      readCheckpoint(this.#path, this.#files, state)
+    }
+    state.released.settle()
+    let lost = 0
+    this.#journal.read(value => {
+      const change = changeFrom(value)
+      if (change) state.apply(change)
+      else lost++
+    })
+    if (lost > 0) {
+      this.#journal.keepAside()
+      state.lose(lost)
+    }
+    state.released.settle()
   }
 
   append(change: IdChange): void {
-    this.#pending.push(line(change))
+    this.#batch.add(changeText(change))
     this.#unsynced = true
-    try {
-      this.#write()
-    } catch {
-      // stays pending; commit() tries again and tells its caller
+    if (this.#batch.used >= BATCH) this.#tryWrite()
+    else if (!this.#writesSoon) {
+      this.#writesSoon = true
+      queueMicrotask(() => {
+        this.#writesSoon = false
+        this.#tryWrite()
+      })
     }
   }
 
@@ -104,109 +127,156 @@ export class FileIdStore implements IdStore {
     return this.#following
   }
 
-  checkpoint(state: IdState, force = false): void {
-    if (!force && (this.#syncing || this.#length < Math.max(SMALL_JOURNAL, 4 * this.#checkpointSize))) return
-    const text = `${JSON.stringify(stateToJson(state), null, 2)}\n`
+  checkpoint(): Promise<void> {
+    if (this.#checkpointing) return this.#checkpointing
+    const { length } = this.#journal
+    if (length < Math.max(SMALL_JOURNAL, this.#checkpointSize, this.#notBefore)) return Promise.resolve()
+    this.#checkpointing = this.#checkpointInPieces(this.#state!)
+      .catch(error => {
+        this.#notBefore = this.#journal.length + SMALL_JOURNAL
+        throw error
+      })
+      .finally(() => {
+        this.#checkpointing = null
+      })
+    return this.#checkpointing
+  }
+
+  checkpointNow(): void {
+    const state = this.#state!
+    this.#generation++
     this.#files.mkdir(dirname(this.#path))
-    atomicWrite(this.#path, text, this.#files)
-    this.#checkpointSize = text.length
-    // from here on the journal says nothing new; a crash before it is empty replays it onto the same state
-    this.#pending = []
-    this.#unsynced = false
-    this.#closeJournal()
-    if (this.#files.exists(this.#journal)) this.#files.truncate(this.#journal, 0)
-    this.#length = 0
-    this.#ragged = false
+    state.released.flush()
+    const beside = this.#open()
+    try {
+      for (const piece of checkpointPieces(state)) beside.write(piece)
+      this.#files.syncNow(beside.fd)
+    } catch (error) {
+      beside.giveUp()
+      throw error
+    }
+    beside.moveInPlace()
+    this.#checkpointSize = beside.size
+    // everything appended is in the file now, what could not be written before too
+    this.#batch.take()
+    this.#pending.length = 0
+    this.#unsynced = this.#doubtful = false
+    this.#journal.replace(Buffer.alloc(0))
+    state.released.compact()
   }
 
   close(): void {
-    this.#closeJournal()
+    this.#journal.close()
+    this.spill.close()
   }
 
-  #readCheckpoint(): IdState | null {
-    if (!this.#files.exists(this.#path)) return null
-    const text = this.#files.read(this.#path).toString('utf8')
-    this.#checkpointSize = text.length
-    let state: IdState | null = null
-    let cause: unknown
+  async #checkpointInPieces(state: IdState): Promise<void> {
+    const generation = ++this.#generation
+    const covered = this.#journal.length
+    state.released.flush()
+    const { refills } = state.released
+    const beside = this.#open()
     try {
-      state = stateFromJson(JSON.parse(text))
+      for (const piece of checkpointPieces(state)) {
+        beside.write(piece)
+        await turn()
+        if (generation !== this.#generation) return beside.close()
+      }
+      await this.#files.sync(beside.fd)
     } catch (error) {
-      cause = error
+      beside.giveUp()
+      throw error
     }
-    if (state) return state
-    throw new OsError('STORAGE', `${this.#path} cannot be read: no ids are handed out`, {
-      cause,
-      hint: `restore ${this.#path} from a backup; only if no device keeps an id, remove it`,
+    await this.#betweenSyncs(() => {
+      if (generation !== this.#generation) return beside.close()
+      beside.moveInPlace()
+      this.#checkpointSize = beside.size
+      this.#journal.dropUpTo(covered)
+      if (state.released.refills === refills) state.released.compact()
     })
   }
 
-  #replay(state: IdState, journal: Buffer): IdState {
-    let good = 0
-    let lost = 0
-    for (let end = journal.indexOf(10); end >= 0; end = journal.indexOf(10, good)) {
-      const change = parseLine(journal.subarray(good, end))
-      if (change) applyChange(state, change)
-      else lost++
-      good = end + 1
+  /** Runs `action` when no sync is at work, which would lose its descriptor; rejects with what it throws. */
+  #betweenSyncs(action: () => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const run = (): void => {
+        try {
+          resolve(action())
+        } catch (error) {
+          reject(error)
+        }
+      }
+      if (this.#syncing) this.#afterSync = run
+      else run()
+    })
+  }
+
+  /** The new checkpoint, beside the old one until it is whole. */
+  #open() {
+    const files = this.#files
+    const path = `${this.#path}.tmp`
+    const fd = files.open(path, 'w')
+    let open = true
+    const close = (): void => {
+      if (open) files.close(fd)
+      open = false
     }
-    if (lost > 0) {
-      atomicWrite(`${this.#journal}.damaged`, journal, this.#files)
-      state.damaged = true
-      // each lost line may have given out one id that no later line names
-      state.next_candidate = Math.min(0xffff_ffff, state.next_candidate + lost)
-      state.released.length = 0
+    return {
+      fd,
+      size: 0,
+      write(piece: string): void {
+        const bytes = Buffer.from(piece)
+        files.write(fd, bytes)
+        this.size += bytes.length
+      },
+      close,
+      giveUp: (): void => {
+        close()
+        files.remove(path)
+      },
+      moveInPlace: (): void => {
+        close()
+        files.rename(path, this.#path)
+        files.syncDir(dirname(this.#path))
+      },
     }
-    this.#length = good
-    this.#ragged = good < journal.length
-    return state
+  }
+
+  #tryWrite(): void {
+    try {
+      this.#write()
+    } catch {
+      // stays pending; commit() tries again and tells its caller
+    }
   }
 
   #write(): void {
-    if (this.#fd === null) this.#openJournal()
+    // a failed write may come again, so its lines need memory of their own
+    if (this.#batch.used > 0) this.#pending.push(Buffer.from(this.#batch.take()))
     while (this.#pending.length > 0) {
-      const next = this.#pending[0]!
-      if (this.#ragged) this.#cut()
-      this.#ragged = true
-      this.#files.write(this.#fd!, next)
-      this.#ragged = false
-      this.#length += next.length
+      this.#journal.write(this.#pending[0]!)
       this.#pending.shift()
     }
   }
 
-  #openJournal(): void {
-    this.#files.mkdir(dirname(this.#path))
-    const fresh = !this.#files.exists(this.#journal)
-    if (this.#ragged) this.#cut()
-    this.#fd = this.#files.open(this.#journal, 'a')
-    if (fresh) this.#files.syncDir(dirname(this.#path))
-  }
-
-  #cut(): void {
-    this.#files.truncate(this.#journal, this.#length)
-    this.#ragged = false
-  }
-
   #sync(): Promise<void> {
     const run = async (): Promise<void> => {
+      if (this.#doubtful) this.checkpointNow()
       this.#write()
       this.#unsynced = false
       try {
-        if (this.#fd !== null) await this.#files.sync(this.#fd)
+        await this.#journal.sync()
       } catch (error) {
-        this.#unsynced = true
+        this.#unsynced = this.#doubtful = true
         throw error
       }
     }
     this.#syncing = run().finally(() => {
       this.#syncing = null
+      const after = this.#afterSync
+      this.#afterSync = null
+      after?.()
     })
     return this.#syncing
-  }
-
-  #closeJournal(): void {
-    if (this.#fd !== null) this.#files.close(this.#fd)
-    this.#fd = null
   }
 }

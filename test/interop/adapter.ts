@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import type * as Library from '../../src/index'
+import { allocatorOps } from './ops/allocator'
 import { type Answer, bytes, clockAt, hex, number, type Ops, type Request, told } from './ops/common'
 import { handshakeOps } from './ops/handshake'
 import { netOps } from './ops/net'
@@ -98,6 +99,7 @@ const OPS: Ops = {
     return { frame: hex(frame), unframed: unframed && hex(unframed) }
   },
   ...handshakeOps,
+  ...allocatorOps,
 }
 
 /** One request → one answer; never throws. */

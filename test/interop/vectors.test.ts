@@ -16,6 +16,7 @@ const GROUPS = [
   'receive',
   'medium',
   'handshake',
+  'id_allocator',
   'net',
 ]
 

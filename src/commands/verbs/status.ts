@@ -64,6 +64,10 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
     `log: records ${log.first_seq} to ${log.last_seq}, committed ${log.committed_seq}, ${bytesText(log.bytes)}, ` +
       `lost ${log.lost}, written today ${bytesText(log.bytes_written_today)}`,
   ]
+  const { ids } = status
+  if (ids?.problem) lines.push(paint.bad(`ids: ${ids.problem}`))
+  else if (ids)
+    lines.push(`ids: ${ids.allocated} handed out, ${ids.released} ${ids.source === 'pool' ? 'left' : 'free again'}`)
   // what keeps the gateway from its work comes before the tables
   if (log.state === 'degraded') {
     lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))

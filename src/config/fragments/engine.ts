@@ -42,10 +42,34 @@ export const engineEntries = {
     max_time_step_seconds: num(300, 'largest step of the node time per hour after the first sync'),
     require_secure: flag(false, 'never send or accept plaintext', { restart: true }),
     id_lease: section({
-      offline_hold_days: num(30, 'days an offline device keeps its id', { max: 36_500 }),
-      base_lease_seconds: num(2_592_000, 'lease of an id', { min: 1 }),
-      adaptive_enabled: flag(true, 'shorten leases when many devices come and go'),
-      metrics_flush_seconds: num(10, 'pause between two writes of the lease metrics', { min: 1 }),
+      offline_hold_days: num(30, 'days an offline device keeps its id, where base_lease_seconds is 0', { max: 36_500 }),
+      base_lease_seconds: num(2_592_000, 'lease of an id; 0: offline_hold_days', { restart: true }),
+      min_lease_seconds: num(0, 'the shortest lease while many devices arrive', { restart: true }),
+      rate_window_seconds: num(3600, 'new devices are counted over this time', { min: 300, restart: true }),
+      high_rate_threshold_per_hour: num(60, 'more new devices than this shorten the lease', { min: 1, restart: true }),
+      ultra_rate_threshold_per_hour: num(180, 'this many new devices are a flood', { min: 1, restart: true }),
+      ultra_rate_sustain_seconds: num(600, 'a flood of this length ends the leases of offline devices', {
+        min: 60,
+        restart: true,
+      }),
+      high_rate_min_factor: num(0.2, 'the lease is shortened to this part of it at most', { max: 1, restart: true }),
+      adaptive_enabled: flag(true, 'shorten leases when many devices come and go', { restart: true }),
+      ultra_force_release: flag(true, 'let a flood end the leases of devices that are offline already', {
+        restart: true,
+      }),
+      metrics_emit_interval_seconds: num(5, 'pause between two reports of the lease metrics', {
+        min: 1,
+        restart: true,
+      }),
+      metrics_flush_seconds: num(10, 'taken for other software; os-node keeps metrics out of this file', { min: 1 }),
+    }),
+    id_pool: section({
+      size: int(32, 'ids asked of the upstream for nodes of this gateway; 0: none', { max: 256, restart: true }),
+      use_within_days: num(15, 'ids not handed out by then are forgotten; well below the lease of the upstream', {
+        min: 0.001,
+        max: 36_500,
+        restart: true,
+      }),
     }),
   }),
 }

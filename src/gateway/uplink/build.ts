@@ -8,6 +8,7 @@ import type { FlashLog, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
+import type { PoolWish } from '../ids'
 import type { LinkParts } from '../parts'
 import { sendingSessions } from '../sessions'
 import { ProbedMedium } from './probed'
@@ -23,19 +24,21 @@ export interface UplinkBuild extends LinkParts {
   readonly nextSeq: () => number
   /** an id came or the time was set: every uplink may have something to send */
   readonly changed: () => void
+  /** ids this gateway wants of this upstream for its own nodes */
+  readonly pool: PoolWish | null
   /** takes the uplink before its link begins to open */
   readonly ready: (uplink: Uplink) => void
 }
 
 export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Promise<void> {
-  const { config, clock, registry, supervisor, log, identity, time, units, nextSeq, changed } = build
+  const { config, clock, registry, supervisor, log, identity, time, units, nextSeq, changed, pool } = build
   const { name, medium: mediumName, host, port, ...rest } = settings
   const logger = build.logger.child(name)
   const driver = await registry.mediumDriver(mediumName)
   const options = { ...rest, host, port: port || mediumInfo(mediumName)?.default_port }
   const medium = driver.create(name, options, { clock, logger })
   const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
-  const requests = new UpstreamRequests({ send, nextSeq, clock, time, identity, logger, changed })
+  const requests = new UpstreamRequests({ send, nextSeq, clock, time, identity, logger, changed, pool })
   const plain = settings.delivery === 'best_effort'
   const startedAt = clock.mono()
 

@@ -1,20 +1,26 @@
 // What a gateway asks its upstream once the exchange is settled: a device id when it has none, and the time, at each
-// opening and every ten minutes. Answers count only with the number of an open request and from the uplink's own address
-// (D16). An unanswered request is asked again every five seconds for the id, at the next round for the time.
+// opening and every ten minutes, and ids for its own nodes when those it has run low. Answers count only with the number of
+// an open request and from the uplink's own address (D16). An unanswered request is asked again every five seconds for the
+// id, at the next round for the time. A pool is asked for with the same bytes until it comes, so that a lost answer is given
+// again and no id is lost with it; it is acknowledged when it is on flash.
 import type { Clock } from '../../lib/clock'
+import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import {
   buildAck,
+  buildIdPoolRequest,
   buildIdRequest,
   buildTimeRequest,
   controlSeq,
   parseIdAssign,
+  parseIdPool,
   parseNackReason,
   parseServerTime,
 } from '../../protocol/control'
 import type { NodeClock } from '../../protocol/time'
 import { COMMAND } from '../../wire/commands'
 import { type Identity, UNASSIGNED } from '../identity'
+import type { PoolWish } from '../ids'
 
 export interface RequestsOptions {
   send: (packet: Uint8Array) => Promise<boolean>
@@ -25,11 +31,15 @@ export interface RequestsOptions {
   logger: Logger
   /** an id came or the time was set: records may go */
   changed: () => void
+  /** ids for the nodes of this gateway; null: this upstream is not asked for any */
+  pool: PoolWish | null
 }
 
 const ID_EVERY_MS = 5000
 const TIME_EVERY_MS = 600_000
 const TIME_RETRY_MS = 5000
+const POOL_EVERY_MS = 5000
+const POOL_REFUSED_MS = 60_000
 
 export class UpstreamRequests {
   readonly #options: RequestsOptions
@@ -38,6 +48,9 @@ export class UpstreamRequests {
   #timeAskedAt = 0
   #timer: NodeJS.Timeout | undefined
   #nextTime = 0
+  #poolSeq = 0
+  #poolRequest: Uint8Array | null = null
+  #nextPool = 0
 
   constructor(options: RequestsOptions) {
     this.#options = options
@@ -61,6 +74,9 @@ export class UpstreamRequests {
     else if (packet[0] === COMMAND.TIME_RESPONSE && seq !== 0 && seq === this.#timeSeq) this.#timed(packet)
     else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq !== 0 && seq === this.#idSeq)
       this.#options.logger.warn(`the upstream gives no device id: ${parseNackReason(packet)}`)
+    else if (seq === 0 || seq !== this.#poolSeq) return
+    else if (packet[0] === COMMAND.ID_POOL_RES) void this.#granted(parseIdPool(packet), seq)
+    else if (packet[0] === COMMAND.HANDSHAKE_NACK) this.#refused(parseNackReason(packet))
   }
 
   #turn(): void {
@@ -77,9 +93,46 @@ export class UpstreamRequests {
       this.#nextTime = now + TIME_RETRY_MS
       void send(buildTimeRequest(this.#timeSeq))
     }
-    const wait = identity.assigned ? this.#nextTime - now : Math.min(ID_EVERY_MS, this.#nextTime - now)
+    const { pool } = this.#options
+    if (pool && now >= this.#nextPool) this.#askPool(pool)
+    const wait = Math.min(
+      identity.assigned ? TIME_EVERY_MS : ID_EVERY_MS,
+      pool ? POOL_EVERY_MS : TIME_EVERY_MS,
+      this.#nextTime - now,
+    )
     this.#timer = setTimeout(() => this.#turn(), Math.max(100, wait))
     this.#timer.unref()
+  }
+
+  #askPool(pool: PoolWish): void {
+    const { send, nextSeq, identity } = this.#options
+    const count = pool.wanted()
+    if (count === 0) return
+    if (this.#poolRequest === null) {
+      this.#poolSeq = nextSeq()
+      this.#poolRequest = buildIdPoolRequest(this.#poolSeq, count, { device_id: identity.deviceId })
+    }
+    void send(this.#poolRequest)
+  }
+
+  async #granted(ids: readonly number[], seq: number): Promise<void> {
+    const { pool, send, logger } = this.#options
+    this.#poolSeq = 0
+    this.#poolRequest = null
+    if (!pool || ids.length === 0) return
+    try {
+      await pool.granted(ids)
+      await send(buildAck(seq))
+    } catch (error) {
+      logger.error(`${ids.length} ids of the upstream could not be kept: ${asOsError(error).message}`)
+    }
+  }
+
+  #refused(reason: string): void {
+    this.#options.logger.warn(`the upstream gives no ids for nodes of this gateway: ${reason}`)
+    this.#poolSeq = 0
+    this.#poolRequest = null
+    this.#nextPool = this.#options.clock.mono() + POOL_REFUSED_MS
   }
 
   #assigned(packet: Uint8Array, seq: number): void {

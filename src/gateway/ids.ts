@@ -1,0 +1,103 @@
+// The ids this gateway hands out: `serve` from a range of its own, a gateway with an upstream from a pool that the upstream
+// gave it, so that its nodes get ids while the upstream is away. Either way an id is on flash before its device is told.
+//
+// What fails: an allocator file that cannot be read hands out nothing and is shown in the status; a pool that is used up is
+// answered NACK ID_POOL_EXHAUSTED. Ids of a pool that nobody took in `use_within_days` are forgotten, and one whose device
+// went away is not given to another: the upstream may have done so already.
+import { join } from 'node:path'
+import type { ConfigStore } from '../config/store'
+import { asOsError } from '../lib/errors'
+import type { Files } from '../lib/files'
+import type { Logger } from '../lib/logger'
+import { IdAllocator } from '../protocol/allocator'
+import { FileIdStore } from '../protocol/idstore'
+import type { IdsReport } from './status'
+
+/** What is asked of an upstream: `wanted` ids, which are taken by `granted`; that settles when they are on flash. */
+export interface PoolWish {
+  wanted(): number
+  granted(ids: readonly number[]): Promise<void>
+}
+
+export interface GatewayIdsOptions {
+  config: ConfigStore
+  files: Files
+  logger: Logger
+  source: 'range' | 'pool'
+  /** UNIX seconds, and milliseconds that never jump */
+  now: () => number
+  mono: () => number
+}
+
+export class GatewayIds implements PoolWish {
+  readonly allocator: IdAllocator
+  readonly #source: 'range' | 'pool'
+  readonly #size: number
+  readonly #goodFor: number
+  readonly #logger: Logger
+  #problem: string | null = null
+
+  constructor({ config, files, logger, source, now, mono }: GatewayIdsOptions) {
+    const { id_lease, id_pool } = config.config.security_settings
+    const file = source === 'range' ? 'id_allocation.json' : 'id_pool.json'
+    this.allocator = new IdAllocator(
+      { leasePolicy: id_lease, ...(source === 'pool' && { startId: 1, endId: 0 }) },
+      { store: new FileIdStore(join(config.dataDir, file), files), now, mono },
+    )
+    this.#source = source
+    this.#size = id_pool.size
+    this.#goodFor = id_pool.use_within_days * 86_400
+    this.#logger = logger
+  }
+
+  /** Reads the file, which may be large, before packets come. */
+  start(): void {
+    this.#safely(() => this.allocator.reclaimExpired())
+  }
+
+  /** A device was heard: its id stays its own (X6). */
+  heard(id: number, address: string | null): void {
+    this.#safely(() => this.allocator.touch(id, address))
+  }
+
+  wanted(): number {
+    if (this.#source === 'range') return 0
+    const left = this.#safely(() => this.allocator.grantsLeft)
+    return left !== undefined && 4 * left < this.#size ? this.#size - left : 0
+  }
+
+  async granted(ids: readonly number[]): Promise<void> {
+    this.allocator.grant(ids, this.#goodFor)
+    await this.allocator.commit()
+    this.#logger.info(`${ids.length} ids of the upstream for nodes of this gateway`)
+  }
+
+  status(): IdsReport {
+    const stats = this.#safely(() => this.allocator.stats())
+    if (!stats) return { source: this.#source, problem: this.#problem ?? 'not read yet' }
+    const { total_allocated, total_released, next_candidate, lease_metrics } = stats
+    return {
+      source: this.#source,
+      allocated: total_allocated,
+      released: total_released,
+      ...(this.#source === 'range' && { next_candidate }),
+      lease_metrics,
+    }
+  }
+
+  stop(): void {
+    this.#safely(() => this.allocator.stop())
+  }
+
+  /** A broken file is told once, and is no reason to drop packets. */
+  #safely<T>(action: () => T): T | undefined {
+    try {
+      return action()
+    } catch (error) {
+      const { message } = asOsError(error)
+      if (message !== this.#problem) this.#logger.error(message)
+      this.#problem = message
+      return undefined
+    }
+  }
+}
