@@ -9,7 +9,18 @@ import { COMMAND, secureCommand } from '../wire/commands'
 import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../wire/frame'
 import { Engine, type EngineOptions } from './compress'
 import type { FactDict } from './fact'
-import { bodyOf, isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTemplate, templateOf } from './receive'
+import { readFirmware } from './firmware'
+import {
+  bodyOf,
+  frameTime,
+  isDiff,
+  isFull,
+  isHeart,
+  openFrame,
+  type PacketMeta,
+  TextTemplate,
+  templateOf,
+} from './receive'
 import { type KeptTemplate, padTid, Registry } from './registry'
 import { readSettings } from './settings'
 import { PacketSlab } from './slab'
@@ -36,6 +47,12 @@ export interface FusionOptions extends EngineOptions {
 }
 
 export type DecodedPacket = FactDict & { __packet_meta__: PacketMeta; error?: unknown }
+
+interface FrameText {
+  value: string
+  template: string
+  error?: string
+}
 
 /** AIDs whose received templates are kept in memory */
 const MAX_SOURCES = 4096
@@ -187,11 +204,12 @@ export class Fusion {
       const text = this.#text(opened.header.sourceAid, opened.header.tid, bodyOf(opened), meta)
       if (text.error) return failed(text.error, meta)
       const fact = this.engine.decompress(text.value)
-      if (isFull(meta.base_cmd!) && text.value !== '')
-        this.#learn(opened.header.sourceAid, opened.header.tid, text.value, meta)
-      if (meta.server_stamped && fact.t_raw !== undefined) {
-        fact.t_raw = meta.timestamp_raw!
-        fact.t = Math.floor(fact.t_raw / 1000)
+      if (isFull(meta.base_cmd!) && text.template !== '')
+        this.#learn(opened.header.sourceAid, opened.header.tid, text.template, meta)
+      const ms = frameTime(opened.header.ts, meta.timestamp_raw!)
+      if (ms !== opened.header.ts && fact.t_raw !== undefined) {
+        fact.t_raw = ms
+        fact.t = Math.floor(ms / 1000)
       }
       return { ...fact, __packet_meta__: meta }
     } catch (thrown) {
@@ -199,19 +217,25 @@ export class Fusion {
     }
   }
 
-  /** The text a frame stands for, without `<aid>;`. */
-  #text(aid: number, tid: number, body: Uint8Array, meta: PacketMeta): { value: string; error?: string } {
+  /** The text a frame stands for, without `<aid>;`, and of a FULL the text its template is learned from, '' for none. */
+  #text(aid: number, tid: number, body: Uint8Array, meta: PacketMeta): FrameText {
     const base = meta.base_cmd!
-    if (isFull(base)) return { value: stripAid(Buffer.from(body).toString('utf8')) }
-    if (!isDiff(base) && !isHeart(base))
-      return { value: '', error: `Unknown Command 0x${meta.cmd!.toString(16).toUpperCase()}` }
+    if (isFull(base)) {
+      const text = Buffer.from(body).toString('utf8')
+      const firmware = readFirmware(text, aid, meta.timestamp_raw!)
+      if (firmware) return { value: firmware.text, template: firmware.template ?? '' }
+      const value = stripAid(text)
+      return { value, template: value }
+    }
+    const failed = (error: string): FrameText => ({ value: '', template: '', error })
+    if (!isDiff(base) && !isHeart(base)) return failed(`Unknown Command 0x${meta.cmd!.toString(16).toUpperCase()}`)
     const template = this.#templates(aid).get(tid)
     const name = base.toString(16).toUpperCase()
-    if (!template) return { value: '', error: `Template ${padTid(tid)} missing for 0x${name}` }
-    if (template.slots.length === 0) return { value: '', error: `No cached values for TID=${padTid(tid)}` }
+    if (!template) return failed(`Template ${padTid(tid)} missing for 0x${name}`)
+    if (template.slots.length === 0) return failed(`No cached values for TID=${padTid(tid)}`)
     if (isDiff(base)) template.apply(body)
     this.#newest.set(template, meta.timestamp_raw!)
-    return { value: template.text(msToken(meta.timestamp_raw!)) }
+    return { value: template.text(msToken(meta.timestamp_raw!)), template: '' }
   }
 
   #learn(aid: number, tid: number, text: string, meta: PacketMeta): void {
@@ -237,8 +261,9 @@ export class Fusion {
       const text = this.#text(header.sourceAid, header.tid, body, meta)
       if (text.error) throw new OsError('RELAY_UNDECODABLE', text.error)
       this.engine.decompress(text.value)
-      if (isFull(meta.base_cmd!)) this.#learn(header.sourceAid, header.tid, text.value, meta)
-      else full = Buffer.from(`${header.sourceAid};${text.value}`, 'utf8')
+      if (isFull(meta.base_cmd!)) {
+        if (text.template !== '') this.#learn(header.sourceAid, header.tid, text.template, meta)
+      } else full = Buffer.from(`${header.sourceAid};${text.value}`, 'utf8')
     } catch (thrown) {
       const cause = asOsError(thrown)
       throw cause.code === 'RELAY_UNDECODABLE' ? cause : new OsError('RELAY_UNDECODABLE', cause.message, { cause })

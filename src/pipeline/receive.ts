@@ -6,6 +6,7 @@ import { xorPayload } from '../wire/cipher'
 import { baseCommand, COMMAND, isSecure } from '../wire/commands'
 import { crc8 } from '../wire/crc'
 import { type FrameHeader, readHeader } from '../wire/frame'
+import { bareValue } from './firmware'
 import { padTid } from './registry'
 import { sensorOf, splitText, stripAid } from './text'
 
@@ -126,7 +127,8 @@ export class TextTemplate {
       if (at >= body.length) throw new OsError('BAD_PACKET', `DIFF body ends before slot ${slot}`)
       const length = body[at]!
       const value = body.subarray(at + 1, at + 1 + length)
-      this.slots[slot] = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('utf8')
+      const text = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('utf8')
+      this.slots[slot] = slot & 1 ? bareValue(text) : text
       at += 1 + length
     }
   }

@@ -11,10 +11,11 @@ import { readHeader } from '../wire/frame'
 import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
+import { readFirmware } from './firmware'
 import { type MetaInfo, Metas } from './metas'
 import { frameTime, isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTemplate } from './receive'
 import { type KeptTemplate, Registry } from './registry'
-import { readFirmwareSingle, readFull, SlotHistory, shapeOf } from './slots'
+import { type FullText, readFull, SlotHistory, shapeOf } from './slots'
 import { msToken, stripAid } from './text'
 
 export interface ReceiverOptions {
@@ -136,46 +137,55 @@ export class Receiver {
     to: number,
     meta: PacketMeta,
   ): Received {
-    const text = stripAid(Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8'))
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8')
     try {
-      const single = readFirmwareSingle(text, aid)
-      const read = single ?? readFull(text)
-      let history = source.templates.get(tid)
-      let late = history !== undefined && ts < history.newest
-      if (late && history!.lateRun >= STEP_BACK_FRAMES && history!.newest - ts > STEP_BACK_MS) {
-        history!.clear()
-        late = false
-      }
-      const learn = !single && !late
-      if (single || !history || history.shape.signature !== read.signature) {
-        const made = new SlotHistory(shapeOf(read))
-        made.begin(-1, !learn)
-        made.fill(read.sensors, this.#metaText)
-        if (learn) {
-          source.templates.set(tid, made)
-          this.registry?.learned(aid)
-        }
-        // Two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either.
-        if (late && !single) source.templates.delete(tid)
-        history = made
-      } else {
-        history.begin(-1, late)
-        history.fill(read.sensors, this.#metaText)
-        if (late) history.lateRun++
-      }
-      if (learn) {
-        history.keep(ts)
-        meta.template_learned = true
-        if (this.registry?.hasDirty) this.registry.flush(this.#kept)
-      }
-      if (late) {
-        meta.late = true
-        this.counters.late++
-      }
+      const firmware = readFirmware(text, aid, ts)
+      const told = readFull(firmware?.text ?? stripAid(text))
+      if (!firmware || firmware.template === firmware.text)
+        return this.#fact(this.#learn(source, aid, tid, ts, told, meta), aid, ts, meta)
+      // what the firmware's next DIFF builds on is less than what this FULL tells
+      if (firmware.template !== null) this.#learn(source, aid, tid, ts, readFull(firmware.template), meta)
+      const history = new SlotHistory(shapeOf(told))
+      history.begin(-1, true)
+      history.fill(told.sensors, this.#metaText)
       return this.#fact(history, aid, ts, meta)
     } catch (thrown) {
       return this.#refuse('BAD_PACKET', asOsError(thrown).message, meta)
     }
+  }
+
+  /** Takes a FULL's text as the state of its template, unless it is late; the history to read it from. Throws BAD_TEXT. */
+  #learn(source: SourceState, aid: number, tid: number, ts: number, read: FullText, meta: PacketMeta): SlotHistory {
+    let history = source.templates.get(tid)
+    let late = history !== undefined && ts < history.newest
+    if (late && history!.lateRun >= STEP_BACK_FRAMES && history!.newest - ts > STEP_BACK_MS) {
+      history!.clear()
+      late = false
+    }
+    if (!history || history.shape.signature !== read.signature) {
+      const made = new SlotHistory(shapeOf(read))
+      made.begin(-1, late)
+      made.fill(read.sensors, this.#metaText)
+      if (!late) {
+        source.templates.set(tid, made)
+        this.registry?.learned(aid)
+        // Two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either.
+      } else source.templates.delete(tid)
+      history = made
+    } else {
+      history.begin(-1, late)
+      history.fill(read.sensors, this.#metaText)
+      if (late) history.lateRun++
+    }
+    if (late) {
+      meta.late = true
+      this.counters.late++
+    } else {
+      history.keep(ts)
+      meta.template_learned = true
+      if (this.registry?.hasDirty) this.registry.flush(this.#kept)
+    }
+    return history
   }
 
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {

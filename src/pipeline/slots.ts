@@ -34,8 +34,8 @@ export interface FullText {
 /** Text of a FULL, without `<aid>;`. Throws BAD_TEXT. */
 export function readFull(text: string): FullText {
   const { id, state, token, segments } = splitText(text)
-  // C firmware writes decimal seconds here; the frame's own TS counts either way
-  if (!/^(?:[\w-]{8}|\d+)$/.test(token)) tokenMs(token)
+  // the frame's own TS is the time; the token only has to be one
+  if (!/^[\w-]{8}$/.test(token)) tokenMs(token)
   const sensors: SensorSegment[] = []
   let signature = `${id}.${state}.{TS}|`
   for (const segment of segments) {
@@ -44,17 +44,6 @@ export function readFull(text: string): FullText {
     signature += sensor ? `${sensor.id}>\x01:\x01|` : `${segment}|`
   }
   return { id, stateToken: state, signature, sensors, segments }
-}
-
-const FIRMWARE_SINGLE = /^([^|>.]+)\|([^|]*)\|(-?[0-9a-zA-Z]+)\|?$/
-
-/** C firmware's body of one sensor, `sensor_id|unit|b62value`: no head, so the AID names the device. Null for others. */
-export function readFirmwareSingle(text: string, aid: number): FullText | null {
-  if (text.includes('>')) return null
-  const found = FIRMWARE_SINGLE.exec(text)
-  if (!found) return null
-  const sensors = [{ id: found[1]!, meta: `K.${found[2]}`, value: found[3]! }]
-  return { id: String(aid), stateToken: '1', signature: '', sensors, segments: [] }
 }
 
 export function shapeOf({ id, stateToken, signature, sensors, segments }: FullText): Shape {
@@ -71,6 +60,12 @@ export function shapeOf({ id, stateToken, signature, sensors, segments }: FullTe
   const some = Object.keys(extras).length > 0
   if (some) hash = hashText(JSON.stringify(extras), hash)
   return { id, state, signature, sensorIds, extras: some ? extras : undefined, hash }
+}
+
+/** Where a value ends: C firmware may write a text behind it, after `!`, `#` or `@`. */
+function valueEnd(body: Uint8Array, from: number, to: number): number {
+  for (let k = from + 1; k < to; k++) if (body[k] === 0x21 || body[k] === 0x23 || body[k] === 0x40) return k
+  return to
 }
 
 /** A value's text as a number; throws BAD_TEXT. */
@@ -106,14 +101,13 @@ export class SlotHistory {
     return this.#head < 0 ? -1 : this.#ts[this.#head]!
   }
 
-  /** The newest kept state not newer than `ts`, -1 when none is. */
+  /** The newest kept state not newer than `ts`, of several with one time the last; -1 when none is. */
   stateFor(ts: number): number {
-    let best = -1
-    for (let k = 0; k < KEPT_STATES; k++) {
-      const kept = this.#ts[k]!
-      if (kept >= 0 && kept <= ts && (best < 0 || kept > this.#ts[best]!)) best = k
+    for (let back = 0; back < KEPT_STATES && this.#head >= 0; back++) {
+      const k = (this.#head - back + KEPT_STATES) % KEPT_STATES
+      if (this.#ts[k]! >= 0 && this.#ts[k]! <= ts) return k
     }
-    return best
+    return -1
   }
 
   /** Forgets every state: the sender's clock was set back. */
@@ -157,13 +151,14 @@ export class SlotHistory {
       const to = from + body[p]!
       if (to > end) return false
       if (slot & 1) {
-        const n = readBase62(body, from, to)
+        const n = readBase62(body, from, valueEnd(body, from, to))
         if (Number.isNaN(n)) return false
         this.#numbers[row + (slot >> 1)] = n
       } else this.#metas[row + (slot >> 1)] = metaOf(body, from, to)
       p = to
     }
-    return true
+    // bytes behind the last slot: the sender's mask is of another size, so this is not its template
+    return p === end || end <= start + this.maskBytes
   }
 
   /** Fills the row from a FULL text; throws BAD_TEXT. */
