@@ -20,6 +20,8 @@ export interface MetaInfo {
   readonly hash: number
 }
 
+/** described on each use instead of kept: no sender of sense makes such texts, and kept ones would fill the memory */
+const LONG = 255
 const MOST = 8192
 
 /** FNV-1a over the UTF-16 units of a text, continued from `seed`. */
@@ -38,6 +40,7 @@ export class Metas {
   ) {}
 
   of(text: string): MetaInfo {
+    if (text.length > LONG) return this.#make(text)
     const known = this.#byText.get(text)
     if (known) return known
     if (this.#byText.size >= MOST) this.#byText.clear()
@@ -50,7 +53,7 @@ export class Metas {
     const { state, unit: token } = splitMeta(text)
     const status = stateName(state)
     const ucum = this.dialect === 'ucum'
-    const law = ucum ? this.units.fromToken(token) : { unit: decodeUnit(token), factor: 1, offset: 0, ambiguous: false }
+    const law = ucum ? this.units.fromToken(token) : attributeLaw(token)
     const inverse = Math.round(1 / law.factor)
     return {
       text,
@@ -63,5 +66,14 @@ export class Metas {
       ambiguous: law.ambiguous,
       hash: hashText(law.unit, hashText(status)),
     }
+  }
+}
+
+/** A unit nobody can read is kept as it stands: one sensor's unit must not cost the packet. */
+function attributeLaw(token: string): { unit: string; factor: number; offset: number; ambiguous: boolean } {
+  try {
+    return { unit: decodeUnit(token), factor: 1, offset: 0, ambiguous: false }
+  } catch {
+    return { unit: token, factor: 1, offset: 0, ambiguous: true }
   }
 }
