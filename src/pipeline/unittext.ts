@@ -67,7 +67,8 @@ function decodePart(part: string): string {
   let number: number
   if (/[.e]/.test(text)) {
     const float = pyFloat(text)
-    if (float === undefined) throw new OsError('BAD_TEXT', `unit ${JSON.stringify(part)} has a bad number`)
+    if (float === undefined || !Number.isFinite(float))
+      throw new OsError('BAD_TEXT', `unit ${JSON.stringify(part)} has a bad number`)
     number = float
   } else number = Number(decodeInteger(text))
   const end = endDigits(token)

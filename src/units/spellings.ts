@@ -1,6 +1,6 @@
 // The spellings people type beside UCUM: words (`celsius`, `kilopascal`, `metres`), signs (`°C`, `µ`, `m²`, `Ω`), trade
 // abbreviations (`psi`, `rpm`, `mph`) and levels outside UCUM (`dBm`). UCUM is tried first, so a UCUM code always means
-// what UCUM says, but for the few in FIRST. Lower case is only forgiven where it cannot be mistaken: `hpa` is hPa, but
+// what UCUM says, but for the few in FIRST and LEVELS. Lower case is only forgiven where it cannot be mistaken: `hpa` is hPa, but
 // `mpa` (milli or mega?) stays unknown.
 import { parseUnit, power, pure, type Quantity, takesPrefix } from './grammar'
 
@@ -100,11 +100,12 @@ const level = (code: string): Quantity => ({ ...pure(1), dims: new Map([[code, 1
 
 /** The speller of the grammar, for one symbol. */
 function spell(symbol: string, unknown: boolean): Quantity | null {
+  // `dBd` would be a tenth of a baud
+  if (LEVELS.includes(symbol)) return level(symbol)
   if (!unknown) {
     const code = Object.hasOwn(FIRST, symbol) ? FIRST[symbol] : undefined
     return code === undefined ? null : parseUnit(code)
   }
-  if (LEVELS.includes(symbol)) return level(symbol)
   const exact = EXACT.get(symbol)
   if (exact !== undefined) return parseUnit(exact)
   const lower = symbol.toLowerCase()

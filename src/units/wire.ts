@@ -5,7 +5,7 @@
 import { decodeInteger } from '../wire/base62'
 import { endDigits } from '../wire/number'
 import { canonicalOf, resolve } from './canonical'
-import { combine, PREFIXES, parseUnit, power, pure, type Quantity, takesPrefix } from './grammar'
+import { combine, isSound, PREFIXES, parseUnit, power, pure, type Quantity, takesPrefix } from './grammar'
 import { understand } from './spellings'
 import { ATTRIBUTE_UNITS, SYMBOL_UNITS, TOKEN_UNITS } from './tokens'
 
@@ -153,7 +153,7 @@ const mixesTokens = (text: string): boolean => {
 function read(text: string): WireUnit {
   const q = tokens(text)
   const plain = text === 'Z' ? '' : unmark(text)
-  const meant = q ? canonicalOf(q) : mixesTokens(plain) ? null : resolve(plain)
+  const meant = q ? (isSound(q) ? canonicalOf(q) : null) : mixesTokens(plain) ? null : resolve(plain)
   if (!meant) return { unit: plain, factor: 1, offset: 0, ambiguous: true }
   return { unit: meant.canonical, factor: meant.factor, offset: meant.offset, ambiguous: false }
 }

@@ -14,7 +14,7 @@ export class Random {
   }
   /** 0 … n−1 */
   below(n: number): number {
-    return (this.next() * n) | 0
+    return Math.floor(this.next() * n)
   }
   chance(share: number): boolean {
     return this.next() < share
