@@ -38,7 +38,7 @@ yard=[yd_i] mile=[mi_i] knot=[kn_i] pound=[lb_av] ounce=[oz_av] gallon=[gal_us] 
 hectare=har percent=% permille=[ppth] turn=circ revolution=circ`
 
 const WORDS: ReadonlyMap<string, string> = table(`${NOUNS}
-hr=h hrs=h mins=min secs=s yr=a degc=Cel deg_c=Cel degreec=Cel degree_celsius=Cel degreecelsius=Cel cel=Cel degf=[degF]
+hr=h hrs=h mins=min secs=s yr=a ann=a degc=Cel deg_c=Cel degreec=Cel degree_celsius=Cel degreecelsius=Cel cel=Cel degf=[degF]
 deg_f=[degF] degree_fahrenheit=[degF] degreefahrenheit=[degF] degre=[degRe] degr=[degR] arcmin=' arcsec='' pct=%
 %rh=% rh=% relative_humidity=% humidity=% ppm=[ppm] ppb=[ppb] ppth=[ppth] psi=[psi] psig=[psi] psia=[psi]
 feet=[ft_i] in=[in_i] inches=[in_i] yd=[yd_i]
