@@ -118,8 +118,9 @@ export class Fusion {
   runEngine(rawInput: string | Uint8Array, strategy = 'DIFF'): Buffer {
     const full = typeof rawInput === 'string' ? Buffer.from(rawInput, 'utf8') : Buffer.from(rawInput)
     const text = typeof rawInput === 'string' ? rawInput : full.toString('utf8')
-    const { signature, slots } = templateOf(text)
-    const ts = tokenBytes(splitText(stripAid(text)).token, true).readUIntBE(0, 6)
+    const bare = stripAid(text)
+    const { signature, slots } = templateOf(bare)
+    const ts = tokenBytes(splitText(bare).token, true).readUIntBE(0, 6)
     const template = this.sendTemplate(this.localId, signature, slots.length / 2)
     const times = Float64Array.of(ts, readsClock(this.policy) ? this.clock.mono() : 0)
     const changed =

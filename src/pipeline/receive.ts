@@ -8,7 +8,7 @@ import { crc8 } from '../wire/crc'
 import { type FrameHeader, readHeader } from '../wire/frame'
 import { bareValue } from './firmware'
 import { padTid } from './registry'
-import { sensorOf, splitText, stripAid } from './text'
+import { sensorOf, splitText } from './text'
 
 export interface PacketMeta {
   cmd: number | null
@@ -134,9 +134,9 @@ export class TextTemplate {
   }
 }
 
-/** Signature and slots of a compressed text (PROTOCOL §5). Throws BAD_TEXT. */
+/** Signature and slots of a compressed text without `<aid>;` (PROTOCOL §5). Throws BAD_TEXT. */
 export function templateOf(text: string): TextTemplate {
-  const { id, state, segments } = splitText(stripAid(text))
+  const { id, state, segments } = splitText(text)
   const slots: string[] = []
   const parts = segments.map(segment => {
     const sensor = sensorOf(segment)

@@ -11,6 +11,7 @@ import { type RejectedRow as RefusedRow, toMillis } from './core'
 import type { Fact, FactDict, SensorFact } from './fact'
 import { isGoodName, isGoodStatus } from './names'
 import { checkPrecision } from './settings'
+import { keptSteps } from './wireunit'
 
 /** A row that did not go, with the row itself. */
 export interface RejectedRow extends RefusedRow {
@@ -86,7 +87,7 @@ export function fitsFixedPoint(value: number, precision: number): boolean {
   if (!(scaled < FIXED_POINT_LIMIT)) return false
   if (value === 0) return true
   const steps = Math.abs(value) * 10 ** Math.min(precision, DECODED_DECIMALS)
-  return steps >= 0.5 / MAX_RELATIVE_ERROR || Math.abs(Math.round(steps) - steps) <= steps * MAX_RELATIVE_ERROR
+  return steps >= keptSteps(precision) || Math.abs(Math.round(steps) - steps) <= steps * MAX_RELATIVE_ERROR
 }
 
 /** The same, also trying the prefixed codes of the canonical unit that the wire may use instead. */

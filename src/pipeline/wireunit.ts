@@ -5,8 +5,8 @@
 import { POW10, roundHalfEven } from '../wire/base62'
 import type { WireUnits } from './core'
 
-/** fixed-point magnitude from which half a unit of the last place is ≤ 1e-3 of the value */
-const KEEPS = 500
+/** decoders round to so many decimals, whatever the precision (PROTOCOL §1) */
+const DECODED_DECIMALS = 8
 const MOST = 2 ** 63
 const LEAST_ERROR = 1e-3
 
@@ -20,6 +20,13 @@ export interface WireChoice {
   readonly high: number
 }
 
+/**
+ * Steps of the last decimal that is decoded from which on the error is at most 1e-3: half a step of it, and at precisions the
+ * decoder does not follow half a step of the encoder's own besides.
+ */
+export const keptSteps = (precision: number): number =>
+  precision > DECODED_DECIMALS ? 500 * (1 + POW10[DECODED_DECIMALS]! / POW10[precision]!) : 500
+
 /** Multiplier from canonical to a prefixed unit, exact where the scale is a negative power of ten. */
 const perUnit = (scale: number): number => {
   const inverse = Math.round(1 / scale)
@@ -31,18 +38,20 @@ export class WirePicker {
   readonly canonical: WireChoice
   readonly #choices: readonly WireChoice[]
   readonly #seen: number
+  readonly #keeps: number
 
   constructor(units: WireUnits, unit: string, precision: number) {
     const pow = POW10[precision]!
-    // decoders round to 8 decimals whatever the precision, so more do not help a small value
-    const seen = POW10[Math.min(precision, 8)]!
+    const seen = POW10[Math.min(precision, DECODED_DECIMALS)]!
+    const keeps = keptSteps(precision)
     this.#seen = seen
+    this.#keeps = keeps
     const spellings = [{ code: unit, scale: 1 }, ...units.prefixed(unit)].sort((a, b) => b.scale - a.scale)
     const choices: WireChoice[] = []
     const at = spellings.findIndex(s => s.scale === 1)
     const limits = spellings.map(s => {
       const per = perUnit(s.scale)
-      return { per, low: KEEPS / (per * seen), high: MOST / (per * pow) }
+      return { per, low: keeps / (per * seen), high: MOST / (per * pow) }
     })
     spellings.forEach((s, k) => {
       const { per, low, high } = limits[k]!
@@ -69,7 +78,7 @@ export class WirePicker {
     for (const choice of this.#choices) {
       const e = x * choice.perUnit * this.#seen
       const n = roundHalfEven(e)
-      if (n !== 0 && Math.abs(e) < KEEPS && Math.abs(n - e) <= LEAST_ERROR * Math.abs(e)) return choice
+      if (n !== 0 && Math.abs(e) < this.#keeps && Math.abs(n - e) <= LEAST_ERROR * Math.abs(e)) return choice
     }
     return null
   }

@@ -151,3 +151,72 @@ export function peerDecode(text: string): PeerFact {
   const ms = Buffer.from(token, 'base64url').readUIntBE(0, 6)
   return { id: id.slice(id.indexOf(';') + 1), state: stateOf(state), ms, sensors }
 }
+
+/** A peer that keeps templates (§5): FULL, DIFF and HEART of one AID to facts. Throws for what it cannot decode. */
+export class PeerReceiver {
+  readonly #templates = new Map<number, { parts: string[]; slots: string[] }>()
+
+  receive(frame: Uint8Array): PeerFact {
+    const { cmd, tid, ts, body } = peerOpen(frame)
+    if (cmd === 0x3f) {
+      const text = body.toString('utf8')
+      this.#templates.set(tid, cutSlots(text))
+      return peerDecode(text)
+    }
+    const template = this.#templates.get(tid)
+    if (!template || template.slots.length === 0) throw new Error(`no template ${tid}`)
+    if (cmd === 0xaa) {
+      const maskBytes = Math.ceil(template.slots.length / 8)
+      const mask = BigInt(`0x${body.toString('hex', 0, maskBytes)}`)
+      let at = maskBytes
+      template.slots.forEach((_, slot) => {
+        if (((mask >> BigInt(slot)) & 1n) === 0n) return
+        const length = body[at]!
+        template.slots[slot] = body.toString('utf8', at + 1, at + 1 + length)
+        at += 1 + length
+      })
+      if (at !== body.length) throw new Error('bytes left over')
+    } else if (cmd !== 0x7f) throw new Error(`command ${cmd}`)
+    let text = template.parts[0]!
+    template.slots.forEach((slot, k) => {
+      text += slot + template.parts[k + 1]!
+    })
+    return { ...peerDecode(text), ms: ts }
+  }
+}
+
+/** The slots of a text, `state.unit` and value of each sensor, and what stands around them. */
+function cutSlots(text: string): { parts: string[]; slots: string[] } {
+  const parts = ['']
+  const slots: string[] = []
+  for (const segment of text.split('|')) {
+    const gt = segment.indexOf('>')
+    const colon = segment.lastIndexOf(':')
+    if (gt >= 0 && colon > gt) {
+      slots.push(segment.slice(gt + 1, colon), segment.slice(colon + 1))
+      parts[parts.length - 1] += segment.slice(0, gt + 1)
+      parts.push(':', '|')
+    } else parts[parts.length - 1] += `${segment}|`
+  }
+  return { parts, slots }
+}
+
+export interface SmallFact {
+  id: string
+  token: string
+  /** × 10 000, in 32 bits */
+  scaled: bigint
+}
+
+/**
+ * The smallest peer: it knows FULL alone, one route, a body of 64 bytes, the first sensor, ids and units of 8 characters and
+ * 32-bit values. Null for everything else.
+ */
+export function smallPeer(frame: Uint8Array): SmallFact | null {
+  const { cmd, body } = peerOpen(frame)
+  if (cmd !== 0x3f || body.length > 64) return null
+  const text = body.toString('latin1')
+  const rest = text.slice(text.indexOf('|') + 1)
+  const found = /^([^>]{1,8})>[^.]*\.([^:]{1,8}):(-?[0-9a-zA-Z]{1,13})(?:\||$)/.exec(rest)
+  return found && { id: found[1]!, token: found[2]!, scaled: peerNumber(found[3]!, 32) }
+}
