@@ -44,6 +44,8 @@ export interface FusionOptions extends EngineOptions {
   policy?: DiffPolicy
   /** TIDs 1 to maxTid are used; 199 leaves 200–254 to backlog (X15) */
   maxTid?: number
+  /** bytes all received templates may take, roughly */
+  maxBytes?: number
 }
 
 export type DecodedPacket = FactDict & { __packet_meta__: PacketMeta; error?: unknown }
@@ -69,6 +71,9 @@ export class Fusion {
   readonly #send = new Map<number, SendStore>()
   readonly #receive = new Map<number, Map<number, TextTemplate>>()
   readonly #newest = new WeakMap<TextTemplate, number>()
+  /** bytes of all received templates, roughly */
+  #weight = 0
+  readonly #maxBytes: number
 
   constructor(configPath: string | null = null, options: FusionOptions = {}) {
     const settings = readSettings(configPath)
@@ -76,6 +81,7 @@ export class Fusion {
     this.engine = options.engine ?? new Engine(configPath, options)
     this.policy = options.policy ?? settings.policy
     this.maxTid = options.maxTid ?? 255
+    this.#maxBytes = options.maxBytes ?? 32 << 20
     this.keys = options.keys ?? null
     this.localId = options.localId ?? settings.assignedId
     const dir = options.registryDir === undefined ? settings.registryDir : options.registryDir
@@ -191,9 +197,21 @@ export class Fusion {
       this.#newest.set(template, ts)
       templates.set(tid, template)
     }
-    if (this.#receive.size >= MAX_SOURCES) this.#receive.delete(this.#receive.keys().next().value!)
+    if (this.#receive.size >= MAX_SOURCES) this.#forgetOldest()
     this.#receive.set(aid, templates)
+    for (const template of templates.values()) this.#weight += template.weight
     return templates
+  }
+
+  #forgetOldest(): void {
+    const [aid, templates] = this.#receive.entries().next().value!
+    this.#receive.delete(aid)
+    for (const template of templates.values()) this.#weight -= template.weight
+  }
+
+  /** bytes the received templates take, roughly */
+  get weight(): number {
+    return this.#weight
   }
 
   /** Frame → fact dict with `__packet_meta__`, or `{error, __packet_meta__}`. */
@@ -245,6 +263,13 @@ export class Fusion {
     const before = templates.get(tid)
     meta.template_learned = true
     templates.set(tid, learned)
+    this.#weight += learned.weight - (before?.weight ?? 0)
+    while (this.#weight > this.#maxBytes && this.#receive.size > 1) this.#forgetOldest()
+    if (this.#weight > this.#maxBytes) {
+      templates.clear()
+      templates.set(tid, learned)
+      this.#weight = learned.weight
+    }
     this.#newest.set(learned, meta.timestamp_raw!)
     if (before?.signature === learned.signature || aid === this.localId || !this.registry) return
     this.registry.learned(aid)

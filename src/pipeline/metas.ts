@@ -21,7 +21,7 @@ export interface MetaInfo {
 }
 
 /** described on each use instead of kept: no sender of sense makes such texts, and kept ones would fill the memory */
-const LONG = 255
+export const LONG_META = 255
 const MOST = 8192
 
 /** FNV-1a over the UTF-16 units of a text, continued from `seed`. */
@@ -40,7 +40,7 @@ export class Metas {
   ) {}
 
   of(text: string): MetaInfo {
-    if (text.length > LONG) return this.#make(text)
+    if (text.length > LONG_META) return this.#make(text)
     const known = this.#byText.get(text)
     if (known) return known
     if (this.#byText.size >= MOST) this.#byText.clear()

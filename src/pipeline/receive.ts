@@ -101,10 +101,15 @@ export const bodyOf = ({ bytes, from, to }: { bytes: Uint8Array; from: number; t
 
 /** A template as the registry's signature says it, with the texts of its slots. */
 export class TextTemplate {
+  /** bytes it takes in memory, roughly, as it was made */
+  readonly weight: number
+
   constructor(
     readonly signature: string,
     public slots: string[],
-  ) {}
+  ) {
+    this.weight = slots.reduce((sum, slot) => sum + 32 + 2 * slot.length, 300 + 2 * signature.length)
+  }
 
   /** The text of a frame of this template at a time token. */
   text(token: string): string {

@@ -30,6 +30,8 @@ export interface ReceiverOptions {
   /** session key of a source, null when there is none */
   inboundKey?: ((aid: number) => Uint8Array | null) | null
   maxSources?: number
+  /** bytes all templates may take, roughly */
+  maxBytes?: number
 }
 
 export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
@@ -50,10 +52,14 @@ export interface ReceiverCounters {
   lateDropped: number
   errors: number
   unitAmbiguous: number
+  /** templates given up because there were too many sources or too much of them */
+  forgotten: number
 }
 
 interface SourceState {
   templates: Map<number, SlotHistory>
+  /** of all its templates */
+  weight: number
   used: number
 }
 
@@ -62,7 +68,7 @@ const STEP_BACK_MS = 600_000
 const STEP_BACK_FRAMES = 8
 
 export class Receiver {
-  readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0 }
+  readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0, forgotten: 0 }
   readonly registry: Registry | null
   readonly #sources = new Map<number, SourceState>()
   readonly #metas: Metas
@@ -70,6 +76,8 @@ export class Receiver {
   readonly #clock: Clock
   readonly #inboundKey: ((aid: number) => Uint8Array | null) | null
   readonly #maxSources: number
+  readonly #maxBytes: number
+  #weight = 0
   #tick = 0
   readonly #double = new Float64Array(1)
   readonly #words = new Uint32Array(this.#double.buffer)
@@ -86,6 +94,7 @@ export class Receiver {
     this.#metas = new Metas(engine.unitDialect, engine.units)
     this.#inboundKey = options.inboundKey ?? null
     this.#maxSources = options.maxSources ?? 4096
+    this.#maxBytes = options.maxBytes ?? 32 << 20
     this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
   }
 
@@ -166,15 +175,15 @@ export class Receiver {
       const made = new SlotHistory(shapeOf(read))
       made.begin(-1, late)
       made.fill(read.sensors, this.#metaText)
-      if (!late) {
-        source.templates.set(tid, made)
-        this.registry?.learned(aid)
-        // Two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either.
-      } else source.templates.delete(tid)
+      // Two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either.
+      this.#hold(source, tid, late ? null : made)
+      if (!late) this.registry?.learned(aid)
       history = made
     } else {
+      const before = history.weight
       history.begin(-1, late)
       history.fill(read.sensors, this.#metaText)
+      this.#weigh(source, tid, history.weight - before)
       if (late) history.lateRun++
     }
     if (late) {
@@ -225,7 +234,7 @@ export class Receiver {
     let source = this.#sources.get(aid)
     if (!source) {
       if (this.#sources.size >= this.#maxSources) this.#forgetOldest()
-      source = { templates: new Map(), used: 0 }
+      source = { templates: new Map(), weight: 0, used: ++this.#tick }
       this.#sources.set(aid, source)
       for (const kept of this.registry?.load(aid) ?? []) this.#restore(source, kept)
     }
@@ -243,17 +252,43 @@ export class Receiver {
       history.begin(-1, false)
       history.fill(read.sensors, this.#metaText)
       history.keep(ts)
-      source.templates.set(tid, history)
+      this.#hold(source, tid, history)
     } catch {
       // a damaged file costs a NEED_FULL, nothing more
       this.counters.errors++
     }
   }
 
+  /** Keeps a template under its TID, or none. */
+  #hold(source: SourceState, tid: number, history: SlotHistory | null): void {
+    const before = source.templates.get(tid)?.weight ?? 0
+    if (history) source.templates.set(tid, history)
+    else source.templates.delete(tid)
+    this.#weigh(source, tid, (history?.weight ?? 0) - before)
+  }
+
+  /** Books that a template takes more or less memory, and makes room where it has become too much. */
+  #weigh(source: SourceState, tid: number, more: number): void {
+    source.weight += more
+    this.#weight += more
+    while (this.#weight > this.#maxBytes && this.#sources.size > 1) this.#forgetOldest()
+    if (this.#weight <= this.#maxBytes || source.templates.size < 2) return
+    // one source alone: its other templates have to be sent again
+    const kept = source.templates.get(tid)
+    this.counters.forgotten += source.templates.size - 1
+    source.templates.clear()
+    if (kept) source.templates.set(tid, kept)
+    this.#weight = source.weight = kept?.weight ?? 0
+  }
+
   /** the quarter that was not heard for longest, so that the search is rare */
   #forgetOldest(): void {
     const byAge = [...this.#sources].sort((a, b) => a[1].used - b[1].used)
-    for (const [aid] of byAge.slice(0, Math.max(1, this.#maxSources >> 2))) this.#sources.delete(aid)
+    for (const [aid, source] of byAge.slice(0, Math.max(1, byAge.length >> 2))) {
+      this.#sources.delete(aid)
+      this.#weight -= source.weight
+      this.counters.forgotten += source.templates.size
+    }
   }
 
   readonly #kept = (aid: number): KeptTemplate[] =>
@@ -271,6 +306,11 @@ export class Receiver {
   /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
   save(): void {
     this.registry?.stop(this.#sources.keys(), this.#kept)
+  }
+
+  /** bytes the templates take, roughly */
+  get weight(): number {
+    return this.#weight
   }
 
   /** how many AIDs are known at present */

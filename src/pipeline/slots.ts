@@ -3,7 +3,7 @@
 import { decodeInteger, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
-import { hashText, type MetaInfo } from './metas'
+import { hashText, LONG_META, type MetaInfo } from './metas'
 import { fromBase64, type SensorSegment, sensorOf, splitText, tokenMs } from './text'
 
 export const KEPT_STATES = 8
@@ -85,6 +85,8 @@ export class SlotHistory {
   readonly #metas: (MetaInfo | null)[]
   #head = -1
   #work = SCRATCH
+  /** bytes it takes in memory, roughly; never smaller than it was */
+  weight = 0
   /** late frames since the last one in order */
   lateRun = 0
 
@@ -164,10 +166,16 @@ export class SlotHistory {
   /** Fills the row from a FULL text; throws BAD_TEXT. */
   fill(sensors: readonly SensorSegment[], metaOf: (text: string) => MetaInfo): void {
     const row = this.#work * this.count
+    let long = 0
     sensors.forEach((sensor, i) => {
       this.#metas[row + i] = metaOf(sensor.meta)
       this.#numbers[row + i] = numberOf(sensor.value)
+      // descriptions of long texts are shared by nobody
+      if (sensor.meta.length > LONG_META) long += sensor.meta.length
     })
+    const { signature } = this.shape
+    const weight = 500 + 4 * signature.length + 16 * (KEPT_STATES + 1) * this.count + 4 * (KEPT_STATES + 1) * long
+    if (weight > this.weight) this.weight = weight
   }
 
   /** Keeps the row as the state after the frame of `ts`. */

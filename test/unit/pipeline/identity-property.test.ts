@@ -139,7 +139,7 @@ function freshShape(device: Device): void {
     sensors: [...ids].map(id => ({ id, status: status(), unit: next() < 0.5 ? pick(COMMON) : pick(UNITS), value: 1 })),
     ...(own && { extras: own }),
   }
-  device.left = 20 + below(200)
+  device.left = 10 + below(100)
 }
 
 function change(sensor: SensorFact, pow: number): void {
@@ -178,7 +178,7 @@ test('uplink encoder to receiver', t => {
         precision,
         clock,
         diffBase: sticky ? 'sticky' : 'last',
-        fullEvery: 200,
+        fullEvery: 40,
       }),
       receiver: new Receiver({ units, precision, clock }),
       precision,
@@ -226,7 +226,7 @@ test('uplink encoder to receiver', t => {
     }
   }
   t.diagnostic(`${UPLINK_FACTS} facts, ${again} sent on: ${JSON.stringify(told)}`)
-  assert.ok(told.full > 10_000 && told.diff > 100_000 && told.heart > 20_000, JSON.stringify(told))
+  assert.ok(told.full > 15_000 && told.diff > 100_000 && told.heart > 20_000, JSON.stringify(told))
   assert.ok(told.exact > 300_000 && told.scaled > 50_000 && told.refused > 1000, JSON.stringify(told))
 })
 
