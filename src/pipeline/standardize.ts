@@ -11,7 +11,7 @@ import { type RejectedRow as RefusedRow, toMillis } from './core'
 import type { Fact, FactDict, SensorFact } from './fact'
 import { isGoodName, isGoodStatus } from './names'
 import { checkPrecision } from './settings'
-import { keptSteps } from './wireunit'
+import { survives } from './wireunit'
 
 /** A row that did not go, with the row itself. */
 export interface RejectedRow extends RefusedRow {
@@ -46,11 +46,6 @@ interface Stamp {
 export const DEFAULT_PRECISION = 4
 export const UNASSIGNED = 4_294_967_295
 const LARGEST_WIRE_TIME = 2 ** 48
-const FIXED_POINT_LIMIT = 2 ** 63
-/** a value may lose this much of itself on the wire (D3) */
-const MAX_RELATIVE_ERROR = 1e-3
-/** decoders round to this many decimals, whatever the precision (PROTOCOL §1) */
-const DECODED_DECIMALS = 8
 const NONE: readonly RejectedRow[] = Object.freeze([])
 const EXTRA_TEXTS = ['geohash', 'url', 'msg'] as const
 
@@ -82,13 +77,7 @@ function readSettings(configPath: string): StandardizerSettings {
 }
 
 /** Whether a value survives fixed point with this precision: in range, and not off by more than D3 allows. */
-export function fitsFixedPoint(value: number, precision: number): boolean {
-  const scaled = Math.abs(value) * 10 ** precision
-  if (!(scaled < FIXED_POINT_LIMIT)) return false
-  if (value === 0) return true
-  const steps = Math.abs(value) * 10 ** Math.min(precision, DECODED_DECIMALS)
-  return steps >= keptSteps(precision) || Math.abs(Math.round(steps) - steps) <= steps * MAX_RELATIVE_ERROR
-}
+export const fitsFixedPoint = (value: number, precision: number): boolean => value === 0 || survives(value, precision)
 
 /** The same, also trying the prefixed codes of the canonical unit that the wire may use instead. */
 export function fitsWire(value: number, unit: string, precision: number): boolean {

@@ -2,7 +2,7 @@
 // taken while it keeps the relative error ≤ 1e-3, else the coarsest SI-prefixed one that does. The choice depends on the
 // magnitude alone, never on history: a fact that is encoded again after a restart decodes to the very same number, so
 // duplicates still collapse. What fits nowhere is refused, never rounded away.
-import { POW10, roundHalfEven } from '../wire/base62'
+import { POW10, roundHalfEven, unscale } from '../wire/base62'
 import type { WireUnits } from './core'
 
 /** decoders round to so many decimals, whatever the precision (PROTOCOL §1) */
@@ -24,8 +24,15 @@ export interface WireChoice {
  * Steps of the last decimal that is decoded from which on the error is at most 1e-3: half a step of it, and at precisions the
  * decoder does not follow half a step of the encoder's own besides.
  */
-export const keptSteps = (precision: number): number =>
+const keptSteps = (precision: number): number =>
   precision > DECODED_DECIMALS ? 500 * (1 + POW10[DECODED_DECIMALS]! / POW10[precision]!) : 500
+
+/** Whether a wire value that is not zero comes back within D3's bound, as every decoder rounds it. */
+export function survives(x: number, precision: number): boolean {
+  const n = roundHalfEven(x * POW10[precision]!)
+  const back = unscale(n, precision)
+  return Math.abs(n) < MOST && back !== 0 && Math.abs(back - x) <= LEAST_ERROR * Math.abs(x)
+}
 
 /** Multiplier from canonical to a prefixed unit, exact where the scale is a negative power of ten. */
 const perUnit = (scale: number): number => {
@@ -37,15 +44,15 @@ const perUnit = (scale: number): number => {
 export class WirePicker {
   readonly canonical: WireChoice
   readonly #choices: readonly WireChoice[]
-  readonly #seen: number
-  readonly #keeps: number
 
-  constructor(units: WireUnits, unit: string, precision: number) {
+  constructor(
+    units: WireUnits,
+    unit: string,
+    readonly precision: number,
+  ) {
     const pow = POW10[precision]!
     const seen = POW10[Math.min(precision, DECODED_DECIMALS)]!
     const keeps = keptSteps(precision)
-    this.#seen = seen
-    this.#keeps = keeps
     const spellings = [{ code: unit, scale: 1 }, ...units.prefixed(unit)].sort((a, b) => b.scale - a.scale)
     const choices: WireChoice[] = []
     const at = spellings.findIndex(s => s.scale === 1)
@@ -75,11 +82,7 @@ export class WirePicker {
     const size = Math.abs(x)
     for (const choice of this.#choices) if (size >= choice.low && size < choice.high) return choice
     // below every range only values that happen to fall on the grid survive
-    for (const choice of this.#choices) {
-      const e = x * choice.perUnit * this.#seen
-      const n = roundHalfEven(e)
-      if (n !== 0 && Math.abs(e) < this.#keeps && Math.abs(n - e) <= LEAST_ERROR * Math.abs(e)) return choice
-    }
+    for (const choice of this.#choices) if (survives(x * choice.perUnit, this.precision)) return choice
     return null
   }
 }

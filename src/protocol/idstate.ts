@@ -118,8 +118,11 @@ export function stateFromJson(value: unknown): IdState | null {
     else state.damaged = true
   }
   if (Array.isArray(value['released']))
-    for (const id of value['released'].filter(isId))
-      if (!state.allocated.has(id)) state.released.splice(place(state.released, id), 0, id)
+    for (const id of value['released'].filter(isId)) {
+      const at = place(state.released, id)
+      // an id that stands there twice must not be handed out twice
+      if (!state.allocated.has(id) && state.released[at] !== id) state.released.splice(at, 0, id)
+    }
   if (isId(value['next_candidate'])) state.next_candidate = Math.max(state.next_candidate, value['next_candidate'])
   if (isObject(value['lease_metrics'])) state.lease_metrics = value['lease_metrics'] as Partial<LeaseMetrics>
   if (value['damaged'] === true) state.damaged = true
