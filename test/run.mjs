@@ -24,6 +24,7 @@ const only = take('--only')
 const NEEDS = {
   unit: () => '',
   interop: () => '',
+  fuzz: () => '',
   crash: () => (process.platform === 'linux' ? '' : 'needs Linux'),
   net: () => '',
   browser: () => (existsSync('/usr/bin/chromium') ? '' : 'needs Chromium: apt-get install chromium'),

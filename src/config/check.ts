@@ -22,6 +22,9 @@ export interface Checked {
   readonly faults: readonly Fault[]
 }
 
+/** Faults told at once: each is looked up in the text, and nobody reads more. */
+const MOST_TOLD = 100
+
 const show = (value: unknown, path: readonly (string | number)[]): string => {
   if (path.some(part => SECRET_NAME.test(String(part)))) return 'what is there'
   const text = JSON.stringify(value) ?? 'nothing'
@@ -40,7 +43,7 @@ function faultsOf(
   issues: readonly v.BaseIssue<unknown>[],
   document: Document | undefined,
 ): Fault[] {
-  return issues.map(issue => {
+  return issues.slice(0, MOST_TOLD).map(issue => {
     const path = (issue.path ?? []).map(item => item.key as string | number)
     const known = schemaAt(schema as unknown as AnySchema, path)
     const missing = issue.received === 'undefined'
@@ -66,12 +69,12 @@ function clashes(config: Config, document: Document | undefined): Fault[] {
     items.forEach((item, k) => {
       const path = ['gateway', kind, k, 'name']
       const other = seen.get(item.name)
-      if (other) {
+      if (other && faults.length < MOST_TOLD) {
         const what = 'a name that no other source, uplink or receiver has'
         const line = document?.placeOf(path)?.line
         const text = `${pointAt(document, path)} must be ${what}, not ${JSON.stringify(item.name)} (${other} has it)`
         faults.push({ key: joinKey(path), ...(line !== undefined && { line }), allowed: what, text })
-      } else seen.set(item.name, `gateway.${kind}.${k}`)
+      } else if (!other) seen.set(item.name, `gateway.${kind}.${k}`)
     })
   }
   return faults
@@ -90,13 +93,14 @@ export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
 export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
   const found: string[] = []
   const walk = (value: unknown, path: (string | number)[]): void => {
+    if (found.length >= MOST_TOLD) return
     if (Array.isArray(value)) {
       for (const [k, item] of value.entries()) walk(item, [...path, k])
     } else if (isTree(value)) {
       for (const name of Object.keys(value)) {
         const here = [...path, name]
         if (schemaAt(schema, here)) walk(value[name], here)
-        else if (!isFree(schema, here)) {
+        else if (found.length < MOST_TOLD && !isFree(schema, here)) {
           const around = schemaAt(schema, path)
           const entries = (around && openSchema(around).core.entries) ?? {}
           const meant = nearest(name, Object.keys(entries))

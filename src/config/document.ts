@@ -61,7 +61,7 @@ export function parseDocument(path: string, bytes: Uint8Array | string): Documen
   if (text.startsWith('\ufeff')) text = text.slice(1)
   if (text.trim() === '') throw fault(path, '', 0, 'the file is empty')
   const errors: ParseError[] = []
-  const root = parseTree(text, errors, { allowTrailingComma: true })
+  const root = treeOf(path, text, errors)
   const first = errors[0]
   if (first) {
     const word = printParseErrorCode(first.error)
@@ -77,6 +77,16 @@ export function parseDocument(path: string, bytes: Uint8Array | string): Documen
       const node = findNodeAtLocation(root, [...at])
       return node && placeAt(text, node.offset)
     },
+  }
+}
+
+function treeOf(path: string, text: string, errors: ParseError[]): Node | undefined {
+  try {
+    return parseTree(text, errors, { allowTrailingComma: true })
+  } catch (cause) {
+    // the parser calls itself for each level, and the stack has an end
+    if (cause instanceof RangeError) throw fault(path, text, 0, 'nested too deep')
+    throw cause
   }
 }
 

@@ -137,7 +137,7 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
     let id: unknown = null
     let beat: NodeJS.Timeout | undefined
     try {
-      const request = parse(line)
+      const request = parseRequest(line)
       id = request.id
       beat = setInterval(() => {
         if (!gone.signal.aborted && socket.writableLength === 0)
@@ -198,7 +198,8 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
 
 const isText = (value: unknown): value is string => typeof value === 'string'
 
-function parse(line: string): ControlRequest {
+/** One line of a client. Throws BAD_REQUEST. */
+export function parseRequest(line: string): ControlRequest {
   let value: unknown
   try {
     value = JSON.parse(line)

@@ -9,7 +9,18 @@ import { COMMAND, secureCommand } from '../wire/commands'
 import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../wire/frame'
 import { Engine, type EngineOptions } from './compress'
 import type { FactDict } from './fact'
-import { bodyOf, isDiff, isFull, isHeart, openFrame, type PacketMeta, TextTemplate, templateOf } from './receive'
+import { readFirmware } from './firmware'
+import {
+  bodyOf,
+  frameTime,
+  isDiff,
+  isFull,
+  isHeart,
+  openFrame,
+  type PacketMeta,
+  TextTemplate,
+  templateOf,
+} from './receive'
 import { type KeptTemplate, padTid, Registry } from './registry'
 import { readSettings } from './settings'
 import { PacketSlab } from './slab'
@@ -33,9 +44,17 @@ export interface FusionOptions extends EngineOptions {
   policy?: DiffPolicy
   /** TIDs 1 to maxTid are used; 199 leaves 200–254 to backlog (X15) */
   maxTid?: number
+  /** bytes all received templates may take, roughly */
+  maxBytes?: number
 }
 
 export type DecodedPacket = FactDict & { __packet_meta__: PacketMeta; error?: unknown }
+
+interface FrameText {
+  value: string
+  template: string
+  error?: string
+}
 
 /** AIDs whose received templates are kept in memory */
 const MAX_SOURCES = 4096
@@ -52,6 +71,9 @@ export class Fusion {
   readonly #send = new Map<number, SendStore>()
   readonly #receive = new Map<number, Map<number, TextTemplate>>()
   readonly #newest = new WeakMap<TextTemplate, number>()
+  /** bytes of all received templates, roughly */
+  #weight = 0
+  readonly #maxBytes: number
 
   constructor(configPath: string | null = null, options: FusionOptions = {}) {
     const settings = readSettings(configPath)
@@ -59,6 +81,7 @@ export class Fusion {
     this.engine = options.engine ?? new Engine(configPath, options)
     this.policy = options.policy ?? settings.policy
     this.maxTid = options.maxTid ?? 255
+    this.#maxBytes = options.maxBytes ?? 32 << 20
     this.keys = options.keys ?? null
     this.localId = options.localId ?? settings.assignedId
     const dir = options.registryDir === undefined ? settings.registryDir : options.registryDir
@@ -104,8 +127,9 @@ export class Fusion {
   runEngine(rawInput: string | Uint8Array, strategy = 'DIFF'): Buffer {
     const full = typeof rawInput === 'string' ? Buffer.from(rawInput, 'utf8') : Buffer.from(rawInput)
     const text = typeof rawInput === 'string' ? rawInput : full.toString('utf8')
-    const { signature, slots } = templateOf(text)
-    const ts = tokenBytes(splitText(stripAid(text)).token, true).readUIntBE(0, 6)
+    const bare = stripAid(text)
+    const { signature, slots } = templateOf(bare)
+    const ts = tokenBytes(splitText(bare).token, true).readUIntBE(0, 6)
     const template = this.sendTemplate(this.localId, signature, slots.length / 2)
     const times = Float64Array.of(ts, readsClock(this.policy) ? this.clock.mono() : 0)
     const changed =
@@ -176,9 +200,21 @@ export class Fusion {
       this.#newest.set(template, ts)
       templates.set(tid, template)
     }
-    if (this.#receive.size >= MAX_SOURCES) this.#receive.delete(this.#receive.keys().next().value!)
+    if (this.#receive.size >= MAX_SOURCES) this.#forgetOldest()
     this.#receive.set(aid, templates)
+    for (const template of templates.values()) this.#weight += template.weight
     return templates
+  }
+
+  #forgetOldest(): void {
+    const [aid, templates] = this.#receive.entries().next().value!
+    this.#receive.delete(aid)
+    for (const template of templates.values()) this.#weight -= template.weight
+  }
+
+  /** bytes the received templates take, roughly */
+  get weight(): number {
+    return this.#weight
   }
 
   /** Frame → fact dict with `__packet_meta__`, or `{error, __packet_meta__}`. `key` deciphers it in place of `keys`. */
@@ -191,11 +227,12 @@ export class Fusion {
       const text = this.#text(opened.header.sourceAid, opened.header.tid, bodyOf(opened), meta)
       if (text.error) return failed(text.error, meta)
       const fact = this.engine.decompress(text.value)
-      if (isFull(meta.base_cmd!) && text.value !== '')
-        this.#learn(opened.header.sourceAid, opened.header.tid, text.value, meta)
-      if (meta.server_stamped && fact.t_raw !== undefined) {
-        fact.t_raw = meta.timestamp_raw!
-        fact.t = Math.floor(fact.t_raw / 1000)
+      if (isFull(meta.base_cmd!) && text.template !== '')
+        this.#learn(opened.header.sourceAid, opened.header.tid, text.template, meta)
+      const ms = frameTime(opened.header.ts, meta.timestamp_raw!)
+      if (ms !== opened.header.ts && fact.t_raw !== undefined) {
+        fact.t_raw = ms
+        fact.t = Math.floor(ms / 1000)
       }
       return { ...fact, __packet_meta__: meta }
     } catch (thrown) {
@@ -203,19 +240,25 @@ export class Fusion {
     }
   }
 
-  /** The text a frame stands for, without `<aid>;`. */
-  #text(aid: number, tid: number, body: Uint8Array, meta: PacketMeta): { value: string; error?: string } {
+  /** The text a frame stands for, without `<aid>;`, and of a FULL the text its template is learned from, '' for none. */
+  #text(aid: number, tid: number, body: Uint8Array, meta: PacketMeta): FrameText {
     const base = meta.base_cmd!
-    if (isFull(base)) return { value: stripAid(Buffer.from(body).toString('utf8')) }
-    if (!isDiff(base) && !isHeart(base))
-      return { value: '', error: `Unknown Command 0x${meta.cmd!.toString(16).toUpperCase()}` }
+    if (isFull(base)) {
+      const text = Buffer.from(body).toString('utf8')
+      const firmware = readFirmware(text, aid, meta.timestamp_raw!)
+      if (firmware) return { value: firmware.text, template: firmware.template ?? '' }
+      const value = stripAid(text)
+      return { value, template: value }
+    }
+    const failed = (error: string): FrameText => ({ value: '', template: '', error })
+    if (!isDiff(base) && !isHeart(base)) return failed(`Unknown Command 0x${meta.cmd!.toString(16).toUpperCase()}`)
     const template = this.#templates(aid).get(tid)
     const name = base.toString(16).toUpperCase()
-    if (!template) return { value: '', error: `Template ${padTid(tid)} missing for 0x${name}` }
-    if (template.slots.length === 0) return { value: '', error: `No cached values for TID=${padTid(tid)}` }
+    if (!template) return failed(`Template ${padTid(tid)} missing for 0x${name}`)
+    if (template.slots.length === 0) return failed(`No cached values for TID=${padTid(tid)}`)
     if (isDiff(base)) template.apply(body)
     this.#newest.set(template, meta.timestamp_raw!)
-    return { value: template.text(msToken(meta.timestamp_raw!)) }
+    return { value: template.text(msToken(meta.timestamp_raw!)), template: '' }
   }
 
   #learn(aid: number, tid: number, text: string, meta: PacketMeta): void {
@@ -224,6 +267,13 @@ export class Fusion {
     const before = templates.get(tid)
     meta.template_learned = true
     templates.set(tid, learned)
+    this.#weight += learned.weight - (before?.weight ?? 0)
+    while (this.#weight > this.#maxBytes && this.#receive.size > 1) this.#forgetOldest()
+    if (this.#weight > this.#maxBytes) {
+      templates.clear()
+      templates.set(tid, learned)
+      this.#weight = learned.weight
+    }
     this.#newest.set(learned, meta.timestamp_raw!)
     if (before?.signature === learned.signature || aid === this.localId || !this.registry) return
     this.registry.learned(aid)
@@ -242,8 +292,9 @@ export class Fusion {
       const text = this.#text(header.sourceAid, header.tid, body, meta)
       if (text.error) throw new OsError('RELAY_UNDECODABLE', text.error)
       this.engine.decompress(text.value)
-      if (isFull(meta.base_cmd!)) this.#learn(header.sourceAid, header.tid, text.value, meta)
-      else full = Buffer.from(`${header.sourceAid};${text.value}`, 'utf8')
+      if (isFull(meta.base_cmd!)) {
+        if (text.template !== '') this.#learn(header.sourceAid, header.tid, text.template, meta)
+      } else full = Buffer.from(`${header.sourceAid};${text.value}`, 'utf8')
     } catch (thrown) {
       const cause = asOsError(thrown)
       throw cause.code === 'RELAY_UNDECODABLE' ? cause : new OsError('RELAY_UNDECODABLE', cause.message, { cause })

@@ -18,6 +18,8 @@ export interface MetaInfo {
   readonly ambiguous: boolean
 }
 
+/** described on each use instead of kept: no sender of sense makes such texts, and kept ones would fill the memory */
+export const LONG_META = 255
 const MOST = 8192
 
 /** FNV-1a over the UTF-16 units of a text, continued from `seed`. */
@@ -36,6 +38,7 @@ export class Metas {
   ) {}
 
   of(text: string): MetaInfo {
+    if (text.length > LONG_META) return this.#make(text)
     const known = this.#byText.get(text)
     if (known) return known
     if (this.#byText.size >= MOST) this.#byText.clear()
@@ -48,7 +51,7 @@ export class Metas {
     const { state, unit: token } = splitMeta(text)
     const status = stateName(state)
     const ucum = this.dialect === 'ucum'
-    const law = ucum ? this.units.fromToken(token) : { unit: decodeUnit(token), factor: 1, offset: 0, ambiguous: false }
+    const law = ucum ? this.units.fromToken(token) : attributeLaw(token)
     const inverse = Math.round(1 / law.factor)
     return {
       text,
@@ -60,5 +63,14 @@ export class Metas {
       failed: ucum && state === 'E',
       ambiguous: law.ambiguous,
     }
+  }
+}
+
+/** A unit nobody can read is kept as it stands: one sensor's unit must not cost the packet. */
+function attributeLaw(token: string): { unit: string; factor: number; offset: number; ambiguous: boolean } {
+  try {
+    return { unit: decodeUnit(token), factor: 1, offset: 0, ambiguous: false }
+  } catch {
+    return { unit: token, factor: 1, offset: 0, ambiguous: true }
   }
 }

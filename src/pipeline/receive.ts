@@ -6,8 +6,9 @@ import { xorPayload } from '../wire/cipher'
 import { baseCommand, COMMAND, isSecure } from '../wire/commands'
 import { crc8 } from '../wire/crc'
 import { type FrameHeader, readHeader } from '../wire/frame'
+import { bareValue } from './firmware'
 import { padTid } from './registry'
-import { sensorOf, splitText, stripAid } from './text'
+import { sensorOf, splitText } from './text'
 
 export interface PacketMeta {
   cmd: number | null
@@ -137,10 +138,15 @@ export const bodyOf = ({ bytes, from, to }: { bytes: Uint8Array; from: number; t
 
 /** A template as the registry's signature says it, with the texts of its slots. */
 export class TextTemplate {
+  /** bytes it takes in memory, roughly, as it was made */
+  readonly weight: number
+
   constructor(
     readonly signature: string,
     public slots: string[],
-  ) {}
+  ) {
+    this.weight = slots.reduce((sum, slot) => sum + 32 + 2 * slot.length, 300 + 2 * signature.length)
+  }
 
   /** The text of a frame of this template at a time token. */
   text(token: string): string {
@@ -163,15 +169,16 @@ export class TextTemplate {
       if (at >= body.length) throw new OsError('BAD_PACKET', `DIFF body ends before slot ${slot}`)
       const length = body[at]!
       const value = body.subarray(at + 1, at + 1 + length)
-      this.slots[slot] = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('utf8')
+      const text = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('utf8')
+      this.slots[slot] = slot & 1 ? bareValue(text) : text
       at += 1 + length
     }
   }
 }
 
-/** Signature and slots of a compressed text (PROTOCOL §5). Throws BAD_TEXT. */
+/** Signature and slots of a compressed text without `<aid>;` (PROTOCOL §5). Throws BAD_TEXT. */
 export function templateOf(text: string): TextTemplate {
-  const { id, state, segments } = splitText(stripAid(text))
+  const { id, state, segments } = splitText(text)
   const slots: string[] = []
   const parts = segments.map(segment => {
     const sensor = sensorOf(segment)

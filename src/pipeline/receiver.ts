@@ -11,10 +11,11 @@ import { unscale } from '../wire/base62'
 import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
+import { readFirmware } from './firmware'
 import { type MetaInfo, Metas } from './metas'
 import { frameTime, type InboundKeys, isDiff, isFull, isHeart, openFrame, type PacketMeta } from './receive'
 import { type KeptTemplate, Registry } from './registry'
-import { readFirmwareSingle, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
+import { type FullText, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
 import { BARE, type Scope, type Source, Sources } from './sources'
 import { stripAid } from './text'
 
@@ -32,6 +33,8 @@ export interface ReceiverOptions {
   maxSources?: number
   /** ms for a frame of that AID without a time, later than the last it gave; by default the clock, moved on where it must be */
   stamp?: (aid: number) => number
+  /** bytes all templates may take, roughly */
+  maxBytes?: number
 }
 
 export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
@@ -58,6 +61,8 @@ export interface ReceiverCounters {
   lateDropped: number
   errors: number
   unitAmbiguous: number
+  /** templates given up because there were too many sources or too much of them */
+  forgotten: number
 }
 
 /** a sender whose clock was set back by more than this is believed after so many late frames */
@@ -65,7 +70,7 @@ const STEP_BACK_MS = 600_000
 const STEP_BACK_FRAMES = 8
 
 export class Receiver {
-  readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0 }
+  readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0, forgotten: 0 }
   readonly registry: Registry | null
   readonly #sources: Sources
   readonly #metas: Metas
@@ -91,6 +96,10 @@ export class Receiver {
     this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
     this.#sources = new Sources({
       maxSources: options.maxSources ?? 4096,
+      maxBytes: options.maxBytes ?? 32 << 20,
+      forgotten: templates => {
+        this.counters.forgotten += templates
+      },
       registry: this.registry,
       restore: (history, full, ts) => {
         history.begin(-1, false)
@@ -124,7 +133,7 @@ export class Receiver {
     const ts = header.ts === 0 ? Math.max(0, history?.newest ?? 0) : frameTime(header.ts, now)
     meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : ts
     if (full) {
-      const text = stripAid(Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8'))
+      const text = Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8')
       return this.#full(scope!, sourceAid, tid, ts, text, meta)
     }
     if (!history)
@@ -150,38 +159,52 @@ export class Receiver {
     return this.#fact(history, sourceAid, meta.timestamp_raw, meta)
   }
 
-  #full(scope: Scope, aid: number, tid: number, ts: number, text: string, meta: PacketMeta): Received {
+  #full(scope: Scope, aid: number, tid: number, ts: number, body: string, meta: PacketMeta): Received {
     try {
-      const single = readFirmwareSingle(text, aid)
-      const read = single ?? readFull(text)
-      const known = single ? undefined : scope.templates.get(tid)
-      const same = known?.shape.signature === read.signature
-      const history = known && same ? known : new SlotHistory(shapeOf(read))
-      const late = known ? this.#late(known, ts) : !single && ts > 0 && this.#belowFloor(scope, history, ts)
-      const learn = !single && !late
-      history.begin(-1, !learn)
-      history.fill(read.sensors, this.#metaText)
-      if (learn) {
-        if (!same) {
-          scope.templates.set(tid, history)
-          if (scope.epoch === BARE) this.registry?.learned(aid)
-        }
-        history.keep(ts)
-        meta.template_learned = true
-        if (this.registry?.hasDirty) this.registry.flush(this.#sources.toKeep)
-      } else if (late) {
-        if (known) {
-          known.lateRun++
-          // two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either
-          if (!same) known.blind()
-        }
-        meta.late = true
-        this.counters.late++
-      }
+      const firmware = readFirmware(body, aid, ts)
+      const told = readFull(firmware?.text ?? stripAid(body))
+      const learn = (read: FullText): SlotHistory => this.#learn(scope, aid, tid, ts, read, meta)
+      if (!firmware || firmware.template === firmware.text)
+        return this.#fact(learn(told), aid, meta.timestamp_raw!, meta)
+      // what the firmware's next DIFF builds on is less than what this FULL tells
+      if (firmware.template !== null) learn(readFull(firmware.template))
+      const history = new SlotHistory(shapeOf(told))
+      history.begin(-1, true)
+      history.fill(told.sensors, this.#metaText)
       return this.#fact(history, aid, meta.timestamp_raw!, meta)
     } catch (thrown) {
       return this.#refuse('BAD_PACKET', asOsError(thrown).message, meta)
     }
+  }
+
+  /** Takes a FULL's text as the state of its template, unless it is late; the history to read it from. Throws BAD_TEXT. */
+  #learn(scope: Scope, aid: number, tid: number, ts: number, read: FullText, meta: PacketMeta): SlotHistory {
+    const known = scope.templates.get(tid)
+    const same = known?.shape.signature === read.signature
+    const history = known && same ? known : new SlotHistory(shapeOf(read))
+    const late = known ? this.#late(known, ts) : ts > 0 && this.#belowFloor(scope, history, ts)
+    const before = history.weight
+    history.begin(-1, late)
+    history.fill(read.sensors, this.#metaText)
+    if (same) this.#sources.weigh(scope, tid, history.weight - before)
+    if (late) {
+      if (known) {
+        known.lateRun++
+        // two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either
+        if (!same) known.blind()
+      }
+      meta.late = true
+      this.counters.late++
+      return history
+    }
+    if (!same) {
+      this.#sources.hold(scope, tid, history)
+      if (scope.epoch === BARE) this.registry?.learned(aid)
+    }
+    history.keep(ts)
+    meta.template_learned = true
+    if (this.registry?.hasDirty) this.registry.flush(this.#sources.toKeep)
+    return history
   }
 
   /** Older than what this template had; unless so many are that the sender's clock must have been set back. */
@@ -250,6 +273,11 @@ export class Receiver {
   /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
   save(): void {
     this.registry?.stop(this.#sources.bareAids(), this.#sources.toKeep)
+  }
+
+  /** bytes the templates take, roughly */
+  get weight(): number {
+    return this.#sources.weight
   }
 
   /** how many AIDs are remembered */

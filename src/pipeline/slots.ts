@@ -3,7 +3,7 @@
 import { decodeInteger, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
-import { hashText, type MetaInfo } from './metas'
+import { hashText, LONG_META, type MetaInfo } from './metas'
 import { fromBase64, type SensorSegment, sensorOf, splitText, tokenMs } from './text'
 
 export const KEPT_STATES = 8
@@ -34,8 +34,8 @@ export interface FullText {
 /** Text of a FULL, without `<aid>;`. Throws BAD_TEXT. */
 export function readFull(text: string): FullText {
   const { id, state, token, segments } = splitText(text)
-  // C firmware writes decimal seconds here; the frame's own TS counts either way
-  if (!/^(?:[\w-]{8}|\d+)$/.test(token)) tokenMs(token)
+  // the frame's own TS is the time; the token only has to be one
+  if (!/^[\w-]{8}$/.test(token)) tokenMs(token)
   const sensors: SensorSegment[] = []
   let signature = `${id}.${state}.{TS}|`
   for (const segment of segments) {
@@ -44,17 +44,6 @@ export function readFull(text: string): FullText {
     signature += sensor ? `${sensor.id}>\x01:\x01|` : `${segment}|`
   }
   return { id, stateToken: state, signature, sensors, segments }
-}
-
-const FIRMWARE_SINGLE = /^([^|>.]+)\|([^|]*)\|(-?[0-9a-zA-Z]+)\|?$/
-
-/** C firmware's body of one sensor, `sensor_id|unit|b62value`: no head, so the AID names the device. Null for others. */
-export function readFirmwareSingle(text: string, aid: number): FullText | null {
-  if (text.includes('>')) return null
-  const found = FIRMWARE_SINGLE.exec(text)
-  if (!found) return null
-  const sensors = [{ id: found[1]!, meta: `K.${found[2]}`, value: found[3]! }]
-  return { id: String(aid), stateToken: '1', signature: '', sensors, segments: [] }
 }
 
 export function shapeOf({ id, stateToken, signature, sensors, segments }: FullText): Shape {
@@ -77,6 +66,12 @@ export function shapeHash(id: string, state: string, sensorIds: readonly string[
   return extras ? hashText(`${extras.geohash}|${extras.url}|${extras.msg}`, hash) : hash
 }
 
+/** Where a value ends: C firmware may write a text behind it, after `!`, `#` or `@`. */
+function valueEnd(body: Uint8Array, from: number, to: number): number {
+  for (let k = from + 1; k < to; k++) if (body[k] === 0x21 || body[k] === 0x23 || body[k] === 0x40) return k
+  return to
+}
+
 /** A value's text as a number; throws BAD_TEXT. */
 function numberOf(text: string): number {
   if (text === '') return 0
@@ -95,6 +90,8 @@ export class SlotHistory {
   #head = -1
   #newest = -1
   #work = SCRATCH
+  /** bytes it takes in memory, roughly; never smaller than it was */
+  weight = 0
   /** late frames since the last one in order */
   lateRun = 0
 
@@ -173,22 +170,29 @@ export class SlotHistory {
       const to = from + body[p]!
       if (to > end) return false
       if (slot & 1) {
-        const n = readBase62(body, from, to)
+        const n = readBase62(body, from, valueEnd(body, from, to))
         if (Number.isNaN(n)) return false
         this.#numbers[row + (slot >> 1)] = n
       } else this.#metas[row + (slot >> 1)] = metaOf(body, from, to)
       p = to
     }
-    return true
+    // bytes behind the last slot: the sender's mask is of another size, so this is not its template
+    return p === end || end <= start + this.maskBytes
   }
 
   /** Fills the row from a FULL text; throws BAD_TEXT. */
   fill(sensors: readonly SensorSegment[], metaOf: (text: string) => MetaInfo): void {
     const row = this.#work * this.count
+    let long = 0
     sensors.forEach((sensor, i) => {
       this.#metas[row + i] = metaOf(sensor.meta)
       this.#numbers[row + i] = numberOf(sensor.value)
+      // descriptions of long texts are shared by nobody
+      if (sensor.meta.length > LONG_META) long += sensor.meta.length
     })
+    const { signature } = this.shape
+    const weight = 500 + 4 * signature.length + 16 * (KEPT_STATES + 1) * this.count + 4 * (KEPT_STATES + 1) * long
+    if (weight > this.weight) this.weight = weight
   }
 
   /** Keeps the row as the state after the frame of `ts`. */

@@ -28,6 +28,8 @@ export interface Scope {
   readonly source: Source
   readonly epoch: number
   readonly templates: Map<number, SlotHistory>
+  /** bytes of all its templates */
+  weight: number
   heardAt: number
 }
 
@@ -52,11 +54,15 @@ function raiseFloor(floors: Floors, shape: number, ts: number): void {
 
 export interface SourcesOptions {
   maxSources: number
+  /** bytes all templates may take, roughly */
+  maxBytes: number
   registry: Registry | null
   /** makes the newest state of a kept template; throws when its text is broken */
   restore: (history: SlotHistory, full: FullText, ts: number) => void
   /** told of a kept template that does not hold together; it costs a NEED_FULL, nothing more */
   damaged: () => void
+  /** told of templates given up for want of room */
+  forgotten: (templates: number) => void
 }
 
 export class Sources {
@@ -65,6 +71,7 @@ export class Sources {
   /** of the AIDs in the log; no file is read for them before they are heard */
   readonly #floors = new Map<number, Floors>()
   #tick = 0
+  #weight = 0
 
   constructor(options: SourcesOptions) {
     this.#options = options
@@ -72,6 +79,11 @@ export class Sources {
 
   get size(): number {
     return this.#byAid.size
+  }
+
+  /** bytes the templates take, roughly */
+  get weight(): number {
+    return this.#weight
   }
 
   /** A content that was acknowledged in an earlier life. */
@@ -87,7 +99,7 @@ export class Sources {
     let scope = source.scopes.get(epoch)
     if (!scope) {
       this.#dropRuns(source, now)
-      scope = { source, epoch, templates: new Map(), heardAt: now }
+      scope = { source, epoch, templates: new Map(), weight: 0, heardAt: now }
       source.scopes.set(epoch, scope)
     }
     scope.heardAt = now
@@ -116,9 +128,40 @@ export class Sources {
     if (this.#byAid.size >= this.#options.maxSources) this.#forgetOldest()
     const floors: Floors = this.#floors.get(aid) ?? new Map()
     const source: Source = { scopes: new Map(), floors, stamp: 0, used: ++this.#tick }
-    if (templates.size > 0) source.scopes.set(BARE, { source, epoch: BARE, templates, heardAt: 0 })
+    if (templates.size > 0) {
+      const weight = [...templates.values()].reduce((sum, history) => sum + history.weight, 0)
+      source.scopes.set(BARE, { source, epoch: BARE, templates, weight, heardAt: 0 })
+      this.#weight += weight
+    }
     this.#byAid.set(aid, source)
     return source
+  }
+
+  /** Keeps a template under its TID. */
+  hold(scope: Scope, tid: number, history: SlotHistory): void {
+    const before = scope.templates.get(tid)?.weight ?? 0
+    scope.templates.set(tid, history)
+    this.weigh(scope, tid, history.weight - before)
+  }
+
+  /** Books that the template of a TID takes more memory, and makes room where it has become too much. */
+  weigh(scope: Scope, tid: number, more: number): void {
+    const { maxBytes } = this.#options
+    scope.weight += more
+    this.#weight += more
+    while (this.#weight > maxBytes && this.#byAid.size > 1) this.#forgetOldest()
+    if (this.#weight <= maxBytes) return
+    // one source alone: its other runs and templates have to be sent again
+    const { source } = scope
+    for (const other of source.scopes.values()) if (other !== scope) this.#dropRun(other)
+    for (const [other, history] of scope.templates) {
+      if (other === tid) continue
+      scope.templates.delete(other)
+      scope.weight -= history.weight
+      this.#weight -= history.weight
+      raiseFloor(source.floors, history.shape.hash, history.newest)
+      this.#options.forgotten(1)
+    }
   }
 
   /** Makes room for one more run. What a dropped one had acknowledged stays known by its floors. */
@@ -126,15 +169,26 @@ export class Sources {
     const runs = [...source.scopes.values()].filter(scope => scope.epoch !== BARE).sort((a, b) => a.heardAt - b.heardAt)
     runs.forEach((run, k) => {
       if (now - run.heardAt < SILENT_MS && runs.length - k < MAX_RUNS) return
-      source.scopes.delete(run.epoch)
-      for (const history of run.templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
+      this.#dropRun(run)
     })
+  }
+
+  #dropRun({ source, epoch, templates, weight }: Scope): void {
+    source.scopes.delete(epoch)
+    this.#weight -= weight
+    for (const history of templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
   }
 
   /** the quarter that was not heard for longest, so that the search is rare */
   #forgetOldest(): void {
     const byAge = [...this.#byAid].sort((a, b) => a[1].used - b[1].used)
-    for (const [aid] of byAge.slice(0, Math.max(1, this.#options.maxSources >> 2))) this.#byAid.delete(aid)
+    for (const [aid, { scopes }] of byAge.slice(0, Math.max(1, byAge.length >> 2))) {
+      this.#byAid.delete(aid)
+      for (const { weight, templates } of scopes.values()) {
+        this.#weight -= weight
+        this.#options.forgotten(templates.size)
+      }
+    }
   }
 
   /** What the last clean stop left of an AID. */

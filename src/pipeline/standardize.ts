@@ -15,6 +15,7 @@ import type { Fact, FactDict, SensorFact } from './fact'
 import { isGoodName, isGoodStatus } from './names'
 import { checkPrecision } from './settings'
 import { attributeFact, attributeLaw, standardValue } from './standardize-attribute'
+import { survives } from './wireunit'
 
 /** A row that did not go, with the row itself. */
 export interface RejectedRow extends RefusedRow {
@@ -52,10 +53,6 @@ export const DEFAULT_PRECISION = 4
 export const UNASSIGNED = 4_294_967_295
 const LARGEST_WIRE_TIME = 2 ** 48
 const FIXED_POINT_LIMIT = 2 ** 63
-/** a value may lose this much of itself on the wire (D3) */
-const MAX_RELATIVE_ERROR = 1e-3
-/** decoders round to this many decimals, whatever the precision (PROTOCOL §1) */
-const DECODED_DECIMALS = 8
 const NONE: readonly RejectedRow[] = Object.freeze([])
 const EXTRA_TEXTS = ['geohash', 'url', 'msg'] as const
 
@@ -91,12 +88,7 @@ const inFixedPoint = (value: number, precision: number): boolean =>
   Math.abs(value) * 10 ** precision < FIXED_POINT_LIMIT
 
 /** Whether a value survives fixed point with this precision: in range, and not off by more than D3 allows. */
-export function fitsFixedPoint(value: number, precision: number): boolean {
-  if (!inFixedPoint(value, precision)) return false
-  if (value === 0) return true
-  const steps = Math.abs(value) * 10 ** Math.min(precision, DECODED_DECIMALS)
-  return steps >= 0.5 / MAX_RELATIVE_ERROR || Math.abs(Math.round(steps) - steps) <= steps * MAX_RELATIVE_ERROR
-}
+export const fitsFixedPoint = (value: number, precision: number): boolean => value === 0 || survives(value, precision)
 
 /** The same, also trying the prefixed codes of the canonical unit that the wire may use instead. */
 export function fitsWire(value: number, unit: string, precision: number): boolean {

@@ -2,7 +2,7 @@
 // letter (PROTOCOL §4), what does not survive a round trip included. Throws BAD_TEXT where the reference raises.
 import { OsError } from '../lib/errors'
 import { decodeInteger, encodeBase62 } from '../wire/base62'
-import { pyFloat, pyText } from '../wire/number'
+import { endDigits, pyFloat, pyText } from '../wire/number'
 import { UNIT_NAMES, UNIT_TOKENS } from '../wire/symbols'
 
 const GROW: readonly (readonly [number, string])[] = [
@@ -26,8 +26,9 @@ const SCALES: readonly (readonly [string, number])[] = [
 const symbol = (name: string): string => UNIT_TOKENS.get(name.toLowerCase()) ?? name
 
 function encodePart(part: string, precision: number): string {
-  const power = /\d*$/.exec(part)![0]
-  const core = part.slice(0, part.length - power.length)
+  const end = endDigits(part)
+  const power = part.slice(end)
+  const core = part.slice(0, end)
   let cut = core.length
   let number: number | undefined
   for (; cut > 0; cut--) if ((number = pyFloat(core.slice(0, cut))) !== undefined) break
@@ -66,11 +67,13 @@ function decodePart(part: string): string {
   let number: number
   if (/[.e]/.test(text)) {
     const float = pyFloat(text)
-    if (float === undefined) throw new OsError('BAD_TEXT', `unit ${JSON.stringify(part)} has a bad number`)
+    if (float === undefined || !Number.isFinite(float))
+      throw new OsError('BAD_TEXT', `unit ${JSON.stringify(part)} has a bad number`)
     number = float
   } else number = Number(decodeInteger(text))
-  const power = /\d*$/.exec(token)![0]
-  const name = token.slice(0, token.length - power.length)
+  const end = endDigits(token)
+  const power = token.slice(end)
+  const name = token.slice(0, end)
   const scale = SCALES.find(([letters]) => name.startsWith(letters))
   if (scale) number *= scale[1]
   return pyText(number) + plain(name) + power

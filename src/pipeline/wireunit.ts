@@ -2,11 +2,11 @@
 // taken while it keeps the relative error ≤ 1e-3, else the coarsest SI-prefixed one that does. The choice depends on the
 // magnitude alone, never on history: a fact that is encoded again after a restart decodes to the very same number, so
 // duplicates still collapse. What fits nowhere is refused, never rounded away.
-import { POW10, roundHalfEven } from '../wire/base62'
+import { POW10, roundHalfEven, unscale } from '../wire/base62'
 import type { WireUnits } from './core'
 
-/** fixed-point magnitude from which half a unit of the last place is ≤ 1e-3 of the value */
-const KEEPS = 500
+/** decoders round to so many decimals, whatever the precision (PROTOCOL §1) */
+const DECODED_DECIMALS = 8
 const MOST = 2 ** 63
 const LEAST_ERROR = 1e-3
 
@@ -20,6 +20,20 @@ export interface WireChoice {
   readonly high: number
 }
 
+/**
+ * Steps of the last decimal that is decoded from which on the error is at most 1e-3: half a step of it, and at precisions the
+ * decoder does not follow half a step of the encoder's own besides.
+ */
+const keptSteps = (precision: number): number =>
+  precision > DECODED_DECIMALS ? 500 * (1 + POW10[DECODED_DECIMALS]! / POW10[precision]!) : 500
+
+/** Whether a wire value that is not zero comes back within D3's bound, as every decoder rounds it. */
+export function survives(x: number, precision: number): boolean {
+  const n = roundHalfEven(x * POW10[precision]!)
+  const back = unscale(n, precision)
+  return Math.abs(n) < MOST && back !== 0 && Math.abs(back - x) <= LEAST_ERROR * Math.abs(x)
+}
+
 /** Multiplier from canonical to a prefixed unit, exact where the scale is a negative power of ten. */
 const perUnit = (scale: number): number => {
   const inverse = Math.round(1 / scale)
@@ -30,19 +44,21 @@ const perUnit = (scale: number): number => {
 export class WirePicker {
   readonly canonical: WireChoice
   readonly #choices: readonly WireChoice[]
-  readonly #seen: number
 
-  constructor(units: WireUnits, unit: string, precision: number) {
+  constructor(
+    units: WireUnits,
+    unit: string,
+    readonly precision: number,
+  ) {
     const pow = POW10[precision]!
-    // decoders round to 8 decimals whatever the precision, so more do not help a small value
-    const seen = POW10[Math.min(precision, 8)]!
-    this.#seen = seen
+    const seen = POW10[Math.min(precision, DECODED_DECIMALS)]!
+    const keeps = keptSteps(precision)
     const spellings = [{ code: unit, scale: 1 }, ...units.prefixed(unit)].sort((a, b) => b.scale - a.scale)
     const choices: WireChoice[] = []
     const at = spellings.findIndex(s => s.scale === 1)
     const limits = spellings.map(s => {
       const per = perUnit(s.scale)
-      return { per, low: KEEPS / (per * seen), high: MOST / (per * pow) }
+      return { per, low: keeps / (per * seen), high: MOST / (per * pow) }
     })
     spellings.forEach((s, k) => {
       const { per, low, high } = limits[k]!
@@ -66,11 +82,7 @@ export class WirePicker {
     const size = Math.abs(x)
     for (const choice of this.#choices) if (size >= choice.low && size < choice.high) return choice
     // below every range only values that happen to fall on the grid survive
-    for (const choice of this.#choices) {
-      const e = x * choice.perUnit * this.#seen
-      const n = roundHalfEven(e)
-      if (n !== 0 && Math.abs(e) < KEEPS && Math.abs(n - e) <= LEAST_ERROR * Math.abs(e)) return choice
-    }
+    for (const choice of this.#choices) if (survives(x * choice.perUnit, this.precision)) return choice
     return null
   }
 }

@@ -2,7 +2,7 @@
 // named unit where the table has one, else base units in the order kg m s A K mol cd rad bit, positive powers first.
 // `%`, the parts per …, counts, arbitrary units and levels keep their own spelling. A text that means nothing gives null.
 // Answers are kept in a bounded cache, since a unit is resolved once and used for every reading.
-import { combine, parseUnit, type Quantity } from './grammar'
+import { combine, isSound, parseUnit, type Quantity } from './grammar'
 import { understand } from './spellings'
 
 export interface Resolved {
@@ -92,6 +92,6 @@ export function resolveList(units: readonly string[]): Resolved | null {
         first = dimensionKey(q)
       }
     }
-    return sum && canonicalOf(sum)
+    return sum && isSound(sum) ? canonicalOf(sum) : null
   })
 }

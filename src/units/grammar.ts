@@ -181,7 +181,12 @@ const limited = (q: Quantity, exponent: number): Quantity | null =>
 export function parseUnit(text: string, spell: Speller = () => null): Quantity | null {
   if (text.length === 0 || text.length > MAX_LENGTH) return null
   const q = new Parser(text, spell).whole()
-  if (!q || !Number.isFinite(q.factor) || q.factor <= 0) return null
-  for (const e of q.dims.values()) if (Math.abs(e) > MAX_POWER) return null
-  return q
+  return q && isSound(q) ? q : null
+}
+
+/** Whether a quantity can be reckoned with: a factor that doubles hold, and powers that stay small. */
+export function isSound(q: Quantity): boolean {
+  if (!Number.isFinite(q.factor) || q.factor <= 0 || !Number.isFinite(q.offset)) return false
+  for (const e of q.dims.values()) if (Math.abs(e) > MAX_POWER) return false
+  return true
 }

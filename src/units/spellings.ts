@@ -1,6 +1,6 @@
 // The spellings people type beside UCUM: words (`celsius`, `kilopascal`, `metres`), signs (`°C`, `µ`, `m²`, `Ω`), trade
 // abbreviations (`psi`, `rpm`, `mph`) and levels outside UCUM (`dBm`). UCUM is tried first, so a UCUM code always means
-// what UCUM says, but for the few in FIRST. Lower case is only forgiven where it cannot be mistaken: `hpa` is hPa, but
+// what UCUM says, but for the few in FIRST and LEVELS. Lower case is only forgiven where it cannot be mistaken: `hpa` is hPa, but
 // `mpa` (milli or mega?) stays unknown.
 import { parseUnit, power, pure, type Quantity, takesPrefix } from './grammar'
 
@@ -38,7 +38,7 @@ yard=[yd_i] mile=[mi_i] knot=[kn_i] pound=[lb_av] ounce=[oz_av] gallon=[gal_us] 
 hectare=har percent=% permille=[ppth] turn=circ revolution=circ`
 
 const WORDS: ReadonlyMap<string, string> = table(`${NOUNS}
-hr=h hrs=h mins=min secs=s yr=a degc=Cel deg_c=Cel degreec=Cel degree_celsius=Cel degreecelsius=Cel cel=Cel degf=[degF]
+hr=h hrs=h mins=min secs=s yr=a ann=a degc=Cel deg_c=Cel degreec=Cel degree_celsius=Cel degreecelsius=Cel cel=Cel degf=[degF]
 deg_f=[degF] degree_fahrenheit=[degF] degreefahrenheit=[degF] degre=[degRe] degr=[degR] arcmin=' arcsec='' pct=%
 %rh=% rh=% relative_humidity=% humidity=% ppm=[ppm] ppb=[ppb] ppth=[ppth] psi=[psi] psig=[psi] psia=[psi]
 feet=[ft_i] in=[in_i] inches=[in_i] yd=[yd_i]
@@ -100,11 +100,12 @@ const level = (code: string): Quantity => ({ ...pure(1), dims: new Map([[code, 1
 
 /** The speller of the grammar, for one symbol. */
 function spell(symbol: string, unknown: boolean): Quantity | null {
+  // `dBd` would be a tenth of a baud
+  if (LEVELS.includes(symbol)) return level(symbol)
   if (!unknown) {
     const code = Object.hasOwn(FIRST, symbol) ? FIRST[symbol] : undefined
     return code === undefined ? null : parseUnit(code)
   }
-  if (LEVELS.includes(symbol)) return level(symbol)
   const exact = EXACT.get(symbol)
   if (exact !== undefined) return parseUnit(exact)
   const lower = symbol.toLowerCase()

@@ -3,8 +3,9 @@
 // turn into another unit. What we receive — symbols, class tokens, attribute names, coefficients, literal UCUM — becomes
 // the canonical unit with factor and offset; a text without a sure meaning is kept as it is and said to be ambiguous.
 import { decodeInteger } from '../wire/base62'
+import { endDigits } from '../wire/number'
 import { canonicalOf, resolve } from './canonical'
-import { combine, PREFIXES, parseUnit, power, pure, type Quantity, takesPrefix } from './grammar'
+import { combine, isSound, PREFIXES, parseUnit, power, pure, type Quantity, takesPrefix } from './grammar'
 import { understand } from './spellings'
 import { ATTRIBUTE_UNITS, SYMBOL_UNITS, TOKEN_UNITS } from './tokens'
 
@@ -47,6 +48,8 @@ const GLUED = ['da', 'k', 'M', 'G', 'd', 'm', 'u', 'p']
 /** Coefficients below one come as Base62 with the default precision of every peer. */
 const COEFFICIENT_SCALE = 1e4
 const CACHE_SIZE = 1024
+/** longer texts are worked out anew each time: kept ones would fill the memory */
+const LONG = 255
 
 /** The token at the front of `part` whose rest is digits (the power), longest first. */
 function splitToken(part: string): { unit: string; digits: string } | null {
@@ -108,8 +111,9 @@ function coefficient(part: string): Quantity | null {
   for (const letter of GLUED) {
     if (!symbol.startsWith(letter)) continue
     const rest = symbol.slice(letter.length)
-    const cut = /^(.*?)(\d*)$/.exec(rest.toLowerCase())!
-    const q = tokenOrAttribute(rest) ?? raised(SYMBOL_UNITS.get(cut[1]!) ?? '', cut[2]!)
+    const end = endDigits(rest)
+    const unit = SYMBOL_UNITS.get(rest.slice(0, end).toLowerCase()) ?? ''
+    const q = tokenOrAttribute(rest) ?? raised(unit, rest.slice(end))
     if (q) return combine(pure(whole * PREFIXES.get(letter)!), q, false)
   }
   return null
@@ -149,7 +153,7 @@ const mixesTokens = (text: string): boolean => {
 function read(text: string): WireUnit {
   const q = tokens(text)
   const plain = text === 'Z' ? '' : unmark(text)
-  const meant = q ? canonicalOf(q) : mixesTokens(plain) ? null : resolve(plain)
+  const meant = q ? (isSound(q) ? canonicalOf(q) : null) : mixesTokens(plain) ? null : resolve(plain)
   if (!meant) return { unit: plain, factor: 1, offset: 0, ambiguous: true }
   return { unit: meant.canonical, factor: meant.factor, offset: meant.offset, ambiguous: false }
 }
@@ -185,6 +189,7 @@ function bounded<T>(make: (key: string) => T): (key: string) => T {
     const held = cache.get(key)
     if (held !== undefined) return held
     const made = make(key)
+    if (key.length > LONG) return made
     if (cache.size >= CACHE_SIZE) cache.delete(cache.keys().next().value!)
     cache.set(key, made)
     return made

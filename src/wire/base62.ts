@@ -65,7 +65,8 @@ export function decodeInteger(text: string): bigint {
     const code = text.charCodeAt(i)
     const digit = code < 256 ? VALUE[code]! : 255
     if (digit === 255) refuse(text)
-    n = n * 62n + BigInt(digit)
+    // 62^64 is a multiple of 2^64: digits further to the left say nothing
+    if (text.length - i <= 64) n = n * 62n + BigInt(digit)
   }
   return BigInt.asIntN(64, negative ? -n : n)
 }

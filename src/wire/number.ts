@@ -16,6 +16,13 @@ export function pyFloat(value: unknown): number | undefined {
   return special[2]!.toLowerCase() === 'nan' ? Number.NaN : sign * Number.POSITIVE_INFINITY
 }
 
+/** Where the digits at the end of a text begin. A loop: the expression `\d*$` takes quadratic time to find out. */
+export function endDigits(text: string): number {
+  let at = text.length
+  while (at > 0 && text.charCodeAt(at - 1) >= 48 && text.charCodeAt(at - 1) <= 57) at--
+  return at
+}
+
 /** A number as Python prints it: integral ones without a point, small and large ones as 2e-09. */
 export function pyText(x: number): string {
   if (Number.isInteger(x) && Math.abs(x) < 1e16) return String(x)

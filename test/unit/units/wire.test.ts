@@ -1,23 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ATOM_ROWS } from '../../../src/units/atoms.generated'
 import { resolve } from '../../../src/units/canonical'
 import { SYMBOL_UNITS } from '../../../src/units/tokens'
 import { wireUnits } from '../../../src/units/wire'
 import { UNIT_NAMES, UNIT_TOKENS } from '../../../src/wire/symbols'
+import { canonicals } from './canonicals'
 
 const { toToken, fromToken, prefixed } = wireUnits()
-
-/** Canonical units of every atom, its powers, and its ratios with the base units. */
-const canonicals = new Set<string>(['1', '%', '{u}', '{particles}', 'dBm', 'K-1', 'A', 'A2', 'A3', 'A-1', 'A/m'])
-for (const [code] of ATOM_ROWS) {
-  for (const power of ['', '2', '3', '-1', '-2']) canonicals.add(resolve(code + power)!.canonical)
-  for (const other of ['m', 's', 'A', 'A2', 'C', 'kg', 'K', 'bit', 'mol', '%', 'B', 'Cel']) {
-    canonicals.add(resolve(`${code}/${other}`)!.canonical)
-    canonicals.add(resolve(`${other}/${code}`)!.canonical)
-    canonicals.add(resolve(`${code}.${other}`)!.canonical)
-  }
-}
 
 /** A peer's decoder (PROTOCOL §4): each `/` part through the reverse symbol table, exact, or with its digits as power. */
 function peerReads(text: string, digitsArePowers: boolean): string {
