@@ -75,7 +75,8 @@ export class Uplink {
   readonly name: string
   readonly #settings: UplinkSettings
   readonly #parts: UplinkParts
-  readonly #delivery: DeliverySender<Sent>
+  /** null is an opener: acknowledged it means nothing, and it does not go again, for newer ones follow */
+  readonly #delivery: DeliverySender<Sent | null>
   readonly #packer: Packer
   readonly #session: UplinkSession
   readonly #timers: Timers
@@ -103,18 +104,18 @@ export class Uplink {
       client,
       packer: this.#packer,
       logger: parts.logger,
-      send: packet => medium.send(packet),
+      send: packet => this.#sendOpener(packet),
       mono: () => clock.mono(),
       now: parts.now ?? (() => clock.wall()),
       degraded: parts.degraded ?? (() => undefined),
     })
-    this.#delivery = new DeliverySender<Sent>({
+    this.#delivery = new DeliverySender<Sent | null>({
       maxPacket: parts.medium.maxPacket,
       maxPackets: mediumInfo(parts.medium.medium)?.in_flight ?? 1024,
       nextSeq: parts.nextSeq,
       randomEpoch: parts.randomEpoch,
-      onAcked: shipment => this.#acked(shipment),
-      onResend: shipment => this.#resend(shipment),
+      onAcked: shipment => shipment && this.#acked(shipment),
+      onResend: shipment => shipment && this.#resend(shipment),
     })
     this.probing = new Probing(this.#delivery, packet => medium.send(packet), clock, this.#timers)
     parts.medium.onPacket((packet, origin) => this.#received(packet, origin))
@@ -260,6 +261,13 @@ export class Uplink {
     this.watchers.tell(shipment.seq, packet.bytes)
     this.#feed.done(shipment)
     return true
+  }
+
+  /** Data frames travel in the exchange, so an opener does (X29). */
+  #sendOpener(packet: Uint8Array): Promise<boolean> {
+    if (packet.length > this.maxPacket)
+      throw new OsError('PACKET_TOO_LARGE', `an opener of ${packet.length} bytes, the link carries ${this.maxPacket}`)
+    return this.#bestEffort() ? this.#parts.medium.send(packet) : Promise.resolve(this.#delivery.submit(packet, null))
   }
 
   /** The next record that goes out, packed; null when there is none now. */

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, type TestContext, test } from 'node:test'
 import { deriveSessionKey } from '../../../src/wire/cipher'
+import { isData } from '../../../src/wire/commands'
 import { packetsIn } from '../../lib/packets'
 import { World, type WorldOptions } from '../../lib/secureworld'
 
@@ -342,6 +343,13 @@ describe('require_secure', () => {
       assertSettled(w)
       assert.equal(w.receive.report()['openers'], 1)
       assert.equal(w.receive.report()['refused_plaintext'], 0)
+      assert.equal(w.uplink.status().in_flight, 0)
+      const bare = w.carried.filter(({ from, bytes }) => from === 'a' && isData(bytes[0]!))
+      assert.equal(
+        bare.length > 0,
+        delivery === 'best_effort',
+        'on a probed link all data travels in the exchange (X29)',
+      )
       assert.equal(w.link.state.state, 'up')
     })
 

@@ -59,7 +59,7 @@ async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['d
   const dir = mkdtempSync(join(tmpdir(), 'os-node-exchange-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
   let seq = 0
-  // a session that is there already: the window and not the wait for a key is what is tried
+  // with a key, for of plaintext only a few packets go before one is named
   const secure = new SecureClient()
   secure.sessions.keyOn(7, 1e12)
   const uplink = new Uplink(
@@ -78,6 +78,7 @@ async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['d
       onControl: () => undefined,
       onReady: () => undefined,
       holdMs: () => 0,
+      secure,
     },
   )
   t.after(async () => {

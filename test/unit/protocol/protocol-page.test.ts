@@ -100,7 +100,7 @@ test('the code builds every example of the page, and the page has no other', () 
     diff,
     heart,
     'firmware-single': firmware(`T1|A01|${b62(215_000)}`),
-    'firmware-multi': firmware(`9;N1.ONLINE.${TS / 1000}|T1>OK.Cel:${b62(215_000)}|P1>OK.900:${b62(1_013_250)}|`),
+    'firmware-multi': firmware(`N1.ONLINE.${TS / 1000}|T1>OK.Cel:${b62(215_000)}|P1>OK.900:${b62(1_013_250)}|`),
     probe: delivery.buildProbe(1),
     'probe-answer': delivery.buildProbeReply(1, 100),
     'delivery-frame': frameOf(diff, heart),
