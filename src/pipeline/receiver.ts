@@ -112,20 +112,20 @@ export class Receiver {
     if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
     const { header, bytes, from: first, to } = opened
     this.#key = to > first ? opened.key : null
+    const { sourceAid, tid } = header
     const base = meta.base_cmd!
+    const full = isFull(base)
     const heart = isHeart(base)
-    if (!heart && !isDiff(base) && !isFull(base))
+    if (!heart && !full && !isDiff(base))
       return this.#refuse('UNKNOWN_COMMAND', `Unknown Command 0x${header.cmd.toString(16).toUpperCase()}`, meta)
-    const source = this.#sources.of(header.sourceAid)
-    const scope = this.#sources.scope(header.sourceAid, source, epoch, now)
-    const history = scope.templates.get(header.tid)
-    const tRaw = header.ts === 0 ? this.#stamped(source, header.sourceAid, now) : frameTime(header.ts, now)
+    const scope = full ? this.#sources.scope(sourceAid, epoch, now) : this.#sources.find(sourceAid, epoch, now)
+    const history = scope?.templates.get(tid)
     // what has no time follows on what was heard last
-    const ts = header.ts === 0 ? Math.max(0, history?.newest ?? 0) : tRaw
-    meta.timestamp_raw = tRaw
-    if (isFull(base)) {
+    const ts = header.ts === 0 ? Math.max(0, history?.newest ?? 0) : frameTime(header.ts, now)
+    meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : ts
+    if (full) {
       const text = stripAid(Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8'))
-      return this.#full(source, scope, header.sourceAid, header.tid, ts, text, meta)
+      return this.#full(scope!, sourceAid, tid, ts, text, meta)
     }
     if (!history)
       return this.#refuse('NEED_FULL', `Template ${meta.tid} missing for 0x${base.toString(16).toUpperCase()}`, meta)
@@ -147,17 +147,17 @@ export class Receiver {
       history.lateRun++
       this.counters.late++
     } else history.keep(ts)
-    return this.#fact(history, header.sourceAid, tRaw, meta)
+    return this.#fact(history, sourceAid, meta.timestamp_raw, meta)
   }
 
-  #full(source: Source, scope: Scope, aid: number, tid: number, ts: number, text: string, meta: PacketMeta): Received {
+  #full(scope: Scope, aid: number, tid: number, ts: number, text: string, meta: PacketMeta): Received {
     try {
       const single = readFirmwareSingle(text, aid)
       const read = single ?? readFull(text)
       const known = single ? undefined : scope.templates.get(tid)
       const same = known?.shape.signature === read.signature
       const history = known && same ? known : new SlotHistory(shapeOf(read))
-      const late = known ? this.#late(known, ts) : !single && ts > 0 && this.#belowFloor(scope, source, history, ts)
+      const late = known ? this.#late(known, ts) : !single && ts > 0 && this.#belowFloor(scope, history, ts)
       const learn = !single && !late
       history.begin(-1, !learn)
       history.fill(read.sensors, this.#metaText)
@@ -168,7 +168,7 @@ export class Receiver {
         }
         history.keep(ts)
         meta.template_learned = true
-        if (this.registry?.hasDirty) this.registry.flush(this.#sources.kept)
+        if (this.registry?.hasDirty) this.registry.flush(this.#sources.toKeep)
       } else if (late) {
         if (known) {
           known.lateRun++
@@ -196,8 +196,8 @@ export class Receiver {
    * True for a FULL of a run that may have had newer packets acknowledged by a receiver that forgot them since: its next DIFF
    * would leave out what changed between. Bare frames are never acknowledged.
    */
-  #belowFloor(scope: Scope, source: Source, { shape }: SlotHistory, ts: number): boolean {
-    const floor = scope.epoch === BARE ? undefined : source.floors.get(shape.hash)
+  #belowFloor({ source, epoch }: Scope, { shape }: SlotHistory, ts: number): boolean {
+    const floor = epoch === BARE ? undefined : source.floors.get(shape.hash)
     if (!floor || ts >= floor.ts) return false
     floor.lateRun++
     if (floor.lateRun <= STEP_BACK_FRAMES || floor.ts - ts <= STEP_BACK_MS) return true
@@ -214,7 +214,7 @@ export class Receiver {
   /** After a start, for every fact of the log that came from elsewhere: acknowledged before, whatever its template was. */
   remember({ aid, id, state, sensors, extras, tRaw }: Fact): void {
     const ids = sensors.map(sensor => sensor.id)
-    this.#sources.of(aid).raiseFloor(shapeHash(id, state, ids, extras), tRaw)
+    this.#sources.remember(aid, shapeHash(id, state, ids, extras), tRaw)
   }
 
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {
@@ -249,7 +249,7 @@ export class Receiver {
 
   /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
   save(): void {
-    this.registry?.stop(this.#sources.bareAids(), this.#sources.kept)
+    this.registry?.stop(this.#sources.bareAids(), this.#sources.toKeep)
   }
 
   /** how many AIDs are remembered */

@@ -25,26 +25,29 @@ export interface Floor {
 }
 
 export interface Scope {
+  readonly source: Source
   readonly epoch: number
   readonly templates: Map<number, SlotHistory>
   heardAt: number
 }
 
-export class Source {
-  readonly scopes = new Map<number, Scope>()
-  /** by shape: a FULL older than this is no base for the DIFFs of a peer whose packets are acknowledged */
-  readonly floors = new Map<number, Floor>()
-  /** the last time a frame without one was stamped with */
-  stamp = 0
-  used = 0
+type Floors = Map<number, Floor>
 
-  raiseFloor(shape: number, ts: number): void {
-    const floor = this.floors.get(shape)
-    if (floor && floor.ts >= ts) return
-    this.floors.delete(shape)
-    this.floors.set(shape, { ts, lateRun: 0 })
-    if (this.floors.size > MAX_FLOORS) this.floors.delete(this.floors.keys().next().value!)
-  }
+export interface Source {
+  readonly scopes: Map<number, Scope>
+  /** by shape: a FULL older than this is no base for the DIFFs of a peer whose packets are acknowledged */
+  readonly floors: Floors
+  /** the last time a frame without one was stamped with */
+  stamp: number
+  used: number
+}
+
+function raiseFloor(floors: Floors, shape: number, ts: number): void {
+  const floor = floors.get(shape)
+  if (floor && floor.ts >= ts) return
+  floors.delete(shape)
+  floors.set(shape, { ts, lateRun: 0 })
+  if (floors.size > MAX_FLOORS) floors.delete(floors.keys().next().value!)
 }
 
 export interface SourcesOptions {
@@ -59,6 +62,8 @@ export interface SourcesOptions {
 export class Sources {
   readonly #options: SourcesOptions
   readonly #byAid = new Map<number, Source>()
+  /** of the AIDs in the log; no file is read for them before they are heard */
+  readonly #floors = new Map<number, Floors>()
   #tick = 0
 
   constructor(options: SourcesOptions) {
@@ -69,28 +74,51 @@ export class Sources {
     return this.#byAid.size
   }
 
-  of(aid: number): Source {
-    let source = this.#byAid.get(aid)
-    if (!source) {
-      if (this.#byAid.size >= this.#options.maxSources) this.#forgetOldest()
-      source = new Source()
-      this.#byAid.set(aid, source)
-    }
-    source.used = ++this.#tick
-    return source
+  /** A content that was acknowledged in an earlier life. */
+  remember(aid: number, shape: number, ts: number): void {
+    let floors = this.#floors.get(aid)
+    if (!floors) this.#floors.set(aid, (floors = new Map()))
+    raiseFloor(floors, shape, ts)
   }
 
-  /** The templates a frame of that AID and run is decoded with. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
-  scope(aid: number, source: Source, epoch: number, now: number): Scope {
+  /** The templates of that run, for a FULL. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
+  scope(aid: number, epoch: number, now: number): Scope {
+    const source = this.#known(aid) ?? this.#add(aid, this.#kept(aid))
     let scope = source.scopes.get(epoch)
     if (!scope) {
-      scope = { epoch, templates: new Map(), heardAt: now }
-      if (epoch === BARE) this.#load(aid, scope)
-      else this.#dropRuns(source, now)
+      this.#dropRuns(source, now)
+      scope = { source, epoch, templates: new Map(), heardAt: now }
       source.scopes.set(epoch, scope)
     }
     scope.heardAt = now
     return scope
+  }
+
+  /** The same for a DIFF or HEART: undefined where there is nothing, so that strangers take nobody's place. */
+  find(aid: number, epoch: number, now: number): Scope | undefined {
+    let source = this.#known(aid)
+    if (!source) {
+      const kept = this.#kept(aid)
+      if (kept.size > 0) source = this.#add(aid, kept)
+    }
+    const scope = source?.scopes.get(epoch)
+    if (scope) scope.heardAt = now
+    return scope
+  }
+
+  #known(aid: number): Source | undefined {
+    const source = this.#byAid.get(aid)
+    if (source) source.used = ++this.#tick
+    return source
+  }
+
+  #add(aid: number, templates: Map<number, SlotHistory>): Source {
+    if (this.#byAid.size >= this.#options.maxSources) this.#forgetOldest()
+    const floors: Floors = this.#floors.get(aid) ?? new Map()
+    const source: Source = { scopes: new Map(), floors, stamp: 0, used: ++this.#tick }
+    if (templates.size > 0) source.scopes.set(BARE, { source, epoch: BARE, templates, heardAt: 0 })
+    this.#byAid.set(aid, source)
+    return source
   }
 
   /** Makes room for one more run. What a dropped one had acknowledged stays known by its floors. */
@@ -99,7 +127,7 @@ export class Sources {
     runs.forEach((run, k) => {
       if (now - run.heardAt < SILENT_MS && runs.length - k < MAX_RUNS) return
       source.scopes.delete(run.epoch)
-      for (const history of run.templates.values()) source.raiseFloor(history.shape.hash, history.newest)
+      for (const history of run.templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
     })
   }
 
@@ -109,7 +137,9 @@ export class Sources {
     for (const [aid] of byAge.slice(0, Math.max(1, this.#options.maxSources >> 2))) this.#byAid.delete(aid)
   }
 
-  #load(aid: number, scope: Scope): void {
+  /** What the last clean stop left of an AID. */
+  #kept(aid: number): Map<number, SlotHistory> {
+    const templates = new Map<number, SlotHistory>()
     for (const { tid, signature, slots, ts } of this.#options.registry?.load(aid) ?? []) {
       if (!slots || ts < 0) continue
       try {
@@ -117,15 +147,16 @@ export class Sources {
         if (read.signature !== signature) continue
         const history = new SlotHistory(shapeOf(read))
         this.#options.restore(history, read, ts)
-        scope.templates.set(tid, history)
+        templates.set(tid, history)
       } catch {
         this.#options.damaged()
       }
     }
+    return templates
   }
 
-  /** What the registry keeps of an AID. */
-  readonly kept = (aid: number): KeptTemplate[] => {
+  /** What goes to the registry of an AID. */
+  readonly toKeep = (aid: number): KeptTemplate[] => {
     const templates = this.#byAid.get(aid)?.scopes.get(BARE)?.templates ?? []
     return [...templates]
       .filter(([, history]) => history.known)

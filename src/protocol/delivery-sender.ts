@@ -48,8 +48,8 @@ export interface DeliveryCounters {
 }
 
 const MIN_RETRANSMIT_MS = 2000
-/** a peer that holds packets and is slow to commit is asked ever less, but once a minute at least */
-const MAX_PATIENCE_MS = 60_000
+/** a peer that holds packets and is slow to commit is asked ever less, yet so often that its end is seen within 80 s */
+const MAX_PATIENCE_MS = 16_000
 const RENEW_AT = 0xfff0_0000
 
 const FREE = 0

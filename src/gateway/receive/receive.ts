@@ -154,7 +154,8 @@ export class Receive {
     const hash = contentHash(fact, this.#options.pickers)
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
-      if (peer) this.#acknowledge(peer, origin, seq)
+      // the record it repeats may be one nobody waited for: with that lost, this packet must count as new
+      if (peer) this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash))
       return
     }
     const link: LinkMetadata = {
@@ -183,11 +184,10 @@ export class Receive {
   }
 
   /** Answers when everything in the log up to now is committed; answers to one peer are put together. */
-  #acknowledge(peer: DeliveryPeer, origin: PacketOrigin, seq: number): void {
+  #acknowledge(peer: DeliveryPeer, origin: PacketOrigin, seq: number, lost?: () => void): void {
     const record = this.#options.log.lastSeq
-    const asked = this.#waiting.at(-1)?.record === record
     this.#waiting.push({ record, peer, origin, seq })
-    if (!asked) this.#await(record)
+    this.#await(record, lost)
   }
 
   /** Answers what waits when `record` is on flash; when it was lost before, `lost` is told and everything is to come again. */

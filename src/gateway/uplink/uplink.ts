@@ -345,10 +345,9 @@ export class Uplink {
       this.#session.wakeAt,
       now + (this.#parts.log.degraded ? 1000 : 5000),
     )
-    this.#cancelTimer = this.#timers.after(Math.max(5, due - now), () => {
-      this.#feed.saveCursor(false)
-      this.#session.save(false)
-      this.pump()
-    })
+    // here and not in the timer: while there is something to send it is always put off
+    this.#feed.saveCursor(false)
+    this.#session.save(false)
+    this.#cancelTimer = this.#timers.after(Math.max(5, due - now), () => this.pump())
   }
 }

@@ -134,3 +134,18 @@ test('the same packets under a new epoch and address are known, and acknowledged
   await new Promise(setImmediate)
   assert.deepEqual(answers, ['c 8 2 0', 'd 9 2 0'])
 })
+
+test('a packet that came bare before is acknowledged with the commit of that one, and is new when that was lost', async () => {
+  const { receive, kept, answers, from, commit, fail } = rig()
+  receive.packet(packet(1), from('a'))
+  receive.packet(frame(5, 1), from('b'))
+  await new Promise(setImmediate)
+  assert.equal(kept.length, 1)
+  assert.deepEqual(answers, [], 'not on flash yet')
+  await fail()
+  kept.length = 0
+  receive.packet(frame(5, 1), from('b'))
+  assert.equal(kept.length, 1)
+  await commit()
+  assert.deepEqual(answers, ['b 5 1 0'])
+})

@@ -192,6 +192,18 @@ test('sources are bounded: those not heard for longest are forgotten', () => {
   assert.equal(code(r.receive(frame(0x7f, 1, T0 + 2000, '', 2))), 'NEED_FULL')
 })
 
+test('DIFFs of strangers take nobody’s place, neither AIDs nor runs', () => {
+  const r = receiver({ maxSources: 100 })
+  r.receive(full(T0, '1'))
+  r.receive(full(T0, '2'), 7)
+  for (let k = 1; k <= 1000; k++) {
+    assert.equal(code(r.receive(frame(0x7f, 1, T0, '', 1000 + k))), 'NEED_FULL')
+    assert.equal(code(r.receive(heart(T0 + 1), 1000 + k)), 'NEED_FULL')
+  }
+  assert.equal(r.sources, 1)
+  assert.deepEqual([value(r.receive(heart(T0 + 1))), value(r.receive(heart(T0 + 1), 7))], [0.0001, 0.0002])
+})
+
 test('after a clean stop templates are used again, once; otherwise they count as missing', () => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-receiver-'))
   const first = receiver({ registryDir: dir })

@@ -169,21 +169,21 @@ test('a packet sent twice tells no round trip, and neither does one that was nam
   assert.equal(sender.inFlight, 0)
 })
 
-test('a peer that answers and names nothing is slow: the pause doubles to a minute, until a packet that went once is named', () => {
+test('a peer that answers and names nothing is slow: the pause doubles to 16 s, until a packet that went once is named', () => {
   const { sender } = open()
   sender.submit(Uint8Array.of(1), 1)
   const times: number[] = []
-  for (let now = 0; now < 300_000; now += 500)
+  for (let now = 0; now < 100_000; now += 500)
     while (sender.poll(now)) {
       times.push(now / 1000)
       sender.onAnswer(answer(sender.epoch, 0), now)
       sender.onAnswer(answer(sender.epoch, 0), now)
     }
-  assert.deepEqual(times, [0, 2, 6, 14, 30, 62, 122, 182, 242])
+  assert.deepEqual(times, [0, 2, 6, 14, 30, 46, 62, 78, 94])
   sender.onAnswer(answer(sender.epoch, 1), 300_000)
   sender.submit(Uint8Array.of(2), 2)
   sender.poll(300_000)
-  assert.equal(sender.nextDeadline(300_000), 360_000, 'what the last packet took cannot be known')
+  assert.equal(sender.nextDeadline(300_000), 316_000, 'what the last packet took cannot be known')
   sender.onAnswer(answer(sender.epoch, 2), 300_100)
   sender.submit(Uint8Array.of(3), 3)
   sender.poll(300_200)

@@ -213,3 +213,13 @@ test('the table of commands holds every command byte, and its examples are what 
     assert.equal(row.example, bytes && hex(bytes), name)
   }
 })
+
+test('the diagrams can be drawn: a semicolon would end a statement, every line is one of the kinds used', () => {
+  const diagrams = [...page.matchAll(/^```mermaid\nsequenceDiagram\n(.*?)^```$/gms)]
+  assert.equal(diagrams.length, 4)
+  for (const [, lines] of diagrams)
+    for (const line of lines!.trimEnd().split('\n')) {
+      assert.match(line, /^ {4}(participant [A-Z] as [a-z]+|[A-Z](->>|--x)[A-Z]: .+|Note over [A-Z](,[A-Z])?: .+)$/)
+      assert.ok(!line.replaceAll('#59;', '').includes(';'), line)
+    }
+})

@@ -1,0 +1,131 @@
+// Encrypted frames: whatever the encoder makes carries the same facts under a key; a receiver with several candidate keys
+// takes the right one, or none, and never a wrong value (R10).
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ManualClock } from '../../../src/lib/clock'
+import type { Fact } from '../../../src/pipeline/fact'
+import { Receiver } from '../../../src/pipeline/receiver'
+import { OPENER_TID, UplinkEncoder } from '../../../src/pipeline/sender'
+import { deriveSessionKey } from '../../../src/wire/cipher'
+import { baseCommand, isSecure } from '../../../src/wire/commands'
+import { crc8 } from '../../../src/wire/crc'
+import { random, units } from './units'
+
+const T0 = 1_710_000_000_000
+const KEY = deriveSessionKey(42, T0)
+
+const fact = (k: number, values: (number | null)[], tRaw = T0 + k): Fact => ({
+  id: 'D',
+  state: 'ONLINE',
+  tRaw,
+  aid: 42,
+  sensors: values.map((value, i) => ({ id: `s${i}`, status: value === null ? 'ERROR' : 'OK', unit: 'K', value })),
+})
+const encoder = (): UplinkEncoder =>
+  new UplinkEncoder({ aid: 42, units, clock: new ManualClock(), fullEvery: 10, diffBase: 'last' })
+
+test('with a key the same packets as without, only ciphered: every kind, the backlog, frames into memory of the caller', () => {
+  const next = random(1)
+  const plain = encoder()
+  const secret = encoder()
+  const into = encoder()
+  const receiver = new Receiver({ units, inboundKey: () => KEY })
+  const memory = new Uint8Array(400)
+  const seen = new Set<number>()
+  let values: (number | null)[] = [280, 290]
+  for (let k = 0; k < 300; k++) {
+    if (next() < 0.6) values = [Math.round(next() * 1e6) / 1e4, next() < 0.1 ? null : 5]
+    // now and then one that is older than what went before
+    const one = fact(k, values, next() < 0.1 ? T0 - k : T0 + k)
+    const a = plain.encode(one)
+    const b = secret.encode(one, {}, KEY)
+    assert.equal(b.cmd, a.cmd + 1)
+    assert.equal(b.size, a.size)
+    assert.equal(b.bytes[b.size - 3], a.bytes[a.size - 3], 'the CRC-8 is that of the plain body')
+    if (a.size > 16) assert.notDeepEqual(b.bytes.subarray(13, -3), a.bytes.subarray(13, -3))
+    assert.deepEqual(Buffer.from(memory.subarray(0, into.encodeInto(one, memory, 0, {}, KEY))), b.bytes)
+    seen.add(b.cmd)
+    const got = receiver.receive(b.bytes)
+    assert.ok(got.kind === 'fact')
+    assert.deepEqual(got.fact, one)
+    assert.equal(got.key, b.size > 16 ? KEY : null, 'an empty body proves no key')
+  }
+  assert.deepEqual(
+    [...seen].sort((a, b) => a - b),
+    [0x40, 0x80, 0xab],
+  )
+  const again = secret.encodeFull(fact(5, [1, 2]), undefined, KEY)
+  assert.ok(again.cmd === 0x40 && again.tid >= 200)
+  assert.equal(secret.encodeFull(fact(6, []), OPENER_TID).cmd, 0x3f)
+})
+
+/** Keys that agree with the CRC-8 of that frame, wrong ones. */
+function* fitting(bytes: Buffer, from = 1): Generator<Buffer> {
+  for (let ts = from; ; ts++) {
+    const key = deriveSessionKey(42, ts)
+    const off = bytes.at(-3)! & 31
+    const body = bytes.subarray(13, -3).map((byte, i) => byte ^ key[(i + off) % 32]! ^ off)
+    if (crc8(body) === bytes.at(-3)) yield key
+  }
+}
+
+test('several keys: the right one wherever it stands, none when it is not there', () => {
+  const others = [deriveSessionKey(42, 1), deriveSessionKey(42, 2)]
+  const full = encoder().encode(fact(0, [1, 2]), {}, KEY).bytes
+  for (const keys of [
+    [KEY, ...others],
+    [others[0]!, KEY, others[1]!],
+    [...others, KEY],
+  ]) {
+    const got = new Receiver({ units, inboundKey: () => keys }).receive(full)
+    assert.ok(got.kind === 'fact' && got.key === KEY)
+  }
+  const code = (keys: readonly Uint8Array[]): string => {
+    const got = new Receiver({ units, inboundKey: () => keys }).receive(full)
+    return got.kind === 'error' ? got.code : got.kind
+  }
+  assert.equal(code(others), 'BAD_KEY')
+  assert.equal(code([]), 'NO_KEY')
+})
+
+test('a wrong key that fits the CRC-8 in front of the right one: a FULL is told by its text, a DIFF is refused', () => {
+  const sender = encoder()
+  const full = sender.encode(fact(0, [1, 2]), {}, KEY).bytes
+  const diff = sender.encode(fact(1, [3, 4]), {}, KEY).bytes
+  const heart = sender.encode(fact(2, [3, 4]), {}, KEY).bytes
+  assert.equal(baseCommand(diff[0]!), 0xaa)
+  const wrongFull = fitting(full).next().value as Buffer
+  const got = new Receiver({ units, inboundKey: () => [wrongFull, KEY] }).receive(full)
+  assert.ok(got.kind === 'fact' && got.key === KEY)
+  const wrongDiff = fitting(diff).next().value as Buffer
+  const receiver = new Receiver({ units, inboundKey: () => [wrongDiff, KEY] })
+  receiver.receive(full)
+  const refused = receiver.receive(diff)
+  assert.ok(refused.kind === 'error' && refused.code === 'NEED_FULL' && refused.needFull)
+  assert.equal(receiver.receive(heart).kind, 'fact')
+})
+
+test('keys that change under way, old ones still tried first: no value that was not sent', () => {
+  const next = random(9)
+  let wrong = 0
+  let right = 0
+  for (let round = 0; round < 3000; round++) {
+    const keys = [1, 2, 3].map(k => deriveSessionKey(42, T0 + round * 10 + k))
+    const sender = encoder()
+    const receiver = new Receiver({ units, inboundKey: () => keys })
+    const key = keys[(next() * 3) | 0]!
+    for (let k = 0; k < 4; k++) {
+      const one = fact(k, [Math.round(next() * 1e6) / 1e4])
+      const { bytes, cmd } = sender.encode(one, {}, key)
+      assert.ok(isSecure(cmd))
+      const got = receiver.receive(bytes)
+      if (got.kind === 'error') {
+        wrong++
+        continue
+      }
+      assert.deepEqual(got.fact, one)
+      right++
+    }
+  }
+  assert.ok(right > 11_000 && wrong > 10, `${right} understood, ${wrong} refused`)
+})
