@@ -244,7 +244,7 @@ export class Receiver {
 
   /** A template as its newest frame left it; null when there is none. */
   template(aid: number, tid: number): KeptTemplate | null {
-    return this.#sources.kept(aid).find(kept => kept.tid === tid) ?? null
+    return this.#sources.toKeep(aid).find(kept => kept.tid === tid) ?? null
   }
 
   /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
