@@ -13,6 +13,7 @@ import { MEDIA } from '../../../src/links/registry'
 import { FlashLog } from '../../../src/log'
 import { buildPong, controlSeq } from '../../../src/protocol/control'
 import { DeliveryReceiver, isProbe, parseFrame } from '../../../src/protocol/delivery'
+import { SecureClient } from '../../../src/protocol/secure-client'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 import { isData } from '../../../src/wire/commands'
@@ -58,6 +59,9 @@ async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['d
   const dir = mkdtempSync(join(tmpdir(), 'os-node-exchange-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
   let seq = 0
+  // with a key, for of plaintext only a few packets go before one is named
+  const secure = new SecureClient()
+  secure.sessions.keyOn(7, 1e12)
   const uplink = new Uplink(
     { name: 'up', diffBase: 'sticky', frames: 'full', fullEvery: 100, fullIntervalS: 60, precision: 4, delivery },
     {
@@ -73,6 +77,7 @@ async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['d
       onControl: () => undefined,
       onReady: () => undefined,
       holdMs: () => 0,
+      secure,
     },
   )
   t.after(async () => {
