@@ -99,6 +99,7 @@ export class NodeBase {
         strict: {
           client: this.security.client,
           server: this.security.server,
+          trusts: addr => this.#requests.isServer(addr),
           onRefused: (refused, addr) => this.security.onRefused(refused, addr),
         },
         timeSyncThreshold: settings.time_sync_threshold,

@@ -104,6 +104,8 @@ test('nothing off-path moves a session: invented timestamps, stray acknowledgeme
   send(a)
   a.receiveViaProtocol(Buffer.from(buildSecureDictReady(11, bench.clock.wall() - 500)), SERVER)
   a.receiveViaProtocol(Buffer.from(buildSecureChannelAck(11)), SERVER)
+  const real = bench.clock.wall()
+  a.receiveViaProtocol(Buffer.from(buildSecureDictReady(11, real)), '198.51.100.9:8080')
   assert.deepEqual(commands([send(a)]), ['3f'], 'still plaintext')
   for (let k = 0; k < 3; k++) pass(a, b, send(a, k))
   const packet = send(a)
