@@ -73,7 +73,6 @@ async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['d
       units,
       nextSeq: () => ++seq,
       randomEpoch: () => 99,
-      secure,
       lost: reason => assert.fail(reason),
       onControl: () => undefined,
       onReady: () => undefined,
