@@ -85,6 +85,6 @@ function member(state: IdState, name: string, value: unknown): void {
     for (const id of value.filter(isId)) if (!state.allocated.has(id)) state.released.add(id)
   } else if (name === 'next_candidate' && isId(value)) state.next_candidate = Math.max(state.next_candidate, value)
   else if (name === 'lease_metrics' && isObject(value)) state.lease_metrics = value
-  else if (name === 'granted_until' && typeof value === 'number') state.granted_until = value
+  else if (name === 'granted_until' && Number.isFinite(value)) state.granted_until = Number(value)
   else if (name === 'damaged') state.damaged = value === true
 }

@@ -83,10 +83,16 @@ export const isId = (value: unknown): value is number =>
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** 1e999 in a file reads as infinity, which no file can hold again */
+const isSeconds = (value: unknown): value is number => Number.isFinite(value)
+
 /** A record as found in a file, completed; null when it is none. */
 export function recordFrom(value: unknown): IdRecord | null {
   if (!isObject(value)) return null
-  const seconds = (key: string): number => (typeof value[key] === 'number' ? value[key] : 0)
+  const seconds = (key: string): number => {
+    const given = value[key]
+    return isSeconds(given) ? given : 0
+  }
   return {
     meta: isObject(value['meta']) ? JSON.stringify(value['meta']) : '{}',
     ts: seconds('ts'),
@@ -116,13 +122,17 @@ export function changeFrom(value: unknown): IdChange | null {
   }
   if (isId(value['free'])) return { free: value['free'] }
   if (Array.isArray(value['grant']))
-    return { grant: value['grant'].filter(isId), until: Number(value['until']) || 0, fresh: value['fresh'] === true }
-  if (!isId(value['touch']) || typeof value['last_seen'] !== 'number' || typeof value['lease_expires_at'] !== 'number')
-    return null
+    return {
+      grant: value['grant'].filter(isId),
+      until: isSeconds(value['until']) ? value['until'] : 0,
+      fresh: value['fresh'] === true,
+    }
+  const { touch, last_seen, lease_expires_at } = value
+  if (!isId(touch) || !isSeconds(last_seen) || !isSeconds(lease_expires_at)) return null
   return {
-    touch: value['touch'],
-    last_seen: value['last_seen'],
-    lease_expires_at: value['lease_expires_at'],
+    touch,
+    last_seen,
+    lease_expires_at,
     ...(typeof value['addr'] === 'string' && { addr: value['addr'] }),
   }
 }
