@@ -49,7 +49,8 @@ export class NodeSecurity implements SessionKeys {
   #sessions(storePath: string | null): SecureSessions {
     const { clock, expireSeconds, timeSyncThreshold, onProblem } = this.#options
     const now = (): number => Math.floor(clock.wall() / 1000)
-    return new SecureSessions({ expireSeconds, timeSyncThreshold, storePath, now, onProblem })
+    const mono = (): number => clock.mono()
+    return new SecureSessions({ expireSeconds, timeSyncThreshold, storePath, now, mono, onProblem })
   }
 
   outbound(aid: number): Uint8Array | null {
