@@ -53,7 +53,7 @@ export class DataHandler {
       return { type: 'ERROR', cmd, result: { error: asOsError(error).message }, response: null }
     }
     const meta = result.__packet_meta__ ?? {}
-    // this role does not show the time of a packet; with the strict halves its senders get their key all the same
+    // this role does not show the time of a packet
     if (role === 'rx_only') Object.assign(meta, { timestamp_raw: 0, server_stamped: false })
     const answer = (response: Uint8Array | null): DispatchResult => ({ type: 'DATA', cmd, result, response })
     if (result.error !== undefined || meta.crc16_ok !== true)
@@ -64,7 +64,10 @@ export class DataHandler {
     const header = readHeader(raw)
     if (!server || typeof header === 'string') return answer(this.#timeFor(result))
     if (key) return answer(server.onSecure(aid, key, addr, header.end > header.body))
-    return answer(server.onPlaintext(aid, header.ts, header.ts === 0, addr))
+    const response = server.onPlaintext(aid, header.ts, header.ts === 0, addr)
+    // nor does it name it, as the reference; who keys on the first packet it sent, as the reference, is understood
+    const unnamed = role === 'rx_only' && response?.[0] === COMMAND.SECURE_DICT_READY
+    return answer(unnamed ? buildSecureDictReady(aid, 0) : response)
   }
 
   /**

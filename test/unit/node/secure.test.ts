@@ -165,11 +165,13 @@ test('require_secure: a forged plaintext packet moves no template of a secure de
   assert.equal(b.security.server.counters.plaintextRefused, 1)
 })
 
-test('an rx_only node gives its senders a key that works, though it does not show their times', () => {
+test('an rx_only node names no time, and understands who keys on its first packet, as the reference does', () => {
   const a = bench.node('a10', { assigned_id: 15 })
   const b = bench.node('b10', { assigned_id: 900, Node_Setting: { device_role: 'rx_only' } })
-  const sent = [1, 2, 3].map(k => send(a, k))
-  assert.deepEqual(commands(sent.map(packet => pass(a, b, packet))), ['0d', '-', '-'])
+  const ready = pass(a, b, send(a, 1))
+  assert.equal(Buffer.from(ready!).toString('hex'), '0d0000000f0000000000000000')
+  assert.deepEqual(commands([send(a, 2)]), ['3f'], 'ours keys on a named time only')
+  assert.equal(a.protocol.confirmSecureDict(15, 0), true)
   const packet = send(a, 4)
   const { result, response } = b.receiveViaProtocol(packet, 'client:1')
   assert.deepEqual(commands([packet, response]), ['ab', '0e'])
