@@ -1,11 +1,12 @@
 // Replace a file so that after any crash either the old or the new content is there, never a mixture and never nothing:
 // write beside it, sync, rename, sync the folder (R6). The old file stays when any step fails; the error is the system's.
+// Two processes that replace one file at the same time each write beside it under a name of their own; the later wins.
 import { dirname } from 'node:path'
 import { type Files, realFiles } from './files'
 
 export function atomicWrite(path: string, content: string | Uint8Array, files: Files = realFiles): void {
   const data = typeof content === 'string' ? Buffer.from(content, 'utf8') : content
-  const beside = `${path}.tmp`
+  const beside = `${path}.${process.pid}.tmp`
   const fd = files.open(beside, 'w')
   try {
     files.write(fd, data)

@@ -114,6 +114,7 @@ export class NodeBase {
       registry: options.registry ?? parts.registry,
       clock: this.#clock,
       logger: this.#logger,
+      onPacket: this.#requests.received,
     })
     this.serviceManager = options.serviceManager ?? new EmptyServiceManager()
     this.dbManager = options.dbManager ?? null

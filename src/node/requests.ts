@@ -1,8 +1,9 @@
 // What a node asks a server over UDP: its id, the time, one reply to any packet. Answers null when none came; `lastError`
-// then says why.
+// then says why. And what comes back by the media that dispatch sends through: their peers are the node's servers too.
 import { isIP } from 'node:net'
 import type { ConfigStore } from '../config/store'
 import { asOsError, OsError } from '../lib/errors'
+import type { PacketHandler } from '../links/contracts'
 import type { HandshakeManager } from '../protocol/handshake'
 import { askOverUdp, type RequestLoop } from './ask'
 import type { UdpRequest } from './types'
@@ -14,6 +15,8 @@ export class NodeRequests {
   readonly #protocol: HandshakeManager
   /** where dispatchWithReply sent last */
   #asked = ''
+  /** whom each medium of dispatch sends to, as it writes addresses */
+  readonly #peers = new Map<string, string>()
 
   constructor(store: ConfigStore, request: UdpRequest, protocol: HandshakeManager) {
     this.#store = store
@@ -29,7 +32,14 @@ export class NodeRequests {
     if (addr === null || addr === undefined) return true
     const { host, port } = this.#server(null, null)
     const from = Array.isArray(addr) ? addr.join(':') : String(addr)
+    if ([...this.#peers.values()].includes(from)) return true
     return from === this.#asked || (isIP(host) ? from === `${host}:${port}` : from.endsWith(`:${port}`))
+  }
+
+  /** A packet that came back by a medium of dispatch: it is taken and answered like any other (X7, X9). */
+  readonly received: PacketHandler = (packet, { medium, address, reply }) => {
+    this.#peers.set(medium, address)
+    void this.#protocol.dispatch(packet, address).then(({ response }) => response && reply(response))
   }
 
   id(host: string, port: number, meta: Record<string, unknown>, timeout: number): Promise<number | null> {

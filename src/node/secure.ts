@@ -49,7 +49,8 @@ export class NodeSecurity implements SessionKeys {
   #sessions(storePath: string | null): SecureSessions {
     const { clock, expireSeconds, timeSyncThreshold, onProblem } = this.#options
     const now = (): number => Math.floor(clock.wall() / 1000)
-    return new SecureSessions({ expireSeconds, timeSyncThreshold, storePath, now, onProblem })
+    const mono = (): number => clock.mono()
+    return new SecureSessions({ expireSeconds, timeSyncThreshold, storePath, now, mono, onProblem })
   }
 
   outbound(aid: number): Uint8Array | null {
@@ -86,7 +87,8 @@ export class NodeSecurity implements SessionKeys {
   /** A peer refused a frame of ours; true when it was obeyed. */
   onRefused(refused: RefusedFrame, addr: unknown): boolean {
     if (!this.#options.trusted(addr) || !this.#sent.obeys(refused)) return false
-    if (refused.reason === 'BAD_KEY') return this.client.onBadKey(refused)
+    if (refused.reason === 'BAD_KEY' && !this.client.onBadKey(refused)) return false
+    // who lost the key has most likely lost the templates too
     this.#options.needFull(refused.aid)
     return true
   }

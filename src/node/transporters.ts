@@ -5,7 +5,7 @@ import type { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, type OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
-import type { Medium } from '../links/contracts'
+import type { Medium, PacketHandler } from '../links/contracts'
 import { MEDIA, type MediumInfo, mediumInfo, type Registry } from '../links/registry'
 
 /** What dispatch needs of an enabled medium. */
@@ -24,11 +24,13 @@ class LazyTransporter implements Transporter {
   readonly name: string
   readonly #create: () => Promise<Medium>
   readonly #logger: Logger
+  readonly #onPacket: PacketHandler
 
-  constructor(name: string, create: () => Promise<Medium>, logger: Logger) {
+  constructor(name: string, create: () => Promise<Medium>, logger: Logger, onPacket: PacketHandler) {
     this.name = name
     this.#create = create
     this.#logger = logger
+    this.#onPacket = onPacket
   }
 
   async send(packet: Uint8Array): Promise<boolean> {
@@ -45,6 +47,7 @@ class LazyTransporter implements Transporter {
 
   async #open(): Promise<Medium> {
     const medium = await this.#create()
+    medium.onPacket(this.#onPacket)
     await medium.open({
       lost: reason => {
         this.#logger.warn(`${this.name} lost: ${reason}`)
@@ -72,6 +75,8 @@ export interface TransporterManagerOptions {
   registry: Registry
   clock?: Clock
   logger?: Logger
+  /** what comes back from where packets were sent */
+  onPacket?: PacketHandler
 }
 
 export class TransporterManager {
@@ -79,9 +84,12 @@ export class TransporterManager {
   readonly #registry: Registry
   readonly #clock: Clock
   readonly #logger: Logger
+  readonly #onPacket: PacketHandler
   readonly #drivers = new Map<string, Transporter>()
 
-  constructor({ config, registry, clock = systemClock, logger = silentLogger }: TransporterManagerOptions) {
+  constructor(options: TransporterManagerOptions) {
+    const { config, registry, clock = systemClock, logger = silentLogger, onPacket = () => undefined } = options
+    this.#onPacket = onPacket
     this.#config = config
     this.#registry = registry
     this.#clock = clock
@@ -114,7 +122,7 @@ export class TransporterManager {
     if (!info || !this.#registry.hasMedium(info.name) || !this.enabled(info)) return null
     let driver = this.#drivers.get(info.name)
     if (!driver) {
-      driver = new LazyTransporter(info.name, () => this.#create(info), this.#logger)
+      driver = new LazyTransporter(info.name, () => this.#create(info), this.#logger, this.#onPacket)
       this.#drivers.set(info.name, driver)
     }
     return driver

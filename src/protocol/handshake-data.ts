@@ -5,7 +5,8 @@
 // What fails: a parser that throws is an ERROR envelope; a packet with an error is never touched nor answered by the
 // component, and by the strict halves only when its CRC-16 holds, so noise is never answered.
 import { asOsError } from '../lib/errors'
-import { isSecure } from '../wire/commands'
+import { COMMAND, isSecure } from '../wire/commands'
+import { crc8 } from '../wire/crc'
 import { type FrameHeader, readHeader } from '../wire/frame'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from './control'
 import type { DataParser, DecodedData, StrictSecurity } from './handshake-types'
@@ -39,6 +40,10 @@ export class DataHandler {
       return { type: 'DATA', cmd, result: { error: 'No parser attached', raw_hex }, response: null }
     }
     const server = strict?.server ?? null
+    if (server?.requireSecure && !isSecure(cmd)) {
+      const refused = this.#plaintext(server, raw, cmd, addr)
+      if (refused) return refused
+    }
     let result: DecodedData
     let key: Uint8Array | null = null
     try {
@@ -48,18 +53,34 @@ export class DataHandler {
       return { type: 'ERROR', cmd, result: { error: asOsError(error).message }, response: null }
     }
     const meta = result.__packet_meta__ ?? {}
-    // this role does not look at the time of a packet, so no key comes of one either
+    // this role does not show the time of a packet
     if (role === 'rx_only') Object.assign(meta, { timestamp_raw: 0, server_stamped: false })
     const answer = (response: Uint8Array | null): DispatchResult => ({ type: 'DATA', cmd, result, response })
-    if (result.error !== undefined || meta.crc16_ok !== true) return answer(strict ? this.#refuse(raw, result) : null)
+    if (result.error !== undefined || meta.crc16_ok !== true)
+      return answer(strict ? this.#refuse(raw, result, addr) : null)
     const aid = meta.source_aid ?? 0
     allocator?.touch(aid, addressText(addr))
-    if (!strict || role === 'rx_only') return answer(this.#component(result, aid, addr))
+    if (!strict) return answer(this.#component(result, aid, addr))
     const header = readHeader(raw)
     if (!server || typeof header === 'string') return answer(this.#timeFor(result))
     if (key) return answer(server.onSecure(aid, key, addr, header.end > header.body))
     const response = server.onPlaintext(aid, header.ts, header.ts === 0, addr)
-    if (!server.refusesPlaintext(sensorCount(result))) return answer(response)
+    // nor does it name it, as the reference; who keys on the first packet it sent, as the reference, is understood
+    const unnamed = role === 'rx_only' && response?.[0] === COMMAND.SECURE_DICT_READY
+    return answer(unnamed ? buildSecureDictReady(aid, 0) : response)
+  }
+
+  /**
+   * With require_secure plaintext is not even decoded, so it moves no template; its sender still gets a key. Null for a
+   * frame that is broken, which decoding names.
+   */
+  #plaintext(server: SecureServer, raw: Uint8Array, cmd: number, addr: unknown): DispatchResult | null {
+    const header = readHeader(raw)
+    if (typeof header === 'string' || !header.crc16Ok) return null
+    const { sourceAid, ts, body, end } = header
+    if (crc8(raw, body, end) !== header.crc8) return null
+    const response = server.onPlaintext(sourceAid, ts, ts === 0, addr)
+    server.refusesPlaintext(cmd === COMMAND.DATA_FULL && !raw.subarray(body, end).includes(SENSOR_MARK) ? 0 : 1)
     return { type: 'IGNORED', cmd, result: { reason: 'plaintext refused: require_secure' }, response }
   }
 
@@ -83,7 +104,7 @@ export class DataHandler {
   }
 
   /** BAD_KEY or NEED_FULL for a whole frame that could not be decoded; null for one that is broken. */
-  #refuse(raw: Uint8Array, { __packet_meta__: meta = {} }: DecodedData): Uint8Array | null {
+  #refuse(raw: Uint8Array, { __packet_meta__: meta = {} }: DecodedData, addr: unknown): Uint8Array | null {
     const header = readHeader(raw)
     if (typeof header === 'string' || !header.crc16Ok) return null
     const frame = frameName(raw, header)
@@ -91,7 +112,7 @@ export class DataHandler {
       const reads = isTemplateUser(meta.base_cmd)
       return reads ? buildNack(0, refusedFrameText({ ...frame, reason: 'NEED_FULL' })) : null
     }
-    return isSecure(header.cmd) ? (this.#options.strict?.server?.refuse(frame) ?? null) : null
+    return isSecure(header.cmd) ? (this.#options.strict?.server?.refuse(frame, addr) ?? null) : null
   }
 }
 
@@ -121,4 +142,5 @@ const frameName = (raw: Uint8Array, { sourceAid, tid, ts }: FrameHeader) => ({
 /** DIFF and HEART need a template; when one of them fails with good checksums, a FULL mends it. */
 const isTemplateUser = (base: number | null | undefined): boolean => base === 0xaa || base === 0x7f
 
-const sensorCount = (result: DecodedData): number => Object.keys(result).filter(key => /^s\d+_id$/.test(key)).length
+/** begins the status of a sensor in a text */
+const SENSOR_MARK = 0x3e

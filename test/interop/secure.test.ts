@@ -1,11 +1,13 @@
 // Secure sessions of real processes over UDP, with a tap between them: what travels, what is lost, and what either side
-// forgets. In the end both sides hold the same facts, and no reading went in plaintext once there was a key.
+// forgets. In the end both sides hold the same facts, and no reading went in plaintext once there was a key. The scenarios
+// run beside each other, for most of their time is waiting; status is asked over the control socket, as the CLI does.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
 import { isData, isSecure } from '../../src/wire/commands'
+import { askControl } from '../lib/control'
 import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 import { assertSame } from '../lib/same'
 import { Tap } from '../lib/tap'
@@ -68,9 +70,9 @@ class Both {
   startUp = (): Promise<void> => this.up.start(...this.#upArgs)
   startGw = (): Promise<void> => this.gw.start(...this.#gwArgs)
 
-  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command prints
-  uplink = (): any => this.gw.json('status').uplinks.up
-  received = (): Record<string, number> => this.up.json('status').received
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
+  uplink = async (): Promise<any> => (await askControl(this.gw.dataDir, 'status')).uplinks.up
+  received = async (): Promise<Record<string, number>> => (await askControl(this.up.dataDir, 'status')).received
 
   get upStore(): string {
     return join(this.up.dataDir, 'secure_sessions.json')
@@ -81,9 +83,9 @@ class Both {
 
   /** Secure, and `more` packets acknowledged since. */
   async secure(more = 10): Promise<void> {
-    await until('a secure session', () => this.uplink().secure === 'secure', 30_000)
-    const from = this.uplink().acked
-    await until('packets are acknowledged', () => this.uplink().acked >= from + more, 30_000)
+    await until('a secure session', async () => (await this.uplink()).secure === 'secure', 30_000)
+    const from = (await this.uplink()).acked
+    await until('packets are acknowledged', async () => (await this.uplink()).acked >= from + more, 30_000)
   }
 
   /** Both session files hold the key; they are written at most every five seconds. */
@@ -112,7 +114,7 @@ class Both {
     await this.gw.stop()
     this.configure([])
     await this.startGw()
-    await until('everything is delivered', () => this.uplink().backlog === 0, 60_000)
+    await until('everything is delivered', async () => (await this.uplink()).backlog === 0, 60_000)
     await this.gw.stop()
     await this.up.stop()
     const sent = this.gw.logFacts()
@@ -124,147 +126,153 @@ class Both {
 const inside = (bytes: Uint8Array, test: (cmd: number) => boolean): boolean =>
   test(bytes[0] === 0x10 ? bytes[16]! : bytes[0]!)
 
-test('plaintext, the key named, encrypted, confirmed: in this order on the wire, and the same facts on both sides', async t => {
-  const both = await Both.start(t)
-  await both.startUp()
-  await both.startGw()
-  await both.secure(30)
-  const steps = both.tap
-    .packets()
-    .map(({ way, packet }) => `${way} ${packet[0]!.toString(16)}`)
-    .filter(step => /^up (3f|aa|7f|40|ab|80)$|^down (d|e)$/.test(step))
-    .filter((step, k, all) => step !== all[k - 1])
-  assert.equal(steps[0], 'up 3f')
-  const order = ['up 3f', 'down d', 'up 40', 'down e'].map(step => steps.indexOf(step))
-  assert.deepEqual(
-    order,
-    [...order].sort((a, b) => a - b),
-    steps.join(', '),
-  )
-  assert.ok(!order.includes(-1) && steps.includes('up ab'))
-  both.assertNoFallback()
-  assert.equal(both.tap.packets('down').filter(({ packet }) => packet[0] === 0x0d).length, 1)
-  assert.deepEqual(both.uplink().secure_aids, { pending: 0, secure: 1 })
-  assert.equal(both.received()['sessions'], 1)
-  assert.match(both.gw.run('status').stdout, /session\n.*secure/)
-  await both.assertSame()
-})
+/** In the body only: time and checksums may hold any byte. */
+const bodyHas = (packet: Uint8Array, text: string): boolean => Buffer.from(packet).subarray(13, -3).includes(text)
 
-test('the first packet, the named key and its confirmation lost', async t => {
-  const both = await Both.start(t)
-  const lost = { data: 0, ready: 0, ack: 0 }
-  both.tap.lose = (packet, way) =>
-    way === 'up'
-      ? inside(packet, isData) && lost.data++ === 0
-      : (packet[0] === 0x0d && lost.ready++ === 0) || (packet[0] === 0x0e && lost.ack++ === 0)
-  await both.startUp()
-  await both.startGw()
-  await both.secure()
-  assert.deepEqual([lost.data > 1, lost.ready, lost.ack], [true, 2, 1])
-  both.assertNoFallback()
-  await both.assertSame()
-})
-
-test('either side ends without notice or cleanly, its session file kept: not one reading in plaintext', async t => {
-  const both = await Both.start(t)
-  await both.startUp()
-  await both.startGw()
-  await both.secure()
-  await both.kept()
-  for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
-    await both.up.stop(signal)
+describe('secure sessions of processes', { concurrency: 4 }, () => {
+  test('plaintext, the key named, encrypted, confirmed: in this order on the wire, and the same facts on both sides', async t => {
+    const both = await Both.start(t)
     await both.startUp()
-    await both.secure()
-    await both.gw.stop(signal)
+    await both.startGw()
+    await both.secure(30)
+    const steps = both.tap
+      .packets()
+      .map(({ way, packet }) => `${way} ${packet[0]!.toString(16)}`)
+      .filter(step => /^up (3f|aa|7f|40|ab|80)$|^down (d|e)$/.test(step))
+      .filter((step, k, all) => step !== all[k - 1])
+    assert.equal(steps[0], 'up 3f')
+    const order = ['up 3f', 'down d', 'up 40', 'down e'].map(step => steps.indexOf(step))
+    assert.deepEqual(
+      order,
+      [...order].sort((a, b) => a - b),
+      steps.join(', '),
+    )
+    assert.ok(!order.includes(-1) && steps.includes('up ab'))
+    both.assertNoFallback()
+    assert.equal(both.tap.packets('down').filter(({ packet }) => packet[0] === 0x0d).length, 1)
+    assert.deepEqual((await both.uplink()).secure_aids, { pending: 0, secure: 1 })
+    assert.equal((await both.received())['sessions'], 1)
+    assert.match(both.gw.run('status').stdout, /session\n.*secure/)
+    await both.assertSame()
+  })
+
+  test('the first packet, the named key and its confirmation lost', async t => {
+    const both = await Both.start(t)
+    const lost = { data: 0, ready: 0, ack: 0 }
+    both.tap.lose = (packet, way) =>
+      way === 'up'
+        ? inside(packet, isData) && lost.data++ === 0
+        : (packet[0] === 0x0d && lost.ready++ === 0) || (packet[0] === 0x0e && lost.ack++ === 0)
+    await both.startUp()
     await both.startGw()
     await both.secure()
-  }
-  both.assertNoFallback()
-  assert.equal(both.received()['bad_key'], 0)
-  await both.assertSame()
-})
-
-test('either side loses its session file, or has another key in it: a new session, nothing lost', async t => {
-  const both = await Both.start(t)
-  await both.startUp()
-  await both.startGw()
-  await both.secure()
-
-  await both.up.stop('SIGKILL')
-  rmSync(both.upStore)
-  both.tap.clear()
-  await both.startUp()
-  await both.secure()
-  const seen = both.tap.packets().map(({ packet }) => packet)
-  const nack = seen.findIndex(packet => packet[0] === 0x06 && Buffer.from(packet).includes('BAD_KEY;5;'))
-  assert.ok(nack > 0 && seen.slice(nack).some(packet => packet[0] === 0x3f), 'refused, then a key frame in plaintext')
-  assert.ok(both.received()['bad_key']! >= 1)
-
-  await both.gw.stop('SIGKILL')
-  rmSync(both.gwStore)
-  await both.startGw()
-  await both.secure()
-
-  await both.up.stop()
-  const kept = JSON.parse(readFileSync(both.upStore, 'utf8'))
-  kept.sessions['5'].key_hex = '00'.repeat(32)
-  writeFileSync(both.upStore, JSON.stringify(kept))
-  await both.startUp()
-  await until('refused', () => both.received()['bad_key']! >= 1)
-  await both.secure()
-  await both.assertSame()
-})
-
-test('require_secure at both ends: an opener, and nothing measured in plaintext, a lost session file included', async t => {
-  const both = await Both.start(t, { requireSecure: { gateway: true, upstream: true } })
-  await both.startUp()
-  await both.startGw()
-  await both.secure()
-  await both.up.stop('SIGKILL')
-  rmSync(both.upStore)
-  await both.startUp()
-  await both.secure()
-  for (const { packet } of both.tap.packets('up')) {
-    if (!isData(packet[0]!) || isSecure(packet[0]!)) continue
-    assert.equal(packet[0], 0x3f)
-    assert.ok(!Buffer.from(packet).includes('>'), 'an opener has no sensor')
-  }
-  assert.equal(both.received()['refused_plaintext'], 0)
-  assert.ok(both.received()['openers']! >= 1)
-  await both.assertSame()
-})
-
-test('require_secure at the upstream only: refused and counted until there is a key, then all of it arrives', async t => {
-  const both = await Both.start(t, { requireSecure: { upstream: true } })
-  await both.startUp()
-  await both.startGw()
-  await both.secure()
-  assert.ok(both.received()['refused_plaintext']! >= 1)
-  assert.match(both.up.run('status').stdout, /refused: plaintext packets \d+, wrong keys 0/)
-  await both.assertSame()
-})
-
-test('require_secure and an upstream without sessions: the link says why, and nothing measured leaves', async t => {
-  const both = await Both.start(t, { requireSecure: { gateway: true } })
-  const seen: Buffer[] = []
-  const dumb = createSocket('udp4')
-  t.after(() => dumb.close())
-  dumb.on('message', (message, from) => {
-    seen.push(message)
-    if (message[0] === 0x09) dumb.send(Buffer.from([0x0a, message[1]!, message[2]!]), from.port, from.address)
+    assert.deepEqual([lost.data > 1, lost.ready, lost.ack], [true, 2, 1])
+    both.assertNoFallback()
+    await both.assertSame()
   })
-  await new Promise<void>(done => dumb.bind(0, '127.0.0.1', done))
-  both.road = dumb.address().port
-  both.configure(['memory', 'uptime'])
-  await both.startGw()
-  const reason = await until('told', () => {
-    const { up } = both.gw.json('status').links
-    return up.state === 'degraded' && up.reason
+
+  test('either side ends without notice or cleanly, its session file kept: not one reading in plaintext', async t => {
+    const both = await Both.start(t)
+    await both.startUp()
+    await both.startGw()
+    await both.secure()
+    await both.kept()
+    for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+      await both.up.stop(signal)
+      await both.startUp()
+      await both.secure()
+      await both.gw.stop(signal)
+      await both.startGw()
+      await both.secure()
+    }
+    both.assertNoFallback()
+    assert.equal((await both.received())['bad_key'], 0)
+    await both.assertSame()
   })
-  assert.match(reason, /^no secure session: AID 5 asked \d times and got no key$/)
-  assert.equal(both.uplink().secure, 'pending')
-  assert.ok(both.uplink().backlog > 3)
-  assert.equal(both.uplink().acked, 0)
-  const data = seen.filter(packet => isData(packet[0]!))
-  assert.ok(data.length >= 2 && data.every(packet => packet[0] === 0x3f && !packet.includes('>')))
+
+  test('either side loses its session file, or has another key in it: a new session, nothing lost', async t => {
+    const both = await Both.start(t)
+    await both.startUp()
+    await both.startGw()
+    await both.secure()
+
+    await both.up.stop('SIGKILL')
+    rmSync(both.upStore)
+    both.tap.clear()
+    await both.startUp()
+    await both.secure()
+    const seen = both.tap.packets().map(({ packet }) => packet)
+    const nack = seen.findIndex(packet => packet[0] === 0x06 && Buffer.from(packet).includes('BAD_KEY;5;'))
+    assert.ok(nack > 0 && seen.slice(nack).some(packet => packet[0] === 0x3f), 'refused, then a key frame in plaintext')
+    assert.ok((await both.received())['bad_key']! >= 1)
+
+    await both.gw.stop('SIGKILL')
+    rmSync(both.gwStore)
+    await both.startGw()
+    await both.secure()
+
+    await both.up.stop()
+    const kept = JSON.parse(readFileSync(both.upStore, 'utf8'))
+    kept.sessions['5'].key_hex = '00'.repeat(32)
+    writeFileSync(both.upStore, JSON.stringify(kept))
+    await both.startUp()
+    await until('refused', async () => (await both.received())['bad_key']! >= 1)
+    await both.secure()
+    await both.assertSame()
+  })
+
+  test('require_secure at both ends: an opener, and nothing measured in plaintext, a lost session file included', async t => {
+    const both = await Both.start(t, { requireSecure: { gateway: true, upstream: true } })
+    await both.startUp()
+    await both.startGw()
+    await both.secure()
+    await both.up.stop('SIGKILL')
+    rmSync(both.upStore)
+    await both.startUp()
+    await both.secure()
+    for (const { packet } of both.tap.packets('up')) {
+      if (!isData(packet[0]!) || isSecure(packet[0]!)) continue
+      assert.equal(packet[0], 0x3f)
+      assert.ok(!bodyHas(packet, '>'), 'an opener has no sensor')
+    }
+    assert.equal((await both.received())['refused_plaintext'], 0)
+    assert.ok((await both.received())['openers']! >= 1)
+    await both.assertSame()
+  })
+
+  test('require_secure at the upstream only: refused and counted until there is a key, then all of it arrives', async t => {
+    const both = await Both.start(t, { requireSecure: { upstream: true } })
+    await both.startUp()
+    await both.startGw()
+    await both.secure()
+    assert.ok((await both.received())['refused_plaintext']! >= 1)
+    assert.match(both.up.run('status').stdout, /refused: plaintext packets \d+, wrong keys 0/)
+    await both.assertSame()
+  })
+
+  test('require_secure and an upstream without sessions: the link says why, and nothing measured leaves', async t => {
+    const both = await Both.start(t, { requireSecure: { gateway: true } })
+    const seen: Buffer[] = []
+    const dumb = createSocket('udp4')
+    t.after(() => dumb.close())
+    dumb.on('message', (message, from) => {
+      seen.push(message)
+      if (message[0] === 0x09) dumb.send(Buffer.from([0x0a, message[1]!, message[2]!]), from.port, from.address)
+    })
+    await new Promise<void>(done => dumb.bind(0, '127.0.0.1', done))
+    both.road = dumb.address().port
+    both.configure(['memory', 'uptime'])
+    await both.startGw()
+    const reason = await until('told', async () => {
+      const { up } = (await askControl(both.gw.dataDir, 'status')).links
+      return up.state === 'degraded' && up.reason
+    })
+    assert.match(reason, /^no secure session: AID 5 asked \d times and got no key$/)
+    const uplink = await both.uplink()
+    assert.equal(uplink.secure, 'pending')
+    assert.ok(uplink.backlog > 3)
+    assert.equal(uplink.acked, 0)
+    const data = seen.filter(packet => isData(packet[0]!))
+    assert.ok(data.length >= 2 && data.every(packet => packet[0] === 0x3f && !bodyHas(packet, '>')))
+  })
 })

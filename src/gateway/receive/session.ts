@@ -61,7 +61,7 @@ export class ReceiveSession {
     const header = readHeader(packet)
     if (typeof header === 'string') return
     const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
-    send(origin, this.#server.refuse({ aid: header.sourceAid, tid: header.tid, ts: header.ts, crc16 }))
+    send(origin, this.#server.refuse({ aid: header.sourceAid, tid: header.tid, ts: header.ts, crc16 }, origin.address))
   }
 
   /** For status; `sessions` counts the AIDs with a session. */

@@ -2,7 +2,9 @@
 // answers about it mean, and what of it shows in status. Plaintext until SECURE_DICT_READY names one of the last 8
 // timestamps sent; with `require_secure` no reading goes in plaintext: an opener (a FULL without sensors) asks for the key.
 // So that the one named is still remembered, a backlog does not rush past it: at most 8 plaintext packets of an AID are on
-// their way at once, for the upstream names its key before it acknowledges.
+// their way at once, for the upstream names its key before it acknowledges, and where nothing is acknowledged 8 go in half a
+// second. An upstream that names none is not waited for: the pace is kept in rounds that hold one repetition of the answer
+// (10 s), with longer and longer times of full speed between them.
 //
 // What fails: an upstream that gives no key. Data then goes in plaintext, or with `require_secure` stays in the log and
 // the link is degraded with the reason. A key the upstream lost: it answers BAD_KEY, which counts from its own address, for a
@@ -33,15 +35,24 @@ export interface SessionParts {
 const PATIENCE = 2
 /** as many as SecureClient remembers */
 const PLAIN_UNDER_WAY = 8
-/** where nothing is acknowledged: how long an answer to the first packets is waited for */
+/** where nothing is acknowledged: how long an answer to 8 packets is waited for */
 const GRACE_MS = 500
+/** the upstream names a timestamp again after 10 s (X7), so a round meets one */
+const ROUND_MS = 11_000
+const FIRST_REST_MS = 60_000
+const LAST_REST_MS = 3_600_000
 const OPENER_EVERY_MS = 1000
 
-/** Plaintext packets of an AID since the link was opened. */
+/** Plaintext packets of an AID since the link was opened or its key was lost; times in mono ms. */
 interface Plain {
   underWay: number
+  /** in this half second */
   sent: number
-  readonly since: number
+  sentSince: number
+  /** the pace is kept until then, and again from `next` on */
+  roundEnds: number
+  next: number
+  rest: number
 }
 
 export class UplinkSession {
@@ -84,18 +95,23 @@ export class UplinkSession {
 
   /** A packet of that AID goes out in plaintext. */
   sentPlain(aid: number): void {
-    const plain = this.#plain.get(aid)
-    if (!plain) this.#plain.set(aid, { underWay: 1, sent: 1, since: this.#parts.mono() })
-    else {
-      plain.underWay++
-      plain.sent++
+    let plain = this.#plain.get(aid)
+    if (!plain) {
+      const now = this.#parts.mono()
+      // what never acknowledges seldom names a key either: one wait for it, and the rounds later
+      const roundEnds = now + (this.#answers ? ROUND_MS : GRACE_MS)
+      const rest = FIRST_REST_MS
+      plain = { underWay: 0, sent: 0, sentSince: now, roundEnds, next: roundEnds + rest, rest }
+      this.#plain.set(aid, plain)
     }
+    plain.underWay++
+    plain.sent++
   }
 
   /** One that went out in plaintext is acknowledged. */
   ackedPlain(aid: number): void {
     const plain = this.#plain.get(aid)
-    if (plain) plain.underWay--
+    if (plain && plain.underWay > 0) plain.underWay--
   }
 
   /** The link was opened: nothing was asked over it yet. `answers`: the upstream acknowledges packets. */
@@ -146,10 +162,20 @@ export class UplinkSession {
     this.#graceEnds = Number.POSITIVE_INFINITY
     const plain = this.#plain.get(aid)
     if (!plain) return true
+    const now = this.#parts.mono()
+    if (now >= plain.roundEnds) {
+      if (now < plain.next) return true
+      plain.roundEnds = now + ROUND_MS
+      plain.rest = Math.min(LAST_REST_MS, plain.rest * 2)
+      plain.next = plain.roundEnds + plain.rest
+    }
     if (this.#answers) return plain.underWay < PLAIN_UNDER_WAY
-    const ends = plain.since + GRACE_MS
-    if (plain.sent < PLAIN_UNDER_WAY || this.#parts.mono() >= ends) return true
-    this.#graceEnds = ends
+    if (now >= plain.sentSince + GRACE_MS) {
+      plain.sent = 0
+      plain.sentSince = now
+    }
+    if (plain.sent < PLAIN_UNDER_WAY) return true
+    this.#graceEnds = plain.sentSince + GRACE_MS
     return false
   }
 
@@ -160,6 +186,7 @@ export class UplinkSession {
     // whoever decrypts the first frame must need nothing else
     packer.keyed(aid)
     this.#asked.delete(aid)
+    this.#plain.delete(aid)
     if (this.#complained === '' || this.#asked.size > 0) return
     this.#complained = ''
     degraded('')

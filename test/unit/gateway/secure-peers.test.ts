@@ -200,3 +200,38 @@ test('a packet without a time is told the time and makes no key', async t => {
   assert.equal(w.server.sessions.size, 0)
   assert.equal(w.got.facts.length, 1)
 })
+
+test('an upstream that names no key is not waited for: full speed, and now and then a round in which it may', async t => {
+  for (const delivery of ['auto', 'best_effort'] as const) {
+    let mute = true
+    const w = new World({ delivery, lose: p => p[0] === 0x0d && mute })
+    t.after(() => w.end())
+    await w.start()
+    const burst = async (): Promise<number> => {
+      const before = w.data.length
+      for (let k = 0; k < 100; k++) {
+        w.clock.wallMs++
+        w.fact()
+      }
+      await w.run(20)
+      return w.data.length - before
+    }
+    assert.ok((await burst()) <= 24, 'the first ones wait for the answer')
+    await w.run(12_000)
+    assert.ok((await burst()) > 80, 'nobody names a key')
+    await w.run(60_000)
+    assert.ok((await burst()) <= 24, 'a new round')
+    await w.run(12_000)
+    assert.ok((await burst()) > 80)
+    await w.run(60_000)
+    assert.ok((await burst()) > 80, 'the rests become longer')
+    mute = false
+    await w.run(60_000)
+    for (let k = 0; k < 12 && w.uplink.status().secure !== 'secure'; k++) {
+      await burst()
+      await w.run(1000)
+    }
+    assert.equal(w.uplink.status().secure, 'secure')
+    assert.deepEqual([...new Set(got(w))], sent(w), 'each once and in order')
+  }
+})

@@ -203,7 +203,7 @@ describe('restarts', () => {
     }
   })
 
-  test('of the client without its file: plaintext, another key named, and the old one forgotten', async t => {
+  test('of the client without its file: plaintext, another key named, and the old one forgotten in a minute', async t => {
     const w = await world(t)
     await w.facts(3)
     const before = w.server.sessions.getSessionKey(5)
@@ -215,6 +215,7 @@ describe('restarts', () => {
     assert.deepEqual(w.commands.slice(0, 4), ['a:3F', 'b:0D', 'a:40', 'b:0E'])
     assertSettled(w)
     assert.notDeepEqual(w.server.sessions.getSessionKey(5), before)
+    await w.run(60_000)
     assert.equal(w.server.keys(5).length, 1)
   })
 

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { Node } from '../../../src/index'
+import { Node, type NodeOptions } from '../../../src/index'
 import { ManualClock } from '../../../src/lib/clock'
 import type { Reading } from '../../../src/pipeline/fact'
 
@@ -22,12 +22,12 @@ export class Bench {
     after(() => rmSync(this.dir, { recursive: true, force: true }))
   }
 
-  node(name: string, config: Record<string, unknown> = {}): Node {
+  node(name: string, config: Record<string, unknown> = {}, options: NodeOptions = {}): Node {
     const dir = join(this.dir, name)
     mkdirSync(dir, { recursive: true })
     const server = { server_host: '192.0.2.1', server_port: 8080 }
     writeFileSync(join(dir, 'Config.json'), JSON.stringify({ device_id: name, Client_Core: server, ...config }))
-    const node = new Node(join(dir, 'Config.json'), { clock: this.clock })
+    const node = new Node(join(dir, 'Config.json'), { clock: this.clock, ...options })
     this.#nodes.push(node)
     return node
   }

@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import type { Node } from '../../../src/index'
+import type { Reading } from '../../../src/pipeline/fact'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady } from '../../../src/protocol/control'
 import { refusedFrameText } from '../../../src/protocol/nack'
 import { Bench, commands, ROWS, SERVER } from './helper'
@@ -141,4 +142,47 @@ test('a session nobody used for its life is gone: plaintext again, and a new exc
   assert.deepEqual(commands([packet, pass(a, b, packet)]), ['aa', '0d'])
   assert.deepEqual(commands([send(a, 6)]), ['ab'])
   assert.notDeepEqual(a.security.client.sessions.getSessionKey(13), before)
+})
+
+test('require_secure: a forged plaintext packet moves no template of a secure device', () => {
+  const settings = { security_settings: { require_secure: true } }
+  const a = bench.node('a9', { assigned_id: 14, ...settings })
+  const b = bench.node('b9', { assigned_id: 900, ...settings })
+  const forger = bench.node('a9-forged', { assigned_id: 14, device_id: 'a9' })
+  const rows = (t: number, p: number): readonly Reading[] => [
+    ['T1', 'OK', t, 'Cel'],
+    ['P1', 'OK', p, 'Pa'],
+  ]
+  pass(a, b, a.transmit([])[0])
+  bench.clock.advance(1000)
+  pass(a, b, a.transmit(rows(20, 100))[0])
+  bench.clock.advance(1000)
+  forger.transmit([])
+  assert.equal(b.receiveViaProtocol(forger.transmit(rows(99, 7))[0], '6.6.6.6:6').type, 'IGNORED')
+  bench.clock.advance(1000)
+  const { result } = b.receiveViaProtocol(a.transmit(rows(21, 100))[0], 'client:1')
+  assert.deepEqual([result['s1_v'], result['s2_v']], [294.15, 100])
+  assert.equal(b.security.server.counters.plaintextRefused, 1)
+})
+
+test('an rx_only node names no time, and understands who keys on its first packet, as the reference does', () => {
+  const a = bench.node('a10', { assigned_id: 15 })
+  const b = bench.node('b10', { assigned_id: 900, Node_Setting: { device_role: 'rx_only' } })
+  const ready = pass(a, b, send(a, 1))
+  assert.equal(Buffer.from(ready!).toString('hex'), '0d0000000f0000000000000000')
+  assert.deepEqual(commands([send(a, 2)]), ['3f'], 'ours keys on a named time only')
+  assert.equal(a.protocol.confirmSecureDict(15, 0), true)
+  const packet = send(a, 4)
+  const { result, response } = b.receiveViaProtocol(packet, 'client:1')
+  assert.deepEqual(commands([packet, response]), ['ab', '0e'])
+  assert.equal(result['s1_v'], 277.15)
+  assert.equal((result['__packet_meta__'] as { timestamp_raw: number }).timestamp_raw, 0)
+})
+
+test('a jump of the clock ends no session', () => {
+  const a = bench.node('a11', { assigned_id: 16 })
+  const b = bench.node('b11', { assigned_id: 900 })
+  for (let k = 0; k < 2; k++) pass(a, b, send(a, k))
+  bench.clock.wallMs += 400 * 86_400_000
+  assert.deepEqual(commands([send(a, 5)]), ['ab'])
 })

@@ -50,12 +50,44 @@ describe('off-path packets change nothing', () => {
     for (let k = 0; k < 20; k++) {
       pair.clock.advance(10_000)
       pair.server.onPlaintext(5, T + 5000 + k, false, '6.6.6.6:6')
-      assert.ok(pair.server.keys(5).length <= 4)
+      assert.ok(pair.server.keys(5).length <= 8)
       assert.equal(hex(pair.server.keys(5)[0]!), key)
     }
     assert.equal(pair.send('three').taken, 'three')
     assert.equal(pair.server.keys(5).length, 1)
     assert.equal(pair.server.sessions.session(5)!.peer_addr, '10.0.0.5:1')
+  })
+
+  test('a stranger who names himself a key and uses it does not take the session from a device that sends', () => {
+    const pair = new Pair()
+    pair.answer(pair.send('one').answer)
+    pair.send('two')
+    const key = hex(pair.server.keys(5)[0]!)
+    for (let k = 0; k < 4; k++) {
+      const stranger = `6.6.6.6:${k}`
+      pair.server.onPlaintext(5, T + 5000 + k, false, stranger)
+      const forged = pair.server.keys(5).find(other => hex(other) === hex(deriveSessionKey(5, T + 5000 + k)))!
+      assert.equal(pair.server.onSecure(5, forged, stranger, true)?.[0], 0x0e)
+      const list = pair.server.keys(5)
+      assert.equal(pair.server.keys(5), list, 'the same list while nothing changed')
+    }
+    assert.equal(pair.send('three').taken, 'three')
+    assert.equal(hex(pair.server.keys(5)[0]!), key)
+    pair.clock.advance(60_000)
+    assert.deepEqual(pair.server.keys(5).map(hex), [key])
+    assert.equal(pair.send('four').answer, null)
+  })
+
+  test("a stranger's packets keep neither a key nor BAD_KEY from the device itself", () => {
+    const pair = new Pair()
+    pair.server.onPlaintext(5, T + 5000, false, '6.6.6.6:6')
+    pair.answer(pair.send('one').answer)
+    assert.equal(pair.send('two').taken, 'two')
+    const frame = { aid: 5, tid: 1, ts: T, crc16: 7 }
+    for (const from of ['6.6.6.6:6', '10.0.0.5:1']) {
+      assert.ok(pair.server.refuse(frame, from))
+      assert.equal(pair.server.refuse(frame, from), null)
+    }
   })
 
   test('a key that is none of the candidates is not taken up', () => {
