@@ -1,57 +1,35 @@
 // Hands out device ids (specification "ID allocator", PROTOCOL §8): a pool of uint32, the same id for the same device, a
 // lease for devices that went away. 0 and 4294967295 mean "no id" and are never handed out.
 //
-// What fails: an exhausted pool is an error (ID_POOL_EXHAUSTED). A store that cannot be read refuses every allocation; one
+// What fails: an exhausted pool is an error (ID_POOL_EXHAUSTED), and so is a new device when those known fill the memory
+// meant for them (ID_STORE_FULL): a flood of requests costs new devices their id, not the gateway its life. A store that cannot be read refuses every allocation; one
 // that cannot be written makes commit() reject, and the reply that would tell the device its id is not sent (the id stays
 // reserved for it and is written when the disk takes it). One id is never given to two devices by a crash, a jump of
 // the clock or a lost journal line. Nothing is read before the first use; times are UNIX seconds.
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
+import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './allocator-types'
 import { type DeviceMeta, deviceKey } from './devicekey'
 import { checkpointPieces } from './idcheckpoint'
 import { type IdChange, type IdRecord, IdState } from './idstate'
 import { FileIdStore, type IdStore } from './idstore'
-import { LeaseMeter, type LeaseMetrics, type LeasePolicy, type LeasePolicyInput, leasePolicy } from './lease'
+import { LeaseMeter, type LeaseMetrics, type LeasePolicy, leasePolicy } from './lease'
 import { SteadyTime } from './steadytime'
 
-export interface IdAllocatorOptions {
-  /** folder of persistFile; null: the working directory */
-  baseDir?: string | null
-  startId?: number
-  /** below startId: no range of its own, it hands out what grant() gave it */
-  endId?: number
-  persistFile?: string
-  /** freed ids held in memory, at least 256; the lowest stay, the others are kept on disk */
-  maxReleased?: number
-  leasePolicy?: LeasePolicyInput | null
-  /** told the metrics at most every metrics_emit_interval_seconds */
-  metricsSink?: ((metrics: LeaseMetrics) => void) | null
-}
-
-export interface IdAllocatorDeps {
-  /** in place of the file */
-  store?: IdStore
-  /** UNIX seconds */
-  now?: () => number
-  /** Milliseconds that never jump. With it, a jump of `now` moves the leases along instead of ending or prolonging them. */
-  mono?: () => number
-}
-
-export interface AllocatorStats {
-  total_allocated: number
-  /** ids that are free again, those in memory and those spilled to disk */
-  total_released: number
-  next_candidate: number
-  range: [number, number]
-  lease_policy: LeasePolicy
-  lease_metrics: LeaseMetrics
-}
+export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
 
 const UNASSIGNED = 0xffff_ffff
+/**
+ * Ids of a pool are kept for whoever asked for them at least this long, whatever the lease: its gateway hands them out
+ * later, and no packet tells it how long they are good.
+ */
+export const POOL_HOLD_SECONDS = 30 * 86_400
 /** after a start, devices get at least this long to be heard before their lease ends */
 const START_GRACE_SECONDS = 3600
 /** hearing a device is written to the journal at most this often, or eight times per lease */
 const TOUCH_SECONDS = 3600
+/** about 1.3 million devices */
+const MAX_BYTES = 256 << 20
 /** ended leases that one allocation clears away; the next ones follow with the next */
 const RECLAIM_AT_ONCE = 2000
 
@@ -60,6 +38,7 @@ export class IdAllocator {
   readonly #end: number
   readonly #granted: boolean
   readonly #maxReleased: number
+  readonly #maxBytes: number
   readonly #policy: LeasePolicy
   readonly #touchEvery: number
   readonly #sink: ((metrics: LeaseMetrics) => void) | null
@@ -74,6 +53,7 @@ export class IdAllocator {
   #scanned = 0
   #checkpoint: Promise<void> = Promise.resolve()
   #checkpointFailures = 0
+  #refused = 0
 
   constructor(
     {
@@ -83,6 +63,7 @@ export class IdAllocator {
       persistFile = 'data/id_allocation.json',
       maxReleased = 10_000,
       leasePolicy: policy = null,
+      maxBytes = MAX_BYTES,
       metricsSink = null,
     }: IdAllocatorOptions = {},
     { store, now = () => Math.floor(Date.now() / 1000), mono }: IdAllocatorDeps = {},
@@ -91,6 +72,7 @@ export class IdAllocator {
     this.#end = endId
     this.#granted = endId < startId
     this.#maxReleased = Math.max(256, maxReleased)
+    this.#maxBytes = maxBytes
     this.#policy = leasePolicy(policy)
     this.#touchEvery = Math.min(TOUCH_SECONDS, this.#policy.base_lease_seconds / 8)
     this.#sink = metricsSink
@@ -100,24 +82,28 @@ export class IdAllocator {
   }
 
   /**
-   * The id of the device that `meta` describes, a new one if it has none. Throws ID_POOL_EXHAUSTED, or STORAGE when the store
-   * cannot be read. Tell the device only after commit().
+   * The id of the device that `meta` describes, a new one if it has none. Throws ID_POOL_EXHAUSTED, ID_STORE_FULL, or STORAGE
+   * when the store cannot be read. Tell the device only after commit().
    */
   allocateId(meta: DeviceMeta | null = null): number {
     const now = this.#tick()
     this.#makeWay(now)
-    return this.#allocate(JSON.stringify(meta ?? {}), deviceKey(meta), now)
+    return this.#allocate(JSON.stringify(meta ?? {}), deviceKey(meta), now, this.#policy.base_lease_seconds)
   }
 
-  /** Up to `count` distinct ids, fewer when the pool ends; they are not bound to the device (X5). Throws as allocateId. */
+  /**
+   * Up to `count` distinct ids, fewer when the pool ends; they are not bound to the device (X5), and held for it at least
+   * POOL_HOLD_SECONDS. Throws as allocateId.
+   */
   allocatePool(count: number, meta: DeviceMeta | null = null): number[] {
     const now = this.#tick()
     this.#makeWay(now)
     const text = JSON.stringify(meta ?? {})
+    const lease = Math.max(this.#policy.base_lease_seconds, POOL_HOLD_SECONDS)
     const ids: number[] = []
     for (let k = 0; k < count; k++) {
       try {
-        ids.push(this.#allocate(text, '', now))
+        ids.push(this.#allocate(text, '', now, lease))
       } catch (error) {
         if (ids.length === 0) throw error
         break
@@ -188,7 +174,8 @@ export class IdAllocator {
     const { allocated } = this.#load()
     const slot = allocated.find(id)
     if (slot < 0) return false
-    const end = now + this.#policy.base_lease_seconds
+    // never sooner: an id of a pool is held longer, and anybody can send a packet under it
+    const end = Math.max(allocated.leaseEnd(slot), now + this.#policy.base_lease_seconds)
     const noteworthy = allocated.isOffline(slot) || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery
     allocated.heard(slot, now, end, addr ?? undefined)
     if (noteworthy) {
@@ -214,6 +201,8 @@ export class IdAllocator {
       total_allocated: state.allocated.size,
       total_released: this.#granted ? this.#grantable(now) : state.released.size,
       next_candidate: state.next_candidate,
+      bytes: state.allocated.bytes,
+      refused: this.#refused,
       range: [this.#start, this.#end],
       lease_policy: this.#policy,
       lease_metrics: { ...this.#meter.metrics },
@@ -290,13 +279,14 @@ export class IdAllocator {
     this.#cutOffline(now)
   }
 
-  #allocate(meta: string, key: string, now: number): number {
+  #allocate(meta: string, key: string, now: number, lease: number): number {
     const { allocated } = this.#state!
-    const lease_expires_at = now + this.#policy.base_lease_seconds
+    const lease_expires_at = now + lease
     const slot = allocated.findKey(key)
+    const hasRoom = allocated.makeRoom(Buffer.byteLength(key) + Buffer.byteLength(meta), this.#maxBytes)
     if (slot >= 0) {
       const id = allocated.idOf(slot)
-      const text = meta === '{}' ? allocated.metaOf(slot) : meta
+      const text = meta === '{}' || !hasRoom ? allocated.metaOf(slot) : meta
       const same = !allocated.isOffline(slot) && allocated.metaOf(slot) === text
       if (same && now - allocated.noted(slot) < this.#touchEvery) allocated.heard(slot, now, lease_expires_at)
       else {
@@ -304,6 +294,13 @@ export class IdAllocator {
         this.#change({ set: id, record: { ...record, last_seen: now, lease_expires_at } })
       }
       return id
+    }
+    if (!hasRoom) {
+      this.#refused++
+      throw new OsError(
+        'ID_STORE_FULL',
+        `[IDAllocator] ${allocated.size} ids fill the ${this.#maxBytes} bytes for them`,
+      )
     }
     const id = this.#free(now)
     const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }

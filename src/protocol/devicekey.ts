@@ -6,8 +6,12 @@ export type DeviceMeta = Readonly<Record<string, unknown>>
 
 const NAMES = ['device_id', 'serial', 'mac', 'uuid'] as const
 
-const textOf = (value: unknown): string =>
-  typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value).trim() : ''
+/** Half surrogates, which JSON can hold and UTF-8 cannot, stay apart as their escapes. */
+function textOf(value: unknown): string {
+  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return ''
+  const text = String(value).trim()
+  return /\p{Surrogate}/u.test(text) ? JSON.stringify(text).slice(1, -1) : text
+}
 
 const isFilledObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
