@@ -48,6 +48,7 @@ const registryFile = (sig: string, slots: readonly string[]): Buffer =>
 
 fuzz({
   name: 'registry',
+  inputs: 10_000,
   seeds: [
     registryFile('D.1.{TS}|a>\x01:\x01|', ['K.K', '1']),
     registryFile('D.1.{TS}|a>\x01:\x01|b>\x01:\x01|&u33|#YQ|@aGk|', ['K.K', '1', 'E.Z', '0']),
@@ -137,6 +138,7 @@ const sealed = (input: Buffer): Buffer =>
 
 fuzz({
   name: 'ids',
+  inputs: 8000,
   allowed: ['STORAGE', 'ID_POOL_EXHAUSTED'],
   seeds: [
     Buffer.from(
@@ -265,6 +267,7 @@ fuzz({
 
 fuzz({
   name: 'config',
+  inputs: 1500,
   allowed: ['CONFIG_SYNTAX', 'CONFIG_INVALID'],
   seeds: [
     Buffer.from(defaultText()),

@@ -55,7 +55,7 @@ const KINDS: Record<string, { make: Make; frame: (packet: Uint8Array) => Uint8Ar
 for (const [name, { make, frame }] of Object.entries(KINDS))
   fuzz({
     name: `deframe-${name}`,
-    inputs: 5000,
+    inputs: 4000,
     seeds: [
       Buffer.concat(packets.map(frame)),
       ...packets.map(frame),
