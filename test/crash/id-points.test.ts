@@ -58,6 +58,9 @@ async function liveRanged(files: MemFiles, life: Life): Promise<void> {
   await life.tell(ids, names('e', 3))
   await ids.settled()
   await life.tell(ids, names('f', 2))
+  // spilled, and not written down before the stop does it
+  const high = [...life.owner.keys()].filter(id => id > 395)
+  await life.giveBack(ids, high)
   ids.stop()
   ids = ranged(files)
   await life.tell(ids, names('g', 250))
