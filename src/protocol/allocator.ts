@@ -9,11 +9,11 @@
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
 import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './allocator-types'
-import { type DeviceMeta, deviceKey } from './devicekey'
+import { type DeviceMeta, deviceKey, metaText } from './devicekey'
 import { checkpointPieces } from './idcheckpoint'
 import { type IdChange, type IdRecord, IdState } from './idstate'
 import { FileIdStore, type IdStore } from './idstore'
-import { LeaseMeter, type LeaseMetrics, type LeasePolicy, leasePolicy } from './lease'
+import { LeaseMeter, type LeasePolicy, leasePolicy } from './lease'
 import { SteadyTime } from './steadytime'
 
 export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
@@ -41,7 +41,6 @@ export class IdAllocator {
   readonly #maxBytes: number
   readonly #policy: LeasePolicy
   readonly #touchEvery: number
-  readonly #sink: ((metrics: LeaseMetrics) => void) | null
   readonly #store: IdStore
   readonly #time: SteadyTime
   readonly #meter: LeaseMeter
@@ -68,6 +67,8 @@ export class IdAllocator {
     }: IdAllocatorOptions = {},
     { store, now = () => Math.floor(Date.now() / 1000), mono }: IdAllocatorDeps = {},
   ) {
+    if (![startId, endId].every(id => Number.isInteger(id) && id >= 0 && id <= UNASSIGNED))
+      throw new OsError('BAD_REQUEST', `startId and endId are whole numbers from 0 to ${UNASSIGNED}`)
     this.#start = startId
     this.#end = endId
     this.#granted = endId < startId
@@ -75,10 +76,9 @@ export class IdAllocator {
     this.#maxBytes = maxBytes
     this.#policy = leasePolicy(policy)
     this.#touchEvery = Math.min(TOUCH_SECONDS, this.#policy.base_lease_seconds / 8)
-    this.#sink = metricsSink
     this.#store = store ?? new FileIdStore(join(baseDir ?? process.cwd(), persistFile))
     this.#time = new SteadyTime(now, mono)
-    this.#meter = new LeaseMeter(this.#policy, now())
+    this.#meter = new LeaseMeter(this.#policy, now(), metricsSink)
   }
 
   /**
@@ -88,7 +88,7 @@ export class IdAllocator {
   allocateId(meta: DeviceMeta | null = null): number {
     const now = this.#tick()
     this.#makeWay(now)
-    return this.#allocate(JSON.stringify(meta ?? {}), deviceKey(meta), now, this.#policy.base_lease_seconds)
+    return this.#allocate(metaText(meta), deviceKey(meta), now, this.#policy.base_lease_seconds)
   }
 
   /**
@@ -98,7 +98,7 @@ export class IdAllocator {
   allocatePool(count: number, meta: DeviceMeta | null = null): number[] {
     const now = this.#tick()
     this.#makeWay(now)
-    const text = JSON.stringify(meta ?? {})
+    const text = metaText(meta)
     const lease = Math.max(this.#policy.base_lease_seconds, POOL_HOLD_SECONDS)
     const ids: number[] = []
     for (let k = 0; k < count; k++) {
@@ -148,7 +148,7 @@ export class IdAllocator {
     this.#change({ set: id, record })
     this.#reclaim(now)
     this.#cutOffline(now)
-    this.#tell(now)
+    this.#meter.tell(now)
     return true
   }
 
@@ -196,7 +196,7 @@ export class IdAllocator {
     const now = this.#tick()
     const state = this.#load()
     this.#meter.effective(now)
-    this.#tell(now)
+    this.#meter.tell(now)
     return {
       total_allocated: state.allocated.size,
       total_released: this.#granted ? this.#grantable(now) : state.released.size,
@@ -232,6 +232,11 @@ export class IdAllocator {
   /** checkpoints that could not be written; nothing is lost by one, the journal only stays long */
   get checkpointFailures(): number {
     return this.#checkpointFailures
+  }
+
+  /** metrics at which metricsSink threw; they are not told again */
+  get metricsFailures(): number {
+    return this.#meter.untold
   }
 
   /** Writes the checkpoint. Safe to call twice, and without a use before. */
@@ -307,7 +312,7 @@ export class IdAllocator {
     this.#change({ set: id, record: { meta, ...seen, device_key: key, state: 'active' } })
     this.#meter.arrived(now)
     this.#meter.effective(now)
-    this.#tell(now)
+    this.#meter.tell(now)
     return id
   }
 
@@ -375,10 +380,6 @@ export class IdAllocator {
     for (let slot = 0; slot < allocated.slots; slot++)
       if (allocated.idOf(slot) !== 0 && allocated.isOffline(slot) && allocated.leaseEnd(slot) > now)
         this.#change({ set: allocated.idOf(slot), record: { ...allocated.record(slot), lease_expires_at: now } })
-  }
-
-  #tell(now: number): void {
-    if (this.#meter.due(now)) this.#sink?.({ ...this.#meter.metrics })
   }
 
   /** The time, after moving the leases along when the clock has jumped since the last call. */

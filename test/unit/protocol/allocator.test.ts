@@ -264,3 +264,30 @@ test('devices that say something longer each time do not leave memory behind', (
   assert.ok(bytes <= MOST, `${bytes} bytes`)
   assert.equal(String(ids.getMeta(7)['note']).length, 3996, 'the last thing it said')
 })
+
+test('a range that is none is refused, and one that ends at the reserved id hands out what is in it', () => {
+  for (const [startId, endId] of [
+    [1.5, 9],
+    [Number.NaN, 9],
+    [1, 2 ** 32],
+    [-1, 9],
+    ['3' as never, 9],
+  ] as const)
+    assert.throws(() => new Bench({ startId, endId }), { code: 'BAD_REQUEST' }, `${startId}-${endId}`)
+  assert.deepEqual(new Bench({ startId: 0, endId: 2 }).ids.allocatePool(5), [1, 2])
+  assert.deepEqual(new Bench({ startId: 4294967294, endId: 4294967295 }).ids.allocatePool(5), [4294967294])
+  assert.throws(() => new Bench({ startId: 4294967295 }).ids.allocateId(), { code: 'ID_POOL_EXHAUSTED' })
+})
+
+test('a metrics sink that throws costs no device its id; a meta that is no JSON is refused by name', () => {
+  const b = new Bench({
+    metricsSink: () => {
+      throw new Error('sink')
+    },
+  })
+  assert.equal(b.at(b.now + 10).allocateId({ device_id: 'a' }), 1)
+  assert.equal(b.at(b.now + 10).allocateId({ device_id: 'b' }), 2)
+  assert.equal(b.ids.metricsFailures, 2)
+  assert.throws(() => b.ids.allocateId({ device_id: 'c', n: 5n }), { code: 'BAD_REQUEST' })
+  assert.equal(b.ids.stats().total_allocated, 2)
+})
