@@ -2,8 +2,10 @@
 // gave it, so that its nodes get ids while the upstream is away. Either way an id is on flash before its device is told.
 //
 // What fails: an allocator file that cannot be read hands out nothing and is shown in the status; a pool that is used up is
-// answered NACK ID_POOL_EXHAUSTED. Ids of a pool that nobody took in `use_within_days` are forgotten, and one whose device
-// went away is not given to another: the upstream may have done so already.
+// answered NACK ID_POOL_EXHAUSTED, a new device when the memory for ids is full NACK ID_STORE_FULL. Ids of a pool that
+// nobody took in `use_within_days` are forgotten, and one whose device went away is not given to another: the upstream may
+// have done so already. An upstream of os-node holds ids of a pool for 30 days whatever its lease; no packet tells the lease
+// of another upstream, so there `use_within_days` must be shorter than that.
 import { join } from 'node:path'
 import type { ConfigStore } from '../config/store'
 import { asOsError } from '../lib/errors'
@@ -38,10 +40,10 @@ export class GatewayIds implements PoolWish {
   #problem: string | null = null
 
   constructor({ config, files, logger, source, now, mono }: GatewayIdsOptions) {
-    const { id_lease, id_pool } = config.config.security_settings
+    const { id_lease, id_max_bytes: maxBytes, id_pool } = config.config.security_settings
     const file = source === 'range' ? 'id_allocation.json' : 'id_pool.json'
     this.allocator = new IdAllocator(
-      { leasePolicy: id_lease, ...(source === 'pool' && { startId: 1, endId: 0 }) },
+      { leasePolicy: id_lease, maxBytes, ...(source === 'pool' && { startId: 1, endId: 0 }) },
       { store: new FileIdStore(join(config.dataDir, file), files), now, mono },
     )
     this.#source = source
@@ -75,12 +77,14 @@ export class GatewayIds implements PoolWish {
   status(): IdsReport {
     const stats = this.#safely(() => this.allocator.stats())
     if (!stats) return { source: this.#source, problem: this.#problem ?? 'not read yet' }
-    const { total_allocated, total_released, next_candidate, lease_metrics } = stats
+    const { total_allocated, total_released, next_candidate, bytes, refused, lease_metrics } = stats
     return {
       source: this.#source,
       allocated: total_allocated,
       released: total_released,
       ...(this.#source === 'range' && { next_candidate }),
+      bytes,
+      refused,
       lease_metrics,
     }
   }

@@ -40,6 +40,10 @@ export interface IdsReport {
   released?: number
   /** of a range: the next id that was never used */
   next_candidate?: number
+  /** memory of the ids in use */
+  bytes?: number
+  /** new devices refused since the start because id_max_bytes is full */
+  refused?: number
   lease_metrics?: LeaseMetrics
   /** why none are handed out */
   problem?: string

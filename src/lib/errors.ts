@@ -46,6 +46,7 @@ export const ERRORS = {
   // identity and peers
   NO_ASSIGNED_ID: traits(409, 1, false, 'run os-node ensure-id --host HOST --port PORT'),
   ID_POOL_EXHAUSTED: traits(409, 1, false, 'release ids or widen the range'),
+  ID_STORE_FULL: traits(409, 1, true, 'release ids, or raise security_settings.id_max_bytes'),
   SECURE_REQUIRED: traits(503, 5, true, 'send a packet without readings first; its answer opens the secure session'),
   NO_DRIVER: traits(400, 5, false, 'name one of the enabled media'),
   NO_REPLY: traits(504, 5, true, 'check that the server runs and the address is right'),

@@ -1,6 +1,7 @@
 // Bytes → record. `checkRecord` says whether the bytes at a place are a whole, sound record; `decodeRecord` is only called
 // on those, so what it reads is what the encoder wrote. A body from a later minor version with a kind we do not know is
 // reported as unsound, never guessed.
+import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata, SensorFact } from '../pipeline/fact'
 import { crc32c } from '../wire/crc'
 import {
@@ -49,7 +50,7 @@ class Cursor {
     public at: number,
   ) {}
   u8(): number {
-    return this.b[this.at++]!
+    return this.b.readUInt8(this.at++)
   }
   u16(): number {
     this.at += 2
@@ -71,12 +72,24 @@ class Cursor {
     let length = this.u8()
     if (length & 0x80) length = ((length & 0x7f) << 8) | this.u8()
     this.at += length
+    if (this.at > this.b.length) throw new RangeError('a text goes on behind the record')
     return this.b.toString('utf8', this.at - length, this.at)
   }
 }
 
-/** The record at `at`, already checked. Copies everything out: the buffer may be reused afterwards. */
+/**
+ * The record at `at`, already checked. Copies everything out: the buffer may be reused afterwards. Throws STORAGE when the
+ * body is not what the encoder writes although its CRC holds: somebody else wrote it.
+ */
 export function decodeRecord(b: Buffer, at: number): LogRecord {
+  try {
+    return readRecord(b, at)
+  } catch (cause) {
+    throw new OsError('STORAGE', `record ${recordSeq(b, at)} of the log is of another version`, { cause })
+  }
+}
+
+function readRecord(b: Buffer, at: number): LogRecord {
   const kind = KINDS[b[at + AT_KIND]!]!
   const flags = b[at + AT_FLAGS]!
   const code = b[at + AT_MEDIUM]!

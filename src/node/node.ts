@@ -70,7 +70,11 @@ export class NodeBase {
     this.#ownsAllocator = options.idAllocator === undefined
     this.idAllocator =
       options.idAllocator === undefined
-        ? new IdAllocator({ baseDir: this.baseDir, leasePolicy: settings.id_lease })
+        ? new IdAllocator({
+            baseDir: this.baseDir,
+            leasePolicy: settings.id_lease,
+            maxBytes: settings.id_max_bytes,
+          })
         : options.idAllocator
     const { secure_session_store: store } = settings
     const {

@@ -58,6 +58,9 @@ export function encodeUnit(unit: string, precision = 4): string {
 
 const plain = (token: string): string => UNIT_NAMES.get(token) ?? token
 
+const badNumber = (part: string): OsError =>
+  new OsError('BAD_TEXT', `unit ${JSON.stringify(part.slice(0, 60))} has a bad number`)
+
 function decodePart(part: string): string {
   const comma = part.indexOf(',')
   if (comma < 0) return plain(part)
@@ -67,8 +70,7 @@ function decodePart(part: string): string {
   let number: number
   if (/[.e]/.test(text)) {
     const float = pyFloat(text)
-    if (float === undefined || !Number.isFinite(float))
-      throw new OsError('BAD_TEXT', `unit ${JSON.stringify(part)} has a bad number`)
+    if (float === undefined) throw badNumber(part)
     number = float
   } else number = Number(decodeInteger(text))
   const end = endDigits(token)
@@ -76,6 +78,7 @@ function decodePart(part: string): string {
   const name = token.slice(0, end)
   const scale = SCALES.find(([letters]) => name.startsWith(letters))
   if (scale) number *= scale[1]
+  if (!Number.isFinite(number)) throw badNumber(part)
   return pyText(number) + plain(name) + power
 }
 

@@ -1,57 +1,35 @@
 // Hands out device ids (specification "ID allocator", PROTOCOL §8): a pool of uint32, the same id for the same device, a
 // lease for devices that went away. 0 and 4294967295 mean "no id" and are never handed out.
 //
-// What fails: an exhausted pool is an error (ID_POOL_EXHAUSTED). A store that cannot be read refuses every allocation; one
+// What fails: an exhausted pool is an error (ID_POOL_EXHAUSTED), and so is a new device when those known fill the memory
+// meant for them (ID_STORE_FULL): a flood of requests costs new devices their id, not the gateway its life. A store that cannot be read refuses every allocation; one
 // that cannot be written makes commit() reject, and the reply that would tell the device its id is not sent (the id stays
 // reserved for it and is written when the disk takes it). One id is never given to two devices by a crash, a jump of
 // the clock or a lost journal line. Nothing is read before the first use; times are UNIX seconds.
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
-import { type DeviceMeta, deviceKey } from './devicekey'
+import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './allocator-types'
+import { type DeviceMeta, deviceKey, metaText } from './devicekey'
 import { checkpointPieces } from './idcheckpoint'
 import { type IdChange, type IdRecord, IdState } from './idstate'
 import { FileIdStore, type IdStore } from './idstore'
-import { LeaseMeter, type LeaseMetrics, type LeasePolicy, type LeasePolicyInput, leasePolicy } from './lease'
+import { LeaseMeter, type LeasePolicy, leasePolicy } from './lease'
 import { SteadyTime } from './steadytime'
 
-export interface IdAllocatorOptions {
-  /** folder of persistFile; null: the working directory */
-  baseDir?: string | null
-  startId?: number
-  /** below startId: no range of its own, it hands out what grant() gave it */
-  endId?: number
-  persistFile?: string
-  /** freed ids held in memory, at least 256; the lowest stay, the others are kept on disk */
-  maxReleased?: number
-  leasePolicy?: LeasePolicyInput | null
-  /** told the metrics at most every metrics_emit_interval_seconds */
-  metricsSink?: ((metrics: LeaseMetrics) => void) | null
-}
-
-export interface IdAllocatorDeps {
-  /** in place of the file */
-  store?: IdStore
-  /** UNIX seconds */
-  now?: () => number
-  /** Milliseconds that never jump. With it, a jump of `now` moves the leases along instead of ending or prolonging them. */
-  mono?: () => number
-}
-
-export interface AllocatorStats {
-  total_allocated: number
-  /** ids that are free again, those in memory and those spilled to disk */
-  total_released: number
-  next_candidate: number
-  range: [number, number]
-  lease_policy: LeasePolicy
-  lease_metrics: LeaseMetrics
-}
+export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
 
 const UNASSIGNED = 0xffff_ffff
+/**
+ * Ids of a pool are kept for whoever asked for them at least this long, whatever the lease: its gateway hands them out
+ * later, and no packet tells it how long they are good.
+ */
+export const POOL_HOLD_SECONDS = 30 * 86_400
 /** after a start, devices get at least this long to be heard before their lease ends */
 const START_GRACE_SECONDS = 3600
 /** hearing a device is written to the journal at most this often, or eight times per lease */
 const TOUCH_SECONDS = 3600
+/** about 1.3 million devices */
+const MAX_BYTES = 256 << 20
 /** ended leases that one allocation clears away; the next ones follow with the next */
 const RECLAIM_AT_ONCE = 2000
 
@@ -60,9 +38,9 @@ export class IdAllocator {
   readonly #end: number
   readonly #granted: boolean
   readonly #maxReleased: number
+  readonly #maxBytes: number
   readonly #policy: LeasePolicy
   readonly #touchEvery: number
-  readonly #sink: ((metrics: LeaseMetrics) => void) | null
   readonly #store: IdStore
   readonly #time: SteadyTime
   readonly #meter: LeaseMeter
@@ -74,6 +52,7 @@ export class IdAllocator {
   #scanned = 0
   #checkpoint: Promise<void> = Promise.resolve()
   #checkpointFailures = 0
+  #refused = 0
 
   constructor(
     {
@@ -83,41 +62,48 @@ export class IdAllocator {
       persistFile = 'data/id_allocation.json',
       maxReleased = 10_000,
       leasePolicy: policy = null,
+      maxBytes = MAX_BYTES,
       metricsSink = null,
     }: IdAllocatorOptions = {},
     { store, now = () => Math.floor(Date.now() / 1000), mono }: IdAllocatorDeps = {},
   ) {
+    if (![startId, endId].every(id => Number.isInteger(id) && id >= 0 && id <= UNASSIGNED))
+      throw new OsError('BAD_REQUEST', `startId and endId are whole numbers from 0 to ${UNASSIGNED}`)
     this.#start = startId
     this.#end = endId
     this.#granted = endId < startId
     this.#maxReleased = Math.max(256, maxReleased)
+    this.#maxBytes = maxBytes
     this.#policy = leasePolicy(policy)
     this.#touchEvery = Math.min(TOUCH_SECONDS, this.#policy.base_lease_seconds / 8)
-    this.#sink = metricsSink
     this.#store = store ?? new FileIdStore(join(baseDir ?? process.cwd(), persistFile))
     this.#time = new SteadyTime(now, mono)
-    this.#meter = new LeaseMeter(this.#policy, now())
+    this.#meter = new LeaseMeter(this.#policy, now(), metricsSink)
   }
 
   /**
-   * The id of the device that `meta` describes, a new one if it has none. Throws ID_POOL_EXHAUSTED, or STORAGE when the store
-   * cannot be read. Tell the device only after commit().
+   * The id of the device that `meta` describes, a new one if it has none. Throws ID_POOL_EXHAUSTED, ID_STORE_FULL, or STORAGE
+   * when the store cannot be read. Tell the device only after commit().
    */
   allocateId(meta: DeviceMeta | null = null): number {
     const now = this.#tick()
     this.#makeWay(now)
-    return this.#allocate(JSON.stringify(meta ?? {}), deviceKey(meta), now)
+    return this.#allocate(metaText(meta), deviceKey(meta), now, this.#policy.base_lease_seconds)
   }
 
-  /** Up to `count` distinct ids, fewer when the pool ends; they are not bound to the device (X5). Throws as allocateId. */
+  /**
+   * Up to `count` distinct ids, fewer when the pool ends; they are not bound to the device (X5), and held for it at least
+   * POOL_HOLD_SECONDS. Throws as allocateId.
+   */
   allocatePool(count: number, meta: DeviceMeta | null = null): number[] {
     const now = this.#tick()
     this.#makeWay(now)
-    const text = JSON.stringify(meta ?? {})
+    const text = metaText(meta)
+    const lease = Math.max(this.#policy.base_lease_seconds, POOL_HOLD_SECONDS)
     const ids: number[] = []
     for (let k = 0; k < count; k++) {
       try {
-        ids.push(this.#allocate(text, '', now))
+        ids.push(this.#allocate(text, '', now, lease))
       } catch (error) {
         if (ids.length === 0) throw error
         break
@@ -162,7 +148,7 @@ export class IdAllocator {
     this.#change({ set: id, record })
     this.#reclaim(now)
     this.#cutOffline(now)
-    this.#tell(now)
+    this.#meter.tell(now)
     return true
   }
 
@@ -188,7 +174,8 @@ export class IdAllocator {
     const { allocated } = this.#load()
     const slot = allocated.find(id)
     if (slot < 0) return false
-    const end = now + this.#policy.base_lease_seconds
+    // never sooner: an id of a pool is held longer, and anybody can send a packet under it
+    const end = Math.max(allocated.leaseEnd(slot), now + this.#policy.base_lease_seconds)
     const noteworthy = allocated.isOffline(slot) || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery
     allocated.heard(slot, now, end, addr ?? undefined)
     if (noteworthy) {
@@ -209,11 +196,13 @@ export class IdAllocator {
     const now = this.#tick()
     const state = this.#load()
     this.#meter.effective(now)
-    this.#tell(now)
+    this.#meter.tell(now)
     return {
       total_allocated: state.allocated.size,
       total_released: this.#granted ? this.#grantable(now) : state.released.size,
       next_candidate: state.next_candidate,
+      bytes: state.allocated.bytes,
+      refused: this.#refused,
       range: [this.#start, this.#end],
       lease_policy: this.#policy,
       lease_metrics: { ...this.#meter.metrics },
@@ -243,6 +232,11 @@ export class IdAllocator {
   /** checkpoints that could not be written; nothing is lost by one, the journal only stays long */
   get checkpointFailures(): number {
     return this.#checkpointFailures
+  }
+
+  /** metrics at which metricsSink threw; they are not told again */
+  get metricsFailures(): number {
+    return this.#meter.untold
   }
 
   /** Writes the checkpoint. Safe to call twice, and without a use before. */
@@ -290,13 +284,14 @@ export class IdAllocator {
     this.#cutOffline(now)
   }
 
-  #allocate(meta: string, key: string, now: number): number {
+  #allocate(meta: string, key: string, now: number, lease: number): number {
     const { allocated } = this.#state!
-    const lease_expires_at = now + this.#policy.base_lease_seconds
+    const lease_expires_at = now + lease
     const slot = allocated.findKey(key)
+    const hasRoom = allocated.makeRoom(Buffer.byteLength(key) + Buffer.byteLength(meta), this.#maxBytes)
     if (slot >= 0) {
       const id = allocated.idOf(slot)
-      const text = meta === '{}' ? allocated.metaOf(slot) : meta
+      const text = meta === '{}' || !hasRoom ? allocated.metaOf(slot) : meta
       const same = !allocated.isOffline(slot) && allocated.metaOf(slot) === text
       if (same && now - allocated.noted(slot) < this.#touchEvery) allocated.heard(slot, now, lease_expires_at)
       else {
@@ -305,12 +300,19 @@ export class IdAllocator {
       }
       return id
     }
+    if (!hasRoom) {
+      this.#refused++
+      throw new OsError(
+        'ID_STORE_FULL',
+        `[IDAllocator] ${allocated.size} ids fill the ${this.#maxBytes} bytes for them`,
+      )
+    }
     const id = this.#free(now)
     const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }
     this.#change({ set: id, record: { meta, ...seen, device_key: key, state: 'active' } })
     this.#meter.arrived(now)
     this.#meter.effective(now)
-    this.#tell(now)
+    this.#meter.tell(now)
     return id
   }
 
@@ -378,10 +380,6 @@ export class IdAllocator {
     for (let slot = 0; slot < allocated.slots; slot++)
       if (allocated.idOf(slot) !== 0 && allocated.isOffline(slot) && allocated.leaseEnd(slot) > now)
         this.#change({ set: allocated.idOf(slot), record: { ...allocated.record(slot), lease_expires_at: now } })
-  }
-
-  #tell(now: number): void {
-    if (this.#meter.due(now)) this.#sink?.({ ...this.#meter.metrics })
   }
 
   /** The time, after moving the leases along when the clock has jumped since the last call. */

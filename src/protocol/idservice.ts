@@ -31,6 +31,10 @@ export interface IdSource {
 const POOL_LIMIT = 256
 /** a request with more JSON than this is refused: it would live in the allocator's file */
 const META_LIMIT = 4096
+/** of a request for a pool: it is kept with each of its ids */
+const POOL_META_LIMIT = 512
+/** errors a device is told by their name */
+const TOLD: ReadonlySet<string> = new Set(['ID_POOL_EXHAUSTED', 'ID_STORE_FULL'])
 /** the same request again within this gets the same ids */
 const REPEAT_MS = 15_000
 const REPEATS_KEPT = 256
@@ -65,7 +69,7 @@ export class IdService {
       return { type: 'CTRL', cmd, result, response, durable: onFlash(allocator) }
     } catch (error) {
       const { code, message } = asOsError(error)
-      return refused(cmd, seq, message, code === 'ID_POOL_EXHAUSTED' ? 'ID_POOL_EXHAUSTED' : 'ID_ALLOC_FAILED')
+      return refused(cmd, seq, message, TOLD.has(code) ? code : 'ID_ALLOC_FAILED')
     }
   }
 
@@ -74,7 +78,7 @@ export class IdService {
     const seq = controlSeq(raw)
     const allocator = this.#allocator
     const none = 'Cannot allocate pool'
-    if (!allocator || raw.length - 5 > META_LIMIT) return refused(cmd, seq, none, 'POOL_ALLOC_FAILED')
+    if (!allocator || raw.length - 5 > POOL_META_LIMIT) return refused(cmd, seq, none, 'POOL_ALLOC_FAILED')
     try {
       const count = Math.min(POOL_LIMIT, parsePoolCount(raw))
       const allocate = (): number[] => allocator.allocatePool(count, tolerantObject(raw.subarray(5)))

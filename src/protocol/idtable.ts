@@ -34,11 +34,14 @@ export interface IdRecord {
   addr?: string
 }
 
+/** a row, its places in two hash tables and in the heap, each with the room these keep to grow */
+const ROW_BYTES = 96
+
 const idHash = (id: number): number => Math.imul(id, 0x9e3779b1)
 
 export class IdTable {
   readonly #rows = new IdRows()
-  readonly #texts = new TextArena()
+  #texts = new TextArena()
   readonly #leases = new LeaseHeap(this.#rows)
   readonly #seed = (Math.random() * 0x1_0000_0000) >>> 0
   readonly #ids = new SlotIndex<number>(
@@ -53,6 +56,29 @@ export class IdTable {
 
   get size(): number {
     return this.#size
+  }
+
+  /** Memory held for the ids in use. */
+  get bytes(): number {
+    return this.#size * ROW_BYTES + this.#texts.bytes
+  }
+
+  /**
+   * Whether `texts` bytes more fit into `most`. What freed texts of other lengths left unused is won back first, when it is
+   * worth it: that takes about a second for a million ids.
+   */
+  makeRoom(texts: number, most: number): boolean {
+    const fits = (): boolean => this.bytes + this.#texts.growth(texts) + ROW_BYTES <= most
+    if (fits()) return true
+    if (this.#texts.unused < most / 4) return false
+    const old = this.#texts
+    this.#texts = new TextArena()
+    for (let slot = 0; slot < this.slots; slot++) {
+      if (this.idOf(slot) === 0) continue
+      const handle = this.#rows.word(slot, TEXT)
+      this.#rows.setWord(slot, TEXT, this.#texts.put(old.key(handle), old.meta(handle), old.addr(handle)))
+    }
+    return fits()
   }
 
   /** Slots are numbered 0 … slots-1; a slot that is not in use has id 0. */

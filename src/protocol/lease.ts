@@ -61,13 +61,17 @@ export function leasePolicy(input: LeasePolicyInput | null = null): LeasePolicy 
 export class LeaseMeter {
   readonly policy: LeasePolicy
   readonly metrics: LeaseMetrics
+  /** times the sink threw */
+  untold = 0
+  readonly #sink: ((metrics: LeaseMetrics) => void) | null
   /** new devices per second of arrival, oldest first */
   #arrivals: { at: number; count: number }[] = []
   #count = 0
   #ultraSince = 0
 
-  constructor(policy: LeasePolicy, now: number) {
+  constructor(policy: LeasePolicy, now: number, sink: ((metrics: LeaseMetrics) => void) | null = null) {
     this.policy = policy
+    this.#sink = sink
     this.metrics = {
       base_lease_seconds: policy.base_lease_seconds,
       effective_lease_seconds: policy.base_lease_seconds,
@@ -117,10 +121,15 @@ export class LeaseMeter {
     return lease
   }
 
-  /** True at most every metrics_emit_interval_seconds: the metrics are to be told on. */
-  due(now: number): boolean {
-    if (now - this.metrics.updated_at < this.policy.metrics_emit_interval_seconds) return false
+  /** Tells the metrics on, at most every metrics_emit_interval_seconds. */
+  tell(now: number): void {
+    if (now - this.metrics.updated_at < this.policy.metrics_emit_interval_seconds) return
     this.metrics.updated_at = now
-    return true
+    try {
+      this.#sink?.({ ...this.metrics })
+    } catch {
+      // who listens must not cost a device its id
+      this.untold++
+    }
   }
 }

@@ -18,7 +18,26 @@ export class TextArena {
   /** by units: the newest freed place; each names the next one in its first four bytes */
   readonly #freed = new Map<number, number>()
   #block = -1
+  #bytes = 0
+  #free = 0
   #used = BLOCK
+
+  /** Memory of the blocks. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Bytes of freed places, good only for texts of their length. */
+  get unused(): number {
+    return this.#free
+  }
+
+  /** Memory that texts of `size` bytes would take from the machine, 0 when there is a place for them. */
+  growth(size: number): number {
+    const units = Math.ceil((HEADER + ADDRESS + size) / UNIT)
+    if (units * UNIT > LARGE) return (units + 1) * UNIT
+    return this.#used + units <= BLOCK / UNIT || this.#freed.get(units) ? 0 : BLOCK
+  }
 
   /** Keeps three texts; returns their handle, never 0. */
   put(key: string, meta: string, addr: string): number {
@@ -69,12 +88,14 @@ export class TextArena {
     const at = (handle & 0xffff) * UNIT
     const units = block.readUInt16LE(at + 10)
     if (units === 0) {
+      this.#bytes -= block.length
       this.#blocks[index] = Buffer.alloc(0)
       this.#unusedBlocks.push(index)
       return
     }
     block.writeUInt32LE(this.#freed.get(units) ?? 0, at)
     this.#freed.set(units, handle)
+    this.#free += units * UNIT
   }
 
   #text(handle: number, part: 0 | 1 | 2): string {
@@ -94,6 +115,7 @@ export class TextArena {
     if (size > LARGE) return this.#mark(((this.#newBlock(units + 1) << UNITS_SHIFT) | 1) >>> 0, 0)
     const freed = this.#freed.get(units) ?? 0
     if (freed !== 0) {
+      this.#free -= units * UNIT
       this.#freed.set(units, this.#blocks[freed >>> UNITS_SHIFT]!.readUInt32LE((freed & 0xffff) * UNIT))
       return freed
     }
@@ -114,6 +136,7 @@ export class TextArena {
   #newBlock(units: number): number {
     const index = this.#unusedBlocks.pop() ?? this.#blocks.length
     this.#blocks[index] = Buffer.allocUnsafeSlow(units * UNIT)
+    this.#bytes += units * UNIT
     return index
   }
 }

@@ -14,7 +14,7 @@ import { parseRefusedFrame, refusedFrameText } from '../../src/protocol/nack'
 import { tolerantObject } from '../../src/protocol/pythonjson'
 import { crc16 } from '../../src/wire/crc'
 import { ByteWriter } from '../../src/wire/cursor'
-import { fuzz, vectors } from './harness'
+import { examples, fuzz, vectors } from './harness'
 import { type Random, repeated } from './mutate'
 
 const clock = new ManualClock()
@@ -46,6 +46,7 @@ fuzz({
             : []
       return hex(input).filter(bytes => bytes[0]! <= 0x10)
     }),
+    ...examples().filter(bytes => bytes[0]! <= 0x10),
     control.buildIdRequest(7, { device_id: 'a', device_meta: { mac: '00:11' } }),
     control.buildIdAssign(1, 9, 1_710_000_000),
     control.buildIdPoolRequest(2, 3, { a: [1, { b: null }] }),
@@ -172,6 +173,7 @@ function shape(input: Buffer, random: Random): Buffer {
 fuzz({
   name: 'delivery',
   seeds: [
+    ...examples().filter(bytes => bytes[0] === 0x10 || bytes[0] === 0x05 || bytes[0] === 0x09),
     deliveryFrame(0),
     deliveryFrame(1),
     deliveryFrame(5, 3, 7),

@@ -6,7 +6,6 @@ import { defaultText } from '../../src/config'
 import { parseDocument } from '../../src/config/document'
 import { interpret, type Schema } from '../../src/config/read'
 import { baseSchema } from '../../src/config/schema'
-import { parseRequest } from '../../src/gateway/control'
 import { ManualClock } from '../../src/lib/clock'
 import { checkRecord, decodeRecord } from '../../src/log/decode'
 import { RecordEncoder } from '../../src/log/encode'
@@ -16,12 +15,13 @@ import { Fusion } from '../../src/pipeline/fuse'
 import { Receiver } from '../../src/pipeline/receiver'
 import { IdAllocator } from '../../src/protocol/allocator'
 import { FileIdStore } from '../../src/protocol/idstore'
+import { SecureSessions } from '../../src/protocol/sessions'
 import { wireUnits } from '../../src/units/wire'
 import { crc32c } from '../../src/wire/crc'
 import { sealFrame, writeHeader } from '../../src/wire/frame'
 import { MemFiles } from '../unit/log/memfiles'
 import { fuzz } from './harness'
-import { repeated } from './mutate'
+import { type Random, repeated } from './mutate'
 
 const clock = new ManualClock()
 const units = wireUnits()
@@ -48,6 +48,7 @@ const registryFile = (sig: string, slots: readonly string[]): Buffer =>
 
 fuzz({
   name: 'registry',
+  inputs: 5000,
   seeds: [
     registryFile('D.1.{TS}|a>\x01:\x01|', ['K.K', '1']),
     registryFile('D.1.{TS}|a>\x01:\x01|b>\x01:\x01|&u33|#YQ|@aGk|', ['K.K', '1', 'E.Z', '0']),
@@ -137,6 +138,7 @@ const sealed = (input: Buffer): Buffer =>
 
 fuzz({
   name: 'ids',
+  inputs: 8000,
   allowed: ['STORAGE', 'ID_POOL_EXHAUSTED'],
   seeds: [
     Buffer.from(
@@ -196,10 +198,76 @@ fuzz({
   },
 })
 
+// ---- the file of the secure sessions
+
+const session = {
+  last: 1_710_000_000,
+  peer_addr: '192.0.2.1:1',
+  first_plaintext_ts: 1_710_000_000_000,
+  pending_timestamp: null,
+  pending_key_hex: null,
+  key_hex: 'ab'.repeat(32),
+  dict_ready: true,
+  decrypt_confirmed: true,
+  state: 'SECURE',
+}
+const MOST_SESSIONS = 20
+
+fuzz({
+  name: 'sessions',
+  inputs: 8000,
+  seeds: [
+    { 42: session, 7: { ...session, key_hex: null, state: 'DICT_READY', decrypt_confirmed: false } },
+    { 5: { ...session, pending_timestamp: 1, pending_key_hex: 'cd'.repeat(32), key_hex: null, dict_ready: false } },
+    {},
+  ].map(sessions => Buffer.from(JSON.stringify({ updated_at: 1_710_000_000, sessions }))),
+  words: [
+    '"sessions":',
+    '"key_hex":',
+    '"last":',
+    '"__proto__":',
+    '"4294967296":',
+    '"42":',
+    'null',
+    'ab'.repeat(32),
+    '1e999',
+  ],
+  run(input) {
+    const files = new MemFiles()
+    put(files, '/s/sessions.json', input)
+    const problems: string[] = []
+    const open = (): SecureSessions =>
+      new SecureSessions({
+        storePath: '/s/sessions.json',
+        files,
+        now: () => 1_710_000_100,
+        maxSessions: MOST_SESSIONS,
+        onProblem: problem => problems.push(problem),
+      })
+    const sessions = open()
+    assert.ok(sessions.size <= MOST_SESSIONS)
+    const key = sessions.getSessionKey(42)
+    assert.ok(key === null || key.length === 32)
+    sessions.noteLocalPlaintextSent(9, 1_710_000_000_000)
+    sessions.confirmSecureDict(9, 1_710_000_000_000)
+    const own = sessions.getSessionKey(9)
+    sessions.save(true)
+    assert.deepEqual(open().getSessionKey(9), own, 'a key was forgotten')
+    assert.equal(Object.getPrototypeOf({}).last, undefined)
+    return `${Math.min(sessions.size, 4)}${key === null}${problems.length}`
+  },
+  growing: {
+    'of sessions': n =>
+      Buffer.from(`{"sessions":{${Array.from({ length: n >> 5 }, (_, k) => `"${k}":{"last":1710000000}`)}}}`),
+    'of nesting': n => Buffer.from('{"sessions":{"1":'.repeat(n / 17)),
+  },
+})
+
 // ---- Config.json
 
 fuzz({
   name: 'config',
+  inputs: 1500,
   allowed: ['CONFIG_SYNTAX', 'CONFIG_INVALID'],
   seeds: [
     Buffer.from(defaultText()),
@@ -261,8 +329,20 @@ const written = (write: (into: Buffer) => number): Buffer => {
   return into.subarray(0, write(into))
 }
 
+/** A record of the right length and CRC, whatever its body says. */
+function sealedRecord(input: Buffer, random: Random): Buffer {
+  if (input.length < 40 || input[0] !== 0xc5) return input
+  const out = Buffer.from(input)
+  out.writeUIntLE(out.length, 1, 3)
+  out[16] = random.below(6)
+  out.writeUInt32LE(crc32c(out, 0, out.length - 4), out.length - 4)
+  return out
+}
+
 fuzz({
   name: 'log',
+  allowed: ['STORAGE'],
+  shape: sealedRecord,
   seeds: [
     written(b =>
       records.fact(b, 0, 9, 1, T0, fact, { medium: 'UDP', address: '192.0.2.1:1', rssi: -70, route: [5, 7] }, 'synced'),
@@ -279,35 +359,13 @@ fuzz({
     const at = findRecord(input, 0, 0, Number.MAX_SAFE_INTEGER)
     if (at >= 0) {
       assert.ok(checkRecord(input, at) > 0)
-      outcome += decodeRecord(input, at).kind
+      const { kind, fact } = decodeRecord(input, at)
+      outcome += kind + Math.min(fact?.sensors.length ?? 0, 4)
     }
     return outcome
   },
   growing: {
     'of marks': n => repeated('\xc5', n),
     'of marks with a length': n => Buffer.alloc(n, Buffer.of(0xc5, 0xff, 0xff, 0)),
-  },
-})
-
-// ---- lines of the control socket
-
-fuzz({
-  name: 'control-line',
-  allowed: ['BAD_REQUEST'],
-  seeds: [
-    '{"id":1,"command":"status","options":{"json":true}}',
-    '{"id":"x","argv":["log","verify"]}',
-    '{"command":"a"}',
-  ].map(text => Buffer.from(text)),
-  words: ['"command":', '"argv":[', '"options":', '"__proto__":', 'null', '[]', '{}'],
-  run(input) {
-    const { command, options, argv } = parseRequest(input.toString('utf8'))
-    assert.ok(argv ? argv.every(word => typeof word === 'string') : typeof command === 'string')
-    assert.equal(Object.getPrototypeOf({}).x, undefined)
-    return `${command === undefined}${Object.keys(options ?? {}).length}`
-  },
-  growing: {
-    'of nesting': n => Buffer.from(`{"command":"a","options":{"a":${'['.repeat(n / 2)}${']'.repeat(n / 2)}}}`),
-    'of words': n => Buffer.from(`{"argv":[${'"a",'.repeat(n / 4)}"a"]}`),
   },
 })

@@ -16,7 +16,7 @@ import { wireUnits } from '../../src/units/wire'
 import { deriveSessionKey } from '../../src/wire/cipher'
 import { isSecure } from '../../src/wire/commands'
 import { FRAME_OVERHEAD, readHeader, sealFrame, writeHeader } from '../../src/wire/frame'
-import { fuzz, vectors } from './harness'
+import { examples, fuzz, vectors } from './harness'
 import { type Random, repeated } from './mutate'
 
 const T0 = 1_710_000_000_000
@@ -90,7 +90,9 @@ const full = (n: number, piece: string, head = '42;D.1.AY4j8UwA|', tail = ''): U
 
 fuzz({
   name: 'frames',
+  inputs: 10_000,
   seeds: [
+    ...examples(),
     ...vectors().flatMap(({ op, in: { packets } }) =>
       op === 'receive' ? (packets as string[]).map(hex => Buffer.from(hex, 'hex')) : [],
     ),

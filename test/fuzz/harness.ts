@@ -1,10 +1,17 @@
 // The mutation fuzzer (QUALITY S14): a target is a parser and what it may answer. Inputs that once failed (and others of
 // interest) lie in test/corpus/<target>.txt, one base64 line each, and go first; then mutations of them and of the target's
-// own seeds, until the target's share of the time is used. An input whose outcome is new joins the pool, so that the search
-// goes deeper. Adding a target is one call of fuzz().
+// own seeds. An input whose outcome is new joins the pool, so that the search goes deeper. Adding a target is one call of
+// fuzz().
 //
-// OS_NODE_FUZZ_SEED repeats a run (the default is the day's number), OS_NODE_FUZZ_SECONDS is the time of the whole group.
+// The run of `npm test` is the same on every day and machine: a fixed seed and a fixed number of inputs, fewer only where a
+// slow machine has used up its time. New inputs are looked for by a long run, with a seed of its own each time:
+//   OS_NODE_FUZZ_SECONDS=3600 npm run test:fuzz        (seconds for the whole group; OS_NODE_FUZZ_SEED repeats a run)
 // A failing input is printed as the line that belongs into the corpus file.
+//
+// What is proven: no input of the run throws but for errors of the allowed codes; counts of what is kept, and the heap, stay
+// within their bounds. Of time no test can prove more than that nothing hangs: inputs made to be slow, eight times 64 KiB of
+// each, take less than HANG_MS of processor time together. The slowest parser here needs a fifteenth of that; one that takes
+// n² steps, 3.4 · 10¹⁰ of them, needs more.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,10 +21,13 @@ import { runInNewContext } from 'node:vm'
 import { mutate, Random } from './mutate'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
-const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? Math.floor(Date.now() / 86_400_000))
-const SECONDS = Number(process.env.OS_NODE_FUZZ_SECONDS ?? 16)
+const LONG = process.env.OS_NODE_FUZZ_SECONDS !== undefined
+const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? (LONG ? Date.now() % 0x7fff_ffff : 1))
 /** targets of the whole group, for the share of one */
-const TARGETS = 16
+const TARGETS = 22
+const SECONDS = LONG ? Number(process.env.OS_NODE_FUZZ_SECONDS) / TARGETS : 5
+/** inputs of one target in `npm test`, unless it says otherwise */
+const INPUTS = 20_000
 /** the largest input; a UDP datagram is smaller */
 export const MAX_INPUT = 0x10400
 const POOL = 512
@@ -39,7 +49,9 @@ export interface Target {
   readonly words?: readonly (string | Uint8Array)[]
   /** sizes of what the target keeps, each with its bound */
   kept?(): Record<string, readonly [size: number, bound: number]>
-  /** inputs of about n bytes whose time must grow no faster than n */
+  /** inputs in `npm test`, for targets that are slow */
+  readonly inputs?: number
+  /** inputs of about n bytes, made to be slow */
   readonly growing?: Record<string, (n: number) => Uint8Array>
 }
 
@@ -59,8 +71,17 @@ export function vectors(): { op: string; in: Record<string, unknown> }[] {
   return readdirSync(dir).flatMap(file => JSON.parse(readFileSync(join(dir, file), 'utf8')).cases)
 }
 
+/** The hex examples of docs/protocol.md: packets of every kind. */
+export function examples(): Buffer[] {
+  const page = readFileSync(join(root, 'docs/protocol.md'), 'utf8')
+  return [...page.matchAll(/^```hex [a-z-]+\n(.*?)^```$/gms)].map(([, block]) => {
+    const lines = block!.split('\n').map(line => /^(?:[0-9a-f]{2})+(?: (?:[0-9a-f]{2})+)*(?= {2}| "|$)/.exec(line)?.[0])
+    return Buffer.from(lines.join('').replaceAll(' ', ''), 'hex')
+  })
+}
+
 export function fuzz(target: Target): void {
-  test(`${target.name}: no input throws, grows or stalls`, t => {
+  test(`${target.name}: no input throws, grows or hangs`, t => {
     const random = new Random(SEED)
     const pool = [...corpus(target.name), ...target.seeds.map(seed => Buffer.from(seed))]
     assert.ok(pool.length > 0, 'a target needs seeds')
@@ -69,9 +90,10 @@ export function fuzz(target: Target): void {
     for (const input of pool) try1(target, input, `corpus or seed ${count++}`, seen)
     gc()
     const heap = process.memoryUsage().heapUsed
-    const until = performance.now() + (SECONDS * 1000) / TARGETS
+    const most = LONG ? Number.POSITIVE_INFINITY : (target.inputs ?? INPUTS)
     const started = performance.now()
-    while (performance.now() < until) {
+    const until = started + SECONDS * 1000
+    while (count < most && performance.now() < until) {
       for (let k = 0; k < 64; k++) {
         count++
         let input = mutate(pool, random, target.words ?? [], MAX_INPUT)
@@ -90,7 +112,7 @@ export function fuzz(target: Target): void {
       grown < HEAP_BUDGET,
       `${target.name}: the heap grew by ${grown >> 20} MiB over ${count} inputs, seed ${SEED}`,
     )
-    for (const [name, make] of Object.entries(target.growing ?? {})) linear(target, name, make)
+    for (const [name, make] of Object.entries(target.growing ?? {})) noHang(target, name, make(WHOLE))
     t.diagnostic(`${count} inputs, ${Math.round(count / took)}/s, ${seen.size} outcomes, seed ${SEED}`)
   })
 }
@@ -125,34 +147,15 @@ function bounded(target: Target): void {
 }
 
 const WHOLE = 0x10000
-const PARTS = 16
-/** no machine that runs these tests is so slow that a linear parser needs this long for 64 KiB */
-const STALL_MS = 3000
+const TURNS = 8
+const HANG_MS = 30_000
 
-/**
- * Sixteen inputs of 4 KiB against one of 64 KiB, the best of several turns each: the same bytes, so the same time where time
- * is linear, and a sixteenth of it where it is quadratic. Only a factor of 4 in each of three trials fails; what is done
- * within 4 ms cannot stall anything and passes.
- */
-function linear(target: Target, name: string, make: (n: number) => Uint8Array): void {
-  const whole = Buffer.from(make(WHOLE))
-  const part = Buffer.from(make(WHOLE / PARTS))
-  const time = (input: Buffer, turns: number): number => {
-    const start = performance.now()
-    for (let k = 0; k < turns; k++) outcomeOf(target, input, `growing ${name}`)
-    return performance.now() - start
+/** Processor time, so that a busy machine changes nothing; a parser that never returns is ended by the runner. */
+function noHang(target: Target, name: string, input: Uint8Array): void {
+  const before = process.cpuUsage()
+  for (let turn = 0; turn < TURNS; turn++) {
+    outcomeOf(target, Buffer.from(input), `growing ${name}`)
+    const { user, system } = process.cpuUsage(before)
+    assert.ok(user + system < HANG_MS * 1000, `${target.name}: hangs on 64 KiB ${name}, turn ${turn + 1} of ${TURNS}`)
   }
-  let told = ''
-  for (let trial = 0; trial < 3; trial++) {
-    let one = Number.POSITIVE_INFINITY
-    let many = Number.POSITIVE_INFINITY
-    for (let turn = 0; turn < 5 && one > 4; turn++) {
-      many = Math.min(many, time(part, PARTS))
-      one = Math.min(one, time(whole, 1))
-      assert.ok(one < STALL_MS, `${target.name}: ${Math.round(one)} ms for 64 KiB ${name}`)
-    }
-    if (one <= 4 || one <= 4 * many) return
-    told = `${one.toFixed(1)} ms for 64 KiB, ${many.toFixed(1)} ms for 16 × 4 KiB`
-  }
-  assert.fail(`${target.name}: time grows faster than the input ${name}: ${told}`)
 }

@@ -85,6 +85,7 @@ function refused(run: () => unknown, codes: readonly string[]): string {
 
 fuzz({
   name: 'text',
+  inputs: 4000,
   seeds: texts([
     ...given('decompress_text', 'text'),
     ...vectors().flatMap(({ op, in: input }) =>

@@ -68,6 +68,8 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
   if (ids?.problem) lines.push(paint.bad(`ids: ${ids.problem}`))
   else if (ids)
     lines.push(`ids: ${ids.allocated} handed out, ${ids.released} ${ids.source === 'pool' ? 'left' : 'free again'}`)
+  if (ids?.refused)
+    lines.push(paint.bad(`ids: ${ids.refused} new devices refused, security_settings.id_max_bytes is full`))
   // what keeps the gateway from its work comes before the tables
   if (log.state === 'degraded') {
     lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))

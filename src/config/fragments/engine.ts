@@ -63,11 +63,15 @@ export const engineEntries = {
       }),
       metrics_flush_seconds: num(10, 'taken for other software; os-node keeps metrics out of this file', { min: 1 }),
     }),
+    id_max_bytes: int(268_435_456, 'memory for ids in use at most, 200 bytes each; new devices are refused beyond it', {
+      min: 1_048_576,
+      restart: true,
+    }),
     id_pool: section({
       size: int(32, 'ids asked of the upstream for nodes of this gateway; 0: none', { max: 256, restart: true }),
-      use_within_days: num(15, 'ids not handed out by then are forgotten; well below the lease of the upstream', {
+      use_within_days: num(15, 'ids not handed out by then are forgotten; an upstream holds them for 30 days', {
         min: 0.001,
-        max: 36_500,
+        max: 25,
         restart: true,
       }),
     }),

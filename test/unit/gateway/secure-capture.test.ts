@@ -1,4 +1,4 @@
-// One secure exchange byte for byte, as docs/secure-exchange.md explains it: AID 5, a clock that is moved by hand.
+// One secure exchange byte for byte, as docs/protocol.md explains it: AID 5, a clock that is moved by hand.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -10,10 +10,10 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
 
 /** The packets of the page, `→ 09…`: the hex columns of each line up to the comment, continued on indented lines. */
 function packetsOfPage(): string[] {
-  const page = readFileSync(join(process.env['OS_NODE_TEST_ROOT'] ?? '.', 'docs/secure-exchange.md'), 'utf8')
+  const page = readFileSync(join(process.env['OS_NODE_TEST_ROOT'] ?? '.', 'docs/protocol.md'), 'utf8')
   const packets: string[] = []
-  for (const block of page.split('```').filter((_, k) => k % 2 === 1))
-    for (const line of block.split('\n').filter(Boolean)) {
+  for (const [, block] of page.matchAll(/^```capture\n(.*?)^```$/gms))
+    for (const line of block!.split('\n').filter(Boolean)) {
       const bytes = /^(?:[→← ] )((?:[0-9a-f]{2})+(?: (?:[0-9a-f]{2})+)*)(?= {2}|$)/.exec(line)?.[1]?.replaceAll(' ', '')
       assert.ok(bytes, line)
       if (line[0] === ' ') packets[packets.length - 1] += bytes

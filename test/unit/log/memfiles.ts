@@ -149,13 +149,13 @@ export class MemFiles implements Files {
 
   /**
    * What the medium holds after a power cut: names of the last folder syncs; of bytes not synced, the share `kept` of
-   * what was written behind the durable ones.
+   * what was written behind the durable ones. A name that was made or moved without such a sync survives if `survives` says
+   * so: one may, and an earlier one not.
    */
-  afterPowerCut(kept = 0, zeros = false): MemFiles {
+  afterPowerCut(kept = 0, zeros = false, survives: (name: string) => boolean = () => kept > 0): MemFiles {
     const left = new MemFiles()
     const names = new Map([...this.durableNames])
-    // a name that was only made may also have survived
-    if (kept > 0) for (const [name, node] of this.files) names.set(name, node)
+    for (const [name, node] of this.files) if (survives(name)) names.set(name, node)
     for (const [name, { data, durable }] of names) {
       let bytes = Buffer.from(durable)
       if (data.length > durable.length && data.subarray(0, durable.length).equals(durable)) {

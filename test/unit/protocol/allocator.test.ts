@@ -197,3 +197,97 @@ test('a jump of the clock neither ends leases nor makes them last for ever', () 
   step(10, -900_000)
   assert.equal(ids.reclaimExpired(), 1)
 })
+
+test('ids of a pool are held for 30 days however short the lease, and a packet under one does not shorten that', () => {
+  const DAY = 86_400
+  const b = new Bench({ endId: 8, leasePolicy: { base_lease_seconds: DAY } })
+  const start = b.now
+  const pool = b.ids.allocatePool(4, { device_id: 'GW' })
+  const device = b.ids.allocateId({ device_id: 'a' })
+  assert.ok(b.ids.touch(pool[0]!, '192.0.2.9:1'), 'anybody can send a packet with that id')
+  b.at(start + 2 * DAY).reclaimExpired()
+  assert.ok(!b.ids.isAllocated(device))
+  assert.ok(pool.every(id => b.ids.isAllocated(id)))
+  b.at(start + 29 * DAY).reclaimExpired()
+  assert.ok(
+    pool.every(id => b.ids.isAllocated(id)),
+    'its gateway may still hand them out',
+  )
+  b.at(start + 31 * DAY).reclaimExpired()
+  assert.equal(b.ids.stats().total_allocated, 0)
+})
+
+test('half surrogates in a name are a name like any other: known again, also by the next start', () => {
+  const { ids } = new Bench()
+  const names = ['\ud800', '\ud801', 'x\udc00y', '\u{1f600}']
+  const given = names.map(device_id => ids.allocateId({ device_id }))
+  assert.equal(new Set(given).size, names.length)
+  assert.deepEqual(
+    names.map(device_id => ids.allocateId({ device_id })),
+    given,
+  )
+})
+
+test('requests with a lot to say fill their memory, not the machine: then new devices are refused and counted', () => {
+  const MOST = 4 << 20
+  const { ids } = new Bench({ maxBytes: MOST })
+  const note = (k: number, size: number): string => String(k).padEnd(size, '.')
+  let given = 0
+  assert.throws(
+    () => {
+      for (; given < 100_000; given++) ids.allocateId({ device_id: `n${given}`, note: note(given, 4000) })
+    },
+    { code: 'ID_STORE_FULL' },
+  )
+  assert.ok(given > 500 && ids.stats().bytes <= MOST, `${given} devices in ${ids.stats().bytes} bytes`)
+  assert.equal(ids.stats().refused, 1)
+  // who is known is served on, and what else it says of itself finds no room
+  assert.equal(ids.allocateId({ device_id: 'n5', note: note(5, 4090) }), 6)
+  assert.equal((ids.getMeta(6)['note'] as string).length, 4000)
+  assert.ok(ids.allocatePool(100_000).length < 10_000 && ids.stats().bytes <= MOST, 'a pool neither')
+  // room comes back with ids
+  ids.releasePool(
+    Array.from({ length: given - 10 }, (_, k) => k + 1),
+    true,
+  )
+  assert.equal(typeof ids.allocateId({ device_id: 'late', note: note(1, 2000) }), 'number')
+  assert.equal(ids.getMeta(given)['device_id'], `n${given - 1}`)
+})
+
+test('devices that say something longer each time do not leave memory behind', () => {
+  const MOST = 6 << 20
+  const { ids } = new Bench({ maxBytes: MOST })
+  for (let size = 100; size < 4000; size += 8)
+    for (let k = 0; k < 200; k++) ids.allocateId({ device_id: `n${k}`, note: 'x'.repeat(size) })
+  const { bytes, total_allocated } = ids.stats()
+  assert.equal(total_allocated, 200)
+  assert.ok(bytes <= MOST, `${bytes} bytes`)
+  assert.equal(String(ids.getMeta(7)['note']).length, 3996, 'the last thing it said')
+})
+
+test('a range that is none is refused, and one that ends at the reserved id hands out what is in it', () => {
+  for (const [startId, endId] of [
+    [1.5, 9],
+    [Number.NaN, 9],
+    [1, 2 ** 32],
+    [-1, 9],
+    ['3' as never, 9],
+  ] as const)
+    assert.throws(() => new Bench({ startId, endId }), { code: 'BAD_REQUEST' }, `${startId}-${endId}`)
+  assert.deepEqual(new Bench({ startId: 0, endId: 2 }).ids.allocatePool(5), [1, 2])
+  assert.deepEqual(new Bench({ startId: 4294967294, endId: 4294967295 }).ids.allocatePool(5), [4294967294])
+  assert.throws(() => new Bench({ startId: 4294967295 }).ids.allocateId(), { code: 'ID_POOL_EXHAUSTED' })
+})
+
+test('a metrics sink that throws costs no device its id; a meta that is no JSON is refused by name', () => {
+  const b = new Bench({
+    metricsSink: () => {
+      throw new Error('sink')
+    },
+  })
+  assert.equal(b.at(b.now + 10).allocateId({ device_id: 'a' }), 1)
+  assert.equal(b.at(b.now + 10).allocateId({ device_id: 'b' }), 2)
+  assert.equal(b.ids.metricsFailures, 2)
+  assert.throws(() => b.ids.allocateId({ device_id: 'c', n: 5n }), { code: 'BAD_REQUEST' })
+  assert.equal(b.ids.stats().total_allocated, 2)
+})
