@@ -149,7 +149,7 @@ export class Receiver {
       return this.#refuse('LATE_DROPPED', `frame of ${ts} is older than every kept state of TID=${meta.tid}`, meta)
     }
     history.begin(from, late)
-    if (!heart && !history.apply(bytes, first, to, this.#metaBytes))
+    if (!heart && !history.apply(bytes, first, to, this.#metaBytes, meta.secure))
       // its CRC holds, so the template is another than the sender's: a FULL mends that
       return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
     if (late) {
@@ -173,7 +173,9 @@ export class Receiver {
       history.fill(told.sensors, this.#metaText)
       return this.#fact(history, aid, meta.timestamp_raw!, meta)
     } catch (thrown) {
-      return this.#refuse('BAD_PACKET', asOsError(thrown).message, meta)
+      // a wrong key agrees with the checksum once in 256 frames: the text of a peer's FULL tells (theRightOne in receive.ts)
+      const wrongKey = meta.secure && !body.startsWith(`${aid};`)
+      return this.#refuse(wrongKey ? 'BAD_KEY' : 'BAD_PACKET', asOsError(thrown).message, meta)
     }
   }
 

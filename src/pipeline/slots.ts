@@ -1,5 +1,6 @@
 // What a receiver keeps of one template (D6): the slots after each of its last eight frames, in order of time, as numbers
 // and shared descriptions of `state.unit`, so that decoding a DIFF copies a few numbers and makes no text.
+import { isUtf8 } from 'node:buffer'
 import { decodeInteger, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
@@ -70,6 +71,17 @@ export function shapeHash(id: string, state: string, sensorIds: readonly string[
 function valueEnd(body: Uint8Array, from: number, to: number): number {
   for (let k = from + 1; k < to; k++) if (body[k] === 0x21 || body[k] === 0x23 || body[k] === 0x40) return k
   return to
+}
+
+/** Whether a FULL could carry that text as `state.unit`: a dot, nothing that ends a segment, no control characters. */
+function isMetaText(body: Uint8Array, from: number, to: number): boolean {
+  let dots = 0
+  for (let k = from; k < to; k++) {
+    const byte = body[k]!
+    if (byte < 0x20 || byte === 0x7c || byte === 0x7f) return false
+    if (byte === 0x2e) dots++
+  }
+  return dots > 0 && isUtf8(body.subarray(from, to))
 }
 
 /** A value's text as a number; throws BAD_TEXT. */
@@ -151,15 +163,21 @@ export class SlotHistory {
     }
   }
 
-  /** Applies a DIFF body to the row. False when the body ends early or a value is no number; then do not keep the row. */
+  /**
+   * Applies a DIFF body to the row. False when the body ends early or a value is no number; then do not keep the row.
+   * `wary`: the body may be noise, deciphered with a key that agrees with its checksum by chance, and is looked at closely.
+   */
   apply(
     body: Uint8Array,
     start: number,
     end: number,
     metaOf: (bytes: Uint8Array, from: number, to: number) => MetaInfo,
+    wary = false,
   ): boolean {
     const size = Math.min(this.maskBytes, end - start)
     const maskEnd = start + size - 1
+    if (wary && end > start && (size < this.maskBytes || body[start]! >>> (2 * this.count - 8 * (size - 1)) !== 0))
+      return false
     const row = this.#work * this.count
     const slots = Math.min(2 * this.count, 8 * size)
     let p = start + this.maskBytes
@@ -173,7 +191,8 @@ export class SlotHistory {
         const n = readBase62(body, from, valueEnd(body, from, to))
         if (Number.isNaN(n)) return false
         this.#numbers[row + (slot >> 1)] = n
-      } else this.#metas[row + (slot >> 1)] = metaOf(body, from, to)
+      } else if (wary && !isMetaText(body, from, to)) return false
+      else this.#metas[row + (slot >> 1)] = metaOf(body, from, to)
       p = to
     }
     // bytes behind the last slot: the sender's mask is of another size, so this is not its template

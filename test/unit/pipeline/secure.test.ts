@@ -4,11 +4,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
 import type { Fact } from '../../../src/pipeline/fact'
-import { Receiver } from '../../../src/pipeline/receiver'
+import { type Received, Receiver } from '../../../src/pipeline/receiver'
 import { OPENER_TID, UplinkEncoder } from '../../../src/pipeline/sender'
-import { deriveSessionKey } from '../../../src/wire/cipher'
+import { deriveSessionKey, xorPayload } from '../../../src/wire/cipher'
 import { baseCommand, isSecure } from '../../../src/wire/commands'
 import { crc8 } from '../../../src/wire/crc'
+import { peerFrame } from '../../lib/peer'
 import { random, units } from './units'
 
 const T0 = 1_710_000_000_000
@@ -128,4 +129,30 @@ test('keys that change under way, old ones still tried first: no value that was 
     }
   }
   assert.ok(right > 11_000 && wrong > 10, `${right} understood, ${wrong} refused`)
+})
+
+test('a FULL under a lost key is asked for anew, also where a wrong key agrees with its checksum', () => {
+  const bytes = encoder().encode(fact(0, [1, 2]), {}, KEY).bytes
+  const [wrong] = fitting(bytes)
+  const got = new Receiver({ units, inboundKey: () => wrong! }).receive(bytes)
+  assert.equal(got.kind === 'error' && got.code, 'BAD_KEY', 'as a broken packet it would be acknowledged, and lost')
+})
+
+test('a secure DIFF that reads like noise is refused: a mask with bits of no slot, a status and unit no text could hold', () => {
+  const receiver = new Receiver({ units, inboundKey: () => KEY })
+  assert.equal(receiver.receive(encoder().encode(fact(0, [1]), {}, KEY).bytes).kind, 'fact')
+  const diff = (k: number, body: Buffer): Received =>
+    receiver.receive(peerFrame(0xab, [42], 1, T0 + k, body, (plain, sum) => Buffer.from(xorPayload(plain, KEY, sum))))
+  const noise = [
+    Buffer.from([1, 3, 0x4b, 0x2e, 0x07]), // K.<bell>
+    Buffer.from([1, 4, 0x4b, 0x2e, 0xc3, 0x28]), // no UTF-8
+    Buffer.from('\x01\x04K.K|'),
+    Buffer.from('\x01\x02KK'),
+    Buffer.from('\x12\x01a'), // bit 4 of two slots
+  ]
+  for (const [k, body] of noise.entries()) {
+    const got = diff(k + 1, body)
+    assert.equal(got.kind === 'error' && got.code, 'NEED_FULL', body.toString('latin1'))
+  }
+  assert.equal(diff(9, Buffer.from('\x03\x03K.A\x01a')).kind, 'fact')
 })
