@@ -5,6 +5,7 @@ import { dictToFact, type Fact, type SensorFact } from '../../../src/pipeline/fa
 import { type DecodedPacket, Fusion } from '../../../src/pipeline/fuse'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { type EncodedFrame, UplinkEncoder } from '../../../src/pipeline/sender'
+import { baseCommand } from '../../../src/wire/commands'
 import { MemFiles } from '../log/memfiles'
 import { random, units } from './units'
 
@@ -131,6 +132,8 @@ export class World {
   /** templates on used TIDs of which a FULL arrived */
   readonly #arrived = new Set<string>()
   #receiver!: Receiver
+  /** of the frame its receiver took last */
+  #late = false
   #fusion: Fusion | null = null
   #step = 0
 
@@ -310,6 +313,7 @@ export class World {
       return
     }
     this.decoded++
+    if (baseCommand(frame.cmd) === 0x3f && !this.#late) this.#arrived.add(`${fact.aid};${frame.tid};${flying.life}`)
     this.#check(got, flying)
     if (this.#good) this.#count(flying)
     if (!exchange) return
@@ -322,6 +326,7 @@ export class World {
 
   #own(bytes: Uint8Array, epoch: number | undefined): Fact | null {
     const got = this.#receiver.receive(bytes, epoch)
+    this.#late = got.meta.late === true
     if (got.kind === 'fact') return got.fact
     const keyless = this.scenario.rekey && (got.code === 'BAD_KEY' || got.code === 'NO_KEY')
     if (!got.needFull && !keyless) throw new Error(`${got.code}: ${got.message}`)
@@ -336,14 +341,13 @@ export class World {
   }
 
   /**
-   * Without acknowledgements a TID used again is only safe when one FULL of its first half minute arrives (D6): a link that loses
-   * every one of them is taken to lose the rest too, up to the next FULL.
+   * Without acknowledgements a TID used again is only safe when one FULL of its first half minute arrives (D6), and not as one
+   * older than the same content in the run before: a link that loses every such one is taken to lose the rest too, up to the
+   * next FULL.
    */
   #losesAll({ frame, fact, run, life }: Flying): boolean {
-    if (this.scenario.exchange || frame.tid >= 200) return false
-    const key = `${fact.aid};${frame.tid};${life}`
-    if (frame.cmd === 0x3f || frame.cmd === 0x40) this.#arrived.add(key)
-    return !this.#arrived.has(key) && run.nextTid > 200
+    if (this.scenario.exchange || frame.tid >= 200 || baseCommand(frame.cmd) === 0x3f) return false
+    return !this.#arrived.has(`${fact.aid};${frame.tid};${life}`) && run.nextTid > 200
   }
 
   #life(sender: Sender, fact: Fact, { tid }: EncodedFrame): number {
