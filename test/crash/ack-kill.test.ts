@@ -11,6 +11,7 @@ import { resolve } from '../../src/units/canonical'
 import { wireUnits } from '../../src/units/wire'
 import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
+const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_000
 const ROUNDS = 6
 
@@ -24,7 +25,7 @@ after(async () => {
 test('killed right after an answer: every packet an answer named is in the log, none twice', async () => {
   const port = await freeUdpPort()
   const web = await freePort()
-  const encoder = new UplinkEncoder({ aid: 7, units: { ...wireUnits(), resolve }, acknowledged: true })
+  const encoder = new UplinkEncoder({ aid: 7, units, acknowledged: true })
   const acked = new Set<number>()
   const seqs = new SequenceCounter()
   let sent = 0
