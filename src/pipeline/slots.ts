@@ -1,11 +1,10 @@
 // What a receiver keeps of one template (D6): the slots after each of its last eight frames, in order of time, as numbers
 // and shared descriptions of `state.unit`, so that decoding a DIFF copies a few numbers and makes no text.
-import { isUtf8 } from 'node:buffer'
 import { decodeInteger, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
 import { hashText, LONG_META, type MetaInfo } from './metas'
-import { fromBase64, type SensorSegment, sensorOf, splitText, tokenMs } from './text'
+import { fromBase64, isPlainText, type SensorSegment, sensorOf, splitText, tokenMs } from './text'
 
 export const KEPT_STATES = 8
 /** the row a late frame is worked out in, never kept */
@@ -73,15 +72,10 @@ function valueEnd(body: Uint8Array, from: number, to: number): number {
   return to
 }
 
-/** Whether a FULL could carry that text as `state.unit`: a dot, nothing that ends a segment, no control characters. */
-function isMetaText(body: Uint8Array, from: number, to: number): boolean {
-  let dots = 0
-  for (let k = from; k < to; k++) {
-    const byte = body[k]!
-    if (byte < 0x20 || byte === 0x7c || byte === 0x7f) return false
-    if (byte === 0x2e) dots++
-  }
-  return dots > 0 && isUtf8(body.subarray(from, to))
+/** Whether a FULL could carry that text as `state.unit`. */
+const isMetaText = (body: Uint8Array, from: number, to: number): boolean => {
+  const text = Buffer.from(body.buffer, body.byteOffset + from, to - from).toString('utf8')
+  return text.includes('.') && !text.includes('|') && isPlainText(text)
 }
 
 /** A value's text as a number; throws BAD_TEXT. */

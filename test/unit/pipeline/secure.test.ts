@@ -156,3 +156,14 @@ test('a secure DIFF that reads like noise is refused: a mask with bits of no slo
   }
   assert.equal(diff(9, Buffer.from('\x03\x03K.A\x01a')).kind, 'fact')
 })
+
+test('noise that happens to have the form of a firmware body is no sensor', () => {
+  const receiver = new Receiver({ units, inboundKey: () => KEY })
+  const full = (body: Buffer): Received =>
+    receiver.receive(peerFrame(0x40, [42], 1, T0, body, (plain, sum) => Buffer.from(xorPayload(plain, KEY, sum))))
+  for (const body of [Buffer.from('\x07T|K|1A'), Buffer.from([0x54, 0x7c, 0xff, 0x7c, 0x31])]) {
+    const got = full(body)
+    assert.equal(got.kind === 'error' && got.code, 'BAD_KEY', 'its sender is asked for another key')
+  }
+  assert.equal(full(Buffer.from('T|K|1A')).kind, 'fact')
+})
