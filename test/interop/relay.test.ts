@@ -83,7 +83,12 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
   await b.start(['--port', String(webB)], webB!)
   await sleep(1500)
   clearInterval(devices)
-  await sleep(300)
+  const all = sent.firmware + sent.clockless + sent.plain
+  const seen = await until('every packet is heard', () => {
+    const { received, log } = a.json('status')
+    return received.facts === all && (log.last_seq as number)
+  })
+  await until('all of it is on flash', () => a.json('status').log.committed_seq >= seen)
   await a.stop('SIGKILL')
   a.configure(config(1, entry!, ways))
   await a.start(['--port', String(webA)], webA!)
