@@ -64,6 +64,7 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
   await c.start(['--host', '127.0.0.1', '--port', String(end), '--web-port', String(webC)], webC!)
   await b.start(['--port', String(webB)], webB!)
   await a.start(['--port', String(webA)], webA!)
+  await until('it listens', () => a.json('status').links.in.state === 'up')
 
   // C firmware in whole seconds, three samples in each; a device without a clock; one with milliseconds
   const sent = { firmware: 0, clockless: 0, plain: 0 }
