@@ -6,8 +6,8 @@
 // and not acknowledged, so it comes again as FULL (X9); the same packet twice is one record (D16); a packet from a device
 // without delivery exchange is logged and not acknowledged; one without a time is stamped and answered with the time (X11);
 // one from an address that receiver.allow does not name is dropped unread; one the log cannot hold is counted `too_large`
-// and acknowledged, since it would come for ever. What secure sessions ask for is answered by
-// their own wall (session). Nothing received can stop the gateway.
+// and acknowledged, since it would come for ever. What secure sessions ask for is answered by their own wall (session).
+// Nothing received can stop the gateway.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { PacketOrigin } from '../../links/contracts'
