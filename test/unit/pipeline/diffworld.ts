@@ -7,6 +7,7 @@ import { Receiver } from '../../../src/pipeline/receiver'
 import { type EncodedFrame, UplinkEncoder } from '../../../src/pipeline/sender'
 import { baseCommand } from '../../../src/wire/commands'
 import { MemFiles } from '../log/memfiles'
+import { difference } from './difference'
 import { random, units } from './units'
 
 export interface Scenario {
@@ -389,23 +390,4 @@ export class World {
     const n = this.#sinceGood.get(this.#template(flying))!
     if (n > FULL_EVERY) throw new Error(`still refused after ${n} packets of ${this.#template(flying)}`)
   }
-}
-
-/** In words, or '' when they say the same. */
-function difference(got: Fact, sent: Fact): string {
-  if (got.aid !== sent.aid || got.id !== sent.id || got.tRaw !== sent.tRaw) return 'another device or time'
-  if (got.state !== sent.state || got.sensors.length !== sent.sensors.length) return 'another shape'
-  if (JSON.stringify(got.extras) !== JSON.stringify(sent.extras)) return 'other extras'
-  for (let k = 0; k < sent.sensors.length; k++) {
-    const a = got.sensors[k]!
-    const b = sent.sensors[k]!
-    if (a.id !== b.id || a.status !== b.status || a.unit !== b.unit) return `sensor ${b.id}: another meaning`
-    if (
-      a.value === null || b.value === null
-        ? a.value !== b.value
-        : Math.abs(a.value - b.value) > 1e-9 * Math.abs(b.value)
-    )
-      return `sensor ${b.id}: another value`
-  }
-  return ''
 }
