@@ -280,7 +280,7 @@ export class Gateway {
       storage: this.database?.status() ?? { ...NO_DATABASE },
       dropped: {
         rows: this.intake.counters.rejected_rows,
-        packets: this.receive.counters.malformed + this.receive.counters.late_dropped,
+        packets: this.receive.dropped,
         records: log.lost,
       },
       intake: { ...this.intake.counters },

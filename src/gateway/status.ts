@@ -30,6 +30,12 @@ export interface UplinkReport extends SecureReport {
   delivery: 'acked' | 'best_effort' | 'probing' | 'silent'
   in_flight: number
   round_trip_ms: number
+  /** packets given up when they were to go again, their record or their key being gone */
+  abandoned: number
+  /** answers that fit nothing sent and no open request */
+  stray_answers: number
+  /** key announcements, channel acknowledgements and refusals of a key that were not obeyed */
+  ignored: { ready: number; channel_ack: number; bad_key: number }
 }
 
 /** The ids this gateway hands out: of a range of its own, or of a pool its upstream gave it. */

@@ -25,7 +25,7 @@ import { type KeptTemplate, padTid, Registry } from './registry'
 import { readSettings } from './settings'
 import { PacketSlab } from './slab'
 import { type DiffPolicy, fullOnlyUntil, readsClock, SendStore, SendTemplate } from './templates'
-import { msToken, splitText, stripAid, tokenBytes } from './text'
+import { isPlainText, msToken, splitText, stripAid, tokenBytes } from './text'
 
 /** Session keys, looked up per frame; null = plaintext (out) or not decodable (in). */
 export interface SessionKeys {
@@ -245,6 +245,11 @@ export class Fusion {
     const base = meta.base_cmd!
     if (isFull(base)) {
       const text = Buffer.from(body).toString('utf8')
+      if (meta.secure && !text.startsWith(`${aid};`) && !isPlainText(text)) {
+        // noise: a wrong key that agrees with the checksum by chance
+        meta.crc8_ok = false
+        return { value: '', template: '', error: 'CRC8 mismatch' }
+      }
       const firmware = readFirmware(text, aid, meta.timestamp_raw!)
       if (firmware) return { value: firmware.text, template: firmware.template ?? '' }
       const value = stripAid(text)
@@ -256,7 +261,7 @@ export class Fusion {
     const name = base.toString(16).toUpperCase()
     if (!template) return failed(`Template ${padTid(tid)} missing for 0x${name}`)
     if (template.slots.length === 0) return failed(`No cached values for TID=${padTid(tid)}`)
-    if (isDiff(base)) template.apply(body)
+    if (isDiff(base)) template.apply(body, meta.secure)
     this.#newest.set(template, meta.timestamp_raw!)
     return { value: template.text(msToken(meta.timestamp_raw!)), template: '' }
   }

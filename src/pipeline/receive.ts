@@ -8,7 +8,7 @@ import { crc8 } from '../wire/crc'
 import { type FrameHeader, readHeader } from '../wire/frame'
 import { bareValue } from './firmware'
 import { padTid } from './registry'
-import { sensorOf, splitText } from './text'
+import { isPlainText, sensorOf, splitText } from './text'
 
 export interface PacketMeta {
   cmd: number | null
@@ -136,6 +136,9 @@ function theRightOne(fitting: readonly Deciphered[], { cmd, sourceAid }: FrameHe
 export const bodyOf = ({ bytes, from, to }: { bytes: Uint8Array; from: number; to: number }): Uint8Array =>
   bytes.subarray(from, to)
 
+const META = /^[^|]*\.[^|]*$/
+const VALUE = /^-?[0-9a-zA-Z]*$/
+
 /** A template as the registry's signature says it, with the texts of its slots. */
 export class TextTemplate {
   /** bytes it takes in memory, roughly, as it was made */
@@ -156,8 +159,30 @@ export class TextTemplate {
     return text
   }
 
-  /** Applies a DIFF body slot by slot; a body that ends early throws and keeps the slots before it (PROTOCOL §5). */
-  apply(body: Uint8Array): void {
+  /**
+   * Applies a DIFF body slot by slot; a body that ends early throws and keeps the slots before it (PROTOCOL §5). `wary`: the
+   * body may be noise, deciphered with a key that agrees with its checksum by chance; what reads like it throws, and no slot
+   * is changed.
+   */
+  apply(body: Uint8Array, wary = false): void {
+    if (wary && !new TextTemplate('', this.slots.slice()).#fits(body))
+      throw new OsError('BAD_PACKET', 'DIFF body does not fit its template')
+    this.#apply(body)
+  }
+
+  /** Applies it to see whether nothing is left over and every slot it changed holds what a text can hold. */
+  #fits(body: Uint8Array): boolean {
+    const before = this.slots.slice()
+    const size = Math.ceil(before.length / 8)
+    const spare = body.length < size || body[0]! >>> (before.length - 8 * (size - 1)) !== 0
+    if (spare || this.#apply(body) !== body.length) return false
+    return this.slots.every(
+      (slot, k) => slot === before[k] || (k & 1 ? VALUE.test(slot) : META.test(slot) && isPlainText(slot)),
+    )
+  }
+
+  /** Returns where it ended. */
+  #apply(body: Uint8Array): number {
     const size = Math.ceil(this.slots.length / 8)
     const mask = (slot: number): boolean => {
       const at = Math.min(size, body.length) - 1 - (slot >> 3)
@@ -173,6 +198,7 @@ export class TextTemplate {
       this.slots[slot] = slot & 1 ? bareValue(text) : text
       at += 1 + length
     }
+    return at
   }
 }
 

@@ -17,7 +17,7 @@ import { frameTime, type InboundKeys, isDiff, isFull, isHeart, openFrame, type P
 import { type KeptTemplate, Registry } from './registry'
 import { type FullText, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
 import { BARE, type Scope, type Source, Sources } from './sources'
-import { stripAid } from './text'
+import { isPlainText, stripAid } from './text'
 
 export interface ReceiverOptions {
   precision?: number
@@ -149,7 +149,7 @@ export class Receiver {
       return this.#refuse('LATE_DROPPED', `frame of ${ts} is older than every kept state of TID=${meta.tid}`, meta)
     }
     history.begin(from, late)
-    if (!heart && !history.apply(bytes, first, to, this.#metaBytes))
+    if (!heart && !history.apply(bytes, first, to, this.#metaBytes, meta.secure))
       // its CRC holds, so the template is another than the sender's: a FULL mends that
       return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
     if (late) {
@@ -160,6 +160,10 @@ export class Receiver {
   }
 
   #full(scope: Scope, aid: number, tid: number, ts: number, body: string, meta: PacketMeta): Received {
+    // a wrong key agrees with the checksum once in 256 frames, and makes noise: a peer's text begins with its AID, the
+    // firmware's is plain text
+    const foreign = meta.secure && !body.startsWith(`${aid};`)
+    if (foreign && !isPlainText(body)) return this.#refuse('BAD_KEY', 'the deciphered body is no text', meta)
     try {
       const firmware = readFirmware(body, aid, ts)
       const told = readFull(firmware?.text ?? stripAid(body))
@@ -173,7 +177,7 @@ export class Receiver {
       history.fill(told.sensors, this.#metaText)
       return this.#fact(history, aid, meta.timestamp_raw!, meta)
     } catch (thrown) {
-      return this.#refuse('BAD_PACKET', asOsError(thrown).message, meta)
+      return this.#refuse(foreign ? 'BAD_KEY' : 'BAD_PACKET', asOsError(thrown).message, meta)
     }
   }
 

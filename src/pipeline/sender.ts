@@ -26,7 +26,7 @@ export interface UplinkEncoderOptions {
   frames?: 'auto' | 'full'
   fullEvery?: number
   fullIntervalS?: number
-  /** the peer acknowledges packets; may change when the link is opened again, followed by keyFrameNext() */
+  /** the peer acknowledges packets; may change when the link is opened again, see opened() */
   acknowledged?: boolean
   precision?: number
   dialect?: UnitDialect
@@ -184,6 +184,21 @@ export class UplinkEncoder {
     if (!template || ordinal <= template.acked || ordinal > template.ordinal) return
     template.acked = ordinal
     template.fullOnlyUntil = 0
+  }
+
+  /**
+   * The link was opened again: key frames first. Where the peer answers no more, what it answered counts no more either: it
+   * keeps what comes bare apart from what came in the delivery exchange, and may know these TIDs by older contents.
+   */
+  opened(acknowledged: boolean): void {
+    const before = this.policy.acknowledged
+    this.policy.acknowledged = acknowledged
+    if (before && !acknowledged)
+      for (const template of this.#store.all()) {
+        template.acked = 0
+        template.fullOnlyUntil = Number.POSITIVE_INFINITY
+      }
+    this.keyFrameNext()
   }
 
   /** The next packet of this template, or of every template, is a key frame: after NACK NEED_FULL, after a reconnect. */

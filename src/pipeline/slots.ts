@@ -4,7 +4,7 @@ import { decodeInteger, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
 import { hashText, LONG_META, type MetaInfo } from './metas'
-import { fromBase64, type SensorSegment, sensorOf, splitText, tokenMs } from './text'
+import { fromBase64, isPlainText, type SensorSegment, sensorOf, splitText, tokenMs } from './text'
 
 export const KEPT_STATES = 8
 /** the row a late frame is worked out in, never kept */
@@ -70,6 +70,12 @@ export function shapeHash(id: string, state: string, sensorIds: readonly string[
 function valueEnd(body: Uint8Array, from: number, to: number): number {
   for (let k = from + 1; k < to; k++) if (body[k] === 0x21 || body[k] === 0x23 || body[k] === 0x40) return k
   return to
+}
+
+/** Whether a FULL could carry that text as `state.unit`. */
+const isMetaText = (body: Uint8Array, from: number, to: number): boolean => {
+  const text = Buffer.from(body.buffer, body.byteOffset + from, to - from).toString('utf8')
+  return text.includes('.') && !text.includes('|') && isPlainText(text)
 }
 
 /** A value's text as a number; throws BAD_TEXT. */
@@ -151,15 +157,21 @@ export class SlotHistory {
     }
   }
 
-  /** Applies a DIFF body to the row. False when the body ends early or a value is no number; then do not keep the row. */
+  /**
+   * Applies a DIFF body to the row. False when the body ends early or a value is no number; then do not keep the row.
+   * `wary`: the body may be noise, deciphered with a key that agrees with its checksum by chance, and is looked at closely.
+   */
   apply(
     body: Uint8Array,
     start: number,
     end: number,
     metaOf: (bytes: Uint8Array, from: number, to: number) => MetaInfo,
+    wary = false,
   ): boolean {
     const size = Math.min(this.maskBytes, end - start)
     const maskEnd = start + size - 1
+    if (wary && end > start && (size < this.maskBytes || body[start]! >>> (2 * this.count - 8 * (size - 1)) !== 0))
+      return false
     const row = this.#work * this.count
     const slots = Math.min(2 * this.count, 8 * size)
     let p = start + this.maskBytes
@@ -173,7 +185,8 @@ export class SlotHistory {
         const n = readBase62(body, from, valueEnd(body, from, to))
         if (Number.isNaN(n)) return false
         this.#numbers[row + (slot >> 1)] = n
-      } else this.#metas[row + (slot >> 1)] = metaOf(body, from, to)
+      } else if (wary && !isMetaText(body, from, to)) return false
+      else this.#metas[row + (slot >> 1)] = metaOf(body, from, to)
       p = to
     }
     // bytes behind the last slot: the sender's mask is of another size, so this is not its template

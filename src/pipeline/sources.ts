@@ -15,8 +15,9 @@ export const BARE = -1
 /** runs of one AID that are remembered, and for how long one may be silent while others come */
 const MAX_RUNS = 8
 const SILENT_MS = 3_600_000
-/** contents of one AID whose newest time is remembered */
+/** contents of one AID whose newest time is remembered, and AIDs */
 const MAX_FLOORS = 256
+const MAX_FLOORED = 16_384
 
 /** Newest time of a content that may have been acknowledged before its template was forgotten. */
 export interface Floor {
@@ -68,7 +69,7 @@ export interface SourcesOptions {
 export class Sources {
   readonly #options: SourcesOptions
   readonly #byAid = new Map<number, Source>()
-  /** of the AIDs in the log; no file is read for them before they are heard */
+  /** of the AIDs in the log and of those forgotten since, the newest last; no file is read for them before they are heard */
   readonly #floors = new Map<number, Floors>()
   #tick = 0
   #weight = 0
@@ -88,9 +89,16 @@ export class Sources {
 
   /** A content that was acknowledged in an earlier life. */
   remember(aid: number, shape: number, ts: number): void {
-    let floors = this.#floors.get(aid)
-    if (!floors) this.#floors.set(aid, (floors = new Map()))
+    const floors: Floors = this.#floors.get(aid) ?? new Map()
     raiseFloor(floors, shape, ts)
+    this.#keepFloors(aid, floors)
+  }
+
+  #keepFloors(aid: number, floors: Floors): void {
+    if (floors.size === 0) return
+    this.#floors.delete(aid)
+    this.#floors.set(aid, floors)
+    if (this.#floors.size > MAX_FLOORED) this.#floors.delete(this.#floors.keys().next().value!)
   }
 
   /** The templates of that run, for a FULL. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
@@ -176,18 +184,19 @@ export class Sources {
   #dropRun({ source, epoch, templates, weight }: Scope): void {
     source.scopes.delete(epoch)
     this.#weight -= weight
+    this.#options.forgotten(templates.size)
+    // what came bare was never acknowledged
+    if (epoch === BARE) return
     for (const history of templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
   }
 
   /** the quarter that was not heard for longest, so that the search is rare */
   #forgetOldest(): void {
     const byAge = [...this.#byAid].sort((a, b) => a[1].used - b[1].used)
-    for (const [aid, { scopes }] of byAge.slice(0, Math.max(1, byAge.length >> 2))) {
+    for (const [aid, { scopes, floors }] of byAge.slice(0, Math.max(1, byAge.length >> 2))) {
       this.#byAid.delete(aid)
-      for (const { weight, templates } of scopes.values()) {
-        this.#weight -= weight
-        this.#options.forgotten(templates.size)
-      }
+      for (const scope of scopes.values()) this.#dropRun(scope)
+      this.#keepFloors(aid, floors)
     }
   }
 

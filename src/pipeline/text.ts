@@ -27,6 +27,15 @@ export function splitText(text: string): TextParts {
   return { id: head[0]!, state: head[1]!, token: head[2]!, segments }
 }
 
+/** No control characters, and no bytes that were not UTF-8: noise of any length fails. */
+export function isPlainText(text: string): boolean {
+  for (let k = 0; k < text.length; k++) {
+    const code = text.charCodeAt(k)
+    if (code < 0x20 || code === 0x7f || code === 0xfffd) return false
+  }
+  return true
+}
+
 /** What follows the first `;`, or the text as it is: the AID in front is the frame's business (X2). */
 export function stripAid(text: string): string {
   const at = text.indexOf(';')

@@ -63,10 +63,16 @@ describe('a gateway at work', () => {
     assert.match(status.links.chips.reason, /hwmon/)
     for (const key of ['first_seq', 'last_seq', 'committed_seq', 'bytes', 'lost', 'bytes_written_today'])
       assert.equal(typeof status.log[key], 'number', key)
-    for (const key of ['cursor', 'backlog', 'acked', 'resent'])
+    for (const key of ['cursor', 'backlog', 'acked', 'resent', 'refused', 'abandoned', 'stray_answers'])
       assert.equal(typeof status.uplinks.up[key], 'number', key)
     assert.equal(typeof status.storage.lag_records, 'number')
     assert.deepEqual(Object.keys(status.dropped), ['rows', 'packets', 'records'])
+    assert.deepEqual(status.uplinks.up.ignored, { ready: 0, channel_ack: 0, bad_key: 0 })
+    const counters =
+      'packets facts duplicates malformed refused late_dropped too_large control moved not_allowed late ' +
+      'unit_ambiguous templates_forgotten repeated beyond peers_forgotten stray_answers ' +
+      'refused_plaintext openers bad_key sessions'
+    for (const key of counters.split(' ')) assert.equal(typeof status.received[key], 'number', key)
   })
 
   test('transmit goes through the intake and leaves by the uplink; the server has it', async () => {

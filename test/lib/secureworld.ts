@@ -124,7 +124,7 @@ export class World {
         randomEpoch: () => this.#epoch++,
         lost: reason => this.link.lost(reason),
         degraded: reason => this.link.complain('session', reason),
-        onControl: () => undefined,
+        onControl: () => false,
         onReady: () => undefined,
         holdMs: () => 0,
         secure: this.client,

@@ -13,20 +13,29 @@ export function ipOf(address: string): string {
   return isIP(ip) ? ip : ''
 }
 
+interface Heard {
+  /** as the medium wrote it last, so that nearly every packet is one comparison */
+  from: string
+  readonly addresses: string[]
+}
+
 export class Addresses {
-  readonly #byAid = new Map<number, string[]>()
+  readonly #byAid = new Map<number, Heard>()
   readonly #shared = new Map<number, string[]>()
 
   /** True when the AID was heard before, but not from there. */
   heard(aid: number, from: string): boolean {
+    const heard = this.#byAid.get(aid)
+    if (heard?.from === from) return false
     const address = ipOf(from) || from
-    const known = this.#byAid.get(aid)
-    if (known?.includes(address)) return false
-    if (known) {
-      known.push(address)
-      if (known.length > MAX_ADDRESSES) known.shift()
+    if (heard) {
+      const { addresses } = heard
+      heard.from = from
+      if (addresses.includes(address)) return false
+      addresses.push(address)
+      if (addresses.length > MAX_ADDRESSES) addresses.shift()
       this.#shared.delete(aid)
-      this.#shared.set(aid, known)
+      this.#shared.set(aid, addresses)
       return true
     }
     if (this.#byAid.size >= MAX_AIDS) {
@@ -34,7 +43,7 @@ export class Addresses {
       this.#byAid.delete(oldest)
       this.#shared.delete(oldest)
     }
-    this.#byAid.set(aid, [address])
+    this.#byAid.set(aid, { from, addresses: [address] })
     return false
   }
 

@@ -5,8 +5,9 @@
 // What fails: bytes that are no packet are counted `malformed`; a packet whose template is missing is answered NEED_FULL
 // and not acknowledged, so it comes again as FULL (X9); the same packet twice is one record (D16); a packet from a device
 // without delivery exchange is logged and not acknowledged; one without a time is stamped and answered with the time (X11);
-// one from an address that receiver.allow does not name is dropped unread. What secure sessions ask for is answered by
-// their own wall (session). Nothing received can stop the gateway.
+// one from an address that receiver.allow does not name is dropped unread; one the log cannot hold is counted `too_large`
+// and acknowledged, since it would come for ever. What secure sessions ask for is answered by their own wall (session).
+// Nothing received can stop the gateway.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { PacketOrigin } from '../../links/contracts'
@@ -63,6 +64,8 @@ export class Receive {
     malformed: 0,
     refused: 0,
     late_dropped: 0,
+    /** facts larger than any record of this log */
+    too_large: 0,
     control: 0,
     /** AIDs heard from an address they were not heard from before */
     moved: 0,
@@ -80,9 +83,27 @@ export class Receive {
     this.delivery = new DeliveryReceiver({ ackCommitMs: options.ackCommitMs })
   }
 
-  /** For status. */
+  /** For status: whatever was dropped, and where. */
   report(): Record<string, number> {
-    return { ...this.counters, ...this.#options.session?.report() }
+    const { late, unitAmbiguous, forgotten } = this.#options.receiver.counters
+    const { repeated, beyond, peers_forgotten } = this.delivery.counters
+    return {
+      ...this.counters,
+      late,
+      unit_ambiguous: unitAmbiguous,
+      templates_forgotten: forgotten,
+      repeated,
+      beyond,
+      peers_forgotten,
+      stray_answers: this.#options.protocol.strayAnswers,
+      ...this.#options.session?.report(),
+    }
+  }
+
+  /** Packets that came and are neither in the log nor to come again. */
+  get dropped(): number {
+    const { malformed, late_dropped, too_large, not_allowed } = this.counters
+    return malformed + late_dropped + too_large + not_allowed
   }
 
   /** A packet from a listening medium; the bytes are only valid during the call. */
@@ -170,10 +191,17 @@ export class Receive {
       record = log.appendFact(fact, link, qualityOf(time))
     } catch (error) {
       // not kept, so not known: when it comes again it counts as new
-      this.counters.refused++
       duplicates.forget(fact.aid, fact.tRaw, hash)
+      const { code, message } = asOsError(error)
+      logger.warn(`packet from ${origin.address} not taken: ${message}`)
+      if (code === 'PACKET_TOO_LARGE') {
+        // it will not become smaller: unanswered it would come for ever, and everything behind it wait
+        this.counters.too_large++
+        if (peer) this.#acknowledge(peer, origin, seq)
+        return
+      }
+      this.counters.refused++
       if (peer) this.delivery.refuse(peer, seq)
-      logger.warn(`packet from ${origin.address} not taken: ${asOsError(error).message}`)
       return
     }
     this.counters.facts++

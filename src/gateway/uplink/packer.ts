@@ -66,8 +66,7 @@ export class Packer {
   /** The link was opened: the next packet of every template is a key frame. `answers`: the upstream acknowledges packets. */
   opened(answers: boolean): void {
     this.#answers = answers
-    for (const encoder of this.#encoders.values()) encoder.policy.acknowledged = answers
-    this.keyFrames()
+    for (const encoder of this.#encoders.values()) encoder.opened(answers)
   }
 
   /** One frame of at most `limit` bytes; `full` for a relayed fact. Throws PACKET_TOO_LARGE too. */

@@ -67,16 +67,18 @@ export class UpstreamRequests {
     this.#idSeq = this.#timeSeq = 0
   }
 
-  /** A control packet of the upstream. */
-  received(packet: Uint8Array): void {
+  /** A control packet of the upstream; false when it answers no open request. */
+  received(packet: Uint8Array): boolean {
     const seq = controlSeq(packet)
-    if (packet[0] === COMMAND.ID_ASSIGN && seq !== 0 && seq === this.#idSeq) this.#assigned(packet, seq)
-    else if (packet[0] === COMMAND.TIME_RESPONSE && seq !== 0 && seq === this.#timeSeq) this.#timed(packet)
-    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq !== 0 && seq === this.#idSeq)
+    if (seq === 0) return false
+    if (packet[0] === COMMAND.ID_ASSIGN && seq === this.#idSeq) this.#assigned(packet, seq)
+    else if (packet[0] === COMMAND.TIME_RESPONSE && seq === this.#timeSeq) this.#timed(packet)
+    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#idSeq)
       this.#options.logger.warn(`the upstream gives no device id: ${parseNackReason(packet)}`)
-    else if (seq === 0 || seq !== this.#poolSeq) return
-    else if (packet[0] === COMMAND.ID_POOL_RES) void this.#granted(parseIdPool(packet), seq)
-    else if (packet[0] === COMMAND.HANDSHAKE_NACK) this.#refused(parseNackReason(packet))
+    else if (packet[0] === COMMAND.ID_POOL_RES && seq === this.#poolSeq) void this.#granted(parseIdPool(packet), seq)
+    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#poolSeq) this.#refused(parseNackReason(packet))
+    else return false
+    return true
   }
 
   #turn(): void {

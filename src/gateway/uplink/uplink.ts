@@ -44,8 +44,8 @@ export interface UplinkParts {
   randomEpoch: () => number
   /** the peer went silent: the link is down and tried again later */
   lost: (reason: string) => void
-  /** a control packet of the upstream that is not part of the exchange */
-  onControl: (packet: Uint8Array, origin: PacketOrigin) => void
+  /** a control packet of the upstream that is not part of the exchange; false when it answers no open request */
+  onControl: (packet: Uint8Array, origin: PacketOrigin) => boolean
   /** the exchange is settled, packets may go */
   onReady: () => void
   /** ms a record of bad time quality is held back for */
@@ -77,6 +77,7 @@ export class Uplink {
   readonly #parts: UplinkParts
   /** null is an opener: acknowledged it means nothing, and it does not go again, for newer ones follow */
   readonly #delivery: DeliverySender<Sent | null>
+  readonly #client: SecureClient
   readonly #packer: Packer
   readonly #session: UplinkSession
   readonly #timers: Timers
@@ -91,12 +92,15 @@ export class Uplink {
   #cancelTimer: (() => void) | undefined
   #sentPlain = 0
   #refused = 0
+  /** control packets that answer no open request */
+  #stray = 0
 
   constructor(settings: UplinkSettings, parts: UplinkParts) {
     this.name = settings.name
     this.#settings = settings
     this.#parts = parts
     const { clock, medium, secure: client = new SecureClient({ clock }) } = parts
+    this.#client = client
     this.#timers = parts.timers ?? systemTimers
     this.#feed = new Feed(settings.name, parts)
     this.#packer = new Packer(settings, { ...parts, client, changed: () => this.pump() })
@@ -176,7 +180,8 @@ export class Uplink {
   }
 
   status(): UplinkReport {
-    const { acked, resent } = this.#delivery.counters
+    const { acked, resent, abandoned, stray } = this.#delivery.counters
+    const { ignoredReady: ready, ignoredAck: channel_ack, ignoredBadKey: bad_key } = this.#client.counters
     const best = this.#settings.delivery === 'best_effort' || this.#delivery.mode === 'best_effort'
     return {
       cursor: this.#feed.cursor,
@@ -187,6 +192,9 @@ export class Uplink {
       delivery: best ? 'best_effort' : this.#delivery.mode,
       in_flight: this.#delivery.inFlight,
       round_trip_ms: Math.round(this.#delivery.roundTripMs),
+      abandoned,
+      stray_answers: stray + this.#stray,
+      ignored: { ready, channel_ack, bad_key },
       ...this.#session.report(),
     }
   }
@@ -335,7 +343,7 @@ export class Uplink {
       return
     }
     if (this.#session.received(packet, origin.address)) this.pump()
-    else this.#parts.onControl(packet, origin)
+    else if (!this.#parts.onControl(packet, origin)) this.#stray++
   }
 
   #rewind(): void {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Receive } from '../../../src/gateway/receive/receive'
+import { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
 import type { PacketOrigin } from '../../../src/links/contracts'
 import type { Fact } from '../../../src/pipeline/fact'
@@ -34,7 +35,8 @@ function frame(epoch: number, first: number, last = first): Uint8Array {
   return finishFrame(writer, last - first + 1).slice()
 }
 
-function rig() {
+/** `refusal`: why the log does not take a fact */
+function rig(refusal: (fact: Fact) => Error | null = () => null) {
   const kept: Fact[] = []
   let waiting: { record: number; resolve: () => void; reject: (error: Error) => void }[] = []
   let committedSeq = 0
@@ -45,7 +47,11 @@ function rig() {
     get committedSeq() {
       return committedSeq
     },
-    appendFact: (fact: Fact) => kept.push(fact),
+    appendFact: (fact: Fact) => {
+      const refused = refusal(fact)
+      if (refused) throw refused
+      return kept.push(fact)
+    },
     committed: (record: number) =>
       record <= committedSeq
         ? Promise.resolve()
@@ -148,4 +154,20 @@ test('a packet that came bare before is acknowledged with the commit of that one
   assert.equal(kept.length, 1)
   await commit()
   assert.deepEqual(answers, ['b 5 1 0'])
+})
+
+test('a fact no record can hold is counted and acknowledged, so that it does not come for ever; a full disk waits', async () => {
+  let full = true
+  const { receive, kept, answers, from, commit } = rig(({ tRaw }) =>
+    tRaw % 10 === 2 ? new OsError('PACKET_TOO_LARGE', 'a text') : full ? new OsError('DISK_FULL', 'full') : null,
+  )
+  receive.packet(frame(5, 1, 3), from('a'))
+  await new Promise(setImmediate)
+  assert.deepEqual([receive.counters.too_large, receive.counters.refused, kept.length], [1, 2, 0])
+  assert.deepEqual(answers, ['a 5 0 1'], '2 is done with, 1 and 3 are to come again')
+  full = false
+  receive.packet(frame(5, 1, 3), from('a'))
+  await commit()
+  assert.equal(answers.at(-1), 'a 5 3 0')
+  assert.deepEqual([receive.counters.too_large, kept.length], [1, 2])
 })

@@ -74,7 +74,7 @@ async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['d
       nextSeq: () => ++seq,
       randomEpoch: () => 99,
       lost: reason => assert.fail(reason),
-      onControl: () => undefined,
+      onControl: () => false,
       onReady: () => undefined,
       holdMs: () => 0,
       secure,

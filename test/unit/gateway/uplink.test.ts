@@ -94,7 +94,7 @@ async function connected(
       nextSeq: () => 1,
       randomEpoch: () => 99,
       lost: reason => assert.fail(reason),
-      onControl: () => undefined,
+      onControl: () => false,
       onReady: () => undefined,
       holdMs: () => 0,
     },

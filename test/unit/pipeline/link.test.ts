@@ -305,3 +305,24 @@ test('a TID given to another device does not take facts older than those it carr
   sender.acknowledged(second.tid, second.ordinal)
   assert.deepEqual(decoded(receiver, second.bytes), newer)
 })
+
+test('a peer that answers no more may know older bare packets only: everything touched since goes with the next DIFF', () => {
+  const clock = new ManualClock()
+  const sender = encoder({ clock, fullIntervalS: 60 })
+  const receiver = new Receiver({ units })
+  decoded(receiver, sender.encode(fact(T0, [1, 2])).bytes)
+  sender.opened(true)
+  for (let k = 1; k < 4; k++) {
+    const frame = sender.encode(fact(T0 + k, [10 * k, 2]))
+    assert.equal(receiver.receive(frame.bytes, 7).kind, 'fact')
+    sender.acknowledged(frame.tid, frame.ordinal)
+    clock.advance(20_000)
+  }
+  sender.opened(false)
+  // the first ones are lost
+  for (let k = 4; k < 70; k++) {
+    const { bytes } = sender.encode(fact(T0 + k, [30, k]))
+    clock.advance(1000)
+    if (k > 60) assert.deepEqual(decoded(receiver, bytes), fact(T0 + k, [30, k]))
+  }
+})

@@ -4,11 +4,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
 import type { Fact } from '../../../src/pipeline/fact'
-import { Receiver } from '../../../src/pipeline/receiver'
+import { Fusion } from '../../../src/pipeline/fuse'
+import { type Received, Receiver } from '../../../src/pipeline/receiver'
 import { OPENER_TID, UplinkEncoder } from '../../../src/pipeline/sender'
-import { deriveSessionKey } from '../../../src/wire/cipher'
+import { deriveSessionKey, xorPayload } from '../../../src/wire/cipher'
 import { baseCommand, isSecure } from '../../../src/wire/commands'
 import { crc8 } from '../../../src/wire/crc'
+import { peerFrame } from '../../lib/peer'
 import { random, units } from './units'
 
 const T0 = 1_710_000_000_000
@@ -128,4 +130,49 @@ test('keys that change under way, old ones still tried first: no value that was 
     }
   }
   assert.ok(right > 11_000 && wrong > 10, `${right} understood, ${wrong} refused`)
+})
+
+test('a FULL under a lost key is asked for anew, also where a wrong key agrees with its checksum', () => {
+  const bytes = encoder().encode(fact(0, [1, 2]), {}, KEY).bytes
+  const [wrong] = fitting(bytes)
+  const got = new Receiver({ units, inboundKey: () => wrong! }).receive(bytes)
+  assert.equal(got.kind === 'error' && got.code, 'BAD_KEY', 'as a broken packet it would be acknowledged, and lost')
+})
+
+const secret = (cmd: number, k: number, body: Buffer): Buffer =>
+  peerFrame(cmd, [42], 1, T0 + k, body, (plain, sum) => xorPayload(plain, KEY, sum))
+
+test('a secure DIFF that reads like noise is refused: a mask with bits of no slot, a status and unit no text could hold', () => {
+  const receiver = new Receiver({ units, inboundKey: () => KEY })
+  assert.equal(receiver.receive(encoder().encode(fact(0, [1]), {}, KEY).bytes).kind, 'fact')
+  const diff = (k: number, body: Buffer): Received => receiver.receive(secret(0xab, k, body))
+  const noise = [
+    Buffer.from([1, 3, 0x4b, 0x2e, 0x07]), // K.<bell>
+    Buffer.from([1, 4, 0x4b, 0x2e, 0xc3, 0x28]), // no UTF-8
+    Buffer.from('\x01\x04K.K|'),
+    Buffer.from('\x01\x02KK'),
+    Buffer.from('\x12\x01a'), // bit 4 of two slots
+  ]
+  const fusion = new Fusion(null, { units, unitDialect: 'ucum', registryDir: null, localId: 1 })
+  assert.equal(fusion.decompress(encoder().encode(fact(0, [1]), {}, KEY).bytes, KEY).error, undefined)
+  for (const [k, body] of noise.entries()) {
+    const got = diff(k + 1, body)
+    assert.equal(got.kind === 'error' && got.code, 'NEED_FULL', body.toString('latin1'))
+    assert.match(String(fusion.decompress(secret(0xab, k + 1, body), KEY).error), /does not fit/)
+  }
+  const good = Buffer.from('\x03\x03K.A\x01a')
+  assert.equal(diff(9, good).kind, 'fact')
+  assert.equal(fusion.decompress(secret(0xab, 9, good), KEY).s1_v, 0.001)
+})
+
+test('noise that happens to have the form of a firmware body is no sensor', () => {
+  const receiver = new Receiver({ units, inboundKey: () => KEY })
+  const fusion = new Fusion(null, { units, unitDialect: 'ucum', registryDir: null, localId: 1 })
+  const full = (body: Buffer): Received => receiver.receive(secret(0x40, 0, body))
+  for (const body of [Buffer.from('\x07T|K|1A'), Buffer.from([0x54, 0x7c, 0xff, 0x7c, 0x31])]) {
+    const got = full(body)
+    assert.equal(got.kind === 'error' && got.code, 'BAD_KEY', 'its sender is asked for another key')
+    assert.equal(fusion.decompress(secret(0x40, 0, body), KEY).error, 'CRC8 mismatch')
+  }
+  assert.equal(full(Buffer.from('T|K|1A')).kind, 'fact')
 })

@@ -37,6 +37,8 @@ interface World {
   blackoutMs: number
   commitMs: number
   commitFails: number
+  /** chance of a packet its owner cannot use yet: no template, no key */
+  refused: number
   maxPeers: number
   maxPackets: number
   maxPacket: number
@@ -60,6 +62,7 @@ const WORLD: World = {
   blackoutMs: 0,
   commitMs: 100,
   commitFails: 0,
+  refused: 0,
   maxPeers: 1024,
   maxPackets: 1024,
   maxPacket: 200,
@@ -183,6 +186,10 @@ function run(seed: number, options: Partial<World>): Outcome {
       return
     }
     const at = receiver.onFrame(bytes, from, (packet, seq, peer) => {
+      if (chance(world.refused)) {
+        receiver.refuse(peer, seq)
+        return
+      }
       waiting.push({ peer, seq, key: `${packet[0]} ${(packet[1]! << 8) | packet[2]!}` })
       commitAt = Math.min(commitAt, now + world.commitMs)
     })
@@ -266,6 +273,7 @@ const EVIL: Partial<World> = {
   blackout: 0.0005,
   blackoutMs: 8000,
   commitFails: 0.05,
+  refused: 0.1,
 }
 
 test('everything at once: restarts, black-outs, NAT, failing commits, forged answers', () => {

@@ -1,0 +1,123 @@
+// Relays of relays: devices without the exchange send to a gateway, which sends what it hears and what it measures two ways:
+// over another gateway and directly. The roads lose packets and both gateways are killed. At the end of both ways every
+// fact is there under its own device, with its time and values, once.
+import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import {
+  freePort,
+  freeUdpPort,
+  keyOf,
+  type LoggedFact,
+  Machine,
+  removeDir,
+  sensorsOf,
+  sleep,
+  tempDir,
+  until,
+} from '../lib/gateway'
+import { LossyProxy } from '../lib/lossy'
+import { peerFrame } from '../lib/peer'
+import { assertSame } from '../lib/same'
+
+const SECONDS = 1_710_000_000
+const dir = tempDir()
+const machines: Machine[] = []
+const proxies: LossyProxy[] = []
+const socket = createSocket('udp4')
+after(async () => {
+  for (const machine of machines) await machine.stop('SIGKILL')
+  for (const proxy of proxies) proxy.close()
+  socket.close()
+  removeDir(dir)
+})
+
+test('two ways to one server, one over another gateway, bad roads, kill -9 on both: every fact once', async () => {
+  const [entry, middle, end, roadToMiddle, roadOn, roadDirect] = await Promise.all(
+    Array.from({ length: 6 }, freeUdpPort),
+  )
+  const [webA, webB, webC] = await Promise.all(Array.from({ length: 3 }, freePort))
+  const options = { drop: 0.1, late: 0.1 }
+  proxies.push(await LossyProxy.open(roadToMiddle!, middle!, { ...options, seed: 3 }))
+  proxies.push(await LossyProxy.open(roadOn!, end!, { ...options, seed: 4 }))
+  proxies.push(await LossyProxy.open(roadDirect!, end!, { ...options, seed: 5 }))
+  const uplink = (name: string, port: number): Record<string, unknown> => ({
+    ...{ name, medium: 'UDP', host: '127.0.0.1', port, full_interval_seconds: 2 },
+  })
+  const config = (k: number, port: number, uplinks: unknown[], sources: unknown[] = []): Record<string, unknown> => ({
+    device_id: `GW${k}`,
+    assigned_id: 100 + k,
+    gateway: {
+      sources,
+      receivers: [{ name: 'in', medium: 'UDP', host: '127.0.0.1', port }],
+      uplinks,
+      log: { commit_interval_ms: 100 },
+    },
+  })
+  const ways = [uplink('over', roadToMiddle!), uplink('direct', roadDirect!)]
+  const sources = ['cpu', 'memory'].map((type, n) => ({ name: type, type, interval_ms: 100 + 20 * n }))
+  const a = new Machine(join(dir, 'a'), 'run', config(1, entry!, ways, sources))
+  const b = new Machine(join(dir, 'b'), 'run', config(2, middle!, [uplink('on', roadOn!)]))
+  const c = new Machine(join(dir, 'c'), 'serve', {})
+  machines.push(a, b, c)
+  await c.start(['--host', '127.0.0.1', '--port', String(end), '--web-port', String(webC)], webC!)
+  await b.start(['--port', String(webB)], webB!)
+  await a.start(['--port', String(webA)], webA!)
+  await until('it listens', () => a.json('status').links.in.state === 'up')
+
+  // C firmware in whole seconds, three samples in each; a device without a clock; one with milliseconds
+  const sent = { firmware: 0, clockless: 0, plain: 0 }
+  const send = (frame: Uint8Array): void => socket.send(frame, entry!, '127.0.0.1')
+  const devices = setInterval(() => {
+    const second = SECONDS + Math.floor(sent.firmware / 3)
+    send(peerFrame(0x3f, [9], 1, second, `T1|A01|${(10 + sent.firmware++).toString(36)}`))
+    send(peerFrame(0x3f, [10], 1, 0, `10;BARE.1.AAAAAAAA|s>K.K:${(10 + sent.clockless++).toString(36)}|`))
+    const ms = SECONDS * 1000 + 50 * sent.plain
+    const token = Buffer.from(ms.toString(16).padStart(12, '0'), 'hex').toString('base64url')
+    if (sent.plain++ % 5 === 0) send(peerFrame(0x3f, [11], 1, ms, `11;PLAIN.1.${token}|s>K.9:1A|u>K.C00:b|`))
+    else send(peerFrame(0xaa, [11], 1, ms, Buffer.from([0x02, 1, 0x30 + (sent.plain % 10)])))
+  }, 50)
+  await sleep(2000)
+  await b.stop('SIGKILL')
+  await sleep(500)
+  await b.start(['--port', String(webB)], webB!)
+  await sleep(1500)
+  clearInterval(devices)
+  const all = sent.firmware + sent.clockless + sent.plain
+  const seen = await until('every packet is heard', () => {
+    const { received, log } = a.json('status')
+    return received.facts === all && (log.last_seq as number)
+  })
+  await until('all of it is on flash', () => a.json('status').log.committed_seq >= seen)
+  await a.stop('SIGKILL')
+  a.configure(config(1, entry!, ways))
+  await a.start(['--port', String(webA)], webA!)
+  const backlog = (machine: Machine, way: string): number => machine.json('status').uplinks[way].backlog
+  await until('both ways are done', () => backlog(a, 'over') === 0 && backlog(a, 'direct') === 0, 60_000)
+  await until('the second gateway is done', () => backlog(b, 'on') === 0, 60_000)
+  const { duplicates } = c.json('status').received
+  await Promise.all([a.stop(), b.stop(), c.stop()])
+
+  const heard = a.logFacts()
+  const count = (aid: number): number => heard.filter(fact => fact.source_aid === aid).length
+  assert.ok(
+    count(9) === sent.firmware && count(10) === sent.clockless && count(11) === sent.plain,
+    'the first road is good',
+  )
+  assert.ok(
+    heard.length > sent.firmware * 3 + 20 && duplicates > 100,
+    `${heard.length} facts, ${duplicates} came twice`,
+  )
+  // of the firmware device three facts have one time
+  const others = (facts: LoggedFact[]): LoggedFact[] => facts.filter(fact => fact.source_aid !== 9)
+  const ofFirmware = (facts: LoggedFact[]): string[] =>
+    facts
+      .filter(fact => fact.source_aid === 9)
+      .map(fact => `${keyOf(fact)} ${sensorsOf(fact)[0]!.value!.toFixed(4)}`)
+      .sort()
+  for (const got of [b.logFacts(), c.logFacts()]) {
+    assertSame(others(heard), others(got))
+    assert.deepEqual(ofFirmware(got), ofFirmware(heard))
+  }
+})
