@@ -79,22 +79,22 @@ export { type Received, Receiver, type ReceiverOptions } from './pipeline/receiv
 export { type EncodedFrame, UplinkEncoder, type UplinkEncoderOptions } from './pipeline/sender'
 export { Standardizer } from './pipeline/standardize'
 export {
-  type AllocatorStats,
-  IdAllocator,
-  type IdAllocatorDeps,
-  type IdAllocatorOptions,
-} from './protocol/allocator'
-export {
   type DispatchResult,
   type HandshakeDeps,
   HandshakeManager,
   type HandshakeOptions,
   type StrictSecurity,
-} from './protocol/handshake'
-export type { LeaseMetrics, LeasePolicy } from './protocol/lease'
-export { SecureClient, type SecureClientOptions } from './protocol/secure-client'
-export { SecureServer, type SecureServerOptions } from './protocol/secure-server'
-export { SecureSessions, type SecureSessionsOptions, type SessionRecord } from './protocol/sessions'
+} from './protocol/handshake/manager'
+export {
+  type AllocatorStats,
+  IdAllocator,
+  type IdAllocatorDeps,
+  type IdAllocatorOptions,
+} from './protocol/ids/allocator'
+export type { LeaseMetrics, LeasePolicy } from './protocol/ids/lease'
+export { SecureClient, type SecureClientOptions } from './protocol/secure/client'
+export { SecureServer, type SecureServerOptions } from './protocol/secure/server'
+export { SecureSessions, type SecureSessionsOptions, type SessionRecord } from './protocol/secure/sessions'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'

@@ -11,8 +11,8 @@ import type { ConfigStore } from '../config/store'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { IdAllocator } from '../protocol/allocator'
-import { FileIdStore } from '../protocol/idstore'
+import { IdAllocator } from '../protocol/ids/allocator'
+import { FileIdStore } from '../protocol/ids/store'
 import type { IdsReport } from './status'
 
 /** What is asked of an upstream: `wanted` ids, which are taken by `granted`; that settles when they are on flash. */

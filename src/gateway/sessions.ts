@@ -5,9 +5,9 @@ import { dirname, join, resolve } from 'node:path'
 import type { ConfigStore } from '../config'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { SecureClient } from '../protocol/secure-client'
-import { SecureServer } from '../protocol/secure-server'
-import { SecureSessions } from '../protocol/sessions'
+import { SecureClient } from '../protocol/secure/client'
+import { SecureServer } from '../protocol/secure/server'
+import { SecureSessions } from '../protocol/secure/sessions'
 import type { NodeClock } from '../protocol/time'
 
 export interface SessionBuild {

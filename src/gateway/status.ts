@@ -2,7 +2,7 @@
 // renamed.
 import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
-import type { LeaseMetrics } from '../protocol/lease'
+import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { DatabaseStatus } from '../storage'
 
 export type { LogStatus }

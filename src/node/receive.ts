@@ -9,7 +9,7 @@ import { isFull, TextTemplate } from '../pipeline/receive'
 import { type Received, Receiver } from '../pipeline/receiver'
 import { msToken } from '../pipeline/text'
 import { DuplicateFilter } from '../protocol/duplicates'
-import type { DeviceRole } from '../protocol/roles'
+import type { DeviceRole } from '../protocol/handshake/roles'
 import { readHeader } from '../wire/frame'
 import type { NodeSecurity } from './secure'
 

@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import type { ConfigStore } from '../config/store'
 import { asOsError, OsError } from '../lib/errors'
 import type { PacketHandler } from '../links/contracts'
-import type { HandshakeManager } from '../protocol/handshake'
+import type { HandshakeManager } from '../protocol/handshake/manager'
 import { askOverUdp, type RequestLoop } from './ask'
 import type { UdpRequest } from './types'
 

@@ -7,11 +7,11 @@
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import type { SessionKeys } from '../pipeline/fuse'
+import { SentFrames } from '../protocol/handshake/refusals'
 import type { RefusedFrame } from '../protocol/nack'
-import { SentFrames } from '../protocol/refusals'
-import { SecureClient } from '../protocol/secure-client'
-import { SecureServer } from '../protocol/secure-server'
-import { SecureSessions } from '../protocol/sessions'
+import { SecureClient } from '../protocol/secure/client'
+import { SecureServer } from '../protocol/secure/server'
+import { SecureSessions } from '../protocol/secure/sessions'
 import { isSecure } from '../wire/commands'
 
 export interface NodeSecurityOptions {

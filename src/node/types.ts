@@ -7,7 +7,7 @@ import type { Registry } from '../links/registry'
 import type { FlashLog } from '../log'
 import type { Core } from '../pipeline/core'
 import type { Reading } from '../pipeline/fact'
-import type { IdAllocator } from '../protocol/allocator'
+import type { IdAllocator } from '../protocol/ids/allocator'
 import type { ServiceManager } from './services'
 
 export type TransmitResult = readonly [

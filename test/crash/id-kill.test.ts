@@ -7,8 +7,8 @@ import { mkdtempSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { IdAllocator } from '../../src/protocol/allocator'
-import { FileIdStore } from '../../src/protocol/idstore'
+import { IdAllocator } from '../../src/protocol/ids/allocator'
+import { FileIdStore } from '../../src/protocol/ids/store'
 
 const ROUNDS = 14
 const open = (dir: string): IdAllocator =>

@@ -3,8 +3,8 @@
 // was not synced is lost, or half there, or there as zeros.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { IdAllocator } from '../../src/protocol/allocator'
-import { FileIdStore } from '../../src/protocol/idstore'
+import { IdAllocator } from '../../src/protocol/ids/allocator'
+import { FileIdStore } from '../../src/protocol/ids/store'
 import { MemFiles, PowerCut } from '../unit/log/memfiles'
 
 const NOW = 1_710_000_000

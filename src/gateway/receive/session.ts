@@ -7,7 +7,7 @@
 import type { PacketOrigin } from '../../links/contracts'
 import type { Received } from '../../pipeline/receiver'
 import { OPENER_TID } from '../../pipeline/sender'
-import type { SecureServer } from '../../protocol/secure-server'
+import type { SecureServer } from '../../protocol/secure/server'
 import { COMMAND, isSecure } from '../../wire/commands'
 import { crc8 } from '../../wire/crc'
 import { ByteReader } from '../../wire/cursor'

@@ -12,7 +12,6 @@ import { UpstreamRequests } from '../../../src/gateway/uplink/requests'
 import { ManualClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
 import { createLogger, type Logger } from '../../../src/lib/logger'
-import { IdAllocator } from '../../../src/protocol/allocator'
 import {
   buildIdPoolResponse,
   buildNack,
@@ -20,8 +19,9 @@ import {
   parsePoolCount,
   SequenceCounter,
 } from '../../../src/protocol/control'
-import { HandshakeManager } from '../../../src/protocol/handshake'
-import { memoryIdStore } from '../../../src/protocol/idstore'
+import { HandshakeManager } from '../../../src/protocol/handshake/manager'
+import { IdAllocator } from '../../../src/protocol/ids/allocator'
+import { memoryIdStore } from '../../../src/protocol/ids/store'
 import { NodeClock } from '../../../src/protocol/time'
 import { COMMAND } from '../../../src/wire/commands'
 

@@ -8,7 +8,7 @@ import { silentLogger } from '../../../src/lib/logger'
 import type { Fact } from '../../../src/pipeline/fact'
 import type { EncodedFrame } from '../../../src/pipeline/sender'
 import { nackReason, parseRefusedFrame, type RefusedFrame } from '../../../src/protocol/nack'
-import { SecureClient } from '../../../src/protocol/secure-client'
+import { SecureClient } from '../../../src/protocol/secure/client'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import type { PacketHandler } from '../../../src/links/contracts'
 import { Engine } from '../../../src/pipeline/compress'
 import { Fusion } from '../../../src/pipeline/fuse'
-import { HandshakeManager } from '../../../src/protocol/handshake'
+import { HandshakeManager } from '../../../src/protocol/handshake/manager'
 import { isData, isSecure } from '../../../src/wire/commands'
 import { World, type WorldOptions } from '../../lib/secureworld'
 

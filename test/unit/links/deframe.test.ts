@@ -12,7 +12,7 @@ import {
   buildProbeReply,
   finishFrame,
   startFrame,
-} from '../../../src/protocol/delivery-frame'
+} from '../../../src/protocol/delivery/frame'
 import { isData } from '../../../src/wire/commands'
 import { crc16 } from '../../../src/wire/crc'
 import { ByteWriter } from '../../../src/wire/cursor'

@@ -1,0 +1,12 @@
+// The delivery exchange of PROTOCOL X29 in one place: a sender per uplink, a receiver per listening medium. Both are pure
+// state machines; their failure models are told in their own files.
+export { ANSWER_SIZE, ENVELOPE, isProbe, PROBE_REPLY_SIZE, PROBE_SIZE, parseAnswer, parseFrame } from './frame'
+export {
+  type DeliverPacket,
+  type DeliveryPeer,
+  DeliveryReceiver,
+  type DeliveryReceiverOptions,
+  type ReceiverCounters,
+} from './receiver'
+export { type DeliveryCounters, type DeliveryMode, DeliverySender, type DeliverySenderOptions } from './sender'
+export { DeliveryStream, type DeliveryStreamOptions, type StreamMode } from './stream'

@@ -1,0 +1,63 @@
+// The probe of the delivery exchange (PROTOCOL X29): asked when a link was opened, and again 2 s later, then after pauses that
+// double to 60 s. Pure. A PONG counts with the number of a probe that was sent since the opening, however late it comes; any
+// other packet is not for this class (null).
+import { COMMAND } from '../../wire/commands'
+import { controlSeq } from '../control'
+import { buildProbe, probeReplyCommitMs } from './frame'
+
+const FIRST_PAUSE_MS = 2000
+const LAST_PAUSE_MS = 60_000
+/** probes whose late PONG still counts */
+const OPEN_PROBES = 8
+
+export interface ProbeAnswer {
+  /** how long the peer may hold an answer back for its commit; null: a bare PONG, it does not know the exchange */
+  readonly commitMs: number | null
+  readonly roundTripMs: number
+}
+
+export class Prober {
+  /** probes sent since the opening */
+  count = 0
+  readonly #nextSeq: () => number
+  #open: { seq: number; at: number }[] = []
+  #due = Number.NEGATIVE_INFINITY
+  #pause = FIRST_PAUSE_MS
+
+  /** `nextSeq` is the counter all requests share, never 0. */
+  constructor(nextSeq: () => number) {
+    this.#nextSeq = nextSeq
+  }
+
+  /** The link is opened anew. */
+  reset(): void {
+    this.count = 0
+    this.#open = []
+    this.#due = Number.NEGATIVE_INFINITY
+    this.#pause = FIRST_PAUSE_MS
+  }
+
+  /** When the next probe goes. */
+  due(now: number): number {
+    return Math.max(now, this.#due)
+  }
+
+  /** The probe to send now, or null. */
+  poll(now: number): Uint8Array | null {
+    if (now < this.#due) return null
+    this.#due = now + this.#pause
+    this.#pause = Math.min(LAST_PAUSE_MS, this.#pause * 2)
+    this.count++
+    const seq = this.#nextSeq()
+    this.#open.push({ seq, at: now })
+    if (this.#open.length > OPEN_PROBES) this.#open.shift()
+    return buildProbe(seq)
+  }
+
+  /** What a PONG to one of the open probes says; null for every other packet. */
+  answered(raw: Uint8Array, now: number): ProbeAnswer | null {
+    if (raw[0] !== COMMAND.PONG || raw.length < 3) return null
+    const probe = this.#open.find(open => open.seq === controlSeq(raw))
+    return probe ? { commitMs: probeReplyCommitMs(raw), roundTripMs: now - probe.at } : null
+  }
+}

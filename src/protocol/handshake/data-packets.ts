@@ -1,0 +1,146 @@
+// The answer to a data packet (PROTOCOL §7 "DATA path"): decoded by the parser, its device heard, its sender's session
+// moved on. With the strict halves: every candidate key is tried (X7), a frame no key opens is answered BAD_KEY, one
+// whose template is missing NEED_FULL (X9), and plaintext is not taken where security is required (X8, D16).
+//
+// What fails: a parser that throws is an ERROR envelope; a packet with an error is never touched nor answered by the
+// component, and by the strict halves only when its CRC-16 holds, so noise is never answered.
+import { asOsError } from '../../lib/errors'
+import { COMMAND, isSecure } from '../../wire/commands'
+import { crc8 } from '../../wire/crc'
+import { type FrameHeader, readHeader } from '../../wire/frame'
+import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from '../control'
+import { addressText, type DispatchResult, type IdSource } from '../ids/service'
+import { refusedFrameText } from '../nack'
+import type { SecureServer } from '../secure/server'
+import type { SecureSessions } from '../secure/sessions'
+import type { DeviceRole } from './roles'
+import type { DataParser, DecodedData, StrictSecurity } from './types'
+
+export interface DataHandlerOptions {
+  parser: DataParser | null
+  allocator: IdSource | null
+  sessions: SecureSessions
+  strict: StrictSecurity | null
+  role: DeviceRole
+  /** UNIX seconds */
+  serverTime: () => number
+}
+
+export class DataHandler {
+  readonly #options: DataHandlerOptions
+
+  constructor(options: DataHandlerOptions) {
+    this.#options = options
+  }
+
+  handle(raw: Uint8Array, cmd: number, addr: unknown): DispatchResult {
+    const { parser, allocator, strict, role } = this.#options
+    if (!parser) {
+      const raw_hex = Buffer.from(raw.buffer, raw.byteOffset, raw.length).toString('hex')
+      return { type: 'DATA', cmd, result: { error: 'No parser attached', raw_hex }, response: null }
+    }
+    const server = strict?.server ?? null
+    if (server?.requireSecure && !isSecure(cmd)) {
+      const refused = this.#plaintext(server, raw, cmd, addr)
+      if (refused) return refused
+    }
+    let result: DecodedData
+    let key: Uint8Array | null = null
+    try {
+      if (server && isSecure(cmd)) ({ result, key } = open(parser, server, raw))
+      else result = parser.decompress(raw)
+    } catch (error) {
+      return { type: 'ERROR', cmd, result: { error: asOsError(error).message }, response: null }
+    }
+    const meta = result.__packet_meta__ ?? {}
+    // this role does not show the time of a packet
+    if (role === 'rx_only') Object.assign(meta, { timestamp_raw: 0, server_stamped: false })
+    const answer = (response: Uint8Array | null): DispatchResult => ({ type: 'DATA', cmd, result, response })
+    if (result.error !== undefined || meta.crc16_ok !== true)
+      return answer(strict ? this.#refuse(raw, result, addr) : null)
+    const aid = meta.source_aid ?? 0
+    allocator?.touch(aid, addressText(addr))
+    if (!strict) return answer(this.#component(result, aid, addr))
+    const header = readHeader(raw)
+    if (!server || typeof header === 'string') return answer(this.#timeFor(result))
+    if (key) return answer(server.onSecure(aid, key, addr, header.end > header.body))
+    const response = server.onPlaintext(aid, header.ts, header.ts === 0, addr)
+    // nor does it name it, as the reference; who keys on the first packet it sent, as the reference, is understood
+    const unnamed = role === 'rx_only' && response?.[0] === COMMAND.SECURE_DICT_READY
+    return answer(unnamed ? buildSecureDictReady(aid, 0) : response)
+  }
+
+  /**
+   * With require_secure plaintext is not even decoded, so it moves no template; its sender still gets a key. Null for a
+   * frame that is broken, which decoding names.
+   */
+  #plaintext(server: SecureServer, raw: Uint8Array, cmd: number, addr: unknown): DispatchResult | null {
+    const header = readHeader(raw)
+    if (typeof header === 'string' || !header.crc16Ok) return null
+    const { sourceAid, ts, body, end } = header
+    if (crc8(raw, body, end) !== header.crc8) return null
+    const response = server.onPlaintext(sourceAid, ts, ts === 0, addr)
+    server.refusesPlaintext(cmd === COMMAND.DATA_FULL && !raw.subarray(body, end).includes(SENSOR_MARK) ? 0 : 1)
+    return { type: 'IGNORED', cmd, result: { reason: 'plaintext refused: require_secure' }, response }
+  }
+
+  /** As the vectors have it: the session is moved by every packet that was understood. */
+  #component({ __packet_meta__: meta = {} }: DecodedData, aid: number, addr: unknown): Uint8Array | null {
+    const { sessions, serverTime } = this.#options
+    if (meta.secure) {
+      if (sessions.isConfirmed(aid)) return null
+      sessions.markSecureChannel(aid, addr)
+      return buildSecureChannelAck(aid)
+    }
+    if (sessions.hasSecureDict(aid)) return null
+    if (meta.server_stamped) return buildTimeResponse(0, serverTime())
+    sessions.establishRemotePlaintext(aid, meta.timestamp_raw ?? 0, addr)
+    return buildSecureDictReady(aid, meta.timestamp_raw ?? 0)
+  }
+
+  /** Without a receiving half a sender without a time is still told it. */
+  #timeFor({ __packet_meta__: meta = {} }: DecodedData): Uint8Array | null {
+    return meta.server_stamped && !meta.secure ? buildTimeResponse(0, this.#options.serverTime()) : null
+  }
+
+  /** BAD_KEY or NEED_FULL for a whole frame that could not be decoded; null for one that is broken. */
+  #refuse(raw: Uint8Array, { __packet_meta__: meta = {} }: DecodedData, addr: unknown): Uint8Array | null {
+    const header = readHeader(raw)
+    if (typeof header === 'string' || !header.crc16Ok) return null
+    const frame = frameName(raw, header)
+    if (meta.crc8_ok === true) {
+      const reads = isTemplateUser(meta.base_cmd)
+      return reads ? buildNack(0, refusedFrameText({ ...frame, reason: 'NEED_FULL' })) : null
+    }
+    return isSecure(header.cmd) ? (this.#options.strict?.server?.refuse(frame, addr) ?? null) : null
+  }
+}
+
+/** Tries the candidate keys; of several failures the one that got furthest is told. */
+function open(
+  parser: DataParser,
+  server: SecureServer,
+  raw: Uint8Array,
+): { result: DecodedData; key: Uint8Array | null } {
+  const header = readHeader(raw)
+  let failed: DecodedData | null = null
+  for (const key of typeof header === 'string' ? [] : server.keys(header.sourceAid)) {
+    const result = parser.decompress(raw, key)
+    if (result.error === undefined) return { result, key }
+    if (!failed || result.__packet_meta__?.crc8_ok === true) failed = result
+  }
+  return { result: failed ?? parser.decompress(raw), key: null }
+}
+
+const frameName = (raw: Uint8Array, { sourceAid, tid, ts }: FrameHeader) => ({
+  aid: sourceAid,
+  tid,
+  ts,
+  crc16: (raw[raw.length - 2]! << 8) | raw[raw.length - 1]!,
+})
+
+/** DIFF and HEART need a template; when one of them fails with good checksums, a FULL mends it. */
+const isTemplateUser = (base: number | null | undefined): boolean => base === 0xaa || base === 0x7f
+
+/** begins the status of a sensor in a text */
+const SENSOR_MARK = 0x3e

@@ -1,0 +1,293 @@
+// The handshake manager (specification "Handshake manager", PROTOCOL §7): builds requests and replies, answers the
+// packets of peers, keeps the secure sessions, and decides FULL or DIFF. Pure: allocator, parser, clock and transports
+// are handed in. Alone it is the component of the vectors; Node and gateway hand in `strict`, and then only packets
+// that belong to something this node did move a key (X7, S13).
+//
+// What fails: a packet nobody understands is answered NACK; a request that cannot be served is answered NACK with its
+// reason; an id that is not on flash yet must not be told: await `durable` before sending `response`, or use
+// dispatch(), which drops the response when the disk fails (the device asks again). classifyAndDispatch never throws
+// for any bytes.
+import { join } from 'node:path'
+import { type Clock, systemClock } from '../../lib/clock'
+import { asOsError } from '../../lib/errors'
+import { realFiles } from '../../lib/files'
+import { COMMAND, isData } from '../../wire/commands'
+import * as control from '../control'
+import { type DispatchResult, IdService, type IdSource } from '../ids/service'
+import { type RefusedFrame, refusedFrameText } from '../nack'
+import { SecureSessions, type SessionRecord } from '../secure/sessions'
+import { ControlHandler } from './control-packets'
+import { DataHandler } from './data-packets'
+import type { RecvFn, SendFn } from './exchange'
+import { Requester } from './request-loops'
+import { type DeviceRole, ignoresControl } from './roles'
+import { type Strategy, SyncStatus } from './strategy'
+import { type TimestampVerdict, TimestampWatermarks } from './timestamps'
+import type { HandshakeDeps, HandshakeOptions } from './types'
+
+export type { DataMeta, DataParser, HandshakeDeps, HandshakeOptions, StrictSecurity } from './types'
+export type { DeviceRole, DispatchResult, IdSource, SessionRecord }
+
+export class HandshakeManager {
+  readonly targetSyncCount: number
+  readonly expireSeconds: number
+  readonly secureStorePath: string | null
+  /** the sessions asked by hasSecureDict and its like: with a strict client its own */
+  readonly sessions: SecureSessions
+  /** newest server time that counted, UNIX seconds; 0 before any */
+  lastServerTime = 0
+  /** answers about time or identity without an open request, or from another address than the server's */
+  strayAnswers = 0
+  readonly #deps: HandshakeDeps
+  readonly #clock: Clock
+  readonly #role: DeviceRole
+  readonly #requester: Requester
+  readonly #sync: SyncStatus
+  readonly #control: ControlHandler
+  readonly #data: DataHandler
+  readonly #timestamps = new TimestampWatermarks()
+
+  constructor(
+    { targetSyncCount = 3, registryDir = null, expireSeconds = 86_400, secureStorePath = null }: HandshakeOptions = {},
+    deps: HandshakeDeps = {},
+  ) {
+    this.targetSyncCount = targetSyncCount
+    this.expireSeconds = expireSeconds
+    this.secureStorePath = secureStorePath
+    this.#deps = deps
+    this.#clock = deps.clock ?? systemClock
+    this.#role = deps.role ?? 'duplex'
+    const files = deps.files ?? realFiles
+    const strict = deps.strict ?? null
+    const serverTime = (): number => this.#serverTime()
+    this.sessions =
+      deps.sessions ??
+      strict?.client?.sessions ??
+      new SecureSessions({
+        expireSeconds,
+        // the strict halves keep files of their own; a second writer would undo theirs
+        storePath: strict ? null : secureStorePath,
+        timeSyncThreshold: deps.timeSyncThreshold,
+        now: () => this.#seconds(),
+        mono: () => this.#clock.mono(),
+        files,
+        onProblem: deps.onProblem,
+      })
+    this.#sync = new SyncStatus({
+      targetSyncCount,
+      expireSeconds,
+      now: () => this.#seconds(),
+      hasRegistry: aid => {
+        if (registryDir === null) return false
+        const digits = String(aid).padStart(10, '0')
+        return files.exists(join(registryDir, digits.slice(0, 2), digits.slice(2, 4), `${aid}.json`))
+      },
+    })
+    this.#requester = new Requester({
+      clock: this.#clock,
+      sequence: deps.sequence ?? new control.SequenceCounter(),
+      sleep: deps.sleep ?? (ms => new Promise<void>(resolve => setTimeout(resolve, ms))),
+      onIdAssign: (raw, age) => {
+        const { result, response } = this.#control.idAssign(raw, age)
+        return { answer: result['status'] === 'RECEIVED' ? Number(result['assigned_id']) : null, reply: response }
+      },
+      onTime: (seconds, age) => this.noteServerTime(seconds, age),
+    })
+    const allocator = deps.allocator ?? null
+    this.#control = new ControlHandler({
+      ids: new IdService(allocator, this.#clock, serverTime),
+      requester: this.#requester,
+      sessions: this.sessions,
+      strict,
+      serverTime,
+      noteServerTime: (seconds, rtt) => this.noteServerTime(seconds, rtt),
+    })
+    const { parser = null } = deps
+    this.#data = new DataHandler({ parser, allocator, sessions: this.sessions, strict, role: this.#role, serverTime })
+  }
+
+  // ---- what goes next
+
+  /** What the next packet of that AID should be; X22: ask with hasTemplate false until the first FULL of this run. */
+  getStrategy(aid: number, hasTemplate = false): Strategy {
+    return this.#sync.strategy(aid, hasTemplate, this.sessions.hasSecureDict(aid))
+  }
+
+  /** A packet of that AID was really sent. */
+  commitSuccess(aid: number): void {
+    this.#sync.commit(aid)
+  }
+
+  // ---- secure sessions, as the reference moves them
+
+  noteLocalPlaintextSent(aid: number, timestampRaw: number, addr: unknown = null): SessionRecord {
+    this.#deps.strict?.client?.plaintextSent(aid, timestampRaw)
+    return this.sessions.noteLocalPlaintextSent(aid, timestampRaw, addr)
+  }
+  establishRemotePlaintext(aid: number, timestampRaw: number, addr: unknown = null): SessionRecord {
+    return this.sessions.establishRemotePlaintext(aid, timestampRaw, addr)
+  }
+  /** Called directly it believes its caller, strict or not. */
+  confirmSecureDict(aid: number, timestampRaw: number | null = null, addr: unknown = null): boolean {
+    return this.sessions.confirmSecureDict(aid, timestampRaw, addr)
+  }
+  markSecureChannel(aid: number, addr: unknown = null): void {
+    this.sessions.markSecureChannel(aid, addr)
+  }
+  hasSecureDict(aid: number): boolean {
+    return this.sessions.hasSecureDict(aid)
+  }
+  shouldEncryptOutbound(aid: number): boolean {
+    return this.sessions.shouldEncryptOutbound(aid)
+  }
+  getSessionKey(aid: number): Uint8Array | null {
+    return this.sessions.getSessionKey(aid)
+  }
+
+  // ---- time
+
+  /** A server told the time; false when it is none. `rttMs`: how long its answer took. */
+  noteServerTime(seconds: number, rttMs = 0): boolean {
+    if (!Number.isFinite(seconds) || seconds <= (this.#deps.timeSyncThreshold ?? 1_000_000)) return false
+    this.lastServerTime = Math.floor(seconds)
+    this.#deps.onServerTime?.(seconds, rttMs)
+    return true
+  }
+
+  /** Compares with the newest accepted timestamp of that AID. */
+  checkTimestamp(aid: number | string, timestamp: number | null): TimestampVerdict {
+    return this.#timestamps.check(aid, timestamp)
+  }
+
+  // ---- builders: requests take the next number, replies repeat that of the request
+
+  buildIdRequest(deviceMeta: Record<string, unknown> | null = null): Uint8Array {
+    return this.#requester.buildIdRequest(deviceMeta)
+  }
+  /** Throws BAD_REQUEST when count is not 0…65535. */
+  buildIdPoolRequest(count = 10, meta: Record<string, unknown> | null = null): Uint8Array {
+    return this.#requester.buildIdPoolRequest(count, meta)
+  }
+  buildPing(): Uint8Array {
+    return this.#requester.buildPing()
+  }
+  buildTimeRequest(): Uint8Array {
+    return this.#requester.buildTimeRequest()
+  }
+  buildAck(seq = 0): Uint8Array {
+    return control.buildAck(seq)
+  }
+  buildNack(seq = 0, reason = ''): Uint8Array {
+    return control.buildNack(seq, reason)
+  }
+  /** NACK BAD_KEY (X7) or NEED_FULL (X9), naming the frame. */
+  buildRefusal(refused: RefusedFrame): Uint8Array {
+    return control.buildNack(0, refusedFrameText(refused))
+  }
+  buildPong(seq = 0): Uint8Array {
+    return control.buildPong(seq)
+  }
+  /** Without a time: the one this node tells. */
+  buildTimeResponse(seq = 0, serverTime: number = this.#serverTime()): Uint8Array {
+    return control.buildTimeResponse(seq, serverTime)
+  }
+  buildIdAssign(seq: number, assignedId: number, serverTime: number | null = null): Uint8Array {
+    return control.buildIdAssign(seq, assignedId, serverTime)
+  }
+  buildIdPoolResponse(seq: number, pool: readonly number[]): Uint8Array {
+    return control.buildIdPoolResponse(seq, pool)
+  }
+  buildSecureDictReady(assignedId: number, timestampRaw: number): Uint8Array {
+    return control.buildSecureDictReady(assignedId, timestampRaw)
+  }
+  buildSecureChannelAck(assignedId: number): Uint8Array {
+    return control.buildSecureChannelAck(assignedId)
+  }
+
+  // ---- what comes in
+
+  /** Whether an answer's seq belongs to a request of this node that is still open (D8, D16). */
+  isOpen(raw: Uint8Array): boolean {
+    return this.#requester.age(raw) !== null
+  }
+
+  /** Takes any packet and says what it was and what to answer (PROTOCOL §7). Never throws. */
+  classifyAndDispatch(raw: Uint8Array, addr: unknown = null): DispatchResult {
+    const cmd = raw[0]
+    if (cmd === undefined) return { type: 'ERROR', cmd: 0, result: { error: 'Empty packet' }, response: null }
+    const role = this.#role
+    const ignored = (reason: string): DispatchResult => ({ type: 'IGNORED', cmd, result: { reason }, response: null })
+    try {
+      if (isData(cmd))
+        return role === 'tx_only' ? ignored('tx_only: inbound DATA ignored') : this.#data.handle(raw, cmd, addr)
+      if (ignoresControl(role, cmd)) return ignored(`${role}: CTRL ${control.commandText(cmd)} ignored`)
+      if (this.#isStray(raw, cmd, addr)) {
+        this.strayAnswers++
+        return ignored('no open request')
+      }
+      return this.#control.handle(raw, cmd, addr)
+    } catch (error) {
+      return { type: 'ERROR', cmd, result: { error: asOsError(error).message }, response: null }
+    }
+  }
+
+  /** The same, settled when the response may be sent; without a response when it could not be made durable. */
+  async dispatch(raw: Uint8Array, addr: unknown = null): Promise<DispatchResult> {
+    const { durable, ...result } = this.classifyAndDispatch(raw, addr)
+    try {
+      await durable
+      return result
+    } catch (error) {
+      const reason = asOsError(error).message
+      return { type: 'ERROR', cmd: result.cmd, result: { status: 'REJECTED', reason }, response: null }
+    }
+  }
+
+  // ---- request loops; time-outs in seconds
+
+  /** Asks for a device id; null when none came in `timeout` seconds or the server refused. */
+  requestIdViaTransport(
+    sendFn: SendFn,
+    recvFn: RecvFn,
+    deviceMeta: Record<string, unknown> | null = null,
+    timeout = 5.0,
+  ): Promise<number | null> {
+    return this.#requester.id(sendFn, recvFn, deviceMeta, timeout)
+  }
+
+  /** Asks for `count` ids; empty when none came. */
+  async requestIdPoolViaTransport(
+    sendFn: SendFn,
+    recvFn: RecvFn,
+    count = 10,
+    meta: Record<string, unknown> | null = null,
+    timeout = 5.0,
+  ): Promise<number[]> {
+    return this.#requester.idPool(sendFn, recvFn, count, meta, timeout)
+  }
+
+  /** Asks for the server's time in UNIX seconds; null when none came. */
+  requestTimeViaTransport(sendFn: SendFn, recvFn: RecvFn, timeout = 3.0): Promise<number | null> {
+    return this.#requester.time(sendFn, recvFn, timeout)
+  }
+
+  /** Writes the sessions that are not on flash yet. */
+  stop(): void {
+    this.sessions.save(true)
+  }
+
+  /** An answer about time or identity that no open request of ours to that address asked for (D16). */
+  #isStray(raw: Uint8Array, cmd: number, addr: unknown): boolean {
+    if (cmd !== COMMAND.ID_ASSIGN && cmd !== COMMAND.ID_POOL_RES && cmd !== COMMAND.TIME_RESPONSE) return false
+    if (this.#deps.strict?.trusts?.(addr) === false) return true
+    return this.#deps.requireOpenRequest === true && !this.isOpen(raw)
+  }
+
+  #seconds(): number {
+    return Math.floor(this.#clock.wall() / 1000)
+  }
+
+  #serverTime(): number {
+    return Math.floor(this.#deps.serverTime?.() ?? this.#seconds())
+  }
+}

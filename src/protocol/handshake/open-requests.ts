@@ -1,0 +1,34 @@
+// The requests this node has open (D16, S13): an answer about time or identity counts only with the seq of one of them,
+// and once. The caller checks the address. Bounded; a request nobody answered is forgotten after a minute.
+import type { Clock } from '../../lib/clock'
+
+const LIFETIME_MS = 60_000
+const MOST = 64
+
+export class OpenRequests {
+  readonly #clock: Clock
+  readonly #open = new Map<number, { cmd: number; at: number }>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Notes a request; `cmd` is the command of the answer that belongs to it. */
+  opened(seq: number, cmd: number): void {
+    this.#open.delete(seq)
+    this.#open.set(seq, { cmd, at: this.#clock.mono() })
+    if (this.#open.size > MOST) this.#open.delete(this.#open.keys().next().value!)
+  }
+
+  closed(seq: number): void {
+    this.#open.delete(seq)
+  }
+
+  /** Milliseconds since the request was first sent; null when none is open with that seq for that answer. */
+  age(seq: number, cmd: number): number | null {
+    const request = this.#open.get(seq)
+    if (!request || request.cmd !== cmd) return null
+    const age = this.#clock.mono() - request.at
+    return age <= LIFETIME_MS ? age : null
+  }
+}

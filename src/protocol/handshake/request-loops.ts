@@ -1,0 +1,110 @@
+// The asking side of the handshake manager (specification, PROTOCOL §7): requests with their numbers, and the three
+// loops that send one until it is answered. A time-out and a refusal are null or []; an error of the transport is the
+// caller's.
+import type { Clock } from '../../lib/clock'
+import { COMMAND } from '../../wire/commands'
+import * as control from '../control'
+import { type Accepted, exchange, type RecvFn, type SendFn } from './exchange'
+import { OpenRequests } from './open-requests'
+
+export interface RequesterOptions {
+  clock: Clock
+  sequence: control.SequenceCounter
+  sleep: (ms: number) => Promise<void>
+  /** an ID_ASSIGN with the seq of an open request: the id, null when it is none, and the packet that answers it */
+  onIdAssign: (raw: Uint8Array, ageMs: number) => Accepted<number | null>
+  /** a server time; false when it is none */
+  onTime: (seconds: number, ageMs: number) => boolean
+}
+
+type Meta = Record<string, unknown> | null
+
+export class Requester {
+  readonly #options: RequesterOptions
+  readonly #open: OpenRequests
+
+  constructor(options: RequesterOptions) {
+    this.#options = options
+    this.#open = new OpenRequests(options.clock)
+  }
+
+  buildIdRequest(deviceMeta: Meta = null): Uint8Array {
+    return this.#request(COMMAND.ID_ASSIGN, seq => control.buildIdRequest(seq, deviceMeta))
+  }
+  buildIdPoolRequest(count = 10, meta: Meta = null): Uint8Array {
+    return this.#request(COMMAND.ID_POOL_RES, seq => control.buildIdPoolRequest(seq, count, meta))
+  }
+  buildPing(): Uint8Array {
+    return this.#request(COMMAND.PONG, control.buildPing)
+  }
+  buildTimeRequest(): Uint8Array {
+    return this.#request(COMMAND.TIME_RESPONSE, control.buildTimeRequest)
+  }
+
+  /** Milliseconds since the request that this packet answers; null when none is open (D8, D16). */
+  age(raw: Uint8Array): number | null {
+    return this.#open.age(control.controlSeq(raw), raw[0] ?? 0)
+  }
+
+  /** The request that this packet answers is answered. */
+  answered(raw: Uint8Array): void {
+    if (this.age(raw) !== null) this.#open.closed(control.controlSeq(raw))
+  }
+
+  id(send: SendFn, receive: RecvFn, deviceMeta: Meta, timeout: number): Promise<number | null> {
+    return this.#ask<number>(send, receive, timeout, this.buildIdRequest(deviceMeta), raw =>
+      raw[0] === COMMAND.ID_ASSIGN ? this.#options.onIdAssign(raw, this.age(raw) ?? 0) : undefined,
+    )
+  }
+
+  async idPool(send: SendFn, receive: RecvFn, count: number, meta: Meta, timeout: number): Promise<number[]> {
+    const pool = await this.#ask<number[]>(send, receive, timeout, this.buildIdPoolRequest(count, meta), raw => {
+      if (raw[0] !== COMMAND.ID_POOL_RES) return undefined
+      const ids = control.parseIdPool(raw)
+      return { answer: ids, reply: ids.length > 0 ? control.buildAck(control.controlSeq(raw)) : null }
+    })
+    return pool ?? []
+  }
+
+  time(send: SendFn, receive: RecvFn, timeout: number): Promise<number | null> {
+    return this.#ask<number>(send, receive, timeout, this.buildTimeRequest(), raw => {
+      if (raw[0] !== COMMAND.TIME_RESPONSE) return undefined
+      const seconds = control.parseServerTime(raw)
+      return { answer: this.#options.onTime(seconds, this.age(raw) ?? 0) ? seconds : null }
+    })
+  }
+
+  #request(answer: number, build: (seq: number) => Uint8Array): Uint8Array {
+    const seq = this.#options.sequence.next()
+    const bytes = build(seq)
+    this.#open.opened(seq, answer)
+    return bytes
+  }
+
+  async #ask<Answer>(
+    send: SendFn,
+    receive: RecvFn,
+    timeout: number,
+    request: Uint8Array,
+    accept: (raw: Uint8Array) => Accepted<Answer | null> | undefined,
+  ): Promise<Answer | null> {
+    const { clock, sleep } = this.#options
+    const seq = control.controlSeq(request)
+    try {
+      return await exchange<Answer | null>({
+        send,
+        receive,
+        request,
+        timeout,
+        clock,
+        sleep,
+        accept: raw => {
+          if (control.controlSeq(raw) !== seq) return undefined
+          return raw[0] === COMMAND.HANDSHAKE_NACK ? { answer: null } : accept(raw)
+        },
+      })
+    } finally {
+      this.#open.closed(seq)
+    }
+  }
+}

@@ -1,0 +1,90 @@
+// The allocator's file of PROTOCOL §8, written and read piece by piece: of a million ids it is 270 MB of JSON, which neither
+// fits a small board's memory as one text nor may hold up the event loop.
+//
+// What fails: a file that is no such document throws STORAGE; an entry in it that nobody can read marks the state as damaged.
+import { OsError } from '../../lib/errors'
+import type { Files } from '../../lib/files'
+import { JsonScanner } from './jsonscanner'
+import { type IdRecord, type IdState, isId, isObject, recordFrom } from './state'
+
+/** rows per piece: some 100 KB, about a millisecond */
+const ROWS_AT_ONCE = 400
+
+const inner = (value: unknown, indent: string): string => JSON.stringify(value, null, 2).replaceAll('\n', `\n${indent}`)
+
+function entryText(id: number, { meta, addr, device_key, ...rest }: IdRecord): string {
+  const metaText = meta === '{}' ? meta : inner(JSON.parse(meta), '      ')
+  const end = addr === undefined ? '' : `,\n      "addr": ${JSON.stringify(addr)}`
+  return `
+    "${id}": {
+      "meta": ${metaText},
+      "ts": ${rest.ts},
+      "last_seen": ${rest.last_seen},
+      "lease_expires_at": ${rest.lease_expires_at},
+      "device_key": ${JSON.stringify(device_key)},
+      "state": "${rest.state}",
+      "offline_since": ${rest.offline_since}${end}
+    }`
+}
+
+/**
+ * The document in pieces. The state may change between two of them: what changed since the first is in the journal, and
+ * applying that again leads to the same end.
+ */
+export function* checkpointPieces(state: IdState): Generator<string, void> {
+  const { allocated } = state
+  let text = '{\n  "allocated": {'
+  let first = true
+  let rows = 0
+  for (let slot = 0; slot < allocated.slots; slot++) {
+    const id = allocated.idOf(slot)
+    if (id === 0) continue
+    if (!first) text += ','
+    first = false
+    text += entryText(id, allocated.record(slot))
+    if (++rows % ROWS_AT_ONCE !== 0) continue
+    yield text
+    text = ''
+  }
+  text += first ? '},' : '\n  },'
+  text += `\n  "released": ${inner(state.released.inMemory(), '  ')},\n  "next_candidate": ${state.next_candidate}`
+  if (state.lease_metrics) text += `,\n  "lease_metrics": ${inner(state.lease_metrics, '  ')}`
+  if (state.granted) text += `,\n  "granted_until": ${state.granted_until}`
+  if (state.damaged) text += ',\n  "damaged": true'
+  yield `${text}\n}\n`
+}
+
+/** Reads the document at `path` into `state`. Throws STORAGE. */
+export function readCheckpoint(path: string, files: Files, state: IdState): void {
+  const scanner = new JsonScanner(files, path)
+  try {
+    let allocated = false
+    scanner.members(name => {
+      if (name === 'allocated') {
+        allocated = true
+        scanner.members(key => {
+          const id = Number(key)
+          const record = recordFrom(scanner.value())
+          if (isId(id) && record) state.apply({ set: id, record })
+          else state.damaged = true
+        })
+      } else member(state, name, scanner.value())
+    })
+    if (!allocated) throw new SyntaxError('no ids in it')
+    scanner.end()
+  } catch (cause) {
+    throw new OsError('STORAGE', `${path} cannot be read: no ids are handed out`, {
+      cause,
+      hint: `restore ${path} from a backup; only if no device keeps an id, remove it`,
+    })
+  }
+}
+
+function member(state: IdState, name: string, value: unknown): void {
+  if (name === 'released' && Array.isArray(value)) {
+    for (const id of value.filter(isId)) if (!state.allocated.has(id)) state.released.add(id)
+  } else if (name === 'next_candidate' && isId(value)) state.next_candidate = Math.max(state.next_candidate, value)
+  else if (name === 'lease_metrics' && isObject(value)) state.lease_metrics = value
+  else if (name === 'granted_until' && Number.isFinite(value)) state.granted_until = Number(value)
+  else if (name === 'damaged') state.damaged = value === true
+}

@@ -1,0 +1,41 @@
+// The key by which the allocator knows a device again (PROTOCOL §8), so that one that asks twice keeps its id. Pure; a
+// request that says nothing about its device has the empty key and is never recognised.
+import { OsError } from '../../lib/errors'
+import { pythonJson } from '../pythonjson'
+
+export type DeviceMeta = Readonly<Record<string, unknown>>
+
+const NAMES = ['device_id', 'serial', 'mac', 'uuid'] as const
+
+/** Half surrogates, which JSON can hold and UTF-8 cannot, stay apart as their escapes. */
+function textOf(value: unknown): string {
+  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return ''
+  const text = String(value).trim()
+  return /\p{Surrogate}/u.test(text) ? JSON.stringify(text).slice(1, -1) : text
+}
+
+const isFilledObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
+
+export function deviceKey(meta: DeviceMeta | null): string {
+  if (!isFilledObject(meta)) return ''
+  const given = textOf(meta['device_key'])
+  if (given) return given
+  const inner = isFilledObject(meta['device_meta']) ? meta['device_meta'] : {}
+  for (const name of NAMES) {
+    const value = textOf(meta[name]) || textOf(inner[name])
+    if (value) return `${name}:${value}`
+  }
+  return isFilledObject(meta['device_meta'])
+    ? `meta:${pythonJson(inner, { sortKeys: true })}`
+    : `request:${pythonJson(meta, { sortKeys: true })}`
+}
+
+/** What a device says of itself as JSON. Throws BAD_REQUEST for what cannot be JSON. */
+export function metaText(meta: DeviceMeta | null): string {
+  try {
+    return JSON.stringify(meta ?? {})
+  } catch (cause) {
+    throw new OsError('BAD_REQUEST', `meta is no JSON: ${(cause as Error).message.split('\n')[0]}`, { cause })
+  }
+}

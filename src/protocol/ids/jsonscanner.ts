@@ -1,0 +1,114 @@
+// Reads a large JSON file member by member, holding one of them and a megabyte of the file at a time. Linear in the file's
+// size. Throws SyntaxError for what is no JSON, and what the files throw.
+import type { Files } from '../../lib/files'
+
+const CHUNK = 1 << 20
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+export class JsonScanner {
+  readonly #files: Files
+  readonly #path: string
+  readonly #size: number
+  #buffer: Buffer = Buffer.alloc(0)
+  /** in #buffer */
+  #at = 0
+  /** of the file, behind #buffer */
+  #read = 0
+
+  constructor(files: Files, path: string) {
+    this.#files = files
+    this.#path = path
+    this.#size = files.size(path)
+  }
+
+  /** The object that begins here: calls `each` with every name, which must read the value. */
+  members(each: (name: string) => void): void {
+    this.#expect(0x7b)
+    if (this.#peek() === 0x7d) {
+      this.#at++
+      return
+    }
+    for (;;) {
+      const name = this.value()
+      if (typeof name !== 'string') throw new SyntaxError('a name was expected')
+      this.#expect(0x3a)
+      each(name)
+      if (this.#peek() === 0x7d) break
+      this.#expect(0x2c)
+    }
+    this.#at++
+  }
+
+  /** The value that begins here. */
+  value(): unknown {
+    this.#peek()
+    const length = this.#measure()
+    const text = this.#buffer.toString('utf8', this.#at, this.#at + length)
+    this.#at += length
+    return JSON.parse(text)
+  }
+
+  /** Throws unless nothing but space follows. */
+  end(): void {
+    if (this.#peek() !== -1) throw new SyntaxError('more than one document')
+  }
+
+  /** Bytes of the value at #at, which is all in the buffer afterwards. */
+  #measure(): number {
+    // locals: this loop sees every byte of the file
+    let bytes = this.#buffer
+    let start = this.#at
+    let depth = 0
+    let inString = false
+    for (let k = 0; ; k++) {
+      if (start + k >= bytes.length) {
+        if (!this.#more(start)) {
+          if (depth > 0 || inString) throw new SyntaxError('the file ends in the middle')
+          return k
+        }
+        bytes = this.#buffer
+        start = this.#at
+      }
+      const byte = bytes[start + k]!
+      if (inString) {
+        if (byte === BACKSLASH) k++
+        else if (byte === QUOTE) {
+          inString = false
+          if (depth === 0) return k + 1
+        }
+      } else if (byte === QUOTE) inString = true
+      else if (byte === 0x7b || byte === 0x5b) depth++
+      else if (byte === 0x7d || byte === 0x5d) {
+        if (depth === 0) return k
+        if (--depth === 0) return k + 1
+      } else if (depth === 0 && (byte === 0x2c || byte <= 0x20)) return k
+    }
+  }
+
+  #expect(byte: number): void {
+    if (this.#peek() !== byte) throw new SyntaxError(`${String.fromCharCode(byte)} was expected`)
+    this.#at++
+  }
+
+  /** The next byte that is no space, not taken yet; -1 at the end. */
+  #peek(): number {
+    for (;;) {
+      if (this.#at >= this.#buffer.length && !this.#more(this.#at)) return -1
+      const byte = this.#buffer[this.#at]!
+      if (byte > 0x20) return byte
+      this.#at++
+    }
+  }
+
+  /** Reads on, keeping what is not taken yet; twice as much when that is a lot, so that the whole stays linear. */
+  #more(from: number): boolean {
+    if (this.#read >= this.#size) return false
+    const rest = this.#buffer.subarray(from)
+    const next = this.#files.readAt(this.#path, this.#read, Math.max(CHUNK, rest.length))
+    this.#read += next.length
+    this.#buffer = rest.length === 0 ? next : Buffer.concat([rest, next])
+    this.#at -= from
+    return next.length > 0
+  }
+}

@@ -1,0 +1,163 @@
+// An append-only file of lines that proves what it holds: CRC-32C in 8 hex digits, a space, JSON, a line feed.
+//
+// What fails: a write that fails half way is cut off before the next one; a last line without its line feed is the torn end
+// of a write nobody was told of, and is cut too; a damaged line elsewhere is told to the reader. Errors are the system's.
+import { dirname } from 'node:path'
+import { atomicWrite } from '../../lib/atomic'
+import type { Files } from '../../lib/files'
+import { crc32c } from '../../wire/crc'
+
+const CHUNK = 1 << 20
+/** CRC and space */
+const PREFIX = 9
+
+const hex = (crc: number): string => crc.toString(16).padStart(8, '0')
+
+/** Lines put together, to be written at once. */
+export class LineBatch {
+  #bytes = Buffer.allocUnsafe(1 << 16)
+  #used = 0
+
+  get used(): number {
+    return this.#used
+  }
+
+  add(json: string): void {
+    const most = PREFIX + 3 * json.length + 1
+    if (this.#used + most > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(2 * (this.#used + most))
+      this.#bytes.copy(larger, 0, 0, this.#used)
+      this.#bytes = larger
+    }
+    const start = this.#used + PREFIX
+    const end = start + this.#bytes.write(json, start)
+    this.#bytes.write(`${hex(crc32c(this.#bytes, start, end))} `, this.#used, 'latin1')
+    this.#bytes[end] = 10
+    this.#used = end + 1
+  }
+
+  /** What was added since the last call; the bytes stay good until the next add. */
+  take(): Buffer {
+    const bytes = this.#bytes.subarray(0, this.#used)
+    this.#used = 0
+    return bytes
+  }
+}
+
+export class LineFile {
+  readonly path: string
+  readonly #files: Files
+  #fd: number | null = null
+  /** bytes of whole lines */
+  #length = 0
+  /** the file may hold more than #length */
+  #ragged = false
+
+  constructor(path: string, files: Files) {
+    this.path = path
+    this.#files = files
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** Calls `each` with the JSON value of every line, undefined for a damaged one, and its place. False: there is no file. */
+  read(each: (value: unknown, at: number, length: number) => void): boolean {
+    if (!this.#files.exists(this.path)) return false
+    const size = this.#files.size(this.path)
+    let rest: Buffer = Buffer.alloc(0)
+    let good = 0
+    for (let at = 0; at < size; ) {
+      const chunk = this.#files.readAt(this.path, at, Math.max(CHUNK, rest.length))
+      if (chunk.length === 0) break
+      at += chunk.length
+      const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+      let start = 0
+      for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
+        each(lineValue(bytes.subarray(start, end)), good + start, end - start)
+        start = end + 1
+      }
+      good += start
+      rest = bytes.subarray(start)
+    }
+    this.#length = good
+    this.#ragged = good < size
+    return true
+  }
+
+  /** The value of the line at that place; undefined when it is damaged. */
+  valueAt(at: number, length: number): unknown {
+    return lineValue(this.#files.readAt(this.path, at, length))
+  }
+
+  /** Appends whole lines; they are on flash after sync(). */
+  write(lines: Uint8Array): void {
+    const fd = this.#open()
+    if (this.#ragged) this.#cut()
+    this.#ragged = true
+    this.#files.write(fd, lines)
+    this.#ragged = false
+    this.#length += lines.length
+  }
+
+  async sync(): Promise<void> {
+    if (this.#fd !== null) await this.#files.sync(this.#fd)
+  }
+
+  syncNow(): void {
+    if (this.#fd !== null) this.#files.syncNow(this.#fd)
+  }
+
+  /** Keeps a copy of the file beside it. */
+  keepAside(): void {
+    atomicWrite(`${this.path}.damaged`, this.#files.read(this.path), this.#files)
+  }
+
+  /** Leaves the lines behind the first `length` bytes, in one step. */
+  dropUpTo(length: number): void {
+    const lines = this.#files.exists(this.path)
+      ? this.#files.readAt(this.path, length, this.#length - length)
+      : Buffer.alloc(0)
+    this.replace(lines)
+  }
+
+  /** Holds exactly these lines from now on; after a crash in here these or the old ones, after it these. */
+  replace(lines: Uint8Array): void {
+    this.close()
+    if (lines.length > 0 || this.#files.exists(this.path)) atomicWrite(this.path, lines, this.#files)
+    this.#length = lines.length
+    this.#ragged = false
+  }
+
+  close(): void {
+    if (this.#fd !== null) this.#files.close(this.#fd)
+    this.#fd = null
+  }
+
+  #open(): number {
+    if (this.#fd !== null) return this.#fd
+    this.#files.mkdir(dirname(this.path))
+    const fresh = !this.#files.exists(this.path)
+    this.#fd = this.#files.open(this.path, 'a')
+    if (fresh) this.#files.syncDir(dirname(this.path))
+    return this.#fd
+  }
+
+  #cut(): void {
+    this.#files.truncate(this.path, this.#length)
+    this.#ragged = false
+  }
+}
+
+function lineValue(bytes: Buffer): unknown {
+  if (bytes.length <= PREFIX || bytes[PREFIX - 1] !== 0x20) return undefined
+  const json = bytes.subarray(PREFIX)
+  if (bytes.toString('latin1', 0, PREFIX - 1) !== hex(crc32c(json))) return undefined
+  try {
+    return JSON.parse(json.toString('utf8'))
+  } catch {
+    // the CRC holds and the text is no JSON: written by somebody else, damage like any other
+    return undefined
+  }
+}

@@ -1,0 +1,124 @@
+// The server's side of identity: answers ID_REQUEST and ID_POOL_REQ from an allocator handed in (PROTOCOL §7).
+//
+// What fails: no allocator, an exhausted pool, an unreadable store: the device is answered NACK. A reply that got lost: the
+// same bytes from the same address within seconds get the same ids, so that a request sent twice takes none twice. Each result
+// carries `durable`, which settles when the ids are on flash: the response must not leave before.
+import type { Clock } from '../../lib/clock'
+import { asOsError } from '../../lib/errors'
+import { COMMAND } from '../../wire/commands'
+import { buildIdAssign, buildIdPoolResponse, buildNack, controlSeq, parsePoolCount } from '../control'
+import { tolerantObject } from '../pythonjson'
+
+/** The envelope every received packet becomes (PROTOCOL §7). */
+export interface DispatchResult {
+  type: 'DATA' | 'CTRL' | 'UNKNOWN' | 'ERROR' | 'IGNORED'
+  cmd: number
+  result: Record<string, unknown>
+  response: Uint8Array | null
+  /** settles when `response` may be sent; absent: at once */
+  durable?: Promise<void>
+}
+
+/** What is needed of the ID allocator. */
+export interface IdSource {
+  allocateId(meta: Record<string, unknown>): number
+  allocatePool(count: number, meta: Record<string, unknown>): number[]
+  isAllocated(id: number): boolean
+  touch(id: number, addr: string | null): boolean
+  commit(): Promise<void>
+}
+
+const POOL_LIMIT = 256
+/** a request with more JSON than this is refused: it would live in the allocator's file */
+const META_LIMIT = 4096
+/** of a request for a pool: it is kept with each of its ids */
+const POOL_META_LIMIT = 512
+/** errors a device is told by their name */
+const TOLD: ReadonlySet<string> = new Set(['ID_POOL_EXHAUSTED', 'ID_STORE_FULL'])
+/** the same request again within this gets the same ids */
+const REPEAT_MS = 15_000
+const REPEATS_KEPT = 256
+
+/** An address as text: `host:port` of a pair, else as it is. */
+export const addressText = (addr: unknown): string | null =>
+  addr === null || addr === undefined ? null : Array.isArray(addr) ? addr.join(':') : String(addr)
+
+export class IdService {
+  readonly #allocator: IdSource | null
+  readonly #clock: Clock
+  readonly #serverTime: () => number
+  readonly #repeats = new Map<string, { ids: number[]; at: number }>()
+
+  /** `serverTime`: what devices are told with their id, UNIX seconds */
+  constructor(allocator: IdSource | null, clock: Clock, serverTime: () => number) {
+    this.#allocator = allocator
+    this.#clock = clock
+    this.#serverTime = serverTime
+  }
+
+  onRequest(raw: Uint8Array, addr: unknown): DispatchResult {
+    const cmd = COMMAND.ID_REQUEST
+    const seq = controlSeq(raw)
+    const allocator = this.#allocator
+    if (!allocator) return refused(cmd, seq, 'No allocator', 'NO_ALLOCATOR')
+    if (raw.length - 3 > META_LIMIT) return refused(cmd, seq, 'Device metadata too large', 'META_TOO_LARGE')
+    try {
+      const ids = this.#once(allocator, raw, addr, () => [allocator.allocateId(tolerantObject(raw.subarray(3)))])
+      const response = buildIdAssign(seq, ids[0]!, this.#serverTime())
+      const result = { status: 'ASSIGNED', assigned_id: ids[0]!, addr }
+      return { type: 'CTRL', cmd, result, response, durable: onFlash(allocator) }
+    } catch (error) {
+      const { code, message } = asOsError(error)
+      return refused(cmd, seq, message, TOLD.has(code) ? code : 'ID_ALLOC_FAILED')
+    }
+  }
+
+  onPoolRequest(raw: Uint8Array, addr: unknown): DispatchResult {
+    const cmd = COMMAND.ID_POOL_REQ
+    const seq = controlSeq(raw)
+    const allocator = this.#allocator
+    const none = 'Cannot allocate pool'
+    if (!allocator || raw.length - 5 > POOL_META_LIMIT) return refused(cmd, seq, none, 'POOL_ALLOC_FAILED')
+    try {
+      const count = Math.min(POOL_LIMIT, parsePoolCount(raw))
+      const allocate = (): number[] => allocator.allocatePool(count, tolerantObject(raw.subarray(5)))
+      const pool = this.#once(allocator, raw, addr, allocate)
+      if (pool.length === 0) return refused(cmd, seq, none, 'POOL_ALLOC_FAILED')
+      const result = { status: 'POOL_ASSIGNED', pool, addr }
+      return { type: 'CTRL', cmd, result, response: buildIdPoolResponse(seq, pool), durable: onFlash(allocator) }
+    } catch (error) {
+      return refused(cmd, seq, asOsError(error).message, 'POOL_ALLOC_FAILED')
+    }
+  }
+
+  /** The ids of a request; those of a moment ago when the same bytes come from the same address again. */
+  #once(allocator: IdSource, raw: Uint8Array, addr: unknown, allocate: () => number[]): number[] {
+    const from = addressText(addr)
+    if (from === null) return allocate()
+    const key = `${from} ${Buffer.from(raw.buffer, raw.byteOffset, raw.length).toString('latin1')}`
+    const now = this.#clock.mono()
+    const earlier = this.#repeats.get(key)
+    if (earlier && now - earlier.at < REPEAT_MS && earlier.ids.every(id => allocator.isAllocated(id)))
+      return earlier.ids
+    const ids = allocate()
+    this.#repeats.delete(key)
+    this.#repeats.set(key, { ids, at: now })
+    if (this.#repeats.size > REPEATS_KEPT) this.#repeats.delete(this.#repeats.keys().next().value!)
+    return ids
+  }
+}
+
+const refused = (cmd: number, seq: number, reason: string, nack: string): DispatchResult => ({
+  type: 'CTRL',
+  cmd,
+  result: { status: 'REJECTED', reason },
+  response: buildNack(seq, nack),
+})
+
+/** The promise that the ids just given are on flash. */
+function onFlash(allocator: IdSource): Promise<void> {
+  const durable = allocator.commit()
+  // a caller that only wants the envelope must not bring the process down by a failing disk
+  durable.catch(() => undefined)
+  return durable
+}

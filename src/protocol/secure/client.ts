@@ -1,0 +1,151 @@
+// The sending half of a secure session (PROTOCOL §7 with X7 and S13): plaintext until the server names one of our last
+// 8 plaintext timestamps, then encrypted with the key of exactly that one. One per Node or uplink, over sessions of its
+// own.
+//
+// What fails: the answer is lost: the server names another timestamp within 10 s. The server lost the key: it answers
+// BAD_KEY, and we begin again in plaintext; obeyed at most once per 10 s and AID, so a forger cannot keep us there.
+// With requireSecure data never goes in plaintext: until there is a key only openers go (a FULL without sensors), with
+// pauses of 2 s doubling to 60 s.
+import { type Clock, systemClock } from '../../lib/clock'
+import type { RefusedFrame } from '../nack'
+import { SecureSessions } from './sessions'
+
+export interface SecureClientOptions {
+  /** sessions of this side only: a key that was made for receiving must never encrypt */
+  sessions?: SecureSessions
+  clock?: Clock
+  requireSecure?: boolean
+  /** AIDs whose timestamps are remembered; the least recently started go first */
+  maxSources?: number
+}
+
+const REMEMBERED = 8
+const BAD_KEY_PAUSE_MS = 10_000
+const FIRST_OPENER_PAUSE_MS = 2000
+const LAST_OPENER_PAUSE_MS = 60_000
+const MAX_SOURCES = 16_384
+
+/** What is remembered of one AID. */
+class Source {
+  /** the last plaintext timestamps, a ring; 0 is none */
+  readonly timestamps = new Float64Array(REMEMBERED)
+  next = 0
+  badKeyAt = Number.NEGATIVE_INFINITY
+  openerAt = Number.NEGATIVE_INFINITY
+  openerPause = 0
+
+  forget(): void {
+    this.timestamps.fill(0)
+    this.next = 0
+    this.openerAt = Number.NEGATIVE_INFINITY
+    this.openerPause = 0
+  }
+}
+
+export class SecureClient {
+  readonly sessions: SecureSessions
+  readonly requireSecure: boolean
+  /** DICT_READY for a timestamp we did not send lately, CHANNEL_ACK and BAD_KEY without a session, BAD_KEY too often */
+  readonly counters = { ignoredReady: 0, ignoredAck: 0, ignoredBadKey: 0, badKey: 0 }
+  readonly #clock: Clock
+  readonly #maxSources: number
+  readonly #sources = new Map<number, Source>()
+
+  constructor({
+    clock = systemClock,
+    sessions = new SecureSessions({ now: () => Math.floor(clock.wall() / 1000), mono: () => clock.mono() }),
+    requireSecure = false,
+    maxSources = MAX_SOURCES,
+  }: SecureClientOptions = {}) {
+    this.sessions = sessions
+    this.requireSecure = requireSecure
+    this.#clock = clock
+    this.#maxSources = maxSources
+  }
+
+  /** Key of the next packet of that AID; null: it goes in plaintext, if mayPlain. Hot path, allocates nothing. */
+  outboundKey(aid: number): Uint8Array | null {
+    return this.sessions.outboundKey(aid)
+  }
+
+  /** Whether data of that AID may leave in plaintext while there is no key. */
+  mayPlain(_aid: number): boolean {
+    return !this.requireSecure
+  }
+
+  /**
+   * A plaintext data frame (an opener with requireSecure) went out; `timestampRaw` is its TS field as sent. A frame
+   * without a time (0) makes no key and is not remembered. Allocates nothing but for the first frame of an AID.
+   */
+  plaintextSent(aid: number, timestampRaw: number): void {
+    const source = this.#source(aid)
+    if (this.requireSecure) {
+      source.openerAt = this.#clock.mono()
+      source.openerPause = Math.min(LAST_OPENER_PAUSE_MS, source.openerPause * 2 || FIRST_OPENER_PAUSE_MS)
+    }
+    if (timestampRaw <= 0) return
+    if (source.timestamps[0] === 0) this.sessions.noteLocalPlaintextSent(aid, timestampRaw)
+    source.timestamps[source.next] = timestampRaw
+    source.next = (source.next + 1) % REMEMBERED
+  }
+
+  /**
+   * SECURE_DICT_READY from the server; the caller checked its address. Counts only for a timestamp among the last 8
+   * sent in plaintext; then the session is keyed on exactly that one. True when there is a key now.
+   */
+  onDictReady(aid: number, timestampRaw: number | null, addr: unknown = null): boolean {
+    // the server keeps every key it named until one decrypts, so the first answer stays good
+    if (this.sessions.outboundKey(aid)) return true
+    const source = this.#sources.get(aid)
+    if (!timestampRaw || !source?.timestamps.includes(timestampRaw)) {
+      this.counters.ignoredReady++
+      return false
+    }
+    this.sessions.keyOn(aid, timestampRaw, addr)
+    source.forget()
+    return true
+  }
+
+  /** SECURE_CHANNEL_ACK from the server: it decrypts what we send. Without a key of ours it means nothing. */
+  onChannelAck(aid: number, addr: unknown = null): void {
+    if (this.sessions.outboundKey(aid)) this.sessions.markSecureChannel(aid, addr)
+    else this.counters.ignoredAck++
+  }
+
+  /**
+   * NACK BAD_KEY; the caller checked the server's address and that the frame was sent in the last 60 s (SentFrames).
+   * True when the session was dropped and a new exchange begins.
+   */
+  onBadKey({ reason, aid }: RefusedFrame): boolean {
+    const now = this.#clock.mono()
+    const source = this.#source(aid)
+    const due = reason === 'BAD_KEY' && now - source.badKeyAt >= BAD_KEY_PAUSE_MS
+    if (!due || !this.sessions.outboundKey(aid)) {
+      this.counters.ignoredBadKey++
+      return false
+    }
+    this.counters.badKey++
+    source.badKeyAt = now
+    // a late answer to a timestamp of before must not bring the refused key back
+    source.forget()
+    this.sessions.drop(aid)
+    return true
+  }
+
+  /** With requireSecure and no key: whether an opener is to be sent now. `nowMono` in ms. */
+  openerDue(aid: number, nowMono: number): boolean {
+    if (!this.requireSecure || this.sessions.outboundKey(aid)) return false
+    const source = this.#sources.get(aid)
+    return !source || nowMono - source.openerAt >= source.openerPause
+  }
+
+  #source(aid: number): Source {
+    let source = this.#sources.get(aid)
+    if (!source) {
+      if (this.#sources.size >= this.#maxSources) this.#sources.delete(this.#sources.keys().next().value!)
+      source = new Source()
+      this.#sources.set(aid, source)
+    }
+    return source
+  }
+}

@@ -1,0 +1,281 @@
+// The secure sessions of PROTOCOL §7, by AID: the component as the reference has it, with expiry and its file. It
+// believes what it is told; which packets count is decided by SecureClient and SecureServer (X7, S13), which stand on
+// it.
+//
+// What fails: only its file, see SessionStore; the sessions in memory are right all the same. Their number is bounded:
+// when it is reached, the oldest that no secure packet has confirmed goes first, so invented AIDs push out no working
+// session. With a steady clock handed in, a jump of the time (the first sync of a board without a clock) ends no
+// session.
+import { systemClock } from '../../lib/clock'
+import { type Files, realFiles } from '../../lib/files'
+import {
+  channelConfirmed,
+  dictConfirmed,
+  dictReady,
+  INITIAL,
+  keptForm,
+  keyedOn,
+  keyOf,
+  plaintextReceived,
+  plaintextSent,
+  recordOf,
+  type Session,
+  type SessionRecord,
+  type SessionState,
+} from './state'
+import { SessionStore, type StoredSessions } from './store'
+
+export type { SessionRecord }
+
+export interface SecureSessionsOptions {
+  /** a session nobody asked for in this time is dropped */
+  expireSeconds?: number
+  /** null: in memory only */
+  storePath?: string | null
+  /** no key is derived from a timestamp at or below */
+  timeSyncThreshold?: number
+  /** UNIX seconds */
+  now?: () => number
+  /** milliseconds that never jump */
+  mono?: () => number
+  files?: Files
+  /** told what is wrong with the file */
+  onProblem?: (problem: string) => void
+  maxSessions?: number
+}
+
+const SAVE_SECONDS = 5
+/** a large file is written less often, so that invented AIDs wear no flash */
+const SAVED_PER_SECOND = 50
+/** a clock that runs away from the steady one by more than this has jumped */
+const JUMP_SECONDS = 60
+const MAX_SESSIONS = 16_384
+
+export class SecureSessions {
+  readonly expireSeconds: number
+  readonly timeSyncThreshold: number
+  readonly #now: () => number
+  readonly #mono: (() => number) | undefined
+  readonly #store: SessionStore | null
+  readonly #maxSessions: number
+  readonly #sessions: Map<number, Session>
+  /** AIDs whose channel is not confirmed, oldest first */
+  readonly #unproven = new Set<number>()
+  #cleanedAt: number
+  #triedAt = Number.NEGATIVE_INFINITY
+  #savedAt: number
+  /** now() minus mono() in seconds when last looked at */
+  #anchor = 0
+  #lookedAt: number
+  /** the file differs in more than the time of the last access */
+  #changed = false
+
+  constructor({
+    expireSeconds = 86_400,
+    storePath = null,
+    timeSyncThreshold = 1_000_000,
+    now = () => Math.floor(systemClock.wall() / 1000),
+    mono,
+    files = realFiles,
+    onProblem = () => undefined,
+    maxSessions = MAX_SESSIONS,
+  }: SecureSessionsOptions = {}) {
+    this.expireSeconds = expireSeconds
+    this.timeSyncThreshold = timeSyncThreshold
+    this.#now = now
+    this.#mono = mono
+    if (mono) this.#anchor = now() - mono() / 1000
+    this.#maxSessions = maxSessions
+    this.#store = storePath === null ? null : new SessionStore({ path: storePath, files, onProblem })
+    this.#sessions = this.#store?.load() ?? new Map()
+    for (const [aid, { state }] of this.#sessions) if (state.kind !== 'SECURE') this.#unproven.add(aid)
+    this.#cleanedAt = now()
+    this.#lookedAt = this.#cleanedAt
+    this.#savedAt = this.#cleanedAt
+    this.expire()
+    while (this.#sessions.size > maxSessions) this.#dropOldest()
+  }
+
+  get size(): number {
+    return this.#sessions.size
+  }
+
+  /** AIDs with a session. */
+  aids(): number[] {
+    return [...this.#sessions.keys()]
+  }
+
+  /** This side sent plaintext with that timestamp (ms); only the first makes the pending key. */
+  noteLocalPlaintextSent(aid: number, timestampRaw: number, addr: unknown = null): SessionRecord {
+    return recordOf(this.#move(aid, addr, state => plaintextSent(state, aid, timestampRaw)))
+  }
+
+  /** The other side sent plaintext with that timestamp. */
+  establishRemotePlaintext(aid: number, timestampRaw: number, addr: unknown = null): SessionRecord {
+    return recordOf(this.#move(aid, addr, state => plaintextReceived(state, aid, timestampRaw, this.timeSyncThreshold)))
+  }
+
+  /** The other side says it holds the key; true when this side has one now. The pending key wins over the timestamp. */
+  confirmSecureDict(aid: number, timestampRaw: number | null = null, addr: unknown = null): boolean {
+    const { state } = this.#move(aid, addr, before => dictConfirmed(before, aid, timestampRaw, this.timeSyncThreshold))
+    return keyOf(state) !== null
+  }
+
+  /** Secure packets are understood. */
+  markSecureChannel(aid: number, addr: unknown = null): void {
+    this.#move(aid, addr, channelConfirmed)
+  }
+
+  /** Keys the session on exactly that timestamp, whatever it had before, not yet confirmed. */
+  keyOn(aid: number, timestampRaw: number, addr: unknown = null): void {
+    this.#move(aid, addr, state => keyedOn(state, aid, timestampRaw))
+  }
+
+  hasSecureDict(aid: number): boolean {
+    const session = this.#get(aid)
+    return session !== undefined && dictReady(session.state)
+  }
+
+  shouldEncryptOutbound(aid: number): boolean {
+    return this.outboundKey(aid) !== null
+  }
+
+  /** Key of the next packet of that AID, null for plaintext. Called per packet: no allocation. */
+  outboundKey(aid: number): Uint8Array | null {
+    const session = this.#get(aid)
+    return session !== undefined && dictReady(session.state) ? keyOf(session.state) : null
+  }
+
+  getSessionKey(aid: number): Uint8Array | null {
+    const session = this.#get(aid)
+    return session === undefined ? null : keyOf(session.state)
+  }
+
+  /** True when a secure packet of that AID was understood, or the other side said so. */
+  isConfirmed(aid: number): boolean {
+    return this.#get(aid)?.state.kind === 'SECURE'
+  }
+
+  /** The session as it is shown; looking does not keep it alive. */
+  session(aid: number): SessionRecord | null {
+    const session = this.#sessions.get(aid)
+    return session ? recordOf(session) : null
+  }
+
+  drop(aid: number): void {
+    if (!this.#sessions.delete(aid)) return
+    this.#unproven.delete(aid)
+    this.#changed = true
+    this.save()
+  }
+
+  /** Drops what nobody asked for in expireSeconds. */
+  expire(): void {
+    const now = this.#time()
+    this.#cleanedAt = now
+    for (const [aid, { last }] of this.#sessions) {
+      if (now - last <= this.expireSeconds) continue
+      this.#sessions.delete(aid)
+      this.#unproven.delete(aid)
+      this.#changed = true
+    }
+  }
+
+  /** What the file holds. */
+  stored(): StoredSessions {
+    const sessions: StoredSessions['sessions'] = {}
+    for (const [aid, session] of this.#sessions) sessions[String(aid)] = keptForm(session)
+    return { updated_at: this.#now(), sessions }
+  }
+
+  /**
+   * Writes the file when a session changed and the last write is 5 s ago, longer with more than 250 sessions. Forced:
+   * at once, times of access included. The owner forces it at stop, and calls it now and then, so that no change is
+   * left behind.
+   */
+  save(force = false): void {
+    if (!this.#store) return
+    const now = this.#time()
+    if (!force && Math.abs(now - this.#triedAt) < Math.max(SAVE_SECONDS, this.#sessions.size / SAVED_PER_SECOND)) return
+    // times of access are worth a write only when the file would let living sessions expire
+    const stale = this.#sessions.size > 0 && (force || Math.abs(now - this.#savedAt) > this.expireSeconds / 4)
+    if (!this.#changed && !stale) return
+    this.#triedAt = now
+    if (!this.#store.save(this.stored())) return
+    this.#savedAt = now
+    this.#changed = false
+  }
+
+  /** Called per packet: without sessions it costs nothing, with them one look at the clock. */
+  #get(aid: number): Session | undefined {
+    if (this.#sessions.size === 0) return undefined
+    const now = this.#cleanSometimes()
+    const session = this.#sessions.get(aid)
+    if (session) session.last = now
+    return session
+  }
+
+  #move(aid: number, addr: unknown, next: (state: SessionState) => SessionState): Session {
+    const now = this.#cleanSometimes()
+    let session = this.#sessions.get(aid)
+    if (!session) {
+      if (this.#sessions.size >= this.#maxSessions) this.#dropOldest()
+      session = { state: INITIAL, last: 0, peerAddr: null }
+      this.#sessions.set(aid, session)
+      this.#unproven.add(aid)
+      this.#changed = true
+    }
+    session.last = now
+    const peerAddr = peerText(addr) ?? session.peerAddr
+    const state = next(session.state)
+    if (state !== session.state || peerAddr !== session.peerAddr) this.#changed = true
+    session.state = state
+    session.peerAddr = peerAddr
+    if (state.kind === 'SECURE') this.#unproven.delete(aid)
+    else this.#unproven.add(aid)
+    this.save()
+    return session
+  }
+
+  /** UNIX seconds now. */
+  #cleanSometimes(): number {
+    const now = this.#time()
+    if (Math.abs(now - this.#cleanedAt) >= Math.max(15, Math.min(this.expireSeconds, 300))) this.expire()
+    return now
+  }
+
+  /** UNIX seconds; when the clock jumped, what was noted before moves along. */
+  #time(): number {
+    const now = this.#now()
+    if (now === this.#lookedAt) return now
+    this.#lookedAt = now
+    if (!this.#mono) return now
+    const anchor = now - this.#mono() / 1000
+    const jump = anchor - this.#anchor
+    if (Math.abs(jump) > JUMP_SECONDS) this.#shift(Math.round(jump), now)
+    if (jump !== 0) this.#anchor = anchor
+    return now
+  }
+
+  #shift(seconds: number, now: number): void {
+    this.#cleanedAt += seconds
+    this.#savedAt += seconds
+    this.#triedAt += seconds
+    for (const session of this.#sessions.values()) session.last = Math.min(now, session.last + seconds)
+    this.#changed ||= this.#sessions.size > 0
+  }
+
+  #dropOldest(): void {
+    const aid = this.#unproven.values().next().value ?? this.#sessions.keys().next().value
+    if (aid === undefined) return
+    this.#sessions.delete(aid)
+    this.#unproven.delete(aid)
+  }
+}
+
+/** An address as the reference writes it: a pair in Python's form, else as it is. */
+const peerText = (addr: unknown): string | null => {
+  if (addr === null || addr === undefined || addr === '') return null
+  if (!Array.isArray(addr)) return String(addr)
+  return `(${addr.map(part => (typeof part === 'number' ? String(part) : `'${String(part)}'`)).join(', ')})`
+}

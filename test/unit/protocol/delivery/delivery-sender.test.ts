@@ -1,0 +1,347 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DeliveryReceiver, isProbe, parseFrame } from '../../../../src/protocol/delivery'
+import { crc16 } from '../../../../src/wire/crc'
+import { answer, bytes, hex, open, rig } from '../../../lib/exchange'
+
+test('a probe and its reply have the bytes of X29', () => {
+  const { sender } = rig()
+  const probe = sender.poll(0)!
+  assert.equal(hex(probe), '0900014f534e0100')
+  assert.equal(isProbe(probe), true)
+  const receiver = new DeliveryReceiver({ ackCommitMs: 0x0102 })
+  assert.equal(hex(receiver.probeReply(probe)), '0a00014f534e01000102')
+  assert.equal(receiver.probeReply(bytes('090001')), null)
+  assert.equal(receiver.probeReply(bytes('0900014f534e0200')), null)
+})
+
+test('without an answer the probe is repeated after 2 s, doubling to 60 s, with numbers of its own', () => {
+  const { sender } = rig()
+  const times: number[] = []
+  const seqs = new Set<string>()
+  for (let now = 0; now <= 250_000; now += 500) {
+    const probe = sender.poll(now)
+    if (probe) {
+      times.push(now)
+      seqs.add(hex(probe))
+      assert.equal(sender.poll(now), null)
+    }
+  }
+  assert.deepEqual(times, [0, 2000, 6000, 14_000, 30_000, 62_000, 122_000, 182_000, 242_000])
+  assert.equal(seqs.size, times.length)
+  assert.equal(sender.probes, 9)
+  assert.equal(sender.nextDeadline(250_000), 302_000)
+  assert.equal(sender.canSubmit(1), false)
+  assert.equal(sender.submit(bytes('01'), 1), false)
+})
+
+test('a PONG counts only with the seq of an open probe, a late one too', () => {
+  const { sender } = rig()
+  sender.poll(0)
+  sender.poll(2000)
+  assert.equal(sender.onAnswer(bytes('0a00094f534e01000064'), 2100), false)
+  assert.equal(sender.onAnswer(bytes('0a'), 2100), false)
+  assert.equal(sender.mode, 'probing')
+  assert.equal(sender.onAnswer(bytes('0a00014f534e01000064'), 2500), true)
+  assert.equal(sender.mode, 'acked')
+  assert.equal(sender.onAnswer(bytes('0a00014f534e01000064'), 2600), false)
+})
+
+test('a PONG with other bytes behind it is a bare one; flags are ignored', () => {
+  for (const [pong, mode] of [
+    ['0a00014f534e02000064', 'best_effort'],
+    ['0a0001ffffffffffffffff', 'best_effort'],
+    ['0a00014f534e0100', 'best_effort'],
+    ['0a00014f534e01ff0064', 'acked'],
+  ] as const) {
+    const { sender } = rig()
+    sender.poll(0)
+    assert.equal(sender.onAnswer(bytes(pong), 10), true)
+    assert.equal(sender.mode, mode, pong)
+  }
+  assert.equal(isProbe(bytes('0900014f534e01ff')), true)
+})
+
+test('a bare PONG means best effort until the link is opened again', () => {
+  const { sender } = rig()
+  sender.poll(0)
+  assert.equal(sender.onAnswer(bytes('0a0001'), 10), true)
+  assert.equal(sender.mode, 'best_effort')
+  assert.equal(sender.poll(100_000), null)
+  assert.equal(sender.nextDeadline(100_000), Number.POSITIVE_INFINITY)
+  assert.deepEqual(sender.reset(), [])
+  assert.equal(isProbe(sender.poll(100_000)!), true)
+})
+
+test('a frame has the layout of X29 and holds as many packets as fit', () => {
+  const { sender } = open({ maxPacket: 16 + 2 * 3 + 9 })
+  for (let k = 1; k <= 5; k++) assert.equal(sender.submit(Uint8Array.of(k, k, k), k), true)
+  const first = hex(sender.poll(10))
+  const body = '10' + '11223344' + '00000001' + '00000001' + '03' + '0003010101' + '0003020202' + '0003030303'
+  assert.equal(first, body + crc16(bytes(body)).toString(16).padStart(4, '0'))
+  const second = sender.poll(10)!
+  assert.ok(parseFrame(second))
+  assert.equal(hex(second).slice(0, 28), '10' + '11223344' + '00000001' + '00000004' + '02')
+  assert.equal(sender.poll(10), null)
+})
+
+test('a packet that can never fit is refused by name', () => {
+  const { sender } = open({ maxPacket: 100 })
+  assert.equal(sender.maxPacket, 82)
+  assert.equal(sender.submit(new Uint8Array(82), 1), true)
+  assert.equal(sender.poll(0)!.length, 100)
+  assert.throws(() => sender.submit(new Uint8Array(83), 2), { code: 'PACKET_TOO_LARGE' })
+  assert.throws(() => sender.submit(new Uint8Array(0), 2), { code: 'PACKET_TOO_LARGE' })
+})
+
+test('an answer announces exactly what it names, once', () => {
+  const { sender, acked } = open()
+  for (let k = 1; k <= 40; k++) sender.submit(Uint8Array.of(k), k)
+  while (sender.poll(0));
+  assert.equal(sender.inFlight, 40)
+  // cum 2, then 4 and 35 (bits 0 and 31)
+  assert.equal(sender.onAnswer(answer(sender.epoch, 2, 0x80000001), 50), true)
+  assert.deepEqual(acked, [1, 2, 4, 35])
+  sender.onAnswer(answer(sender.epoch, 2, 0x80000001), 60)
+  assert.deepEqual(acked, [1, 2, 4, 35])
+  sender.onAnswer(answer(sender.epoch, 40), 70)
+  assert.equal(acked.length, 40)
+  assert.equal(sender.inFlight, 0)
+  assert.equal(sender.counters.acked, 40)
+  assert.equal(sender.nextDeadline(80), Number.POSITIVE_INFINITY)
+})
+
+test('answers of another epoch, of packets never sent, or damaged, change nothing', () => {
+  const { sender, acked } = open()
+  sender.submit(Uint8Array.of(1), 1)
+  assert.equal(sender.onAnswer(answer(sender.epoch, 1), 0), true, 'submitted, not sent yet')
+  sender.poll(0)
+  sender.onAnswer(answer(sender.epoch + 1, 1), 0)
+  sender.onAnswer(answer(sender.epoch, 2), 0)
+  sender.onAnswer(answer(sender.epoch, 0, 1), 0)
+  assert.equal(sender.counters.stray, 4)
+  const damaged = answer(sender.epoch, 1)
+  damaged[9]! ^= 1
+  assert.equal(sender.onAnswer(damaged, 0), false)
+  assert.equal(sender.onAnswer(bytes('050000'), 0), false, 'an ACK of the handshake')
+  assert.deepEqual(acked, [])
+})
+
+test('what stays unanswered goes again with the bytes the owner gives, after 2 s at least', () => {
+  const { sender, resent } = open()
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(1000)
+  sender.onAnswer(answer(sender.epoch, 0, 1), 1040)
+  assert.equal(sender.nextDeadline(1040), 3000)
+  assert.equal(sender.poll(2999), null)
+  const first = sender.poll(3000)!
+  assert.equal(hex(first).slice(2 + 8, -4), '00000001' + '00000001' + '01' + '0002f001')
+  const second = sender.poll(3000)!
+  assert.equal(hex(second).slice(2 + 8, -4), '00000001' + '00000003' + '01' + '0002f003')
+  assert.equal(sender.poll(3000), null)
+  assert.deepEqual(resent, [
+    [1, 1],
+    [3, 1],
+  ])
+  assert.equal(sender.counters.resent, 2)
+})
+
+test('on a slow link the pause grows to 4 round trips and the commit time', () => {
+  const { sender } = open({}, 300)
+  sender.submit(Uint8Array.of(1), 1)
+  sender.poll(0)
+  sender.onAnswer(answer(sender.epoch, 1), 5000)
+  assert.equal(sender.roundTripMs, 5000)
+  sender.submit(Uint8Array.of(2), 2)
+  sender.poll(6000)
+  assert.equal(sender.nextDeadline(6000), 6000 + 4 * 5000 + 300)
+})
+
+test('a packet sent twice tells no round trip, and neither does one that was named late because of it', () => {
+  const { sender } = open()
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  sender.onAnswer(answer(sender.epoch, 0, 1), 40)
+  const before = sender.roundTripMs
+  sender.poll(2000)
+  sender.onAnswer(answer(sender.epoch, 3), 9000)
+  assert.equal(sender.roundTripMs, before)
+  assert.equal(sender.inFlight, 0)
+})
+
+test('a peer that answers and names nothing is slow: the pause doubles to 16 s, until a packet that went once is named', () => {
+  const { sender } = open()
+  sender.submit(Uint8Array.of(1), 1)
+  const times: number[] = []
+  for (let now = 0; now < 100_000; now += 500)
+    while (sender.poll(now)) {
+      times.push(now / 1000)
+      sender.onAnswer(answer(sender.epoch, 0), now)
+      sender.onAnswer(answer(sender.epoch, 0), now)
+    }
+  assert.deepEqual(times, [0, 2, 6, 14, 30, 46, 62, 78, 94])
+  sender.onAnswer(answer(sender.epoch, 1), 300_000)
+  sender.submit(Uint8Array.of(2), 2)
+  sender.poll(300_000)
+  assert.equal(sender.nextDeadline(300_000), 316_000, 'what the last packet took cannot be known')
+  sender.onAnswer(answer(sender.epoch, 2), 300_100)
+  sender.submit(Uint8Array.of(3), 3)
+  sender.poll(300_200)
+  assert.equal(sender.nextDeadline(300_200), 302_200)
+})
+
+test('a lost packet does not lengthen the pause', () => {
+  const { sender } = open({ silentAfter: 50 })
+  sender.submit(Uint8Array.of(1), 1)
+  const times: number[] = []
+  for (let now = 0; now < 9000; now += 500) while (sender.poll(now)) times.push(now)
+  assert.deepEqual(times, [0, 2000, 4000, 6000, 8000])
+})
+
+test('only packets an answer could name are sent again, the rest waits for news', () => {
+  const { sender, resent } = open()
+  for (let k = 1; k <= 100; k++) sender.submit(Uint8Array.of(k), k)
+  while (sender.poll(0));
+  while (sender.poll(2000));
+  assert.equal(resent.length, 33)
+  sender.onAnswer(answer(sender.epoch, 60), 2100)
+  while (sender.poll(2100));
+  assert.deepEqual(
+    resent.slice(33).map(([token]) => token),
+    Array.from({ length: 33 }, (_, k) => 61 + k),
+  )
+})
+
+test('a resent packet that no longer fits the frame starts the next one', () => {
+  const sent: number[] = []
+  const { sender } = open({
+    maxPacket: 60,
+    onResend: (token: number) => {
+      sent.push(token)
+      return new Uint8Array(30).fill(token)
+    },
+  })
+  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  const frames: string[] = []
+  for (let f = sender.poll(2000); f; f = sender.poll(2000)) {
+    assert.ok(parseFrame(f))
+    frames.push(hex(f).slice(18, 28))
+  }
+  assert.deepEqual(frames, ['0000000101', '0000000201', '0000000301', '0000000401'])
+  assert.deepEqual(sent, [1, 2, 3, 4], 'the owner is asked once per sending')
+})
+
+test('an acknowledged packet that waited for the next frame does not hold the others up', () => {
+  const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
+  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  sender.poll(2000) // 1 goes, 2 waits
+  sender.onAnswer(answer(sender.epoch, 0, 1), 2001) // 2 is there
+  const seqs: string[] = []
+  for (let now = 2001; now < 20_000; now += 500)
+    for (let f = sender.poll(now); f; f = sender.poll(now)) seqs.push(hex(f).slice(18, 26))
+  for (const seq of ['00000001', '00000003', '00000004']) assert.ok(seqs.includes(seq), seq)
+  assert.ok(!seqs.includes('00000002'))
+})
+
+test('a record nobody holds any more is given up and the base moves on', () => {
+  const { sender, acked } = open({ gone: new Set([1, 2]) })
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  const frame = sender.poll(2000)!
+  assert.equal(hex(frame).slice(10, 28), '00000003' + '00000003' + '01')
+  assert.equal(sender.counters.abandoned, 2)
+  assert.equal(sender.inFlight, 1)
+  const receiver = new DeliveryReceiver()
+  receiver.onFrame(frame, 'a', (_packet, seq, peer) => {
+    sender.onAnswer(receiver.committed(peer, [seq]), 2100)
+  })
+  assert.deepEqual(acked, [3])
+  assert.equal(sender.inFlight, 0)
+})
+
+test('the window bounds packets and bytes in flight', () => {
+  const few = open({ maxPackets: 8 })
+  for (let k = 1; k <= 8; k++) assert.equal(few.sender.submit(Uint8Array.of(k), k), true)
+  assert.equal(few.sender.canSubmit(1), false)
+  while (few.sender.poll(0));
+  few.sender.onAnswer(answer(few.sender.epoch, 0, 1), 10)
+  assert.equal(few.sender.canSubmit(1), false, 'a hole at the base keeps the span')
+  few.sender.onAnswer(answer(few.sender.epoch, 3), 20)
+  assert.equal(few.sender.canSubmit(1), true)
+
+  const small = open({ maxBytes: 100, maxPacket: 300 })
+  assert.equal(small.sender.submit(new Uint8Array(150), 1), true, 'one packet always goes')
+  assert.equal(small.sender.canSubmit(1), false)
+  small.sender.poll(0)
+  small.sender.onAnswer(answer(small.sender.epoch, 1), 10)
+  assert.equal(small.sender.submit(new Uint8Array(60), 2), true)
+  assert.equal(small.sender.canSubmit(41), false)
+  assert.equal(small.sender.canSubmit(40), true)
+})
+
+test('a peer that answers nothing more is silent, and its packets come back in order', () => {
+  const { sender } = open({ silentAfter: 3 })
+  for (let k = 1; k <= 5; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  sender.onAnswer(answer(sender.epoch, 0, 0b10), 10)
+  let now = 0
+  while (sender.mode === 'acked' && now < 60_000) {
+    now += 250
+    while (sender.poll(now));
+  }
+  assert.equal(sender.mode, 'silent')
+  assert.equal(now, 8000)
+  assert.equal(sender.canSubmit(1), false)
+  assert.equal(sender.poll(now), null)
+  assert.deepEqual(sender.reset(), [1, 2, 4, 5])
+  assert.equal(sender.mode, 'probing')
+})
+
+test('a peer that answers without committing is not silent', () => {
+  const { sender } = open({ silentAfter: 3 })
+  sender.submit(Uint8Array.of(1), 1)
+  for (let now = 0; now < 60_000; now += 500) while (sender.poll(now)) sender.onAnswer(answer(sender.epoch, 0), now + 1)
+  assert.equal(sender.mode, 'acked')
+})
+
+test('a reset hands back what was not even sent, in order', () => {
+  const { sender } = open({ maxPacket: 60 })
+  for (let k = 1; k <= 4; k++) sender.submit(new Uint8Array(30).fill(k), k)
+  sender.poll(0)
+  assert.deepEqual(sender.reset(), [1, 2, 3, 4])
+})
+
+test('after a reset the old numbers are given up, and in a new epoch they start at 1', () => {
+  const { sender, acked } = open()
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  const epoch = sender.epoch
+  assert.deepEqual(sender.reset(), [1, 2, 3])
+  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(5000)!)!, 5000)
+  sender.submit(Uint8Array.of(9), 9)
+  assert.equal(hex(sender.poll(5000)).slice(2, 28), '11223344' + '00000004' + '00000004' + '01')
+  sender.onAnswer(answer(epoch, 3), 5100)
+  assert.deepEqual(acked, [], 'a late answer to the numbers given up')
+  assert.deepEqual(sender.reset({ renew: true }), [9])
+  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(9000)!)!, 9000)
+  sender.submit(Uint8Array.of(9), 9)
+  assert.equal(hex(sender.poll(9000)).slice(2, 28), '11223345' + '00000001' + '00000001' + '01')
+})
+
+test('before the numbers run out the epoch is renewed, once nothing is in flight', () => {
+  const { sender, acked } = open({ renewAt: 4 })
+  for (let k = 1; k <= 3; k++) assert.equal(sender.submit(Uint8Array.of(k), k), true)
+  assert.equal(sender.submit(Uint8Array.of(4), 4), false)
+  const receiver = new DeliveryReceiver()
+  const pass = (): void => {
+    for (let f = sender.poll(0); f; f = sender.poll(0))
+      receiver.onFrame(f, 'a', (_p, seq, peer) => void sender.onAnswer(receiver.committed(peer, [seq]), 1))
+  }
+  pass()
+  assert.equal(sender.submit(Uint8Array.of(4), 4), true)
+  assert.equal(sender.epoch, 0x11223345)
+  pass()
+  assert.deepEqual(acked, [1, 2, 3, 4])
+})

@@ -1,0 +1,194 @@
+// What must not move a secure session (S13, X11), when answers are due, and require_secure.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { ManualClock } from '../../../../src/lib/clock'
+import { SecureServer } from '../../../../src/protocol/secure/server'
+import { deriveSessionKey } from '../../../../src/wire/cipher'
+import { badKeyOf, Pair, SERVER } from './secure-pair'
+
+const T = 1_710_000_000_000
+const hex = (bytes: Uint8Array | null): string | null => bytes && Buffer.from(bytes).toString('hex')
+
+describe('off-path packets change nothing', () => {
+  test('DICT_READY with a timestamp we did not send, without one, or for another AID', () => {
+    const pair = new Pair()
+    pair.send('one')
+    const before = pair.client.sessions.stored()
+    for (const [aid, ts] of [
+      [5, T - 1],
+      [5, 0],
+      [5, null],
+      [6, pair.now],
+    ] as const)
+      assert.equal(pair.client.onDictReady(aid, ts, '6.6.6.6:6'), false)
+    assert.deepEqual(pair.client.sessions.stored(), before)
+    assert.equal(pair.client.counters.ignoredReady, 4)
+  })
+
+  test('DICT_READY on a session with a key changes no key', () => {
+    const pair = new Pair()
+    const first = pair.send('one')
+    const second = pair.send('two')
+    pair.answer(first.answer)
+    const before = pair.client.sessions.stored()
+    assert.equal(pair.client.onDictReady(5, second.ts, '6.6.6.6:6'), true)
+    assert.deepEqual(pair.client.sessions.stored(), before)
+  })
+
+  test('CHANNEL_ACK without a key', () => {
+    const pair = new Pair()
+    pair.client.onChannelAck(5, '6.6.6.6:6')
+    assert.equal(pair.client.sessions.size, 0)
+    assert.equal(pair.client.counters.ignoredAck, 1)
+  })
+
+  test('forged plaintext of a device with a confirmed key: the key stays, its packets are understood', () => {
+    const pair = new Pair()
+    pair.answer(pair.send('one').answer)
+    pair.send('two')
+    const key = hex(pair.server.keys(5)[0]!)
+    for (let k = 0; k < 20; k++) {
+      pair.clock.advance(10_000)
+      pair.server.onPlaintext(5, T + 5000 + k, false, '6.6.6.6:6')
+      assert.ok(pair.server.keys(5).length <= 8)
+      assert.equal(hex(pair.server.keys(5)[0]!), key)
+    }
+    assert.equal(pair.send('three').taken, 'three')
+    assert.equal(pair.server.keys(5).length, 1)
+    assert.equal(pair.server.sessions.session(5)!.peer_addr, '10.0.0.5:1')
+  })
+
+  test('a stranger who names himself a key and uses it does not take the session from a device that sends', () => {
+    const pair = new Pair()
+    pair.answer(pair.send('one').answer)
+    pair.send('two')
+    const key = hex(pair.server.keys(5)[0]!)
+    for (let k = 0; k < 4; k++) {
+      const stranger = `6.6.6.6:${k}`
+      pair.server.onPlaintext(5, T + 5000 + k, false, stranger)
+      const forged = pair.server.keys(5).find(other => hex(other) === hex(deriveSessionKey(5, T + 5000 + k)))!
+      assert.equal(pair.server.onSecure(5, forged, stranger, true)?.[0], 0x0e)
+      const list = pair.server.keys(5)
+      assert.equal(pair.server.keys(5), list, 'the same list while nothing changed')
+    }
+    assert.equal(pair.send('three').taken, 'three')
+    assert.equal(hex(pair.server.keys(5)[0]!), key)
+    pair.clock.advance(60_000)
+    assert.deepEqual(pair.server.keys(5).map(hex), [key])
+    assert.equal(pair.send('four').answer, null)
+  })
+
+  test("a stranger's packets keep neither a key nor BAD_KEY from the device itself", () => {
+    const pair = new Pair()
+    pair.server.onPlaintext(5, T + 5000, false, '6.6.6.6:6')
+    pair.answer(pair.send('one').answer)
+    assert.equal(pair.send('two').taken, 'two')
+    const frame = { aid: 5, tid: 1, ts: T, crc16: 7 }
+    for (const from of ['6.6.6.6:6', '10.0.0.5:1']) {
+      assert.ok(pair.server.refuse(frame, from))
+      assert.equal(pair.server.refuse(frame, from), null)
+    }
+  })
+
+  test('a key that is none of the candidates is not taken up', () => {
+    const pair = new Pair()
+    pair.send('one')
+    assert.equal(pair.server.onSecure(5, deriveSessionKey(5, 1), SERVER, true), null)
+    assert.equal(pair.server.sessions.isConfirmed(5), false)
+  })
+})
+
+describe('times', () => {
+  test('a packet without a time is told it, and never makes a key (X11)', () => {
+    const pair = new Pair()
+    for (let k = 0; k < 3; k++)
+      assert.equal(hex(pair.server.onPlaintext(5, pair.now, true, SERVER)), '0c00000000000065ec8780')
+    assert.deepEqual([pair.server.sessions.size, pair.server.keys(5).length], [0, 0])
+    pair.client.plaintextSent(5, 0)
+    assert.equal(pair.client.onDictReady(5, 0, SERVER), false)
+    assert.equal(pair.client.sessions.size, 0)
+  })
+
+  test('a time below the threshold makes none either', () => {
+    const pair = new Pair()
+    assert.equal(pair.server.onPlaintext(5, 1_000_000, false, SERVER), null)
+    assert.equal(pair.server.sessions.size, 0)
+  })
+
+  test('DICT_READY goes at most every 10 s and AID', () => {
+    const pair = new Pair()
+    const answered = (aid: number): boolean => pair.server.onPlaintext(aid, pair.now, false, SERVER) !== null
+    assert.deepEqual([answered(5), answered(5), answered(6)], [true, false, true])
+    pair.clock.advance(9999)
+    assert.equal(answered(5), false)
+    pair.clock.advance(1)
+    assert.equal(answered(5), true)
+  })
+
+  test('sessions expire on both sides, and the next packet begins again', () => {
+    const pair = new Pair()
+    pair.answer(pair.send('one').answer)
+    pair.send('two')
+    const plain = pair.send('late', { after: 86_700_000 })
+    assert.deepEqual([plain.secure, plain.taken], [false, 'late'])
+    pair.answer(plain.answer)
+    assert.equal(pair.send('secure').taken, 'secure')
+    assert.equal(hex(pair.server.keys(5)[0]!), hex(deriveSessionKey(5, plain.ts)))
+  })
+})
+
+describe('require_secure', () => {
+  test('openers go at once, then after 2 s doubling to 60 s, until there is a key', () => {
+    const pair = new Pair({ requireSecure: true })
+    assert.equal(pair.client.mayPlain(5), false)
+    const sentAt: number[] = []
+    for (; pair.clock.mono() < 300_000; pair.clock.advance(500)) {
+      if (!pair.client.openerDue(5, pair.clock.mono())) continue
+      sentAt.push(pair.clock.mono() / 1000)
+      pair.client.plaintextSent(5, pair.now)
+    }
+    assert.deepEqual(sentAt, [0, 2, 6, 14, 30, 62, 122, 182, 242])
+    assert.equal(pair.client.onDictReady(5, pair.client.sessions.session(5)!.pending_timestamp, SERVER), false)
+  })
+
+  test('an opener that could not be sent stays due', () => {
+    const pair = new Pair({ requireSecure: true })
+    assert.deepEqual(
+      [0, 1, 2].map(ms => pair.client.openerDue(5, ms)),
+      [true, true, true],
+    )
+  })
+
+  test('with the key no opener is due, and after BAD_KEY one is due at once', () => {
+    const pair = new Pair({ requireSecure: true })
+    pair.client.plaintextSent(5, T)
+    pair.client.onDictReady(5, T, SERVER)
+    assert.equal(pair.client.openerDue(5, 1e6), false)
+    pair.client.onBadKey(badKeyOf(5))
+    assert.deepEqual([pair.client.openerDue(5, pair.clock.mono()), pair.client.mayPlain(5)], [true, false])
+  })
+
+  test('an opener that was on its way when the key came delays none after BAD_KEY', () => {
+    const pair = new Pair({ requireSecure: true })
+    pair.client.plaintextSent(5, T)
+    pair.client.onDictReady(5, T, SERVER)
+    pair.client.plaintextSent(5, T + 1)
+    pair.client.onBadKey(badKeyOf(5))
+    assert.equal(pair.client.openerDue(5, pair.clock.mono()), true)
+    assert.equal(pair.client.onDictReady(5, T + 1, SERVER), false)
+  })
+
+  test('without it no opener is ever due and plaintext may go', () => {
+    const { client } = new Pair()
+    assert.deepEqual([client.openerDue(5, 0), client.mayPlain(5)], [false, true])
+  })
+
+  test('the server drops plaintext data and counts it, openers are dropped uncounted, both are answered', () => {
+    const server = new SecureServer({ clock: new ManualClock(), requireSecure: true })
+    assert.deepEqual([server.refusesPlaintext(3), server.refusesPlaintext(0)], [true, true])
+    assert.equal(server.counters.plaintextRefused, 1)
+    assert.equal(server.onPlaintext(5, T, false, SERVER)?.[0], 0x0d)
+    const open = new SecureServer({ clock: new ManualClock() })
+    assert.deepEqual([open.refusesPlaintext(3), open.counters.plaintextRefused], [false, 0])
+  })
+})
