@@ -63,7 +63,7 @@ test('a bad network, black-outs and a dying upstream: the same facts and values 
   await gw.start(['--port', String(gwWeb)], gwWeb)
   await until('everything is delivered', () => uplink().backlog === 0, 90_000).catch(error => {
     throw new Error(
-      `${error.message}\n${JSON.stringify(gw.json('status').uplinks)}\n${JSON.stringify(gw.json('status').links.up)}\n${gw.output.slice(-3000)}`,
+      `${error.message}\n${JSON.stringify(gw.json('status').uplinks)}\n${JSON.stringify(gw.json('status').links.up)}\n${gw.output.slice(-3000)}\nupstream ${JSON.stringify(up.json('status').received)}\n${up.output.slice(-6000)}`,
     )
   })
   await gw.stop()

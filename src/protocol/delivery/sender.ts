@@ -220,6 +220,8 @@ export class DeliverySender<Token> {
       this.#srtt = this.#srtt === 0 ? roundTrip : this.#srtt + (roundTrip - this.#srtt) / 8
       this.#patience = 1
     } else if (this.counters.acked === before) this.#slow()
+    // it moves on: what made it slow is over, or was only late answers of a bad road
+    else this.#patience = Math.max(1, this.#patience / 2)
     this.#asked = false
     this.#advance()
     return true
@@ -265,8 +267,8 @@ export class DeliverySender<Token> {
 
   /**
    * A packet went again and the answer does not name it: the peer has it and its disk is slow. What a slow commit takes cannot
-   * be measured by packets sent twice, so the pause doubles until one that went once is answered; a lost packet, which is
-   * followed by no answer at all, does not lengthen it.
+   * be measured by packets sent twice, so the pause doubles while nothing new is named; a lost packet, which is followed by no
+   * answer at all, does not lengthen it.
    */
   #slow(): void {
     if (this.#asked && this.#retransmitMs() < MAX_PATIENCE_MS) this.#patience *= 2

@@ -169,7 +169,7 @@ test('a packet sent twice tells no round trip, and neither does one that was nam
   assert.equal(sender.inFlight, 0)
 })
 
-test('a peer that answers and names nothing is slow: the pause doubles to 16 s, until a packet that went once is named', () => {
+test('a peer that answers and names nothing is slow: the pause doubles to 16 s, halves with news, ends with a measured packet', () => {
   const { sender } = open()
   sender.submit(Uint8Array.of(1), 1)
   const times: number[] = []
@@ -183,7 +183,11 @@ test('a peer that answers and names nothing is slow: the pause doubles to 16 s, 
   sender.onAnswer(answer(sender.epoch, 1), 300_000)
   sender.submit(Uint8Array.of(2), 2)
   sender.poll(300_000)
-  assert.equal(sender.nextDeadline(300_000), 316_000, 'what the last packet took cannot be known')
+  assert.equal(
+    sender.nextDeadline(300_000),
+    308_000,
+    'what the last packet took cannot be known, only that it moves on',
+  )
   sender.onAnswer(answer(sender.epoch, 2), 300_100)
   sender.submit(Uint8Array.of(3), 3)
   sender.poll(300_200)
