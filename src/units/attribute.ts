@@ -1,12 +1,13 @@
 // Units in dialect `attribute` (PROTOCOL §3): a unit's text → its physical attribute and the way to the attribute's standard
 // unit, exactly as the reference finds them. A power or an inverse changes the factor and keeps offset and attribute: that is
 // the reference's, and what dialect `ucum` is for. A text that means nothing gives null. Answers are kept in a bounded cache.
+
 import { pyGeneral } from '../wire/number'
 import { ATTRIBUTE_PREFIXES, type AttributeLaw, atomLaw } from './attribute-laws'
+import { UnitCache } from './cache'
 import type { Resolved } from './canonical'
 
-const CACHE_SIZE = 4096
-const cache = new Map<string, Resolved | null>()
+const cache = new UnitCache<Resolved>()
 
 /** x to the power of a digit, rounded once, as C's pow(); `**` may be off by the last bit. */
 function digitPower(x: number, power: number): number {
@@ -49,17 +50,8 @@ function understand(label: string): Resolved | null {
     : null
 }
 
-function remember(key: string, make: () => Resolved | null): Resolved | null {
-  const held = cache.get(key)
-  if (held !== undefined) return held
-  const made = make()
-  if (cache.size >= CACHE_SIZE) cache.delete(cache.keys().next().value!)
-  if (key.length <= 256) cache.set(key, made && Object.freeze(made))
-  return made
-}
-
 /** The attribute of one unit and the law to it, or null when the reference knows no such unit. */
-export const resolveAttribute = (unit: string): Resolved | null => remember(unit, () => understand(unit))
+export const resolveAttribute = (unit: string): Resolved | null => cache.remember(unit, () => understand(unit))
 
 /**
  * The same for a list: units of the first one's attribute count up (`length2`), others divide with their factor in front
@@ -67,7 +59,7 @@ export const resolveAttribute = (unit: string): Resolved | null => remember(unit
  */
 export function resolveAttributeList(units: readonly string[]): Resolved | null {
   if (units.length === 1) return resolveAttribute(units[0]!)
-  return remember(`\u0000${units.join('\u0000')}`, () => {
+  return cache.remember(`\u0000${units.join('\u0000')}`, () => {
     const laws = units.map(resolveAttribute)
     const first = laws[0]
     if (!first) return null

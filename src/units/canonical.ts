@@ -2,6 +2,7 @@
 // named unit where the table has one, else base units in the order kg m s A K mol cd rad bit, positive powers first.
 // `%`, the parts per …, counts, arbitrary units and levels keep their own spelling. A text that means nothing gives null.
 // Answers are kept in a bounded cache, since a unit is resolved once and used for every reading.
+import { UnitCache } from './cache'
 import { combine, isSound, parseUnit, type Quantity } from './grammar'
 import { understand } from './spellings'
 
@@ -14,7 +15,6 @@ export interface Resolved {
 
 const ORDER = ['kg', 'm', 's', 'A', 'K', 'mol', 'cd', 'rad', 'bit']
 const NAMED = 'K Pa m kg s A V Ohm W J N mol cd lx lm C F S Wb T H rad sr bit'.split(' ')
-const CACHE_SIZE = 4096
 
 /** One text per dimension, whatever the order of its symbols. */
 export const dimensionKey = (q: Quantity): string =>
@@ -52,22 +52,13 @@ export function canonicalOf(q: Quantity): Resolved {
   return { canonical, factor: tidy(q.factor), offset: q.offset }
 }
 
-const cache = new Map<string, Resolved | null>()
-
-function remember(key: string, make: () => Resolved | null): Resolved | null {
-  const held = cache.get(key)
-  if (held !== undefined) return held
-  const made = make()
-  if (cache.size >= CACHE_SIZE) cache.delete(cache.keys().next().value!)
-  if (key.length <= 256) cache.set(key, made && Object.freeze(made))
-  return made
-}
+const cache = new UnitCache<Resolved>()
 
 /** The canonical unit of a UCUM expression or an everyday spelling, or null when it is not understood (D2). */
 export function resolve(unit: string): Resolved | null {
   return (
     cache.get(unit) ??
-    remember(unit, () => {
+    cache.remember(unit, () => {
       const q = understand(unit)
       return q && canonicalOf(q)
     })
@@ -80,7 +71,7 @@ export function resolve(unit: string): Resolved | null {
  */
 export function resolveList(units: readonly string[]): Resolved | null {
   if (units.length === 1) return resolve(units[0]!)
-  return remember(`\u0000${units.join('\u0000')}`, () => {
+  return cache.remember(`\u0000${units.join('\u0000')}`, () => {
     let sum: Quantity | null = null
     let first = ''
     for (const unit of units) {

@@ -5,16 +5,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SequenceCounter } from '../../../../src/protocol/control'
 import { type DeliveryPeer, DeliveryReceiver, DeliverySender } from '../../../../src/protocol/delivery'
-
-function prng(seed: number): () => number {
-  let a = seed >>> 0
-  return () => {
-    a = (a + 0x6d2b79f5) >>> 0
-    let t = Math.imul(a ^ (a >>> 15), a | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-}
+import { prng } from '../../../lib/random'
 
 interface Flight {
   at: number

@@ -6,16 +6,7 @@ import { test } from 'node:test'
 import { SequenceCounter } from '../../../../src/protocol/control'
 import { ANSWER_SIZE, type DeliveryPeer, DeliveryReceiver, DeliverySender } from '../../../../src/protocol/delivery'
 import { buildAnswer } from '../../../../src/protocol/delivery/frame'
-
-function prng(seed: number): () => number {
-  let a = seed >>> 0
-  return () => {
-    a = (a + 0x6d2b79f5) >>> 0
-    let t = Math.imul(a ^ (a >>> 15), a | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-}
+import { prng } from '../../../lib/random'
 
 interface World {
   senders: number

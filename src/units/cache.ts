@@ -1,0 +1,23 @@
+// Units that were resolved before, bounded: a unit is resolved once and used for every reading, but peers may send new ones for
+// ever. Long texts are not kept. Cannot fail.
+const CACHE_SIZE = 4096
+const LONGEST_KEY = 256
+
+export class UnitCache<Law extends object> {
+  readonly #held = new Map<string, Law | null>()
+
+  /** What is kept; undefined when the unit was not asked for lately. */
+  get(key: string): Law | null | undefined {
+    return this.#held.get(key)
+  }
+
+  /** What is kept, else what `make` gives, which is kept and frozen. */
+  remember(key: string, make: () => Law | null): Law | null {
+    const held = this.#held.get(key)
+    if (held !== undefined) return held
+    const made = make()
+    if (this.#held.size >= CACHE_SIZE) this.#held.delete(this.#held.keys().next().value!)
+    if (key.length <= LONGEST_KEY) this.#held.set(key, made && Object.freeze(made))
+    return made
+  }
+}
