@@ -51,6 +51,7 @@ export const ERRORS = {
   NO_DRIVER: traits(400, 5, false, 'name one of the enabled media'),
   NO_REPLY: traits(504, 5, true, 'check that the server runs and the address is right'),
   NETWORK: traits(503, 5, true, 'check the network and the address'),
+  MEDIUM_OFF: traits(503, 5, false, 'os-node transporter-toggle --name MEDIUM --enable'),
   PORT_BUSY: traits(503, 5, true, 'another program uses this port: stop it or choose another with --port'),
   LINK_DOWN: traits(503, 5, true, 'see os-node status for the reason'),
   E_NO_ADDON: traits(503, 5, false, 'native addon missing'),

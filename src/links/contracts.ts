@@ -49,6 +49,11 @@ export interface PacketOrigin {
   readonly snr?: number
   /** sends one packet back to where this one came from; resolves false when it could not */
   reply(packet: Uint8Array): Promise<boolean>
+  /**
+   * Present where the medium itself acknowledges what it received (MQTT QoS 1 and 2): to be told once per packet. True: it
+   * is on flash, or need not come again; false: it could not be kept and is to come again.
+   */
+  readonly settle?: (kept: boolean) => void
 }
 
 /** `packet` is only valid during the call: copy what must live longer. */
@@ -59,8 +64,18 @@ export interface Medium extends Openable {
   readonly medium: string
   /** largest packet in bytes that goes through in one piece */
   readonly maxPacket: number
-  /** Sends one packet to the configured peer. Resolves true when the medium took it, false when it could not. */
+  /**
+   * Sends one packet to the configured peer. Resolves true when the medium took it, false when it could not. Several may be
+   * on their way at once; they leave in order.
+   */
   send(packet: Uint8Array): Promise<boolean>
+  /**
+   * True where send() resolves true only once the peer has taken the packet over for good (MQTT QoS 1 and 2); such a medium
+   * needs no delivery exchange. May be told only after the first open.
+   */
+  readonly acknowledges?: boolean
+  /** Sends several packets at once, in order, where that is cheaper; resolves how many of the first ones were taken. */
+  sendBatch?(packets: readonly Uint8Array[]): Promise<number>
   /** receives packets (replies on a sending medium, everything on a listening one) */
   onPacket(handler: PacketHandler): void
 }
@@ -86,10 +101,23 @@ export interface Line extends Openable {
   onData(handler: (chunk: Uint8Array) => void): void
 }
 
+/** Who this node is, for media that have it in names (MQTT topics and client ids). */
+export interface NodeIdentity {
+  /** null: unassigned */
+  readonly aid: number | null
+  /** stays the same for one installation, whatever its AID is: letters and digits */
+  readonly installId: string
+  /** Told when an id was assigned. Returns the function that ends it. */
+  onAssigned(listener: (aid: number) => void): () => void
+}
+
 /** What a driver's factory is given. */
 export interface DriverContext {
   readonly clock: Clock
   readonly logger: Logger
+  readonly identity?: NodeIdentity
+  /** the best guess at the real time in UNIX ms, also with an unset system clock (certificates, R22); by default the clock's */
+  readonly trueNow?: () => number
 }
 
 /**
