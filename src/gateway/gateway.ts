@@ -28,7 +28,8 @@ import type { IdAllocator } from '../protocol/ids/allocator'
 import type { SecureServer } from '../protocol/secure/server'
 import { NodeClock } from '../protocol/time'
 import { Database, type DatabaseStatus } from '../storage'
-import { NOTHING_APPLIED } from './guard/applied'
+import { applyAll, NOTHING_APPLIED } from './guard/apply'
+import { checkLinks } from './guard/check-links'
 import { Reloader, type ReloadReport } from './guard/reload'
 import { Identity } from './identity'
 import { GatewayIds } from './ids'
@@ -232,23 +233,15 @@ export class Gateway {
     this.#remember()
     this.ids?.start()
     this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
-    const { role } = this.#options
-    await this.receivers.apply(this.listening)
-    if (role === 'run') {
-      await this.#addUplinks()
-      await this.#sources.apply(this.#configuredSources)
-    }
+    await this.#applyLinks()
     this.log.onCommit(() => {
       this.#sessions.sessions.save()
       for (const uplink of this.uplinks) uplink.pump()
     })
     await this.supervisor.tried()
     this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
-      links: async () => ({
-        sources: role === 'run' ? await this.#sources.apply(this.#configuredSources) : NOTHING_APPLIED,
-        uplinks: NOTHING_APPLIED,
-        receivers: await this.receivers.apply(this.listening),
-      }),
+      check: next => checkLinks(this.config.config, next, this.#options.registry),
+      links: () => this.#applyLinks(),
       settings: () => {
         this.#allowed = allowList(this.config.config.receiver.allow, this.#logger)
       },
@@ -371,8 +364,17 @@ export class Gateway {
     return Math.min(...this.uplinks.map(uplink => uplink.maxPacket), 1200)
   }
 
+  /** Makes the links those of the configuration; what did not change stays open. */
+  async #applyLinks(): Promise<ReloadReport['links']> {
+    if (this.#options.role === 'run' && this.uplinks.length === 0) await this.#addUplinks()
+    const receivers = { builder: this.receivers, list: this.listening }
+    const sources = { builder: this.#sources, list: this.#configuredSources }
+    return { ...(await applyAll({ receivers, sources })), uplinks: NOTHING_APPLIED }
+  }
+
   get #configuredSources(): readonly SourceEntry[] {
-    return this.config.config.gateway.sources ?? this.#options.defaultSources
+    const { role, defaultSources } = this.#options
+    return role === 'run' ? (this.config.config.gateway.sources ?? defaultSources) : []
   }
 
   get #links(): LinkParts {

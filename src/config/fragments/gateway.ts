@@ -5,30 +5,24 @@ import { anything, choice, flag, int, list, name, num, optionalText, section, te
 const atStart = { restart: true }
 const link = {
   name: name('name shown in status; every link has its own'),
-  medium: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'medium that carries the packets', restart: true })),
-  host: optionalText('address of the peer', atStart),
+  medium: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'medium that carries the packets' })),
+  host: optionalText('address of the peer'),
   port: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer(),
-      v.minValue(0),
-      v.maxValue(65535),
-      v.metadata({ help: 'port of the peer', restart: true }),
-    ),
+    v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65535), v.metadata({ help: 'port of the peer' })),
   ),
 }
 
 const source = v.looseObject({
   name: name('name of the group of sensors'),
-  type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'driver, for example host', restart: true })),
-  match: anything('which sensors of the driver; the driver says what it understands', atStart),
+  type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'driver, for example host' })),
+  match: anything('which sensors of the driver; the driver says what it understands'),
   interval_ms: v.optional(
     v.pipe(
       v.number(),
       v.integer(),
       v.minValue(10),
       v.maxValue(86_400_000),
-      v.metadata({ help: 'pause between two readings; left out: what suits the type', restart: true }),
+      v.metadata({ help: 'pause between two readings; left out: what suits the type' }),
     ),
   ),
   deadband: v.optional(
@@ -38,25 +32,21 @@ const source = v.looseObject({
 
 const uplink = v.looseObject({
   ...link,
-  frames: choice(['auto', 'full'], 'auto', 'full: every packet stands alone', atStart),
-  diff_base: choice(['sticky', 'last'], 'sticky', 'sticky survives lost packets', atStart),
-  full_every: int(100, 'a key frame after this many packets', { min: 1, restart: true }),
-  full_interval_seconds: num(60, 'a key frame after this time', { min: 1, restart: true }),
-  delivery: v.optional(
-    v.pipe(v.picklist(['best_effort']), v.metadata({ help: 'peers that never answer PING', restart: true })),
-  ),
+  frames: choice(['auto', 'full'], 'auto', 'full: every packet stands alone'),
+  diff_base: choice(['sticky', 'last'], 'sticky', 'sticky survives lost packets'),
+  full_every: int(100, 'a key frame after this many packets', { min: 1 }),
+  full_interval_seconds: num(60, 'a key frame after this time', { min: 1 }),
+  delivery: v.optional(v.pipe(v.picklist(['best_effort']), v.metadata({ help: 'peers that never answer PING' }))),
 })
 
 export const gatewayEntries = {
   gateway: section({
     sources: v.optional(
-      v.nullable(
-        v.pipe(v.array(source), v.metadata({ help: 'what is read; null: the sensors of this machine', restart: true })),
-      ),
+      v.nullable(v.pipe(v.array(source), v.metadata({ help: 'what is read; null: the sensors of this machine' }))),
       null,
     ),
-    uplinks: list(uplink, 'where packets go, best first', atStart),
-    receivers: list(v.looseObject(link), 'where packets of other nodes are received', atStart),
+    uplinks: list(uplink, 'where packets go, best first'),
+    receivers: list(v.looseObject(link), 'where packets of other nodes are received'),
     log: section({
       max_bytes: int(268_435_456, 'size of the log on flash at most', { min: 1_048_576, restart: true }),
       max_age_s: num(2_592_000, 'age of the oldest record at most', { min: 60, restart: true }),
@@ -70,14 +60,13 @@ export const gatewayEntries = {
       when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'what gives way when the log is full', atStart),
     }),
     time: section({
-      hold_unsynced_s: num(300, 'wait for a time sync before sending records without a good time', { restart: true }),
+      hold_unsynced_s: num(300, 'wait for a time sync before sending records without a good time'),
     }),
   }),
   receiver: section({
     allow: list(
       v.pipe(v.string(), v.minLength(1)),
       'addresses (or address ranges) packets are taken from; empty: from everywhere',
-      atStart,
     ),
   }),
 }

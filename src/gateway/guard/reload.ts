@@ -7,7 +7,7 @@ import type { Change, Config, ConfigStore } from '../../config'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../links/timers'
-import type { Applied } from './applied'
+import type { Applied } from './apply'
 
 /** What `os-node reload --json` prints and POST /api/reload answers. */
 export interface ReloadReport {
@@ -63,6 +63,7 @@ export class Reloader {
 
   /** Reads the file and takes it over. Throws CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then. */
   reload(): Promise<ReloadReport> {
+    this.#cancel?.()
     return this.#inTurn(async () => {
       await this.#check(this.#config.read())
       this.#reading = true

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { SourceConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import { MissingLink } from '../../links/missing'
-import { type Applied, compareLinks } from '../guard/applied'
+import { type Applied, compareLinks } from '../guard/apply'
 import type { LinkParts } from '../parts'
 import { Deadband } from './deadband'
 import type { Intake } from './intake'
@@ -31,6 +31,10 @@ export class Sources {
       const running = this.#running.get(source.name)
       if (running) this.#take(running, readings)
     })
+  }
+
+  get names(): string[] {
+    return [...this.#running.keys()]
   }
 
   /**
