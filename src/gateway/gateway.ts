@@ -10,7 +10,6 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { MissingLink } from '../links/missing'
 import type { Registry } from '../links/registry'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
@@ -45,8 +44,7 @@ import { Receivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
-import { addUplink } from './uplink/build'
-import type { Uplink } from './uplink/uplink'
+import { Uplinks } from './uplink/uplinks'
 
 export interface GatewayOptions {
   config: ConfigStore
@@ -94,7 +92,7 @@ export class Gateway {
   /** null: hands out no ids */
   readonly ids: GatewayIds | null
   readonly latest = new LatestBoard()
-  readonly uplinks: Uplink[] = []
+  readonly uplinks: Uplinks
   readonly receive: Receive
   readonly receivers: Receivers
   loopback: LoopbackUpstream | null = null
@@ -203,12 +201,23 @@ export class Gateway {
       standardizer: new Standardizer('', { clock, settings: { precision, unit_dialect: dialect } }),
       time: this.time,
       identity: this.identity,
-      maxPacket: () => this.#largestPacket(),
+      maxPacket: () => this.uplinks.maxPacket,
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.latest.note(fact, { medium: 'local' }),
     })
     this.#sources = new Sources(this.#links, this.intake)
     this.#allowed = allowList(config.config.receiver.allow, logger)
+    this.uplinks = new Uplinks({
+      ...this.#links,
+      log,
+      identity: this.identity,
+      time: this.time,
+      units,
+      files,
+      nextSeq: () => this.#sequence.next(),
+      ids: this.ids,
+      standIn: { start: () => this.#startLoopback(), stop: () => this.#stopLoopback() },
+    })
     this.receive = new Receive({
       log,
       receiver: this.#receiver,
@@ -236,7 +245,7 @@ export class Gateway {
     await this.#applyLinks()
     this.log.onCommit(() => {
       this.#sessions.sessions.save()
-      for (const uplink of this.uplinks) uplink.pump()
+      this.uplinks.pump()
     })
     await this.supervisor.tried()
     this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
@@ -288,6 +297,7 @@ export class Gateway {
   status(): GatewayStatus {
     const log = this.log.status()
     const links = this.supervisor.links()
+    const uplinks = this.uplinks.status()
     const moved = this.receive.addresses.several()
     const needsRestart = this.#reloader?.needsRestart() ?? []
     return {
@@ -298,12 +308,13 @@ export class Gateway {
       time: { quality: this.time.quality, offset_ms: this.time.offsetMs },
       links: Object.fromEntries(
         Object.entries(links).map(([name, link]) => {
-          const uplink = this.uplinks.find(u => u.name === name)
-          return [name, { ...link, delivery: uplink?.status().delivery === 'acked' ? 'acked' : 'best_effort' }]
+          const { delivery } = uplinks[name] ?? {}
+          return [name, { ...link, delivery: delivery === 'acked' ? 'acked' : 'best_effort' }]
         }),
       ),
       log,
-      uplinks: Object.fromEntries(this.uplinks.map(uplink => [uplink.name, uplink.status()])),
+      uplinks,
+      forwarding: this.uplinks.forwarding(),
       storage: this.database?.status() ?? { ...NO_DATABASE },
       dropped: {
         rows: this.intake.counters.rejected_rows,
@@ -341,16 +352,15 @@ export class Gateway {
     await Promise.all(sources.map(([name]) => this.supervisor.disable(name)))
     await this.log.flush()
     const end = this.#clock.mono() + DRAIN_MS
-    for (const uplink of this.uplinks) uplink.pump()
-    while (this.uplinks.some(uplink => uplink.draining) && this.#clock.mono() < end)
-      await new Promise(resolve => setTimeout(resolve, 20))
+    this.uplinks.pump()
+    while (this.uplinks.draining && this.#clock.mono() < end) await new Promise(resolve => setTimeout(resolve, 20))
   }
 
   async #stop(): Promise<void> {
     await this.#reloader?.stop()
     await this.#drain()
     await this.supervisor.stop()
-    for (const uplink of this.uplinks) uplink.stop()
+    this.uplinks.stop()
     // after the links: an upstream that goes first looks like a fault
     await this.loopback?.stop()
     this.#receiver.save()
@@ -360,21 +370,19 @@ export class Gateway {
     await this.database?.close()
   }
 
-  #largestPacket(): number {
-    return Math.min(...this.uplinks.map(uplink => uplink.maxPacket), 1200)
-  }
-
   /** Makes the links those of the configuration; what did not change stays open. */
   async #applyLinks(): Promise<ReloadReport['links']> {
-    if (this.#options.role === 'run' && this.uplinks.length === 0) await this.#addUplinks()
-    const receivers = { builder: this.receivers, list: this.listening }
-    const sources = { builder: this.#sources, list: this.#configuredSources }
-    return { ...(await applyAll({ receivers, sources })), uplinks: NOTHING_APPLIED }
-  }
-
-  get #configuredSources(): readonly SourceEntry[] {
     const { role, defaultSources } = this.#options
-    return role === 'run' ? (this.config.config.gateway.sources ?? defaultSources) : []
+    const { uplinks, sources } = this.config.config.gateway
+    const receivers = { builder: this.receivers, list: this.listening }
+    // a server has neither: an empty list of uplinks would start the stand-in
+    if (role === 'serve')
+      return { ...(await applyAll({ receivers })), uplinks: NOTHING_APPLIED, sources: NOTHING_APPLIED }
+    return applyAll({
+      receivers,
+      uplinks: { builder: this.uplinks, list: uplinks },
+      sources: { builder: this.#sources, list: sources ?? defaultSources },
+    })
   }
 
   get #links(): LinkParts {
@@ -386,35 +394,6 @@ export class Gateway {
       registry,
       supervisor: this.supervisor,
       trueNow: () => this.time.now(),
-    }
-  }
-
-  async #addUplinks(): Promise<void> {
-    const configured = this.config.config.gateway.uplinks
-    const list = configured.length > 0 ? configured : [await this.#startLoopback()]
-    for (const [k, settings] of list.entries()) {
-      try {
-        await addUplink(
-          {
-            ...this.#links,
-            log: this.log,
-            identity: this.identity,
-            time: this.time,
-            units: this.#options.units,
-            files: this.#options.files ?? realFiles,
-            nextSeq: () => this.#sequence.next(),
-            // one upstream, or ids of two could be the same
-            pool: k === 0 ? this.ids : null,
-            changed: () => {
-              for (const uplink of this.uplinks) uplink.pump()
-            },
-            ready: uplink => this.uplinks.push(uplink),
-          },
-          settings,
-        )
-      } catch (error) {
-        this.supervisor.add(new MissingLink(settings.name, asOsError(error)))
-      }
     }
   }
 
@@ -430,5 +409,10 @@ export class Gateway {
     this.loopback.start()
     await this.loopback.answering()
     return { name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: this.loopback.packetPort } as UplinkConfig
+  }
+
+  async #stopLoopback(): Promise<void> {
+    await this.loopback?.stop()
+    this.loopback = null
   }
 }

@@ -47,12 +47,12 @@ type AnyWanted = Wanted<any>
  */
 export async function applyAll<K extends string>(wanted: Record<K, AnyWanted>): Promise<Record<K, Applied>> {
   const kinds = Object.entries(wanted) as [K, AnyWanted][]
-  const moves = kinds.some(([kind, { builder }]) =>
-    kinds.some(([other, { list }]) => other !== kind && list.some(({ name }) => builder.names.includes(name))),
-  )
   const first: Partial<Record<K, Applied>> = {}
-  for (const [kind, { builder, list }] of moves ? kinds : [])
+  for (const [kind, { builder, list }] of kinds) {
+    const others = kinds.filter(([other]) => other !== kind).flatMap(([, wish]) => wish.list.map(({ name }) => name))
+    if (!builder.names.some(name => others.includes(name))) continue
     first[kind] = await builder.apply(list.filter(({ name }) => builder.names.includes(name)))
+  }
   const done = {} as Record<K, Applied>
   for (const [kind, { builder, list }] of kinds) {
     const applied = await builder.apply(list)
