@@ -1,5 +1,6 @@
 /* The addon's entry and the reading of arguments. */
 #include "addon.h"
+#include "descriptor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,5 +64,9 @@ void addon_export(napi_env env, napi_value exports, const char *name, napi_callb
 NAPI_MODULE_INIT() {
     addon_unix(env, exports);
     addon_time(env, exports);
+    addon_descriptor(env, exports);
+    addon_address(env, exports);
+    addon_udp(env, exports);
+    addon_batch(env, exports);
     return exports;
 }

@@ -2,7 +2,7 @@
  * What the files of the addon share. The addon moves bytes and nothing else: no policy, no retries, no strings on hot paths.
  *
  * One rule for all functions that JavaScript sees: the result is a number; zero or more is the answer, less than zero is
- * minus errno. Nothing is thrown, so an error costs no more than a result; src/native turns the number into a stable code.
+ * minus errno (who opens something answers with a descriptor instead). Nothing is thrown, so an error costs no more than a result; src/native turns the number into a stable code.
  * Buffers belong to the caller and are used during the call only. Wrong arguments are -EINVAL.
  */
 #ifndef OS_NODE_ADDON_H
@@ -29,7 +29,8 @@ void addon_export(napi_env env, napi_value exports, const char *name, napi_callb
 
 void addon_unix(napi_env env, napi_value exports);
 void addon_time(napi_env env, napi_value exports);
-void addon_udp(napi_env env, napi_value exports);
 void addon_address(napi_env env, napi_value exports);
+void addon_udp(napi_env env, napi_value exports);
+void addon_batch(napi_env env, napi_value exports);
 
 #endif

@@ -6,8 +6,10 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
 import { nativeError } from './errors'
+import { NativeSocket, type SocketAddon } from './socket'
 
 export { nativeError, systemError } from './errors'
+export * from './socket'
 
 /** The clock as whoever keeps it (chrony, ntpd, systemd-timesyncd) told the kernel. */
 export interface NtpState {
@@ -22,7 +24,7 @@ export interface NtpState {
 }
 
 /** What C exports: every function returns a number, less than zero is minus errno. */
-interface Addon {
+interface Addon extends SocketAddon {
   sendUnixDatagram(path: string, bytes: Uint8Array): number
   ntpState(out: Float64Array): number
 }
@@ -45,6 +47,23 @@ export class Native {
   sendUnixDatagram(path: string, bytes: Uint8Array): void {
     const sent = this.#addon.sendUnixDatagram(path, bytes)
     if (sent < 0) throw nativeError(sent, 'sendto', path)
+  }
+
+  /** A socket that hears what is sent to an AF_UNIX path. Throws the error of the kernel. */
+  unixDatagramSocket(path: string): NativeSocket {
+    const opened = this.#addon.openUnixDatagram(path)
+    if (typeof opened === 'number') throw nativeError(opened, 'bind', path)
+    return new NativeSocket(this.#addon, opened)
+  }
+
+  /** A UDP socket; buffers in bytes, 0 leaves the kernel's. Throws the system's error. */
+  udpSocket(family: 4 | 6, receiveBuffer = 0, sendBuffer = 0): NativeSocket {
+    return new NativeSocket(this.#addon, this.#addon.openUdp(family, receiveBuffer, sendBuffer))
+  }
+
+  /** The address in place `slot` of what receive() wrote: '192.0.2.1', '::1', 'fe80::1%eth0'. */
+  addressText(peers: Uint8Array, slot: number): string {
+    return this.#addon.addressText(peers, slot)
   }
 
   /** The kernel's view of its clock (adjtimex, read only). */
