@@ -76,6 +76,22 @@ export const gatewayEntries = {
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
       when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'what gives way when the log is full', atStart),
     }),
+    log_level: choice(['debug', 'info', 'warn', 'error'], 'info', 'lines below this are not logged'),
+    watchdog: section({
+      enabled: flag(true, 'end a gateway that is frozen or stalled, so that it is started again'),
+      stall_s: num(30, 'how long the progress token may be unseen', { min: 5, max: 3600 }),
+    }),
+    safe_mode: section({
+      after_crashes: int(5, 'crashes in a row that lead to safe mode; 0: never', { max: 1000, restart: true }),
+      healthy_s: num(600, 'a run of this length ends the count', { min: 1, max: 86_400, restart: true }),
+    }),
+    guard: section({
+      enabled: flag(true, 'do less before memory or time run out'),
+      memory_mb: int(0, 'memory to stay below; 0: 80 % of the control group, else 40 % of the machine', {
+        max: 1_048_576,
+      }),
+      lag_ms: num(500, 'lag of the event loop (p99) to stay below; 0: any', { max: 60_000 }),
+    }),
     time: section({
       hold_unsynced_s: num(300, 'wait for a time sync before sending records without a good time'),
     }),
@@ -85,11 +101,15 @@ export const gatewayEntries = {
       v.pipe(v.string(), v.minLength(1)),
       'addresses (or address ranges) packets are taken from; empty: from everywhere',
     ),
-    template_memory_bytes: int(33_554_432, 'memory for the templates of other nodes; what finds no room goes to files', {
-      min: 1_048_576,
-      max: 1_073_741_824,
-      restart: true,
-    }),
+    template_memory_bytes: int(
+      33_554_432,
+      'memory for the templates of other nodes; what finds no room goes to files',
+      {
+        min: 1_048_576,
+        max: 1_073_741_824,
+        restart: true,
+      },
+    ),
     template_disk_bytes: int(67_108_864, 'files for the templates that find no room in memory', {
       min: 1_048_576,
       max: 4_294_967_296,

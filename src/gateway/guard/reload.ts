@@ -78,6 +78,11 @@ export class Reloader {
     })
   }
 
+  /** Takes over what is in force now, without reading the file. */
+  apply(): Promise<ReloadReport> {
+    return this.#inTurn(() => this.#apply([]))
+  }
+
   /** Ends listening for changes; settles when a reload that runs is over. */
   async stop(): Promise<void> {
     this.#stopped = true
