@@ -1,0 +1,167 @@
+// Real servers from Debian's packages for tests: each in a folder of its own under the system's temporary folder, on a free
+// port. A missing package is installed when this is root; else `lacks()` says what to install and the test is skipped.
+// A server dies with the test process, however that ends (parent-death signal of the kernel).
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { freePort, removeDir, root, tempDir } from './gateway'
+
+export interface ServerOptions {
+  /** 0 or none: a free one */
+  port?: number
+  /** the address listened on; default 127.0.0.1 */
+  host?: string
+  /** more lines of its configuration file */
+  lines?: readonly string[]
+  /** keeps its data in `dir` over restarts, kill -9 included */
+  persistence?: boolean
+  /** an existing folder, which is then not removed at stop() */
+  dir?: string
+  /** put before the command, as `['ip', 'netns', 'exec', 'far']` */
+  prefix?: readonly string[]
+}
+
+type Place = Required<Omit<ServerOptions, 'prefix'>>
+
+interface ServerKind {
+  readonly package: string
+  readonly command: string
+  /** in its log when it can be used */
+  readonly ready: RegExp
+  /** for servers that refuse to run as root */
+  readonly user?: string
+  /** Writes what it needs into the folder; the command's arguments. */
+  arguments(place: Place): string[]
+}
+
+const KINDS = {
+  mosquitto: {
+    package: 'mosquitto',
+    command: '/usr/sbin/mosquitto',
+    ready: /mosquitto version \S+ running/,
+    arguments({ dir, port, host, lines, persistence }) {
+      const file = join(dir, 'mosquitto.conf')
+      const has = (key: string): boolean => lines.some(line => line.startsWith(`${key} `))
+      const text = [
+        'user root', // another user would lose the parent-death signal
+        'log_dest stderr',
+        'set_tcp_nodelay true',
+        ...(persistence
+          ? ['persistence true', `persistence_location ${dir}/`, 'autosave_on_changes true', 'autosave_interval 1']
+          : []),
+        `listener ${port} ${host}`,
+        ...(has('allow_anonymous') ? [] : ['allow_anonymous true']),
+        ...lines,
+      ]
+      writeFileSync(file, `${text.join('\n')}\n`)
+      return ['-c', file, '-v']
+    },
+  },
+} satisfies Record<string, ServerKind>
+
+export type ServerName = keyof typeof KINDS
+
+/** Why a test that needs this server cannot run here, as a test's `skip`; false when it can. */
+export function lacks(name: ServerName): string | false {
+  const kind: ServerKind = KINDS[name]
+  if (existsSync(kind.command)) return false
+  const ran = spawnSync(join(root, 'test/lib/install'), [kind.package], { encoding: 'utf8' })
+  return ran.status === 0 ? false : `this machine has no ${name}: ${(ran.stderr ?? '').trim().split('\n').at(-1)}`
+}
+
+export class Server {
+  readonly port: number
+  readonly dir: string
+  #log = ''
+  #child: ChildProcess | undefined
+
+  private constructor(
+    readonly name: ServerName,
+    private readonly place: Place,
+    private readonly prefix: readonly string[],
+    private readonly ownDir: boolean,
+  ) {
+    this.port = place.port
+    this.dir = place.dir
+  }
+
+  /** Starts one and waits until it can be used; throws with its log when it does not come up. */
+  static async start(name: ServerName, options: ServerOptions = {}): Promise<Server> {
+    const missing = lacks(name)
+    if (missing) throw new Error(missing)
+    const { host = '127.0.0.1', lines = [], persistence = false, prefix = [] } = options
+    const dir = options.dir ?? tempDir()
+    mkdirSync(dir, { recursive: true })
+    const place = { host, lines, persistence, dir, port: options.port || (await freePort()) }
+    const server = new Server(name, place, prefix, options.dir === undefined)
+    try {
+      await server.restart()
+    } catch (error) {
+      await server.stop()
+      throw error
+    }
+    return server
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
+  /** All it has said, over every restart. */
+  log(): string {
+    return this.#log
+  }
+
+  /** The same port, folder and configuration again; what runs is stopped first. */
+  async restart(): Promise<void> {
+    await this.#end('SIGTERM')
+    const kind: ServerKind = KINDS[this.name]
+    const user = kind.user && process.getuid?.() === 0 ? [`--reuid=${kind.user}`, '--init-groups'] : []
+    const line = [...this.prefix, 'setpriv', '--pdeathsig=KILL', ...user, kind.command, ...kind.arguments(this.place)]
+    const child = spawn(line[0]!, line.slice(1), { cwd: this.dir, stdio: ['ignore', 'pipe', 'pipe'] })
+    this.#child = child
+    await new Promise<void>((resolve, reject) => {
+      const fail = (why: string): void => {
+        clearTimeout(timer)
+        reject(new Error(`${this.name} on port ${this.port} ${why}; its log:\n${this.#log.slice(-4000)}`))
+      }
+      const timer = setTimeout(() => fail('was not ready within 30 s'), 30_000)
+      const from = this.#log.length
+      const collect = (chunk: Buffer): void => {
+        this.#log += chunk.toString()
+        if (!kind.ready.test(this.#log.slice(from))) return
+        clearTimeout(timer)
+        resolve()
+      }
+      child.stdout.on('data', collect)
+      child.stderr.on('data', collect)
+      child.once('error', error => fail(error.message))
+      child.once('exit', (code, signal) => fail(`ended with ${code ?? signal}`))
+    })
+  }
+
+  /** Ends it without a word, as a power cut does; restart() brings it back. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL')
+  }
+
+  /** Ends it and removes its folder. */
+  async stop(): Promise<void> {
+    await this.#end('SIGTERM')
+    if (this.ownDir) removeDir(this.dir)
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child
+    this.#child = undefined
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
+    child.kill(signal)
+    const force = setTimeout(() => child.kill('SIGKILL'), 10_000)
+    await ended
+    clearTimeout(force)
+  }
+}
+
+/** A broker that lets everybody in, unless `lines` say otherwise; `lines` follow its one listener. */
+export const startMosquitto = (options: ServerOptions = {}): Promise<Server> => Server.start('mosquitto', options)
