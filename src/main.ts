@@ -16,6 +16,8 @@ import { asOsError, errno, OsError } from './lib/errors'
 import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
 import { Registry } from './links/registry'
+import { TransportControl } from './node/transport'
+import { TransporterManager } from './node/transporters'
 import { exportFacts, exportRow, verify } from './log'
 
 export * from './index'
@@ -127,6 +129,12 @@ function nodeLike(node: Node): NodeLike {
   }
 }
 
+/** Without a gateway: the files alone. */
+function localTransport(config: ConfigStore, logger: Logger): TransportControl {
+  const links = registry()
+  return new TransportControl({ config, registry: links, manager: new TransporterManager({ config, registry: links, logger }) })
+}
+
 async function startGateway(
   config: ConfigStore,
   logger: Logger,
@@ -165,12 +173,24 @@ async function startGateway(
       ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
     })
     undo.push(() => gateway.stop())
+    const node = new Node(null, { config, logger, idAllocator: gateway.allocator, secureStorePath: null })
+    undo.push(() => node.close())
+    const transport = new TransportControl({
+      config,
+      registry: links,
+      manager: node.transporterManager,
+      hooks: {
+        links: () => gateway.supervisor.links(),
+        apply: () => gateway.reload(),
+        reopen: link => gateway.supervisor.reopen(link),
+      },
+    })
     const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
     const verifier = new web.TokenVerifier(() => storedToken(config))
     const server = new web.WebServer(
       webContext({
         gateway,
-        registry: links,
+        transport,
         version: __VERSION__,
         logger: logger.child('web'),
         auth: {
@@ -183,8 +203,6 @@ async function startGateway(
     )
     await server.start()
     undo.push(() => server.stop())
-    const node = new Node(null, { config, logger, idAllocator: gateway.allocator, secureStorePath: null })
-    undo.push(() => node.close())
     const context: CommandContext = {
       version: __VERSION__,
       config,
@@ -205,6 +223,7 @@ async function startGateway(
       },
       log: logOfGateway(gateway),
       node: async () => nodeLike(node),
+      transport: () => transport,
       startGateway: () => Promise.reject(new OsError('LOCKED', 'a gateway runs already')),
       newToken: () => newToken(config),
       print: () => undefined,
@@ -305,6 +324,7 @@ async function cli(): Promise<void> {
         signal,
         log: logOf(config.dataDir),
         node: async () => nodeLike((node ??= new Node(null, { config, logger, idAllocator: null }))),
+        transport: () => localTransport(config, logger),
         startGateway: (role, overrides) => startGateway(config, logger, signal, role, overrides),
         newToken: () => newToken(config),
         print,

@@ -3,6 +3,7 @@
 import type { ConfigStore } from '../config'
 import type { GatewayStatus, LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
+import type { TransportView } from '../links/transport-view'
 import type { Reading } from '../pipeline/fact'
 
 export type Via = 'gateway' | 'local'
@@ -54,6 +55,14 @@ export interface GatewayLike {
   submit(request: SubmitRequest): Promise<SubmitOutcome>
 }
 
+/** Switches media and shows them; see TransportControl. */
+export interface TransportLike {
+  view(): TransportView
+  /** Throws BAD_REQUEST for a medium nobody knows. */
+  toggle(medium: string, enabled: boolean): Promise<{ name: string; enabled: boolean }>
+  reload(medium: string): Promise<{ name: string; reloaded: boolean }>
+}
+
 export interface LogVerification {
   ok: boolean
   records: number
@@ -98,6 +107,7 @@ export interface CommandContext {
   readonly gateway?: GatewayLike
   readonly log: LogAccess
   node(): Promise<NodeLike>
+  transport(): TransportLike
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
   startGateway(role: 'run' | 'serve', overrides: StartOverrides): Promise<StartedGateway>
   /** makes an admin token, stores its hash in `<data>/token.json`, returns the token */

@@ -11,6 +11,7 @@ import { logExport, logVerify } from './verbs/log'
 import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
 import { token } from './verbs/token'
+import { reloadProtocol, transporterToggle, transportStatus } from './verbs/transport'
 import { transmit } from './verbs/transmit'
 
 export type * from './context'
@@ -27,6 +28,9 @@ export const VERBS: readonly Verb[] = [
   decode,
   ensureId,
   timeSync,
+  transportStatus,
+  transporterToggle,
+  reloadProtocol,
   configGet,
   configSet,
   configShow,
