@@ -211,6 +211,7 @@ async function startGateway(
       signal,
       gateway: {
         status: () => gateway.status(),
+        reload: () => gateway.reload(),
         submit: request => {
           // refused before the readings are kept: who asked for a medium wants them nowhere else
           const asked = request.medium

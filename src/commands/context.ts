@@ -1,6 +1,7 @@
 // What a command is given. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
+import type { ReloadReport } from '../gateway/guard/reload'
 import type { GatewayStatus, LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
 import type { TransportView } from '../links/transport-view'
@@ -53,6 +54,8 @@ export interface SubmitOutcome {
 export interface GatewayLike {
   status(): GatewayStatus
   submit(request: SubmitRequest): Promise<SubmitOutcome>
+  /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID */
+  reload(): Promise<ReloadReport>
 }
 
 /** Switches media and shows them; see TransportControl. */

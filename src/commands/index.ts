@@ -8,6 +8,7 @@ import { configGet, configSet, configShow } from './verbs/config'
 import { decode } from './verbs/decode'
 import { ensureId, timeSync } from './verbs/identity'
 import { logExport, logVerify } from './verbs/log'
+import { reload } from './verbs/reload'
 import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
 import { token } from './verbs/token'
@@ -24,6 +25,7 @@ export const VERBS: readonly Verb[] = [
   run,
   serve,
   status,
+  reload,
   transmit,
   decode,
   ensureId,

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { ReceiverConfig, UplinkConfig } from '../config/schema'
 import type { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
-import { asOsError } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { MissingLink } from '../links/missing'
@@ -28,10 +28,12 @@ import type { IdAllocator } from '../protocol/ids/allocator'
 import type { SecureServer } from '../protocol/secure/server'
 import { NodeClock } from '../protocol/time'
 import { Database, type DatabaseStatus } from '../storage'
+import { NOTHING_APPLIED } from './guard/applied'
+import { Reloader, type ReloadReport } from './guard/reload'
 import { Identity } from './identity'
 import { GatewayIds } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
-import { addSources, type SourceEntry } from './intake/sources'
+import { type SourceEntry, Sources } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
 import type { LinkParts } from './parts'
@@ -104,6 +106,9 @@ export class Gateway {
   readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
   readonly #pickers: WirePickers
+  readonly #sources: Sources
+  #allowed: (address: string) => boolean
+  #reloader: Reloader | undefined
   #stopping: Promise<void> | undefined
 
   /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
@@ -201,6 +206,8 @@ export class Gateway {
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.latest.note(fact, { medium: 'local' }),
     })
+    this.#sources = new Sources(this.#links, this.intake)
+    this.#allowed = allowList(config.config.receiver.allow, logger)
     this.receive = new Receive({
       log,
       receiver: this.#receiver,
@@ -211,7 +218,7 @@ export class Gateway {
       logger: logger.child('receive'),
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
-      allowed: allowList(config.config.receiver.allow, logger),
+      allowed: address => this.#allowed(address),
       onFact: (fact: Fact, link: LinkMetadata) => {
         this.latest.note(fact, link)
         this.ids?.heard(fact.aid, link.address ?? null)
@@ -225,18 +232,36 @@ export class Gateway {
     this.#remember()
     this.ids?.start()
     this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
-    const { role, defaultSources } = this.#options
-    const { sources } = this.config.config.gateway
+    const { role } = this.#options
     await this.receivers.apply(this.listening)
     if (role === 'run') {
       await this.#addUplinks()
-      await addSources(this.#links, sources ?? defaultSources, this.intake)
+      await this.#sources.apply(this.#configuredSources)
     }
     this.log.onCommit(() => {
       this.#sessions.sessions.save()
       for (const uplink of this.uplinks) uplink.pump()
     })
     await this.supervisor.tried()
+    this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
+      links: async () => ({
+        sources: role === 'run' ? await this.#sources.apply(this.#configuredSources) : NOTHING_APPLIED,
+        uplinks: NOTHING_APPLIED,
+        receivers: await this.receivers.apply(this.listening),
+      }),
+      settings: () => {
+        this.#allowed = allowList(this.config.config.receiver.allow, this.#logger)
+      },
+    })
+  }
+
+  /**
+   * Reads Config.json again and takes over what changed, without touching the log and the links that stay (R27). Throws
+   * CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then; LINK_DOWN before start() and after stop().
+   */
+  reload(): Promise<ReloadReport> {
+    if (!this.#reloader || this.#stopping) throw new OsError('LINK_DOWN', 'the gateway is not running')
+    return this.#reloader.reload()
   }
 
   /** The receivers as configured now; what `serve` was told to listen on stays the first. */
@@ -271,6 +296,7 @@ export class Gateway {
     const log = this.log.status()
     const links = this.supervisor.links()
     const moved = this.receive.addresses.several()
+    const needsRestart = this.#reloader?.needsRestart() ?? []
     return {
       version: this.#options.version,
       role: this.#options.role,
@@ -296,6 +322,7 @@ export class Gateway {
       ...(moved.length > 0 && { shared_ids: moved }),
       ...(this.ids && { ids: this.ids.status() }),
       ...(this.config.problem && { config_problem: this.config.problem.message }),
+      ...(needsRestart.length > 0 && { needs_restart: needsRestart }),
     }
   }
 
@@ -327,6 +354,7 @@ export class Gateway {
   }
 
   async #stop(): Promise<void> {
+    await this.#reloader?.stop()
     await this.#drain()
     await this.supervisor.stop()
     for (const uplink of this.uplinks) uplink.stop()
@@ -341,6 +369,10 @@ export class Gateway {
 
   #largestPacket(): number {
     return Math.min(...this.uplinks.map(uplink => uplink.maxPacket), 1200)
+  }
+
+  get #configuredSources(): readonly SourceEntry[] {
+    return this.config.config.gateway.sources ?? this.#options.defaultSources
   }
 
   get #links(): LinkParts {

@@ -75,4 +75,6 @@ export interface GatewayStatus {
   ids?: IdsReport
   /** why the configuration file does not count, when it does not */
   config_problem?: string
+  /** keys whose new value counts from the next start on */
+  needs_restart?: readonly string[]
 }

@@ -99,6 +99,13 @@ export function fake(
     ...(inGateway && {
       gateway: {
         status: () => STATUS,
+        reload: async () => {
+          calls.push(['reload'])
+          const kept = { added: [], removed: [], changed: [], kept: ['cloud'] }
+          const none = { ...kept, kept: [] }
+          const links = { sources: { ...none, added: ['cpu'] }, uplinks: kept, receivers: none }
+          return { changed: ['gateway.sources'], links, needs_restart: ['engine_settings.precision'] }
+        },
         submit: async (request: SubmitRequest) => {
           calls.push(['submit', request])
           return {
