@@ -16,9 +16,9 @@ import { asOsError, errno, OsError } from './lib/errors'
 import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
 import { Registry } from './links/registry'
+import { exportFacts, exportRow, verify } from './log'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
-import { exportFacts, exportRow, verify } from './log'
 
 export * from './index'
 
@@ -132,7 +132,11 @@ function nodeLike(node: Node): NodeLike {
 /** Without a gateway: the files alone. */
 function localTransport(config: ConfigStore, logger: Logger): TransportControl {
   const links = registry()
-  return new TransportControl({ config, registry: links, manager: new TransporterManager({ config, registry: links, logger }) })
+  return new TransportControl({
+    config,
+    registry: links,
+    manager: new TransporterManager({ config, registry: links, logger }),
+  })
 }
 
 async function startGateway(
@@ -175,6 +179,7 @@ async function startGateway(
     undo.push(() => gateway.stop())
     const node = new Node(null, { config, logger, idAllocator: gateway.allocator, secureStorePath: null })
     undo.push(() => node.close())
+    undo.push(config.onChange(() => void node.transporterManager.runtimeTick()))
     const transport = new TransportControl({
       config,
       registry: links,

@@ -35,5 +35,4 @@ function parse(bytes: Buffer): Body {
   return value as Body
 }
 
-const tooLarge = (): OsError =>
-  new OsError('BODY_TOO_LARGE', `the body is larger than ${MAX_BODY_BYTES} bytes`)
+const tooLarge = (): OsError => new OsError('BODY_TOO_LARGE', `the body is larger than ${MAX_BODY_BYTES} bytes`)

@@ -3,8 +3,8 @@
 // writes to the connection itself.
 import { asOsError, OsError } from '../lib/errors'
 import { ASSETS, type Asset } from './assets'
-import type { PacketQuery, Queries, SensorQuery, WebContext } from './context'
 import type { Body } from './body'
+import type { PacketQuery, Queries, SensorQuery, WebContext } from './context'
 import { limit, offset, type QuerySchema, type QueryValues, seconds, text } from './query'
 
 /** What the server tells about itself in the dashboard. */
@@ -125,7 +125,8 @@ async function changeTransport({ context, body }: Call): Promise<object> {
   const { medium, enabled, reload = false } = body
   if (typeof medium !== 'string' || medium.trim() === '') throw new OsError('BAD_REQUEST', 'medium is required')
   for (const [key, value] of Object.entries({ enabled: enabled ?? true, reload }))
-    if (typeof value !== 'boolean') throw new OsError('BAD_REQUEST', `${key} must be true or false`, { details: { key } })
+    if (typeof value !== 'boolean')
+      throw new OsError('BAD_REQUEST', `${key} must be true or false`, { details: { key } })
   if (!context.media) throw new OsError('FORBIDDEN', 'media cannot be switched here')
   const switched =
     reload !== true || enabled !== undefined ? await context.media.toggle(medium, enabled !== false) : undefined
