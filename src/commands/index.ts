@@ -13,6 +13,7 @@ import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
 import { token } from './verbs/token'
 import { transmit } from './verbs/transmit'
+import { reloadProtocol, transporterToggle, transportStatus } from './verbs/transport'
 
 export type * from './context'
 export { programHelp, verbHelp } from './help'
@@ -29,6 +30,9 @@ export const VERBS: readonly Verb[] = [
   decode,
   ensureId,
   timeSync,
+  transportStatus,
+  transporterToggle,
+  reloadProtocol,
   configGet,
   configSet,
   configShow,

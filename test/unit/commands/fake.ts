@@ -3,6 +3,8 @@ import type { CommandContext, NodeLike, SubmitRequest } from '../../../src/comma
 import type { ConfigStore } from '../../../src/config'
 import type { GatewayStatus } from '../../../src/gateway/status'
 import { silentLogger } from '../../../src/lib/logger'
+import { Registry } from '../../../src/links/registry'
+import { transportView } from '../../../src/links/transport-view'
 
 export interface Fake {
   context: CommandContext
@@ -73,6 +75,17 @@ export function fake(
       export: from => rowsFrom(from),
     },
     node: async () => made,
+    transport: () => ({
+      view: () => transportView(config, new Registry({}), STATUS.links),
+      toggle: async (...args) => {
+        calls.push(['toggle', ...args])
+        return { name: args[0].toUpperCase(), enabled: args[1] }
+      },
+      reload: async (...args) => {
+        calls.push(['reload', ...args])
+        return { name: args[0].toUpperCase(), reloaded: args[0] === 'udp' }
+      },
+    }),
     startGateway: async (...args) => {
       calls.push(['startGateway', ...args])
       return {
