@@ -8,6 +8,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { benchOut } from './udp/out.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const script = join(root, 'dist/os-node.js')
@@ -20,11 +21,15 @@ const STEPS = {
   addon_sql: { rates: [15_000, 20_000, 30_000], env: {}, sql: true },
 }
 
-const answer = (child, message) =>
+const answer = (child, question) =>
   new Promise((resolve, reject) => {
-    child.once('message', resolve)
-    child.once('exit', code => reject(new Error(`ended with ${code}`)))
-    if (message !== undefined) child.send(message)
+    const ended = code => reject(new Error(`ended with ${code}`))
+    child.once('exit', ended)
+    child.once('message', message => {
+      child.off('exit', ended)
+      resolve(message)
+    })
+    if (question !== undefined) child.send(question)
   })
 
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
@@ -49,7 +54,7 @@ class Gateway {
     this.child = fork(script, ['serve', ...this.paths, ...where], {
       execArgv: ['--require', join(root, 'bench/udp/watch.cjs'), ...(process.env.BENCH_NODE_ARGS?.split(' ') ?? [])],
       env: { ...process.env, OS_NODE_CONFIG: '', ...env },
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     })
   }
 
@@ -128,9 +133,13 @@ async function receiving(how, put, problems) {
 }
 
 /** `put(key, value)` takes every figure, `gate(key, value, budget)` those that must not be over */
-export async function benchUdp(put, problems) {
-  for (const how of Object.keys(STEPS))
-    if (how === 'dgram' || existsSync(addonPath)) await receiving(how, put, problems)
+export async function benchUdp(put, gate, problems) {
+  const addon = existsSync(addonPath)
+  await benchOut(put, gate, addon)
+  for (const how of Object.keys(STEPS)) if (how === 'dgram' || addon) await receiving(how, put, problems)
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await benchUdp((key, value) => console.log(key, value), [])
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const print = (key, value) => console.log(key.padEnd(46), String(value).padStart(10))
+  await benchUdp(print, print, [])
+}

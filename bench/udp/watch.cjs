@@ -13,6 +13,12 @@ process.on('message', what => {
     const { user, system } = process.cpuUsage(cpu)
     const ms = percent => Math.round(lag.percentile(percent) / 1e4) / 100
     const rss = Math.round(process.memoryUsage.rss() / 1048576)
-    process.send({ p50: ms(50), p99: ms(99), max: Math.round(lag.max / 1e6), cpu_s: (user + system) / 1e6, rss_mb: rss })
+    process.send({
+      p50: ms(50),
+      p99: ms(99),
+      max: Math.round(lag.max / 1e6),
+      cpu_s: (user + system) / 1e6,
+      rss_mb: rss,
+    })
   }
 })
