@@ -487,8 +487,11 @@ export class Uplink {
     const now = this.#parts.clock.mono()
     const before = this.#delivery.mode
     if (this.#settings.delivery !== 'best_effort' && this.#delivery.onAnswer(packet, now)) {
-      if (before === 'probing' && this.#delivery.mode !== 'probing') this.probing.answered()
-      else this.pump()
+      if (before !== 'probing' || this.#delivery.mode === 'probing') this.pump()
+      else {
+        this.probing.answered()
+        if (this.#usable) this.#settled()
+      }
       return
     }
     if (this.#session.received(packet, origin.address)) this.pump()
