@@ -113,6 +113,14 @@ export class Packer {
     this.#encoders.get(aid)?.acknowledged(tid, ordinal)
   }
 
+  /**
+   * A packet goes again: lost, or refused with its template. Either way what follows may find no template, and the answer that
+   * tells so counts only once in 10 s: the next packet of that template is a key frame.
+   */
+  unanswered(aid: number, { tid, ordinal }: EncodedFrame): void {
+    if (ordinal > 0) this.#encoders.get(aid)?.keyFrameNext(tid)
+  }
+
   /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */
   needFull(refused: RefusedFrame): void {
     if (this.#recent.obey(refused, this.#clock.mono())) this.#encoders.get(refused.aid)?.keyFrameNext()
