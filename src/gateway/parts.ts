@@ -11,4 +11,6 @@ export interface LinkParts {
   readonly logger: Logger
   readonly registry: Registry
   readonly supervisor: Supervisor
+  /** the best guess at the real time, UNIX ms */
+  readonly trueNow: () => number
 }
