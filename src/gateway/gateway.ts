@@ -39,6 +39,7 @@ import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
 import { Receivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
+import { Replay } from './receive/templates'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
 import { Uplinks } from './uplink/uplinks'
@@ -315,12 +316,14 @@ export class Gateway {
     // counted in facts: after a crash the numbers go on in the next range, far behind the last record
     const from = this.log.startOfLast(REMEMBERED_FACTS)
     const reader = this.log.reader(from, { kinds: ['fact'], committedOnly: false })
+    const replay = this.log.cleanStop ? null : new Replay(this.log, this.#receiver)
     for (let record = reader.next(); record; record = reader.next()) {
       const fact = record.fact!
       if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
       else {
         this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))
         this.#receiver.remember(fact)
+        replay?.take(record)
         this.time.noteStamp(fact.aid, fact.tRaw)
       }
     }

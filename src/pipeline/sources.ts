@@ -190,6 +190,13 @@ export class Sources {
     for (const history of templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
   }
 
+  /** The bare templates of an AID are not to be built on any more. */
+  forget(aid: number): void {
+    const scopes = this.#byAid.get(aid)?.scopes
+    this.#weight -= scopes?.get(BARE)?.weight ?? 0
+    scopes?.delete(BARE)
+  }
+
   /** the quarter that was not heard for longest, so that the search is rare */
   #forgetOldest(): void {
     const byAge = [...this.#byAid].sort((a, b) => a[1].used - b[1].used)
