@@ -145,7 +145,7 @@ export class Gateway {
     this.#startedAt = clock.mono()
     this.config = config
     this.log = log
-    this.identity = new Identity(config, logger)
+    this.identity = new Identity(config, logger, files)
     const security = config.config.security_settings
     this.time = new NodeClock(clock, {
       buildMs: options.builtAt,
@@ -454,6 +454,7 @@ export class Gateway {
       logger: this.#logger,
       registry,
       supervisor: this.supervisor,
+      identity: this.identity,
       trueNow: () => this.time.now(),
     }
   }

@@ -17,6 +17,7 @@ import {
   FLAG_ALARM,
   FLAG_COUNTER,
   FLAG_EXTRAS,
+  FLAG_FRAME,
   FLAG_ROUTE,
   FLAG_RSSI,
   FLAG_SNR,
@@ -68,6 +69,11 @@ class Cursor {
   f64(): number {
     this.at += 8
     return this.b.readDoubleLE(this.at - 8)
+  }
+  bytes(length: number): Uint8Array {
+    this.at += length
+    if (this.at > this.b.length) throw new RangeError('bytes go on behind the record')
+    return Uint8Array.from(this.b.subarray(this.at - length, this.at))
   }
   text(): string {
     let length = this.u8()
@@ -152,6 +158,7 @@ function readFact(c: Cursor, flags: number, medium: string): { fact: Fact; link:
       fact.extras[key] = c.text()
     }
   }
+  if (flags & FLAG_FRAME) link.frame = c.bytes(c.u16())
   return { fact, link }
 }
 
