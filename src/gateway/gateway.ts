@@ -10,7 +10,6 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { MissingLink } from '../links/missing'
 import type { Registry } from '../links/registry'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
@@ -42,8 +41,7 @@ import { addReceivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
-import { addUplink } from './uplink/build'
-import type { Uplink } from './uplink/uplink'
+import { Uplinks } from './uplink/uplinks'
 
 export interface GatewayOptions {
   config: ConfigStore
@@ -91,7 +89,7 @@ export class Gateway {
   /** null: hands out no ids */
   readonly ids: GatewayIds | null
   readonly latest = new LatestBoard()
-  readonly uplinks: Uplink[] = []
+  readonly uplinks: Uplinks
   readonly receive: Receive
   loopback: LoopbackUpstream | null = null
   readonly #options: GatewayOptions
@@ -196,9 +194,20 @@ export class Gateway {
       standardizer: new Standardizer('', { clock, settings: { precision, unit_dialect: dialect } }),
       time: this.time,
       identity: this.identity,
-      maxPacket: () => this.#largestPacket(),
+      maxPacket: () => this.uplinks.maxPacket,
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.latest.note(fact, { medium: 'local' }),
+    })
+    this.uplinks = new Uplinks({
+      ...this.#links,
+      log,
+      identity: this.identity,
+      time: this.time,
+      units,
+      files,
+      nextSeq: () => this.#sequence.next(),
+      ids: this.ids,
+      standIn: { start: () => this.#startLoopback(), stop: () => this.#stopLoopback() },
     })
     this.receive = new Receive({
       log,
@@ -228,12 +237,12 @@ export class Gateway {
     const listening = listen ? [{ name: 'udp', medium: 'UDP', ...listen }, ...receivers] : receivers
     await addReceivers(this.#links, listening, this.receive)
     if (role === 'run') {
-      await this.#addUplinks()
+      await this.uplinks.apply(this.config.config.gateway.uplinks)
       await addSources(this.#links, sources ?? defaultSources, this.intake)
     }
     this.log.onCommit(() => {
       this.#sessions.sessions.save()
-      for (const uplink of this.uplinks) uplink.pump()
+      this.uplinks.pump()
     })
     await this.supervisor.tried()
   }
@@ -262,6 +271,7 @@ export class Gateway {
   status(): GatewayStatus {
     const log = this.log.status()
     const links = this.supervisor.links()
+    const uplinks = this.uplinks.status()
     const moved = this.receive.addresses.several()
     return {
       version: this.#options.version,
@@ -271,12 +281,13 @@ export class Gateway {
       time: { quality: this.time.quality, offset_ms: this.time.offsetMs },
       links: Object.fromEntries(
         Object.entries(links).map(([name, link]) => {
-          const uplink = this.uplinks.find(u => u.name === name)
-          return [name, { ...link, delivery: uplink?.status().delivery === 'acked' ? 'acked' : 'best_effort' }]
+          const { delivery } = uplinks[name] ?? {}
+          return [name, { ...link, delivery: delivery === 'acked' ? 'acked' : 'best_effort' }]
         }),
       ),
       log,
-      uplinks: Object.fromEntries(this.uplinks.map(uplink => [uplink.name, uplink.status()])),
+      uplinks,
+      forwarding: this.uplinks.forwarding(),
       storage: this.database?.status() ?? { ...NO_DATABASE },
       dropped: {
         rows: this.intake.counters.rejected_rows,
@@ -313,15 +324,14 @@ export class Gateway {
     await Promise.all(sources.map(([name]) => this.supervisor.disable(name)))
     await this.log.flush()
     const end = this.#clock.mono() + DRAIN_MS
-    for (const uplink of this.uplinks) uplink.pump()
-    while (this.uplinks.some(uplink => uplink.draining) && this.#clock.mono() < end)
-      await new Promise(resolve => setTimeout(resolve, 20))
+    this.uplinks.pump()
+    while (this.uplinks.draining && this.#clock.mono() < end) await new Promise(resolve => setTimeout(resolve, 20))
   }
 
   async #stop(): Promise<void> {
     await this.#drain()
     await this.supervisor.stop()
-    for (const uplink of this.uplinks) uplink.stop()
+    this.uplinks.stop()
     // after the links: an upstream that goes first looks like a fault
     await this.loopback?.stop()
     this.#receiver.save()
@@ -331,42 +341,9 @@ export class Gateway {
     await this.database?.close()
   }
 
-  #largestPacket(): number {
-    return Math.min(...this.uplinks.map(uplink => uplink.maxPacket), 1200)
-  }
-
   get #links(): LinkParts {
     const { registry } = this.#options
     return { config: this.config, clock: this.#clock, logger: this.#logger, registry, supervisor: this.supervisor }
-  }
-
-  async #addUplinks(): Promise<void> {
-    const configured = this.config.config.gateway.uplinks
-    const list = configured.length > 0 ? configured : [await this.#startLoopback()]
-    for (const [k, settings] of list.entries()) {
-      try {
-        await addUplink(
-          {
-            ...this.#links,
-            log: this.log,
-            identity: this.identity,
-            time: this.time,
-            units: this.#options.units,
-            files: this.#options.files ?? realFiles,
-            nextSeq: () => this.#sequence.next(),
-            // one upstream, or ids of two could be the same
-            pool: k === 0 ? this.ids : null,
-            changed: () => {
-              for (const uplink of this.uplinks) uplink.pump()
-            },
-            ready: uplink => this.uplinks.push(uplink),
-          },
-          settings,
-        )
-      } catch (error) {
-        this.supervisor.add(new MissingLink(settings.name, asOsError(error)))
-      }
-    }
   }
 
   async #startLoopback(): Promise<UplinkConfig> {
@@ -381,5 +358,10 @@ export class Gateway {
     this.loopback.start()
     await this.loopback.answering()
     return { name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: this.loopback.packetPort } as UplinkConfig
+  }
+
+  async #stopLoopback(): Promise<void> {
+    await this.loopback?.stop()
+    this.loopback = null
   }
 }

@@ -157,6 +157,11 @@ export class FlashLog {
     return this.#state.cursors.get(name)
   }
 
+  /** Names of all cursors. */
+  cursorNames(): string[] {
+    return [...this.#state.cursors.keys()]
+  }
+
   /** Keeps a number (a whole one, from 0) in the log that is no place in it, for example the next TID of an uplink. */
   appendCounter(name: string, value: number): number {
     const own = this.#append((into, at, s, mono, wall) =>

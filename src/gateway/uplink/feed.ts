@@ -32,8 +32,9 @@ export class Feed<Payload> {
   #savedCursor: number
   #savedAt = Number.NEGATIVE_INFINITY
 
-  constructor(uplink: string, parts: FeedParts) {
-    this.#name = `uplink:${uplink}`
+  /** `name` is that of the cursor in the log */
+  constructor(name: string, parts: FeedParts) {
+    this.#name = name
     this.#parts = parts
     const saved = parts.log.cursor(this.#name) ?? 0
     this.#savedCursor = saved
@@ -55,8 +56,12 @@ export class Feed<Payload> {
     return this.#heldUntil > this.#parts.clock.mono() ? this.#heldUntil : Number.POSITIVE_INFINITY
   }
 
+  /** The link of who carries was opened. */
+  begin(): void {}
+
   /** The record that goes next; stays the same until it is shipped or passed. Null when there is none now. */
-  peek(): FactRecord | null {
+  peek(alarmsOnly: boolean, mayGo: (record: FactRecord) => boolean): FactRecord | null {
+    if (alarmsOnly) return null
     const { clock, holdMs } = this.#parts
     if (this.#heldUntil > clock.mono()) return null
     this.#chooseReader()
@@ -64,7 +69,7 @@ export class Feed<Payload> {
     const record = this.#next
     if (!record?.fact) return null
     const hold = holdMs(record.quality)
-    if (hold <= 0) return record as FactRecord
+    if (hold <= 0) return mayGo(record as FactRecord) ? (record as FactRecord) : null
     this.#heldUntil = clock.mono() + Math.min(hold, 1000)
     return null
   }
@@ -85,6 +90,11 @@ export class Feed<Payload> {
   done(shipment: Shipment<Payload>): void {
     this.#ledger.done(shipment)
     this.saveCursor(false)
+  }
+
+  /** False: it goes again by another way, and the cursor does not wait for this one. */
+  wants(shipment: Shipment<Payload>): boolean {
+    return this.#ledger.wants(shipment)
   }
 
   /** Nothing is on its way any more: starts behind the cursor again. */

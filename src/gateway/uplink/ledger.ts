@@ -4,6 +4,8 @@
 export interface Shipment<Payload> {
   readonly seq: number
   readonly payload: Payload
+  /** how often was rewound before it */
+  readonly run: number
   done: boolean
 }
 
@@ -13,6 +15,7 @@ export class Ledger<Payload> {
   /** last record taken from the log, sent or of a kind that is not sent */
   #read: number
   #cursor: number
+  #run = 0
 
   constructor(cursor: number) {
     this.#read = this.#cursor = cursor
@@ -34,7 +37,7 @@ export class Ledger<Payload> {
 
   /** A record that goes out. */
   ship(seq: number, payload: Payload): Shipment<Payload> {
-    const shipment = { seq, payload, done: false }
+    const shipment = { seq, payload, run: this.#run, done: false }
     this.#read = seq
     this.#open.push(shipment)
     return shipment
@@ -48,8 +51,14 @@ export class Ledger<Payload> {
     return this.#cursor !== before
   }
 
+  /** False once the shipment was forgotten. */
+  wants({ run }: Shipment<Payload>): boolean {
+    return run === this.#run
+  }
+
   /** Forgets what is on its way; the next record to send is the one after the cursor. */
   rewind(): void {
+    this.#run++
     this.#open = []
     this.#head = 0
     this.#read = this.#cursor

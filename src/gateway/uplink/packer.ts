@@ -5,9 +5,11 @@ import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { FlashLog } from '../../log'
+import { Engine } from '../../pipeline/compress'
 import type { UnitDialect, WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
 import { type EncodedFrame, type EncodeOptions, OPENER_TID, UplinkEncoder } from '../../pipeline/sender'
+import { PacketSlab } from '../../pipeline/slab'
 import type { RefusedFrame } from '../../protocol/nack'
 import type { SecureClient } from '../../protocol/secure/client'
 import { isSecure } from '../../wire/commands'
@@ -16,6 +18,7 @@ import { TidCounters } from './tids'
 
 export interface PackSettings {
   name: string
+  /** of links before they are opened; see opened() */
   diffBase: 'sticky' | 'last'
   frames: 'auto' | 'full'
   fullEvery: number
@@ -41,19 +44,23 @@ const FULL: EncodeOptions = Object.freeze({ full: true })
 export class Packer {
   readonly #settings: PackSettings
   readonly #clock: Clock
-  readonly #units: WireUnits
   readonly #encoders = new Map<number, UplinkEncoder>()
   readonly #recent = new RecentFrames()
   readonly #tids: TidCounters
   readonly #client: SecureClient
   /** since when an AID has its key */
   readonly #keyedAt = new Map<number, number>()
+  readonly #engine: Engine
+  readonly #slab = new PacketSlab()
   #answers = false
+  #diffBase: PackSettings['diffBase']
 
   constructor(settings: PackSettings, { log, clock, logger, units, client, changed }: PackerParts) {
     this.#settings = settings
+    this.#diffBase = settings.diffBase
+    const { precision, dialect } = settings
+    this.#engine = new Engine(null, { precision, unitDialect: dialect, units, clock })
     this.#clock = clock
-    this.#units = units
     this.#client = client
     this.#tids = new TidCounters(settings.name, log, logger, changed)
   }
@@ -64,9 +71,10 @@ export class Packer {
   }
 
   /** The link was opened: the next packet of every template is a key frame. `answers`: the upstream acknowledges packets. */
-  opened(answers: boolean): void {
+  opened(answers: boolean, diffBase = this.#settings.diffBase): void {
     this.#answers = answers
-    for (const encoder of this.#encoders.values()) encoder.opened(answers)
+    this.#diffBase = diffBase
+    for (const encoder of this.#encoders.values()) encoder.opened(answers, diffBase)
   }
 
   /** One frame of at most `limit` bytes; `full` for a relayed fact. Throws PACKET_TOO_LARGE too. */
@@ -140,17 +148,16 @@ export class Packer {
   #encoder(aid: number): UplinkEncoder {
     let encoder = this.#encoders.get(aid)
     if (!encoder) {
-      const { frames, diffBase, fullEvery, fullIntervalS, precision, dialect } = this.#settings
+      const { frames, fullEvery, fullIntervalS } = this.#settings
       encoder = new UplinkEncoder({
         frames,
-        diffBase,
+        diffBase: this.#diffBase,
         fullEvery,
         fullIntervalS,
-        precision,
-        dialect,
+        engine: this.#engine,
+        slab: this.#slab,
         acknowledged: this.#answers,
         aid,
-        units: this.#units,
         clock: this.#clock,
         firstTid: this.#tids.first(aid),
       })
