@@ -4,7 +4,7 @@
 // What fails: only a data directory that cannot be written, or that another gateway owns, ends the start. Everything else
 // is a state: a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
 import { join } from 'node:path'
-import type { UplinkConfig } from '../config/schema'
+import type { ReceiverConfig, UplinkConfig } from '../config/schema'
 import type { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
@@ -37,7 +37,7 @@ import type { LinkParts } from './parts'
 import { allowList } from './receive/allow'
 import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
-import { addReceivers } from './receive/receivers'
+import { Receivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
@@ -91,6 +91,7 @@ export class Gateway {
   readonly latest = new LatestBoard()
   readonly uplinks: Uplinks
   readonly receive: Receive
+  readonly receivers: Receivers
   loopback: LoopbackUpstream | null = null
   readonly #options: GatewayOptions
   readonly #clock: Clock
@@ -130,7 +131,7 @@ export class Gateway {
     this.#startedAt = clock.mono()
     this.config = config
     this.log = log
-    this.identity = new Identity(config, logger)
+    this.identity = new Identity(config, logger, files)
     const security = config.config.security_settings
     this.time = new NodeClock(clock, {
       buildMs: options.builtAt,
@@ -225,6 +226,7 @@ export class Gateway {
         this.ids?.heard(fact.aid, link.address ?? null)
       },
     })
+    this.receivers = new Receivers(this.#links, this.receive)
   }
 
   /** Opens database, sources, uplinks and receivers. Settles when each link was tried once. */
@@ -232,10 +234,9 @@ export class Gateway {
     this.#remember()
     this.ids?.start()
     this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
-    const { listen, role, defaultSources } = this.#options
-    const { receivers, sources } = this.config.config.gateway
-    const listening = listen ? [{ name: 'udp', medium: 'UDP', ...listen }, ...receivers] : receivers
-    await addReceivers(this.#links, listening, this.receive)
+    const { role, defaultSources } = this.#options
+    const { sources } = this.config.config.gateway
+    await this.receivers.apply(this.listening)
     if (role === 'run') {
       await this.uplinks.apply(this.config.config.gateway.uplinks)
       await addSources(this.#links, sources ?? defaultSources, this.intake)
@@ -245,6 +246,13 @@ export class Gateway {
       this.uplinks.pump()
     })
     await this.supervisor.tried()
+  }
+
+  /** The receivers as configured now; what `serve` was told to listen on stays the first. */
+  get listening(): ReceiverConfig[] {
+    const { listen } = this.#options
+    const { receivers } = this.config.config.gateway
+    return listen ? [{ name: 'udp', medium: 'UDP', ...listen }, ...receivers] : receivers
   }
 
   /** Stops sources first, then drains and commits. */
@@ -343,7 +351,15 @@ export class Gateway {
 
   get #links(): LinkParts {
     const { registry } = this.#options
-    return { config: this.config, clock: this.#clock, logger: this.#logger, registry, supervisor: this.supervisor }
+    return {
+      config: this.config,
+      clock: this.#clock,
+      logger: this.#logger,
+      registry,
+      supervisor: this.supervisor,
+      identity: this.identity,
+      trueNow: () => this.time.now(),
+    }
   }
 
   async #startLoopback(): Promise<UplinkConfig> {

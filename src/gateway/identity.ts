@@ -1,23 +1,33 @@
 // Who this gateway is: its readable device id and the uint32 id a server gave it. Both live in Config.json (specification,
-// "Node attributes"); a device id is made on the first start, so that no two fresh installs share one (S1).
+// "Node attributes"); a device id is made on the first start, so that no two fresh installs share one (S1). The id of the
+// installation lies in the data folder, since Config.json may be copied to another board; made when first asked for.
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
+import { join } from 'node:path'
 import type { ConfigStore } from '../config/store'
+import { atomicWrite } from '../lib/atomic'
 import { asOsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import type { NodeIdentity } from '../links/contracts'
 
 export const UNASSIGNED = 4294967295
 
-export class Identity {
+const INSTALL_FILE = 'install-id'
+
+export class Identity implements NodeIdentity {
   readonly #config: ConfigStore
   readonly #logger: Logger
+  readonly #files: Files
   #assignedId: number
   #deviceId: string
-  readonly #listeners = new Set<() => void>()
+  #installId = ''
+  readonly #listeners = new Set<(aid: number) => void>()
 
-  constructor(config: ConfigStore, logger: Logger) {
+  constructor(config: ConfigStore, logger: Logger, files: Files = realFiles) {
     this.#config = config
     this.#logger = logger
+    this.#files = files
     const id = Number(config.get('assigned_id'))
     this.#assignedId = Number.isInteger(id) && id > 0 && id < UNASSIGNED ? id : UNASSIGNED
     this.#deviceId = String(config.get('device_id') ?? '')
@@ -44,16 +54,45 @@ export class Identity {
     return this.#assignedId !== UNASSIGNED
   }
 
+  /** As media ask for it: null while unassigned. */
+  get aid(): number | null {
+    return this.assigned ? this.#assignedId : null
+  }
+
+  /** 12 hex digits, the same for as long as the data folder lives. One that cannot be kept lasts until the stop. */
+  get installId(): string {
+    if (this.#installId === '') this.#installId = this.#readInstallId()
+    return this.#installId
+  }
+
   /** Takes the id a server assigned and keeps it. A failed save is told and tried again by the next assignment. */
   assign(aid: number): void {
     if (aid === this.#assignedId) return
     this.#assignedId = aid
     this.#save('assigned_id', aid)
-    for (const listener of this.#listeners) listener()
+    for (const listener of [...this.#listeners]) listener(aid)
   }
 
-  onAssigned(listener: () => void): void {
+  onAssigned(listener: (aid: number) => void): () => void {
     this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  #readInstallId(): string {
+    const path = join(this.#config.dataDir, INSTALL_FILE)
+    try {
+      const kept = this.#files.exists(path) ? this.#files.read(path).toString('utf8').trim() : ''
+      if (/^[0-9A-Za-z]{8,32}$/.test(kept)) return kept
+    } catch (error) {
+      this.#logger.warn(`${path} cannot be read, a new one is made: ${asOsError(error).message}`)
+    }
+    const made = randomBytes(6).toString('hex')
+    try {
+      atomicWrite(path, `${made}\n`, this.#files)
+    } catch (error) {
+      this.#logger.error(`${path} could not be kept: ${asOsError(error).message}`)
+    }
+    return made
   }
 
   #save(key: string, value: unknown): void {

@@ -2,6 +2,7 @@
 import type { ConfigStore } from '../config'
 import type { Clock } from '../lib/clock'
 import type { Logger } from '../lib/logger'
+import type { NodeIdentity } from '../links/contracts'
 import type { Registry } from '../links/registry'
 import type { Supervisor } from '../links/supervisor'
 
@@ -11,4 +12,7 @@ export interface LinkParts {
   readonly logger: Logger
   readonly registry: Registry
   readonly supervisor: Supervisor
+  readonly identity: NodeIdentity
+  /** the best guess at the real time, UNIX ms */
+  readonly trueNow: () => number
 }

@@ -1,30 +1,105 @@
-// Opens a listening medium for every configured receiver and hands its packets to the receiving wall. One that cannot be
-// made is a link that is down with its reason.
+// The configured receivers: one listening medium each, several at once. What they receive goes to the receiving wall.
+//
+// What fails: a receiver that cannot be made (no driver, options refused, its medium switched off) is a link that is down
+// with its reason; a name that is taken already is told in the log and left out.
+import { isDeepStrictEqual } from 'node:util'
 import type { ReceiverConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
+import type { Medium, Openable } from '../../links/contracts'
+import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { MissingLink } from '../../links/missing'
 import { mediumInfo } from '../../links/registry'
 import type { LinkParts } from '../parts'
 import type { Receive } from './receive'
 
-export async function addReceivers(
-  { clock, logger, registry, supervisor }: LinkParts,
-  list: readonly ReceiverConfig[],
-  receive: Receive,
-): Promise<void> {
-  for (const { name, medium, host, port } of list) {
+/** What became of each name. */
+export interface Applied {
+  readonly added: string[]
+  readonly removed: string[]
+  readonly changed: string[]
+  readonly kept: string[]
+}
+
+interface Standing {
+  readonly settings: ReceiverConfig
+  readonly enabled: boolean
+}
+
+export class Receivers {
+  readonly #links: LinkParts
+  readonly #receive: Receive
+  readonly #standing = new Map<string, Standing>()
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(links: LinkParts, receive: Receive) {
+    this.#links = links
+    this.#receive = receive
+  }
+
+  get names(): string[] {
+    return [...this.#standing.keys()]
+  }
+
+  /**
+   * Takes the whole list: closes what is gone or changed (its settings, or the flag of its medium), makes what is new, and
+   * leaves the rest alone. Calls run one after the other. Never rejects.
+   */
+  apply(list: readonly ReceiverConfig[]): Promise<Applied> {
+    const applied = this.#turn.then(() => this.#apply(list))
+    this.#turn = applied
+    return applied
+  }
+
+  async #apply(list: readonly ReceiverConfig[]): Promise<Applied> {
+    const { config, logger, supervisor } = this.#links
+    const applied: Applied = { added: [], removed: [], changed: [], kept: [] }
+    const wanted = new Map<string, Standing>()
+    for (const settings of list) {
+      if (wanted.has(settings.name)) logger.error(`two receivers are named ${settings.name}: the second is left out`)
+      else wanted.set(settings.name, { settings, enabled: mediumEnabled(config, settings.medium) })
+    }
+    for (const [name, standing] of this.#standing) {
+      if (isDeepStrictEqual(wanted.get(name), standing)) continue
+      this.#standing.delete(name)
+      await supervisor.remove(name)
+      applied[wanted.has(name) ? 'changed' : 'removed'].push(name)
+    }
+    for (const [name, standing] of wanted) {
+      if (this.#standing.has(name)) {
+        applied.kept.push(name)
+        continue
+      }
+      const thing = await this.#make(standing)
+      try {
+        supervisor.add(thing)
+      } catch (error) {
+        logger.error(`receiver ${name}: ${asOsError(error).message}`)
+        continue
+      }
+      this.#standing.set(name, standing)
+      if (!applied.changed.includes(name)) applied.added.push(name)
+    }
+    return applied
+  }
+
+  async #make({ settings, enabled }: Standing): Promise<Openable> {
+    const { name, medium, host, port, ...rest } = settings
+    if (!enabled) return new MissingLink(name, mediumOff(medium))
+    const { clock, logger, registry, trueNow, identity } = this.#links
     try {
       const driver = await registry.mediumDriver(medium)
       const options = {
+        ...rest,
         mode: 'listen',
+        host,
         listen_host: host ?? '0.0.0.0',
         port: port ?? mediumInfo(medium)?.default_port,
       }
-      const thing = driver.create(name, options, { clock, logger: logger.child(name) })
-      thing.onPacket((packet, origin) => receive.packet(packet, origin))
-      supervisor.add(thing)
+      const thing: Medium = driver.create(name, options, { clock, logger: logger.child(name), trueNow, identity })
+      thing.onPacket((packet, origin) => this.#receive.packet(packet, origin))
+      return thing
     } catch (error) {
-      supervisor.add(new MissingLink(name, asOsError(error)))
+      return new MissingLink(name, asOsError(error))
     }
   }
 }

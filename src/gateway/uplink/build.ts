@@ -45,7 +45,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
   if (!mediumEnabled(config, mediumName)) throw mediumOff(mediumName)
   const driver = await registry.mediumDriver(mediumName)
   const options = { ...rest, host, port: port || mediumInfo(mediumName)?.default_port }
-  const medium = driver.create(name, options, { clock, logger })
+  const medium = driver.create(name, options, { clock, logger, trueNow: build.trueNow, identity })
   const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
   const requests = new UpstreamRequests({ send, nextSeq, clock, time, identity, logger, changed, pool })
   const plain = settings.delivery === 'best_effort'
