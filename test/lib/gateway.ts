@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { askControl } from './control'
 
 export const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 export const script = join(root, 'dist/os-node.js')
@@ -86,11 +87,14 @@ export class Machine {
   readonly dataDir: string
   readonly verb: 'run' | 'serve'
   output = ''
+  readonly #prefix: readonly string[]
   #child: ChildProcess | undefined
 
-  constructor(dir: string, verb: 'run' | 'serve', config: Record<string, unknown>) {
+  /** `prefix` is put before the command, as `['ip', 'netns', 'exec', 'far']`. */
+  constructor(dir: string, verb: 'run' | 'serve', config: Record<string, unknown>, prefix: readonly string[] = []) {
     this.dir = dir
     this.verb = verb
+    this.#prefix = prefix
     this.config = join(dir, 'Config.json')
     this.dataDir = join(dir, 'data')
     mkdirSync(dir, { recursive: true })
@@ -105,22 +109,29 @@ export class Machine {
     return this.#child?.pid
   }
 
-  async start(args: readonly string[], webPort: number): Promise<void> {
-    const child = spawn(
-      process.execPath,
-      [script, this.verb, '--config', this.config, '--data-dir', this.dataDir, ...args],
-      { cwd: this.dir, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, OS_NODE_CONFIG: '' } },
-    )
+  /** Ready when its web page answers; one in another network namespace when its control socket does. */
+  async start(args: readonly string[], webPort?: number): Promise<void> {
+    const command = [process.execPath, script, this.verb, '--config', this.config, '--data-dir', this.dataDir, ...args]
+    const [program, ...rest] = [...this.#prefix, ...command]
+    const child = spawn(program!, rest, {
+      cwd: this.dir,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, OS_NODE_CONFIG: '' },
+    })
     this.#child = child
     const collect = (chunk: Buffer): void => {
       this.output += chunk.toString()
     }
     child.stdout.on('data', collect)
     child.stderr.on('data', collect)
-    await until(`${this.verb} answers on port ${webPort}: ${this.output.slice(-2000)}`, async () => {
-      if (child.exitCode !== null) throw new Error(`${this.verb} ended with ${child.exitCode}: ${this.output}`)
+    await until(`${this.verb} answers`, async () => {
+      if (child.exitCode !== null) return true
+      if (webPort === undefined) return askControl(this.dataDir, 'status')
       return (await fetch(`http://127.0.0.1:${webPort}/health`)).ok
+    }).catch(error => {
+      throw new Error(`${error.message}: ${this.output.slice(-2000)}`)
     })
+    if (child.exitCode !== null) throw new Error(`${this.verb} ended with ${child.exitCode}: ${this.output}`)
   }
 
   /** Ends the process and waits for it. */

@@ -1,0 +1,135 @@
+// Bad networks, made by the kernel (netem, tbf), for tests inside the rig: a network namespace is another machine, a veth
+// pair the cable to it. What a test asks of a cable happens to every packet of every protocol on it.
+import { tool } from './rig'
+
+export interface Weather {
+  /** per cent of the packets */
+  loss?: number
+  duplicate?: number
+  /** per cent that go at once, before those that are delayed: needs `delayMs` */
+  reorder?: number
+  delayMs?: number
+  /** the delay varies by so much up and down; packets overtake each other */
+  jitterMs?: number
+  /** bits per second, with a queue of half a second; what does not fit is dropped */
+  rate?: number
+}
+
+/** 'up': from the other machine to this one */
+export type Way = 'up' | 'down'
+
+export interface Carried {
+  /** packets that were given to the cable */
+  packets: number
+  bytes: number
+  dropped: number
+}
+
+/** The words of `tc` for a netem discipline; empty when there is nothing for it to do. */
+function netemWords({ loss, duplicate, reorder, delayMs, jitterMs }: Weather): string[] {
+  const words: string[] = []
+  if (delayMs !== undefined) words.push('delay', `${delayMs}ms`, ...(jitterMs ? [`${jitterMs}ms`] : []))
+  if (loss) words.push('loss', `${loss}%`)
+  if (duplicate) words.push('duplicate', `${duplicate}%`)
+  if (reorder) words.push('reorder', `${reorder}%`)
+  return words
+}
+
+/** Another machine with its own addresses, ports and routes. Files, sockets in files and processes are the rig's. */
+export class Namespace {
+  /** put before a command that is to run there */
+  readonly prefix: readonly [string, ...string[]]
+  #cables = 0
+  static #count = 0
+  readonly number = Namespace.#count++
+
+  constructor(readonly name: string) {
+    tool('ip', 'netns', 'add', name)
+    this.prefix = ['ip', 'netns', 'exec', name]
+    this.run('ip', 'link', 'set', 'lo', 'up')
+  }
+
+  run(...command: [string, ...string[]]): string {
+    return tool(...this.prefix, ...command)
+  }
+
+  /** One more cable between this machine and that one. */
+  cable(): Cable {
+    return new Cable(this, this.#cables++)
+  }
+}
+
+export class Cable {
+  /** address of this machine on the cable */
+  readonly near: string
+  /** address of the other one */
+  readonly far: string
+  readonly #device: string
+
+  constructor(
+    readonly namespace: Namespace,
+    n: number,
+  ) {
+    const net = `10.${77 + namespace.number}.${n}`
+    this.near = `${net}.1`
+    this.far = `${net}.2`
+    const device = (this.#device = `${namespace.name}${n}`)
+    tool('ip', 'link', 'add', device, 'type', 'veth', 'peer', 'name', device, 'netns', namespace.name)
+    tool('ip', 'addr', 'add', `${this.near}/24`, 'dev', device)
+    namespace.run('ip', 'addr', 'add', `${this.far}/24`, 'dev', device)
+    this.plug()
+    namespace.run('ip', 'link', 'set', device, 'up')
+  }
+
+  /** The weather from now on, in place of what was; in one direction only when it is named. */
+  weather(weather: Weather, way?: Way): void {
+    for (const one of way ? [way] : (['up', 'down'] as const)) {
+      const words = netemWords(weather)
+      const { rate } = weather
+      const tbf = rate ? ['tbf', 'rate', `${rate}bit`, 'burst', '3000', 'latency', '500ms'] : []
+      this.#clear(one)
+      if (words.length > 0) this.#qdisc(one, 'add', 'root', 'handle', '1:', 'netem', 'limit', '10000', ...words)
+      if (rate) this.#qdisc(one, 'add', ...(words.length > 0 ? ['parent', '1:1', 'handle', '2:'] : ['root']), ...tbf)
+    }
+  }
+
+  /** Fair weather: nothing lost, no delay. */
+  fair(): void {
+    this.weather({})
+  }
+
+  /** Nothing passes, and nobody is told, as when a router on the way is off. `fair()` or `weather()` ends it. */
+  silence(way?: Way): void {
+    this.weather({ loss: 100 }, way)
+  }
+
+  /** Pulls the cable out: the carrier and the route are gone at both ends. */
+  unplug(): void {
+    tool('ip', 'link', 'set', this.#device, 'down')
+  }
+
+  plug(): void {
+    tool('ip', 'link', 'set', this.#device, 'up')
+  }
+
+  /** What went into the cable since the weather was last changed; needs weather. */
+  carried(way: Way): Carried {
+    const text = this.#tc(way, 'qdisc', 'show', 'dev', this.#device, 'root')
+    const numbers = /Sent (\d+) bytes (\d+) pkts? \(dropped (\d+)/.exec(text)
+    if (!numbers) throw new Error(`no counters of ${this.#device}: ${text}`)
+    const [bytes, sent, dropped] = numbers.slice(1).map(Number) as [number, number, number]
+    return { bytes, packets: sent + dropped, dropped }
+  }
+
+  #clear(way: Way): void {
+    if (!/noqueue/.test(this.#tc(way, 'qdisc', 'show', 'dev', this.#device, 'root'))) this.#qdisc(way, 'del', 'root')
+  }
+
+  #qdisc(way: Way, verb: string, ...words: string[]): void {
+    this.#tc(way, 'qdisc', verb, 'dev', this.#device, ...words)
+  }
+
+  #tc(way: Way, ...words: string[]): string {
+    return way === 'down' ? tool('tc', '-s', ...words) : this.namespace.run('tc', '-s', ...words)
+  }
+}
