@@ -32,6 +32,7 @@ export class Fusion extends BareFusion {
 /** Media by name, loaded on first use. */
 export const mediaTable = {
   UDP: async () => (await import('./media/udp')).udpDriver,
+  QUIC: async () => (await import('./media/quic')).quicDriver,
 }
 
 const parts = (): NodeParts => ({
