@@ -33,6 +33,7 @@ export class Fusion extends BareFusion {
 export const mediaTable = {
   UDP: async () => (await import('./media/udp')).udpDriver,
   MQTT: async () => (await import('./media/mqtt')).mqttDriver,
+  QUIC: async () => (await import('./media/quic')).quicDriver,
 }
 
 const parts = (): NodeParts => ({
