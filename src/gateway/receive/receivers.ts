@@ -12,10 +12,11 @@ export async function addReceivers(
   list: readonly ReceiverConfig[],
   receive: Receive,
 ): Promise<void> {
-  for (const { name, medium, host, port } of list) {
+  for (const { name, medium, host, port, ...rest } of list) {
     try {
       const driver = await registry.mediumDriver(medium)
       const options = {
+        ...rest,
         mode: 'listen',
         listen_host: host ?? '0.0.0.0',
         port: port ?? mediumInfo(medium)?.default_port,
