@@ -86,16 +86,11 @@ test('a packet sent as the reference sends it, one connection for one packet, re
   })
   await server.start(['--host', '127.0.0.1', '--port', String(udp), '--web-port', String(web)], web)
   try {
-    const { Node } = await import('../../src/index')
-    const node = new Node(null, { config: { device_id: 'REF', assigned_id: 77 } } as never)
-    const { packet } = await node.transmit({
-      sensors: [['T1', 'OK', 21.5, 'Cel']],
-      deviceId: 'REF',
-      assignedId: 77,
-    } as never)
+    // the reference's own bytes (test/vectors/receive.json)
+    const full = '3f010000000901018e23f14c00393b442e312e4159346a385577417c613e4b2e393a317c623e4b2e413a327cbc74b1'
     const socket = connect(tcp, '127.0.0.1')
-    socket.end(packet)
-    await until('it is in the log', () => server.logKeys().length > 0)
+    socket.end(Buffer.from(full, 'hex'))
+    await until('it is in the log', () => server.logKeys().includes('D 1710000000000'))
   } finally {
     await server.stop()
   }
