@@ -28,7 +28,7 @@ const NEEDS = {
   crash: () => (process.platform === 'linux' ? '' : 'needs Linux'),
   net: () => '',
   browser: () => (existsSync('/usr/bin/chromium') ? '' : 'needs Chromium: apt-get install chromium'),
-  rig: () => (process.platform === 'linux' ? '' : 'needs Linux'),
+  rig: () => spawnSync(join(root, 'test/rig/run'), ['--check'], { encoding: 'utf8' }).stderr?.trim() ?? 'needs bash',
   image: () => (process.platform === 'linux' ? '' : 'needs Linux'),
   spec: () => '',
 }

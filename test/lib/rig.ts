@@ -1,0 +1,47 @@
+// Tests inside the kernel rig. A file of the group `rig` hands its tests to `inTheRig`: on this machine that boots the rig's
+// kernel and runs the same file there, once for all its tests; their results come out as if they had run here. Inside, the
+// test is root on a machine of its own: it may make networks and buses, load modules and set the clock. A boot takes about
+// a second; a hung kernel is killed and the file fails.
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { root } from './gateway'
+
+export interface RigOptions {
+  /** memory of the kernel, in MiB; the machine's files, written over, are in it too */
+  memory?: number
+  /** until the kernel is killed */
+  seconds?: number
+}
+
+const INSIDE = 'OS_NODE_IN_RIG'
+
+/** The runner, for a test on this machine: `spawnSync(runner[0], [...runner.slice(1), 'ip', 'link'])`. It dies with us. */
+export const runner: readonly [string, ...string[]] = ['setpriv', '--pdeathsig', 'TERM', join(root, 'test/rig/run')]
+
+/** Runs the tests that `tests` registers inside the rig. To be called once, at the top level of the file. */
+export function inTheRig(tests: () => void, { memory = 768, seconds = 120 }: RigOptions = {}): void {
+  if (process.env[INSIDE]) {
+    tests()
+    return
+  }
+  const self = [process.execPath, ...process.execArgv, process.argv[1]!]
+  const { status, signal, error } = spawnSync(runner[0], [...runner.slice(1), ...self], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, [INSIDE]: '1', RIG_MEM: `${memory}M`, RIG_TIMEOUT: String(seconds) },
+  })
+  if (error) throw error
+  process.exitCode = status ?? 1
+  if (signal) console.error(`rig: ${signal}`)
+}
+
+/** A tool of the system, inside the rig; throws what it says when it fails. */
+export function tool(...command: [string, ...string[]]): string {
+  const ran = spawnSync(command[0], command.slice(1), { encoding: 'utf8' })
+  if (ran.status !== 0) throw new Error(`${command.join(' ')}: ${ran.error?.message ?? ran.stderr.trim()}`)
+  return ran.stdout
+}
+
+/** Sets the rig's clock (milliseconds since 1970); the kernel takes nothing before its own uptime. */
+export function setClock(at: number): void {
+  tool('date', '-s', `@${(at / 1000).toFixed(3)}`)
+}
