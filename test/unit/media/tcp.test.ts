@@ -183,6 +183,35 @@ test('a link without delivery exchange that sends no probe goes plain by itself;
   assert.match(lost[0]!, /nothing listens at 127\.0\.0\.1:/)
 })
 
+test('a connection nobody uses is closed, since a reference serves one at a time', async t => {
+  const server = await listener(t)
+  const client = await sender(t, { port: server.medium.port })
+  await until(() => server.medium.tally.accepted === 1)
+  await until(() => server.medium.connections === 0)
+  assert.equal(await client.send(buildProbe(1)), true)
+  await until(() => server.packets.length === 1 && server.medium.connections === 1)
+})
+
+test('a silent peer is lost when it owes an answer, and only then', async t => {
+  const clock = new ManualClock()
+  const lost: string[] = []
+  const port = await stubborn(t, socket => {
+    socket.once('data', () => socket.write(buildProbeReply(1, 100)))
+  })
+  const client = await sender(t, { port, send_timeout_s: 0.1 }, { ...quiet, lost: why => lost.push(why) }, { clock })
+  let answers = 0
+  client.onPacket(() => answers++)
+  await client.send(buildProbe(1))
+  await until(() => answers === 1)
+  await client.send(Buffer.of(0x0e, 0, 0))
+  clock.advance(10_000)
+  await new Promise(resolve => setTimeout(resolve, 120))
+  assert.deepEqual(lost, [])
+  await client.send(Buffer.of(0x10, 1, 2))
+  clock.advance(200)
+  await until(() => lost.length === 1)
+})
+
 test('streams that are out of step, too large or reset close that connection only', async t => {
   const server = await listener(t, { max_packet: 1000 })
   const well = await sender(t, { port: server.medium.port })
