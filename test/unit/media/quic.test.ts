@@ -8,6 +8,7 @@ import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { DriverContext, OpenableEvents } from '../../../src/links/contracts'
 import { createQuic, QuicListener, QuicSender } from '../../../src/media/quic'
+import { Connection } from '../../../src/media/quic-connection'
 import { quiche } from '../../../src/media/quic-native'
 import { makeCerts } from '../../lib/certs'
 import { freeUdpPort, removeDir, root, tempDir } from '../../lib/gateway'
@@ -231,7 +232,6 @@ test(
     await client.close()
     const again = sender(t, port)
     await again.open({ ...silent, lost: (reason: string) => lost.push(reason) })
-    const running = first as unknown as { close(): Promise<void> }
     const mute = createSocket('udp4')
     mute.close()
     await silently(first)
@@ -303,6 +303,54 @@ test(
     assert.equal(await clients[1]!.send(bytes(10, 1)), true)
   },
 )
+
+/** A connection as the reference's library makes it: no datagrams, no name of a protocol. */
+async function bare(t: TestContext, port: number): Promise<Connection> {
+  const library = quiche()
+  const config = library.Config.withBoringSslCtx(false, false, null, null, null, null)
+  config.setInitialMaxData(1e6)
+  config.setInitialMaxStreamDataBidiLocal(1e5)
+  config.setInitialMaxStreamDataBidiRemote(1e5)
+  const socket = createSocket('udp4')
+  await new Promise<void>(resolve => socket.connect(port, '127.0.0.1', resolve))
+  const local = { host: '127.0.0.1', port: socket.address().port }
+  const remote = { host: '127.0.0.1', port }
+  const quic = library.Connection.connect('localhost', Buffer.alloc(16, 7), local, remote, config)
+  const established = new Promise<Connection>(resolve => {
+    const connection = new Connection(quic, {
+      role: 'opener',
+      local,
+      transmit: (datagram, _to, free) => socket.send(datagram, free),
+      onPacket: packet => packets.push(Buffer.from(packet).toString()),
+      onEstablished: resolve,
+      onOver: () => undefined,
+    })
+    socket.on('message', message => connection.received(message, remote))
+    connection.start()
+    t.after(() => {
+      connection.close('done')
+      socket.close()
+    })
+  })
+  return established
+}
+const packets: string[] = []
+
+test('a peer like the reference: one plain packet for each stream, to its end, answered there', options, async t => {
+  const server = await listener(t)
+  const got: string[] = []
+  server.onPacket((packet, origin) => {
+    got.push(`${packet.length} ${packet[0]}`)
+    void origin.reply(Buffer.from(`answer ${packet.length}`))
+  })
+  const peer = await bare(t, server.port!)
+  assert.equal(peer.datagramSize, null)
+  for (const length of [3, 40_000, 8])
+    assert.equal(await peer.send(Buffer.concat([Buffer.of(0x3f), bytes(length - 1, 1)])), true)
+  await until(() => got.length === 3 && packets.length === 3)
+  assert.deepEqual(got.sort(), ['3 63', '40000 63', '8 63'])
+  assert.deepEqual(packets.sort(), ['answer 3', 'answer 40000', 'answer 8'])
+})
 
 test('without a build for the platform the link says so', () => {
   assert.throws(() => quiche('linux', 'mips'), { code: 'NO_DRIVER', message: 'no QUIC build for linux-mips' })
