@@ -220,7 +220,7 @@ async function startGateway(
         submit: request => {
           // refused before the readings are kept: who asked for a medium wants them nowhere else
           const asked = request.medium
-          const carried = gateway.uplinks.some(({ medium }) => medium.toLowerCase() === asked?.toLowerCase())
+          const carried = gateway.uplinks.list.some(({ medium }) => medium.toLowerCase() === asked?.toLowerCase())
           if (asked !== undefined && !carried && node.transporterManager.getDriver(asked) === null) {
             throw new OsError('NO_DRIVER', `No available driver: ${asked}`)
           }
@@ -290,7 +290,7 @@ function banner(
   const { identity, config, uplinks, loopback } = gateway
   const id = identity.assigned ? `id ${identity.assignedId}` : 'no id yet'
   const sameToken = config.config.web_user.auth_enabled ? ' (same token)' : ''
-  const up = uplinks.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
+  const up = uplinks.list.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
   const lines = [
     `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}`,
     role === 'run' ? `  forwards to  ${up || 'nobody'}` : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,

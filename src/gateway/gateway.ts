@@ -10,7 +10,6 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { MissingLink } from '../links/missing'
 import type { Registry } from '../links/registry'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
@@ -44,8 +43,8 @@ import { Receivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
-import { addUplink } from './uplink/build'
-import type { Uplink } from './uplink/uplink'
+import { alarmCheck } from './uplink/alarms'
+import { Uplinks } from './uplink/uplinks'
 
 export interface GatewayOptions {
   config: ConfigStore
@@ -93,7 +92,7 @@ export class Gateway {
   /** null: hands out no ids */
   readonly ids: GatewayIds | null
   readonly latest = new LatestBoard()
-  readonly uplinks: Uplink[] = []
+  readonly uplinks: Uplinks
   readonly receive: Receive
   readonly receivers: Receivers
   loopback: LoopbackUpstream | null = null
@@ -126,6 +125,7 @@ export class Gateway {
       ackCommitMs: settings.ack_commit_ms,
       commitBytes: settings.commit_bytes,
       whenFull: settings.when_full,
+      isAlarm: alarmCheck(config.config.gateway.alarm_statuses),
     })
     return new Gateway(options, log, clock, files)
   }
@@ -202,12 +202,23 @@ export class Gateway {
       standardizer: new Standardizer('', { clock, settings: { precision, unit_dialect: dialect } }),
       time: this.time,
       identity: this.identity,
-      maxPacket: () => this.#largestPacket(),
+      maxPacket: () => this.uplinks.maxPacket,
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.latest.note(fact, { medium: 'local' }),
     })
     this.#sources = new Sources(this.#links, this.intake)
     this.#allowed = allowList(config.config.receiver.allow, logger)
+    this.uplinks = new Uplinks({
+      ...this.#links,
+      log,
+      identity: this.identity,
+      time: this.time,
+      units,
+      files,
+      nextSeq: () => this.#sequence.next(),
+      ids: this.ids,
+      standIn: { start: () => this.#startLoopback(), stop: () => this.#stopLoopback() },
+    })
     this.receive = new Receive({
       log,
       receiver: this.#receiver,
@@ -235,18 +246,18 @@ export class Gateway {
     const { role } = this.#options
     await this.receivers.apply(this.listening)
     if (role === 'run') {
-      await this.#addUplinks()
+      await this.uplinks.apply(this.config.config.gateway.uplinks)
       await this.#sources.apply(this.#configuredSources)
     }
     this.log.onCommit(() => {
       this.#sessions.sessions.save()
-      for (const uplink of this.uplinks) uplink.pump()
+      this.uplinks.pump()
     })
     await this.supervisor.tried()
     this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
       links: async () => ({
         sources: role === 'run' ? await this.#sources.apply(this.#configuredSources) : NOTHING_APPLIED,
-        uplinks: NOTHING_APPLIED,
+        uplinks: role === 'run' ? await this.uplinks.apply(this.config.config.gateway.uplinks) : NOTHING_APPLIED,
         receivers: await this.receivers.apply(this.listening),
       }),
       settings: () => {
@@ -295,6 +306,7 @@ export class Gateway {
   status(): GatewayStatus {
     const log = this.log.status()
     const links = this.supervisor.links()
+    const uplinks = this.uplinks.status()
     const moved = this.receive.addresses.several()
     const needsRestart = this.#reloader?.needsRestart() ?? []
     return {
@@ -305,12 +317,13 @@ export class Gateway {
       time: { quality: this.time.quality, offset_ms: this.time.offsetMs },
       links: Object.fromEntries(
         Object.entries(links).map(([name, link]) => {
-          const uplink = this.uplinks.find(u => u.name === name)
-          return [name, { ...link, delivery: uplink?.status().delivery === 'acked' ? 'acked' : 'best_effort' }]
+          const { delivery } = uplinks[name] ?? {}
+          return [name, { ...link, delivery: delivery === 'acked' ? 'acked' : 'best_effort' }]
         }),
       ),
       log,
-      uplinks: Object.fromEntries(this.uplinks.map(uplink => [uplink.name, uplink.status()])),
+      uplinks,
+      forwarding: this.uplinks.forwarding(),
       storage: this.database?.status() ?? { ...NO_DATABASE },
       dropped: {
         rows: this.intake.counters.rejected_rows,
@@ -348,16 +361,15 @@ export class Gateway {
     await Promise.all(sources.map(([name]) => this.supervisor.disable(name)))
     await this.log.flush()
     const end = this.#clock.mono() + DRAIN_MS
-    for (const uplink of this.uplinks) uplink.pump()
-    while (this.uplinks.some(uplink => uplink.draining) && this.#clock.mono() < end)
-      await new Promise(resolve => setTimeout(resolve, 20))
+    this.uplinks.pump()
+    while (this.uplinks.draining && this.#clock.mono() < end) await new Promise(resolve => setTimeout(resolve, 20))
   }
 
   async #stop(): Promise<void> {
     await this.#reloader?.stop()
     await this.#drain()
     await this.supervisor.stop()
-    for (const uplink of this.uplinks) uplink.stop()
+    this.uplinks.stop()
     // after the links: an upstream that goes first looks like a fault
     await this.loopback?.stop()
     this.#receiver.save()
@@ -365,10 +377,6 @@ export class Gateway {
     this.ids?.stop()
     await this.log.close()
     await this.database?.close()
-  }
-
-  #largestPacket(): number {
-    return Math.min(...this.uplinks.map(uplink => uplink.maxPacket), 1200)
   }
 
   get #configuredSources(): readonly SourceEntry[] {
@@ -387,35 +395,6 @@ export class Gateway {
     }
   }
 
-  async #addUplinks(): Promise<void> {
-    const configured = this.config.config.gateway.uplinks
-    const list = configured.length > 0 ? configured : [await this.#startLoopback()]
-    for (const [k, settings] of list.entries()) {
-      try {
-        await addUplink(
-          {
-            ...this.#links,
-            log: this.log,
-            identity: this.identity,
-            time: this.time,
-            units: this.#options.units,
-            files: this.#options.files ?? realFiles,
-            nextSeq: () => this.#sequence.next(),
-            // one upstream, or ids of two could be the same
-            pool: k === 0 ? this.ids : null,
-            changed: () => {
-              for (const uplink of this.uplinks) uplink.pump()
-            },
-            ready: uplink => this.uplinks.push(uplink),
-          },
-          settings,
-        )
-      } catch (error) {
-        this.supervisor.add(new MissingLink(settings.name, asOsError(error)))
-      }
-    }
-  }
-
   async #startLoopback(): Promise<UplinkConfig> {
     this.loopback = new LoopbackUpstream({
       script: this.#options.script,
@@ -428,5 +407,10 @@ export class Gateway {
     this.loopback.start()
     await this.loopback.answering()
     return { name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: this.loopback.packetPort } as UplinkConfig
+  }
+
+  async #stopLoopback(): Promise<void> {
+    await this.loopback?.stop()
+    this.loopback = null
   }
 }

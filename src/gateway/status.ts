@@ -19,6 +19,8 @@ export interface SecureReport {
 }
 
 export interface UplinkReport extends SecureReport {
+  /** it gets the records; the others of the list wait */
+  carrying: boolean
   /** the upstream has everything of the log up to here */
   cursor: number
   /** facts it does not have yet */
@@ -36,6 +38,18 @@ export interface UplinkReport extends SecureReport {
   stray_answers: number
   /** key announcements, channel acknowledgements and refusals of a key that were not obeyed */
   ignored: { ready: number; channel_ack: number; bad_key: number }
+}
+
+/** Who carries upstream (D6). */
+export interface ForwardingReport {
+  /** null: none could yet */
+  uplink: string | null
+  /** UNIX ms: since when it carries */
+  since: number
+  /** why it is not the first of the list */
+  reason?: string
+  cursor: number
+  backlog: number
 }
 
 /** The ids this gateway hands out: of a range of its own, or of a pool its upstream gave it. */
@@ -65,6 +79,8 @@ export interface GatewayStatus {
   links: Record<string, LinkStatus>
   log: LogStatus
   uplinks: Record<string, UplinkReport>
+  /** absent: told from the files */
+  forwarding?: ForwardingReport
   storage: DatabaseStatus
   dropped: { rows: number; packets: number; records: number }
   intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }

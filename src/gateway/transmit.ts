@@ -56,17 +56,19 @@ export async function transmitThrough(
     rejected,
   })
   const wanted = medium?.toLowerCase()
-  const uplink = gateway.uplinks.find(u => wanted === undefined || u.medium.toLowerCase() === wanted)
-  if (uplink) {
+  const { carrying, watchers } = gateway.uplinks
+  // with none named it is enough that one may carry soon
+  const carried = wanted === undefined || carrying?.medium.toLowerCase() === wanted
+  if (carried) {
     const seq = submitted.seqs[0]!
     // somebody waits: the record is committed early, and only committed records leave
     gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below ends unsent
     const packet = await new Promise<Uint8Array | null>(resolve => {
       const timer = setTimeout(() => {
-        uplink.watchers.unwatch(seq)
+        watchers.unwatch(seq)
         resolve(null)
       }, WAIT_MS)
-      uplink.watchers.watch(seq, info => {
+      watchers.watch(seq, info => {
         clearTimeout(timer)
         resolve(info.packet)
       })
@@ -74,6 +76,6 @@ export async function transmitThrough(
     if (packet) return outcome(packet, true)
   }
   const [packet] = node.transmit(sensors, device_id ?? gateway.identity.deviceId, device_status ?? 'ONLINE')
-  if (uplink || wanted === undefined) return outcome(packet, false)
+  if (carried || wanted === undefined) return outcome(packet, false)
   return outcome(packet, await node.dispatch(packet, medium!))
 }

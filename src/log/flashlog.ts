@@ -137,8 +137,9 @@ export class FlashLog {
       this.#refused++
       throw new OsError('DISK_FULL', 'the log is full and gateway.log.when_full is "refuse"')
     }
+    const alarm = this.#o.isAlarm(fact)
     return this.#append((into, at, seq, mono, wall) =>
-      this.#encoder.fact(into, at, seq, mono, wall, fact, link, quality),
+      this.#encoder.fact(into, at, seq, mono, wall, fact, link, quality, alarm),
     )
   }
 
@@ -155,6 +156,11 @@ export class FlashLog {
   /** Where reader `name` stands, undefined when it never stood anywhere. */
   cursor(name: string): number | undefined {
     return this.#state.cursors.get(name)
+  }
+
+  /** Names of all cursors. */
+  cursorNames(): string[] {
+    return [...this.#state.cursors.keys()]
   }
 
   /** Keeps a number (a whole one, from 0) in the log that is no place in it, for example the next TID of an uplink. */

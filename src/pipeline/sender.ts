@@ -32,6 +32,8 @@ export interface UplinkEncoderOptions {
   dialect?: UnitDialect
   units?: WireUnits
   engine?: Engine
+  /** memory for frames, shared by several encoders; by default one of its own */
+  slab?: PacketSlab
   /** the `nextTid` the last run ended with (1 for the first run); counts on past 199 */
   firstTid?: number
   clock?: Clock
@@ -44,6 +46,8 @@ export interface EncodedFrame {
   readonly ordinal: number
   readonly cmd: number
   readonly size: number
+  /** bytes any frame of these sensors with these statuses may take, a FULL too */
+  readonly maxSize: number
 }
 
 export interface EncodeOptions {
@@ -70,10 +74,10 @@ export class UplinkEncoder {
   readonly policy: DiffPolicy
   readonly #store: SendStore
   readonly #clock: Clock
-  readonly #slab = new PacketSlab()
+  readonly #slab: PacketSlab
   readonly #plans = new Map<string, Plan[]>()
   readonly #fullOnly: boolean
-  readonly #timed: boolean
+  #timed: boolean
   #planCount = 0
   #last: Plan | null = null
   /** of the frame encodeInto() wrote last */
@@ -83,6 +87,7 @@ export class UplinkEncoder {
   constructor(options: UplinkEncoderOptions) {
     this.aid = options.aid
     this.#clock = options.clock ?? systemClock
+    this.#slab = options.slab ?? new PacketSlab()
     this.engine =
       options.engine ??
       new Engine(null, {
@@ -113,7 +118,8 @@ export class UplinkEncoder {
     const at = this.#slab.reserve(plan.maxSize)
     const end = this.#write(plan, this.#slab.chunk, at, fact, options, key)
     const bytes = this.#slab.take(at, end)
-    return { bytes, tid: this.lastTid, ordinal: this.lastOrdinal, cmd: bytes[0]!, size: bytes.length }
+    const { maxSize } = plan
+    return { bytes, tid: this.lastTid, ordinal: this.lastOrdinal, cmd: bytes[0]!, size: bytes.length, maxSize }
   }
 
   /** Fact → frame in memory the caller owns and releases; returns the end, lastTid and lastOrdinal say the rest. */
@@ -138,7 +144,7 @@ export class UplinkEncoder {
     const at = this.#slab.reserve(plan.maxSize)
     const end = this.#backlog(plan, this.#slab.chunk, at, fact.tRaw, tid ?? this.#backlogTid(plan), key)
     const bytes = this.#slab.take(at, end)
-    return { bytes, tid: this.lastTid, ordinal: 0, cmd: bytes[0]!, size: bytes.length }
+    return { bytes, tid: this.lastTid, ordinal: 0, cmd: bytes[0]!, size: bytes.length, maxSize: plan.maxSize }
   }
 
   #backlogTid(plan: Plan): number {
@@ -190,9 +196,11 @@ export class UplinkEncoder {
    * The link was opened again: key frames first. Where the peer answers no more, what it answered counts no more either: it
    * keeps what comes bare apart from what came in the delivery exchange, and may know these TIDs by older contents.
    */
-  opened(acknowledged: boolean): void {
+  opened(acknowledged: boolean, diffBase = this.policy.diffBase): void {
     const before = this.policy.acknowledged
     this.policy.acknowledged = acknowledged
+    this.policy.diffBase = diffBase
+    this.#timed = readsClock(this.policy)
     if (before && !acknowledged)
       for (const template of this.#store.all()) {
         template.acked = 0

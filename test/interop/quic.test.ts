@@ -94,6 +94,17 @@ test('QUIC between two os-nodes: a killed server, a switch off and on; nothing l
   await until('it goes on after the switch', () => uplink().acked > before + 10, 60_000)
   assert.deepEqual(up.json('reload-protocol', '--medium', 'QUIC'), { medium: 'QUIC', reloaded: true, via: 'gateway' })
 
+  // the sending end: what is read meanwhile waits in the log
+  gw.json('transporter-toggle', '--name', 'QUIC', '--disable')
+  assert.deepEqual(item(gw).links, [{ name: 'up', state: 'down', reason: 'QUIC is switched off' }])
+  await sleep(1000)
+  assert.deepEqual(gw.json('transporter-toggle', '--name', 'quic', '--enable').enabled, true)
+  await until(
+    'it is up again and nothing waits',
+    () => item(gw).links[0]?.state === 'up' && uplink().backlog < 5,
+    60_000,
+  )
+
   await gw.stop('SIGKILL')
   gw.configure(config([]))
   await gw.start(['--port', String(gwWeb)], gwWeb)

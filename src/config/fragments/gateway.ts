@@ -36,15 +36,28 @@ const source = v.looseObject({
   ),
 })
 
+const maybeInt = (help: string, min: number, max: number) =>
+  v.optional(v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max), v.metadata({ help, restart: true })))
+
 const uplink = v.looseObject({
   ...link,
   frames: choice(['auto', 'full'], 'auto', 'full: every packet stands alone', atStart),
-  diff_base: choice(['sticky', 'last'], 'sticky', 'sticky survives lost packets', atStart),
+  diff_base: v.optional(
+    v.pipe(
+      v.picklist(['sticky', 'last']),
+      v.metadata({ help: 'sticky survives lost packets; left out: last where packets arrive in order', restart: true }),
+    ),
+  ),
   full_every: int(100, 'a key frame after this many packets', { min: 1, restart: true }),
   full_interval_seconds: num(60, 'a key frame after this time', { min: 1, restart: true }),
   delivery: v.optional(
     v.pipe(v.picklist(['best_effort']), v.metadata({ help: 'peers that never answer PING', restart: true })),
   ),
+  batch_max_items: maybeInt('packets in one frame or batch at most; left out: what fits', 1, 255),
+  batch_max_bytes: maybeInt('bytes in one frame or batch at most; a larger packet goes alone', 16, 1_048_576),
+  batch_window_ms: int(0, 'how long a packet waits for others to fill a batch', { max: 60_000, restart: true }),
+  rate_packets_s: num(0, 'packets a second at most; 0: no bound; alarms pass', { max: 1e6, restart: true }),
+  rate_bytes_s: num(0, 'bytes a second at most; 0: no bound; alarms pass', { max: 1e9, restart: true }),
 })
 
 export const gatewayEntries = {
@@ -56,6 +69,17 @@ export const gatewayEntries = {
       null,
     ),
     uplinks: list(uplink, 'where packets go, best first', atStart),
+    alarm_statuses: v.optional(
+      v.pipe(
+        v.array(v.pipe(v.string(), v.minLength(1))),
+        v.metadata({ help: 'what has one of these statuses goes upstream before everything else', restart: true }),
+      ),
+      ['ALARM', 'ALERT', 'CRITICAL', 'EMERGENCY'],
+    ),
+    failover: section({
+      after_s: num(5, 'a better uplink must be away this long before the next one takes over', { max: 86_400 }),
+      back_s: num(60, 'and must be stable this long before it gets it back', { max: 86_400 }),
+    }),
     receivers: list(v.looseObject(link), 'where packets of other nodes are received', atStart),
     log: section({
       max_bytes: int(268_435_456, 'size of the log on flash at most', { min: 1_048_576, restart: true }),

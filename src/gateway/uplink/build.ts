@@ -1,8 +1,9 @@
 // Builds one configured uplink: its medium, the requests it makes, the sender behind it, and the link that is up only when
-// the peer answered. Throws NO_DRIVER or CONFIG_INVALID; the gateway shows the link as down with that reason.
+// the peer answered. Throws NO_DRIVER, MEDIUM_OFF or CONFIG_INVALID; the link is then shown as down with that reason.
 import { randomBytes } from 'node:crypto'
 import type { UplinkConfig } from '../../config'
 import type { Files } from '../../lib/files'
+import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { mediumInfo } from '../../links/registry'
 import type { FlashLog, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
@@ -11,9 +12,11 @@ import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
 import type { LinkParts } from '../parts'
 import { sendingSessions } from '../sessions'
+import type { Feed } from './feed'
 import { ProbedMedium } from './probed'
 import { UpstreamRequests } from './requests'
-import { Uplink } from './uplink'
+import { type Payload, Uplink } from './uplink'
+import type { SentWatchers } from './watchers'
 
 export interface UplinkBuild extends LinkParts {
   readonly log: FlashLog
@@ -22,46 +25,51 @@ export interface UplinkBuild extends LinkParts {
   readonly units: WireUnits
   readonly files: Files
   readonly nextSeq: () => number
-  /** an id came or the time was set: every uplink may have something to send */
+  readonly feed: Feed<Payload>
+  readonly watchers: SentWatchers
+  /** an id came or the time was set: whoever carries may have something to send */
   readonly changed: () => void
-  /** ids this gateway wants of this upstream for its own nodes */
-  readonly pool: PoolWish | null
+  /** ids this gateway wants of this upstream for its own nodes; null: none of this one */
+  readonly pool: () => PoolWish | null
+  /** an uplink became usable, or is no more */
+  readonly onUsable: () => void
   /** takes the uplink before its link begins to open */
   readonly ready: (uplink: Uplink) => void
 }
 
-export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Promise<void> {
+/** Returns how to take it away again. */
+export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Promise<() => Promise<void>> {
   const { config, clock, registry, supervisor, log, identity, time, units, nextSeq, changed, pool } = build
   const { name, medium: mediumName, host, port, ...rest } = settings
   const logger = build.logger.child(name)
+  if (!mediumEnabled(config, mediumName)) throw mediumOff(mediumName)
   const driver = await registry.mediumDriver(mediumName)
   const options = { ...rest, host, port: port || mediumInfo(mediumName)?.default_port }
   const medium = driver.create(name, options, { clock, logger, trueNow: build.trueNow })
   const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
   const requests = new UpstreamRequests({ send, nextSeq, clock, time, identity, logger, changed, pool })
   const plain = settings.delivery === 'best_effort'
-  const startedAt = clock.mono()
-
-  /** Records whose time nobody vouches for wait for the first sync, but not for ever (D18). */
-  const holdMs = (quality: TimeQuality): number => {
-    if (quality !== 'unsynced' || time.quality === 'server') return 0
-    const limit = config.config.gateway.time.hold_unsynced_s * 1000
-    return Math.max(0, limit - (clock.mono() - startedAt))
-  }
 
   const uplink = new Uplink(
     {
       name,
-      diffBase: settings.diff_base ?? 'sticky',
+      ...(settings.diff_base !== undefined && { diffBase: settings.diff_base }),
       frames: settings.frames ?? 'auto',
       fullEvery: settings.full_every ?? 100,
       fullIntervalS: settings.full_interval_seconds ?? 60,
       precision: config.config.engine_settings.precision,
       dialect: config.config.engine_settings.unit_dialect,
       delivery: plain ? 'best_effort' : 'auto',
+      ratePacketsS: settings.rate_packets_s ?? 0,
+      rateBytesS: settings.rate_bytes_s ?? 0,
+      batchWindowMs: settings.batch_window_ms ?? 0,
+      ...(settings.batch_max_items !== undefined && { batchItems: settings.batch_max_items }),
+      ...(settings.batch_max_bytes !== undefined && { batchBytes: settings.batch_max_bytes }),
     },
     {
       log,
+      feed: build.feed,
+      watchers: build.watchers,
       medium,
       clock,
       logger,
@@ -75,11 +83,13 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       lost: reason => supervisor.get(name)?.lost(reason),
       onControl: packet => requests.received(packet),
       onReady: () => requests.start(),
-      holdMs,
+      onUsable: build.onUsable,
+      // holding is the feed's
+      holdMs: () => 0,
     },
   )
   build.ready(uplink)
-  supervisor.onChange((link, state) => {
+  const unwatch = supervisor.onChange((link, state) => {
     if (link !== name) return
     if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
     uplink.link(state)
@@ -93,5 +103,20 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       () => uplink.probing.cancel(),
     )
     supervisor.add(probed, { backoff: { minMs: 2000, maxMs: 60_000 } })
+  }
+  return async () => {
+    await supervisor.remove(name)
+    unwatch()
+    requests.stop()
+    uplink.stop()
+  }
+}
+
+/** How long a record of a time quality is held back: what nobody vouches for waits for the first sync, but not for ever (D18). */
+export function holding({ config, clock, time }: Pick<UplinkBuild, 'config' | 'clock' | 'time'>) {
+  const startedAt = clock.mono()
+  return (quality: TimeQuality): number => {
+    if (quality !== 'unsynced' || time.quality === 'server') return 0
+    return Math.max(0, config.config.gateway.time.hold_unsynced_s * 1000 - (clock.mono() - startedAt))
   }
 }

@@ -40,9 +40,20 @@ export class Ledger<Payload> {
     return shipment
   }
 
+  /** A record that went out before its turn: the cursor waits for it as for any other. */
+  adopt(shipment: Shipment<Payload>): void {
+    this.#read = shipment.seq
+    this.#open.push(shipment)
+  }
+
   /** The upstream has it. Returns true when the cursor moved. */
   done(shipment: Shipment<Payload>): boolean {
     shipment.done = true
+    return this.settle()
+  }
+
+  /** Something it waits for may be done. Returns true when the cursor moved. */
+  settle(): boolean {
     const before = this.#cursor
     this.#settle()
     return this.#cursor !== before

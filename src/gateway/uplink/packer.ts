@@ -5,9 +5,11 @@ import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { FlashLog } from '../../log'
+import { Engine } from '../../pipeline/compress'
 import type { UnitDialect, WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
 import { type EncodedFrame, type EncodeOptions, OPENER_TID, UplinkEncoder } from '../../pipeline/sender'
+import { PacketSlab } from '../../pipeline/slab'
 import type { RefusedFrame } from '../../protocol/nack'
 import type { SecureClient } from '../../protocol/secure/client'
 import { isSecure } from '../../wire/commands'
@@ -16,6 +18,7 @@ import { TidCounters } from './tids'
 
 export interface PackSettings {
   name: string
+  /** of links before they are opened; see opened() */
   diffBase: 'sticky' | 'last'
   frames: 'auto' | 'full'
   fullEvery: number
@@ -35,25 +38,37 @@ export interface PackerParts {
   changed: () => void
 }
 
+/** source AIDs with templates of their own at once; one takes about 10 KiB */
+const MAX_ENCODERS = 1024
+/** forgotten ones whose TIDs are remembered: 16 bytes each */
+const MAX_GONE = 65_536
+
 const AUTO: EncodeOptions = Object.freeze({})
 const FULL: EncodeOptions = Object.freeze({ full: true })
 
 export class Packer {
   readonly #settings: PackSettings
   readonly #clock: Clock
-  readonly #units: WireUnits
   readonly #encoders = new Map<number, UplinkEncoder>()
   readonly #recent = new RecentFrames()
   readonly #tids: TidCounters
   readonly #client: SecureClient
   /** since when an AID has its key */
   readonly #keyedAt = new Map<number, number>()
+  /** the TID an AID goes on with whose encoder was forgotten */
+  readonly #gone = new Map<number, number>()
+  #latest = -1
+  readonly #engine: Engine
+  readonly #slab = new PacketSlab()
   #answers = false
+  #diffBase: PackSettings['diffBase']
 
   constructor(settings: PackSettings, { log, clock, logger, units, client, changed }: PackerParts) {
     this.#settings = settings
+    this.#diffBase = settings.diffBase
+    const { precision, dialect } = settings
+    this.#engine = new Engine(null, { precision, unitDialect: dialect, units, clock })
     this.#clock = clock
-    this.#units = units
     this.#client = client
     this.#tids = new TidCounters(settings.name, log, logger, changed)
   }
@@ -64,9 +79,10 @@ export class Packer {
   }
 
   /** The link was opened: the next packet of every template is a key frame. `answers`: the upstream acknowledges packets. */
-  opened(answers: boolean): void {
+  opened(answers: boolean, diffBase = this.#settings.diffBase): void {
     this.#answers = answers
-    for (const encoder of this.#encoders.values()) encoder.opened(answers)
+    this.#diffBase = diffBase
+    for (const encoder of this.#encoders.values()) encoder.opened(answers, diffBase)
   }
 
   /** One frame of at most `limit` bytes; `full` for a relayed fact. Throws PACKET_TOO_LARGE too. */
@@ -105,6 +121,14 @@ export class Packer {
     this.#encoders.get(aid)?.acknowledged(tid, ordinal)
   }
 
+  /**
+   * A packet goes again: lost, or refused with its template. Either way what follows may find no template, and the answer that
+   * tells so counts only once in 10 s: the next packet of that template is a key frame.
+   */
+  unanswered(aid: number, { tid, ordinal }: EncodedFrame): void {
+    if (ordinal > 0) this.#encoders.get(aid)?.keyFrameNext(tid)
+  }
+
   /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */
   needFull(refused: RefusedFrame): void {
     if (this.#recent.obey(refused, this.#clock.mono())) this.#encoders.get(refused.aid)?.keyFrameNext()
@@ -137,22 +161,44 @@ export class Packer {
     this.#tids.keep(this.#encoders.values())
   }
 
+  /**
+   * Relayed AIDs are many: the encoder used longest ago is forgotten. Its AID begins anew with FULL under TIDs it has not used, so
+   * nothing that was sent before can be taken for what comes then.
+   */
+  #makeRoom(): void {
+    if (this.#encoders.size < MAX_ENCODERS) return
+    for (const [aid, { nextTid }] of this.#encoders) {
+      if (this.#tids.keeps(aid)) continue
+      this.#encoders.delete(aid)
+      this.#keyedAt.delete(aid)
+      if (this.#gone.size >= MAX_GONE) this.#gone.delete(this.#gone.keys().next().value!)
+      this.#gone.set(aid, nextTid)
+      return
+    }
+  }
+
   #encoder(aid: number): UplinkEncoder {
     let encoder = this.#encoders.get(aid)
+    if (encoder !== undefined && aid !== this.#latest) {
+      // moved to the end: the least recently used is first
+      this.#encoders.delete(aid)
+      this.#encoders.set(aid, encoder)
+    }
+    this.#latest = aid
     if (!encoder) {
-      const { frames, diffBase, fullEvery, fullIntervalS, precision, dialect } = this.#settings
+      this.#makeRoom()
+      const { frames, fullEvery, fullIntervalS } = this.#settings
       encoder = new UplinkEncoder({
         frames,
-        diffBase,
+        diffBase: this.#diffBase,
         fullEvery,
         fullIntervalS,
-        precision,
-        dialect,
+        engine: this.#engine,
+        slab: this.#slab,
         acknowledged: this.#answers,
         aid,
-        units: this.#units,
         clock: this.#clock,
-        firstTid: this.#tids.first(aid),
+        firstTid: Math.max(this.#tids.first(aid), this.#gone.get(aid) ?? 1),
       })
       this.#encoders.set(aid, encoder)
     }

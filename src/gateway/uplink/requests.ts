@@ -31,8 +31,8 @@ export interface RequestsOptions {
   logger: Logger
   /** an id came or the time was set: records may go */
   changed: () => void
-  /** ids for the nodes of this gateway; null: this upstream is not asked for any */
-  pool: PoolWish | null
+  /** ids for the nodes of this gateway; null: this upstream is not asked for any now */
+  pool: () => PoolWish | null
 }
 
 const ID_EVERY_MS = 5000
@@ -95,7 +95,7 @@ export class UpstreamRequests {
       this.#nextTime = now + TIME_RETRY_MS
       void send(buildTimeRequest(this.#timeSeq))
     }
-    const { pool } = this.#options
+    const pool = this.#options.pool()
     if (pool && now >= this.#nextPool) this.#askPool(pool)
     const wait = Math.min(
       identity.assigned ? TIME_EVERY_MS : ID_EVERY_MS,
@@ -118,7 +118,8 @@ export class UpstreamRequests {
   }
 
   async #granted(ids: readonly number[], seq: number): Promise<void> {
-    const { pool, send, logger } = this.#options
+    const { send, logger } = this.#options
+    const pool = this.#options.pool()
     this.#poolSeq = 0
     this.#poolRequest = null
     if (!pool || ids.length === 0) return

@@ -29,6 +29,8 @@ export interface SessionParts {
   now: () => number
   /** the link works, but data waits for a key; empty: no more */
   degraded: (reason: string) => void
+  /** the upstream lacked a template: what it gets now may be too much for it */
+  refused?: () => void
 }
 
 /** an answer takes a round trip; what stays unanswered longer is told */
@@ -127,8 +129,11 @@ export class UplinkSession {
     switch (packet[0]) {
       case COMMAND.HANDSHAKE_NACK: {
         const refused = parseRefusedFrame(parseNackReason(packet))
-        if (refused?.reason === 'NEED_FULL') this.#parts.packer.needFull(refused)
-        else if (refused) this.#badKey(refused)
+        if (refused?.reason === 'NEED_FULL') {
+          this.#parts.packer.needFull(refused)
+          this.#parts.refused?.()
+        }
+        if (refused?.reason === 'BAD_KEY') this.#badKey(refused)
         return refused !== null
       }
       case COMMAND.SECURE_DICT_READY: {

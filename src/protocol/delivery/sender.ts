@@ -22,8 +22,16 @@ export interface DeliverySenderOptions<Token> {
   nextSeq: () => number
   /** 32 random bits: the epoch of this start and uplink, and of its successors */
   randomEpoch: () => number
-  /** packets in flight; 8 on LoRa, RS485 and BLE */
+  /** packets in flight at most; 8 on LoRa, RS485 and BLE */
   maxPackets?: number
+  /**
+   * packets in flight when a link was opened: one more with each that is acknowledged, half with each loss, never less than
+   * this; left out: as many as may be
+   */
+  startPackets?: number
+  /** packets in one frame, and its bytes; a larger packet goes alone */
+  batchItems?: number
+  batchBytes?: number
   /** bytes in flight */
   maxBytes?: number
   /** sending rounds of the oldest packet without any answer until the peer counts as silent */
@@ -64,6 +72,8 @@ export class DeliverySender<Token> {
   readonly #mask: number
   readonly #state: Uint8Array
   readonly #sentAt: Float64Array
+  /** what each counts in `maxBytes`: the larger of what it is and what it may be when it goes again */
+  readonly #weight: Uint32Array
   readonly #resends: Uint16Array
   readonly #size: Uint32Array
   readonly #tokens: (Token | undefined)[]
@@ -79,10 +89,14 @@ export class DeliverySender<Token> {
   #unsent = 1
   #bytes = 0
   #inFlight = 0
+  /** packets that may be in flight now */
+  #window: number
+  /** one loss is told by many packets: until then they count as one */
+  #calmUntil = Number.NEGATIVE_INFINITY
   #srtt = 0
   #commitMs = 0
   #quietRounds = 0
-  /** factor on the retransmit pause: doubles while the peer answers a packet sent again without naming it, see #slow() */
+  /** factor on the retransmit pause: doubles while the peer answers a packet sent again without naming it, see #patient() */
   #patience = 1
   /** the oldest packet went again since the last answer */
   #asked = false
@@ -91,18 +105,33 @@ export class DeliverySender<Token> {
 
   constructor({
     maxPackets = 1024,
+    startPackets = maxPackets,
     maxBytes = 262_144,
+    batchItems = 255,
+    batchBytes = 0xffff,
     silentAfter = 5,
     renewAt = RENEW_AT,
     ...options
   }: DeliverySenderOptions<Token>) {
-    this.#options = { maxPackets, maxBytes, silentAfter, renewAt, ...options }
+    const least = Math.min(startPackets, maxPackets)
+    this.#options = {
+      maxPackets,
+      startPackets: least,
+      maxBytes,
+      batchItems: Math.min(batchItems, 255),
+      batchBytes,
+      silentAfter,
+      renewAt,
+      ...options,
+    }
+    this.#window = least
     const ring = 2 ** Math.ceil(Math.log2(Math.max(2, maxPackets)))
     this.#mask = ring - 1
     this.#state = new Uint8Array(ring)
     this.#sentAt = new Float64Array(ring)
     this.#resends = new Uint16Array(ring)
     this.#size = new Uint32Array(ring)
+    this.#weight = new Uint32Array(ring)
     this.#tokens = new Array<Token | undefined>(ring)
     this.#frame = new ByteWriter(new Uint8Array(Math.min(options.maxPacket, 0xffff)))
     this.#prober = new Prober(options.nextSeq)
@@ -137,26 +166,37 @@ export class DeliverySender<Token> {
     if (this.#mode !== 'acked') return false
     const { maxPackets, maxBytes } = this.#options
     if (this.#next >= this.#options.renewAt && !this.#renewEpoch()) return false
-    return this.#next - this.#base < maxPackets && (this.#inFlight === 0 || this.#bytes + bytes <= maxBytes)
+    if (this.#inFlight >= this.#window || this.#next - this.#base >= maxPackets) return false
+    return this.#inFlight === 0 || this.#bytes + bytes <= maxBytes
+  }
+
+  /** The road, or the peer behind it, does not keep up: fewer packets in flight. Losses seen here do so by themselves. */
+  slower(now: number): void {
+    if (now < this.#calmUntil) return
+    this.#calmUntil = now + this.#retransmitMs()
+    this.#window = Math.max(this.#options.startPackets, this.#window >>> 1)
   }
 
   /**
-   * Takes one data packet; its bytes are copied. False when the link is not acknowledged or the window is full: nothing has
-   * happened then. Throws PACKET_TOO_LARGE when it can never fit.
+   * Takes one data packet; its bytes are copied. `weight`: bytes it may come to when it goes again, so that the bound on the
+   * bytes in flight holds then too. False when the link is not acknowledged or the window is full: nothing has happened then.
+   * Throws PACKET_TOO_LARGE when it can never fit.
    */
-  submit(packet: Uint8Array, token: Token): boolean {
+  submit(packet: Uint8Array, token: Token, weight = packet.length): boolean {
     if (packet.length > this.maxPacket || packet.length === 0)
       throw new OsError('PACKET_TOO_LARGE', `packet of ${packet.length} bytes, the link carries 1 to ${this.maxPacket}`)
     if (!this.canSubmit(packet.length)) return false
+    const counted = Math.max(weight, packet.length)
     const slot = this.#next & this.#mask
     this.#queue.push(packet)
     this.#state[slot] = QUEUED
     this.#resends[slot] = 0
     this.#size[slot] = packet.length
+    this.#weight[slot] = counted
     this.#tokens[slot] = token
     this.#next++
     this.#inFlight++
-    this.#bytes += packet.length
+    this.#bytes += counted
     return true
   }
 
@@ -219,10 +259,11 @@ export class DeliverySender<Token> {
     if (!afterResend && roundTrip < Number.POSITIVE_INFINITY) {
       this.#srtt = this.#srtt === 0 ? roundTrip : this.#srtt + (roundTrip - this.#srtt) / 8
       this.#patience = 1
-    } else if (this.counters.acked === before) this.#slow()
+    } else if (this.counters.acked === before) this.#patient()
     // it moves on: what made it slow is over, or was only late answers of a bad road
     else this.#patience = Math.max(1, this.#patience / 2)
     this.#asked = false
+    this.#window = Math.min(this.#options.maxPackets, this.#window + this.counters.acked - before)
     this.#advance()
     return true
   }
@@ -244,6 +285,8 @@ export class DeliverySender<Token> {
     this.#queue.clear()
     this.#mode = 'probing'
     this.#quietRounds = this.#srtt = 0
+    this.#window = this.#options.startPackets
+    this.#calmUntil = Number.NEGATIVE_INFINITY
     this.#patience = 1
     this.#asked = false
     this.#prober.reset()
@@ -270,7 +313,7 @@ export class DeliverySender<Token> {
    * be measured by packets sent twice, so the pause doubles while nothing new is named; a lost packet, which is followed by no
    * answer at all, does not lengthen it.
    */
-  #slow(): void {
+  #patient(): void {
     if (this.#asked && this.#retransmitMs() < MAX_PATIENCE_MS) this.#patience *= 2
   }
 
@@ -285,7 +328,7 @@ export class DeliverySender<Token> {
     const due = now - this.#retransmitMs()
     const end = this.#horizon()
     let n = 0
-    for (let seq = this.#waiting?.seq ?? this.#base; seq < end && n < 255; seq++) {
+    for (let seq = this.#waiting?.seq ?? this.#base; seq < end && n < this.#options.batchItems; seq++) {
       const slot = seq & this.#mask
       if (this.#state[slot] !== SENT || (this.#sentAt[slot]! > due && this.#waiting?.seq !== seq)) {
         if (n > 0) break
@@ -302,20 +345,29 @@ export class DeliverySender<Token> {
         continue
       }
       if (n === 0) startFrame(this.#frame, this.#epoch, this.#base, seq)
-      else if (!fitsFrame(this.#frame, packet.length)) {
+      else if (!this.#fits(packet.length)) {
         this.#waiting = { seq, packet: packet.slice() }
         break
       }
       addToFrame(this.#frame, packet)
-      this.#bytes += packet.length - this.#size[slot]!
-      this.#size[slot] = packet.length
+      if (packet.length > this.#weight[slot]!) {
+        this.#bytes += packet.length - this.#weight[slot]!
+        this.#weight[slot] = packet.length
+      }
       this.#sentAt[slot] = now
       if (this.#resends[slot]! < 0xffff) this.#resends[slot]!++
       if (seq === this.#base) this.#asked = true
       this.counters.resent++
       n++
     }
-    return n === 0 ? null : finishFrame(this.#frame, n)
+    if (n === 0) return null
+    this.slower(now)
+    return finishFrame(this.#frame, n)
+  }
+
+  /** Whether a packet still goes into the frame that was begun. */
+  #fits(bytes: number): boolean {
+    return fitsFrame(this.#frame, bytes) && this.#frame.at + bytes + 4 <= this.#options.batchBytes
   }
 
   #askAgain(seq: number, slot: number): Uint8Array | null {
@@ -332,9 +384,9 @@ export class DeliverySender<Token> {
     if (this.#unsent >= this.#next) return null
     startFrame(this.#frame, this.#epoch, this.#base, this.#unsent)
     let n = 0
-    while (this.#unsent < this.#next && n < 255) {
+    while (this.#unsent < this.#next && n < this.#options.batchItems) {
       const size = this.#size[this.#unsent & this.#mask]!
-      if (!fitsFrame(this.#frame, size)) break
+      if (n > 0 && !this.#fits(size)) break
       const slot = this.#unsent & this.#mask
       addToFrame(this.#frame, this.#queue.shift(size))
       this.#state[slot] = SENT
@@ -348,7 +400,7 @@ export class DeliverySender<Token> {
   #settle(slot: number): void {
     this.#state[slot] = ACKED
     this.#inFlight--
-    this.#bytes -= this.#size[slot]!
+    this.#bytes -= this.#weight[slot]!
   }
 
   #takeToken(slot: number): Token {

@@ -57,7 +57,7 @@ function requests(pool: PoolWish): { asked: Uint8Array[]; made: UpstreamRequests
     identity: new Identity(config(), quiet()),
     logger: quiet(),
     changed: () => undefined,
-    pool,
+    pool: () => pool,
   })
   running.push(made)
   return { asked, made, clock }

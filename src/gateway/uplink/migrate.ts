@@ -1,0 +1,25 @@
+// Names of the uplinks' cursor in the log. There was one cursor for each uplink before they shared one: what the configured
+// ones had is read once, the lowest counts, so that nothing is left out, and the old ones are forgotten, or a log that
+// refuses when full would wait for them for ever.
+import type { FlashLog } from '../../log'
+
+export const SHARED_FEED = 'uplinks'
+/** the gateway's own upstream keeps what it had for itself: the first real one gets everything that is left in the log */
+export const LOOPBACK_FEED = 'uplink:loopback'
+const OLD = 'uplink:'
+
+export function feedName(
+  log: Pick<FlashLog, 'cursor' | 'cursorNames' | 'appendCursor'>,
+  standsIn: boolean,
+  list: readonly { readonly name: string }[],
+): string {
+  if (standsIn) return LOOPBACK_FEED
+  const old = log.cursorNames().filter(name => name.startsWith(OLD) && name !== LOOPBACK_FEED)
+  if (log.cursor(SHARED_FEED) === undefined) {
+    const named = list.flatMap(({ name }) => log.cursor(OLD + name) ?? [])
+    const any = named.length > 0 ? named : old.map(name => log.cursor(name)!)
+    if (any.length > 0) log.appendCursor(SHARED_FEED, Math.min(...any))
+  }
+  for (const name of old) log.appendCursor(name, 0)
+  return SHARED_FEED
+}

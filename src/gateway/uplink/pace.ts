@@ -1,0 +1,77 @@
+// How fast an uplink sends: packets and bytes a second (token buckets, a second's worth at most saved up), and how long the
+// first record of a batch waits for others. Alarms wait for neither; they are counted all the same, so that the budget holds
+// over time. Pure; nothing fails.
+
+export interface PaceSettings {
+  /** 0: no bound */
+  ratePacketsS: number
+  rateBytesS: number
+  /** how long a record waits for others to fill a batch, ms */
+  batchWindowMs: number
+}
+
+class Bucket {
+  #tokens: number
+  #at = Number.NEGATIVE_INFINITY
+
+  constructor(readonly rate: number) {
+    this.#tokens = rate
+  }
+
+  /** When something may go, in mono ms; not after `now`: now. */
+  readyAt(now: number): number {
+    if (this.rate === 0) return now
+    this.#fill(now)
+    return this.#tokens > 0 ? now : now + Math.max(1, Math.ceil((-this.#tokens * 1000) / this.rate))
+  }
+
+  spend(count: number): void {
+    this.#tokens -= count
+  }
+
+  #fill(now: number): void {
+    if (this.#at !== Number.NEGATIVE_INFINITY)
+      this.#tokens = Math.min(Math.max(1, this.rate), this.#tokens + ((now - this.#at) * this.rate) / 1000)
+    this.#at = now
+  }
+}
+
+export class Pace {
+  readonly #packets: Bucket
+  readonly #bytes: Bucket
+  readonly #windowMs: number
+  /** the batch that gathers goes then */
+  #batchAt = Number.POSITIVE_INFINITY
+
+  constructor({ ratePacketsS, rateBytesS, batchWindowMs }: PaceSettings) {
+    this.#packets = new Bucket(ratePacketsS)
+    this.#bytes = new Bucket(rateBytesS)
+    this.#windowMs = batchWindowMs
+  }
+
+  /** When the budget lets the next packet go, in mono ms. */
+  readyAt(now: number): number {
+    return Math.max(this.#packets.readyAt(now), this.#bytes.readyAt(now))
+  }
+
+  packets(count: number): void {
+    this.#packets.spend(count)
+  }
+
+  bytes(count: number): void {
+    this.#bytes.spend(count)
+  }
+
+  /** When the batch goes that has `waiting` records now; `full`: so many need not wait. Infinity while there is none. */
+  batchAt(now: number, waiting: number, full: number): number {
+    if (waiting === 0) this.#batchAt = Number.POSITIVE_INFINITY
+    else if (waiting >= full || this.#windowMs === 0) this.#batchAt = now
+    else this.#batchAt = Math.min(this.#batchAt, now + this.#windowMs)
+    return this.#batchAt
+  }
+
+  /** A batch went: the next one gathers anew. */
+  batchDone(): void {
+    this.#batchAt = Number.POSITIVE_INFINITY
+  }
+}

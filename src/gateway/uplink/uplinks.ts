@@ -1,0 +1,294 @@
+// The roads upstream as one (D6): an ordered list with one shared cursor. The first healthy one carries, the next takes over
+// when it has been away for a while, and gives it back when it was stable again. All of them stay open: a take-over costs no
+// handshake. What was on its way at a handover may arrive for a moment; the rest goes again over the new one.
+//
+// What fails: an uplink that cannot be built is a link that is down with its reason, and the others carry. With every one of
+// them dead the log grows within its own bounds; nothing here ever waits for an uplink but a handover, and that not long.
+import { isDeepStrictEqual } from 'node:util'
+import type { UplinkConfig } from '../../config'
+import { asOsError } from '../../lib/errors'
+import { mediumEnabled } from '../../links/enabled'
+import { MissingLink } from '../../links/missing'
+import { systemTimers, type Timers } from '../../links/timers'
+import type { PoolWish } from '../ids'
+import type { ForwardingReport, UplinkReport } from '../status'
+import { addUplink, holding, type UplinkBuild } from './build'
+import { type Candidate, choose } from './choice'
+import { Feed } from './feed'
+import { feedName, LOOPBACK_FEED } from './migrate'
+import type { Payload, Uplink } from './uplink'
+import { SentWatchers } from './watchers'
+
+type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'changed' | 'pool' | 'onUsable' | 'ready'>
+
+export interface UplinksParts extends Given {
+  /** ids the gateway wants for nodes of its own: the first uplink is asked, or ids of two could be the same */
+  readonly ids: PoolWish | null
+  /** the upstream of a machine without uplinks */
+  readonly standIn: { start(): Promise<UplinkConfig>; stop(): Promise<void> }
+  readonly timers?: Timers
+}
+
+/** What apply() did, by names. */
+export interface Applied {
+  readonly added: string[]
+  readonly removed: string[]
+  readonly changed: string[]
+  readonly kept: string[]
+}
+
+interface Entry {
+  readonly settings: UplinkConfig
+  /** the medium's flag when it was built */
+  readonly enabled: boolean
+  /** null: it could not be built */
+  uplink: Uplink | null
+  usable: boolean
+  since: number
+  remove: () => Promise<void>
+}
+
+/** how long what is on its way may still arrive at a handover */
+const HANDOVER_MS = 5000
+/** largest packet where no uplink is known yet */
+const USUAL_PACKET = 1200
+
+export class Uplinks {
+  /** tells how a record left, whoever carried it */
+  readonly watchers = new SentWatchers()
+  readonly #parts: UplinksParts
+  readonly #timers: Timers
+  #entries: Entry[] = []
+  #feed: Feed<Payload>
+  #feedName: string
+  #standsIn = false
+  #carrying: Entry | null = null
+  #since: number
+  #handover: Promise<void> | null = null
+  #applying: Promise<unknown> = Promise.resolve()
+  #cancelTimer: (() => void) | undefined
+  #stopped = false
+  readonly #holdMs: ReturnType<typeof holding>
+
+  constructor(parts: UplinksParts) {
+    this.#parts = parts
+    this.#timers = parts.timers ?? systemTimers
+    this.#since = parts.clock.wall()
+    this.#holdMs = holding(parts)
+    this.#feedName = LOOPBACK_FEED
+    this.#feed = this.#makeFeed(LOOPBACK_FEED)
+  }
+
+  /** The uplinks that could be built, best first. */
+  get list(): readonly Uplink[] {
+    return this.#entries.flatMap(({ uplink }) => uplink ?? [])
+  }
+
+  /** Who carries now, usable or not; null before the first one could. */
+  get carrying(): Uplink | null {
+    return this.#carrying?.uplink ?? null
+  }
+
+  /** Bytes that fit into every configured uplink: what one group of readings may take as FULL (D6). */
+  get maxPacket(): number {
+    return Math.min(...this.list.map(uplink => uplink.maxPacket), USUAL_PACKET)
+  }
+
+  /** True while an upstream answers and does not have everything yet. */
+  get draining(): boolean {
+    return this.carrying?.draining ?? false
+  }
+
+  /** facts no upstream has yet */
+  get backlog(): number {
+    return this.#feed.backlog
+  }
+
+  /**
+   * The whole configured list, best first; empty: the gateway's own upstream. What did not change keeps its connection, window
+   * and session. Settles when every link was built; the supervisor opens them.
+   */
+  apply(list: readonly UplinkConfig[]): Promise<Applied> {
+    const done = this.#applying.then(() => this.#apply(list))
+    this.#applying = done.catch(() => undefined) // told to who called
+    return done
+  }
+
+  /** Something may have changed: a commit, an assigned id, a sync. */
+  pump(): void {
+    this.carrying?.pump()
+  }
+
+  /** The progress token's turn here (D14): settles when the scheduler had its turn, however the uplinks are. */
+  token(): Promise<void> {
+    this.#choose()
+    this.pump()
+    return new Promise(resolve => setImmediate(resolve))
+  }
+
+  /** By name, in order; one that could not be built is only in the links. */
+  status(): Record<string, UplinkReport> {
+    return Object.fromEntries(this.list.map(uplink => [uplink.name, uplink.status()]))
+  }
+
+  /** Who carries, since when, and why it is not the first. */
+  forwarding(): ForwardingReport {
+    const { supervisor } = this.#parts
+    const carrying = this.#carrying
+    const better = this.#entries.slice(0, carrying ? this.#entries.indexOf(carrying) : undefined)
+    const reasons = better.map(({ settings: { name }, usable }) => {
+      const state = supervisor.get(name)?.state
+      const reason = state && 'reason' in state ? `: ${state.reason}` : ''
+      return `${name} is ${usable ? 'up again and watched' : `${state?.state ?? 'away'}${reason}`}`
+    })
+    return {
+      uplink: carrying?.settings.name ?? null,
+      since: this.#since,
+      ...(reasons.length > 0 && { reason: reasons.join('; ') }),
+      cursor: this.#feed.cursor,
+      backlog: this.#feed.backlog,
+    }
+  }
+
+  /** Keeps cursor, sessions and counters; called before the log is closed. */
+  stop(): void {
+    this.#stopped = true
+    this.#cancelTimer?.()
+    for (const { uplink } of this.#entries) uplink?.stop()
+    this.#feed.saveCursor(true)
+  }
+
+  /** What the loopback had was for nobody else: it has a cursor of its own. */
+  #makeFeed(name: string): Feed<Payload> {
+    const { log, clock } = this.#parts
+    return new Feed<Payload>(name, { log, clock, holdMs: quality => this.#holdMs(quality) })
+  }
+
+  async #apply(list: readonly UplinkConfig[]): Promise<Applied> {
+    const { standIn, config, log } = this.#parts
+    const stoodIn = this.#standsIn
+    this.#standsIn = list.length === 0
+    const wanted = this.#standsIn ? [await this.#standIn()] : list
+    const names = new Set(wanted.map(({ name }) => name))
+    const before = new Map(this.#entries.map(entry => [entry.settings.name, entry]))
+    const same = (entry: Entry | undefined, settings: UplinkConfig): boolean =>
+      entry !== undefined &&
+      isDeepStrictEqual(entry.settings, settings) &&
+      entry.enabled === mediumEnabled(config, settings.medium)
+    const applied: Applied = { added: [], removed: [], changed: [], kept: [] }
+    for (const { settings } of this.#entries) if (!names.has(settings.name)) applied.removed.push(settings.name)
+    for (const settings of wanted) {
+      const entry = before.get(settings.name)
+      const into = !entry ? applied.added : same(entry, settings) ? applied.kept : applied.changed
+      into.push(settings.name)
+    }
+    for (const name of [...applied.removed, ...applied.changed]) await this.#remove(before.get(name)!)
+    if (stoodIn && !this.#standsIn) await standIn.stop()
+    const name = feedName(log, this.#standsIn, wanted)
+    if (name !== this.#feedName || this.#entries.length === 0) {
+      this.#feed.saveCursor(true)
+      this.#feedName = name
+      this.#feed = this.#makeFeed(name)
+    }
+    const entries: Entry[] = []
+    for (const settings of wanted) {
+      const kept = applied.kept.includes(settings.name) ? before.get(settings.name) : undefined
+      entries.push(kept ?? (await this.#add(settings)))
+    }
+    this.#entries = entries
+    this.#choose()
+    return applied
+  }
+
+  #standIn(): Promise<UplinkConfig> {
+    const running = this.#entries.find(({ settings }) => settings.name === 'loopback')
+    return running ? Promise.resolve(running.settings) : this.#parts.standIn.start()
+  }
+
+  async #add(settings: UplinkConfig): Promise<Entry> {
+    const { supervisor, config, clock, ids } = this.#parts
+    const entry: Entry = {
+      settings,
+      enabled: mediumEnabled(config, settings.medium),
+      uplink: null,
+      usable: false,
+      since: clock.mono(),
+      remove: () => supervisor.remove(settings.name),
+    }
+    try {
+      const remove = await addUplink(
+        {
+          ...this.#parts,
+          feed: this.#feed,
+          watchers: this.watchers,
+          changed: () => this.pump(),
+          pool: () => (this.#entries[0] === entry ? ids : null),
+          onUsable: () => this.#usable(entry),
+          ready: uplink => {
+            entry.uplink = uplink
+          },
+        },
+        settings,
+      )
+      entry.remove = remove
+    } catch (error) {
+      entry.uplink = null
+      supervisor.add(new MissingLink(settings.name, asOsError(error)))
+    }
+    return entry
+  }
+
+  async #remove(entry: Entry): Promise<void> {
+    this.#entries = this.#entries.filter(other => other !== entry)
+    if (this.#carrying === entry) {
+      await entry.uplink?.release(HANDOVER_MS)
+      this.#feed.rewind()
+      this.#carrying = null
+    }
+    await entry.remove()
+  }
+
+  #usable(entry: Entry): void {
+    entry.usable = entry.uplink?.usable ?? false
+    entry.since = this.#parts.clock.mono()
+    this.#choose()
+  }
+
+  #choose(): void {
+    if (this.#handover || this.#stopped) return
+    this.#cancelTimer?.()
+    const { clock, config } = this.#parts
+    const { after_s, back_s } = config.config.gateway.failover
+    const now = clock.mono()
+    const list: Candidate[] = this.#entries.map(({ settings: { name }, usable, since }) => ({ name, usable, since }))
+    const times = { afterMs: after_s * 1000, backMs: back_s * 1000 }
+    const { name, next } = choose(list, this.#carrying?.settings.name ?? null, now, times)
+    const entry = this.#entries.find(({ settings }) => settings.name === name) ?? null
+    if (entry && entry !== this.#carrying) this.#hand(entry)
+    else if (next < Number.POSITIVE_INFINITY)
+      this.#cancelTimer = this.#timers.after(Math.max(1, Math.min(next - now, 2 ** 31 - 1)), () => this.#choose())
+  }
+
+  #hand(to: Entry): void {
+    const { logger, clock } = this.#parts
+    const from = this.#carrying
+    const take = (): void => {
+      this.#handover = null
+      if (this.#stopped || !this.#entries.includes(to)) {
+        this.#choose()
+        return
+      }
+      this.#feed.rewind()
+      this.#carrying = to
+      this.#since = clock.wall()
+      to.uplink?.carry()
+      this.#choose()
+    }
+    if (!from?.uplink) {
+      take()
+      return
+    }
+    logger.info(`${to.settings.name} takes over from ${from.settings.name}`)
+    this.#handover = from.uplink.release(HANDOVER_MS).then(take)
+  }
+}
