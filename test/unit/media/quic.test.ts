@@ -9,7 +9,8 @@ import { silentLogger } from '../../../src/lib/logger'
 import type { DriverContext, OpenableEvents } from '../../../src/links/contracts'
 import { createQuic, QuicListener, QuicSender } from '../../../src/media/quic'
 import { Connection } from '../../../src/media/quic-connection'
-import { quiche } from '../../../src/media/quic-native'
+import { type QuicheConnection, quiche } from '../../../src/media/quic-native'
+import { QuicStreams } from '../../../src/media/quic-stream'
 import { makeCerts } from '../../lib/certs'
 import { freeUdpPort, removeDir, root, tempDir } from '../../lib/gateway'
 import { LossyProxy } from '../../lib/lossy'
@@ -350,6 +351,43 @@ test('a peer without datagrams: one plain packet for each stream, to its end, an
   await until(() => got.length === 3 && packets.length === 3)
   assert.deepEqual(got.sort(), ['3 63', '40000 63', '8 63'])
   assert.deepEqual(packets.sort(), ['answer 3', 'answer 40000', 'answer 8'])
+})
+
+test('what a listener sends before its peer began the stream waits for that; at the end it did not go', async () => {
+  const wrote: string[] = []
+  let arrived: Buffer | null = null
+  const fake = {
+    readable: () => [0],
+    streamRecv: (_id: number, into: Uint8Array) => {
+      if (!arrived) return null
+      into.set(arrived)
+      const { length } = arrived
+      arrived = null
+      return [length, false]
+    },
+    streamSend: (_id: number, chunk: Uint8Array) => {
+      wrote.push(Buffer.from(chunk).toString('hex'))
+      return chunk.length
+    },
+  } as unknown as QuicheConnection
+  const streams = (): QuicStreams =>
+    new QuicStreams(
+      fake,
+      'listener',
+      () => assert.fail('the probe is the medium’s own'),
+      reason => assert.fail(reason),
+    )
+  const one = streams()
+  const sent = one.send(Buffer.from('abcd', 'hex'))
+  assert.deepEqual(wrote, [])
+  arrived = Buffer.from('0900014f534e0100', 'hex')
+  one.read(new Uint8Array(100), () => undefined)
+  assert.deepEqual([wrote, await sent], [['0a00014f534e01000000', '0002abcd'], true])
+  const two = streams()
+  const never = Array.from({ length: 9 }, () => two.send(Buffer.from('abcd', 'hex')))
+  assert.equal(await never[8], false, 'more than a few are refused')
+  two.end()
+  assert.equal(await never[0], false)
 })
 
 test('without a build for the platform the link says so', () => {
