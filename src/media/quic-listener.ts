@@ -156,7 +156,10 @@ export class QuicListener implements Medium {
     const scid = id.subarray(0, ID_LENGTH)
     const known =
       this.#peers.get(Buffer.from(header.dcid).toString('latin1')) ?? this.#peers.get(scid.toString('latin1'))
-    if (known) return known.connection.received(message, remote)
+    if (known) {
+      known.connection.received(message, remote)
+      return
+    }
     if (header.ty !== INITIAL || message.length < LEAST_INITIAL) return
     if (!library.versionIsSupported(header.version)) {
       const answer = new Uint8Array(LEAST_INITIAL)

@@ -8,17 +8,20 @@ import { rootCertificates } from 'node:tls'
 import { asOsError, OsError } from '../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
 import { Connection } from './quic-connection'
-import { quiche } from './quic-native'
+import { type Quiche, type QuicheConfig, quiche } from './quic-native'
 import { clientConfig, type QuicOptions, quicTls } from './quic-settings'
 import { HostResolver, hostPort, literalAddress } from './resolve'
+import { clockBehind } from './tls'
 import { judgeChain } from './tls-chain'
 import { parseCertificates, type TlsMaterial, type TlsSettings } from './tls-settings'
 import { closed, isMomentary, makeSocket, peerText, until } from './udp-socket'
 
 /** what a path carries at least; the true size is known once the connection is there */
 const FIRST_MAX_PACKET = 1200
-/** the clocks of two machines in order may differ by this */
-const BEHIND_MS = 60_000
+/** how long the other end's first bytes are waited for; one that sends none is no os-node, but perhaps well */
+const CONFIRM_MS = 2000
+/** a peer that is refused by its machine and stays silent for this long is away */
+const REFUSED_MS = 2000
 const RECEIVE_BUFFER = 1024 * 1024
 
 export class QuicSender implements Medium {
@@ -34,6 +37,9 @@ export class QuicSender implements Medium {
   #connection: Connection | undefined
   #origin: PacketOrigin | undefined
   #keepAlive: NodeJS.Timeout | undefined
+  /** nobody listens there, it was said; runs until the peer is heard again */
+  #refused: NodeJS.Timeout | undefined
+  #up = false
 
   constructor(
     readonly name: string,
@@ -62,9 +68,9 @@ export class QuicSender implements Medium {
   async open(events: OpenableEvents): Promise<void> {
     await this.close()
     this.#events = events
-    const { host, port, connect_timeout_ms, idle_timeout_ms } = this.#options
+    const { host, port } = this.#options
     const library = quiche()
-    const behind = this.#clockBehind()
+    const behind = clockBehind(this.#context)
     const { config, material } = clientConfig(library, this.#tls, this.#options, behind)
     const peer = await this.#resolver.resolve(host)
     this.#stillWanted(events)
@@ -76,59 +82,81 @@ export class QuicSender implements Medium {
       throw new OsError('NETWORK', peerText(error, peer.address, port), { cause: error })
     }
     this.#stillWanted(events)
-    const { address, port: localPort } = socket.address()
-    const local = { host: address, port: localPort }
-    const remote = { host: peer.address, port }
     this.#origin = { medium: this.medium, address: hostPort(peer.address, port), reply: packet => this.send(packet) }
+    await this.#handshake(library, config, socket, peer.address, behind ? this.#trust(material) : null)
+    this.#stillWanted(events)
+    this.#up = true
+  }
+
+  /** Settles when the peer took the connection; rejects with the reason. Its later end is told as `lost`. */
+  #handshake(
+    library: Quiche,
+    config: QuicheConfig,
+    socket: Socket,
+    peer: string,
+    trust: { trusted: X509Certificate[]; now: number } | null,
+  ): Promise<void> {
+    const { host, port, connect_timeout_ms, idle_timeout_ms } = this.#options
     const name = this.#tls.servername ?? host.replace(/\.$/, '')
-    await new Promise<void>((resolve, reject) => {
-      const quic = library.Connection.connect(
-        literalAddress(name) ? null : name,
-        randomBytes(16),
-        local,
-        remote,
-        config,
-      )
+    const { address, port: localPort } = socket.address()
+    const [local, remote] = [
+      { host: address, port: localPort },
+      { host: peer, port },
+    ]
+    return new Promise((resolve, reject) => {
+      const sni = literalAddress(name) ? null : name
+      const quic = library.Connection.connect(sni, randomBytes(16), local, remote, config)
       let failure: OsError | undefined
-      const late = setTimeout(() => connection.close('no answer'), connect_timeout_ms)
+      let wait = setTimeout(() => connection.close('no answer'), connect_timeout_ms)
       const connection = new Connection(quic, {
         role: 'opener',
         local,
         transmit: (datagram, _to, free) => this.#transmit(socket, datagram, free),
         onPacket: packet => this.#received(packet),
-        onEstablished: made => {
-          clearTimeout(late)
+        onEstablished: ({ datagramSize, streams }) => {
+          clearTimeout(wait)
           try {
-            if (!this.#tls.insecure) judgePeer(quic.peerCertChain() ?? [], name, behind ? this.#trust(material) : null)
+            if (!this.#tls.insecure) judgePeer(quic.peerCertChain() ?? [], name, trust)
           } catch (error) {
             failure = asOsError(error)
             throw failure
           }
-          if (made.datagramSize !== null) made.streams.begin()
-          this.#keepAlive = setInterval(() => made.keepAlive(), idle_timeout_ms / 3)
-          resolve()
+          this.#keepAlive = setInterval(() => connection.keepAlive(), idle_timeout_ms / 3)
+          if (datagramSize === null) return resolve()
+          // the handshake counts when the other end took it too: it may not like our certificate
+          wait = setTimeout(resolve, CONFIRM_MS)
+          streams.onBegun = () => {
+            clearTimeout(wait)
+            resolve()
+          }
+          streams.begin()
         },
         onOver: (_connection, reason) => {
-          clearTimeout(late)
-          clearInterval(this.#keepAlive)
-          reject(failure ?? this.#whyNot(connection, reason, name))
-          if (this.#connection === connection) events.lost(reason)
+          clearTimeout(wait)
+          this.#stopTimers()
+          reject(failure ?? whyNot(connection, reason, name))
+          if (this.#connection === connection && this.#up) this.#events?.lost(reason)
         },
       })
       this.#connection = connection
-      socket.on('message', (message, from) => connection.received(message, { host: from.address, port: from.port }))
+      socket.on('message', (message, from) => {
+        clearTimeout(this.#refused)
+        this.#refused = undefined
+        connection.received(message, { host: from.address, port: from.port })
+      })
       socket.on('error', error => {
         this.counters.errors++
         if (isMomentary(error)) return
-        // nobody listens there, or no way: while opening that is the answer; an open connection may outlive it
-        if (!connection.established) {
-          failure ??= new OsError('NETWORK', peerText(error, peer.address, port), { cause: error })
-          connection.close('no way there')
+        if (connection.established) {
+          // anybody on the way can say so: it counts when the peer stays silent
+          this.#refused ??= setTimeout(() => connection.close(peerText(error, peer, port)), REFUSED_MS)
+          return
         }
+        failure ??= new OsError('NETWORK', peerText(error, peer, port), { cause: error })
+        connection.close('no way there')
       })
       connection.start()
     })
-    this.#stillWanted(events)
   }
 
   async close(): Promise<void> {
@@ -136,7 +164,8 @@ export class QuicSender implements Medium {
     const [connection, socket] = [this.#connection, this.#socket]
     this.#connection = undefined
     this.#socket = undefined
-    clearInterval(this.#keepAlive)
+    this.#up = false
+    this.#stopTimers()
     connection?.close('closed')
     if (socket) await closed(socket)
   }
@@ -147,6 +176,12 @@ export class QuicSender implements Medium {
     if (sent) this.counters.tx++
     else this.counters.errors++
     return sent
+  }
+
+  #stopTimers(): void {
+    clearInterval(this.#keepAlive)
+    clearTimeout(this.#refused)
+    this.#refused = undefined
   }
 
   #stillWanted(events: OpenableEvents): void {
@@ -174,32 +209,27 @@ export class QuicSender implements Medium {
     }
   }
 
-  /** R22: the system's clock cannot be right, it is behind a time that has passed. */
-  #clockBehind(): boolean {
-    const { clock, trueNow } = this.#context
-    return (trueNow?.() ?? 0) > clock.wall() + BEHIND_MS
-  }
-
   #trust(material: TlsMaterial): { trusted: X509Certificate[]; now: number } {
     const { clock, trueNow } = this.#context
     const trusted = material.ca ? parseCertificates(material.ca) : rootCertificates.map(pem => new X509Certificate(pem))
     return { trusted, now: trueNow?.() ?? clock.wall() }
   }
+}
 
-  #whyNot({ quic }: Connection, reason: string, name: string): OsError {
-    const alert = (quic.localError()?.errorCode ?? 0) - 256
-    if (alert === 45)
-      return new OsError('TLS_EXPIRED', `the certificate of ${name} has expired, or is not valid yet`, {
-        hint: 'renew the certificate of the peer; check both clocks',
-      })
-    if (alert === 48)
-      return new OsError('TLS_UNTRUSTED', `the authority of the certificate of ${name} is not trusted here`)
-    if (alert === 42) return new OsError('TLS_NAME', `the certificate of ${name} is for another name`)
-    if (alert >= 0 || quic.peerError()) return new OsError('TLS_HANDSHAKE', `QUIC with ${name} failed: ${reason}`)
-    return new OsError('NO_REPLY', `${name} does not answer by QUIC`, {
-      hint: 'check address and port, and that UDP passes the firewalls between',
+/** The reason of a handshake that failed. */
+function whyNot({ quic }: Connection, reason: string, name: string): OsError {
+  const alert = (quic.localError()?.errorCode ?? 0) - 256
+  if (alert === 45)
+    return new OsError('TLS_EXPIRED', `the certificate of ${name} has expired, or is not valid yet`, {
+      hint: 'renew the certificate of the peer; check both clocks',
     })
-  }
+  if (alert === 48)
+    return new OsError('TLS_UNTRUSTED', `the authority of the certificate of ${name} is not trusted here`)
+  if (alert === 42) return new OsError('TLS_NAME', `the certificate of ${name} is for another name`)
+  if (alert >= 0 || quic.peerError()) return new OsError('TLS_HANDSHAKE', `QUIC with ${name} failed: ${reason}`)
+  return new OsError('NO_REPLY', `${name} does not answer by QUIC`, {
+    hint: 'check address and port, and that UDP passes the firewalls between',
+  })
 }
 
 /** Name, and where BoringSSL could not (the clock is behind) the chain. Throws TLS_…. */

@@ -19,7 +19,7 @@ import { OsError } from '../lib/errors'
 import type { Quiche, QuicheConfig } from './quic-native'
 import { type TlsMaterial, type TlsSettings, tlsMaterial, tlsSchema, tlsSettings } from './tls-settings'
 
-/** application protocol in the TLS handshake; a peer that names none, as the reference does, is taken too */
+/** application protocol in the TLS handshake. BoringSSL takes no peer that names none, as the reference's client does. */
 export const ALPN = 'os-node'
 /** largest UDP payload sent and taken: fits the common paths without fragments (QUIC never fragments) */
 export const UDP_PAYLOAD = 1350
@@ -27,7 +27,7 @@ export const UDP_PAYLOAD = 1350
 export const DATAGRAM_QUEUE = 1024
 /** bytes a peer may have under way on its stream */
 const STREAM_WINDOW = 256 * 1024
-/** streams a peer may open: one as X29 has it; the reference opens one for each packet */
+/** streams a peer may open: one as X29 has it; one for each packet where the peer takes no datagrams */
 const MAX_STREAMS = 16
 export const MAX_PACKET = 0xffff
 

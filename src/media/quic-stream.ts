@@ -38,6 +38,8 @@ export class QuicStreams {
   readonly #queue: Outgoing[] = []
   /** a listener's packets for a stream that its peer has not begun yet */
   readonly #early: { packet: Uint8Array; done: (sent: boolean) => void }[] = []
+  /** called when the peer's first bytes were its PONG: it is an os-node and took the handshake */
+  onBegun: () => void = () => undefined
   #waiting = 0
   #nextPlain = 0
 
@@ -167,7 +169,10 @@ export class QuicStreams {
         for (const early of this.#early.splice(0)) this.#put(0, incoming.stream.wrap(early.packet), false, early.done)
         return
       }
-      if (isProbeReply(packet)) return
+      if (isProbeReply(packet)) {
+        this.onBegun()
+        return
+      }
     }
     this.#onPacket(packet)
   }

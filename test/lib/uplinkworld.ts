@@ -218,6 +218,7 @@ export class UplinkWorld {
     this.uplinks = new Uplinks({
       config,
       clock,
+      trueNow: () => clock.wall(),
       timers,
       logger: silentLogger,
       registry,

@@ -8,7 +8,9 @@ import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { DriverContext, OpenableEvents } from '../../../src/links/contracts'
 import { createQuic, QuicListener, QuicSender } from '../../../src/media/quic'
-import { quiche } from '../../../src/media/quic-native'
+import { Connection } from '../../../src/media/quic-connection'
+import { type QuicheConnection, quiche } from '../../../src/media/quic-native'
+import { QuicStreams } from '../../../src/media/quic-stream'
 import { makeCerts } from '../../lib/certs'
 import { freeUdpPort, removeDir, root, tempDir } from '../../lib/gateway'
 import { LossyProxy } from '../../lib/lossy'
@@ -231,7 +233,6 @@ test(
     await client.close()
     const again = sender(t, port)
     await again.open({ ...silent, lost: (reason: string) => lost.push(reason) })
-    const running = first as unknown as { close(): Promise<void> }
     const mute = createSocket('udp4')
     mute.close()
     await silently(first)
@@ -303,6 +304,91 @@ test(
     assert.equal(await clients[1]!.send(bytes(10, 1)), true)
   },
 )
+
+/** A connection of a peer that takes no datagrams. */
+async function bare(t: TestContext, port: number): Promise<Connection> {
+  const library = quiche()
+  const config = library.Config.withBoringSslCtx(false, false, null, null, null, null)
+  config.setApplicationProtos(['os-node'])
+  config.setInitialMaxData(1e6)
+  config.setInitialMaxStreamDataBidiLocal(1e5)
+  config.setInitialMaxStreamDataBidiRemote(1e5)
+  const socket = createSocket('udp4')
+  await new Promise<void>(resolve => socket.connect(port, '127.0.0.1', resolve))
+  const local = { host: '127.0.0.1', port: socket.address().port }
+  const remote = { host: '127.0.0.1', port }
+  const quic = library.Connection.connect('localhost', Buffer.alloc(16, 7), local, remote, config)
+  const established = new Promise<Connection>(resolve => {
+    const connection = new Connection(quic, {
+      role: 'opener',
+      local,
+      transmit: (datagram, _to, free) => socket.send(datagram, free),
+      onPacket: packet => packets.push(Buffer.from(packet).toString()),
+      onEstablished: resolve,
+      onOver: () => undefined,
+    })
+    socket.on('message', message => connection.received(message, remote))
+    connection.start()
+    t.after(() => {
+      connection.close('done')
+      socket.close()
+    })
+  })
+  return established
+}
+const packets: string[] = []
+
+test('a peer without datagrams: one plain packet for each stream, to its end, answered there', options, async t => {
+  const server = await listener(t)
+  const got: string[] = []
+  server.onPacket((packet, origin) => {
+    got.push(`${packet.length} ${packet[0]}`)
+    void origin.reply(Buffer.from(`answer ${packet.length}`))
+  })
+  const peer = await bare(t, server.port!)
+  for (const length of [3, 40_000, 8])
+    assert.equal(await peer.streams.sendPlain(Buffer.concat([Buffer.of(0x3f), bytes(length - 1, 1)])), true)
+  await until(() => got.length === 3 && packets.length === 3)
+  assert.deepEqual(got.sort(), ['3 63', '40000 63', '8 63'])
+  assert.deepEqual(packets.sort(), ['answer 3', 'answer 40000', 'answer 8'])
+})
+
+test('what a listener sends before its peer began the stream waits for that; at the end it did not go', async () => {
+  const wrote: string[] = []
+  let arrived: Buffer | null = null
+  const fake = {
+    readable: () => [0],
+    streamRecv: (_id: number, into: Uint8Array) => {
+      if (!arrived) return null
+      into.set(arrived)
+      const { length } = arrived
+      arrived = null
+      return [length, false]
+    },
+    streamSend: (_id: number, chunk: Uint8Array) => {
+      wrote.push(Buffer.from(chunk).toString('hex'))
+      return chunk.length
+    },
+  } as unknown as QuicheConnection
+  const streams = (): QuicStreams =>
+    new QuicStreams(
+      fake,
+      'listener',
+      () => assert.fail('the probe is the medium’s own'),
+      reason => assert.fail(reason),
+    )
+  const one = streams()
+  const sent = one.send(Buffer.from('abcd', 'hex'))
+  assert.deepEqual(wrote, [])
+  arrived = Buffer.from('0900014f534e0100', 'hex')
+  one.read(new Uint8Array(100), () => undefined)
+  assert.deepEqual([wrote, await sent], [['0a00014f534e01000000', '0002abcd'], true])
+  const two = streams()
+  const never = Array.from({ length: 9 }, () => two.send(Buffer.from('abcd', 'hex')))
+  assert.equal(await never[8], false, 'more than a few are refused')
+  two.end()
+  assert.equal(await never[0], false)
+})
 
 test('without a build for the platform the link says so', () => {
   assert.throws(() => quiche('linux', 'mips'), { code: 'NO_DRIVER', message: 'no QUIC build for linux-mips' })

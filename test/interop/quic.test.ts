@@ -1,0 +1,122 @@
+// A gateway with a QUIC uplink and a server with a QUIC receiver, as real processes: everything is delivered once, also when
+// the server is killed and when the medium is switched off and on at work.
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { makeCerts } from '../lib/certs'
+import {
+  databaseFacts,
+  freePort,
+  freeUdpPort,
+  keyOf,
+  Machine,
+  removeDir,
+  root,
+  sleep,
+  tempDir,
+  until,
+} from '../lib/gateway'
+import { assertSame } from '../lib/same'
+
+const dir = tempDir()
+const machines: Machine[] = []
+after(async () => {
+  for (const machine of machines) await machine.stop('SIGKILL')
+  removeDir(dir)
+})
+const build = existsSync(join(root, 'node_modules/@infisical', `quic-${process.platform}-${process.arch}`))
+
+test('QUIC between two os-nodes: a killed server, a switch off and on; nothing lost, nothing twice', {
+  skip: build ? false : 'this machine has no QUIC build',
+}, async () => {
+  const certs = makeCerts(join(dir, 'certs'))
+  const [udp, quic] = [await freeUdpPort(), await freeUdpPort()]
+  const [upWeb, gwWeb] = [await freePort(), await freePort()]
+  const on = { RESOURCES: { transport_status: { udp: true, quic: true } } }
+  const tls = { cert: certs.serverCert, key: certs.serverKey }
+  const up = new Machine(join(dir, 'up'), 'serve', {
+    ...on,
+    gateway: { receivers: [{ name: 'q', medium: 'quic', host: '127.0.0.1', port: quic, tls }] },
+  })
+  const types = ['cpu', 'memory', 'uptime']
+  const config = (sources: object[]): Record<string, unknown> => ({
+    ...on,
+    device_id: 'GW1',
+    gateway: {
+      sources,
+      uplinks: [{ name: 'up', medium: 'QUIC', host: 'localhost', port: quic, tls: { ca: certs.ca } }],
+      log: { commit_interval_ms: 100 },
+    },
+  })
+  const gw = new Machine(join(dir, 'gw'), 'run', config(types.map(type => ({ name: type, type, interval_ms: 100 }))))
+  machines.push(up, gw)
+  const serveArgs = ['--host', '127.0.0.1', '--port', String(udp), '--web-port', String(upWeb)]
+  const { token } = up.json('token', '--new') as { token: string }
+  await up.start(serveArgs, upWeb)
+  // the server gives this gateway its id over UDP
+  assert.equal(gw.run('ensure-id', '--host', '127.0.0.1', '--port', String(udp)).code, 0)
+  await gw.start(['--port', String(gwWeb)], gwWeb)
+  const uplink = () => gw.json('status').uplinks.up as { acked: number; backlog: number; delivery: string }
+  await until('packets are acknowledged', () => uplink().acked > 10)
+  assert.equal(uplink().delivery, 'acked')
+  const item = (machine: Machine) =>
+    (
+      machine.json('transport-status').items as {
+        name: string
+        links: { name: string; state: string; reason?: string }[]
+      }[]
+    ).find(({ name }) => name === 'QUIC')!
+
+  await up.stop('SIGKILL')
+  await sleep(500)
+  await up.start(serveArgs, upWeb)
+  const after = uplink().acked
+  await until('it goes on after the kill', () => uplink().acked > after + 10, 60_000)
+
+  // at work: the receiving end is switched off by command, on again over HTTP
+  assert.deepEqual(up.json('transporter-toggle', '--name', 'quic', '--disable'), {
+    name: 'QUIC',
+    enabled: false,
+    via: 'gateway',
+  })
+  assert.deepEqual(item(up).links, [{ name: 'q', state: 'down', reason: 'QUIC is switched off' }])
+  assert.equal(up.json('status').links.udp.state, 'up', 'the other receiver stays')
+  await sleep(500)
+  const answer = await fetch(`http://127.0.0.1:${upWeb}/api/transport`, {
+    method: 'POST',
+    headers: { 'X-Admin-Token': token, 'Content-Type': 'application/json' },
+    body: '{"medium":"Quic","enabled":true}',
+  })
+  assert.deepEqual([answer.status, await answer.json()], [200, { ok: true, medium: 'QUIC', enabled: true }])
+  assert.equal((await until('it listens again', () => item(up).links.find(({ state }) => state === 'up'))).name, 'q')
+  const before = uplink().acked
+  await until('it goes on after the switch', () => uplink().acked > before + 10, 60_000)
+  assert.deepEqual(up.json('reload-protocol', '--medium', 'QUIC'), { medium: 'QUIC', reloaded: true, via: 'gateway' })
+
+  // the sending end: what is read meanwhile waits in the log
+  gw.json('transporter-toggle', '--name', 'QUIC', '--disable')
+  assert.deepEqual(item(gw).links, [{ name: 'up', state: 'down', reason: 'QUIC is switched off' }])
+  await sleep(1000)
+  assert.deepEqual(gw.json('transporter-toggle', '--name', 'quic', '--enable').enabled, true)
+  await until(
+    'it is up again and nothing waits',
+    () => item(gw).links[0]?.state === 'up' && uplink().backlog < 5,
+    60_000,
+  )
+
+  await gw.stop('SIGKILL')
+  gw.configure(config([]))
+  await gw.start(['--port', String(gwWeb)], gwWeb)
+  await until('everything is delivered', () => uplink().backlog === 0, 60_000)
+  await gw.stop()
+  const sent = gw.logFacts()
+  const got = await until('the view has every record', async () => {
+    const facts = await databaseFacts(upWeb, token)
+    return facts.length >= sent.length ? facts : null
+  })
+  assert.ok(sent.length > 50)
+  assert.equal(new Set(sent.map(keyOf)).size, sent.length, 'no fact is in the log twice')
+  assertSame(sent, got)
+  await up.stop()
+})
