@@ -280,7 +280,8 @@ test('ten thousand sockets opened and closed leave neither descriptors nor memor
   await turn(10_000)
   assert.equal(descriptors(), fds)
   const grown = (process.memoryUsage.rss() - rss) / 1048576
-  assert.ok(grown < 12, `${grown} MiB more`)
+  // the sanitizers keep freed memory for a while
+  if (!process.env.OS_NODE_ADDON_DIR) assert.ok(grown < 12, `${grown} MiB more`)
 })
 
 test('sockets that are forgotten are closed by the garbage collector', { skip: lacks }, async () => {
