@@ -34,6 +34,8 @@ export interface Watched {
 
 /** how long a commit may take before an early end */
 const RESCUE_MS = 2000
+/** how long a start may take */
+const START_MS = 120_000
 
 /** The count of crashes of a data directory. */
 export function crashesOf(config: ConfigStore, version: string, logger?: Logger): Crashes {
@@ -93,9 +95,12 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
   }
   for (const [name, handler] of Object.entries(handlers)) process.on(name as 'SIGHUP', handler as () => void)
   const freeze = new FreezeWatch(logger)
+  const notifier = makeNotifier({ env, logger: logger.child('systemd') })
+  // a large log is read before anything else can be said
+  notifier.send({ EXTEND_TIMEOUT_USEC: START_MS * 1000, STATUS: 'starting' })
   return {
     supervision: {
-      notifier: makeNotifier({ env, logger: logger.child('systemd') }),
+      notifier,
       freeze,
       crashes,
       safeMode,
