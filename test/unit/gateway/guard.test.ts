@@ -1,12 +1,10 @@
 // The guard: what systemd is told, the progress token, the count of crashes, the bounds of a stop, memory and lag.
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Crashes } from '../../../src/gateway/guard/crashes'
-import { FreezeWatch } from '../../../src/gateway/guard/freeze'
 import { Progress } from '../../../src/gateway/guard/progress'
 import { memoryLimit, Resources, type Sample } from '../../../src/gateway/guard/resources'
 import { makeNotifier, watchdogMs } from '../../../src/gateway/guard/sdnotify'
@@ -15,30 +13,6 @@ import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
 import { ManualTimers } from '../../../src/links/timers'
-
-if (process.env.OS_NODE_FREEZE_MS) freeze(Number(process.env.OS_NODE_FREEZE_MS))
-
-/** The child of the test below: an event loop that stops turning. */
-function freeze(ms: number): void {
-  new FreezeWatch(silentLogger).limit(4000)
-  setTimeout(() => {
-    const end = Date.now() + ms
-    while (Date.now() < end);
-    process.exit(0)
-  }, 300)
-}
-
-test('a frozen event loop is ended by SIGALRM with a line on stderr; a short one is not', () => {
-  const run = (ms: number) =>
-    spawnSync(process.execPath, [__filename], {
-      env: { ...process.env, OS_NODE_FREEZE_MS: String(ms) },
-      timeout: 20_000,
-    })
-  const frozen = run(15_000)
-  assert.equal(frozen.signal, 'SIGALRM')
-  assert.match(frozen.stderr.toString(), /the event loop has been frozen for \d+ s/)
-  assert.equal(run(300).status, 0)
-})
 
 test('WATCHDOG_USEC counts for the process it names only', () => {
   assert.equal(watchdogMs({ WATCHDOG_USEC: '30000000' }, 7), 30_000)
