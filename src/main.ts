@@ -10,8 +10,10 @@ import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, LogAccess, NodeLike, StartedGateway, StartOverrides } from './commands'
 import type { ConfigStore } from './config'
 import type { Gateway } from './gateway/gateway'
+import type { Step } from './gateway/guard/stopping'
 import { mediaTable, Node, ucumUnits } from './index'
 import { atomicWrite } from './lib/atomic'
+import { systemClock } from './lib/clock'
 import { asOsError, errno, OsError } from './lib/errors'
 import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
@@ -143,22 +145,37 @@ async function startGateway(
   config: ConfigStore,
   logger: Logger,
   signal: AbortSignal,
+  stop: () => void,
   role: 'run' | 'serve',
   overrides: StartOverrides,
 ): Promise<StartedGateway> {
-  const [{ Gateway }, { acquireLock }, { startControl }, web, { webContext }, { runRequest }, { transmitThrough }] =
-    await Promise.all([
-      import('./gateway/gateway'),
-      import('./gateway/lock'),
-      import('./gateway/control'),
-      import('./web'),
-      import('./web/from-gateway'),
-      import('./commands'),
-      import('./gateway/transmit'),
-    ])
+  const [
+    { Gateway },
+    { acquireLock },
+    { startControl },
+    web,
+    { webContext },
+    { runRequest },
+    { transmitThrough },
+    { supervise },
+    { runSteps },
+  ] = await Promise.all([
+    import('./gateway/gateway'),
+    import('./gateway/lock'),
+    import('./gateway/control'),
+    import('./web'),
+    import('./web/from-gateway'),
+    import('./commands'),
+    import('./gateway/transmit'),
+    import('./gateway/guard/process'),
+    import('./gateway/guard/stopping'),
+  ])
   writableDir(config.dataDir)
   const lock = await acquireLock(config.dataDir, role)
-  const undo: (() => unknown)[] = [() => lock.release()]
+  const undo: Step[] = [{ name: 'lock', limitMs: 500, must: true, run: () => lock.release() }]
+  const undoAll = (): Promise<string[]> => runSteps(undo.reverse(), 20_000, { clock: systemClock, logger })
+  const watched = supervise({ config, logger, version: __VERSION__, env: process.env, signal, stop })
+  undo.push({ name: 'supervision', limitMs: 1000, must: true, run: () => watched.close() })
   try {
     // scrypt takes tens of milliseconds of its own thread: the log opens and the page answers meanwhile
     const makesToken = config.config.web_user.auth_enabled && storedToken(config) === null ? newToken(config) : null
@@ -174,12 +191,15 @@ async function startGateway(
       logger,
       defaultSources: (await sources()).defaultSources(config.dataDir),
       role,
+      supervision: watched.supervision,
       ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
     })
-    undo.push(() => gateway.stop())
+    undo.push({ name: 'gateway', limitMs: 18_000, must: true, run: () => gateway.stop() })
+    watched.rescue(() => gateway.log.flush())
     const node = new Node(null, { config, logger, idAllocator: gateway.allocator, secureStorePath: null })
-    undo.push(() => node.close())
-    undo.push(config.onChange(() => void node.transporterManager.runtimeTick()))
+    undo.push({ name: 'dispatch', limitMs: 1500, run: () => node.close() })
+    const unlisten = config.onChange(() => void node.transporterManager.runtimeTick())
+    undo.push({ name: 'changes', limitMs: 100, must: true, run: unlisten })
     const transport = new TransportControl({
       config,
       registry: links,
@@ -207,7 +227,7 @@ async function startGateway(
       { host: (role === 'run' ? overrides.host : undefined) ?? webHost, port: overrides.webPort ?? webPort },
     )
     await server.start()
-    undo.push(() => server.stop())
+    undo.push({ name: 'web', limitMs: 2500, run: () => server.stop() })
     const context: CommandContext = {
       version: __VERSION__,
       config,
@@ -230,6 +250,10 @@ async function startGateway(
       log: logOfGateway(gateway),
       node: async () => nodeLike(node),
       transport: () => transport,
+      safeMode: async leave => {
+        if (leave) await gateway.leaveSafeMode()
+        return gateway.guard.safeModeReport()
+      },
       startGateway: () => Promise.reject(new OsError('LOCKED', 'a gateway runs already')),
       newToken: () => newToken(config),
       print: () => undefined,
@@ -239,22 +263,25 @@ async function startGateway(
       run: (request, gone) => runRequest({ ...context, signal: gone }, request),
       logger: logger.child('control'),
     })
-    undo.push(() => control.close())
+    undo.push({ name: 'control', limitMs: 500, run: () => control.close() })
     lock.setSocket(control.path)
     const token = await makesToken
     await gateway.start()
+    watched.onHangup(() => gateway.reload())
     return {
       done: stopped(signal).then(async () => {
         logger.info('stopping: draining and committing')
-        for (const step of undo.reverse()) await step()
-        return 0
+        // a log that could not be committed to the end is what whoever started this must hear of
+        return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
       info: { url: server.url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
       banner: followsParent() && token === null ? '' : banner(gateway, role, server.url, token, overrides),
     }
   } catch (error) {
-    for (const step of undo.reverse()) await step()
+    // told to whoever started it: no crash (R25)
+    if (asOsError(error).code !== 'INTERNAL') watched.supervision.crashes.undo()
+    await undoAll()
     throw error
   }
 }
@@ -287,7 +314,8 @@ function banner(
   token: string | null,
   { host, port }: StartOverrides,
 ): string {
-  const { identity, config, uplinks, loopback } = gateway
+  const { identity, config, uplinks } = gateway
+  const loopback = gateway.loopback.running
   const id = identity.assigned ? `id ${identity.assignedId}` : 'no id yet'
   const sameToken = config.config.web_user.auth_enabled ? ' (same token)' : ''
   const up = uplinks.list.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
@@ -331,7 +359,11 @@ async function cli(): Promise<void> {
         log: logOf(config.dataDir),
         node: async () => nodeLike((node ??= new Node(null, { config, logger, idAllocator: null }))),
         transport: () => localTransport(config, logger),
-        startGateway: (role, overrides) => startGateway(config, logger, signal, role, overrides),
+        safeMode: async leave => {
+          const { crashesOf } = await import('./gateway/guard/process')
+          return crashesOf(config, __VERSION__, logger).look(leave)
+        },
+        startGateway: (role, overrides) => startGateway(config, logger, signal, () => stop.abort(), role, overrides),
         newToken: () => newToken(config),
         print,
         close: async () => node?.close(),

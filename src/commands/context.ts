@@ -1,6 +1,7 @@
 // What a command is given. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
+import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { ReloadReport } from '../gateway/guard/reload'
 import type { GatewayStatus, LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
@@ -111,6 +112,8 @@ export interface CommandContext {
   readonly log: LogAccess
   node(): Promise<NodeLike>
   transport(): TransportLike
+  /** What safe mode there is (R25); `leave`: ends it first. */
+  safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
   startGateway(role: 'run' | 'serve', overrides: StartOverrides): Promise<StartedGateway>
   /** makes an admin token, stores its hash in `<data>/token.json`, returns the token */

@@ -9,6 +9,7 @@ import { decode } from './verbs/decode'
 import { ensureId, timeSync } from './verbs/identity'
 import { logExport, logVerify } from './verbs/log'
 import { reload } from './verbs/reload'
+import { safeMode } from './verbs/safe-mode'
 import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
 import { token } from './verbs/token'
@@ -26,6 +27,7 @@ export const VERBS: readonly Verb[] = [
   serve,
   status,
   reload,
+  safeMode,
   transmit,
   decode,
   ensureId,

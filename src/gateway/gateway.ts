@@ -4,7 +4,7 @@
 // What fails: only a data directory that cannot be written, or that another gateway owns, ends the start. Everything else
 // is a state: a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
 import { join } from 'node:path'
-import type { ReceiverConfig, UplinkConfig } from '../config/schema'
+import type { ReceiverConfig } from '../config/schema'
 import type { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
@@ -26,20 +26,19 @@ import { HandshakeManager } from '../protocol/handshake/manager'
 import type { IdAllocator } from '../protocol/ids/allocator'
 import type { SecureServer } from '../protocol/secure/server'
 import { NodeClock } from '../protocol/time'
-import { Database, type DatabaseStatus } from '../storage'
+import { Database } from '../storage'
 import { applyAll, NOTHING_APPLIED } from './guard/apply'
 import { checkLinks } from './guard/check-links'
 import { Guard, type Supervision } from './guard/guard'
 import { statusLine } from './guard/line'
 import { Reloader, type ReloadReport } from './guard/reload'
 import type { GuardLevel } from './guard/resources'
-import { runSteps } from './guard/stopping'
 import { Identity } from './identity'
 import { GatewayIds } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
 import { type SourceEntry, Sources } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
-import { LoopbackUpstream } from './loopback'
+import { StandIn } from './loopback'
 import type { LinkParts } from './parts'
 import { allowList } from './receive/allow'
 import { contentHash } from './receive/content'
@@ -47,8 +46,10 @@ import { Receive } from './receive/receive'
 import { Receivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
 import { remember } from './remember'
+import { statusOf } from './report'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
+import { stopGateway } from './stop'
 import { alarmCheck } from './uplink/alarms'
 import { Uplinks } from './uplink/uplinks'
 
@@ -73,19 +74,6 @@ export interface GatewayOptions {
   supervision?: Supervision
 }
 
-const NO_DATABASE: DatabaseStatus = {
-  state: 'closed',
-  dialect: '',
-  lag_records: 0,
-  packets: 0,
-  duplicates: 0,
-  left: 0,
-}
-
-/** how long a stop waits for the upstreams, and for everything */
-const DRAIN_MS = 3000
-const STOP_MS = 8000
-
 export class Gateway {
   readonly config: ConfigStore
   readonly identity: Identity
@@ -102,7 +90,7 @@ export class Gateway {
   readonly receive: Receive
   readonly receivers: Receivers
   readonly guard: Guard
-  loopback: LoopbackUpstream | null = null
+  readonly loopback: StandIn
   readonly #options: GatewayOptions
   readonly #clock: Clock
   readonly #startedAt: number
@@ -218,6 +206,13 @@ export class Gateway {
     })
     this.#sources = new Sources(this.#links, this.intake)
     this.#allowed = allowList(config.config.receiver.allow, logger)
+    this.loopback = new StandIn(() => ({
+      script: options.script,
+      dataDir,
+      deviceId: `${this.identity.deviceId}-upstream`,
+      clock,
+      logger: logger.child('loopback'),
+    }))
     this.uplinks = new Uplinks({
       ...this.#links,
       log,
@@ -227,7 +222,7 @@ export class Gateway {
       files,
       nextSeq: () => this.#sequence.next(),
       ids: this.ids,
-      standIn: { start: () => this.#startLoopback(), stop: () => this.#stopLoopback() },
+      standIn: this.loopback,
     })
     this.receive = new Receive({
       log,
@@ -328,80 +323,17 @@ export class Gateway {
 
   /** `os-node status --json`. */
   status(): GatewayStatus {
-    const log = this.log.status()
-    const links = this.supervisor.links()
-    const uplinks = this.uplinks.status()
-    const moved = this.receive.addresses.several()
-    const needsRestart = this.#reloader?.needsRestart() ?? []
-    return {
-      version: this.#options.version,
-      role: this.#options.role,
-      uptime_s: Math.round((this.#clock.mono() - this.#startedAt) / 1000),
-      identity: { device_id: this.identity.deviceId, assigned_id: this.identity.assignedId },
-      time: { quality: this.time.quality, offset_ms: this.time.offsetMs },
-      links: Object.fromEntries(
-        Object.entries(links).map(([name, link]) => {
-          const { delivery } = uplinks[name] ?? {}
-          return [name, { ...link, delivery: delivery === 'acked' ? 'acked' : 'best_effort' }]
-        }),
-      ),
-      log,
-      uplinks,
-      forwarding: this.uplinks.forwarding(),
-      storage: this.database?.status() ?? { ...NO_DATABASE },
-      dropped: {
-        rows: this.intake.counters.rejected_rows,
-        packets: this.receive.dropped,
-        records: log.lost,
-      },
-      intake: { ...this.intake.counters },
-      received: this.receive.report(),
-      ...(moved.length > 0 && { shared_ids: moved }),
-      ...(this.ids && { ids: this.ids.status() }),
-      ...(this.config.problem && { config_problem: this.config.problem.message }),
-      ...(needsRestart.length > 0 && { needs_restart: needsRestart }),
-      ...(this.guard.safeMode && { safe_mode: this.guard.safeMode }),
-      guard: this.guard.report(),
-    }
-  }
-
-  async #closeSources(): Promise<void> {
-    const sources = Object.entries(this.supervisor.links()).filter(([, link]) => link.kind === 'source')
-    await Promise.all(sources.map(([name]) => this.supervisor.disable(name)))
-  }
-
-  /** Gives what is left a moment to reach the upstreams that answer; the rest goes at the next start. */
-  async #drain(): Promise<void> {
-    const end = this.#clock.mono() + DRAIN_MS
-    this.uplinks.pump()
-    while (this.uplinks.draining && this.#clock.mono() < end) await new Promise(resolve => setTimeout(resolve, 20))
+    const { version, role } = this.#options
+    const uptimeS = Math.round((this.#clock.mono() - this.#startedAt) / 1000)
+    return statusOf(this, { version, role, uptimeS, needsRestart: this.#reloader?.needsRestart() ?? [] })
   }
 
   async #stop(): Promise<void> {
-    this.guard.stopping(STOP_MS + 4000)
-    const { log, supervisor, uplinks, loopback, ids, database } = this
-    const left = await runSteps(
-      [
-        { name: 'reload', limitMs: 1000, run: () => this.#reloader?.stop() },
-        { name: 'sources', limitMs: 1500, run: () => this.#closeSources() },
-        { name: 'commit', limitMs: 2000, must: true, run: () => log.flush() },
-        { name: 'drain', limitMs: DRAIN_MS + 500, run: () => this.#drain() },
-        { name: 'links', limitMs: 3000, run: () => supervisor.stop() },
-        { name: 'cursors', limitMs: 500, must: true, run: () => uplinks.stop() },
-        // after the links: an upstream that goes first looks like a fault
-        { name: 'loopback', limitMs: 3000, run: () => loopback?.stop() },
-        { name: 'templates', limitMs: 500, must: true, run: () => this.#receiver.save() },
-        { name: 'sessions', limitMs: 500, must: true, run: () => this.#sessions.sessions.save(true) },
-        { name: 'ids', limitMs: 500, must: true, run: () => ids?.stop() },
-        { name: 'log', limitMs: 2000, must: true, run: () => log.close() },
-        { name: 'database', limitMs: 1000, run: () => database?.close() },
-      ],
-      STOP_MS,
-      { clock: this.#clock, logger: this.#logger },
-    )
+    const sessions = this.#sessions.sessions
+    const parts = { ...this, receiver: this.#receiver, sessions, reloader: this.#reloader }
+    const committed = await stopGateway(parts, this.#clock, this.#logger)
     this.#options.supervision?.crashes?.stopped(this.guard.safeMode !== undefined)
-    // a log that could not be closed is what somebody must hear of
-    if (left.includes('log')) throw new OsError('STORAGE', 'the log could not be committed to the end')
+    if (!committed) throw new OsError('STORAGE', 'the log could not be committed to the end')
   }
 
   #connectDatabase(): void {
@@ -457,24 +389,5 @@ export class Gateway {
       identity: this.identity,
       trueNow: () => this.time.now(),
     }
-  }
-
-  async #startLoopback(): Promise<UplinkConfig> {
-    this.loopback = new LoopbackUpstream({
-      script: this.#options.script,
-      dataDir: this.config.dataDir,
-      deviceId: `${this.identity.deviceId}-upstream`,
-      clock: this.#clock,
-      logger: this.#logger.child('loopback'),
-    })
-    await this.loopback.choosePorts()
-    this.loopback.start()
-    await this.loopback.answering()
-    return { name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: this.loopback.packetPort } as UplinkConfig
-  }
-
-  async #stopLoopback(): Promise<void> {
-    await this.loopback?.stop()
-    this.loopback = null
   }
 }

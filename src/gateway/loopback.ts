@@ -9,6 +9,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import type { UplinkConfig } from '../config/schema'
 import { atomicWrite } from '../lib/atomic'
 import { Backoff } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
@@ -169,5 +170,30 @@ export class LoopbackUpstream {
     const hard = setTimeout(() => child.kill('SIGKILL'), 5000)
     await ended
     clearTimeout(hard)
+  }
+}
+
+/** The upstream of a machine without uplinks, started when it is needed and stopped when it is not. */
+export class StandIn {
+  readonly #options: () => LoopbackOptions
+  /** null while it does not run */
+  running: LoopbackUpstream | null = null
+
+  constructor(options: () => LoopbackOptions) {
+    this.#options = options
+  }
+
+  async start(): Promise<UplinkConfig> {
+    const upstream = new LoopbackUpstream(this.#options())
+    this.running = upstream
+    await upstream.choosePorts()
+    upstream.start()
+    await upstream.answering()
+    return { name: 'loopback', medium: 'UDP', host: '127.0.0.1', port: upstream.packetPort } as UplinkConfig
+  }
+
+  async stop(): Promise<void> {
+    await this.running?.stop()
+    this.running = null
   }
 }

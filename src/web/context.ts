@@ -84,6 +84,8 @@ export interface WebContext {
   transport(): TransportView
   /** absent: media cannot be switched here */
   readonly media?: MediaControl
+  /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID. Absent: not here */
+  reload?(): Promise<object>
   latest(): readonly LatestReadings[]
   /** null while storage.sql is not enabled; a function where it may change while running */
   readonly db: Queries | null | (() => Queries | null)

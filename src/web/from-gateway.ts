@@ -61,6 +61,7 @@ export function webContext({ gateway, transport, version, auth, logger }: FromGa
     },
     transport: () => transport.view(),
     media: mediaControl(config, transport),
+    reload: () => gateway.reload(),
     latest: () => gateway.latestReadings(),
     db: () => gateway.database,
     settings: () => ({ read_only: config.get<boolean>('web_user.read_only'), management_enabled: true }),

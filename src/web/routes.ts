@@ -160,6 +160,16 @@ export const ROUTES: readonly Route[] = [
     auth: 'token',
     run: ({ context }) => ({ ok: true, ...context.transport() }),
   },
+  {
+    method: 'POST',
+    path: '/api/reload',
+    auth: 'token',
+    writes: true,
+    run: async ({ context }) => {
+      if (!context.reload) throw new OsError('FORBIDDEN', 'the configuration cannot be read again here')
+      return { ok: true, ...(await context.reload()) }
+    },
+  },
   { method: 'POST', path: '/api/transport', auth: 'token', writes: true, run: changeTransport },
   {
     method: 'GET',

@@ -64,6 +64,10 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
     `log: records ${log.first_seq} to ${log.last_seq}, committed ${log.committed_seq}, ${bytesText(log.bytes)}, ` +
       `lost ${log.lost}, written today ${bytesText(log.bytes_written_today)}`,
   ]
+  if (status.safe_mode)
+    lines.push(paint.bad(`SAFE MODE: ${status.safe_mode}; links are off. os-node safe-mode --leave opens them`))
+  if (status.guard && status.guard.level !== 'normal')
+    lines.push(paint.warn(`doing less (${status.guard.level}): ${status.guard.reason}`))
   const { ids } = status
   if (ids?.problem) lines.push(paint.bad(`ids: ${ids.problem}`))
   else if (ids)

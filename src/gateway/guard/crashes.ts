@@ -100,6 +100,15 @@ export class Crashes {
     return `${crashes} crashes in a row${reason ? `, the last: ${reason}` : ''}`
   }
 
+  /** Without a gateway: what the next start will do; `leave`: it counts anew. */
+  look(leave: boolean): SafeModeReport {
+    if (leave) this.#write({ ...this.#mark, crashes: 0, running: false })
+    const { crashes, running, boot, reason } = this.#mark
+    const count = crashes + (running && (boot === null || boot === this.#boot) ? 1 : 0)
+    const active = this.#parts.limit > 0 && count >= this.#parts.limit
+    return { active, crashes: count, ...(active && { reason: reason ?? `${count} crashes in a row` }) }
+  }
+
   /** The run crashes with this reason; counted by the next start. */
   crashed(reason: string): void {
     this.#write({ ...this.#mark, reason: reason.slice(0, 300) })
@@ -116,6 +125,8 @@ export class Crashes {
   /** A clean stop. In safe mode the count stays: the next start is to find it. */
   stopped(inSafeMode = false): void {
     const { reason, ...mark } = this.#mark
+    // the start was taken back already
+    if (!mark.running) return
     this.#write({ ...mark, running: false, ...(inSafeMode ? reason && { reason } : { crashes: 0 }) })
   }
 

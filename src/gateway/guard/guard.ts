@@ -95,11 +95,6 @@ export class Guard {
     if (this.#cancels.has('status')) this.#parts.freeze?.limit(watchdog.enabled ? watchdog.stall_s * 1000 : 0)
   }
 
-  /** A long start: systemd waits that much longer. */
-  starting(ms: number): void {
-    this.#notifier.send({ EXTEND_TIMEOUT_USEC: ms * 1000, STATUS: 'starting' })
-  }
-
   /** The log is open and the first links were tried (R24). */
   started(): void {
     this.#progress.start()

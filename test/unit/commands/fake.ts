@@ -94,6 +94,10 @@ export function fake(
         banner: 'look at http://127.0.0.1:8765',
       }
     },
+    safeMode: async leave => {
+      calls.push(['safeMode', leave])
+      return leave ? { active: false, crashes: 0 } : { active: true, reason: '5 crashes in a row', crashes: 5 }
+    },
     newToken: async () => 'a-new-token',
     print: (value, text) => printed.push(JSON.stringify(value), text),
     ...(inGateway && {

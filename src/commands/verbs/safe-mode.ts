@@ -1,0 +1,21 @@
+// safe-mode: whether crashes in a row led to safe mode, and the way out of it (R25).
+import type { SafeModeReport } from '../../gateway/guard/crashes'
+import type { Verb } from '../verb'
+
+export const safeMode: Verb = {
+  name: 'safe-mode',
+  summary: 'show safe mode, or leave it',
+  description:
+    'After five crashes in a row a gateway starts with its links off. Leaving opens them at once; a changed configuration ' +
+    'or another version is tried by itself at the next start. OS_NODE_SAFE_MODE=on or off decides for one start.',
+  examples: ['os-node safe-mode', 'os-node safe-mode --leave'],
+  options: { leave: { type: 'boolean', help: 'open the links and count crashes anew' } },
+  where: 'either',
+  changes: true,
+  run: async (context, { leave = false }) => ({ value: { ...(await context.safeMode(leave === true)) } }),
+  text(value, paint) {
+    const { active, reason, crashes } = value as unknown as SafeModeReport
+    if (active) return paint.bad(`safe mode: ${reason}`)
+    return crashes > 0 ? `no safe mode; crashes in a row: ${crashes}` : 'no safe mode'
+  },
+}

@@ -1,0 +1,123 @@
+// The process around a gateway: signals, errors nobody caught, and what the guard needs of the surroundings. SIGHUP reads the
+// configuration again; a second SIGINT or SIGTERM ends at once. An error nobody caught is a crash: it is told, what waits is
+// committed if that goes quickly, and the process ends with EXIT_CRASHED, for nothing is known of its state any more.
+import { readFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { isatty } from 'node:tty'
+import type { ConfigStore } from '../../config'
+import { asOsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import { Crashes, fingerprintOf } from './crashes'
+import { FreezeWatch } from './freeze'
+import { EXIT_CRASHED, type Supervision } from './guard'
+import { makeNotifier } from './sdnotify'
+
+export interface SuperviseParts {
+  readonly config: ConfigStore
+  readonly logger: Logger
+  readonly version: string
+  readonly env: Record<string, string | undefined>
+  /** aborted by the first signal to stop */
+  readonly signal: AbortSignal
+  /** ends as after the first SIGTERM */
+  stop(): void
+}
+
+export interface Watched {
+  readonly supervision: Supervision & { readonly crashes: Crashes }
+  /** commits what waits; called before the process is ended early */
+  rescue(commit: () => Promise<unknown>): void
+  /** what SIGHUP does */
+  onHangup(reload: () => Promise<unknown>): void
+  close(): Promise<void>
+}
+
+/** how long a commit may take before an early end */
+const RESCUE_MS = 2000
+/** how long a start may take */
+const START_MS = 120_000
+
+/** The count of crashes of a data directory. */
+export function crashesOf(config: ConfigStore, version: string, logger?: Logger): Crashes {
+  let text = ''
+  try {
+    text = readFileSync(config.path, 'utf8')
+  } catch {
+    // no file: the defaults count, and they change with the version only
+  }
+  return new Crashes({
+    dataDir: config.dataDir,
+    fingerprint: fingerprintOf(version, text),
+    limit: config.config.gateway.safe_mode.after_crashes,
+    ...(logger && { logger }),
+  })
+}
+
+export function supervise({ config, logger, version, env, signal, stop }: SuperviseParts): Watched {
+  let commit: () => Promise<unknown> = async () => undefined
+  let ending = false
+  const end = (code: number, reason: string): void => {
+    if (ending) return
+    ending = true
+    logger.error(`${reason}; the process ends with ${code}`)
+    setTimeout(() => process.exit(code), RESCUE_MS)
+    Promise.resolve()
+      .then(() => commit())
+      .catch(error => logger.error(`the last commit failed: ${asOsError(error).message}`))
+      .then(() => process.exit(code))
+  }
+  const crashes = crashesOf(config, version, logger)
+  const safeMode = crashes.begin(env.OS_NODE_SAFE_MODE)
+  const crashed = (thrown: unknown): void => {
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+    logger.error(`crashed: ${error.stack ?? error.message}`)
+    if (!ending) crashes.crashed(error.message)
+    end(EXIT_CRASHED, 'an error nobody caught')
+  }
+  let asked = signal.aborted ? 1 : 0
+  const again = (name: NodeJS.Signals): void => {
+    if (++asked > 1) end(128 + constants.signals[name], `${name} again`)
+  }
+  const interactive = isatty(0)
+  let reload: (() => Promise<unknown>) | undefined
+  const hangup = (): void => {
+    // the terminal was closed: whoever started it there is gone
+    if (interactive && !isatty(0)) stop()
+    // the reload itself tells what is wrong
+    else reload?.().catch(error => logger.debug(asOsError(error).message))
+  }
+  const handlers: Record<string, (...args: never[]) => void> = {
+    uncaughtException: crashed,
+    unhandledRejection: crashed,
+    SIGINT: again,
+    SIGTERM: again,
+    SIGHUP: hangup,
+  }
+  for (const [name, handler] of Object.entries(handlers)) process.on(name as 'SIGHUP', handler as () => void)
+  const freeze = new FreezeWatch(logger)
+  const notifier = makeNotifier({ env, logger: logger.child('systemd') })
+  // a large log is read before anything else can be said
+  notifier.send({ EXTEND_TIMEOUT_USEC: START_MS * 1000, STATUS: 'starting' })
+  return {
+    supervision: {
+      notifier,
+      freeze,
+      crashes,
+      safeMode,
+      end: (code, reason) => {
+        crashes.crashed(reason)
+        end(code, reason)
+      },
+    },
+    rescue: run => {
+      commit = run
+    },
+    onHangup: run => {
+      reload = run
+    },
+    close: async () => {
+      for (const [name, handler] of Object.entries(handlers)) process.off(name, handler as () => void)
+      await freeze.stop()
+    },
+  }
+}

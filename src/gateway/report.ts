@@ -1,0 +1,73 @@
+// The status of a running gateway, put together from its parts; status.ts says what each key means.
+
+import type { DatabaseStatus } from '../storage'
+import type { Gateway } from './gateway'
+import type { GatewayStatus } from './status'
+
+const NO_DATABASE: DatabaseStatus = {
+  state: 'closed',
+  dialect: '',
+  lag_records: 0,
+  packets: 0,
+  duplicates: 0,
+  left: 0,
+}
+
+type Parts = Pick<
+  Gateway,
+  | 'config'
+  | 'database'
+  | 'guard'
+  | 'identity'
+  | 'ids'
+  | 'intake'
+  | 'log'
+  | 'receive'
+  | 'supervisor'
+  | 'time'
+  | 'uplinks'
+>
+
+export interface Facts {
+  readonly version: string
+  readonly role: 'run' | 'serve'
+  readonly uptimeS: number
+  readonly needsRestart: readonly string[]
+}
+
+export function statusOf(of: Parts, { version, role, uptimeS, needsRestart }: Facts): GatewayStatus {
+  const log = of.log.status()
+  const links = of.supervisor.links()
+  const uplinks = of.uplinks.status()
+  const moved = of.receive.addresses.several()
+  return {
+    version: version,
+    role: role,
+    uptime_s: uptimeS,
+    identity: { device_id: of.identity.deviceId, assigned_id: of.identity.assignedId },
+    time: { quality: of.time.quality, offset_ms: of.time.offsetMs },
+    links: Object.fromEntries(
+      Object.entries(links).map(([name, link]) => {
+        const { delivery } = uplinks[name] ?? {}
+        return [name, { ...link, delivery: delivery === 'acked' ? 'acked' : 'best_effort' }]
+      }),
+    ),
+    log,
+    uplinks,
+    forwarding: of.uplinks.forwarding(),
+    storage: of.database?.status() ?? { ...NO_DATABASE },
+    dropped: {
+      rows: of.intake.counters.rejected_rows,
+      packets: of.receive.dropped,
+      records: log.lost,
+    },
+    intake: { ...of.intake.counters },
+    received: of.receive.report(),
+    ...(moved.length > 0 && { shared_ids: moved }),
+    ...(of.ids && { ids: of.ids.status() }),
+    ...(of.config.problem && { config_problem: of.config.problem.message }),
+    ...(needsRestart.length > 0 && { needs_restart: needsRestart }),
+    ...(of.guard.safeMode && { safe_mode: of.guard.safeMode }),
+    guard: of.guard.report(),
+  }
+}

@@ -1,0 +1,71 @@
+// The graceful stop: sources first, then what is left goes to the upstreams that answer, then links, cursors, templates and
+// sessions, and the commit at the end. Every step has its bound, so that one driver that hangs costs none of the rest.
+import type { Clock } from '../lib/clock'
+import type { Logger } from '../lib/logger'
+import type { Supervisor } from '../links/supervisor'
+import type { FlashLog } from '../log'
+import type { Receiver } from '../pipeline/receiver'
+import type { SecureSessions } from '../protocol/secure/sessions'
+import type { Database } from '../storage'
+import type { Guard } from './guard/guard'
+import type { Reloader } from './guard/reload'
+import { runSteps } from './guard/stopping'
+import type { GatewayIds } from './ids'
+import type { StandIn } from './loopback'
+import type { Uplinks } from './uplink/uplinks'
+
+/** how long a stop waits for the upstreams, and for everything before the last commit */
+const DRAIN_MS = 3000
+const STOP_MS = 8000
+const COMMIT_MS = 2000
+
+export interface StopParts {
+  readonly guard: Guard
+  readonly log: FlashLog
+  readonly supervisor: Supervisor
+  readonly uplinks: Uplinks
+  readonly loopback: StandIn
+  readonly ids: GatewayIds | null
+  readonly database: Database | null
+  readonly receiver: Receiver
+  readonly sessions: SecureSessions
+  readonly reloader: Reloader | undefined
+}
+
+async function closeSources(supervisor: Supervisor): Promise<void> {
+  const sources = Object.entries(supervisor.links()).filter(([, link]) => link.kind === 'source')
+  await Promise.all(sources.map(([name]) => supervisor.disable(name)))
+}
+
+/** Gives what is left a moment to reach the upstreams that answer; the rest goes at the next start. */
+async function drain(uplinks: Uplinks, clock: Clock): Promise<void> {
+  const end = clock.mono() + DRAIN_MS
+  uplinks.pump()
+  while (uplinks.draining && clock.mono() < end) await new Promise(resolve => setTimeout(resolve, 20))
+}
+
+/** Stops everything. Resolves false when the log could not be committed to the end. */
+export async function stopGateway(parts: StopParts, clock: Clock, logger: Logger): Promise<boolean> {
+  const { guard, log, supervisor, uplinks, loopback, ids, database, receiver, sessions, reloader } = parts
+  guard.stopping(STOP_MS + 2 * COMMIT_MS)
+  const left = await runSteps(
+    [
+      { name: 'reload', limitMs: 1000, run: () => reloader?.stop() },
+      { name: 'sources', limitMs: 1500, run: () => closeSources(supervisor) },
+      { name: 'commit', limitMs: COMMIT_MS, must: true, run: () => log.flush() },
+      { name: 'drain', limitMs: DRAIN_MS + 500, run: () => drain(uplinks, clock) },
+      { name: 'links', limitMs: 3000, run: () => supervisor.stop() },
+      { name: 'cursors', limitMs: 500, must: true, run: () => uplinks.stop() },
+      // after the links: an upstream that goes first looks like a fault
+      { name: 'loopback', limitMs: 3000, run: () => loopback.stop() },
+      { name: 'templates', limitMs: 500, must: true, run: () => receiver.save() },
+      { name: 'sessions', limitMs: 500, must: true, run: () => sessions.save(true) },
+      { name: 'ids', limitMs: 500, must: true, run: () => ids?.stop() },
+      { name: 'log', limitMs: COMMIT_MS, must: true, run: () => log.close() },
+      { name: 'database', limitMs: 1000, run: () => database?.close() },
+    ],
+    STOP_MS,
+    { clock, logger },
+  )
+  return !left.includes('log')
+}

@@ -1,0 +1,46 @@
+// Crashes in a row of a real gateway (R25): killed again and again it starts in safe mode, with its page and commands up and
+// its links off; it is left by a command, and what was logged before is all there.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+
+const dir = tempDir()
+const machines: Machine[] = []
+after(async () => {
+  for (const machine of machines) await machine.stop('SIGKILL')
+  removeDir(dir)
+})
+
+test('killed five times in a row: safe mode, the reason shown, and a way out', async () => {
+  const port = await freePort()
+  const gw = new Machine(join(dir, 'gw'), 'run', {
+    device_id: 'GW1',
+    gateway: {
+      sources: [{ name: 'cpu', type: 'cpu', interval_ms: 100 }],
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: 9 }],
+      log: { commit_interval_ms: 100 },
+    },
+  })
+  machines.push(gw)
+  const start = (): Promise<void> => gw.start(['--port', String(port)], port)
+  const status = () => gw.json('status')
+  for (let k = 0; k < 5; k++) {
+    await start()
+    await until('facts are on flash', () => gw.logKeys().length > 2 * k)
+    assert.equal(status().safe_mode, undefined)
+    await gw.stop('SIGKILL')
+  }
+  await start()
+  await until('the gateway answers', () => status().via === 'gateway')
+  assert.match(status().safe_mode, /5 crashes in a row/)
+  assert.deepEqual(status().links, {})
+  assert.ok(gw.logKeys().length > 8, 'the log is open and readable')
+  assert.match(gw.run('status').stdout, /SAFE MODE: 5 crashes in a row/)
+  assert.equal(gw.json('safe-mode').active, true)
+  assert.equal(gw.json('safe-mode', '--leave').active, false)
+  await until('the links are open again', () => status().links.cpu?.state === 'up')
+  assert.equal(status().safe_mode, undefined)
+  await gw.stop('SIGTERM')
+  assert.equal(gw.json('safe-mode').crashes, 0)
+})

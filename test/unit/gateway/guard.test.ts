@@ -1,0 +1,224 @@
+// The guard: what systemd is told, the progress token, the count of crashes, the bounds of a stop, memory and lag.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { Crashes } from '../../../src/gateway/guard/crashes'
+import { Progress } from '../../../src/gateway/guard/progress'
+import { memoryLimit, Resources, type Sample } from '../../../src/gateway/guard/resources'
+import { makeNotifier, watchdogMs } from '../../../src/gateway/guard/sdnotify'
+import { runSteps } from '../../../src/gateway/guard/stopping'
+import { ManualClock } from '../../../src/lib/clock'
+import { OsError } from '../../../src/lib/errors'
+import { createLogger, silentLogger } from '../../../src/lib/logger'
+import { ManualTimers } from '../../../src/links/timers'
+
+test('WATCHDOG_USEC counts for the process it names only', () => {
+  assert.equal(watchdogMs({ WATCHDOG_USEC: '30000000' }, 7), 30_000)
+  assert.equal(watchdogMs({ WATCHDOG_USEC: '30000000', WATCHDOG_PID: '7' }, 7), 30_000)
+  assert.equal(watchdogMs({ WATCHDOG_USEC: '30000000', WATCHDOG_PID: '8' }, 7), 0)
+  assert.equal(watchdogMs({ WATCHDOG_USEC: 'x' }, 7), 0)
+  assert.equal(watchdogMs({}, 7), 0)
+})
+
+test('systemd is told by datagrams, children are not, and a full queue is tried again', async () => {
+  const timers = new ManualTimers(new ManualClock())
+  const env: Record<string, string | undefined> = { NOTIFY_SOCKET: '@up', WATCHDOG_USEC: '2000000', HOME: '/' }
+  const sent: string[] = []
+  let full = 2
+  const datagram = (path: string, bytes: Uint8Array): void => {
+    if (full-- > 0) throw Object.assign(new Error('full'), { code: 'EAGAIN' })
+    sent.push(`${path} ${Buffer.from(bytes)}`)
+  }
+  const notifier = makeNotifier({ env, logger: silentLogger, timers, datagram, pid: 1 })
+  assert.deepEqual(Object.keys(env), ['HOME'])
+  notifier.send({ READY: 1, STATUS: 'two\nWATCHDOG=trigger' })
+  await timers.advance(1000)
+  assert.deepEqual(sent, ['@up READY=1\nSTATUS=two WATCHDOG=trigger'])
+  assert.equal(notifier.watchdogMs, 2000)
+  assert.equal(makeNotifier({ env: {}, logger: silentLogger, datagram }).active, false)
+})
+
+test('without the addon systemd-notify speaks; without that there is one warning', () => {
+  const lines: string[] = []
+  const logger = createLogger({ write: line => void lines.push(line) })
+  const calls: string[][] = []
+  const notifier = makeNotifier({
+    env: { NOTIFY_SOCKET: '/run/n' },
+    logger,
+    pid: 3,
+    datagram: () => {
+      throw new OsError('E_NO_ADDON', 'native addon missing')
+    },
+    program: (args, _, failed) => {
+      calls.push(args)
+      failed(new Error('no such program'))
+    },
+  })
+  for (let k = 0; k < 3; k++) notifier.send({ WATCHDOG: 1 })
+  assert.deepEqual(calls, [['--pid=3', 'WATCHDOG=1']])
+  assert.equal(lines.length, 1)
+})
+
+function progress(pass: () => Promise<void>) {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const stalls: number[] = []
+  const token = new Progress({
+    ...{ clock, timers, pass, logger: silentLogger },
+    stallMs: () => 30_000,
+    stalled: ms => void stalls.push(ms),
+  })
+  return { clock, timers, stalls, token }
+}
+
+test('a token that comes back is progress, for hours', async () => {
+  const { timers, stalls, token } = progress(async () => undefined)
+  token.start()
+  await timers.advance(3_600_000)
+  assert.deepEqual(stalls, [])
+  assert.ok(token.alive)
+})
+
+test('a token that does not come back for 30 s, or throws, is a stall, told once', async () => {
+  for (const pass of [() => new Promise<void>(() => undefined), () => Promise.reject(new Error('stuck'))]) {
+    const { timers, stalls, token } = progress(pass)
+    token.start()
+    await timers.advance(25_000)
+    assert.ok(token.alive)
+    await timers.advance(60_000)
+    assert.equal(stalls.length, 1)
+    assert.ok(!token.alive)
+  }
+})
+
+test('a machine that slept is not a stall', async () => {
+  const { clock, timers, stalls, token } = progress(async () => undefined)
+  token.start()
+  await timers.advance(12_000)
+  clock.advance(8 * 3_600_000)
+  await timers.advance(60_000)
+  assert.deepEqual(stalls, [])
+})
+
+function marks(t: TestContext) {
+  const dataDir = mkdtempSync(join(tmpdir(), 'os-node-crashes-'))
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }))
+  const next = (change: { boot?: string; fingerprint?: string } = {}): Crashes =>
+    new Crashes({ dataDir, boot: 'b1', fingerprint: 'f1', limit: 5, ...change })
+  return { dataDir, next }
+}
+
+test('five crashes in a row lead to safe mode, and the reason is told', t => {
+  const { next } = marks(t)
+  for (let k = 0; k < 5; k++) {
+    const run = next()
+    assert.equal(run.begin(), undefined, `start ${k}`)
+    run.crashed('boom')
+  }
+  assert.match(next().begin() ?? '', /5 crashes in a row, the last: boom/)
+  assert.equal(next().begin('off'), undefined)
+})
+
+test('a clean stop, a healthy run and a power cut are no crashes', t => {
+  const { next } = marks(t)
+  for (let round = 0; round < 3; round++) {
+    for (let k = 0; k < 3; k++) assert.equal(next().begin(), undefined)
+    const run = next()
+    assert.equal(run.begin(), undefined)
+    if (round === 0) run.stopped()
+    else run.healthy()
+  }
+  for (let k = 0; k < 9; k++) assert.equal(next({ boot: `cut ${k}` }).begin(), undefined)
+})
+
+test('a changed configuration is tried once; safe mode stays over its own stops until it is left', t => {
+  const { next } = marks(t)
+  for (let k = 0; k < 5; k++) next().begin()
+  const safe = next()
+  assert.ok(safe.begin())
+  safe.stopped(true)
+  assert.equal(next().look(false).active, true)
+  assert.equal(next({ fingerprint: 'f2' }).begin(), undefined)
+  assert.ok(next({ fingerprint: 'f2' }).begin(), 'it crashed again')
+  assert.equal(next().look(true).active, false)
+  assert.equal(next().begin(), undefined)
+})
+
+test('a start that was refused is no crash, and a damaged file counts as none', t => {
+  const { next, dataDir } = marks(t)
+  for (let k = 0; k < 9; k++) {
+    const run = next()
+    assert.equal(run.begin(), undefined)
+    run.undo()
+    run.stopped()
+  }
+  writeFileSync(join(dataDir, 'starts.json'), '{"crashes": -1')
+  assert.equal(next().begin(), undefined)
+})
+
+test('a step of the stop that hangs or throws holds up nothing', async () => {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const ran: string[] = []
+  const done = runSteps(
+    [
+      { name: 'throws', limitMs: 100, run: () => Promise.reject(new Error('x')) },
+      { name: 'hangs', limitMs: 5000, run: () => new Promise(() => undefined) },
+      { name: 'hangs too', limitMs: 5000, run: () => new Promise(() => undefined) },
+      { name: 'late', limitMs: 100, run: () => void ran.push('late') },
+      { name: 'commit', limitMs: 1000, must: true, run: () => void ran.push('commit') },
+    ],
+    8000,
+    { clock, timers, logger: silentLogger },
+  )
+  await timers.advance(8000)
+  assert.deepEqual(await done, ['throws', 'hangs', 'hangs too', 'late'])
+  assert.deepEqual(ran, ['commit'])
+})
+
+test('memory and lag beyond their bounds are answered in steps, and given back with patience', async () => {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  let sample: Sample = { rss: 50, lagMs: 0 }
+  const levels: string[] = []
+  const guard = new Resources({
+    ...{ logger: silentLogger, timers },
+    memoryLimit: () => 100,
+    lagLimit: () => 500,
+    sample: () => sample,
+    changed: level => void levels.push(level),
+  })
+  guard.start()
+  await timers.advance(60_000)
+  sample = { rss: 90, lagMs: 0 }
+  await timers.advance(5000)
+  sample = { rss: 50, lagMs: 0 }
+  await timers.advance(20_000)
+  assert.deepEqual(levels, [], 'one look is no reason')
+  sample = { rss: 99, lagMs: 0 }
+  await timers.advance(10_000)
+  assert.deepEqual(levels, ['tight'])
+  sample = { rss: 84, lagMs: 0 }
+  await timers.advance(30_000)
+  assert.deepEqual(levels, ['tight', 'lean'])
+  await timers.advance(300_000)
+  assert.deepEqual(levels, ['tight', 'lean'], 'just below the bound is not enough')
+  sample = { rss: 50, lagMs: 10 }
+  await timers.advance(30_000)
+  assert.deepEqual(levels, ['tight', 'lean', 'normal'])
+  sample = { rss: 50, lagMs: 2000 }
+  await timers.advance(10_000)
+  assert.deepEqual(guard.report().taken, { lean: 0, tight: 2 })
+  assert.match(guard.report().reason ?? '', /event loop late by 2000 ms/)
+  guard.stop()
+})
+
+test('the memory limit is what is configured, else of the control group, else of the machine', () => {
+  const MB = 1_048_576
+  assert.equal(memoryLimit(100, 256 * MB, 4096 * MB), 100 * MB)
+  assert.equal(memoryLimit(0, 250 * MB, 4096 * MB), 200 * MB)
+  assert.equal(memoryLimit(0, undefined, 1000 * MB), 400 * MB)
+  assert.equal(memoryLimit(0, undefined, 256 * MB), 192 * MB)
+})
