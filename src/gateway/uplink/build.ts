@@ -15,8 +15,9 @@ import type { LinkParts } from '../parts'
 import { sendingSessions } from '../sessions'
 import type { Feed } from './feed'
 import { ProbedMedium } from './probed'
+import type { Payload } from './records'
 import { UpstreamRequests } from './requests'
-import { type Payload, Uplink } from './uplink'
+import { Uplink } from './uplink'
 import type { SentWatchers } from './watchers'
 
 export interface UplinkBuild extends LinkParts {

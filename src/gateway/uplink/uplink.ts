@@ -3,8 +3,8 @@
 // while another one carries. After a restart, a lost link or a handover the records after the cursor go again.
 //
 // What fails: a link that is down leaves the cursor where it is; a peer that stops answering takes the link down, and the
-// supervisor opens it again; a fact that cannot be packed (too large, no unit fits) is counted in `refused`, told in the
-// log, and passed, since it would block the road for ever; one that waits for a session key stays where it is.
+// supervisor opens it again; a send that never returns ends with the link; a record that waits for a session key stays
+// where it is.
 
 import { asOsError, OsError } from '../../lib/errors'
 import type { LinkState, PacketOrigin } from '../../links/contracts'
@@ -15,6 +15,7 @@ import { SecureClient } from '../../protocol/secure/client'
 import type { UplinkReport } from '../status'
 import { type Carrier, type Delivery, DirectCarrier, deliveryOf, ExchangeCarrier, packetsInFlight } from './carriers'
 import { Feed } from './feed'
+import { Idle } from './idle'
 import { Pace } from './pace'
 import { Packer, type PackSettings } from './packer'
 import type { UplinkParts, UplinkSettings } from './parts'
@@ -23,7 +24,6 @@ import { type Payload, Records, type Sent } from './records'
 import { UplinkSession } from './session'
 import { SentWatchers } from './watchers'
 
-export type { Payload } from './records'
 export type { UplinkParts, UplinkSettings }
 
 /** packets handed to the medium before the event loop gets its turn */
@@ -57,7 +57,7 @@ export class Uplink {
   #pumping = false
   #more = false
   #cancelTimer: (() => void) | undefined
-  #idle: (() => void) | undefined
+  readonly #idle: Idle
   #sentDirect = 0
   /** control packets that answer no open request */
   #stray = 0
@@ -69,6 +69,7 @@ export class Uplink {
     const { clock, medium, secure: client = new SecureClient({ clock }) } = parts
     this.#client = client
     this.#timers = parts.timers ?? systemTimers
+    this.#idle = new Idle(this.#timers)
     this.#feed = parts.feed ?? new Feed(`uplink:${settings.name}`, parts)
     this.#carrying = !parts.feed
     this.watchers = parts.watchers ?? new SentWatchers()
@@ -133,9 +134,8 @@ export class Uplink {
   /** largest data packet in bytes this uplink carries */
   get maxPacket(): number {
     const { medium } = this.#parts
-    return this.#settings.delivery === 'best_effort' || medium.acknowledges
-      ? medium.maxPacket
-      : this.#delivery.maxPacket
+    const bare = this.#settings.delivery === 'best_effort' || medium.acknowledges
+    return bare ? Math.min(medium.maxPacket, 0xffff) : this.#delivery.maxPacket
   }
 
   /** Takes records from now on; nobody else does. The first packet of every template is a key frame. */
@@ -152,14 +152,7 @@ export class Uplink {
     if (!this.#carrying) return
     this.#carrying = false
     if (!this.#usable || this.#carrier.inFlight === 0) return
-    await new Promise<void>(resolve => {
-      const cancel = this.#timers.after(limitMs, () => this.#idle?.())
-      this.#idle = () => {
-        this.#idle = undefined
-        cancel()
-        resolve()
-      }
-    })
+    await this.#idle.wait(limitMs)
   }
 
   /** The supervisor's state of the medium changed. */
@@ -175,7 +168,7 @@ export class Uplink {
       this.#carrier.drop()
       this.#delivery.reset()
       this.#rewind()
-      this.#idle?.()
+      this.#idle.settle()
     }
     this.#parts.onUsable?.()
   }
@@ -233,7 +226,7 @@ export class Uplink {
     this.#cancelTimer?.()
     this.#usable = false
     this.#opening++
-    this.#idle?.()
+    this.#idle.settle()
     this.#packer.keep()
     this.#session.save(true)
     this.#feed.saveCursor(true)
@@ -251,9 +244,11 @@ export class Uplink {
       // over budget only what was taken all the same goes: alarms
       const sent = took || this.#pace.readyAt(now) <= now ? await this.#send(now) : 0
       if (opening !== this.#opening) return
-      if (sent === 0 && !took) return this.#watchPeer()
+      if (sent === 0 && !took) break
       if (++burst % BURST === 0) await new Promise(setImmediate)
     }
+    if (this.#carrier === this.#exchange && this.#delivery.mode === 'silent')
+      this.#parts.lost('the upstream stopped acknowledging')
   }
 
   async #send(now: number): Promise<number> {
@@ -300,11 +295,6 @@ export class Uplink {
     })
   }
 
-  #watchPeer(): void {
-    if (this.#carrier === this.#exchange && this.#delivery.mode === 'silent')
-      this.#parts.lost('the upstream stopped acknowledging')
-  }
-
   /** A frame of the exchange is repeated; but what was built on it must not arrive without it. */
   #frameRefused(): void {
     if (this.#diffBase === 'last') this.#parts.lost('the medium refused a frame')
@@ -314,14 +304,14 @@ export class Uplink {
     this.#rewind()
     if (this.#diffBase === 'last' && this.#carrier.delivery === 'medium')
       this.#parts.lost('the medium refused a packet')
-    this.#idle?.()
+    this.#idle.settle()
   }
 
   /** Takes records while the window has room and the budget lets them; true when it took any. */
   #fill(now: number): boolean {
     let took = false
     // a batch is packed whole before it is sent
-    while (this.#carrier.room(this.#room)) {
+    while (this.#carrier.room(this.maxPacket)) {
       const over = this.#pace.readyAt(now) > now || this.#batchAt(now) > now
       const next = this.#records.take(over, this.maxPacket)
       if (!next) break
@@ -337,11 +327,6 @@ export class Uplink {
 
   #batchAt(now: number): number {
     return this.#pace.batchAt(now, () => this.#feed.backlog)
-  }
-
-  /** room asked of the carrier: what the next packet may take */
-  get #room(): number {
-    return Math.min(this.maxPacket, 0xffff)
   }
 
   /** Data frames travel in the exchange, so an opener does (X29). */
@@ -360,7 +345,7 @@ export class Uplink {
   /** The upstream could not use a frame. The exchange repeats it; elsewhere this is the only word about it. */
   #frameUnused(refused: RefusedFrame): void {
     if (this.#carrier === this.#exchange) this.#delivery.slower(this.#parts.clock.mono())
-    if (this.#carrier.delivery !== 'medium' || !this.#carrier.room(this.#room)) return
+    if (this.#carrier.delivery !== 'medium' || !this.#carrier.room(this.maxPacket)) return
     const packet = this.#records.refused(refused, this.maxPacket)
     if (packet) this.#carrier.take(packet.bytes, null, packet.maxSize)
   }
@@ -368,7 +353,7 @@ export class Uplink {
   #arrived(shipment: Sent): void {
     this.#feed.done(shipment)
     this.#more = true
-    if (this.#idle && this.#carrier.inFlight === 0) this.#idle()
+    if (this.#carrier.inFlight === 0) this.#idle.settle()
   }
 
   #received(packet: Uint8Array, origin: PacketOrigin): void {
