@@ -8,9 +8,17 @@ import { createRequire } from 'node:module'
 import { benchAllocator } from './allocator.mjs'
 import { probe } from './limit.mjs'
 import { peers } from './peers.mjs'
+import { benchRecovery } from './recovery.mjs'
 
 const require = createRequire(import.meta.url)
-const { createPureCore, IdAllocator, Receiver, ucumUnits: units, UplinkEncoder } = require('../dist/os-node.js')
+const {
+  createPureCore,
+  FlashLog,
+  IdAllocator,
+  Receiver,
+  ucumUnits: units,
+  UplinkEncoder,
+} = require('../dist/os-node.js')
 
 const args = process.argv.slice(2)
 const option = name => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
@@ -282,6 +290,9 @@ if ('ids/'.startsWith(only) || only.startsWith('ids/'))
     if (key.startsWith('ids/bytes_per_id/')) gate(key, value, ID_BYTES_BUDGET)
     else put(key, value)
   })
+
+if ('recovery/'.startsWith(only) || only.startsWith('recovery/'))
+  await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), put)
 
 // a table: rate, and its ratio to what it is measured against
 const say = (key, against) => {
