@@ -37,7 +37,7 @@ test('killed with a backlog and two uplinks: nothing is lost, none is there twic
   const gw = new Machine(
     join(dir, 'gw'),
     'run',
-    config(['cpu', 'memory', 'uptime'].map((type, k) => ({ name: type, type, interval_ms: 50 + 10 * k }))),
+    config(['cpu', 'memory', 'uptime'].map((type, k) => ({ name: type, type, interval_ms: 100 + 10 * k }))),
   )
   machines.push(up, gw)
   await up.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)], upWeb)
