@@ -10,9 +10,17 @@ import { benchAllocator } from './allocator.mjs'
 import { probe } from './limit.mjs'
 import { peers } from './peers.mjs'
 import { benchUdp } from './udp.mjs'
+import { benchRecovery } from './recovery.mjs'
 
 const require = createRequire(import.meta.url)
-const { createPureCore, IdAllocator, Receiver, ucumUnits: units, UplinkEncoder } = require('../dist/os-node.js')
+const {
+  createPureCore,
+  FlashLog,
+  IdAllocator,
+  Receiver,
+  ucumUnits: units,
+  UplinkEncoder,
+} = require('../dist/os-node.js')
 
 const args = process.argv.slice(2)
 const option = name => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
@@ -285,6 +293,9 @@ if ('ids/'.startsWith(only) || only.startsWith('ids/'))
     else put(key, value)
   })
 if ('udp/'.startsWith(only) || only.startsWith('udp/')) await benchUdp(put, gate, problems)
+
+if ('recovery/'.startsWith(only) || only.startsWith('recovery/'))
+  await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), put)
 
 // a table: rate, and its ratio to what it is measured against
 const say = (key, against) => {

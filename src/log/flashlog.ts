@@ -118,12 +118,12 @@ export class FlashLog {
     return this.#state.identity
   }
 
-  /** Bytes that wait in RAM for the disk: a fast producer pauses while this grows towards bufferBytes. */
   /** True while the disk refuses writes: new records are in RAM only. */
   get degraded(): boolean {
     return this.#writer.failure !== undefined
   }
 
+  /** Bytes that wait in RAM for the disk: a fast producer pauses while this grows towards bufferBytes. */
   get pendingBytes(): number {
     return this.#tail.pending
   }
@@ -159,9 +159,7 @@ export class FlashLog {
   }
 
   /** Names of all cursors. */
-  cursorNames(): string[] {
-    return [...this.#state.cursors.keys()]
-  }
+  readonly cursorNames = (): string[] => [...this.#state.cursors.keys()]
 
   /** Keeps a number (a whole one, from 0) in the log that is no place in it, for example the next TID of an uplink. */
   appendCounter(name: string, value: number): number {

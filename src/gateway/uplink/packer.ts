@@ -110,11 +110,11 @@ export class Packer {
     return this.#encoder(aid).encodeFull({ id, state, aid, tRaw, sensors: [] }, OPENER_TID).bytes
   }
 
-  /** The frame goes out. */
-  sent(fact: Fact, { tid, cmd, bytes }: EncodedFrame): void {
+  /** The frame goes out; `seq` of the log, when a refusal of it is to be found again. */
+  sent(fact: Fact, { tid, cmd, bytes }: EncodedFrame, seq = 0): void {
     if (!isSecure(cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
     const crc16 = bytes.readUInt16BE(bytes.length - 2)
-    this.#recent.note({ aid: fact.aid, tid, ts: fact.tRaw, crc16 }, this.#clock.mono())
+    this.#recent.note({ aid: fact.aid, tid, ts: fact.tRaw, crc16 }, this.#clock.mono(), seq)
   }
 
   acknowledged(aid: number, { tid, ordinal }: EncodedFrame): void {
@@ -127,6 +127,11 @@ export class Packer {
    */
   unanswered(aid: number, { tid, ordinal }: EncodedFrame): void {
     if (ordinal > 0) this.#encoders.get(aid)?.keyFrameNext(tid)
+  }
+
+  /** The log record a NACK refuses, once; 0: none. */
+  refusedSeq(refused: RefusedFrame): number {
+    return this.#recent.takeSeq(refused, this.#clock.mono())
   }
 
   /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */

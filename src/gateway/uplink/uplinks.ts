@@ -17,7 +17,8 @@ import { addUplink, holding, type UplinkBuild } from './build'
 import { type Candidate, choose } from './choice'
 import { Feed } from './feed'
 import { feedName, LOOPBACK_FEED } from './migrate'
-import type { Payload, Uplink } from './uplink'
+import type { Payload } from './records'
+import type { Uplink } from './uplink'
 import { SentWatchers } from './watchers'
 
 type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'changed' | 'pool' | 'onUsable' | 'ready'>
@@ -27,7 +28,6 @@ export interface UplinksParts extends Given {
   readonly ids: PoolWish | null
   /** the upstream of a machine without uplinks */
   readonly standIn: { start(): Promise<UplinkConfig>; stop(): Promise<void> }
-  readonly timers?: Timers
 }
 
 interface Entry {

@@ -68,6 +68,25 @@ test('a peer that goes silent loses its place too, and what it had not answered 
   assert.equal(w.uplinks.status()['two']!.delivery, 'acked')
 })
 
+test('given back by one that has just gone silent: what it had on its way goes again over the other', async t => {
+  const w = world(t, { failover: { after_s: 1, back_s: 4 } })
+  await w.apply({ name: 'one' }, { name: 'two' })
+  await w.run(500)
+  w.road('one').unplug()
+  w.fact()
+  await w.run(3000)
+  assert.equal(w.uplinks.carrying?.name, 'two')
+  w.road('one').dead = false
+  while (!w.uplinks.list[0]!.usable) await w.run(100)
+  await w.run(3000)
+  w.road('two').cut = true
+  for (let k = 0; k < 10; k++) w.fact()
+  await w.run(8000)
+  assert.equal(w.uplinks.carrying?.name, 'one')
+  assert.deepEqual(w.arrived, w.logged)
+  assert.equal(w.uplinks.backlog, 0)
+})
+
 test('a medium that acknowledges: several on their way, a refusal goes back to the cursor, in order', async t => {
   const w = world(t)
   await w.apply({ name: 'm', medium: 'MQTT', acknowledges: true, entry: { diff_base: 'sticky' } })
