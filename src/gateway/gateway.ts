@@ -316,7 +316,7 @@ export class Gateway {
     // counted in facts: after a crash the numbers go on in the next range, far behind the last record
     const from = this.log.startOfLast(REMEMBERED_FACTS)
     const reader = this.log.reader(from, { kinds: ['fact'], committedOnly: false })
-    const replay = this.log.cleanStop ? null : new Replay(this.log, this.#receiver)
+    const replay = this.log.cleanStop ? null : new Replay(this.log, this.#receiver, this.receive.frames)
     for (let record = reader.next(); record; record = reader.next()) {
       const fact = record.fact!
       if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
