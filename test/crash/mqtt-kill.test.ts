@@ -11,6 +11,7 @@ import { createMqtt } from '../../src/media/mqtt'
 import { UplinkEncoder } from '../../src/pipeline/sender'
 import { resolve } from '../../src/units/canonical'
 import { wireUnits } from '../../src/units/wire'
+import { COMMAND } from '../../src/wire/commands'
 import {
   databaseFacts,
   freePort,
