@@ -32,6 +32,7 @@ export class Fusion extends BareFusion {
 /** Media by name, loaded on first use. */
 export const mediaTable = {
   UDP: async () => (await import('./media/udp')).udpDriver,
+  TCP: async () => (await import('./media/tcp')).tcpDriver,
   MQTT: async () => (await import('./media/mqtt')).mqttDriver,
 }
 
