@@ -42,6 +42,7 @@ import { ReceiveSession } from './receive/session'
 import { Replay } from './receive/templates'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
+import { alarmCheck } from './uplink/alarms'
 import { Uplinks } from './uplink/uplinks'
 
 export interface GatewayOptions {
@@ -120,6 +121,7 @@ export class Gateway {
       ackCommitMs: settings.ack_commit_ms,
       commitBytes: settings.commit_bytes,
       whenFull: settings.when_full,
+      isAlarm: alarmCheck(config.config.gateway.alarm_statuses),
     })
     return new Gateway(options, log, clock, files)
   }

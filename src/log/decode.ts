@@ -14,6 +14,7 @@ import {
   AT_SEQ,
   AT_WALL,
   FLAG_ADDRESS,
+  FLAG_ALARM,
   FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_FRAME,
@@ -111,6 +112,7 @@ function readRecord(b: Buffer, at: number): LogRecord {
   }
   switch (kind) {
     case 'fact':
+      if (flags & FLAG_ALARM) return { ...base, ...readFact(c, flags, base.medium), alarm: true }
       return { ...base, ...readFact(c, flags, base.medium) }
     case 'boot':
       return { ...base, bootInfo: { stop: (flags & FLAG_STOP) !== 0, version: c.text() } }

@@ -14,6 +14,7 @@ import {
   AT_SEQ,
   AT_WALL,
   FLAG_ADDRESS,
+  FLAG_ALARM,
   FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_FRAME,
@@ -61,6 +62,7 @@ export class RecordEncoder {
     fact: Fact,
     link: LinkMetadata,
     quality: TimeQuality,
+    alarm = false,
   ): number {
     const medium = MEDIUM_CODES.get(link.medium) ?? MEDIUM_NAMED
     let flags = 0
@@ -69,6 +71,7 @@ export class RecordEncoder {
     if (link.address !== undefined) flags |= FLAG_ADDRESS
     if (link.route !== undefined && link.route.length > 0) flags |= FLAG_ROUTE
     if (fact.extras !== undefined) flags |= FLAG_EXTRAS
+    if (alarm) flags |= FLAG_ALARM
     if (link.frame !== undefined) flags |= FLAG_FRAME
     if (!this.#begin(into, at)) return 0
     if (medium === MEDIUM_NAMED) this.#text(link.medium)

@@ -118,12 +118,12 @@ export class FlashLog {
     return this.#state.identity
   }
 
-  /** Bytes that wait in RAM for the disk: a fast producer pauses while this grows towards bufferBytes. */
   /** True while the disk refuses writes: new records are in RAM only. */
   get degraded(): boolean {
     return this.#writer.failure !== undefined
   }
 
+  /** Bytes that wait in RAM for the disk: a fast producer pauses while this grows towards bufferBytes. */
   get pendingBytes(): number {
     return this.#tail.pending
   }
@@ -137,8 +137,9 @@ export class FlashLog {
       this.#refused++
       throw new OsError('DISK_FULL', 'the log is full and gateway.log.when_full is "refuse"')
     }
+    const alarm = this.#o.isAlarm(fact)
     return this.#append((into, at, seq, mono, wall) =>
-      this.#encoder.fact(into, at, seq, mono, wall, fact, link, quality),
+      this.#encoder.fact(into, at, seq, mono, wall, fact, link, quality, alarm),
     )
   }
 
@@ -158,9 +159,7 @@ export class FlashLog {
   }
 
   /** Names of all cursors. */
-  cursorNames(): string[] {
-    return [...this.#state.cursors.keys()]
-  }
+  readonly cursorNames = (): string[] => [...this.#state.cursors.keys()]
 
   /** Keeps a number (a whole one, from 0) in the log that is no place in it, for example the next TID of an uplink. */
   appendCounter(name: string, value: number): number {

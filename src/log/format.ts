@@ -91,7 +91,9 @@ export const FLAG_SNR = 2
 export const FLAG_ADDRESS = 4
 export const FLAG_ROUTE = 8
 export const FLAG_EXTRAS = 16
-export const FLAG_FRAME = 32
+/** of a fact: somebody must be told first */
+export const FLAG_ALARM = 32
+export const FLAG_FRAME = 64
 export const FLAG_STOP = 1
 export const FLAG_COUNTER = 1
 

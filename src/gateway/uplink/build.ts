@@ -5,6 +5,7 @@ import type { UplinkConfig } from '../../config'
 import type { Files } from '../../lib/files'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { mediumInfo } from '../../links/registry'
+import type { Timers } from '../../links/timers'
 import type { FlashLog, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { NodeClock } from '../../protocol/time'
@@ -25,6 +26,7 @@ export interface UplinkBuild extends LinkParts {
   readonly units: WireUnits
   readonly files: Files
   readonly nextSeq: () => number
+  readonly timers?: Timers
   readonly feed: Feed<Payload>
   readonly watchers: SentWatchers
   /** an id came or the time was set: whoever carries may have something to send */
@@ -72,6 +74,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       watchers: build.watchers,
       medium,
       clock,
+      ...(build.timers && { timers: build.timers }),
       logger,
       identity,
       units,

@@ -6,9 +6,19 @@
 // way, and tell `refused`: their owner starts again behind the cursor. Nothing is taken for a second then.
 import type { Clock } from '../../lib/clock'
 import type { Medium } from '../../links/contracts'
-import type { DeliverySender } from '../../protocol/delivery'
+import { mediumInfo } from '../../links/registry'
+import type { DeliveryMode, DeliverySender } from '../../protocol/delivery'
 
 export type Delivery = 'exchange' | 'medium' | 'best_effort'
+
+/** How a medium delivers; what is not known before its first opening counts as the exchange. */
+export function deliveryOf(bestEffort: boolean, { acknowledges }: Medium, mode: DeliveryMode): Delivery {
+  if (bestEffort) return 'best_effort'
+  return acknowledges ? 'medium' : mode === 'best_effort' ? 'best_effort' : 'exchange'
+}
+
+/** few where the air or a bus is shared and slow */
+export const packetsInFlight = ({ medium }: Medium): number => mediumInfo(medium)?.in_flight ?? 1024
 
 /** `Token` goes with a packet and comes back when it is acknowledged; null: nobody waits for it. */
 export interface Carrier<Token> {

@@ -8,6 +8,8 @@ export interface PaceSettings {
   rateBytesS: number
   /** how long a record waits for others to fill a batch, ms */
   batchWindowMs: number
+  /** so many need not wait */
+  batchItems: number
 }
 
 class Bucket {
@@ -40,10 +42,12 @@ export class Pace {
   readonly #packets: Bucket
   readonly #bytes: Bucket
   readonly #windowMs: number
+  readonly #items: number
   /** the batch that gathers goes then */
   #batchAt = Number.POSITIVE_INFINITY
 
-  constructor({ ratePacketsS, rateBytesS, batchWindowMs }: PaceSettings) {
+  constructor({ ratePacketsS, rateBytesS, batchWindowMs, batchItems }: PaceSettings) {
+    this.#items = batchItems
     this.#packets = new Bucket(ratePacketsS)
     this.#bytes = new Bucket(rateBytesS)
     this.#windowMs = batchWindowMs
@@ -62,10 +66,12 @@ export class Pace {
     this.#bytes.spend(count)
   }
 
-  /** When the batch goes that has `waiting` records now; `full`: so many need not wait. Infinity while there is none. */
-  batchAt(now: number, waiting: number, full: number): number {
-    if (waiting === 0) this.#batchAt = Number.POSITIVE_INFINITY
-    else if (waiting >= full || this.#windowMs === 0) this.#batchAt = now
+  /** When the batch goes whose records wait now, in mono ms; Infinity while there is none, -Infinity where none is waited for. */
+  batchAt(now: number, waiting: () => number): number {
+    if (this.#windowMs === 0) return Number.NEGATIVE_INFINITY
+    const count = waiting()
+    if (count === 0) this.#batchAt = Number.POSITIVE_INFINITY
+    else if (count >= this.#items) this.#batchAt = now
     else this.#batchAt = Math.min(this.#batchAt, now + this.#windowMs)
     return this.#batchAt
   }

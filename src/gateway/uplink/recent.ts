@@ -14,12 +14,15 @@ export class RecentFrames {
   readonly #times = new Float64Array(REMEMBERED)
   /** TID and checksum in one number */
   readonly #marks = new Uint32Array(REMEMBERED)
+  /** of the log; 0: goes no second time */
+  readonly #seqs = new Float64Array(REMEMBERED)
   readonly #at = new Float64Array(REMEMBERED).fill(Number.NEGATIVE_INFINITY)
   readonly #obeyed = new Map<number, number>()
   #next = 0
 
-  note({ aid, tid, ts, crc16 }: SentFrame, now: number): void {
+  note({ aid, tid, ts, crc16 }: SentFrame, now: number, seq = 0): void {
     const k = this.#next
+    this.#seqs[k] = seq
     this.#aids[k] = aid
     this.#times[k] = ts
     this.#marks[k] = (tid << 16) | crc16
@@ -34,6 +37,17 @@ export class RecentFrames {
     return this.#marks.some(
       (m, k) => m === mark && this.#times[k] === ts && this.#aids[k] === aid && this.#at[k]! >= first,
     )
+  }
+
+  /** The log record of that very frame, once; 0: none, or it was told already. */
+  takeSeq({ aid, tid, ts, crc16 }: SentFrame, now: number): number {
+    const mark = ((tid << 16) | crc16) >>> 0
+    const k = this.#marks.findIndex(
+      (m, i) => m === mark && this.#times[i] === ts && this.#aids[i] === aid && this.#at[i]! >= now - FRAME_MS,
+    )
+    const seq = k < 0 ? 0 : this.#seqs[k]!
+    if (k >= 0) this.#seqs[k] = 0
+    return seq
   }
 
   /** True when a NACK about that frame is to be obeyed now. */

@@ -29,8 +29,8 @@ export interface SessionParts {
   now: () => number
   /** the link works, but data waits for a key; empty: no more */
   degraded: (reason: string) => void
-  /** the upstream lacked a template: what it gets now may be too much for it */
-  refused?: () => void
+  /** the upstream could not use a frame */
+  refused?: (refused: RefusedFrame) => void
 }
 
 /** an answer takes a round trip; what stays unanswered longer is told */
@@ -129,11 +129,9 @@ export class UplinkSession {
     switch (packet[0]) {
       case COMMAND.HANDSHAKE_NACK: {
         const refused = parseRefusedFrame(parseNackReason(packet))
-        if (refused?.reason === 'NEED_FULL') {
-          this.#parts.packer.needFull(refused)
-          this.#parts.refused?.()
-        }
-        if (refused?.reason === 'BAD_KEY') this.#badKey(refused)
+        if (refused?.reason === 'NEED_FULL') this.#parts.packer.needFull(refused)
+        else if (refused) this.#badKey(refused)
+        if (refused) this.#parts.refused?.(refused)
         return refused !== null
       }
       case COMMAND.SECURE_DICT_READY: {

@@ -6,80 +6,25 @@
 // supervisor opens it again; a fact that cannot be packed (too large, no unit fits) is counted in `refused`, told in the
 // log, and passed, since it would block the road for ever; one that waits for a session key stays where it is.
 
-import type { Clock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
-import type { Logger } from '../../lib/logger'
-import type { LinkState, Medium, PacketOrigin } from '../../links/contracts'
-import { mediumInfo } from '../../links/registry'
+import type { LinkState, PacketOrigin } from '../../links/contracts'
 import { systemTimers, type Timers } from '../../links/timers'
-import type { FlashLog, TimeQuality } from '../../log'
-import type { WireUnits } from '../../pipeline/core'
-import type { Fact } from '../../pipeline/fact'
-import type { EncodedFrame } from '../../pipeline/sender'
 import { DeliverySender } from '../../protocol/delivery'
+import type { RefusedFrame } from '../../protocol/nack'
 import { SecureClient } from '../../protocol/secure/client'
-import { isSecure } from '../../wire/commands'
-import type { Identity } from '../identity'
 import type { UplinkReport } from '../status'
-import { type Carrier, DirectCarrier, ExchangeCarrier } from './carriers'
-import { type FactRecord, Feed } from './feed'
-import type { Shipment } from './ledger'
-import { Pace, type PaceSettings } from './pace'
+import { type Carrier, type Delivery, DirectCarrier, deliveryOf, ExchangeCarrier, packetsInFlight } from './carriers'
+import { Feed } from './feed'
+import { Pace } from './pace'
 import { Packer, type PackSettings } from './packer'
+import type { UplinkParts, UplinkSettings } from './parts'
 import { Probing } from './probed'
+import { type Payload, Records, type Sent } from './records'
 import { UplinkSession } from './session'
 import { SentWatchers } from './watchers'
 
-export interface UplinkSettings extends Omit<PackSettings, 'diffBase'>, Partial<PaceSettings> {
-  /** left out: `last` where packets arrive in order and are acknowledged (D6), else `sticky` */
-  diffBase?: PackSettings['diffBase']
-  delivery: 'auto' | 'best_effort'
-  /** packets and bytes in one frame or batch */
-  batchItems?: number
-  batchBytes?: number
-}
-
-export interface UplinkParts {
-  log: FlashLog
-  medium: Medium
-  clock: Clock
-  logger: Logger
-  identity: Identity
-  units: WireUnits
-  /** counter of request numbers, one per process (X29) */
-  nextSeq: () => number
-  randomEpoch: () => number
-  /** the peer went silent: the link is down and tried again later */
-  lost: (reason: string) => void
-  /** a control packet of the upstream that is not part of the exchange; false when it answers no open request */
-  onControl: (packet: Uint8Array, origin: PacketOrigin) => boolean
-  /** the exchange is settled, packets may go */
-  onReady: () => void
-  /** ms a record of bad time quality is held back for */
-  holdMs: (quality: TimeQuality) => number
-  /** what goes next, shared with the other uplinks; by default one of its own, which it carries from the start */
-  feed?: Feed<Payload>
-  watchers?: SentWatchers
-  /** `usable` changed */
-  onUsable?: () => void
-  /** this uplink's half of its secure sessions; by default one that is not kept */
-  secure?: SecureClient
-  timers?: Timers
-  /** unix ms, for openers; by default the clock's */
-  now?: () => number
-  /** the link works, but not as it should; empty: it does again */
-  degraded?: (reason: string) => void
-}
-
-/** What an uplink keeps with a record on its way. */
-export interface Payload {
-  fact: Fact
-  /** went out in plaintext */
-  plain: boolean
-  /** null once it was sent again: which of the two is answered cannot be told */
-  packet: EncodedFrame | null
-}
-type Sent = Shipment<Payload>
+export type { Payload } from './records'
+export type { UplinkParts, UplinkSettings }
 
 /** packets handed to the medium before the event loop gets its turn */
 const BURST = 32
@@ -95,6 +40,7 @@ export class Uplink {
   readonly #client: SecureClient
   readonly #packer: Packer
   readonly #session: UplinkSession
+  readonly #records: Records
   readonly #timers: Timers
   readonly #feed: Feed<Payload>
   readonly #exchange: ExchangeCarrier<Sent>
@@ -113,7 +59,6 @@ export class Uplink {
   #cancelTimer: (() => void) | undefined
   #idle: (() => void) | undefined
   #sentDirect = 0
-  #refused = 0
   /** control packets that answer no open request */
   #stray = 0
 
@@ -127,8 +72,8 @@ export class Uplink {
     this.#feed = parts.feed ?? new Feed(`uplink:${settings.name}`, parts)
     this.#carrying = !parts.feed
     this.watchers = parts.watchers ?? new SentWatchers()
-    const { ratePacketsS = 0, rateBytesS = 0, batchWindowMs = 0, diffBase = 'sticky' } = settings
-    this.#pace = new Pace({ ratePacketsS, rateBytesS, batchWindowMs })
+    const { ratePacketsS = 0, rateBytesS = 0, batchWindowMs = 0, batchItems = BURST, diffBase = 'sticky' } = settings
+    this.#pace = new Pace({ ratePacketsS, rateBytesS, batchWindowMs, batchItems })
     this.#packer = new Packer({ ...settings, diffBase }, { ...parts, client, changed: () => this.pump() })
     this.#session = new UplinkSession({
       client,
@@ -138,19 +83,28 @@ export class Uplink {
       mono: () => clock.mono(),
       now: parts.now ?? (() => clock.wall()),
       degraded: parts.degraded ?? (() => undefined),
-      refused: () => this.#delivery.slower(clock.mono()),
+      refused: frame => this.#frameUnused(frame),
     })
-    const { batchItems, batchBytes } = settings
+    this.#records = new Records({
+      log: parts.log,
+      feed: this.#feed,
+      packer: this.#packer,
+      session: this.#session,
+      identity: parts.identity,
+      logger: parts.logger,
+      keyGone: () => setImmediate(() => parts.lost('the key of the session is gone')),
+    })
+    const { batchBytes } = settings
     this.#delivery = new DeliverySender<Sent | null>({
       maxPacket: medium.maxPacket,
-      maxPackets: this.#window,
+      maxPackets: packetsInFlight(medium),
       startPackets: START_PACKETS,
-      ...(batchItems !== undefined && { batchItems }),
+      ...(settings.batchItems !== undefined && { batchItems }),
       ...(batchBytes !== undefined && { batchBytes }),
       nextSeq: parts.nextSeq,
       randomEpoch: parts.randomEpoch,
       onAcked: shipment => shipment && this.#acked(shipment),
-      onResend: shipment => shipment && this.#resend(shipment),
+      onResend: shipment => shipment && this.#records.again(shipment, this.maxPacket),
     })
     this.#exchange = new ExchangeCarrier<Sent>(this.#delivery, medium, () => this.#frameRefused())
     this.#carrier = this.#exchange
@@ -179,8 +133,9 @@ export class Uplink {
   /** largest data packet in bytes this uplink carries */
   get maxPacket(): number {
     const { medium } = this.#parts
-    const bare = this.#settings.delivery === 'best_effort' || medium.acknowledges
-    return bare ? medium.maxPacket : this.#delivery.maxPacket
+    return this.#settings.delivery === 'best_effort' || medium.acknowledges
+      ? medium.maxPacket
+      : this.#delivery.maxPacket
   }
 
   /** Takes records from now on; nobody else does. The first packet of every template is a key frame. */
@@ -261,9 +216,9 @@ export class Uplink {
       cursor: this.#feed.cursor,
       backlog: this.#feed.backlog,
       acked: acked + this.#sentDirect,
-      resent,
-      refused: this.#refused,
-      delivery: this.#deliveryNow,
+      resent: resent + this.#records.counters.again,
+      refused: this.#records.counters.refused,
+      delivery: this.#kind === 'exchange' ? this.#delivery.mode : this.#kind === 'medium' ? 'acked' : 'best_effort',
       in_flight: this.#carrier.inFlight,
       round_trip_ms: Math.round(this.#delivery.roundTripMs),
       abandoned,
@@ -284,14 +239,8 @@ export class Uplink {
     this.#feed.saveCursor(true)
   }
 
-  get #deliveryNow(): UplinkReport['delivery'] {
-    if (this.#settings.delivery === 'best_effort') return 'best_effort'
-    if (this.#parts.medium.acknowledges) return 'acked'
-    return this.#delivery.mode
-  }
-
-  get #window(): number {
-    return mediumInfo(this.#parts.medium.medium)?.in_flight ?? 1024
+  get #kind(): Delivery {
+    return deliveryOf(this.#settings.delivery === 'best_effort', this.#parts.medium, this.#delivery.mode)
   }
 
   async #run(opening: number): Promise<void> {
@@ -318,11 +267,10 @@ export class Uplink {
   /** The peer answered, or need not: identity and time are asked for, and records may go. */
   #settled(): void {
     const { medium, onReady } = this.#parts
-    const { delivery } = this.#settings
-    const acked = delivery !== 'best_effort' && medium.acknowledges === true
-    const exchange = delivery !== 'best_effort' && !acked && this.#delivery.mode !== 'best_effort'
-    this.#carrier = exchange ? this.#exchange : this.#direct(acked ? 'medium' : 'best_effort')
-    const ordered = acked || (exchange && medium.medium.toUpperCase() === 'TCP')
+    const kind = this.#kind
+    const exchange = kind === 'exchange'
+    this.#carrier = exchange ? this.#exchange : this.#direct(kind)
+    const ordered = kind === 'medium' || (exchange && medium.medium.toUpperCase() === 'TCP')
     this.#diffBase = this.#settings.diffBase ?? (ordered ? 'last' : 'sticky')
     // what a medium acknowledges has reached its broker, and no template of the upstream yet
     this.#packer.opened(exchange, this.#diffBase)
@@ -340,7 +288,7 @@ export class Uplink {
       clock,
       batchItems,
       batchBytes,
-      maxPackets: this.#window,
+      maxPackets: packetsInFlight(medium),
       // a broker has it, or nobody knows: it says nothing of the upstream's templates and keys
       acked: shipment => {
         this.#sentDirect++
@@ -363,9 +311,9 @@ export class Uplink {
   }
 
   #packetRefused(): void {
+    this.#rewind()
     if (this.#diffBase === 'last' && this.#carrier.delivery === 'medium')
       this.#parts.lost('the medium refused a packet')
-    else this.#rewind()
     this.#idle?.()
   }
 
@@ -374,8 +322,8 @@ export class Uplink {
     let took = false
     // a batch is packed whole before it is sent
     while (this.#carrier.room(this.#room)) {
-      const over = this.#pace.readyAt(now) > now || !this.#batchDue(now)
-      const next = this.#take(over)
+      const over = this.#pace.readyAt(now) > now || this.#batchAt(now) > now
+      const next = this.#records.take(over, this.maxPacket)
       if (!next) break
       took = true
       const { shipment, packet } = next
@@ -387,9 +335,8 @@ export class Uplink {
     return took
   }
 
-  #batchDue(now: number): boolean {
-    if (!this.#settings.batchWindowMs) return true
-    return this.#pace.batchAt(now, this.#feed.backlog, this.#settings.batchItems ?? BURST) <= now
+  #batchAt(now: number): number {
+    return this.#pace.batchAt(now, () => this.#feed.backlog)
   }
 
   /** room asked of the carrier: what the next packet may take */
@@ -405,82 +352,23 @@ export class Uplink {
     return Promise.resolve(this.#delivery.submit(packet, null))
   }
 
-  /** The next record that goes out, packed; null when there is none now. */
-  #take(alarmsOnly: boolean): { shipment: Sent; packet: EncodedFrame } | null {
-    for (;;) {
-      const record = this.#feed.peek(alarmsOnly, fact => this.#mayGo(fact))
-      if (!record) return null
-      const fact = this.#named(record)
-      try {
-        const packet = this.#packer.pack(fact, record.medium !== 'local', this.maxPacket)
-        this.#packer.sent(fact, packet)
-        const plain = !isSecure(packet.cmd)
-        if (plain) this.#session.sentPlain(fact.aid)
-        return { shipment: this.#feed.ship(record, { fact, plain, packet }), packet }
-      } catch (error) {
-        this.#refuse(record, error)
-      }
-    }
-  }
-
-  #refuse(record: FactRecord, error: unknown): void {
-    this.#refused++
-    this.#feed.pass(record)
-    this.#parts.logger.error(`record ${record.seq} of ${record.fact.id} cannot be sent: ${asOsError(error).message}`)
-  }
-
-  /** Whether a record may go now: its AID is known, its TIDs are safe, and it has its key. */
-  #mayGo(record: FactRecord): boolean {
-    const { identity } = this.#parts
-    const own = record.medium === 'local'
-    if (own && !identity.assigned) return false
-    const fact = this.#named(record)
-    // relayed facts go as FULL only, so an old meaning of their TID does no harm, unless their AID is ours too
-    if ((own || fact.aid === identity.assignedId) && !this.#packer.ready(fact.aid)) return false
-    return this.#session.mayGo(fact)
-  }
-
-  /** Own facts go under the id of now, whatever it was when they were logged. */
-  #named({ medium, fact }: FactRecord): Fact {
-    const { assignedId } = this.#parts.identity
-    return medium !== 'local' || fact.aid === assignedId ? fact : { ...fact, aid: assignedId }
-  }
-
   #acked(shipment: Sent): void {
-    const { fact, plain, packet } = shipment.payload
-    if (plain) this.#session.ackedPlain(fact.aid)
-    if (packet) this.#packer.acknowledged(fact.aid, packet)
+    this.#records.acked(shipment)
     this.#arrived(shipment)
+  }
+
+  /** The upstream could not use a frame. The exchange repeats it; elsewhere this is the only word about it. */
+  #frameUnused(refused: RefusedFrame): void {
+    if (this.#carrier === this.#exchange) this.#delivery.slower(this.#parts.clock.mono())
+    if (this.#carrier.delivery !== 'medium' || !this.#carrier.room(this.#room)) return
+    const packet = this.#records.refused(refused, this.maxPacket)
+    if (packet) this.#carrier.take(packet.bytes, null, packet.maxSize)
   }
 
   #arrived(shipment: Sent): void {
     this.#feed.done(shipment)
     this.#more = true
     if (this.#idle && this.#carrier.inFlight === 0) this.#idle()
-  }
-
-  /** A packet goes again: as FULL with its own time; whether the first or this one is answered cannot be told (D6). */
-  #resend(shipment: Sent): Uint8Array | null {
-    // another uplink has it now
-    if (!this.#feed.wants(shipment)) return null
-    const { fact } = shipment.payload
-    shipment.payload.packet = null
-    if (!this.#packer.allowed(fact.aid)) {
-      // not as it was sent and not in plaintext: the link starts anew, from the cursor, when the exchange is done with this
-      setImmediate(() => this.#parts.lost('the key of the session is gone'))
-      return null
-    }
-    try {
-      const packet = this.#packer.packAgain(fact)
-      if (packet.size > this.maxPacket) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes`)
-      this.#packer.sent(fact, packet)
-      return packet.bytes
-    } catch (error) {
-      this.#refused++
-      this.#parts.logger.error(`record ${shipment.seq} of ${fact.id} cannot be sent again: ${asOsError(error).message}`)
-      this.#feed.done(shipment)
-      return null
-    }
   }
 
   #received(packet: Uint8Array, origin: PacketOrigin): void {
@@ -508,9 +396,12 @@ export class Uplink {
     if (!this.#usable) return
     const now = this.#parts.clock.mono()
     const paced = this.#pace.readyAt(now)
+    const batch = this.#batchAt(now)
     const due = Math.min(
       Math.max(paced, this.#carrier.due(now)),
-      ...(this.#carrying ? [this.#feed.heldUntil, this.#session.wakeAt, this.#batchWake(now)] : []),
+      ...(this.#carrying
+        ? [this.#feed.heldUntil, this.#session.wakeAt, batch > now ? batch : Number.POSITIVE_INFINITY]
+        : []),
       ...(this.#carrying && paced > now && this.#feed.backlog > 0 ? [paced] : []),
       now + (this.#parts.log.degraded ? 1000 : 5000),
     )
@@ -518,9 +409,5 @@ export class Uplink {
     this.#feed.saveCursor(false)
     this.#session.save(false)
     this.#cancelTimer = this.#timers.after(Math.max(5, due - now), () => this.pump())
-  }
-
-  #batchWake(now: number): number {
-    return this.#settings.batchWindowMs ? this.#pace.batchAt(now, this.#feed.backlog, BURST) : Number.POSITIVE_INFINITY
   }
 }

@@ -26,7 +26,6 @@ export interface UplinksParts extends Given {
   readonly ids: PoolWish | null
   /** the upstream of a machine without uplinks */
   readonly standIn: { start(): Promise<UplinkConfig>; stop(): Promise<void> }
-  readonly timers?: Timers
 }
 
 /** What apply() did, by names. */

@@ -8,5 +8,6 @@ export {
   type DeliveryReceiverOptions,
   type ReceiverCounters,
 } from './receiver'
-export { type DeliveryCounters, type DeliveryMode, DeliverySender, type DeliverySenderOptions } from './sender'
+export { DeliverySender } from './sender'
+export type { DeliveryCounters, DeliveryMode, DeliverySenderOptions } from './sender-options'
 export { DeliveryStream, type DeliveryStreamOptions, type StreamMode } from './stream'

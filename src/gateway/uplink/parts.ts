@@ -1,0 +1,55 @@
+// What an uplink is built of, and how it is set.
+import type { Clock } from '../../lib/clock'
+import type { Logger } from '../../lib/logger'
+import type { Medium, PacketOrigin } from '../../links/contracts'
+import type { Timers } from '../../links/timers'
+import type { FlashLog, TimeQuality } from '../../log'
+import type { WireUnits } from '../../pipeline/core'
+import type { SecureClient } from '../../protocol/secure/client'
+import type { Identity } from '../identity'
+import type { Feed } from './feed'
+import type { PaceSettings } from './pace'
+import type { PackSettings } from './packer'
+import type { Payload } from './records'
+import type { SentWatchers } from './watchers'
+
+export interface UplinkSettings extends Omit<PackSettings, 'diffBase'>, Partial<PaceSettings> {
+  /** left out: `last` where packets arrive in order and are acknowledged (D6), else `sticky` */
+  diffBase?: PackSettings['diffBase']
+  delivery: 'auto' | 'best_effort'
+  /** packets and bytes in one frame or batch */
+  batchItems?: number
+  batchBytes?: number
+}
+
+export interface UplinkParts {
+  log: FlashLog
+  medium: Medium
+  clock: Clock
+  logger: Logger
+  identity: Identity
+  units: WireUnits
+  /** counter of request numbers, one per process (X29) */
+  nextSeq: () => number
+  randomEpoch: () => number
+  /** the peer went silent: the link is down and tried again later */
+  lost: (reason: string) => void
+  /** a control packet of the upstream that is not part of the exchange; false when it answers no open request */
+  onControl: (packet: Uint8Array, origin: PacketOrigin) => boolean
+  /** the exchange is settled, packets may go */
+  onReady: () => void
+  /** ms a record of bad time quality is held back for */
+  holdMs: (quality: TimeQuality) => number
+  /** what goes next, shared with the other uplinks; by default one of its own, which it carries from the start */
+  feed?: Feed<Payload>
+  watchers?: SentWatchers
+  /** `usable` changed */
+  onUsable?: () => void
+  /** this uplink's half of its secure sessions; by default one that is not kept */
+  secure?: SecureClient
+  timers?: Timers
+  /** unix ms, for openers; by default the clock's */
+  now?: () => number
+  /** the link works, but not as it should; empty: it does again */
+  degraded?: (reason: string) => void
+}

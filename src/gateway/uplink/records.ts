@@ -1,0 +1,150 @@
+// From records to packets: takes what goes next from the feed, asks identity, TID counter and session whether it may go,
+// packs it, and packs it again when it must go again. What fails: a fact that cannot be packed (too large, no unit fits) is
+// counted in `refused`, told in the log, and passed, since it would block the road for ever.
+import { asOsError, OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import type { FlashLog } from '../../log'
+import type { Fact } from '../../pipeline/fact'
+import type { EncodedFrame } from '../../pipeline/sender'
+import type { RefusedFrame } from '../../protocol/nack'
+import { isSecure } from '../../wire/commands'
+import type { Identity } from '../identity'
+import type { FactRecord, Feed } from './feed'
+import type { Shipment } from './ledger'
+import type { Packer } from './packer'
+import type { UplinkSession } from './session'
+
+/** What an uplink keeps with a record on its way. */
+export interface Payload {
+  fact: Fact
+  /** went out in plaintext */
+  plain: boolean
+  /** null once it was sent again: which of the two is answered cannot be told */
+  packet: EncodedFrame | null
+}
+export type Sent = Shipment<Payload>
+
+export interface RecordsParts {
+  log: FlashLog
+  feed: Feed<Payload>
+  packer: Packer
+  session: UplinkSession
+  identity: Identity
+  logger: Logger
+  /** what was encrypted must go again, and its key is gone */
+  keyGone: () => void
+}
+
+export class Records {
+  readonly counters = {
+    /** facts that cannot be packed */
+    refused: 0,
+    /** sent again since the upstream said that it could not use them */
+    again: 0,
+  }
+  readonly #parts: RecordsParts
+
+  constructor(parts: RecordsParts) {
+    this.#parts = parts
+  }
+
+  /** The next record that goes out, packed into at most `limit` bytes; null when there is none now. */
+  take(alarmsOnly: boolean, limit: number): { shipment: Sent; packet: EncodedFrame } | null {
+    const { feed, packer, session } = this.#parts
+    for (;;) {
+      const record = feed.peek(alarmsOnly, candidate => this.#mayGo(candidate))
+      if (!record) return null
+      const fact = this.#named(record)
+      try {
+        const packet = packer.pack(fact, record.medium !== 'local', limit)
+        packer.sent(fact, packet, record.seq)
+        const plain = !isSecure(packet.cmd)
+        if (plain) session.sentPlain(fact.aid)
+        return { shipment: feed.ship(record, { fact, plain, packet }), packet }
+      } catch (error) {
+        feed.pass(record)
+        this.#cannot(`record ${record.seq} of ${fact.id} cannot be sent`, error)
+      }
+    }
+  }
+
+  /** The upstream has it: what is sent from now on may build on it. */
+  acked({ payload: { fact, plain, packet } }: Sent): void {
+    const { packer, session } = this.#parts
+    if (plain) session.ackedPlain(fact.aid)
+    if (packet) packer.acknowledged(fact.aid, packet)
+  }
+
+  /**
+   * A packet goes again: as FULL with its own time; whether the first or this one is answered cannot be told (D6). Null: it need
+   * not, or cannot.
+   */
+  again(shipment: Sent, limit: number): Uint8Array | null {
+    const { feed, packer, keyGone } = this.#parts
+    // another uplink has it now
+    if (!feed.wants(shipment)) return null
+    const { fact, packet: first } = shipment.payload
+    shipment.payload.packet = null
+    if (first) packer.unanswered(fact.aid, first)
+    if (!packer.allowed(fact.aid)) {
+      // not as it was sent and not in plaintext: the link starts anew, from the cursor, when the exchange is done with this
+      keyGone()
+      return null
+    }
+    try {
+      return this.#packAgain(fact, limit).bytes
+    } catch (error) {
+      feed.done(shipment)
+      this.#cannot(`record ${shipment.seq} of ${fact.id} cannot be sent again`, error)
+      return null
+    }
+  }
+
+  /** A frame the upstream could not use, packed anew from the log, once; null when it is not known any more. */
+  refused(refused: RefusedFrame, limit: number): EncodedFrame | null {
+    const { log, packer } = this.#parts
+    const seq = packer.refusedSeq(refused)
+    const record = seq > 0 ? log.reader(seq, { kinds: ['fact'], committedOnly: false }).next() : null
+    if (!record?.fact || record.seq !== seq) return null
+    const fact = this.#named(record as FactRecord)
+    if (!packer.allowed(fact.aid)) return null
+    try {
+      const packet = this.#packAgain(fact, limit)
+      this.counters.again++
+      return packet
+    } catch (error) {
+      this.#cannot(`record ${seq} of ${fact.id} cannot be sent again`, error)
+      return null
+    }
+  }
+
+  #packAgain(fact: Fact, limit: number): EncodedFrame {
+    const { packer } = this.#parts
+    const packet = packer.packAgain(fact)
+    if (packet.size > limit) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
+    packer.sent(fact, packet)
+    return packet
+  }
+
+  #cannot(what: string, error: unknown): void {
+    this.counters.refused++
+    this.#parts.logger.error(`${what}: ${asOsError(error).message}`)
+  }
+
+  /** Whether a record may go now: its AID is known, its TIDs are safe, and it has its key. */
+  #mayGo(record: FactRecord): boolean {
+    const { identity, packer, session } = this.#parts
+    const own = record.medium === 'local'
+    if (own && !identity.assigned) return false
+    const fact = this.#named(record)
+    // relayed facts go as FULL only, so an old meaning of their TID does no harm, unless their AID is ours too
+    if ((own || fact.aid === identity.assignedId) && !packer.ready(fact.aid)) return false
+    return session.mayGo(fact)
+  }
+
+  /** Own facts go under the id of now, whatever it was when they were logged. */
+  #named({ medium, fact }: FactRecord): Fact {
+    const { assignedId } = this.#parts.identity
+    return medium !== 'local' || fact.aid === assignedId ? fact : { ...fact, aid: assignedId }
+  }
+}
