@@ -7,10 +7,19 @@ import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { benchAllocator } from './allocator.mjs'
 import { probe } from './limit.mjs'
+import { benchMqtt } from './mqtt.mjs'
 import { peers } from './peers.mjs'
 
 const require = createRequire(import.meta.url)
-const { createPureCore, IdAllocator, Receiver, ucumUnits: units, UplinkEncoder } = require('../dist/os-node.js')
+const {
+  createPureCore,
+  FlashLog,
+  IdAllocator,
+  mediaTable,
+  Receiver,
+  ucumUnits: units,
+  UplinkEncoder,
+} = require('../dist/os-node.js')
 
 const args = process.argv.slice(2)
 const option = name => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
@@ -282,6 +291,13 @@ if ('ids/'.startsWith(only) || only.startsWith('ids/'))
     if (key.startsWith('ids/bytes_per_id/')) gate(key, value, ID_BYTES_BUDGET)
     else put(key, value)
   })
+
+if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
+  const quiet = () => undefined
+  const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => logger }
+  const clock = { mono: () => performance.now(), wall: () => Date.now() }
+  await benchMqtt({ mqttDriver: await mediaTable.MQTT(), FlashLog, context: { clock, logger } }, put)
+}
 
 // a table: rate, and its ratio to what it is measured against
 const say = (key, against) => {
