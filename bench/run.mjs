@@ -8,6 +8,7 @@ import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { benchAllocator } from './allocator.mjs'
 import { probe } from './limit.mjs'
+import { benchMqtt } from './mqtt.mjs'
 import { peers } from './peers.mjs'
 import { benchUdp } from './udp.mjs'
 import { benchRecovery } from './recovery.mjs'
@@ -17,6 +18,7 @@ const {
   createPureCore,
   FlashLog,
   IdAllocator,
+  mediaTable,
   Receiver,
   ucumUnits: units,
   UplinkEncoder,
@@ -296,6 +298,13 @@ if ('udp/'.startsWith(only) || only.startsWith('udp/')) await benchUdp(put, gate
 
 if ('recovery/'.startsWith(only) || only.startsWith('recovery/'))
   await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), put)
+
+if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
+  const quiet = () => undefined
+  const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => logger }
+  const clock = { mono: () => performance.now(), wall: () => Date.now() }
+  await benchMqtt({ mqttDriver: await mediaTable.MQTT(), FlashLog, context: { clock, logger } }, put)
+}
 
 // a table: rate, and its ratio to what it is measured against
 const say = (key, against) => {

@@ -256,6 +256,7 @@ export class Gateway {
     remember(this.log, {
       time: this.time,
       receiver: this.#receiver,
+      frames: this.receive.frames,
       packet: fact => this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers)),
     })
     this.ids?.start()

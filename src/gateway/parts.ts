@@ -14,5 +14,5 @@ export interface LinkParts {
   readonly supervisor: Supervisor
   readonly identity: NodeIdentity
   /** the best guess at the real time, UNIX ms */
-  readonly trueNow: () => number
+  readonly trueNow?: () => number
 }

@@ -4,7 +4,7 @@ import type { FlashLog } from '../log'
 import type { Fact } from '../pipeline/fact'
 import type { Receiver } from '../pipeline/receiver'
 import type { NodeClock } from '../protocol/time'
-import { Replay } from './receive/templates'
+import { type KnownFrames, Replay } from './receive/templates'
 
 /** facts read back, at least */
 const REMEMBERED_FACTS = 65_536
@@ -12,13 +12,15 @@ const REMEMBERED_FACTS = 65_536
 export interface Memories {
   readonly time: NodeClock
   readonly receiver: Receiver
+  /** packets of media that acknowledge by themselves, as they came */
+  readonly frames: KnownFrames
   /** a packet of another node that was acknowledged */
   packet(fact: Fact): void
 }
 
-export function remember(log: FlashLog, { time, receiver, packet }: Memories): void {
+export function remember(log: FlashLog, { time, receiver, frames, packet }: Memories): void {
   const reader = log.reader(log.startOfLast(REMEMBERED_FACTS), { kinds: ['fact'], committedOnly: false })
-  const replay = log.cleanStop ? null : new Replay(log, receiver)
+  const replay = log.cleanStop ? null : new Replay(log, receiver, frames)
   for (let record = reader.next(); record; record = reader.next()) {
     const fact = record.fact!
     if (record.medium === 'local') time.noteStamp(fact.id, fact.tRaw)

@@ -36,6 +36,8 @@ export interface ConnectOptions {
 /** What mqtt.js keeps to itself and we need: the one place all of its answers go through. */
 interface Inside {
   _sendPacket(packet: Packet, done?: () => void, stored?: () => void, noStore?: boolean): void
+  /** what it breaks a connection for; mosquitto sends more of QoS 2 after a reconnect, and HeldAcks has a bound of its own */
+  _receiveMaximum: number
 }
 
 /** a broker that accepts the connection and says nothing */
@@ -103,6 +105,7 @@ export class Connection {
     const client = new MqttClient(() => socket as never, settings)
     this.#client = client
     const inside = client as unknown as Inside
+    inside._receiveMaximum = 65_535
     const send = inside._sendPacket.bind(client)
     this.#acks = new HeldAcks(answer => this.#ended || send(answer), maxUnsettled)
     inside._sendPacket = (packet, done, stored, noStore) => {

@@ -1,6 +1,7 @@
 // Options of the MQTT medium as they stand in Config.json (D19). Wrong ones are refused with the key named.
 import * as v from 'valibot'
 import { levelsOf } from './mqtt-topics'
+import { tlsSchema } from './tls'
 
 const whole = (least: number, most: number) => v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most))
 
@@ -20,6 +21,8 @@ export const mqttOptions = v.looseObject({
   port: v.optional(whole(1, 65_535)),
   username: v.optional(v.string()),
   password: v.optional(v.string()),
+  /** the broker's port is then 8883 on most */
+  tls: v.optional(tlsSchema),
   /** left out: 5, and 4 (3.1.1) where the broker does not speak 5 */
   protocol_version: v.optional(v.picklist([4, 5])),
   qos: v.optional(v.picklist([0, 1, 2]), 1),

@@ -24,7 +24,7 @@ const nobody = (): NodeIdentity => ({
 export function createMqtt(
   name: string,
   options: unknown,
-  { clock, logger, identity = nobody(), resolver }: DriverContext & { resolver?: HostResolver },
+  { clock, logger, trueNow, identity = nobody(), resolver }: DriverContext & { resolver?: HostResolver },
 ): MqttSender | MqttListener {
   const checked = checkOptions(mqttOptions, options, name)
   const { host, port = PORT, mode } = checked
@@ -38,6 +38,7 @@ export function createMqtt(
     port,
     options: checked,
     identity,
+    tls: { clock, logger, ...(trueNow && { trueNow }) },
     resolver: resolver ?? new HostResolver({ clock, logger }),
   }
   return mode === 'listen' ? new MqttListener(parts, logger) : new MqttSender(parts)

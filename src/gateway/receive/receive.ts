@@ -29,7 +29,7 @@ import { Addresses } from './addresses'
 import { contentHash } from './content'
 import type { ReceiveSession } from './session'
 import { EarlyCommit } from './settling'
-import { framed, isRepeat, templatesMoved } from './templates'
+import { framed, KnownFrames, templatesMoved } from './templates'
 
 export interface ReceiveOptions {
   log: FlashLog
@@ -79,6 +79,7 @@ export class Receive {
   }
   readonly addresses = new Addresses()
   readonly delivery: DeliveryReceiver
+  readonly frames = new KnownFrames()
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
   readonly #toldTime = new Map<number, number>()
@@ -162,7 +163,7 @@ export class Receive {
         return
       }
       if (received.needFull) {
-        if (origin.settle && isRepeat(received.meta, duplicates)) {
+        if (origin.settle && this.frames.has(packet, received.meta)) {
           this.counters.duplicates++
           this.#acknowledge(peer, origin, seq)
           return
@@ -224,8 +225,14 @@ export class Receive {
     }
     this.counters.facts++
     onFact(fact, link)
-    if (peer || origin.settle)
-      this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash), record)
+    if (!peer && !origin.settle) return
+    const frame = peer ? null : packet.slice()
+    if (frame) this.frames.note(frame, fact)
+    const lost = (): void => {
+      duplicates.forget(fact.aid, fact.tRaw, hash)
+      if (frame) this.frames.forget(frame, fact)
+    }
+    this.#acknowledge(peer, origin, seq, lost, record)
   }
 
   /** Answers when everything in the log up to now, or `record`, is committed; answers to one peer are put together. */

@@ -8,10 +8,11 @@
 // another way, or too large for the log. That writes a mark, and only what follows the mark is believed. A record of the
 // same AID without its packet came over another medium, and its templates are forgotten. Forgotten means NEED_FULL.
 import type { FlashLog, LogRecord } from '../../log'
-import type { LinkMetadata } from '../../pipeline/fact'
+import type { Fact, LinkMetadata } from '../../pipeline/fact'
 import type { PacketMeta } from '../../pipeline/receive'
 import type { Receiver } from '../../pipeline/receiver'
-import type { DuplicateFilter } from '../../protocol/duplicates'
+import { DuplicateFilter } from '../../protocol/duplicates'
+import { crc32c } from '../../wire/crc'
 
 const MARK = 'receive:templates'
 const NOTHING = new Uint8Array(0)
@@ -28,25 +29,42 @@ export function templatesMoved(log: FlashLog): void {
 }
 
 /**
- * Whether a packet that cannot be decoded any more is in the log already: sent again after a crash, and older than the
- * states kept. A device counts its times up, so one AID and millisecond is one packet; whole seconds prove nothing.
+ * Packets that are in the log, byte for byte: after a crash the broker sends again what was not acknowledged, and some of it
+ * is older than the states kept, so that its content cannot be told any more.
  */
-export const isRepeat = ({ source_aid: aid, timestamp_raw: ts }: PacketMeta, known: DuplicateFilter): boolean =>
-  aid != null && ts != null && ts % 1000 !== 0 && known.hasTime(aid, ts)
+export class KnownFrames {
+  readonly #filter = new DuplicateFilter()
+
+  note(packet: Uint8Array, { aid, tRaw }: Fact): void {
+    this.#filter.restore(aid, tRaw, crc32c(packet))
+  }
+
+  forget(packet: Uint8Array, { aid, tRaw }: Fact): void {
+    this.#filter.forget(aid, tRaw, crc32c(packet))
+  }
+
+  has(packet: Uint8Array, { source_aid: aid, timestamp_raw: tRaw }: PacketMeta): boolean {
+    return aid != null && tRaw != null && this.#filter.has(aid, tRaw, crc32c(packet))
+  }
+}
 
 /** Takes the records of a log in order, after an unclean stop. */
 export class Replay {
   readonly #receiver: Receiver
+  readonly #frames: KnownFrames
   readonly #from: number
 
-  constructor(log: FlashLog, receiver: Receiver) {
+  constructor(log: FlashLog, receiver: Receiver, frames: KnownFrames) {
     this.#receiver = receiver
+    this.#frames = frames
     this.#from = log.counter(MARK) ?? 0
   }
 
   take({ seq, fact, link }: LogRecord): void {
-    if (!fact || seq <= this.#from) return
     const frame = link?.frame
+    if (!fact) return
+    if (frame) this.#frames.note(frame, fact)
+    if (seq <= this.#from) return
     if (!frame) this.#receiver.forget(fact.aid)
     else if (frame.length > 0) this.#receiver.replay(frame, fact.aid)
   }

@@ -1,0 +1,96 @@
+// The whole road: gateway → broker → upstream, with TLS and a password; the id comes over the broker too. The broker goes
+// away and comes back, a backlog is drained, and in the end both sides hold the same facts, none twice.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { makeCerts } from '../lib/certs'
+import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
+import { lacks, startMosquitto } from '../lib/servers'
+
+const dir = tempDir()
+const machines: Machine[] = []
+after(async () => {
+  for (const machine of machines) await machine.stop('SIGKILL')
+  removeDir(dir)
+})
+
+for (const [qos, version] of [
+  [1, 5],
+  [2, 5],
+  [0, 5],
+] as const)
+  test(`QoS ${qos}, version ${version}: the broker goes and comes, the same facts on both sides`, {
+    skip: lacks('mosquitto'),
+  }, async t => {
+    const home = join(dir, `${qos}-${version}`)
+    const certs = makeCerts(join(home, 'certs'))
+    const passwords = join(home, 'passwords')
+    writeFileSync(passwords, 'node:secret\n')
+    execFileSync('mosquitto_passwd', ['-U', passwords])
+    const broker = await startMosquitto({
+      persistence: true,
+      dir: join(home, 'broker'),
+      lines: [
+        'max_queued_messages 0',
+        'allow_anonymous false',
+        `password_file ${passwords}`,
+        `cafile ${certs.ca}`,
+        `certfile ${certs.serverCert}`,
+        `keyfile ${certs.serverKey}`,
+      ],
+    })
+    t.after(() => broker.stop())
+    const link = {
+      name: 'mqtt',
+      medium: 'MQTT',
+      host: 'localhost',
+      port: broker.port,
+      tls: { ca: certs.ca },
+      username: 'node',
+      password: 'secret',
+      qos,
+      protocol_version: version,
+    }
+    const RESOURCES = { application_status: { mqtt: true } }
+    const sources = [
+      { name: 'cpu', type: 'cpu', interval_ms: 100 },
+      { name: 'memory', type: 'memory', interval_ms: 130 },
+    ]
+    const up = new Machine(join(home, 'up'), 'serve', { RESOURCES, gateway: { receivers: [link] } })
+    const gw = new Machine(join(home, 'gw'), 'run', {
+      device_id: 'GW1',
+      RESOURCES,
+      gateway: { sources, uplinks: [link], log: { commit_interval_ms: 100 } },
+    })
+    machines.push(up, gw)
+    const upWeb = await freePort()
+    const gwWeb = await freePort()
+    const serveArgs = ['--host', '127.0.0.1', '--port', String(await freeUdpPort()), '--web-port', String(upWeb)]
+    const { token } = up.json('token', '--new') as { token: string }
+    await up.start(serveArgs, upWeb)
+    await gw.start(['--port', String(gwWeb)], gwWeb)
+    const uplink = () => gw.json('status').uplinks.mqtt
+    await until('packets are acknowledged', () => uplink().acked > 20, 30_000)
+
+    // a broker that is stopped keeps its sessions; the upstream is away for a while too
+    await broker.restart()
+    await until('packets are acknowledged again', () => uplink().backlog < 10, 60_000)
+    await up.stop('SIGKILL')
+    await sleep(1000)
+    await up.start(serveArgs, upWeb)
+    await gw.stop('SIGKILL')
+    await gw.start(['--port', String(gwWeb)], gwWeb)
+    await until('the backlog is delivered', () => uplink().backlog < 10, 60_000)
+    await gw.stop('SIGTERM')
+
+    const inLog = gw.logKeys()
+    const inDatabase = await until('the view has every record', async () => {
+      const keys = await databaseKeys(upWeb, token)
+      return keys.length >= inLog.length ? keys : null
+    }).catch(error => assert.fail(`${error}: ${JSON.stringify(up.json('status').received)}`))
+    assert.ok(inLog.length > 50, `${inLog.length} facts`)
+    assert.deepEqual(inDatabase, inLog)
+    assert.equal(new Set(up.logKeys()).size, up.logKeys().length, 'no fact is in the log of the upstream twice')
+  })
