@@ -3,6 +3,8 @@
 // its types beside it. `--install` fetches the packages of package-lock.json first when they are missing or changed,
 // `--tests` also bundles test/**/*.test.ts to .build/test, `--quiet` prints nothing, `--no-types` skips the type files;
 // `--generate` only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts).
+// The addon is compiled to dist/native where a C compiler is: `--native` only that, `--arch=arm64,arm` for other processors
+// too, `--sanitize` only a build with address and undefined-behaviour sanitizers, whose folder it prints.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -18,6 +20,7 @@ import {
 import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { deflateRawSync } from 'node:zlib'
+import { buildAddon, installAddon } from './drivers/native/build.mjs'
 
 const root = dirname(fileURLToPath(import.meta.url))
 const flags = new Set(process.argv.slice(2))
@@ -108,6 +111,7 @@ export async function bundle({ tests = false, types = true } = {}) {
     legalComments: 'none',
     banner: { js: '#!/usr/bin/env node' },
   })
+  addon()
   if (types) emitTypes()
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
@@ -124,6 +128,26 @@ export async function bundle({ tests = false, types = true } = {}) {
   const { size } = statSync(join(root, 'dist/os-node.js'))
   say(`dist/os-node.js ${(size / 1024).toFixed(0)} KiB`)
   return size
+}
+
+/** The addon beside the bundle, for this processor and those of `--arch=`. */
+function addon() {
+  const others =
+    process.argv
+      .find(arg => arg.startsWith('--arch='))
+      ?.slice('--arch='.length)
+      .split(',') ?? []
+  installAddon(root, { archs: [process.arch, ...others.filter(arch => arch !== process.arch)], say })
+}
+
+/** The sanitizer build; its folder goes to stdout (OS_NODE_ADDON_DIR). */
+function sanitized() {
+  const { dir, why } = buildAddon(root, { sanitize: true, say })
+  if (!dir) {
+    console.error(`E_ADDON: ${why}`)
+    process.exit(1)
+  }
+  console.log(dirname(dir))
 }
 
 /** The bundled page script is imported as text. */
@@ -173,5 +197,7 @@ async function generate() {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (flags.has('--install')) install()
   if (flags.has('--generate')) await generate()
+  else if (flags.has('--native')) addon()
+  else if (flags.has('--sanitize')) sanitized()
   else await bundle({ tests: flags.has('--tests'), types: !flags.has('--no-types') })
 }

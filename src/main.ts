@@ -17,6 +17,8 @@ import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
 import { Registry } from './links/registry'
 import { exportFacts, exportRow, verify } from './log'
+import { TransportControl } from './node/transport'
+import { TransporterManager } from './node/transporters'
 
 export * from './index'
 
@@ -127,6 +129,16 @@ function nodeLike(node: Node): NodeLike {
   }
 }
 
+/** Without a gateway: the files alone. */
+function localTransport(config: ConfigStore, logger: Logger): TransportControl {
+  const links = registry()
+  return new TransportControl({
+    config,
+    registry: links,
+    manager: new TransporterManager({ config, registry: links, logger }),
+  })
+}
+
 async function startGateway(
   config: ConfigStore,
   logger: Logger,
@@ -165,12 +177,25 @@ async function startGateway(
       ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
     })
     undo.push(() => gateway.stop())
+    const node = new Node(null, { config, logger, idAllocator: gateway.allocator, secureStorePath: null })
+    undo.push(() => node.close())
+    undo.push(config.onChange(() => void node.transporterManager.runtimeTick()))
+    const transport = new TransportControl({
+      config,
+      registry: links,
+      manager: node.transporterManager,
+      hooks: {
+        links: () => gateway.supervisor.links(),
+        apply: () => gateway.reload(),
+        reopen: link => gateway.supervisor.reopen(link),
+      },
+    })
     const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
     const verifier = new web.TokenVerifier(() => storedToken(config))
     const server = new web.WebServer(
       webContext({
         gateway,
-        registry: links,
+        transport,
         version: __VERSION__,
         logger: logger.child('web'),
         auth: {
@@ -183,8 +208,6 @@ async function startGateway(
     )
     await server.start()
     undo.push(() => server.stop())
-    const node = new Node(null, { config, logger, idAllocator: gateway.allocator, secureStorePath: null })
-    undo.push(() => node.close())
     const context: CommandContext = {
       version: __VERSION__,
       config,
@@ -193,6 +216,7 @@ async function startGateway(
       signal,
       gateway: {
         status: () => gateway.status(),
+        reload: () => gateway.reload(),
         submit: request => {
           // refused before the readings are kept: who asked for a medium wants them nowhere else
           const asked = request.medium
@@ -205,6 +229,7 @@ async function startGateway(
       },
       log: logOfGateway(gateway),
       node: async () => nodeLike(node),
+      transport: () => transport,
       startGateway: () => Promise.reject(new OsError('LOCKED', 'a gateway runs already')),
       newToken: () => newToken(config),
       print: () => undefined,
@@ -305,6 +330,7 @@ async function cli(): Promise<void> {
         signal,
         log: logOf(config.dataDir),
         node: async () => nodeLike((node ??= new Node(null, { config, logger, idAllocator: null }))),
+        transport: () => localTransport(config, logger),
         startGateway: (role, overrides) => startGateway(config, logger, signal, role, overrides),
         newToken: () => newToken(config),
         print,

@@ -1,8 +1,10 @@
 // What a command is given. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
+import type { ReloadReport } from '../gateway/guard/reload'
 import type { GatewayStatus, LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
+import type { TransportView } from '../links/transport-view'
 import type { Reading } from '../pipeline/fact'
 
 export type Via = 'gateway' | 'local'
@@ -52,6 +54,16 @@ export interface SubmitOutcome {
 export interface GatewayLike {
   status(): GatewayStatus
   submit(request: SubmitRequest): Promise<SubmitOutcome>
+  /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID */
+  reload(): Promise<ReloadReport>
+}
+
+/** Switches media and shows them; see TransportControl. */
+export interface TransportLike {
+  view(): TransportView
+  /** Throws BAD_REQUEST for a medium nobody knows. */
+  toggle(medium: string, enabled: boolean): Promise<{ name: string; enabled: boolean }>
+  reload(medium: string): Promise<{ name: string; reloaded: boolean }>
 }
 
 export interface LogVerification {
@@ -98,6 +110,7 @@ export interface CommandContext {
   readonly gateway?: GatewayLike
   readonly log: LogAccess
   node(): Promise<NodeLike>
+  transport(): TransportLike
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
   startGateway(role: 'run' | 'serve', overrides: StartOverrides): Promise<StartedGateway>
   /** makes an admin token, stores its hash in `<data>/token.json`, returns the token */

@@ -8,10 +8,12 @@ import { configGet, configSet, configShow } from './verbs/config'
 import { decode } from './verbs/decode'
 import { ensureId, timeSync } from './verbs/identity'
 import { logExport, logVerify } from './verbs/log'
+import { reload } from './verbs/reload'
 import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
 import { token } from './verbs/token'
 import { transmit } from './verbs/transmit'
+import { reloadProtocol, transporterToggle, transportStatus } from './verbs/transport'
 
 export type * from './context'
 export { programHelp, verbHelp } from './help'
@@ -23,10 +25,14 @@ export const VERBS: readonly Verb[] = [
   run,
   serve,
   status,
+  reload,
   transmit,
   decode,
   ensureId,
   timeSync,
+  transportStatus,
+  transporterToggle,
+  reloadProtocol,
   configGet,
   configSet,
   configShow,

@@ -3,7 +3,7 @@
 // saved by an atomic rename; when anything is wrong nothing changes. While the file is broken the last good copy counts and
 // `problem` says why.
 import { atomicWrite } from '../lib/atomic'
-import { errno, OsError } from '../lib/errors'
+import { asOsError, errno, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
 import { convert } from './convert'
@@ -172,19 +172,41 @@ export class ConfigStore {
     return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
   }
 
-  /** Reads the file again. A broken file changes nothing but `problem`. Returns what is different now. */
+  /**
+   * What the file says now, checked, without taking it over. Throws CONFIG_SYNTAX or CONFIG_INVALID, which `problem` has
+   * from then on.
+   */
+  read(): Config {
+    return this.#reread().config
+  }
+
+  /** Reads the file again and takes it over. A broken file changes nothing but `problem`. Returns what is different now. */
   reload(): Change[] {
     const before = this.#snapshot
-    const { snapshot, problem } = readConfig(this.#schema, this.path, this.dataDir, this.#files, false)
-    if (problem) {
-      this.#problem = problem
-      this.#logger.error(`${problem.message}; the running configuration stays`)
+    try {
+      this.#snapshot = this.#reread()
+    } catch {
+      // #reread keeps it as `problem` and says it
       return []
     }
-    this.#snapshot = snapshot
     this.#problem = undefined
     this.#report()
     return this.#tell(before.config)
+  }
+
+  /** What is different now from an older configuration of this store. */
+  changesSince(before: Config): Change[] {
+    if (before === this.config) return []
+    return [...new Set([...leaves(before), ...leaves(this.config)].map(leaf => joinKey(leaf.path)))]
+      .map(key => key.split('.'))
+      .filter(path => !same(getAt(before, path), getAt(this.config, path)))
+      .map(path => this.#change(path, before, this.config))
+  }
+
+  /** A configuration that was read and cannot be used, for a reason that the schema does not see. */
+  refuse(problem: OsError): void {
+    this.#problem = problem
+    this.#logger.error(`${problem.message}; the running configuration stays`)
   }
 
   /** Called after each change with what changed. Returns how to stop. */
@@ -218,12 +240,21 @@ export class ConfigStore {
   }
 
   #tell(before: Config): Change[] {
-    const changes = [...new Set([...leaves(before), ...leaves(this.config)].map(leaf => joinKey(leaf.path)))]
-      .map(key => key.split('.'))
-      .filter(path => !same(getAt(before, path), getAt(this.config, path)))
-      .map(path => this.#change(path, before, this.config))
+    const changes = this.changesSince(before)
     if (changes.length > 0) for (const listener of this.#listeners) listener(changes)
     return changes
+  }
+
+  #reread(): Snapshot {
+    try {
+      const { snapshot, problem } = readConfig(this.#schema, this.path, this.dataDir, this.#files, false)
+      if (problem) throw problem
+      return snapshot
+    } catch (thrown) {
+      const problem = asOsError(thrown)
+      this.refuse(problem)
+      throw problem
+    }
   }
 
   /** Makes the edits in the newest text, checks the outcome, saves. Starts over when the file changed under our hands. */

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { ReceiverConfig, UplinkConfig } from '../config/schema'
 import type { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
-import { asOsError } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { Registry } from '../links/registry'
@@ -27,10 +27,17 @@ import type { IdAllocator } from '../protocol/ids/allocator'
 import type { SecureServer } from '../protocol/secure/server'
 import { NodeClock } from '../protocol/time'
 import { Database, type DatabaseStatus } from '../storage'
+import { applyAll, NOTHING_APPLIED } from './guard/apply'
+import { checkLinks } from './guard/check-links'
+import { Guard, type Supervision } from './guard/guard'
+import { statusLine } from './guard/line'
+import { Reloader, type ReloadReport } from './guard/reload'
+import type { GuardLevel } from './guard/resources'
+import { runSteps } from './guard/stopping'
 import { Identity } from './identity'
 import { GatewayIds } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
-import { addSources, type SourceEntry } from './intake/sources'
+import { type SourceEntry, Sources } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
 import type { LinkParts } from './parts'
@@ -39,6 +46,7 @@ import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
 import { Receivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
+import { remember } from './remember'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
 import { Uplinks } from './uplink/uplinks'
@@ -60,6 +68,8 @@ export interface GatewayOptions {
   listen?: { host: string; port: number }
   clock?: Clock
   files?: Files
+  /** what main knows of the process; without, the guard only looks */
+  supervision?: Supervision
 }
 
 const NO_DATABASE: DatabaseStatus = {
@@ -71,11 +81,9 @@ const NO_DATABASE: DatabaseStatus = {
   left: 0,
 }
 
-/** how long a stop waits for the upstreams */
+/** how long a stop waits for the upstreams, and for everything */
 const DRAIN_MS = 3000
-
-/** facts read back at the start, at least */
-const REMEMBERED_FACTS = 65_536
+const STOP_MS = 8000
 
 export class Gateway {
   readonly config: ConfigStore
@@ -92,6 +100,7 @@ export class Gateway {
   readonly uplinks: Uplinks
   readonly receive: Receive
   readonly receivers: Receivers
+  readonly guard: Guard
   loopback: LoopbackUpstream | null = null
   readonly #options: GatewayOptions
   readonly #clock: Clock
@@ -102,6 +111,9 @@ export class Gateway {
   readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
   readonly #pickers: WirePickers
+  readonly #sources: Sources
+  #allowed: (address: string) => boolean
+  #reloader: Reloader | undefined
   #stopping: Promise<void> | undefined
 
   /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
@@ -166,6 +178,9 @@ export class Gateway {
       precision,
       clock: this.time,
       registryDir: join(dataDir, 'device_registry'),
+      spillDir: join(dataDir, 'device_registry', 'spill'),
+      maxBytes: config.config.receiver.template_memory_bytes,
+      spillBytes: config.config.receiver.template_disk_bytes,
       files,
       inboundKey: aid => this.#sessions.keys(aid),
       stamp: aid => this.time.stamp(aid),
@@ -199,6 +214,8 @@ export class Gateway {
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.latest.note(fact, { medium: 'local' }),
     })
+    this.#sources = new Sources(this.#links, this.intake)
+    this.#allowed = allowList(config.config.receiver.allow, logger)
     this.uplinks = new Uplinks({
       ...this.#links,
       log,
@@ -220,32 +237,64 @@ export class Gateway {
       logger: logger.child('receive'),
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
-      allowed: allowList(config.config.receiver.allow, logger),
+      allowed: address => this.#allowed(address),
       onFact: (fact: Fact, link: LinkMetadata) => {
         this.latest.note(fact, link)
         this.ids?.heard(fact.aid, link.address ?? null)
       },
     })
     this.receivers = new Receivers(this.#links, this.receive)
+    this.guard = new Guard({
+      ...options.supervision,
+      ...{ config, clock, logger: logger.child('guard') },
+      pass: () => this.#passToken(),
+      line: () => statusLine(this.status()),
+      level: (level, reason) => this.#ease(level, reason),
+    })
   }
 
   /** Opens database, sources, uplinks and receivers. Settles when each link was tried once. */
   async start(): Promise<void> {
-    this.#remember()
+    this.#takeSettings()
+    remember(this.log, {
+      time: this.time,
+      receiver: this.#receiver,
+      packet: fact => this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers)),
+    })
     this.ids?.start()
-    this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
-    const { role, defaultSources } = this.#options
-    const { sources } = this.config.config.gateway
-    await this.receivers.apply(this.listening)
-    if (role === 'run') {
-      await this.uplinks.apply(this.config.config.gateway.uplinks)
-      await addSources(this.#links, sources ?? defaultSources, this.intake)
-    }
+    if (this.guard.safeMode) this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
+    else this.#connectDatabase()
+    await this.#applyLinks()
     this.log.onCommit(() => {
       this.#sessions.sessions.save()
       this.uplinks.pump()
     })
     await this.supervisor.tried()
+    this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
+      check: next => checkLinks(this.config.config, next, this.#options.registry),
+      links: () => this.#applyLinks(),
+      settings: () => this.#takeSettings(),
+    })
+    this.guard.started()
+  }
+
+  /**
+   * Reads Config.json again and takes over what changed, without touching the log and the links that stay (R27). Throws
+   * CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then; LINK_DOWN before start() and after stop().
+   */
+  reload(): Promise<ReloadReport> {
+    if (!this.#reloader || this.#stopping) throw new OsError('LINK_DOWN', 'the gateway is not running')
+    const reloader = this.#reloader
+    return this.guard.reloading(() => reloader.reload())
+  }
+
+  /** Opens what safe mode keeps closed, and counts crashes anew. Does nothing outside of safe mode. */
+  async leaveSafeMode(): Promise<void> {
+    if (!this.guard.safeMode) return
+    this.guard.leaveSafeMode()
+    this.#logger.info('safe mode was left')
+    this.#connectDatabase()
+    await this.#reloader?.apply()
   }
 
   /** The receivers as configured now; what `serve` was told to listen on stays the first. */
@@ -281,6 +330,7 @@ export class Gateway {
     const links = this.supervisor.links()
     const uplinks = this.uplinks.status()
     const moved = this.receive.addresses.several()
+    const needsRestart = this.#reloader?.needsRestart() ?? []
     return {
       version: this.#options.version,
       role: this.#options.role,
@@ -307,46 +357,91 @@ export class Gateway {
       ...(moved.length > 0 && { shared_ids: moved }),
       ...(this.ids && { ids: this.ids.status() }),
       ...(this.config.problem && { config_problem: this.config.problem.message }),
+      ...(needsRestart.length > 0 && { needs_restart: needsRestart }),
+      ...(this.guard.safeMode && { safe_mode: this.guard.safeMode }),
+      guard: this.guard.report(),
     }
   }
 
-  /** What a restart must not forget: the last time each device was stamped with, and what came lately and was acknowledged. */
-  #remember(): void {
-    // counted in facts: after a crash the numbers go on in the next range, far behind the last record
-    const from = this.log.startOfLast(REMEMBERED_FACTS)
-    const reader = this.log.reader(from, { kinds: ['fact'], committedOnly: false })
-    for (let record = reader.next(); record; record = reader.next()) {
-      const fact = record.fact!
-      if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
-      else {
-        this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))
-        this.#receiver.remember(fact)
-        this.time.noteStamp(fact.aid, fact.tRaw)
-      }
-    }
-  }
-
-  /** Ends the sources, and gives what is left a moment to reach the upstreams that answer; the rest goes at the next start. */
-  async #drain(): Promise<void> {
+  async #closeSources(): Promise<void> {
     const sources = Object.entries(this.supervisor.links()).filter(([, link]) => link.kind === 'source')
     await Promise.all(sources.map(([name]) => this.supervisor.disable(name)))
-    await this.log.flush()
+  }
+
+  /** Gives what is left a moment to reach the upstreams that answer; the rest goes at the next start. */
+  async #drain(): Promise<void> {
     const end = this.#clock.mono() + DRAIN_MS
     this.uplinks.pump()
     while (this.uplinks.draining && this.#clock.mono() < end) await new Promise(resolve => setTimeout(resolve, 20))
   }
 
   async #stop(): Promise<void> {
-    await this.#drain()
-    await this.supervisor.stop()
-    this.uplinks.stop()
-    // after the links: an upstream that goes first looks like a fault
-    await this.loopback?.stop()
-    this.#receiver.save()
-    this.#sessions.sessions.save(true)
-    this.ids?.stop()
-    await this.log.close()
-    await this.database?.close()
+    this.guard.stopping(STOP_MS + 4000)
+    const { log, supervisor, uplinks, loopback, ids, database } = this
+    const left = await runSteps(
+      [
+        { name: 'reload', limitMs: 1000, run: () => this.#reloader?.stop() },
+        { name: 'sources', limitMs: 1500, run: () => this.#closeSources() },
+        { name: 'commit', limitMs: 2000, must: true, run: () => log.flush() },
+        { name: 'drain', limitMs: DRAIN_MS + 500, run: () => this.#drain() },
+        { name: 'links', limitMs: 3000, run: () => supervisor.stop() },
+        { name: 'cursors', limitMs: 500, must: true, run: () => uplinks.stop() },
+        // after the links: an upstream that goes first looks like a fault
+        { name: 'loopback', limitMs: 3000, run: () => loopback?.stop() },
+        { name: 'templates', limitMs: 500, must: true, run: () => this.#receiver.save() },
+        { name: 'sessions', limitMs: 500, must: true, run: () => this.#sessions.sessions.save(true) },
+        { name: 'ids', limitMs: 500, must: true, run: () => ids?.stop() },
+        { name: 'log', limitMs: 2000, must: true, run: () => log.close() },
+        { name: 'database', limitMs: 1000, run: () => database?.close() },
+      ],
+      STOP_MS,
+      { clock: this.#clock, logger: this.#logger },
+    )
+    this.#options.supervision?.crashes?.stopped(this.guard.safeMode !== undefined)
+    // a log that could not be closed is what somebody must hear of
+    if (left.includes('log')) throw new OsError('STORAGE', 'the log could not be committed to the end')
+  }
+
+  #connectDatabase(): void {
+    this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
+  }
+
+  /** The way of a reading, without one (D14). */
+  async #passToken(): Promise<void> {
+    this.intake.token()
+    await this.uplinks.token()
+  }
+
+  /** The resource guard wants less done, or may have more done again. */
+  #ease(level: GuardLevel, reason: string): void {
+    this.#takeSettings()
+    const rest = level === 'tight' ? this.database?.pause(`resting: ${reason}`) : this.database?.resume()
+    rest?.catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
+  }
+
+  /** What is configured and needs no link. */
+  #takeSettings(): void {
+    const { receiver, gateway } = this.config.config
+    this.#allowed = allowList(receiver.allow, this.#logger)
+    const quiet = this.guard.level !== 'normal' && gateway.log_level !== 'error'
+    this.#logger.setLevel(quiet ? 'warn' : gateway.log_level)
+    this.guard.settings()
+  }
+
+  /** Makes the links those of the configuration; what did not change stays open. */
+  async #applyLinks(): Promise<ReloadReport['links']> {
+    const { role, defaultSources } = this.#options
+    const { uplinks, sources } = this.config.config.gateway
+    if (this.guard.safeMode) return { receivers: NOTHING_APPLIED, uplinks: NOTHING_APPLIED, sources: NOTHING_APPLIED }
+    const receivers = { builder: this.receivers, list: this.listening }
+    // a server has neither: an empty list of uplinks would start the stand-in
+    if (role === 'serve')
+      return { ...(await applyAll({ receivers })), uplinks: NOTHING_APPLIED, sources: NOTHING_APPLIED }
+    return applyAll({
+      receivers,
+      uplinks: { builder: this.uplinks, list: uplinks },
+      sources: { builder: this.#sources, list: sources ?? defaultSources },
+    })
   }
 
   get #links(): LinkParts {

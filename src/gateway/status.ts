@@ -1,9 +1,11 @@
 // What `os-node status --json` prints and every face shows, letter for letter. Scripts read it: keys are added, never
 // renamed.
+
 import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
 import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { DatabaseStatus } from '../storage'
+import type { GuardReport } from './guard/guard'
 
 export type { LogStatus }
 
@@ -91,4 +93,10 @@ export interface GatewayStatus {
   ids?: IdsReport
   /** why the configuration file does not count, when it does not */
   config_problem?: string
+  /** keys whose new value counts from the next start on */
+  needs_restart?: readonly string[]
+  /** why links and SQL view stay off: safe mode (R25) */
+  safe_mode?: string
+  /** absent: told from the files */
+  guard?: GuardReport
 }

@@ -20,6 +20,8 @@ export interface Logger {
   error(text: string): void
   /** a logger for one room, its name in front of each line */
   child(scope: string): Logger
+  /** sets the level of this logger and of every child; null goes back to the one it was made with */
+  setLevel(level: Level | null): void
   /** the newest lines, oldest first */
   recent(): readonly LogLine[]
 }
@@ -35,7 +37,7 @@ export interface LoggerOptions {
 const clockText = (ms: number): string => new Date(ms).toISOString().slice(0, 19) + 'Z'
 
 export function createLogger({
-  level = 'info',
+  level: first = 'info',
   write = line => {
     process.stderr.write(line)
   },
@@ -43,6 +45,7 @@ export function createLogger({
   ringSize = 500,
   collapseMs = 60_000,
 }: LoggerOptions = {}): Logger {
+  let level = first
   const ring: LogLine[] = []
   const storms = new Map<string, { since: number; repeats: number }>()
   const out = (line: LogLine): void => {
@@ -73,6 +76,9 @@ export function createLogger({
     warn: text => log('warn', scope, text),
     error: text => log('error', scope, text),
     child: name => scoped(name),
+    setLevel: next => {
+      level = next ?? first
+    },
     recent: () => ring.slice(),
   })
   return scoped('os-node')

@@ -18,6 +18,8 @@ export interface LinkCounters {
   rx: number
   tx: number
   errors: number
+  /** packets the kernel threw away before we saw them, where it says so */
+  dropped?: number
 }
 
 /** What the supervisor needs of anything that can be opened and lost. */

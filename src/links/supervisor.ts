@@ -43,6 +43,8 @@ export interface LinkReport {
   rx: number
   tx: number
   errors: number
+  /** packets the kernel threw away before we saw them, where it says so */
+  dropped?: number
   opens: number
   /** sources: reads that came back, turns left out, and the interval */
   reads?: number
@@ -218,7 +220,7 @@ export class Supervisor {
 }
 
 function report({ link, kind, type, schedule }: Managed): LinkReport {
-  const { rx, tx, errors } = link.thing.counters
+  const { rx, tx, errors, dropped } = link.thing.counters
   const { opens, failures } = link.tally
   return {
     kind,
@@ -227,6 +229,7 @@ function report({ link, kind, type, schedule }: Managed): LinkReport {
     rx,
     tx,
     errors: errors + failures + (schedule?.tally.errors ?? 0),
+    ...(dropped !== undefined && { dropped }),
     opens,
     ...(schedule && {
       reads: schedule.tally.reads,

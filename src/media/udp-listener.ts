@@ -2,14 +2,14 @@
 // to do), the interface goes (`lost`), a handler that throws (logged, counted, the next packet is taken). ICMP errors of
 // replies do not reach an unconnected socket. Hot path: 40,000 packets/s on one core, so the origin of a peer that sends
 // again is the same object.
-import type { RemoteInfo, Socket } from 'node:dgram'
 import type { Clock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
-import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
+import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
 import { HostResolver, hostPort } from './resolve'
-import { closed } from './udp-sender'
-import { bindError, MAX_DATAGRAM, makeSocket, until } from './udp-socket'
+import { openPort } from './udp-open'
+import type { UdpPeer, UdpPort } from './udp-port'
+import { bindError, MAX_DATAGRAM } from './udp-socket'
 
 export interface UdpListenerOptions {
   /** address of this machine; '::' hears IPv4 as well */
@@ -18,25 +18,24 @@ export interface UdpListenerOptions {
   port: number
   maxPacket: number
   receiveBufferBytes: number
+  /** 'auto': by the addon where there is one (default) */
+  batch?: 'auto' | 'off'
   clock: Clock
   logger: Logger
   resolver?: HostResolver
 }
 
-/** replies handed to the kernel and not yet reported back; more are refused */
-const MAX_PENDING = 1024
-
 export class UdpListener implements Medium {
   readonly medium = 'UDP'
   readonly maxPacket: number
-  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #tally = { rx: 0, tx: 0, errors: 0 }
+  /** of ports closed before */
+  #dropped = 0
   readonly #options: UdpListenerOptions
   readonly #resolver: HostResolver
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
-  #socket: Socket | undefined
-  #last: UdpOrigin | undefined
-  #pending = 0
+  #port: UdpPort | undefined
 
   constructor(
     readonly name: string,
@@ -49,7 +48,13 @@ export class UdpListener implements Medium {
 
   /** the port listened on; undefined while closed */
   get port(): number | undefined {
-    return this.#socket?.address().port
+    return this.#port?.port
+  }
+
+  /** `dropped`: packets the kernel had no room for; there when there were any, and only the addon tells */
+  get counters(): LinkCounters {
+    const dropped = this.#dropped + (this.#port?.dropped ?? 0)
+    return dropped === 0 ? this.#tally : { ...this.#tally, dropped }
   }
 
   /** One handler; the last one set counts. */
@@ -60,79 +65,75 @@ export class UdpListener implements Medium {
   async open(events: OpenableEvents): Promise<void> {
     await this.close()
     this.#events = events
-    const { host, port, receiveBufferBytes, logger } = this.#options
+    const { host, port, receiveBufferBytes, batch = 'auto', logger } = this.#options
     const { address, family } = await this.#resolver.resolve(host)
-    const socket = makeSocket(family, receiveBufferBytes)
-    try {
-      await until(socket, 'listening', () => socket.bind({ address, port, exclusive: true }))
-    } catch (error) {
-      socket.close()
+    const opened = await openPort(
+      {
+        family,
+        way: 'bind',
+        address,
+        port,
+        receiveBufferBytes,
+        events: {
+          packet: (packet, peer) => this.#received(packet, peer!),
+          sent: count => {
+            this.#tally.tx += count
+          },
+          sendFailed: () => {
+            this.#tally.errors++
+          },
+          failed: error => {
+            this.#tally.errors++
+            events.lost(`UDP port ${port} failed: ${asOsError(error).message}`)
+          },
+        },
+      },
+      batch,
+    ).catch(error => {
       throw bindError(error, address, port)
-    }
+    })
     if (this.#events !== events) {
-      socket.close()
+      await opened.close()
       throw new OsError('LINK_DOWN', 'closed while opening')
     }
-    this.#socket = socket
-    socket.on('message', (message, from) => this.#received(message, from))
-    socket.on('error', error => {
-      this.counters.errors++
-      events.lost(`UDP port ${port} failed: ${error.message}`)
-    })
-    const given = socket.getRecvBufferSize()
-    if (given < receiveBufferBytes)
-      logger.info(`the kernel holds ${given} bytes for us, not ${receiveBufferBytes}: raise net.core.rmem_max`)
+    this.#port = opened
+    if (opened.receiveBuffer < receiveBufferBytes)
+      logger.info(
+        `the kernel holds ${opened.receiveBuffer} bytes for us, not ${receiveBufferBytes}: raise net.core.rmem_max`,
+      )
   }
 
   async close(): Promise<void> {
     this.#events = undefined
-    this.#last = undefined
-    const socket = this.#socket
-    this.#socket = undefined
-    if (socket) await closed(socket)
+    const port = this.#port
+    this.#port = undefined
+    if (!port) return
+    await port.close()
+    this.#dropped += port.dropped ?? 0
   }
 
   /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */
   send(): Promise<boolean> {
-    this.counters.errors++
+    this.#tally.errors++
     return Promise.resolve(false)
   }
 
-  #received(message: Uint8Array, from: RemoteInfo): void {
-    this.counters.rx++
-    let origin = this.#last
-    if (origin?.host !== from.address || origin.port !== from.port) {
-      origin = new UdpOrigin(from.address, from.port, this.#reply)
-      this.#last = origin
-    }
+  #received(packet: Uint8Array, peer: UdpPeer): void {
+    if (!this.#port) return
+    this.#tally.rx++
+    const origin = (peer.origin ??= new UdpOrigin(peer, this.#reply))
     try {
-      this.#handler(message, origin)
+      this.#handler(packet, origin)
     } catch (error) {
-      this.counters.errors++
+      this.#tally.errors++
       this.#options.logger.error(`a packet of ${origin.address} was not handled: ${asOsError(error).message}`)
     }
   }
 
-  readonly #reply = (packet: Uint8Array, host: string, port: number): Promise<boolean> => {
-    const socket = this.#socket
-    if (!socket || packet.length > MAX_DATAGRAM || this.#pending >= MAX_PENDING) {
-      this.counters.errors++
-      return Promise.resolve(false)
-    }
-    this.#pending++
-    return new Promise(resolve => {
-      const done = (error: Error | null): void => {
-        this.#pending--
-        if (error) this.counters.errors++
-        else this.counters.tx++
-        resolve(!error)
-      }
-      try {
-        socket.send(packet, port, host, done)
-      } catch (error) {
-        done(error as Error)
-      }
-    })
+  readonly #reply = (packet: Uint8Array, peer: UdpPeer): Promise<boolean> => {
+    if (this.#port && packet.length <= MAX_DATAGRAM) return this.#port.send(packet, peer)
+    this.#tally.errors++
+    return Promise.resolve(false)
   }
 }
 
@@ -141,18 +142,17 @@ class UdpOrigin implements PacketOrigin {
   #address: string | undefined
 
   constructor(
-    readonly host: string,
-    readonly port: number,
-    readonly answer: (packet: Uint8Array, host: string, port: number) => Promise<boolean>,
+    readonly peer: UdpPeer,
+    readonly answer: (packet: Uint8Array, peer: UdpPeer) => Promise<boolean>,
   ) {}
 
   /** made on demand; an IPv4 peer heard through an IPv6 socket is written as IPv4 */
   get address(): string {
-    this.#address ??= hostPort(this.host.replace(/^::ffff:(?=\d+\.)/i, ''), this.port)
+    this.#address ??= hostPort(this.peer.address.replace(/^::ffff:(?=\d+\.)/i, ''), this.peer.port)
     return this.#address
   }
 
   reply(packet: Uint8Array): Promise<boolean> {
-    return this.answer(packet, this.host, this.port)
+    return this.answer(packet, this.peer)
   }
 }

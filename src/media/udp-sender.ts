@@ -2,13 +2,14 @@
 // listens there, and sends fastest. What fails: nobody there (counted, `degraded` until a packet comes back or no refusal
 // follows a packet for a second), no network (`lost`, the supervisor retries), a full send queue (false, counted), a name
 // that changes its address (a new socket takes over), a name server that is out (the last address is kept).
-import type { Socket } from 'node:dgram'
 import type { Clock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
 import { type HostAddress, HostResolver, hostPort } from './resolve'
-import { isMomentary, isRefusal, MAX_DATAGRAM, makeSocket, peerText, until } from './udp-socket'
+import { openPort } from './udp-open'
+import type { UdpPort } from './udp-port'
+import { isMomentary, isRefusal, MAX_DATAGRAM, peerText } from './udp-socket'
 
 export interface UdpSenderOptions {
   /** name or IP address */
@@ -17,13 +18,13 @@ export interface UdpSenderOptions {
   /** advice to whoever makes packets; up to MAX_DATAGRAM goes through, in fragments */
   maxPacket: number
   receiveBufferBytes: number
+  /** 'auto': by the addon where there is one (default) */
+  batch?: 'auto' | 'off'
   clock: Clock
   logger: Logger
   resolver?: HostResolver
 }
 
-/** packets handed to the kernel and not yet reported back; more are refused, so that a stuck device costs no memory */
-const MAX_PENDING = 512
 /** a refusal comes within the round trip; after this long without one the packet was taken */
 const REFUSAL_MS = 1000
 
@@ -35,10 +36,9 @@ export class UdpSender implements Medium {
   readonly #resolver: HostResolver
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
-  #socket: Socket | undefined
+  #port: UdpPort | undefined
   #peer: HostAddress | undefined
   #origin: PacketOrigin | undefined
-  #pending = 0
   #moving = false
   /** a refusal was told; when the first packet after it went out, 0 while none did */
   #refused = false
@@ -67,85 +67,90 @@ export class UdpSender implements Medium {
     await this.close()
     this.#events = events
     const peer = await this.#resolver.resolve(this.#options.host)
-    const socket = await this.#connect(peer)
+    const port = await this.#connect(peer)
     if (this.#events !== events) {
-      socket.close()
+      await port.close()
       throw new OsError('LINK_DOWN', 'closed while opening')
     }
-    this.#take(socket, peer)
+    this.#take(port, peer)
   }
 
   async close(): Promise<void> {
     this.#events = undefined
-    const socket = this.#socket
-    this.#socket = undefined
+    const port = this.#port
+    this.#port = undefined
     this.#refused = false
-    if (socket) await closed(socket)
+    await port?.close()
   }
 
   /** `packet` must stay as it is until the promise settles: the kernel may take it later. */
   send(packet: Uint8Array): Promise<boolean> {
-    const socket = this.#socket
-    if (!socket || packet.length > MAX_DATAGRAM || this.#pending >= MAX_PENDING) {
-      this.counters.errors++
-      return Promise.resolve(false)
-    }
+    const port = this.#ready()
+    if (port && packet.length <= MAX_DATAGRAM) return port.send(packet)
+    this.counters.errors++
+    return Promise.resolve(false)
+  }
+
+  /** In order; stops at the first one that is too long or that the kernel refused. The bytes as with send(). */
+  async sendBatch(packets: readonly Uint8Array[]): Promise<number> {
+    const port = this.#ready()
+    const tooLong = packets.findIndex(packet => packet.length > MAX_DATAGRAM)
+    if (!port || tooLong >= 0) this.counters.errors++
+    return port ? port.sendBatch(tooLong < 0 ? packets : packets.slice(0, tooLong)) : 0
+  }
+
+  /** The port in use; looks after the name's time and a refusal's on the way. */
+  #ready(): UdpPort | undefined {
+    if (!this.#port) return undefined
     if (!this.#resolver.known(this.#options.host)) void this.#follow()
     if (this.#refused) this.#hope()
-    this.#pending++
-    return new Promise(resolve => {
-      const done = (error: Error | null): void => {
-        this.#pending--
-        if (error) this.#failed(socket, error)
-        else this.counters.tx++
-        resolve(!error)
-      }
-      try {
-        socket.send(packet, done)
-      } catch (error) {
-        done(error as Error)
-      }
-    })
+    return this.#port
   }
 
-  async #connect(peer: HostAddress): Promise<Socket> {
-    const socket = makeSocket(peer.family, this.#options.receiveBufferBytes)
-    try {
-      await until(socket, 'connect', () => socket.connect(this.#options.port, peer.address))
-    } catch (error) {
-      socket.close()
-      throw new OsError('NETWORK', peerText(error, peer.address, this.#options.port), { cause: error })
+  async #connect({ address, family }: HostAddress): Promise<UdpPort> {
+    const { port, receiveBufferBytes, batch = 'auto' } = this.#options
+    let opened: UdpPort | undefined
+    const events = {
+      packet: (packet: Uint8Array) => this.#received(opened, packet),
+      sent: (count: number) => {
+        this.counters.tx += count
+      },
+      sendFailed: (error: unknown) => this.#failed(opened, error),
+      failed: (error: unknown) => this.#failed(opened, error),
     }
-    return socket
+    try {
+      opened = await openPort({ family, way: 'connect', address, port, receiveBufferBytes, events }, batch)
+      return opened
+    } catch (error) {
+      throw new OsError('NETWORK', peerText(error, address, port), { cause: error })
+    }
   }
 
-  #take(socket: Socket, peer: HostAddress): void {
-    this.#socket = socket
+  #take(port: UdpPort, peer: HostAddress): void {
+    this.#port = port
     this.#peer = peer
     this.#origin = {
       medium: this.medium,
       address: hostPort(peer.address, this.#options.port),
       reply: packet => this.send(packet),
     }
-    socket.on('error', error => this.#failed(socket, error))
-    socket.on('message', message => this.#received(socket, message))
   }
 
-  #received(socket: Socket, message: Uint8Array): void {
-    if (socket !== this.#socket || !this.#origin) return
+  #received(port: UdpPort | undefined, packet: Uint8Array): void {
+    if (!port || port !== this.#port || !this.#origin) return
     this.counters.rx++
     if (this.#refused) this.#well()
     try {
-      this.#handler(message, this.#origin)
+      this.#handler(packet, this.#origin)
     } catch (error) {
       this.counters.errors++
       this.#options.logger.error(`a packet was not handled: ${asOsError(error).message}`)
     }
   }
 
-  #failed(socket: Socket, error: unknown): void {
+  #failed(port: UdpPort | undefined, error: unknown): void {
     this.counters.errors++
-    if (socket !== this.#socket || isMomentary(error)) return
+    if (!port || port !== this.#port || isMomentary(error)) return
     const text = peerText(error, this.#peer?.address ?? this.#options.host, this.#options.port)
     if (!isRefusal(error)) {
       this.#events?.lost(text)
@@ -177,16 +182,16 @@ export class UdpSender implements Medium {
     try {
       const peer = await this.#resolver.resolve(this.#options.host)
       if (events !== this.#events || !events || peer.address === this.#peer?.address) return
-      const socket = await this.#connect(peer)
-      const old = this.#socket
+      const port = await this.#connect(peer)
+      const old = this.#port
       if (events !== this.#events || !old) {
-        socket.close()
+        await port.close()
         return
       }
       this.#options.logger.info(`${this.#options.host} is now ${peer.address}`)
-      this.#take(socket, peer)
+      this.#take(port, peer)
       if (this.#refused) this.#well()
-      await closed(old)
+      await old.close()
     } catch (error) {
       this.counters.errors++
       this.#options.logger.warn(asOsError(error).message)
@@ -195,13 +200,3 @@ export class UdpSender implements Medium {
     }
   }
 }
-
-/** Closes a socket that may be closed already; settles when the port is free. */
-export const closed = (socket: Socket): Promise<void> =>
-  new Promise(resolve => {
-    try {
-      socket.close(() => resolve())
-    } catch {
-      resolve() // it was closed before, which is what we want
-    }
-  })

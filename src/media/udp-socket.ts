@@ -37,6 +37,8 @@ export const udpOptions = object({
   max_packet: optional(pipe(number(), integer(), minValue(64), maxValue(MAX_DATAGRAM)), DEFAULT_MAX_PACKET),
   /** what the kernel may hold for us while the loop is busy; it gives at most net.core.rmem_max */
   receive_buffer_bytes: optional(pipe(number(), integer(), minValue(4096), maxValue(256 * 1024 * 1024)), 1024 * 1024),
+  /** `auto`: many packets per system call where the addon is; `off`: always node's own sockets */
+  batch: optional(picklist(['auto', 'off']), 'auto'),
 })
 
 export type UdpOptions = InferOutput<typeof udpOptions>
@@ -68,6 +70,16 @@ export const until = (socket: Socket, event: 'listening' | 'connect', begin: () 
       socket.off(event, done)
       socket.off('error', failed)
       reject(error)
+    }
+  })
+
+/** Closes a socket that may be closed already; settles when the port is free. */
+export const closed = (socket: Socket): Promise<void> =>
+  new Promise(resolve => {
+    try {
+      socket.close(() => resolve())
+    } catch {
+      resolve() // it was closed before, which is what we want
     }
   })
 

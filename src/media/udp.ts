@@ -7,8 +7,8 @@ import type { DriverContext, Medium, MediumDriver } from '../links/contracts'
 import { checkOptions } from '../links/options'
 import { HostResolver } from './resolve'
 import { UdpListener } from './udp-listener'
-import { closed, UdpSender } from './udp-sender'
-import { makeSocket, peerText, type UdpOptions, udpOptions, until } from './udp-socket'
+import { UdpSender } from './udp-sender'
+import { closed, makeSocket, peerText, type UdpOptions, udpOptions, until } from './udp-socket'
 
 export { HostResolver } from './resolve'
 export { UdpListener } from './udp-listener'
@@ -29,6 +29,7 @@ export function createUdp(
     port: checked.port,
     maxPacket: checked.max_packet,
     receiveBufferBytes: checked.receive_buffer_bytes,
+    batch: checked.batch,
     ...context,
   }
   if (checked.mode === 'listen') return new UdpListener(name, { ...common, host: checked.listen_host })

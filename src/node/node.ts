@@ -9,6 +9,7 @@ import { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
+import { systemTimers } from '../links/timers'
 import type { Engine } from '../pipeline/compress'
 import { type Core, type RejectedRow, strategyName } from '../pipeline/core'
 import { type Fact, factToDict, type Reading } from '../pipeline/fact'
@@ -16,6 +17,7 @@ import type { DecodedPacket, Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake/manager'
 import { IdAllocator } from '../protocol/ids/allocator'
+import { Dispatcher, type Retry } from './dispatch'
 import { NodeReceiver } from './receive'
 import { NodeRequests } from './requests'
 import { NodeSecurity } from './secure'
@@ -50,6 +52,7 @@ export class NodeBase {
   readonly #log: NodeLog | undefined
   readonly #receiver: NodeReceiver
   readonly #requests: NodeRequests
+  readonly #dispatcher: Dispatcher
   readonly #time: NodeTime
   readonly #fullSent = new Set<number>()
   readonly #ownsAllocator: boolean
@@ -119,6 +122,11 @@ export class NodeBase {
       clock: this.#clock,
       logger: this.#logger,
       onPacket: this.#requests.received,
+    })
+    this.#dispatcher = new Dispatcher({
+      driver: medium => this.transporterManager.getDriver(medium),
+      retry: () => this.store.get<Retry>('engine_settings.network_retry'),
+      timers: systemTimers,
     })
     this.serviceManager = options.serviceManager ?? new EmptyServiceManager()
     this.dbManager = options.dbManager ?? null
@@ -283,30 +291,18 @@ export class NodeBase {
   }
 
   /**
-   * Sends a packet through a medium; text goes as UTF-8. Makes 1 + network_retry.max_retries attempts. False when it could
-   * not be sent; `lastError` says why.
+   * Sends a packet through a medium, its name in any case; text goes as UTF-8. Makes 1 + network_retry.max_retries attempts.
+   * Many may be under way at once; those of one medium leave in order. False when it could not be sent; `lastError` says why.
    */
   async dispatch(packet: Uint8Array | string, medium: string | null = null): Promise<boolean> {
     const zeroCopy = this.store.get<boolean>('engine_settings.zero_copy_transport')
-    const bytes = typeof packet === 'string' ? Buffer.from(packet, 'utf8') : zeroCopy ? packet : packet.slice()
+    // not slice(): a Buffer's slice is the same memory
+    const bytes = zeroCopy && typeof packet !== 'string' ? packet : Buffer.from(packet)
     const name = medium ?? (this.store.get('Node_Setting.default_medium') as string)
-    const driver = this.transporterManager.getDriver(name)
-    if (!driver) {
-      this.#requests.lastError = new OsError('NO_DRIVER', `No available driver: ${name}`)
-      this.#logger.error(this.#requests.lastError.message)
-      return false
-    }
-    const retry = this.store.get('engine_settings.network_retry') as {
-      enabled: boolean
-      max_retries: number
-      interval_seconds: number
-    }
-    const attempts = retry.enabled ? 1 + retry.max_retries : 1
-    for (let attempt = 1; attempt <= attempts; attempt++) {
-      if (await driver.send(bytes)) return true
-      if (attempt < attempts) await new Promise(resolve => setTimeout(resolve, retry.interval_seconds * 1000))
-    }
-    this.#requests.lastError = driver.lastError ?? new OsError('NETWORK', `${driver.name} did not take the packet`)
+    const error = await this.#dispatcher.send(bytes, name)
+    if (!error) return true
+    this.#requests.lastError = error
+    if (error.code === 'NO_DRIVER') this.#logger.error(error.message)
     return false
   }
 
@@ -358,6 +354,7 @@ export class NodeBase {
 
   /** Closes the media that dispatch opened and keeps the templates. */
   async close(): Promise<void> {
+    this.#dispatcher.close()
     await this.transporterManager.close()
     this.fusion.stop()
     this.security.stop()

@@ -1,147 +1,146 @@
 // The pluggable transporters of a node (specification, "Transporter manager", "Transporter media"). A transporter is a
-// medium of the registry, opened on its first packet and kept; one that is lost is opened again by the next packet. A
-// medium that is switched off in Config.json, or that has no driver, is not there: getDriver answers null.
+// medium of the registry with the whole of its options in Config.json. A medium that is switched off there, that has no
+// driver or that nobody knows is not there: getDriver answers null. Names count in any case. Nothing here throws.
 import type { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
-import { asOsError, type OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
-import type { Medium, PacketHandler } from '../links/contracts'
+import type { DriverContext, PacketHandler } from '../links/contracts'
+import { mediumEnabled } from '../links/enabled'
 import { MEDIA, type MediumInfo, mediumInfo, type Registry } from '../links/registry'
+import { systemTimers, type Timers } from '../links/timers'
+import { LazyTransporter, type Transporter } from './transporter'
 
-/** What dispatch needs of an enabled medium. */
-export interface Transporter {
-  /** the specification's spelling */
-  readonly name: string
-  /** opens when needed and sends one packet; false when it could not, with `lastError` set */
-  send(packet: Uint8Array): Promise<boolean>
-  close(): Promise<void>
-  readonly lastError: OsError | null
-}
-
-class LazyTransporter implements Transporter {
-  lastError: OsError | null = null
-  #opening: Promise<Medium> | undefined
-  readonly name: string
-  readonly #create: () => Promise<Medium>
-  readonly #logger: Logger
-  readonly #onPacket: PacketHandler
-
-  constructor(name: string, create: () => Promise<Medium>, logger: Logger, onPacket: PacketHandler) {
-    this.name = name
-    this.#create = create
-    this.#logger = logger
-    this.#onPacket = onPacket
-  }
-
-  async send(packet: Uint8Array): Promise<boolean> {
-    try {
-      const medium = await (this.#opening ??= this.#open())
-      return await medium.send(packet)
-    } catch (error) {
-      this.#opening = undefined
-      this.lastError = asOsError(error, 'NETWORK')
-      this.#logger.warn(`${this.name}: ${this.lastError.message}`)
-      return false
-    }
-  }
-
-  async #open(): Promise<Medium> {
-    const medium = await this.#create()
-    medium.onPacket(this.#onPacket)
-    await medium.open({
-      lost: reason => {
-        this.#logger.warn(`${this.name} lost: ${reason}`)
-        this.#opening = undefined
-        void medium.close()
-      },
-      degraded: () => undefined,
-    })
-    return medium
-  }
-
-  async close(): Promise<void> {
-    const opening = this.#opening
-    this.#opening = undefined
-    if (!opening) return
-    await opening.then(
-      medium => medium.close(),
-      () => undefined, // it never opened: nothing to close
-    )
-  }
-}
+export type { Transporter } from './transporter'
 
 export interface TransporterManagerOptions {
   config: ConfigStore
   registry: Registry
   clock?: Clock
   logger?: Logger
+  timers?: Timers
   /** what comes back from where packets were sent */
   onPacket?: PacketHandler
+  /** the rest of what drivers are told */
+  context?: Pick<DriverContext, 'identity' | 'trueNow'>
 }
 
 export class TransporterManager {
-  readonly #config: ConfigStore
-  readonly #registry: Registry
-  readonly #clock: Clock
-  readonly #logger: Logger
-  readonly #onPacket: PacketHandler
-  readonly #drivers = new Map<string, Transporter>()
+  readonly #options: Required<TransporterManagerOptions>
+  readonly #drivers = new Map<string, LazyTransporter>()
+  /** the media that could be used when they were last looked at */
+  #usable: Set<string>
+  /** closes that are not over yet, by medium */
+  readonly #closing = new Map<string, Promise<unknown>>()
 
   constructor(options: TransporterManagerOptions) {
-    const { config, registry, clock = systemClock, logger = silentLogger, onPacket = () => undefined } = options
-    this.#onPacket = onPacket
-    this.#config = config
-    this.#registry = registry
-    this.#clock = clock
-    this.#logger = logger
+    this.#options = {
+      clock: systemClock,
+      logger: silentLogger,
+      timers: systemTimers,
+      onPacket: () => undefined,
+      context: {},
+      ...options,
+    }
+    this.#usable = this.#names()
   }
 
   /** True when Config.json has the medium's status flag on. */
   enabled(info: MediumInfo): boolean {
-    return this.#config.get(`RESOURCES.${info.status}.${info.options_name}`) === true
+    return mediumEnabled(this.#options.config, info.name)
   }
 
-  /** Every enabled medium that has a driver, by the specification's spelling (X32). */
+  /** Every enabled medium of every layer that has a driver, by the specification's spelling (X32). */
   active(): Record<string, Transporter> {
-    const found: Record<string, Transporter> = {}
-    for (const info of MEDIA) {
-      const driver = this.getDriver(info.name)
-      if (driver) found[info.name] = driver
-    }
-    return found
+    return Object.fromEntries([...this.#names()].map(name => [name, this.getDriver(name)!]))
   }
 
-  /** Same as active(): nothing is opened before its first packet. */
+  /** Makes every enabled driver. Nothing is opened before its first packet. */
   autoLoad(): Record<string, Transporter> {
+    this.#usable = this.#names()
     return this.active()
   }
 
   /** The transporter of a medium, its name in any case, or null when it is off or has no driver. */
-  getDriver(medium: string): Transporter | null {
+  getDriver(medium: string): LazyTransporter | null {
     const info = mediumInfo(medium)
-    if (!info || !this.#registry.hasMedium(info.name) || !this.enabled(info)) return null
-    let driver = this.#drivers.get(info.name)
-    if (!driver) {
-      driver = new LazyTransporter(info.name, () => this.#create(info), this.#logger, this.#onPacket)
-      this.#drivers.set(info.name, driver)
-    }
+    if (!info || !this.#isUsable(info)) return null
+    const known = this.#drivers.get(info.name)
+    if (known) return known
+    const { registry, clock, logger, timers, onPacket, context } = this.#options
+    const driver = new LazyTransporter(info.name, this.#settings(info), {
+      create: async options => {
+        const made = await registry.mediumDriver(info.name)
+        return made.create(`dispatch-${info.options_name}`, options, { clock, logger, ...context })
+      },
+      after: this.#closing.get(info.name) ?? Promise.resolve(),
+      logger,
+      timers,
+      onPacket,
+    })
+    this.#drivers.set(info.name, driver)
     return driver
   }
 
-  async #create(info: MediumInfo): Promise<Medium> {
-    const driver = await this.#registry.mediumDriver(info.name)
-    const own = (this.#config.get(`RESOURCES.${info.section}.${info.options_name}`) ?? {}) as Record<string, unknown>
-    const core = (this.#config.get('Client_Core') ?? {}) as { server_host?: string; server_port?: number }
-    const options = {
-      host: own.host || core.server_host || '127.0.0.1',
-      port: own.port || core.server_port || info.default_port,
-      ...(typeof own.max_packet === 'number' && { maxPacket: own.max_packet }),
-    }
-    return driver.create(`dispatch-${info.options_name}`, options, { clock: this.#clock, logger: this.#logger })
+  /** Closes the driver of a medium and makes it anew from the present configuration; null when there is none now. */
+  refreshProtocol(medium: string): Transporter | null {
+    const info = mediumInfo(medium)
+    if (!info) return null
+    this.#drop(info.name)
+    return this.getDriver(medium)
+  }
+
+  /**
+   * Reloads what is stale: drivers whose options or flag changed since they were made, or whose link was lost. True when
+   * something was reloaded.
+   */
+  runtimeTick(): boolean {
+    const before = this.#usable
+    this.#usable = this.#names()
+    const switched = MEDIA.filter(({ name }) => before.has(name) !== this.#usable.has(name))
+    const stale = [...this.#drivers.values()].filter(driver => {
+      const info = mediumInfo(driver.name)!
+      return this.#isUsable(info) && driver.stale(this.#settings(info))
+    })
+    for (const name of new Set([...switched, ...stale].map(changed => changed.name))) this.refreshProtocol(name)
+    return switched.length + stale.length > 0
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#drivers.values()].map(driver => driver.close()))
-    this.#drivers.clear()
+    for (const name of [...this.#drivers.keys()]) this.#drop(name)
+    await Promise.all(this.#closing.values())
+  }
+
+  #drop(name: string): void {
+    const driver = this.#drivers.get(name)
+    if (!driver) return
+    this.#drivers.delete(name)
+    const closing = Promise.all([this.#closing.get(name), driver.close()])
+      .catch(error => this.#options.logger.warn(`${name}: close: ${String(error)}`))
+      .finally(() => {
+        if (this.#closing.get(name) === closing) this.#closing.delete(name)
+      })
+    this.#closing.set(name, closing)
+  }
+
+  #isUsable(info: MediumInfo): boolean {
+    return this.#options.registry.hasMedium(info.name) && this.enabled(info)
+  }
+
+  #names(): Set<string> {
+    return new Set(MEDIA.filter(info => this.#isUsable(info)).map(info => info.name))
+  }
+
+  /** Everything Config.json has for the medium. A network medium without a peer sends to the node's server. */
+  #settings(info: MediumInfo): Record<string, unknown> {
+    const { config } = this.#options
+    const own = config.get<Record<string, unknown> | undefined>(`RESOURCES.${info.section}.${info.options_name}`) ?? {}
+    const port = own.port || (typeof info.default_port === 'number' ? info.default_port : undefined)
+    if (info.layer !== 'L4') return { ...own, ...(port !== undefined && { port }) }
+    const server = config.get<{ server_host?: string; server_port?: number } | undefined>('Client_Core') ?? {}
+    return {
+      ...own,
+      host: own.host || server.server_host || '127.0.0.1',
+      port: own.port || server.server_port || info.default_port,
+    }
   }
 }

@@ -6,7 +6,7 @@
 // throws and nothing of the state moves. What is remembered, and how it is bounded: sources.ts.
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
-import type { Files } from '../lib/files'
+import { type Files, realFiles } from '../lib/files'
 import { unscale } from '../wire/base62'
 import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
@@ -16,7 +16,8 @@ import { type MetaInfo, Metas } from './metas'
 import { frameTime, type InboundKeys, isDiff, isFull, isHeart, openFrame, type PacketMeta } from './receive'
 import { type KeptTemplate, Registry } from './registry'
 import { type FullText, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
-import { BARE, type Scope, type Source, Sources } from './sources'
+import { ANY_CONTENT, BARE, type Scope, type Source, Sources } from './sources'
+import { Spill } from './spill'
 import { isPlainText, stripAid } from './text'
 
 export interface ReceiverOptions {
@@ -35,6 +36,10 @@ export interface ReceiverOptions {
   stamp?: (aid: number) => number
   /** bytes all templates may take, roughly */
   maxBytes?: number
+  /** folder where templates wait that find no room; left out: they are forgotten */
+  spillDir?: string | null
+  /** bytes of files in that folder */
+  spillBytes?: number
 }
 
 export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
@@ -65,6 +70,10 @@ export interface ReceiverCounters {
   forgotten: number
 }
 
+/** of the memory for templates, what is for packed ones: they take a fifth of the room */
+const PACKED_PART = 0.25
+const FILES_PER_FLUSH = 4
+
 /** a sender whose clock was set back by more than this is believed after so many late frames */
 const STEP_BACK_MS = 600_000
 const STEP_BACK_FRAMES = 8
@@ -72,6 +81,7 @@ const STEP_BACK_FRAMES = 8
 export class Receiver {
   readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0, forgotten: 0 }
   readonly registry: Registry | null
+  readonly spill: Spill | null
   readonly #sources: Sources
   readonly #metas: Metas
   readonly #precision: number
@@ -94,9 +104,24 @@ export class Receiver {
     this.#inboundKey = options.inboundKey ?? null
     this.#stamp = options.stamp ?? null
     this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
+    const bytes = options.maxBytes ?? 32 << 20
+    const { spillDir } = options
+    this.spill = spillDir
+      ? new Spill({
+          dir: spillDir,
+          files: options.files ?? realFiles,
+          memoryBytes: Math.floor(bytes * PACKED_PART),
+          diskBytes: options.spillBytes ?? 64 << 20,
+          lost: (aid, newest) => this.#sources.lost(aid, newest),
+        })
+      : null
+    // a file each takes a sync each: a crowd of new nodes must not hold up the loop
+    if (this.spill && this.registry) this.registry.perFlush = FILES_PER_FLUSH
     this.#sources = new Sources({
-      maxSources: options.maxSources ?? 4096,
-      maxBytes: options.maxBytes ?? 32 << 20,
+      maxSources: options.maxSources ?? (this.spill ? 65_536 : 4096),
+      maxBytes: this.spill ? Math.ceil(bytes * (1 - PACKED_PART)) : bytes,
+      spill: this.spill,
+      metaOf: this.#metaText,
       forgotten: templates => {
         this.counters.forgotten += templates
       },
@@ -224,11 +249,17 @@ export class Receiver {
    * would leave out what changed between. Bare frames are never acknowledged.
    */
   #belowFloor({ source, epoch }: Scope, { shape }: SlotHistory, ts: number): boolean {
-    const floor = epoch === BARE ? undefined : source.floors.get(shape.hash)
+    if (epoch === BARE) return false
+    const { floors } = source
+    return this.#below(floors, shape.hash, ts) || this.#below(floors, ANY_CONTENT, ts)
+  }
+
+  #below(floors: Source['floors'], content: number, ts: number): boolean {
+    const floor = floors.get(content)
     if (!floor || ts >= floor.ts) return false
     floor.lateRun++
     if (floor.lateRun <= STEP_BACK_FRAMES || floor.ts - ts <= STEP_BACK_MS) return true
-    source.floors.delete(shape.hash)
+    floors.delete(content)
     return false
   }
 
@@ -276,7 +307,10 @@ export class Receiver {
 
   /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
   save(): void {
-    this.registry?.stop(this.#sources.bareAids(), this.#sources.toKeep)
+    if (this.spill) {
+      this.registry?.flush(this.#sources.toKeep)
+      this.#sources.saveToSpill(this.spill)
+    } else this.registry?.stop(this.#sources.bareAids(), this.#sources.toKeep)
   }
 
   /** bytes the templates take, roughly */

@@ -26,6 +26,8 @@ export const padTid = (tid: number): string => TIDS[tid]!
 
 export class Registry {
   errors = 0
+  /** files a flush writes at most */
+  perFlush = Number.POSITIVE_INFINITY
   lastError: unknown = null
   #mark: Record<string, unknown> | undefined
   #nextFlush = Number.NEGATIVE_INFINITY
@@ -109,7 +111,11 @@ export class Registry {
     const mono = this.clock.mono()
     if (mono < this.#nextFlush) return
     this.#nextFlush = mono + this.intervalMs
-    for (const aid of this.#dirty) if (this.write(aid, templates(aid))) this.#dirty.delete(aid)
+    let left = this.perFlush
+    for (const aid of this.#dirty) {
+      if (left-- <= 0) return
+      if (this.write(aid, templates(aid))) this.#dirty.delete(aid)
+    }
   }
 
   write(aid: number, templates: KeptTemplate[]): boolean {

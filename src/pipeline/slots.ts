@@ -4,6 +4,7 @@ import { decodeInteger, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
 import { hashText, LONG_META, type MetaInfo } from './metas'
+import type { Packer, Unpacker } from './packed'
 import { fromBase64, isPlainText, type SensorSegment, sensorOf, splitText, tokenMs } from './text'
 
 export const KEPT_STATES = 8
@@ -214,6 +215,50 @@ export class SlotHistory {
     this.#ts[this.#head] = ts
     this.#newest = ts
     this.lateRun = 0
+  }
+
+  /** Everything it knows, but not its shape. */
+  pack(out: Packer): void {
+    out.count(this.weight)
+    out.count(this.lateRun)
+    out.float(this.#newest)
+    const rows: number[] = []
+    for (let k = 1; k <= KEPT_STATES && this.#head >= 0; k++) {
+      const row = (this.#head + k) % KEPT_STATES
+      if (this.#ts[row]! >= 0) rows.push(row)
+    }
+    out.count(rows.length)
+    let before = -1
+    for (const row of rows) {
+      const at = row * this.count
+      out.near(this.#ts[row]!, before < 0 ? this.#newest : this.#ts[before]!)
+      let same = before >= 0
+      for (let i = 0; same && i < this.count; i++) same = this.#metas[at + i] === this.#metas[before * this.count + i]
+      out.count(same ? 1 : 0)
+      for (let i = 0; !same && i < this.count; i++) out.text(this.#metas[at + i]!.text)
+      for (let i = 0; i < this.count; i++)
+        out.near(this.#numbers[at + i]!, before < 0 ? 0 : this.#numbers[before * this.count + i]!)
+      before = row
+    }
+  }
+
+  /** The other way, into a history of the same shape that knows nothing yet. */
+  unpack(from: Unpacker, metaOf: (text: string) => MetaInfo): void {
+    this.weight = from.count()
+    this.lateRun = from.count()
+    this.#newest = from.float()
+    const rows = from.count()
+    if (rows > KEPT_STATES) throw new RangeError('more states than are kept')
+    for (let row = 0; row < rows; row++) {
+      const at = row * this.count
+      this.#ts[row] = from.near(row === 0 ? this.#newest : this.#ts[row - 1]!)
+      const same = from.count() === 1 && row > 0
+      for (let i = 0; i < this.count; i++)
+        this.#metas[at + i] = same ? this.#metas[at - this.count + i]! : metaOf(from.text())
+      for (let i = 0; i < this.count; i++)
+        this.#numbers[at + i] = from.near(row === 0 ? 0 : this.#numbers[at - this.count + i]!)
+    }
+    this.#head = rows - 1
   }
 
   number(i: number): number {

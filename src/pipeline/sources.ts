@@ -1,12 +1,16 @@
 // What a receiver remembers of its sources: per AID the templates of bare frames and, apart from them, those of each run
 // that speaks the delivery exchange (an epoch names one run of one sender). So two gateways that were given the same AID,
-// or the runs before and after a restart, never build on each other's templates. Bounded: the AIDs, and within an AID the
-// runs, not heard for longest go first and have to send a FULL again. Only bare templates go to the registry: a run
-// that outlives this process is asked for its key frames once.
+// or the runs before and after a restart, never build on each other's templates. Bounded: within an AID the runs
+// not heard for longest go first and have to send a FULL again. AIDs that find no room wait packed in the spill, runs and
+// all, and come back with their next frame; without a spill those not heard for longest are forgotten. Only bare templates
+// go to the registry.
 import { encodeInteger } from '../wire/base62'
+import type { MetaInfo } from './metas'
+import { Packer, packSource, unpackSource } from './packed'
 import { TextTemplate } from './receive'
 import type { KeptTemplate, Registry } from './registry'
 import { type FullText, readFull, SlotHistory, shapeOf } from './slots'
+import type { Spill } from './spill'
 import { msToken } from './text'
 
 /** templates of bare frames; every other scope is an epoch of the delivery exchange */
@@ -18,6 +22,9 @@ const SILENT_MS = 3_600_000
 /** contents of one AID whose newest time is remembered, and AIDs */
 const MAX_FLOORS = 256
 const MAX_FLOORED = 16_384
+
+/** the content of a floor that stands for every content of its AID: what it had was lost with its place in the spill */
+export const ANY_CONTENT = 0
 
 /** Newest time of a content that may have been acknowledged before its template was forgotten. */
 export interface Floor {
@@ -37,6 +44,9 @@ export interface Scope {
 type Floors = Map<number, Floor>
 
 export interface Source {
+  readonly aid: number
+  /** its place in the list of all */
+  place: number
   readonly scopes: Map<number, Scope>
   /** by shape: a FULL older than this is no base for the DIFFs of a peer whose packets are acknowledged */
   readonly floors: Floors
@@ -58,6 +68,10 @@ export interface SourcesOptions {
   /** bytes all templates may take, roughly */
   maxBytes: number
   registry: Registry | null
+  /** where AIDs wait that find no room; null: they are forgotten */
+  spill: Spill | null
+  /** description of a `state.unit` */
+  metaOf: (text: string) => MetaInfo
   /** makes the newest state of a kept template; throws when its text is broken */
   restore: (history: SlotHistory, full: FullText, ts: number) => void
   /** told of a kept template that does not hold together; it costs a NEED_FULL, nothing more */
@@ -69,6 +83,10 @@ export interface SourcesOptions {
 export class Sources {
   readonly #options: SourcesOptions
   readonly #byAid = new Map<number, Source>()
+  readonly #list: Source[] = []
+  readonly #packer = new Packer()
+  /** of the generator that chooses who waits in the spill */
+  #random = 0x9e3779b9
   /** of the AIDs in the log and of those forgotten since, the newest last; no file is read for them before they are heard */
   readonly #floors = new Map<number, Floors>()
   #tick = 0
@@ -127,22 +145,57 @@ export class Sources {
   }
 
   #known(aid: number): Source | undefined {
-    const source = this.#byAid.get(aid)
+    const source = this.#byAid.get(aid) ?? this.#back(aid)
     if (source) source.used = ++this.#tick
     return source
   }
 
   #add(aid: number, templates: Map<number, SlotHistory>): Source {
-    if (this.#byAid.size >= this.#options.maxSources) this.#forgetOldest()
     const floors: Floors = this.#floors.get(aid) ?? new Map()
-    const source: Source = { scopes: new Map(), floors, stamp: 0, used: ++this.#tick }
-    if (templates.size > 0) {
-      const weight = [...templates.values()].reduce((sum, history) => sum + history.weight, 0)
-      source.scopes.set(BARE, { source, epoch: BARE, templates, weight, heardAt: 0 })
-      this.#weight += weight
-    }
-    this.#byAid.set(aid, source)
+    const source: Source = { aid, place: 0, scopes: new Map(), floors, stamp: 0, used: ++this.#tick }
+    if (templates.size > 0) this.#put(source, BARE, templates, 0)
+    this.#enter(source)
     return source
+  }
+
+  #enter(source: Source): void {
+    if (this.#byAid.size >= this.#options.maxSources) this.#makeRoom(source)
+    source.place = this.#list.push(source) - 1
+    this.#byAid.set(source.aid, source)
+  }
+
+  #put(source: Source, epoch: number, templates: Map<number, SlotHistory>, heardAt: number): void {
+    let weight = 0
+    for (const history of templates.values()) weight += history.weight
+    source.scopes.set(epoch, { source, epoch, templates, weight, heardAt })
+    this.#weight += weight
+  }
+
+  /** A source out of the spill. */
+  #back(aid: number): Source | undefined {
+    const packed = this.#options.spill?.take(aid)
+    if (!packed) return undefined
+    try {
+      const { stamp, floors, scopes } = unpackSource(packed, this.#options.metaOf)
+      const source: Source = { aid, place: 0, scopes: new Map(), floors, stamp, used: 0 }
+      // what the log told of it at the start
+      for (const [shape, { ts }] of this.#floors.get(aid) ?? []) raiseFloor(floors, shape, ts)
+      this.#floors.delete(aid)
+      for (const { epoch, templates, heardAt } of scopes) this.#put(source, epoch, templates, heardAt)
+      this.#enter(source)
+      this.#fit(source)
+      return source
+    } catch {
+      // its checksum held, so another version wrote it: it counts as missing
+      this.#options.damaged()
+      return undefined
+    }
+  }
+
+  /** What the spill lost of an AID: no FULL older than that is built on. */
+  lost(aid: number, newest: number): void {
+    this.#options.forgotten(1)
+    if (newest >= 0) this.remember(aid, ANY_CONTENT, newest)
   }
 
   /** Keeps a template under its TID. */
@@ -155,12 +208,12 @@ export class Sources {
   /** Books that the template of a TID takes more memory, and makes room where it has become too much. */
   weigh(scope: Scope, tid: number, more: number): void {
     const { maxBytes } = this.#options
+    const { source } = scope
     scope.weight += more
     this.#weight += more
-    while (this.#weight > maxBytes && this.#byAid.size > 1) this.#forgetOldest()
+    this.#fit(source)
     if (this.#weight <= maxBytes) return
     // one source alone: its other runs and templates have to be sent again
-    const { source } = scope
     for (const other of source.scopes.values()) if (other !== scope) this.#dropRun(other)
     for (const [other, history] of scope.templates) {
       if (other === tid) continue
@@ -190,19 +243,68 @@ export class Sources {
     for (const history of templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
   }
 
-  /** the quarter that was not heard for longest, so that the search is rare */
-  #forgetOldest(): void {
-    const byAge = [...this.#byAid].sort((a, b) => a[1].used - b[1].used)
-    for (const [aid, { scopes, floors }] of byAge.slice(0, Math.max(1, byAge.length >> 2))) {
-      this.#byAid.delete(aid)
-      for (const scope of scopes.values()) this.#dropRun(scope)
-      this.#keepFloors(aid, floors)
+  /** Makes room until the templates fit; `keep` stays. */
+  #fit(keep: Source): void {
+    while (this.#weight > this.#options.maxBytes && this.#byAid.size > 1) this.#makeRoom(keep)
+  }
+
+  #makeRoom(keep: Source): void {
+    if (this.#options.spill) this.#spillSome(keep, this.#options.spill)
+    else this.#forgetOldest()
+  }
+
+  /**
+   * A few sources, any of them, go to the spill. Nodes report in turn, so the one heard longest ago is the one heard next: of a
+   * crowd a little larger than the memory that rule would move every one at every turn, chance moves few.
+   */
+  #spillSome(keep: Source, spill: Spill): void {
+    for (let left = Math.max(1, this.#list.length >> 8); left > 0 && this.#list.length > 0; left--) {
+      this.#random = Math.imul(this.#random, 0x2c1b3c6d) + 0x3c6ef35f
+      const at = (this.#random >>> 8) % this.#list.length
+      const source = this.#list[at] === keep ? this.#list[(at + 1) % this.#list.length]! : this.#list[at]!
+      if (source === keep) return
+      this.#leave(source)
+      for (const { weight } of source.scopes.values()) this.#weight -= weight
+      this.#spill(source, spill)
     }
   }
 
-  /** What the last clean stop left of an AID. */
+  #spill(source: Source, spill: Spill): void {
+    let newest = -1
+    for (const { templates } of source.scopes.values())
+      for (const history of templates.values()) newest = Math.max(newest, history.newest)
+    this.#floors.delete(source.aid)
+    spill.put(source.aid, packSource(this.#packer, { ...source, scopes: source.scopes.values() }), newest)
+  }
+
+  #leave(source: Source): void {
+    this.#byAid.delete(source.aid)
+    const last = this.#list.pop()!
+    if (last === source) return
+    last.place = source.place
+    this.#list[last.place] = last
+  }
+
+  /** the quarter that was not heard for longest, so that the search is rare */
+  #forgetOldest(): void {
+    const byAge = [...this.#list].sort((a, b) => a.used - b.used)
+    for (const source of byAge.slice(0, Math.max(1, byAge.length >> 2))) {
+      this.#leave(source)
+      for (const scope of source.scopes.values()) this.#dropRun(scope)
+      this.#keepFloors(source.aid, source.floors)
+    }
+  }
+
+  /** Clean stop: everything goes to the spill, which the next run takes over. */
+  saveToSpill(spill: Spill): void {
+    for (const source of this.#list) this.#spill(source, spill)
+    spill.save()
+  }
+
+  /** What the last clean stop left of an AID in the registry; where there is a spill, that has it. */
   #kept(aid: number): Map<number, SlotHistory> {
     const templates = new Map<number, SlotHistory>()
+    if (this.#options.spill) return templates
     for (const { tid, signature, slots, ts } of this.#options.registry?.load(aid) ?? []) {
       if (!slots || ts < 0) continue
       try {
@@ -220,7 +322,7 @@ export class Sources {
 
   /** What goes to the registry of an AID. */
   readonly toKeep = (aid: number): KeptTemplate[] => {
-    const templates = this.#byAid.get(aid)?.scopes.get(BARE)?.templates ?? []
+    const templates = this.#byAid.get(aid)?.scopes.get(BARE)?.templates ?? this.#spilled(aid)
     return [...templates]
       .filter(([, history]) => history.known)
       .sort(([a], [b]) => a - b)
@@ -232,7 +334,19 @@ export class Sources {
         }
         return { tid, signature: history.shape.signature, slots, ts: history.newest }
       })
-  };
+  }
+
+  #spilled(aid: number): ReadonlyMap<number, SlotHistory> | [] {
+    const packed = this.#options.spill?.peek(aid)
+    if (!packed) return []
+    try {
+      const { scopes } = unpackSource(packed, this.#options.metaOf)
+      return scopes.find(({ epoch }) => epoch === BARE)?.templates ?? []
+    } catch {
+      // told when the source is heard again
+      return []
+    }
+  }
 
   /** AIDs that sent bare frames. */
   *bareAids(): Iterable<number> {

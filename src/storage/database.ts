@@ -79,6 +79,21 @@ export class Database {
     this.#start()
   }
 
+  /** Gives the memory of the view back; questions answer DB_UNAVAILABLE with the reason until resume(). */
+  async pause(reason: string): Promise<void> {
+    if (this.#state === 'closed') return
+    await this.close()
+    this.#state = 'down'
+    this.#reason = reason
+  }
+
+  /** Builds the view again after pause(). */
+  async resume(): Promise<void> {
+    if (this.#thread || this.#state !== 'down') return
+    this.#state = 'closed'
+    await this.connect()
+  }
+
   async close(): Promise<void> {
     this.#unsubscribe()
     clearTimeout(this.#retry)

@@ -1,8 +1,10 @@
 // Everything the web face needs of the gateway, as one interface: the face knows no concrete room, and a test hands in
 // plain objects. Functions are called once per request and must be cheap; what throws costs its own part of the answer.
 import type { GatewayStatus } from '../gateway/status'
+import type { TransportView } from '../links/transport-view'
 
 export type { GatewayStatus, LinkStatus } from '../gateway/status'
+export type { TransportView } from '../links/transport-view'
 
 /** The newest readings of one device by one way (own source group, or medium and source). */
 export interface LatestReadings {
@@ -13,18 +15,6 @@ export interface LatestReadings {
   /** 'local' for own sensors */
   readonly medium: string
   readonly source_aid: number
-}
-
-/** Body of GET /api/transport without `ok` (PROTOCOL 10, X32). */
-export interface TransportView {
-  transport: {
-    application_status: Record<string, boolean>
-    transport_status: Record<string, boolean>
-    physical_status: Record<string, boolean>
-    transporters_status: Record<string, boolean>
-    active_transporters: readonly string[]
-  }
-  items: readonly { name: string; layer: string; enabled: boolean }[]
 }
 
 export interface PacketQuery {
@@ -67,6 +57,13 @@ export interface WebAuth {
   remembered?(token: string): boolean
 }
 
+/** POST /api/transport. Unknown media are BAD_REQUEST `unknown medium`. */
+export interface MediaControl {
+  /** Throws FORBIDDEN when the key of the medium's flag may not be written over HTTP. */
+  toggle(medium: string, enabled: boolean): Promise<{ name: string; enabled: boolean }>
+  reload(medium: string): Promise<{ name: string; reloaded: boolean }>
+}
+
 export interface WebLogger {
   debug(text: string): void
   info(text: string): void
@@ -85,6 +82,8 @@ export interface WebContext {
     has(key: string): boolean
   }
   transport(): TransportView
+  /** absent: media cannot be switched here */
+  readonly media?: MediaControl
   latest(): readonly LatestReadings[]
   /** null while storage.sql is not enabled; a function where it may change while running */
   readonly db: Queries | null | (() => Queries | null)

@@ -1,39 +1,35 @@
-// What the web face is given of a running gateway. Secrets leave masked; nothing here changes anything.
+// What the web face is given of a running gateway. Secrets leave masked; of all there is only media can be switched.
+import { underPrefix } from '../config'
 import type { ConfigStore } from '../config/store'
 import type { Gateway } from '../gateway/gateway'
+import { OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
-import { MEDIA, type Registry } from '../links/registry'
-import type { TransportView, WebAuth, WebContext } from './context'
+import { mediumFlag } from '../links/transport-view'
+import type { TransportControl } from '../node/transport'
+import type { MediaControl, WebAuth, WebContext } from './context'
 
 export interface FromGatewayOptions {
   gateway: Gateway
-  registry: Registry
+  transport: TransportControl
   version: string
   auth: WebAuth
   logger: Logger
 }
 
-/** GET /api/transport: the status maps as configured, and every medium of the specification with its layer. */
-export function transportView(config: ConfigStore, registry: Registry): TransportView {
-  const flags = (section: string): Record<string, boolean> => ({ ...config.get<Record<string, boolean>>(section) })
-  const items = MEDIA.map(info => ({
-    name: info.name,
-    layer: info.layer,
-    enabled: config.get(`RESOURCES.${info.status}.${info.options_name}`) === true,
-  }))
+/** What of the media may be changed over HTTP: flags below the writable prefixes. */
+function mediaControl(config: ConfigStore, transport: TransportControl): MediaControl {
   return {
-    transport: {
-      application_status: flags('RESOURCES.application_status'),
-      transport_status: flags('RESOURCES.transport_status'),
-      physical_status: flags('RESOURCES.physical_status'),
-      transporters_status: Object.fromEntries(items.map(item => [item.name.toLowerCase(), item.enabled])),
-      active_transporters: items.filter(item => item.enabled && registry.hasMedium(item.name)).map(item => item.name),
+    toggle: async (medium, enabled) => {
+      const key = mediumFlag(medium)
+      if (key && !underPrefix(key, config.get<string[]>('web_user.writable_config_prefixes')))
+        throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [key] } })
+      return transport.toggle(medium, enabled)
     },
-    items,
+    reload: medium => transport.reload(medium),
   }
 }
 
-export function webContext({ gateway, registry, version, auth, logger }: FromGatewayOptions): WebContext {
+export function webContext({ gateway, transport, version, auth, logger }: FromGatewayOptions): WebContext {
   const { config } = gateway
   const { engine_settings, RESOURCES } = config.config
   return {
@@ -44,7 +40,7 @@ export function webContext({ gateway, registry, version, auth, logger }: FromGat
     sections: {
       identity: () => ({ device_id: gateway.identity.deviceId, assigned_id: gateway.identity.assignedId }),
       config: () => config.masked(),
-      transport: () => transportView(config, registry),
+      transport: () => transport.view(),
       pipeline: () => ({
         core: engine_settings.core_backend,
         precision: engine_settings.precision,
@@ -63,7 +59,8 @@ export function webContext({ gateway, registry, version, auth, logger }: FromGat
       get: key => config.masked(key),
       has: key => config.has(key),
     },
-    transport: () => transportView(config, registry),
+    transport: () => transport.view(),
+    media: mediaControl(config, transport),
     latest: () => gateway.latestReadings(),
     db: () => gateway.database,
     settings: () => ({ read_only: config.get<boolean>('web_user.read_only'), management_enabled: true }),

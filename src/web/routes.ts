@@ -3,6 +3,7 @@
 // writes to the connection itself.
 import { asOsError, OsError } from '../lib/errors'
 import { ASSETS, type Asset } from './assets'
+import type { Body } from './body'
 import type { PacketQuery, Queries, SensorQuery, WebContext } from './context'
 import { limit, offset, type QuerySchema, type QueryValues, seconds, text } from './query'
 
@@ -21,6 +22,8 @@ export interface Call {
   /** percent-decoded path segments; '' where the path ends before the segment */
   readonly params: Readonly<Record<string, string>>
   readonly service: ServiceFacts
+  /** {} for methods that have none */
+  readonly body: Body
 }
 
 export interface Route {
@@ -29,6 +32,8 @@ export interface Route {
   /** 'token': needs the admin token while auth is on */
   readonly auth: 'open' | 'token'
   readonly query?: QuerySchema
+  /** changes something: refused while web_user.read_only */
+  readonly writes?: boolean
   run(call: Call): object | Promise<object>
   readonly asset?: Asset
 }
@@ -113,6 +118,24 @@ async function packet(call: Call): Promise<object> {
   return { ok: true, ...found }
 }
 
+/**
+ * Switches a medium (`enabled`, default true), or makes it anew (`reload`: true); both: first the one, then the other.
+ */
+async function changeTransport({ context, body }: Call): Promise<object> {
+  const { medium, enabled, reload = false } = body
+  if (typeof medium !== 'string' || medium.trim() === '') throw new OsError('BAD_REQUEST', 'medium is required')
+  for (const [key, value] of Object.entries({ enabled: enabled ?? true, reload }))
+    if (typeof value !== 'boolean')
+      throw new OsError('BAD_REQUEST', `${key} must be true or false`, { details: { key } })
+  if (!context.media) throw new OsError('FORBIDDEN', 'media cannot be switched here')
+  const switched =
+    reload !== true || enabled !== undefined ? await context.media.toggle(medium, enabled !== false) : undefined
+  const state = { ok: true, medium: switched?.name, enabled: switched?.enabled }
+  if (reload !== true) return state
+  const { name, reloaded } = await context.media.reload(medium)
+  return { ...state, ok: reloaded, medium: name, reloaded }
+}
+
 const page = (path: keyof typeof ASSETS): Route => ({
   method: 'GET',
   path,
@@ -137,6 +160,7 @@ export const ROUTES: readonly Route[] = [
     auth: 'token',
     run: ({ context }) => ({ ok: true, ...context.transport() }),
   },
+  { method: 'POST', path: '/api/transport', auth: 'token', writes: true, run: changeTransport },
   {
     method: 'GET',
     path: '/api/data/devices',

@@ -8,6 +8,7 @@ import polka from 'polka'
 import { type Clock, systemClock } from '../lib/clock'
 import { errno, OsError } from '../lib/errors'
 import { refuseRaw, sendAsset, sendError, sendJson } from './answer'
+import { type Body, readBody } from './body'
 import { Connections } from './connections'
 import type { WebContext } from './context'
 import { TokenGate } from './gate'
@@ -180,9 +181,10 @@ export class WebServer {
       }
     }
     const here = this.#options.routes.filter(route => route.path === path)
-    if (!here.every(route => route.auth === 'open')) await this.#admit(gate, req)
     const method = req.method === 'HEAD' ? 'GET' : req.method
     const route = here.find(candidate => candidate.method === method)
+    if (route?.writes) this.#mayWrite()
+    if (!here.every(route => route.auth === 'open')) await this.#admit(gate, req)
     if (!route) {
       const methods = here.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
       res.setHeader('Allow', [...methods, 'OPTIONS'].join(', '))
@@ -197,7 +199,9 @@ export class WebServer {
       return
     }
     const { host, clock } = this.#options
+    const given: Body = route.writes ? await readBody(req) : {}
     const body = await route.run({
+      body: given,
       context: this.#context,
       query: parseQuery(req.search ? req.search.slice(1) : null, route.query ?? {}),
       params,
@@ -209,6 +213,13 @@ export class WebServer {
       },
     })
     sendJson(res, 200, body)
+  }
+
+  /** Throws while nothing may be changed over HTTP. Told before the token is looked at, as the reference does. */
+  #mayWrite(): void {
+    const { read_only = false, management_enabled = true } = this.#context.settings?.() ?? {}
+    if (!management_enabled) throw new OsError('FORBIDDEN', 'management api disabled')
+    if (read_only) throw new OsError('READ_ONLY', 'read-only mode is active')
   }
 
   /** Throws unless the request may see closed routes. */

@@ -74,6 +74,7 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
   if (log.state === 'degraded') {
     lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))
   }
+  if (status.needs_restart) lines.push(paint.warn(`from the next start on: ${status.needs_restart.join(', ')}`))
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
   for (const { aid, addresses } of status.shared_ids ?? [])
     lines.push(paint.warn(`id ${aid} was heard from ${addresses.join(', ')}`))

@@ -5,30 +5,24 @@ import { anything, choice, flag, int, list, name, num, optionalText, section, te
 const atStart = { restart: true }
 const link = {
   name: name('name shown in status; every link has its own'),
-  medium: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'medium that carries the packets', restart: true })),
-  host: optionalText('address of the peer', atStart),
+  medium: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'medium that carries the packets' })),
+  host: optionalText('address of the peer'),
   port: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer(),
-      v.minValue(0),
-      v.maxValue(65535),
-      v.metadata({ help: 'port of the peer', restart: true }),
-    ),
+    v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65535), v.metadata({ help: 'port of the peer' })),
   ),
 }
 
 const source = v.looseObject({
   name: name('name of the group of sensors'),
-  type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'driver, for example host', restart: true })),
-  match: anything('which sensors of the driver; the driver says what it understands', atStart),
+  type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'driver, for example host' })),
+  match: anything('which sensors of the driver; the driver says what it understands'),
   interval_ms: v.optional(
     v.pipe(
       v.number(),
       v.integer(),
       v.minValue(10),
       v.maxValue(86_400_000),
-      v.metadata({ help: 'pause between two readings; left out: what suits the type', restart: true }),
+      v.metadata({ help: 'pause between two readings; left out: what suits the type' }),
     ),
   ),
   deadband: v.optional(
@@ -37,43 +31,39 @@ const source = v.looseObject({
 })
 
 const maybeInt = (help: string, min: number, max: number) =>
-  v.optional(v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max), v.metadata({ help, restart: true })))
+  v.optional(v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max), v.metadata({ help })))
 
 const uplink = v.looseObject({
   ...link,
-  frames: choice(['auto', 'full'], 'auto', 'full: every packet stands alone', atStart),
+  frames: choice(['auto', 'full'], 'auto', 'full: every packet stands alone'),
   diff_base: v.optional(
     v.pipe(
       v.picklist(['sticky', 'last']),
-      v.metadata({ help: 'sticky survives lost packets; left out: last where packets arrive in order', restart: true }),
+      v.metadata({ help: 'sticky survives lost packets; left out: last where packets arrive in order' }),
     ),
   ),
-  full_every: int(100, 'a key frame after this many packets', { min: 1, restart: true }),
-  full_interval_seconds: num(60, 'a key frame after this time', { min: 1, restart: true }),
-  delivery: v.optional(
-    v.pipe(v.picklist(['best_effort']), v.metadata({ help: 'peers that never answer PING', restart: true })),
-  ),
+  full_every: int(100, 'a key frame after this many packets', { min: 1 }),
+  full_interval_seconds: num(60, 'a key frame after this time', { min: 1 }),
+  delivery: v.optional(v.pipe(v.picklist(['best_effort']), v.metadata({ help: 'peers that never answer PING' }))),
   batch_max_items: maybeInt('packets in one frame or batch at most; left out: what fits', 1, 255),
   batch_max_bytes: maybeInt('bytes in one frame or batch at most; a larger packet goes alone', 16, 1_048_576),
-  batch_window_ms: int(0, 'how long a packet waits for others to fill a batch', { max: 60_000, restart: true }),
-  rate_packets_s: num(0, 'packets a second at most; 0: no bound; alarms pass', { max: 1e6, restart: true }),
-  rate_bytes_s: num(0, 'bytes a second at most; 0: no bound; alarms pass', { max: 1e9, restart: true }),
+  batch_window_ms: int(0, 'how long a packet waits for others to fill a batch', { max: 60_000 }),
+  rate_packets_s: num(0, 'packets a second at most; 0: no bound; alarms pass', { max: 1e6 }),
+  rate_bytes_s: num(0, 'bytes a second at most; 0: no bound; alarms pass', { max: 1e9 }),
 })
 
 export const gatewayEntries = {
   gateway: section({
     sources: v.optional(
-      v.nullable(
-        v.pipe(v.array(source), v.metadata({ help: 'what is read; null: the sensors of this machine', restart: true })),
-      ),
+      v.nullable(v.pipe(v.array(source), v.metadata({ help: 'what is read; null: the sensors of this machine' }))),
       null,
     ),
-    uplinks: list(uplink, 'where packets go, best first', atStart),
+    uplinks: list(uplink, 'where packets go, best first'),
     failover: section({
       after_s: num(5, 'a better uplink must be away this long before the next one takes over', { max: 86_400 }),
       back_s: num(60, 'and must be stable this long before it gets it back', { max: 86_400 }),
     }),
-    receivers: list(v.looseObject(link), 'where packets of other nodes are received', atStart),
+    receivers: list(v.looseObject(link), 'where packets of other nodes are received'),
     log: section({
       max_bytes: int(268_435_456, 'size of the log on flash at most', { min: 1_048_576, restart: true }),
       max_age_s: num(2_592_000, 'age of the oldest record at most', { min: 60, restart: true }),
@@ -86,16 +76,45 @@ export const gatewayEntries = {
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
       when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'what gives way when the log is full', atStart),
     }),
+    log_level: choice(['debug', 'info', 'warn', 'error'], 'info', 'lines below this are not logged'),
+    watchdog: section({
+      enabled: flag(true, 'end a gateway that is frozen or stalled, so that it is started again'),
+      stall_s: num(30, 'how long the progress token may be unseen', { min: 5, max: 3600 }),
+    }),
+    safe_mode: section({
+      after_crashes: int(5, 'crashes in a row that lead to safe mode; 0: never', { max: 1000, restart: true }),
+      healthy_s: num(600, 'a run of this length ends the count', { min: 1, max: 86_400, restart: true }),
+    }),
+    guard: section({
+      enabled: flag(true, 'do less before memory or time run out'),
+      memory_mb: int(0, 'memory to stay below; 0: 80 % of the control group, else 40 % of the machine', {
+        max: 1_048_576,
+      }),
+      lag_ms: num(500, 'lag of the event loop (p99) to stay below; 0: any', { max: 60_000 }),
+    }),
     time: section({
-      hold_unsynced_s: num(300, 'wait for a time sync before sending records without a good time', { restart: true }),
+      hold_unsynced_s: num(300, 'wait for a time sync before sending records without a good time'),
     }),
   }),
   receiver: section({
     allow: list(
       v.pipe(v.string(), v.minLength(1)),
       'addresses (or address ranges) packets are taken from; empty: from everywhere',
-      atStart,
     ),
+    template_memory_bytes: int(
+      33_554_432,
+      'memory for the templates of other nodes; what finds no room goes to files',
+      {
+        min: 1_048_576,
+        max: 1_073_741_824,
+        restart: true,
+      },
+    ),
+    template_disk_bytes: int(67_108_864, 'files for the templates that find no room in memory', {
+      min: 1_048_576,
+      max: 4_294_967_296,
+      restart: true,
+    }),
   }),
 }
 

@@ -9,14 +9,14 @@ const atStart = { restart: true }
 /** Settings of one network medium; the driver checks what is its own. */
 const network = (host: string, standardPort: number) =>
   options({
-    host: text(host, 'address of the peer; empty: Client_Core.server_host', atStart),
-    port: port(standardPort, 'port of the peer; 0: Client_Core.server_port', atStart),
+    host: text(host, 'address of the peer; empty: Client_Core.server_host'),
+    port: port(standardPort, 'port of the peer; 0: Client_Core.server_port'),
   })
 
 const serial = (baudrate: number) =>
   options({
-    port: text('', 'name of the serial port, for example /dev/serial/by-id/…', atStart),
-    baudrate: int(baudrate, 'bits per second', { ...atStart, min: 50, max: 12_000_000 }),
+    port: text('', 'name of the serial port, for example /dev/serial/by-id/…'),
+    baudrate: int(baudrate, 'bits per second', { min: 50, max: 12_000_000 }),
   })
 
 const enabled = (standard: boolean) => flag(standard, 'whether this medium may be used')

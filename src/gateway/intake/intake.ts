@@ -76,6 +76,18 @@ export class Intake {
     return { seqs, facts, rejected }
   }
 
+  /**
+   * The progress token's turn here (D14): a reading goes the way of every reading up to the buffer of the log and is not
+   * kept. Throws where no reading would come through.
+   */
+  token(): void {
+    const { standardizer, log, identity, sizeOf } = this.#options
+    const fact = standardizer.standardizeToFact(identity.deviceId, 'ONLINE', [['token', 'OK', 1, 'K']], {
+      aid: identity.assignedId,
+    })
+    if (sizeOf(fact) === 0 || Number.isNaN(log.pendingBytes)) throw new OsError('INTERNAL', 'the intake takes nothing')
+  }
+
   /** Fixed sub-groups, so that each FULL fits the smallest packet of the uplinks (D6). */
   #split(fact: Fact): Fact[] {
     const { maxPacket, sizeOf } = this.#options

@@ -1,41 +1,87 @@
 // Gives every configured source to the supervisor and its readings to the intake. A source that cannot be made (no such
 // type, wrong options) is a link that is down with its reason; a group that the intake refuses is counted and told.
+import { isDeepStrictEqual } from 'node:util'
 import type { SourceConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import { MissingLink } from '../../links/missing'
+import { type Applied, compareLinks } from '../guard/apply'
 import type { LinkParts } from '../parts'
 import { Deadband } from './deadband'
 import type { Intake } from './intake'
 
 export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
 
-export async function addSources(
-  { clock, logger, registry, supervisor }: LinkParts,
-  list: readonly SourceEntry[],
-  intake: Intake,
-): Promise<void> {
-  const bands = new Map<string, Deadband>()
-  for (const source of list) {
-    const { name, type, deadband, ...options } = source
+interface Running {
+  readonly entry: SourceEntry
+  readonly band: Deadband
+}
+
+/** what the driver sees of an entry */
+const optionsOf = ({ deadband: _, ...rest }: SourceEntry): Omit<SourceEntry, 'deadband'> => rest
+
+export class Sources {
+  readonly #parts: LinkParts
+  readonly #intake: Intake
+  readonly #running = new Map<string, Running>()
+
+  constructor(parts: LinkParts, intake: Intake) {
+    this.#parts = parts
+    this.#intake = intake
+    parts.supervisor.onReadings((source, readings) => {
+      const running = this.#running.get(source.name)
+      if (running) this.#take(running, readings)
+    })
+  }
+
+  get names(): string[] {
+    return [...this.#running.keys()]
+  }
+
+  /**
+   * Makes the running sources those of the list: what is gone or changed is closed, what is new is opened, the rest goes on
+   * untouched. A source of which only the deadband changed stays open too. Never throws.
+   */
+  async apply(list: readonly SourceEntry[]): Promise<Applied> {
+    const { supervisor } = this.#parts
+    const known = new Map([...this.#running].map(([name, { entry }]) => [name, entry]))
+    const applied = compareLinks(known, list)
+    for (const name of [...applied.removed, ...applied.changed]) {
+      const next = list.find(entry => entry.name === name)
+      if (next && isDeepStrictEqual(optionsOf(next), optionsOf(known.get(name)!))) continue
+      await supervisor.remove(name)
+      this.#running.delete(name)
+    }
+    for (const entry of list) {
+      if (applied.kept.includes(entry.name)) continue
+      const open = this.#running.has(entry.name)
+      this.#running.set(entry.name, { entry, band: new Deadband(entry.deadband ?? 0) })
+      if (!open) await this.#add(entry)
+    }
+    return applied
+  }
+
+  async #add(entry: SourceEntry): Promise<void> {
+    const { clock, logger, registry, supervisor } = this.#parts
+    const { name, type, ...options } = optionsOf(entry)
     try {
       const driver = await registry.sourceDriver(type)
-      bands.set(name, new Deadband(deadband ?? 0))
       supervisor.add(driver.create(name, options, { clock, logger: logger.child(name) }))
     } catch (error) {
       supervisor.add(new MissingLink(name, asOsError(error)))
     }
   }
-  supervisor.onReadings((source, readings) => {
-    const band = bands.get(source.name)
-    if (band && !band.passes(readings, clock.mono())) {
-      intake.counters.unchanged++
+
+  #take({ entry, band }: Running, readings: Parameters<Intake['submit']>[0]): void {
+    const { clock, logger } = this.#parts
+    if (!band.passes(readings, clock.mono())) {
+      this.#intake.counters.unchanged++
       return
     }
     try {
-      intake.submit(readings)
+      this.#intake.submit(readings)
     } catch (error) {
-      intake.counters.refused_groups++
-      logger.child(source.name).error(asOsError(error).message)
+      this.#intake.counters.refused_groups++
+      logger.child(entry.name).error(asOsError(error).message)
     }
-  })
+  }
 }

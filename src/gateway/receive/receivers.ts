@@ -9,16 +9,9 @@ import type { Medium, Openable } from '../../links/contracts'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { MissingLink } from '../../links/missing'
 import { mediumInfo } from '../../links/registry'
+import type { Applied } from '../guard/apply'
 import type { LinkParts } from '../parts'
 import type { Receive } from './receive'
-
-/** What became of each name. */
-export interface Applied {
-  readonly added: string[]
-  readonly removed: string[]
-  readonly changed: string[]
-  readonly kept: string[]
-}
 
 interface Standing {
   readonly settings: ReceiverConfig

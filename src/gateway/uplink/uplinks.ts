@@ -10,6 +10,7 @@ import { asOsError } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
 import { MissingLink } from '../../links/missing'
 import { systemTimers, type Timers } from '../../links/timers'
+import type { Applied } from '../guard/apply'
 import type { PoolWish } from '../ids'
 import type { ForwardingReport, UplinkReport } from '../status'
 import { addUplink, holding, type UplinkBuild } from './build'
@@ -27,14 +28,6 @@ export interface UplinksParts extends Given {
   /** the upstream of a machine without uplinks */
   readonly standIn: { start(): Promise<UplinkConfig>; stop(): Promise<void> }
   readonly timers?: Timers
-}
-
-/** What apply() did, by names. */
-export interface Applied {
-  readonly added: string[]
-  readonly removed: string[]
-  readonly changed: string[]
-  readonly kept: string[]
 }
 
 interface Entry {
@@ -77,6 +70,10 @@ export class Uplinks {
     this.#holdMs = holding(parts)
     this.#feedName = LOOPBACK_FEED
     this.#feed = this.#makeFeed(LOOPBACK_FEED)
+  }
+
+  get names(): string[] {
+    return this.#entries.map(({ settings }) => settings.name)
   }
 
   /** The uplinks that could be built, best first. */

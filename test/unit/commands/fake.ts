@@ -3,6 +3,8 @@ import type { CommandContext, NodeLike, SubmitRequest } from '../../../src/comma
 import type { ConfigStore } from '../../../src/config'
 import type { GatewayStatus } from '../../../src/gateway/status'
 import { silentLogger } from '../../../src/lib/logger'
+import { Registry } from '../../../src/links/registry'
+import { transportView } from '../../../src/links/transport-view'
 
 export interface Fake {
   context: CommandContext
@@ -73,6 +75,17 @@ export function fake(
       export: from => rowsFrom(from),
     },
     node: async () => made,
+    transport: () => ({
+      view: () => transportView(config, new Registry({}), STATUS.links),
+      toggle: async (...args) => {
+        calls.push(['toggle', ...args])
+        return { name: args[0].toUpperCase(), enabled: args[1] }
+      },
+      reload: async (...args) => {
+        calls.push(['reload', ...args])
+        return { name: args[0].toUpperCase(), reloaded: args[0] === 'udp' }
+      },
+    }),
     startGateway: async (...args) => {
       calls.push(['startGateway', ...args])
       return {
@@ -86,6 +99,13 @@ export function fake(
     ...(inGateway && {
       gateway: {
         status: () => STATUS,
+        reload: async () => {
+          calls.push(['reload'])
+          const kept = { added: [], removed: [], changed: [], kept: ['cloud'] }
+          const none = { ...kept, kept: [] }
+          const links = { sources: { ...none, added: ['cpu'] }, uplinks: kept, receivers: none }
+          return { changed: ['gateway.sources'], links, needs_restart: ['engine_settings.precision'] }
+        },
         submit: async (request: SubmitRequest) => {
           calls.push(['submit', request])
           return {

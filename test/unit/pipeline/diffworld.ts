@@ -41,6 +41,8 @@ export interface Scenario {
   /** bytes the receiver keeps of templates: few, so that it forgets */
   maxBytes?: number
   maxSources?: number
+  /** what finds no room waits in files */
+  spill?: boolean
 }
 
 interface Flying {
@@ -292,6 +294,7 @@ export class World {
       registryDir: this.scenario.registry === false ? null : '/r',
       maxBytes,
       maxSources,
+      spillDir: this.scenario.spill ? '/spill' : null,
       inboundKey: aid => this.#senders.filter(sender => sender.aid === aid).flatMap(sender => sender.known),
     })
     for (const fact of this.#log.values()) this.#receiver.remember(fact)

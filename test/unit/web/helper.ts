@@ -79,7 +79,17 @@ export function fakeContext(change: Partial<WebContext> = {}): Fake {
         transporters_status: { UDP: true },
         active_transporters: ['UDP'],
       },
-      items: [{ name: 'UDP', layer: 'L4', enabled: true }],
+      items: [
+        {
+          name: 'UDP',
+          layer: 'L4',
+          enabled: true,
+          driver: true,
+          default_port: 8080,
+          config_key: 'RESOURCES.transport_config.udp',
+          links: [],
+        },
+      ],
     }),
     latest: () => [
       {

@@ -33,7 +33,7 @@ test('a route that does not say it is open is closed', async t => {
 
 test('every route answers 200 with the token, HEAD the same without a body', async t => {
   const server = await serve(t)
-  for (const { path } of ROUTES) {
+  for (const { path } of ROUTES.filter(route => route.method === 'GET')) {
     const get = await ask(server, concrete(path))
     assert.equal(get.status, 200, path)
     const head = await ask(server, concrete(path), { method: 'HEAD' })

@@ -1,0 +1,72 @@
+/* The addon's entry and the reading of arguments. */
+#include "addon.h"
+#include "descriptor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void addon_args(napi_env env, napi_callback_info info, size_t want, napi_value *args) {
+    size_t count = want;
+    if (napi_get_cb_info(env, info, &count, args, NULL, NULL) == napi_ok)
+        return;
+    napi_value undefined;
+    napi_get_undefined(env, &undefined);
+    for (size_t k = 0; k < want; k++)
+        args[k] = undefined;
+}
+
+napi_value addon_int(napi_env env, int64_t value) {
+    napi_value out = NULL;
+    if (value >= INT32_MIN && value <= INT32_MAX)
+        napi_create_int32(env, (int32_t)value, &out);
+    else
+        napi_create_int64(env, value, &out);
+    return out;
+}
+
+bool addon_bytes(napi_env env, napi_value value, size_t unit, void **data, size_t *bytes) {
+    static const uint8_t sizes[] = {
+        [napi_int8_array] = 1,    [napi_uint8_array] = 1,   [napi_uint8_clamped_array] = 1, [napi_int16_array] = 2,
+        [napi_uint16_array] = 2,  [napi_int32_array] = 4,   [napi_uint32_array] = 4,        [napi_float32_array] = 4,
+        [napi_float64_array] = 8, [napi_bigint64_array] = 8, [napi_biguint64_array] = 8,
+    };
+    napi_typedarray_type type;
+    size_t length;
+    /* fails by itself on anything that is no typed array */
+    if (napi_get_typedarray_info(env, value, &type, &length, data, NULL, NULL) != napi_ok)
+        return false;
+    if ((size_t)type >= sizeof sizes || (unit != 0 && sizes[type] != unit))
+        return false;
+    *bytes = length * sizes[type];
+    return true;
+}
+
+int addon_text(napi_env env, napi_value value, char *out, size_t size) {
+    size_t length;
+    if (napi_get_value_string_utf8(env, value, NULL, 0, &length) != napi_ok || length >= size)
+        return -1;
+    if (napi_get_value_string_utf8(env, value, out, size, &length) != napi_ok || strlen(out) != length)
+        return -1;
+    return (int)length;
+}
+
+bool addon_number(napi_env env, napi_value value, int32_t *out) {
+    return napi_get_value_int32(env, value, out) == napi_ok;
+}
+
+void addon_export(napi_env env, napi_value exports, const char *name, napi_callback function) {
+    napi_value value;
+    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, function, NULL, &value) == napi_ok)
+        napi_set_named_property(env, exports, name, value);
+}
+
+/* Called once per thread that loads the addon: it keeps no state of its own between calls. */
+NAPI_MODULE_INIT() {
+    addon_unix(env, exports);
+    addon_time(env, exports);
+    addon_descriptor(env, exports);
+    addon_address(env, exports);
+    addon_udp(env, exports);
+    addon_batch(env, exports);
+    return exports;
+}

@@ -1,0 +1,147 @@
+/*
+ * Many datagrams per system call, out of and into buffers of the caller. Nothing is allocated here; what does not fit a
+ * batch is left to the next call.
+ */
+#define _GNU_SOURCE
+#include "address.h"
+#include "descriptor.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+/* messages per system call: more gain nothing, and 64 of them lie on the stack */
+enum { BATCH = 64 };
+
+/*
+ * receive(descriptor, slab, lengths: Uint32Array, peers: Uint8Array | null) → packets received
+ * The slab is cut into as many equal slots as `lengths` has places; peers gets 28 bytes for each (null: not asked for).
+ * A longer packet is cut off at its slot.
+ */
+static napi_value receive(napi_env env, napi_callback_info info) {
+    napi_value args[4];
+    void *slab, *lengths, *peers = NULL;
+    size_t slab_bytes, lengths_bytes, peers_bytes = 0;
+    struct mmsghdr messages[BATCH];
+    struct iovec parts[BATCH];
+    addon_args(env, info, 4, args);
+    int fd = descriptor_fd(env, args[0]);
+    if (fd < 0)
+        return addon_int(env, fd);
+    if (!addon_bytes(env, args[1], 1, &slab, &slab_bytes) ||
+        !addon_bytes(env, args[2], sizeof(uint32_t), &lengths, &lengths_bytes))
+        return addon_int(env, -EINVAL);
+    bool named = addon_bytes(env, args[3], 1, &peers, &peers_bytes);
+    size_t count = lengths_bytes / sizeof(uint32_t);
+    if (count == 0 || (named && peers_bytes < count * ADDRESS_SIZE))
+        return addon_int(env, -EINVAL);
+    size_t slot = slab_bytes / count;
+    if (count > BATCH)
+        count = BATCH;
+    memset(messages, 0, count * sizeof *messages);
+    for (size_t k = 0; k < count; k++) {
+        parts[k] = (struct iovec){.iov_base = (uint8_t *)slab + k * slot, .iov_len = slot};
+        messages[k].msg_hdr.msg_iov = &parts[k];
+        messages[k].msg_hdr.msg_iovlen = 1;
+        if (named) {
+            messages[k].msg_hdr.msg_name = (uint8_t *)peers + k * ADDRESS_SIZE;
+            messages[k].msg_hdr.msg_namelen = ADDRESS_SIZE;
+        }
+    }
+    int got = recvmmsg(fd, messages, (unsigned)count, MSG_DONTWAIT, NULL);
+    if (got < 0)
+        return addon_int(env, -errno);
+    for (int k = 0; k < got; k++) {
+        ((uint32_t *)lengths)[k] = messages[k].msg_len;
+        if (named)
+            address_clean(messages[k].msg_hdr.msg_name, messages[k].msg_hdr.msg_namelen);
+    }
+    return addon_int(env, got);
+}
+
+/* Sends the packets in `parts` one after the other, `to` each its own or NULL; how many went, or minus errno for the first. */
+static int send_all(int fd, const uint8_t *slab, const uint32_t *offsets, const uint32_t *lengths, size_t count, uint8_t *to) {
+    struct mmsghdr messages[BATCH];
+    struct iovec parts[BATCH];
+    size_t done = 0;
+    while (done < count) {
+        size_t batch = count - done < BATCH ? count - done : BATCH;
+        memset(messages, 0, batch * sizeof *messages);
+        for (size_t k = 0; k < batch; k++) {
+            parts[k] = (struct iovec){.iov_base = (void *)(slab + offsets[done + k]), .iov_len = lengths[done + k]};
+            messages[k].msg_hdr.msg_iov = &parts[k];
+            messages[k].msg_hdr.msg_iovlen = 1;
+            if (to != NULL) {
+                union address *peer = (union address *)(to + (done + k) * ADDRESS_SIZE);
+                sa_family_t family;
+                memcpy(&family, peer, sizeof family);
+                messages[k].msg_hdr.msg_name = peer;
+                messages[k].msg_hdr.msg_namelen = family == AF_INET ? sizeof peer->v4 : sizeof peer->v6;
+            }
+        }
+        int sent = sendmmsg(fd, messages, (unsigned)batch, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0)
+            return done > 0 ? (int)done : -errno;
+        done += (size_t)sent;
+        if ((size_t)sent < batch)
+            break;
+    }
+    return (int)done;
+}
+
+/*
+ * send(descriptor, slab, offsets: Uint32Array, lengths: Uint32Array, count, peers: Uint8Array | null) → packets sent
+ * With fewer than asked for, the next call tells what is wrong with the next packet. peers null: to the connected peer.
+ */
+static napi_value send_batch(napi_env env, napi_callback_info info) {
+    napi_value args[6];
+    void *slab, *offsets, *lengths, *peers = NULL;
+    size_t slab_bytes, offsets_bytes, lengths_bytes, peers_bytes = 0;
+    int32_t count;
+    addon_args(env, info, 6, args);
+    int fd = descriptor_fd(env, args[0]);
+    if (fd < 0)
+        return addon_int(env, fd);
+    if (!addon_bytes(env, args[1], 1, &slab, &slab_bytes) ||
+        !addon_bytes(env, args[2], sizeof(uint32_t), &offsets, &offsets_bytes) ||
+        !addon_bytes(env, args[3], sizeof(uint32_t), &lengths, &lengths_bytes) || !addon_number(env, args[4], &count) ||
+        count < 0 || (size_t)count > offsets_bytes / sizeof(uint32_t) || (size_t)count > lengths_bytes / sizeof(uint32_t))
+        return addon_int(env, -EINVAL);
+    bool named = addon_bytes(env, args[5], 1, &peers, &peers_bytes);
+    if (named && (size_t)count > peers_bytes / ADDRESS_SIZE)
+        return addon_int(env, -EINVAL);
+    for (int32_t k = 0; k < count; k++) {
+        uint64_t end = (uint64_t)((uint32_t *)offsets)[k] + ((uint32_t *)lengths)[k];
+        if (end > slab_bytes)
+            return addon_int(env, -EINVAL);
+    }
+    return addon_int(env, send_all(fd, slab, offsets, lengths, (size_t)count, named ? peers : NULL));
+}
+
+/* sendOne(descriptor, packet, peer: Uint8Array | null) → bytes sent */
+static napi_value send_one(napi_env env, napi_callback_info info) {
+    napi_value args[3];
+    void *packet, *peer;
+    size_t bytes, peer_bytes;
+    union address to;
+    addon_args(env, info, 3, args);
+    int fd = descriptor_fd(env, args[0]);
+    if (fd < 0)
+        return addon_int(env, fd);
+    if (!addon_bytes(env, args[1], 1, &packet, &bytes))
+        return addon_int(env, -EINVAL);
+    ssize_t sent;
+    if (addon_bytes(env, args[2], 1, &peer, &peer_bytes)) {
+        if (peer_bytes < ADDRESS_SIZE)
+            return addon_int(env, -EINVAL);
+        memcpy(&to, peer, sizeof to);
+        sent = sendto(fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL, &to.any, address_length(&to));
+    } else
+        sent = send(fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return addon_int(env, sent < 0 ? -errno : sent);
+}
+
+void addon_batch(napi_env env, napi_value exports) {
+    addon_export(env, exports, "receive", receive);
+    addon_export(env, exports, "send", send_batch);
+    addon_export(env, exports, "sendOne", send_one);
+}

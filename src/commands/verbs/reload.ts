@@ -1,0 +1,30 @@
+// reload: the running gateway reads Config.json again, as after SIGHUP. A file that is broken or not valid is told with its
+// place and reason (exit 3) and changes nothing.
+import type { ReloadReport } from '../../gateway/guard/reload'
+import { OsError } from '../../lib/errors'
+import type { Verb } from '../verb'
+
+const WORDS = ['added', 'removed', 'changed', 'kept'] as const
+
+export const reload: Verb = {
+  name: 'reload',
+  summary: 'make the running gateway read its configuration again',
+  description: 'Links that did not change stay open, and so does the log. The signal SIGHUP does the same.',
+  examples: ['os-node reload', 'os-node reload --json'],
+  options: {},
+  where: 'gateway',
+  async run({ gateway }) {
+    if (!gateway) throw new OsError('NO_GATEWAY', 'no gateway is running')
+    return { value: { ...(await gateway.reload()) } }
+  },
+  text(value, paint) {
+    const { changed, links, needs_restart } = value as unknown as ReloadReport
+    const lines = [changed.length > 0 ? `changed: ${changed.join(', ')}` : 'nothing changed in the file']
+    for (const [kind, applied] of Object.entries(links)) {
+      const said = WORDS.filter(what => applied[what].length > 0).map(what => `${what} ${applied[what].join(', ')}`)
+      if (said.length > 0) lines.push(`${kind}: ${said.join('; ')}`)
+    }
+    if (needs_restart.length > 0) lines.push(paint.warn(`from the next start on: ${needs_restart.join(', ')}`))
+    return lines.join('\n')
+  },
+}

@@ -1,0 +1,69 @@
+// transport-status, transporter-toggle, reload-protocol: the media of this machine. In a running gateway a switch counts at
+// once for every link over the medium; without one it is written to Config.json for the next start.
+import { OsError } from '../../lib/errors'
+import type { TransportView } from '../../links/transport-view'
+import type { Paint, Verb } from '../verb'
+import { columns } from './status'
+
+function text({ items }: TransportView, paint: Paint): string {
+  const rows = items.map(({ name, layer, enabled, driver, default_port, links }) => [
+    name,
+    layer,
+    enabled ? 'on' : 'off',
+    driver ? 'yes' : 'no',
+    String(default_port ?? '-'),
+    links.map(link => `${link.name} ${link.state}${link.reason ? ` (${link.reason})` : ''}`).join(', '),
+  ])
+  return columns([['medium', 'layer', 'enabled', 'driver', 'default port', 'links'], ...rows], paint)
+}
+
+export const transportStatus: Verb = {
+  name: 'transport-status',
+  summary: 'media: switched on or off, drivers, the links over them',
+  examples: ['os-node transport-status', 'os-node transport-status --json'],
+  options: {},
+  where: 'either',
+  run: async ({ transport }) => ({ value: { ...transport().view() } }),
+  text: (value, paint) => text(value as unknown as TransportView, paint),
+}
+
+const MEDIUM = 'UDP, TCP, QUIC, MQTT, UART, RS485, CAN, LoRa, Bluetooth, IWIP or UIP, in any case'
+
+export const transporterToggle: Verb = {
+  name: 'transporter-toggle',
+  summary: 'switch a medium on or off',
+  description:
+    'Counts for dispatch, uplinks and receivers, at once in a running gateway. What waits for an uplink stays in the log.',
+  examples: [
+    'os-node transporter-toggle --name TCP --enable',
+    'os-node transporter-toggle --name udp --disable --json',
+  ],
+  options: {
+    name: { type: 'string', value: 'MEDIUM', required: true, help: MEDIUM },
+    enable: { type: 'boolean', help: 'switch it on' },
+    disable: { type: 'boolean', help: 'switch it off' },
+  },
+  where: 'either',
+  changes: true,
+  json: true,
+  async run({ transport }, { name, enable = false, disable = false }) {
+    if (enable === disable) {
+      throw new OsError('USAGE', 'give either --enable or --disable', { hint: 'see os-node transporter-toggle --help' })
+    }
+    return { value: await transport().toggle(String(name), enable === true) }
+  },
+}
+
+export const reloadProtocol: Verb = {
+  name: 'reload-protocol',
+  summary: 'read Config.json again and make a medium anew from it',
+  examples: ['os-node reload-protocol --medium UDP', 'os-node reload-protocol --medium mqtt --json'],
+  options: { medium: { type: 'string', value: 'MEDIUM', required: true, help: MEDIUM } },
+  where: 'either',
+  json: true,
+  async run({ transport }, options) {
+    const { name, reloaded } = await transport().reload(String(options.medium))
+    if (reloaded) return { value: { medium: name, reloaded } }
+    return { value: { medium: name, reloaded, error: `No available driver: ${name}` }, exitCode: 1 }
+  },
+}

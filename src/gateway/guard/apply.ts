@@ -1,0 +1,68 @@
+// What a new list of links means for those that run: which go, which come, which are opened anew, which stay untouched (R27).
+import { isDeepStrictEqual } from 'node:util'
+
+/** Names of links, as a reload left them. */
+export interface Applied {
+  readonly added: string[]
+  readonly removed: string[]
+  readonly changed: string[]
+  readonly kept: string[]
+}
+
+export const NOTHING_APPLIED: Applied = { added: [], removed: [], changed: [], kept: [] }
+
+/** Compares by name and content. A name that stands in the list twice counts once. */
+export function compareLinks<T extends { readonly name: string }>(
+  running: ReadonlyMap<string, T>,
+  list: readonly T[],
+): Applied {
+  const next = new Map(list.map(entry => [entry.name, entry]))
+  const applied: Applied = { added: [], removed: [], changed: [], kept: [] }
+  for (const name of running.keys()) if (!next.has(name)) applied.removed.push(name)
+  for (const [name, entry] of next) {
+    if (!running.has(name)) applied.added.push(name)
+    else if (isDeepStrictEqual(running.get(name), entry)) applied.kept.push(name)
+    else applied.changed.push(name)
+  }
+  return applied
+}
+
+/** The part of Sources, Uplinks and Receivers that a reload needs. */
+export interface Builder<T extends { readonly name: string }> {
+  readonly names: readonly string[]
+  apply(list: readonly T[]): Promise<Applied>
+}
+
+export interface Wanted<T extends { readonly name: string }> {
+  readonly builder: Builder<T>
+  readonly list: readonly T[]
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: each kind has entries of its own
+type AnyWanted = Wanted<any>
+
+/**
+ * Applies lists of several kinds, in their order. A name that moves from one kind to another is closed there first, since
+ * all links share one set of names.
+ */
+export async function applyAll<K extends string>(wanted: Record<K, AnyWanted>): Promise<Record<K, Applied>> {
+  const kinds = Object.entries(wanted) as [K, AnyWanted][]
+  const first: Partial<Record<K, Applied>> = {}
+  for (const [kind, { builder, list }] of kinds) {
+    const others = kinds.filter(([other]) => other !== kind).flatMap(([, wish]) => wish.list.map(({ name }) => name))
+    if (!builder.names.some(name => others.includes(name))) continue
+    first[kind] = await builder.apply(list.filter(({ name }) => builder.names.includes(name)))
+  }
+  const done = {} as Record<K, Applied>
+  for (const [kind, { builder, list }] of kinds) {
+    const applied = await builder.apply(list)
+    const { removed, changed } = first[kind] ?? NOTHING_APPLIED
+    done[kind] = {
+      added: applied.added,
+      removed: [...removed, ...applied.removed],
+      changed: [...changed, ...applied.changed],
+      kept: applied.kept.filter(name => !changed.includes(name)),
+    }
+  }
+  return done
+}

@@ -1,0 +1,50 @@
+// Whether the links of a configuration that was read anew can be made at all: drivers that exist, options they take. Asked
+// before anything is changed, for links that are new or changed only, so that one that cannot be made already (its driver
+// is not there, D7) keeps nobody from changing the rest. Throws CONFIG_INVALID with the key and the reason.
+import { isDeepStrictEqual } from 'node:util'
+import type { Config } from '../../config'
+import { asOsError, OsError } from '../../lib/errors'
+import { checkOptions } from '../../links/options'
+import { mediumInfo, type Registry } from '../../links/registry'
+
+interface Entry {
+  readonly name: string
+  readonly type?: string
+  readonly medium?: string
+  readonly host?: string
+  readonly port?: number
+}
+
+async function checkEntry(entry: Entry, listens: boolean, registry: Registry): Promise<void> {
+  const { name, type, medium, ...rest } = entry
+  if (medium === undefined) {
+    const { schema } = await registry.sourceDriver(type ?? '')
+    const { deadband: _, ...options } = rest as Record<string, unknown>
+    if (schema) checkOptions(schema, options, name)
+    return
+  }
+  const { schema } = await registry.mediumDriver(medium)
+  const port = rest.port || mediumInfo(medium)?.default_port
+  const options = { ...rest, port, ...(listens && { mode: 'listen', listen_host: rest.host ?? '0.0.0.0' }) }
+  if (schema) checkOptions(schema, options, name)
+}
+
+/** Throws CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made. */
+export async function checkLinks(now: Config, next: Config, registry: Registry): Promise<void> {
+  for (const kind of ['receivers', 'uplinks', 'sources'] as const) {
+    const before: readonly Entry[] = now.gateway[kind] ?? []
+    for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {
+      if (before.some(other => isDeepStrictEqual(other, entry))) continue
+      const key = `gateway.${kind}.${k}`
+      try {
+        await checkEntry(entry, kind === 'receivers', registry)
+      } catch (cause) {
+        const { message, details } = asOsError(cause)
+        throw new OsError('CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {
+          cause,
+          details: { ...details, key },
+        })
+      }
+    }
+  }
+}

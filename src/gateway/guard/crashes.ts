@@ -1,0 +1,149 @@
+// Counts crashes in a row (R25). Each start writes one small file, a clean stop and a healthy stretch write it again; a start
+// that finds the mark of a run that neither stopped nor was healthy counts it as a crash. From `limit` on the gateway starts
+// in safe mode: web page and CLI up, log readable, links off.
+//
+// What is no crash: a clean stop, a start that ended with an error told to whoever started it (a port in use), and a run
+// that ended because the machine did (the boot id is another): power cuts are no fault of this program. A changed
+// configuration or another version gets one more try. A file that is damaged or cannot be written counts as none.
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { atomicWrite } from '../../lib/atomic'
+import { asOsError, errno } from '../../lib/errors'
+import { type Files, realFiles } from '../../lib/files'
+import { type Logger, silentLogger } from '../../lib/logger'
+
+export interface CrashesParts {
+  readonly dataDir: string
+  /** what may be at fault: text of the configuration and version */
+  readonly fingerprint: string
+  /** crashes in a row that lead to safe mode; 0: never */
+  readonly limit: number
+  readonly files?: Files
+  readonly logger?: Logger
+  /** names this running of the machine; null where the system does not tell */
+  readonly boot?: string | null
+  /** UNIX ms */
+  readonly now?: () => number
+}
+
+interface Mark {
+  readonly crashes: number
+  /** a run has begun and not ended */
+  readonly running: boolean
+  readonly boot: string | null
+  readonly fingerprint: string
+  /** why the last run ended, where it could still tell */
+  readonly reason?: string
+  /** UNIX ms of the last write */
+  readonly at: number
+}
+
+export interface SafeModeReport {
+  active: boolean
+  reason?: string
+  crashes: number
+}
+
+const marksPath = (dataDir: string): string => join(dataDir, 'starts.json')
+
+export const fingerprintOf = (...parts: readonly string[]): string =>
+  createHash('sha256').update(parts.join('\0')).digest('hex').slice(0, 16)
+
+export function bootId(): string | null {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  } catch {
+    return null // not Linux: every end without a mark counts
+  }
+}
+
+export class Crashes {
+  readonly #parts: CrashesParts
+  readonly #files: Files
+  readonly #logger: Logger
+  readonly #boot: string | null
+  readonly #now: () => number
+  #mark: Mark
+  #before: Mark
+
+  constructor(parts: CrashesParts) {
+    this.#parts = parts
+    this.#files = parts.files ?? realFiles
+    this.#logger = parts.logger ?? silentLogger
+    this.#boot = parts.boot === undefined ? bootId() : parts.boot
+    this.#now = parts.now ?? Date.now
+    this.#before = this.#read()
+    this.#mark = this.#before
+  }
+
+  get count(): number {
+    return this.#mark.crashes
+  }
+
+  /**
+   * Notes that a run begins. Returns why it is to begin in safe mode, or undefined. `force`: 'on' and 'off' overrule the
+   * count.
+   */
+  begin(force?: string): string | undefined {
+    const { limit, fingerprint } = this.#parts
+    const last = this.#before
+    const crashed = last.running && (last.boot === null || last.boot === this.#boot)
+    let crashes = last.crashes + (crashed ? 1 : 0)
+    const reason = crashed ? last.reason : undefined
+    // something else is tried: one more crash leads back
+    if (limit > 0 && crashes >= limit && last.fingerprint !== fingerprint) crashes = limit - 1
+    this.#write({ crashes, running: true, boot: this.#boot, fingerprint, ...(reason && { reason }) })
+    if (force === 'off') return undefined
+    if (force === 'on') return 'asked for by OS_NODE_SAFE_MODE'
+    if (limit === 0 || crashes < limit) return undefined
+    return `${crashes} crashes in a row${reason ? `, the last: ${reason}` : ''}`
+  }
+
+  /** The run crashes with this reason; counted by the next start. */
+  crashed(reason: string): void {
+    this.#write({ ...this.#mark, reason: reason.slice(0, 300) })
+  }
+
+  /** The run was healthy for a while, or safe mode is left: crashes are counted anew. */
+  healthy(): void {
+    if (this.#mark.crashes > 0 || this.#mark.reason) {
+      const { reason: _, ...mark } = this.#mark
+      this.#write({ ...mark, crashes: 0 })
+    }
+  }
+
+  /** A clean stop. In safe mode the count stays: the next start is to find it. */
+  stopped(inSafeMode = false): void {
+    const { reason, ...mark } = this.#mark
+    this.#write({ ...mark, running: false, ...(inSafeMode ? reason && { reason } : { crashes: 0 }) })
+  }
+
+  /** The start itself ended with an error that was told: as if it had not been. */
+  undo(): void {
+    this.#write({ ...this.#mark, running: false })
+  }
+
+  #read(): Mark {
+    const none: Mark = { crashes: 0, running: false, boot: null, fingerprint: '', at: 0 }
+    try {
+      const mark = JSON.parse(this.#files.read(marksPath(this.#parts.dataDir)).toString('utf8')) as Partial<Mark>
+      const { crashes, running } = mark
+      if (!Number.isSafeInteger(crashes) || crashes! < 0 || typeof running !== 'boolean') return none
+      return { ...none, ...(mark as Mark) }
+    } catch (error) {
+      if (errno(error) !== 'ENOENT')
+        this.#logger.warn(`the count of crashes cannot be read: ${asOsError(error).message}`)
+      return none
+    }
+  }
+
+  #write(mark: Omit<Mark, 'at'>): void {
+    this.#mark = { ...mark, at: this.#now() }
+    try {
+      atomicWrite(marksPath(this.#parts.dataDir), JSON.stringify(this.#mark), this.#files)
+    } catch (error) {
+      this.#logger.warn(`the count of crashes cannot be written: ${asOsError(error).message}`)
+    }
+  }
+}

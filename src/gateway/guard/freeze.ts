@@ -1,0 +1,112 @@
+// Ends a process whose event loop is frozen (R23), since it cannot do that itself: a small thread watches a counter that the
+// loop moves every second. When the counter stood still for too long it says so on stderr and sends SIGALRM, which ends the
+// process at once, with an exit status of its own (142 in a shell) and without a core dump; the log survives that.
+//
+// What is not a freeze: a sleeping machine or a stopped process (the thread itself did not run: its wait took far longer
+// than asked), a main thread that waits for a slow disk (state D), an open debugger. A thread that cannot be started is told
+// and the gateway runs without it.
+import { url } from 'node:inspector'
+import { Worker } from 'node:worker_threads'
+import type { Logger } from '../../lib/logger'
+
+const BEAT_MS = 1000
+const CELLS = { beat: 0, stop: 1, limitMs: 2, debugged: 3 } as const
+
+interface WatchData {
+  cells: Int32Array
+  tickMs: number
+  pid: number
+}
+
+/** Runs in the thread; its text is the thread's program, so it uses nothing from outside. */
+function watch(threads: typeof import('node:worker_threads'), fs: typeof import('node:fs')): void {
+  const { cells, tickMs, pid } = threads.workerData as WatchData
+  const waitsForDisk = (): boolean => {
+    try {
+      const stat = fs.readFileSync(`/proc/self/task/${pid}/stat`, 'utf8')
+      return stat.charAt(stat.lastIndexOf(')') + 2) === 'D'
+    } catch {
+      return false // no /proc: then every wait counts
+    }
+  }
+  let seen = Atomics.load(cells, 0)
+  let frozenMs = 0
+  let at = performance.now()
+  for (;;) {
+    if (Atomics.wait(cells, 1, 0, tickMs) !== 'timed-out') return
+    const now = performance.now()
+    const took = now - at
+    at = now
+    const beat = Atomics.load(cells, 0)
+    // this thread did not run either: the machine slept or the process was stopped
+    if (beat !== seen || took > 5 * tickMs || Atomics.load(cells, 3) === 1) frozenMs = 0
+    else if (!waitsForDisk()) frozenMs += took
+    seen = beat
+    const limit = Atomics.load(cells, 2)
+    if (limit > 0 && frozenMs >= limit) {
+      const text = `os-node: the event loop has been frozen for ${Math.round(frozenMs / 1000)} s; ending the process\n`
+      try {
+        fs.writeSync(2, text)
+      } catch {
+        // stderr is gone: the end itself must not fail
+      }
+      process.kill(process.pid, 'SIGALRM')
+      return
+    }
+  }
+}
+
+export class FreezeWatch {
+  readonly #cells = new Int32Array(new SharedArrayBuffer(16))
+  readonly #logger: Logger
+  #worker: Worker | undefined
+  #beat: NodeJS.Timeout | undefined
+
+  constructor(logger: Logger) {
+    this.#logger = logger
+  }
+
+  /** Begins to watch, or changes the limit; 0 watches without ever ending the process. */
+  limit(ms: number): void {
+    Atomics.store(this.#cells, CELLS.limitMs, ms)
+    if (ms > 0 && !this.#worker) this.#start()
+  }
+
+  #start(): void {
+    const workerData: WatchData = { cells: this.#cells, tickMs: BEAT_MS, pid: process.pid }
+    const program = `(${watch})(require('node:worker_threads'),require('node:fs'))`
+    const memory = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 2, codeRangeSizeMb: 4, stackSizeMb: 1 }
+    try {
+      this.#worker = new Worker(program, { eval: true, workerData, resourceLimits: memory, execArgv: [], env: {} })
+    } catch (error) {
+      this.#failed(error)
+      return
+    }
+    this.#worker.on('error', error => this.#failed(error))
+    this.#worker.unref()
+    this.#tick()
+    this.#beat = setInterval(() => this.#tick(), BEAT_MS)
+    this.#beat.unref()
+  }
+
+  /** Ends the thread. Settles when it is gone. */
+  async stop(): Promise<void> {
+    clearInterval(this.#beat)
+    Atomics.store(this.#cells, CELLS.limitMs, 0)
+    Atomics.store(this.#cells, CELLS.stop, 1)
+    Atomics.notify(this.#cells, CELLS.stop)
+    await this.#worker?.terminate()
+    this.#worker = undefined
+  }
+
+  #tick(): void {
+    Atomics.store(this.#cells, CELLS.debugged, url() === undefined ? 0 : 1)
+    Atomics.add(this.#cells, CELLS.beat, 1)
+  }
+
+  #failed(error: unknown): void {
+    this.#logger.warn(`nothing watches the event loop: ${error instanceof Error ? error.message : String(error)}`)
+    clearInterval(this.#beat)
+    this.#worker = undefined
+  }
+}

@@ -1,0 +1,179 @@
+// What keeps a running gateway honest: the progress token, the watch over the event loop, the watchdog of systemd, the
+// resource guard and the count of crashes, brought together. main hands in what is there; a test or a library hands in
+// nothing and gets a guard that only looks.
+//
+// What fails: a stall is told; under systemd the watchdog is then not fed any more, else the process is ended with
+// EXIT_STALLED, so that whoever started it starts it again.
+import type { ConfigStore } from '../../config'
+import type { Clock } from '../../lib/clock'
+import type { Logger } from '../../lib/logger'
+import { systemTimers, type Timers } from '../../links/timers'
+import type { Crashes, SafeModeReport } from './crashes'
+import type { FreezeWatch } from './freeze'
+import { Progress } from './progress'
+import { type GuardLevel, memoryLimit, type ResourceReport, Resources } from './resources'
+import { type Notifier, noNotifier } from './sdnotify'
+
+export const EXIT_CRASHED = 70
+export const EXIT_STALLED = 71
+
+/** What main knows of the process and its surroundings. */
+export interface Supervision {
+  readonly notifier?: Notifier
+  readonly freeze?: FreezeWatch
+  readonly crashes?: Crashes
+  /** why this run is in safe mode */
+  readonly safeMode?: string | undefined
+  /** ends the process after a try to commit */
+  end?(code: number, reason: string): void
+}
+
+export interface GuardParts extends Supervision {
+  readonly config: ConfigStore
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly timers?: Timers
+  pass(): Promise<void>
+  /** one line of what the gateway does */
+  line(): string
+  level(level: GuardLevel, reason: string): void
+}
+
+/** Part of the status. */
+export interface GuardReport extends ResourceReport {
+  /** ms since the progress token was seen */
+  progress_ms: number
+}
+
+const STATUS_MS = 10_000
+
+export class Guard {
+  readonly #parts: GuardParts
+  readonly #notifier: Notifier
+  readonly #timers: Timers
+  readonly #progress: Progress
+  readonly #resources: Resources
+  readonly #cancels = new Map<string, () => void>()
+  #safeMode: string | undefined
+  #line = ''
+  #limit = 0
+
+  constructor(parts: GuardParts) {
+    this.#parts = parts
+    const { config, clock, logger, notifier = noNotifier, timers = systemTimers, safeMode } = parts
+    this.#notifier = notifier
+    this.#timers = timers
+    this.#safeMode = safeMode
+    const settings = () => config.config.gateway
+    this.#progress = new Progress({
+      ...{ clock, logger, timers },
+      stallMs: () => settings().watchdog.stall_s * 1000,
+      pass: () => parts.pass(),
+      stalled: ms => this.#stalled(ms),
+    })
+    this.#resources = new Resources({
+      ...{ logger, timers },
+      memoryLimit: () => (settings().guard.enabled ? this.#limit : 0),
+      lagLimit: () => (settings().guard.enabled ? settings().guard.lag_ms : 0),
+      changed: (level, reason) => parts.level(level, reason),
+    })
+    this.settings()
+  }
+
+  get safeMode(): string | undefined {
+    return this.#safeMode
+  }
+
+  get level(): GuardLevel {
+    return this.#resources.level
+  }
+
+  /** Takes over what is configured now. */
+  settings(): void {
+    const { watchdog, guard } = this.#parts.config.config.gateway
+    this.#limit = memoryLimit(guard.memory_mb)
+    if (this.#cancels.has('status')) this.#parts.freeze?.limit(watchdog.enabled ? watchdog.stall_s * 1000 : 0)
+  }
+
+  /** A long start: systemd waits that much longer. */
+  starting(ms: number): void {
+    this.#notifier.send({ EXTEND_TIMEOUT_USEC: ms * 1000, STATUS: 'starting' })
+  }
+
+  /** The log is open and the first links were tried (R24). */
+  started(): void {
+    this.#progress.start()
+    this.#resources.start()
+    this.#line = this.#parts.line()
+    this.#notifier.send({ READY: 1, STATUS: this.#line })
+    this.#every('status', STATUS_MS, () => {
+      const line = this.#parts.line()
+      if (line !== this.#line) this.#notifier.send({ STATUS: line })
+      this.#line = line
+    })
+    const { watchdogMs } = this.#notifier
+    if (watchdogMs > 0) this.#every('watchdog', watchdogMs / 2, () => this.#feed())
+    const { healthy_s } = this.#parts.config.config.gateway.safe_mode
+    if (!this.#safeMode) this.#after('healthy', healthy_s * 1000, () => this.#parts.crashes?.healthy())
+    this.settings()
+  }
+
+  /** Tells systemd of a reload that goes on and of its end. */
+  async reloading<T>(run: () => Promise<T>): Promise<T> {
+    const usec = process.hrtime.bigint() / 1000n
+    this.#notifier.send({ RELOADING: 1, MONOTONIC_USEC: String(usec), STATUS: 'reading the configuration again' })
+    try {
+      return await run()
+    } finally {
+      this.#line = this.#parts.line()
+      this.#notifier.send({ READY: 1, STATUS: this.#line })
+    }
+  }
+
+  /** The stop begins and may take `ms`. */
+  stopping(ms: number): void {
+    for (const cancel of this.#cancels.values()) cancel()
+    this.#cancels.clear()
+    this.#progress.stop()
+    this.#resources.stop()
+    this.#notifier.send({ STOPPING: 1, EXTEND_TIMEOUT_USEC: ms * 1000, STATUS: 'stopping: draining and committing' })
+  }
+
+  /** Safe mode is over: crashes are counted anew. */
+  leaveSafeMode(): void {
+    this.#safeMode = undefined
+    this.#parts.crashes?.healthy()
+  }
+
+  safeModeReport(): SafeModeReport {
+    const reason = this.#safeMode
+    return { active: reason !== undefined, ...(reason && { reason }), crashes: this.#parts.crashes?.count ?? 0 }
+  }
+
+  report(): GuardReport {
+    return { ...this.#resources.report(), progress_ms: Math.round(this.#progress.unseenMs) }
+  }
+
+  #feed(): void {
+    if (this.#progress.alive) this.#notifier.send({ WATCHDOG: 1 })
+  }
+
+  #stalled(ms: number): void {
+    const reason = `the pipeline has stalled: no progress for ${Math.round(ms / 1000)} s`
+    this.#parts.logger.error(reason)
+    this.#notifier.send({ STATUS: reason })
+    const { enabled } = this.#parts.config.config.gateway.watchdog
+    if (enabled && this.#notifier.watchdogMs === 0) this.#parts.end?.(EXIT_STALLED, reason)
+  }
+
+  #after(name: string, ms: number, run: () => void): void {
+    this.#cancels.set(name, this.#timers.after(Math.min(ms, 2 ** 31 - 1), run))
+  }
+
+  #every(name: string, ms: number, run: () => void): void {
+    this.#after(name, ms, () => {
+      run()
+      this.#every(name, ms, run)
+    })
+  }
+}

@@ -1,0 +1,16 @@
+// One line of what a gateway does, for `systemctl status` (STATUS= of sd_notify).
+import type { GatewayStatus } from '../status'
+
+export function statusLine({ links, log, forwarding, safe_mode, guard }: GatewayStatus): string {
+  const all = Object.entries(links)
+  const down = all.filter(([, { state }]) => state === 'down' || state === 'opening').map(([name]) => name)
+  const parts = [
+    ...(safe_mode ? [`SAFE MODE: ${safe_mode}`] : []),
+    `${all.length - down.length} of ${all.length} links up`,
+    ...(down.length > 0 ? [`not up: ${down.slice(0, 5).join(', ')}${down.length > 5 ? ' …' : ''}`] : []),
+    ...(forwarding && forwarding.backlog > 0 ? [`${forwarding.backlog} facts wait`] : []),
+    ...(log.state === 'degraded' ? [`log degraded: ${log.reason ?? 'not written'}`] : []),
+    ...(guard && guard.level !== 'normal' ? [`doing less: ${guard.reason ?? guard.level}`] : []),
+  ]
+  return parts.join('; ')
+}

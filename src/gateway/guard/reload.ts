@@ -1,0 +1,137 @@
+// Hot reload (R27): the file is read again, and what changed is taken over: links that changed are opened anew, the others
+// and the log go on untouched. SIGHUP, `os-node reload`, POST /api/reload and every write over CLI or HTTP end up here.
+//
+// What fails: a file that is broken or not valid changes nothing; reload() throws its CONFIG_ error (path, line, reason),
+// the log and `config_problem` of the status say it too. A link that cannot be made is a link that is down.
+import type { Change, Config, ConfigStore } from '../../config'
+import { asOsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import { systemTimers, type Timers } from '../../links/timers'
+import type { Applied } from './apply'
+
+/** What `os-node reload --json` prints and POST /api/reload answers. */
+export interface ReloadReport {
+  /** keys that have another value now */
+  changed: string[]
+  links: { sources: Applied; uplinks: Applied; receivers: Applied }
+  /** keys that the gateway takes at its next start only: it runs with their old values */
+  needs_restart: string[]
+}
+
+export interface Reloadable {
+  /** throws CONFIG_INVALID when the links of a configuration could not be made; nothing was changed then */
+  check?(next: Config): Promise<void>
+  /** makes the running links those of the configuration */
+  links(): Promise<ReloadReport['links']>
+  /** takes over what needs no link */
+  settings?(): void
+  timers?: Timers
+}
+
+/** writes that follow each other closely are taken over together */
+const SETTLE_MS = 100
+
+export class Reloader {
+  readonly #config: ConfigStore
+  readonly #logger: Logger
+  readonly #parts: Reloadable
+  readonly #timers: Timers
+  /** as the gateway started */
+  readonly #first: Config
+  readonly #unlisten: () => void
+  #turn: Promise<unknown> = Promise.resolve()
+  #cancel: (() => void) | undefined
+  #reading = false
+  #stopped = false
+
+  constructor(config: ConfigStore, logger: Logger, parts: Reloadable) {
+    this.#config = config
+    this.#logger = logger
+    this.#parts = parts
+    this.#timers = parts.timers ?? systemTimers
+    this.#first = config.config
+    this.#unlisten = config.onChange(() => this.#written())
+  }
+
+  /** Keys whose new value counts from the next start on. */
+  needsRestart(): string[] {
+    return this.#config
+      .changesSince(this.#first)
+      .filter(change => change.restart)
+      .map(change => change.key)
+  }
+
+  /** Reads the file and takes it over. Throws CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then. */
+  reload(): Promise<ReloadReport> {
+    this.#cancel?.()
+    return this.#inTurn(async () => {
+      await this.#check(this.#config.read())
+      this.#reading = true
+      let changes: Change[]
+      try {
+        changes = this.#config.reload()
+      } finally {
+        this.#reading = false
+      }
+      if (this.#config.problem) throw this.#config.problem
+      return await this.#apply(changes)
+    })
+  }
+
+  /** Takes over what is in force now, without reading the file. */
+  apply(): Promise<ReloadReport> {
+    return this.#inTurn(() => this.#apply([]))
+  }
+
+  /** Ends listening for changes; settles when a reload that runs is over. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#cancel?.()
+    this.#unlisten()
+    await this.#turn
+  }
+
+  async #check(next: Config): Promise<void> {
+    try {
+      await this.#parts.check?.(next)
+    } catch (thrown) {
+      const problem = asOsError(thrown)
+      this.#config.refuse(problem)
+      throw problem
+    }
+  }
+
+  #written(): void {
+    if (this.#reading || this.#stopped) return
+    this.#cancel?.()
+    this.#cancel = this.#timers.after(SETTLE_MS, () => {
+      this.#inTurn(() => this.#apply([])).catch(error => this.#logger.error(`reload: ${asOsError(error).message}`))
+    })
+  }
+
+  async #apply(changes: readonly Change[]): Promise<ReloadReport> {
+    this.#parts.settings?.()
+    const links = await this.#parts.links()
+    const report = { changed: changes.map(change => change.key), links, needs_restart: this.needsRestart() }
+    this.#tell(report)
+    return report
+  }
+
+  #tell({ changed, links, needs_restart }: ReloadReport): void {
+    const said = Object.entries(links).flatMap(([kind, applied]) =>
+      (['added', 'removed', 'changed'] as const)
+        .filter(what => applied[what].length > 0)
+        .map(what => `${kind} ${what}: ${applied[what].join(', ')}`),
+    )
+    if (said.length > 0 || changed.length > 0)
+      this.#logger.info(`configuration read again; ${said.join('; ') || 'no link changed'}`)
+    if (needs_restart.length > 0) this.#logger.warn(`from the next start on: ${needs_restart.join(', ')}`)
+  }
+
+  #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const mine = this.#turn.then(run)
+    // the caller of this turn has the error; the next turn starts anyway
+    this.#turn = mine.catch(() => undefined)
+    return mine
+  }
+}

@@ -1,0 +1,51 @@
+// A stop that ends: each step has its bound, and one that hangs or throws is told and left behind, so that the commit at the
+// end always has its time. The steps run one after the other, since each builds on the ones before.
+import type { Clock } from '../../lib/clock'
+import { asOsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import { systemTimers, type Timers } from '../../links/timers'
+
+export interface Step {
+  readonly name: string
+  readonly limitMs: number
+  /** true: runs also when the whole time is used up */
+  readonly must?: boolean
+  run(): unknown
+}
+
+/** Runs the steps within `totalMs`, the ones that must be beyond that. Returns the names of those left behind. Never throws. */
+export async function runSteps(
+  steps: readonly Step[],
+  totalMs: number,
+  { clock, logger, timers = systemTimers }: { clock: Clock; logger: Logger; timers?: Timers },
+): Promise<string[]> {
+  const end = clock.mono() + totalMs
+  const left: string[] = []
+  for (const { name, limitMs, must = false, run } of steps) {
+    const limit = must ? limitMs : Math.min(limitMs, end - clock.mono())
+    if (limit <= 0) {
+      left.push(name)
+      continue
+    }
+    let cancel = (): void => undefined
+    const late = new Promise<'late'>(resolve => {
+      cancel = timers.after(limit, () => resolve('late'))
+    })
+    try {
+      const done = (async () => {
+        await run()
+      })()
+      if ((await Promise.race([late, done])) === 'late') {
+        done.catch(() => undefined) // left behind: nobody waits for its error
+        logger.warn(`stopping: ${name} took longer than ${Math.round(limit)} ms and is left behind`)
+        left.push(name)
+      }
+    } catch (error) {
+      logger.error(`stopping: ${name}: ${asOsError(error).message}`)
+      left.push(name)
+    } finally {
+      cancel()
+    }
+  }
+  return left
+}

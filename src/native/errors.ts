@@ -1,0 +1,39 @@
+// The addon's answers as errors: it returns minus errno, never throws. The name of the system's error ('ENOENT') stays in
+// `details.errno` and, for whoever asks errno(), in the cause.
+import { getSystemErrorName } from 'node:util'
+import { type ErrorCode, OsError } from '../lib/errors'
+
+/** What an error of the kernel means to the rest of the program; everything else is LINK_DOWN: a device that failed. */
+const CODES: Readonly<Record<string, ErrorCode>> = {
+  ENOENT: 'NOT_FOUND',
+  ENODEV: 'NOT_FOUND',
+  ENXIO: 'NOT_FOUND',
+  EADDRINUSE: 'PORT_BUSY',
+  EADDRNOTAVAIL: 'NETWORK',
+  EAFNOSUPPORT: 'NETWORK',
+  ECONNREFUSED: 'NETWORK',
+  ECONNRESET: 'NETWORK',
+  EHOSTUNREACH: 'NETWORK',
+  ENETDOWN: 'NETWORK',
+  ENETUNREACH: 'NETWORK',
+  ETIMEDOUT: 'TIMEOUT',
+  EINVAL: 'INTERNAL',
+  EFAULT: 'INTERNAL',
+  EBADF: 'INTERNAL',
+  ENOSPC: 'DISK_FULL',
+}
+
+/** An error as node itself throws it, with `code`, `errno` and `syscall`. `result` is what the addon returned: minus errno. */
+export function systemError(result: number, call: string): NodeJS.ErrnoException {
+  const code = getSystemErrorName(result)
+  return Object.assign(new Error(`${call} ${code}`), { code, errno: result, syscall: call })
+}
+
+/** The same as the error public functions throw. `what` names the thing that was asked for. */
+export function nativeError(result: number, call: string, what: string): OsError {
+  const cause = systemError(result, call)
+  return new OsError(CODES[cause.code!] ?? 'LINK_DOWN', `${what}: ${call} ${cause.code}`, {
+    cause,
+    details: { errno: cause.code },
+  })
+}

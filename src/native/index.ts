@@ -1,0 +1,127 @@
+// The addon of drivers/native: found beside the bundle, loaded on first use, typed. What fails: no addon for this platform,
+// none was built (no compiler), or it does not load here: every call throws E_NO_ADDON with the reason, and whoever can do
+// without asks nativeOrNull(). OS_NODE_NO_ADDON=1 makes it absent, OS_NODE_ADDON_DIR names another folder than dist/native
+// (both are for tests; the sanitizer build is loaded that way).
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { asOsError, OsError } from '../lib/errors'
+import { nativeError } from './errors'
+import { NativeSocket, type SocketAddon } from './socket'
+
+export { nativeError, systemError } from './errors'
+export * from './socket'
+
+/** The clock as whoever keeps it (chrony, ntpd, systemd-timesyncd) told the kernel. */
+export interface NtpState {
+  synced: boolean
+  /** what the clock is still being moved by */
+  offset_us: number
+  /** how wrong the clock can be; grows while nobody keeps it */
+  maxerror_us: number
+  esterror_us: number
+  /** STA_… bits of adjtimex(2) */
+  status: number
+}
+
+/** What C exports: every function returns a number, less than zero is minus errno. */
+interface Addon extends SocketAddon {
+  sendUnixDatagram(path: string, bytes: Uint8Array): number
+  ntpState(out: Float64Array): number
+}
+
+const STA_UNSYNC = 0x40
+const TIME_ERROR = 5
+
+export class Native {
+  readonly #addon: Addon
+  readonly #ntp = new Float64Array(4)
+
+  constructor(addon: Addon) {
+    this.#addon = addon
+  }
+
+  /**
+   * Sends one datagram to an AF_UNIX socket; a path that begins with @ is in the abstract name space. Never blocks. Throws
+   * the error of the kernel (see errors.ts), EAGAIN when the receiver's queue is full.
+   */
+  sendUnixDatagram(path: string, bytes: Uint8Array): void {
+    const sent = this.#addon.sendUnixDatagram(path, bytes)
+    if (sent < 0) throw nativeError(sent, 'sendto', path)
+  }
+
+  /** A socket that hears what is sent to an AF_UNIX path. Throws the error of the kernel. */
+  unixDatagramSocket(path: string): NativeSocket {
+    const opened = this.#addon.openUnixDatagram(path)
+    if (typeof opened === 'number') throw nativeError(opened, 'bind', path)
+    return new NativeSocket(this.#addon, opened)
+  }
+
+  /** A UDP socket; buffers in bytes, 0 leaves the kernel's. Throws the system's error. */
+  udpSocket(family: 4 | 6, receiveBuffer = 0, sendBuffer = 0): NativeSocket {
+    return new NativeSocket(this.#addon, this.#addon.openUdp(family, receiveBuffer, sendBuffer))
+  }
+
+  /** The address in place `slot` of what receive() wrote: '192.0.2.1', '::1', 'fe80::1%eth0'. */
+  addressText(peers: Uint8Array, slot: number): string {
+    return this.#addon.addressText(peers, slot)
+  }
+
+  /** The kernel's view of its clock (adjtimex, read only). */
+  ntpState(): NtpState {
+    const state = this.#addon.ntpState(this.#ntp)
+    if (state < 0) throw nativeError(state, 'adjtimex', 'state of the clock')
+    const [offset_us, maxerror_us, esterror_us, status] = this.#ntp as unknown as [number, number, number, number]
+    return {
+      synced: state !== TIME_ERROR && (status & STA_UNSYNC) === 0,
+      offset_us,
+      maxerror_us,
+      esterror_us,
+      status,
+    }
+  }
+}
+
+let loaded: Native | OsError | undefined
+
+/** The addon. Throws E_NO_ADDON with the reason when there is none. */
+export function native(): Native {
+  if (process.env.OS_NODE_NO_ADDON === '1') throw missing('OS_NODE_NO_ADDON is set')
+  loaded ??= load()
+  if (loaded instanceof OsError) throw loaded
+  return loaded
+}
+
+/** The addon, or null where the caller can do without. */
+export function nativeOrNull(): Native | null {
+  try {
+    return native()
+  } catch {
+    return null // E_NO_ADDON is the only thing native() throws
+  }
+}
+
+const missing = (why: string, cause?: unknown): OsError =>
+  new OsError('E_NO_ADDON', `native addon missing: ${why}`, {
+    cause,
+    hint: 'install gcc (apt-get install gcc libc6-dev) and build again with node build.mjs --native',
+  })
+
+function load(): Native | OsError {
+  const target = `${process.platform}-${process.arch}`
+  const path = join(folder(), target, 'os_node.node')
+  if (!existsSync(path)) return missing(`${path} was not built`)
+  const module = { exports: {} }
+  try {
+    process.dlopen(module, path)
+  } catch (cause) {
+    return missing(`${path} does not load (${asOsError(cause).message})`, cause)
+  }
+  return new Native(module.exports as Addon)
+}
+
+/** dist/native: beside the bundle, or below the root that tests name. */
+function folder(): string {
+  const { OS_NODE_ADDON_DIR: given, OS_NODE_TEST_ROOT: root } = process.env
+  if (given) return given
+  return root ? join(root, 'dist/native') : join(__dirname, 'native')
+}

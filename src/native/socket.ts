@@ -1,0 +1,127 @@
+// A datagram socket of the addon: many packets per system call, in buffers of the caller. Opening throws the system's error
+// as node does; the calls of the hot path return minus errno instead, so that a full queue costs nothing. After close()
+// every call is -EBADF. A socket nobody watches is closed by the garbage collector, all are when the thread ends.
+import { constants } from 'node:os'
+import { systemError } from './errors'
+
+/** What C hands out for an open descriptor; nothing but the addon can look into it. */
+export type Descriptor = { readonly descriptor: unique symbol }
+
+/** What C exports for sockets: a number less than zero is minus errno. */
+export interface SocketAddon {
+  openUdp(family: 4 | 6, receiveBuffer: number, sendBuffer: number): Descriptor | number
+  openUnixDatagram(path: string): Descriptor | number
+  bindUdp(socket: Descriptor, address: string, port: number): number
+  connectUdp(socket: Descriptor, address: string, port: number): number
+  socketState(socket: Descriptor, out: Uint32Array): number
+  receive(socket: Descriptor, slab: Uint8Array, lengths: Uint32Array, peers: Uint8Array | null): number
+  send(
+    socket: Descriptor,
+    slab: Uint8Array,
+    offsets: Uint32Array,
+    lengths: Uint32Array,
+    count: number,
+    peers: Uint8Array | null,
+  ): number
+  sendOne(socket: Descriptor, packet: Uint8Array, peer: Uint8Array | null): number
+  watch(socket: Descriptor, events: number, wake: ((events: number) => void) | null): number
+  close(socket: Descriptor): number
+  addressText(peers: Uint8Array, slot: number): string
+}
+
+export const READABLE = 1
+export const WRITABLE = 2
+/** bytes of one peer's address */
+export const PEER_BYTES = 28
+/** packets of one receive() at most */
+export const BATCH = 64
+
+const { errno } = constants
+/** nothing there, or no room: try again when watch() says so */
+export const AGAIN = -errno.EAGAIN
+/** the device had no room; nothing will tell when it has */
+export const NO_BUFFERS = -errno.ENOBUFS
+
+export interface SocketState {
+  port: number
+  /** as the kernel counts them, with its own overhead: twice what was asked for */
+  receiveBuffer: number
+  sendBuffer: number
+  /** packets that came while the receive buffer was full */
+  dropped: number
+}
+
+export class NativeSocket {
+  readonly #addon: SocketAddon
+  readonly #socket: Descriptor
+
+  /** `opened` as the addon returned it. Throws when it is an error. */
+  constructor(addon: SocketAddon, opened: Descriptor | number) {
+    if (typeof opened === 'number') throw systemError(opened, 'socket')
+    this.#addon = addon
+    this.#socket = opened
+  }
+
+  bind(address: string, port: number): void {
+    this.#check(this.#addon.bindUdp(this.#socket, address, port), 'bind')
+  }
+
+  /** From then on only this peer is heard, and ICMP errors are told by the next call. */
+  connect(address: string, port: number): void {
+    this.#check(this.#addon.connectUdp(this.#socket, address, port), 'connect')
+  }
+
+  /** Throws on a closed socket. */
+  state(): SocketState {
+    const out = new Uint32Array(4)
+    this.#check(this.#addon.socketState(this.#socket, out), 'getsockopt')
+    const [port, receiveBuffer, sendBuffer, dropped] = out as unknown as [number, number, number, number]
+    return { port, receiveBuffer, sendBuffer, dropped }
+  }
+
+  /**
+   * Receives up to `lengths.length` (at most BATCH) packets; packet k begins at k × slab.length / lengths.length. `peers`
+   * gets PEER_BYTES for each. Returns how many, or minus errno (AGAIN: none are there).
+   */
+  receive(slab: Uint8Array, lengths: Uint32Array, peers: Uint8Array | null): number {
+    return this.#addon.receive(this.#socket, slab, lengths, peers)
+  }
+
+  /**
+   * Sends `count` packets out of `slab` in order, to the connected peer or each to its own of `peers`. Returns how many went,
+   * or minus errno when the first one did not.
+   */
+  send(
+    slab: Uint8Array,
+    offsets: Uint32Array,
+    lengths: Uint32Array,
+    count: number,
+    peers: Uint8Array | null = null,
+  ): number {
+    return this.#addon.send(this.#socket, slab, offsets, lengths, count, peers)
+  }
+
+  /** Sends one packet. Returns its length, or minus errno. */
+  sendOne(packet: Uint8Array, peer: Uint8Array | null = null): number {
+    return this.#addon.sendOne(this.#socket, packet, peer)
+  }
+
+  /** Calls `wake` with READABLE, WRITABLE or both whenever that is so, until closed. */
+  watch(events: number, wake: (events: number) => void): void {
+    this.#check(this.#addon.watch(this.#socket, events, wake), 'poll')
+  }
+
+  /** What to be called for from now on. */
+  rewatch(events: number): void {
+    this.#check(this.#addon.watch(this.#socket, events, null), 'poll')
+  }
+
+  /** The port is free when this returns; safe to call twice. */
+  close(): void {
+    this.#addon.close(this.#socket)
+  }
+
+  #check(result: number, call: string): void {
+    if (result < 0) throw systemError(result, call)
+  }
+}

@@ -1,0 +1,143 @@
+// Packets on their way out through a transporter (specification, "dispatch"; PROTOCOL §6): 1 + max_retries attempts,
+// interval_seconds apart. Each medium has a lane of its own, in which order is kept; lanes never wait for each other, and
+// whoever hands a packet in never waits unless it awaits the answer.
+//
+// What fails: no such driver (at once), a medium that refuses (tried again, then false), a driver that throws (false at once),
+// a lane that is full (false at once, counted). A packet that waits behind a failing one has its tries counted with it, one
+// always left: so a dead medium holds a packet for the seconds it was given and not for those of all before it.
+import { OsError } from '../lib/errors'
+import type { Timers } from '../links/timers'
+import type { LazyTransporter } from './transporter'
+
+export interface Retry {
+  enabled: boolean
+  max_retries: number
+  interval_seconds: number
+}
+
+export interface DispatcherDeps {
+  driver(medium: string): LazyTransporter | null
+  /** engine_settings.network_retry, read for each packet */
+  retry(): Retry
+  timers: Timers
+  /** packets and bytes that wait for one medium at most */
+  maxPackets?: number
+  maxBytes?: number
+}
+
+interface Waiting {
+  readonly packet: Uint8Array
+  tries: number
+  /** failures of the lane when the packet came */
+  readonly failures: number
+  readonly done: (error: OsError | null) => void
+}
+
+interface Lane {
+  readonly queue: Waiting[]
+  bytes: number
+  onTheWay: number
+  /** packets in their pause: nothing passes them */
+  pausing: number
+  failures: number
+}
+
+export class Dispatcher {
+  /** packets refused because too many waited */
+  refused = 0
+  readonly #deps: Required<DispatcherDeps>
+  readonly #lanes = new Map<string, Lane>()
+  /** pauses to cut short at the end */
+  readonly #pauses = new Set<() => void>()
+  #closed = false
+
+  constructor(deps: DispatcherDeps) {
+    this.#deps = { maxPackets: 1024, maxBytes: 4 * 1024 * 1024, ...deps }
+  }
+
+  /** Settles with null when the medium took the packet, else with the reason. Never rejects. */
+  send(packet: Uint8Array, medium: string): Promise<OsError | null> {
+    const driver = this.#deps.driver(medium)
+    if (!driver) return Promise.resolve(noDriver(medium))
+    const { name } = driver
+    const lane = this.#lane(name)
+    const { maxPackets, maxBytes, retry } = this.#deps
+    const full = lane.queue.length >= maxPackets || (lane.bytes > 0 && lane.bytes + packet.length > maxBytes)
+    if (full || this.#closed) {
+      if (full) this.refused++
+      const why = full ? `${lane.queue.length} packets wait for ${name} already` : 'the node was closed'
+      return Promise.resolve(new OsError('LINK_DOWN', why))
+    }
+    const { enabled, max_retries } = retry()
+    return new Promise(done => {
+      lane.queue.push({ packet, tries: enabled ? 1 + max_retries : 1, failures: lane.failures, done })
+      lane.bytes += packet.length
+      this.#pump(medium, lane)
+    })
+  }
+
+  /** Ends all pauses; what still waits is told that it did not go. */
+  close(): void {
+    this.#closed = true
+    for (const end of [...this.#pauses]) end()
+    for (const lane of this.#lanes.values()) {
+      for (const { done } of lane.queue.splice(0)) done(new OsError('LINK_DOWN', 'the node was closed'))
+      lane.bytes = 0
+    }
+  }
+
+  #lane(name: string): Lane {
+    let lane = this.#lanes.get(name)
+    if (!lane) {
+      lane = { queue: [], bytes: 0, onTheWay: 0, pausing: 0, failures: 0 }
+      this.#lanes.set(name, lane)
+    }
+    return lane
+  }
+
+  #pump(medium: string, lane: Lane): void {
+    while (lane.queue.length > 0 && lane.pausing === 0) {
+      if (lane.onTheWay >= (this.#deps.driver(medium)?.window ?? 1)) return
+      const next = lane.queue.shift()!
+      lane.bytes -= next.packet.length
+      lane.onTheWay++
+      next.tries = Math.max(1, next.tries - (lane.failures - next.failures))
+      void this.#carry(medium, lane, next).then(error => {
+        lane.onTheWay--
+        next.done(error)
+        this.#pump(medium, lane)
+      })
+    }
+  }
+
+  async #carry(medium: string, lane: Lane, { packet, tries }: Waiting): Promise<OsError | null> {
+    for (let left = tries; ; left--) {
+      // asked each time: the medium may be switched off or made anew in between
+      const driver = this.#deps.driver(medium)
+      if (!driver) return noDriver(medium)
+      const failure = await driver.attempt(packet)
+      if (!failure) return null
+      if (failure.final) return failure.error
+      lane.failures++
+      if (left <= 1 || this.#closed) return failure.error
+      lane.pausing++
+      await this.#pause(this.#deps.retry().interval_seconds * 1000)
+      lane.pausing--
+      if (this.#closed) return failure.error
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise(resolve => {
+      const end = (): void => {
+        cancel()
+        this.#pauses.delete(end)
+        resolve()
+      }
+      const cancel = this.#deps.timers.after(ms, end)
+      this.#pauses.add(end)
+    })
+  }
+}
+
+const noDriver = (medium: string): OsError => new OsError('NO_DRIVER', `No available driver: ${medium}`)

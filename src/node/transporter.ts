@@ -1,0 +1,149 @@
+// One medium as dispatch uses it: opened on the first packet and kept. What fails: an opening (the next attempt opens anew;
+// one that hangs is given up and closed), a packet the medium does not take, a link that is lost (closed; the next packet
+// opens it again), a driver that throws. None of it throws to the outside: an attempt answers why it failed.
+import { isDeepStrictEqual } from 'node:util'
+import { asOsError, OsError } from '../lib/errors'
+import type { Logger } from '../lib/logger'
+import type { Medium, PacketHandler } from '../links/contracts'
+import type { Timers } from '../links/timers'
+
+/** What callers and dispatch see of an enabled medium. */
+export interface Transporter {
+  /** the specification's spelling */
+  readonly name: string
+  /** opens when needed and sends one packet; false when it could not, with `lastError` set. Never throws. */
+  send(packet: Uint8Array): Promise<boolean>
+  close(): Promise<void>
+  readonly lastError: OsError | null
+}
+
+/** Why a packet did not go; `final`: trying again cannot help (PROTOCOL §6: an exception ends the tries). */
+export interface Failure {
+  readonly error: OsError
+  readonly final: boolean
+}
+
+export interface TransporterDeps {
+  /** makes the medium; throws NO_DRIVER, CONFIG_INVALID */
+  create(options: Record<string, unknown>): Promise<Medium>
+  /** an earlier one that still closes: a port or a serial line is free only then */
+  after: Promise<unknown>
+  logger: Logger
+  timers: Timers
+  onPacket: PacketHandler
+}
+
+/** longer than any medium's own patience with a peer that does not answer */
+const OPEN_LIMIT_MS = 30_000
+/** on their way at once where a packet counts as sent only when the peer has it */
+const ACKED_WINDOW = 32
+
+export class LazyTransporter implements Transporter {
+  lastError: OsError | null = null
+  #opening: Promise<Medium> | undefined
+  #window = 1
+  #lost = false
+  #closed = false
+
+  constructor(
+    readonly name: string,
+    /** what it was made with */
+    readonly options: Record<string, unknown>,
+    private readonly deps: TransporterDeps,
+  ) {}
+
+  /** how many packets may be on their way at once without changing their order */
+  get window(): number {
+    return this.#window
+  }
+
+  /** True when it was made with other options, or its link was lost. */
+  stale(options: Record<string, unknown>): boolean {
+    return this.#lost || !isDeepStrictEqual(options, this.options)
+  }
+
+  async send(packet: Uint8Array): Promise<boolean> {
+    return (await this.attempt(packet)) === null
+  }
+
+  /** One attempt: null when the medium took the packet. Never throws. */
+  async attempt(packet: Uint8Array): Promise<Failure | null> {
+    if (this.#closed) return this.#failed(new OsError('LINK_DOWN', `${this.name} was closed`), false)
+    let medium: Medium
+    try {
+      medium = await (this.#opening ??= this.#open())
+    } catch (thrown) {
+      const error = asOsError(thrown, 'NETWORK')
+      return this.#failed(error, !error.retryable)
+    }
+    try {
+      if (await medium.send(packet)) return null
+      return this.#failed(new OsError('NETWORK', `${this.name} did not take the packet`), false)
+    } catch (thrown) {
+      return this.#failed(asOsError(thrown, 'NETWORK'), true)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const opening = this.#opening
+    this.#opening = undefined
+    await opening?.then(
+      medium => medium.close(),
+      () => undefined, // it never opened and was closed then
+    )
+  }
+
+  #failed(error: OsError, final: boolean): Failure {
+    this.lastError = error
+    this.deps.logger.warn(`${this.name}: ${error.message}`)
+    return { error, final }
+  }
+
+  #open(): Promise<Medium> {
+    const opening: Promise<Medium> = this.#opened(reason => this.#onLost(opening, reason))
+    opening.catch(() => {
+      if (this.#opening === opening) this.#opening = undefined
+    })
+    return opening
+  }
+
+  async #opened(lost: (reason: string) => void): Promise<Medium> {
+    const { create, after, timers, onPacket } = this.deps
+    await after
+    const medium = await create(this.options)
+    medium.onPacket(onPacket)
+    let cancel = (): void => undefined
+    const late = new Promise<never>((_, reject) => {
+      cancel = timers.after(OPEN_LIMIT_MS, () =>
+        reject(new OsError('TIMEOUT', `${this.name} did not open within ${OPEN_LIMIT_MS / 1000} s`)),
+      )
+    })
+    try {
+      await Promise.race([late, medium.open({ lost, degraded: () => undefined })])
+    } catch (error) {
+      await this.#quietly(medium)
+      throw error
+    } finally {
+      cancel()
+    }
+    this.#lost = false
+    this.#window = medium.acknowledges ? ACKED_WINDOW : 1
+    return medium
+  }
+
+  #onLost(opening: Promise<Medium>, reason: string): void {
+    if (this.#opening !== opening) return
+    this.#opening = undefined
+    this.#lost = true
+    this.deps.logger.warn(`${this.name} lost: ${reason}`)
+    void opening.then(
+      medium => this.#quietly(medium),
+      () => undefined, // lost while opening: the attempt that waits for it is told
+    )
+  }
+
+  async #quietly(medium: Medium): Promise<void> {
+    await medium.close().catch(error => this.deps.logger.warn(`${this.name}: close: ${asOsError(error).message}`))
+  }
+}

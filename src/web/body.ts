@@ -1,0 +1,38 @@
+// Bodies of requests: one JSON object, bounded. What fails: too long (BODY_TOO_LARGE), not UTF-8, not JSON, no object
+// (BAD_REQUEST, X18). No body is an empty object. A client that leaves halfway ends with BAD_REQUEST nobody reads.
+import type { IncomingMessage } from 'node:http'
+import { OsError } from '../lib/errors'
+import { MAX_BODY_BYTES } from './guard'
+
+export type Body = Readonly<Record<string, unknown>>
+
+export async function readBody(request: IncomingMessage): Promise<Body> {
+  const chunks: Buffer[] = []
+  let size = 0
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.length
+      if (size > MAX_BODY_BYTES) throw tooLarge()
+      chunks.push(chunk)
+    }
+  } catch (cause) {
+    throw cause instanceof OsError ? cause : new OsError('BAD_REQUEST', 'the body ended early', { cause })
+  }
+  if (size === 0) return {}
+  return parse(Buffer.concat(chunks))
+}
+
+function parse(bytes: Buffer): Body {
+  let value: unknown
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch (cause) {
+    throw new OsError('BAD_REQUEST', 'the body is not JSON', { cause })
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new OsError('BAD_REQUEST', 'the body must be a JSON object')
+  }
+  return value as Body
+}
+
+const tooLarge = (): OsError => new OsError('BODY_TOO_LARGE', `the body is larger than ${MAX_BODY_BYTES} bytes`)

@@ -1,0 +1,191 @@
+// Hot reload (R27): a valid change keeps the log and the links that did not change, an invalid one changes nothing.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import * as v from 'valibot'
+import { ConfigStore } from '../../../src/config'
+import { Gateway } from '../../../src/gateway/gateway'
+import { systemClock } from '../../../src/lib/clock'
+import type { OsError } from '../../../src/lib/errors'
+import { createLogger } from '../../../src/lib/logger'
+import type { Medium, Source } from '../../../src/links/contracts'
+import { checkOptions } from '../../../src/links/options'
+import { Registry } from '../../../src/links/registry'
+import { resolve } from '../../../src/units/canonical'
+import { wireUnits } from '../../../src/units/wire'
+import { until } from '../../lib/gateway'
+
+const units = { ...wireUnits(), resolve }
+const counters = () => ({ rx: 0, tx: 0, errors: 0 })
+
+/** A gateway whose sources and receivers are plain objects; `opened` counts openings by name. */
+async function gateway(t: TestContext, config: object) {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-reload-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  const path = join(dir, 'Config.json')
+  const write = (next: object): void =>
+    writeFileSync(
+      path,
+      JSON.stringify({ device_id: 'GW', assigned_id: 5, storage: { sql: { enabled: false } }, ...next }),
+    )
+  write(config)
+  const opened: string[] = []
+  const lines: string[] = []
+  const open = (name: string) => async (): Promise<void> => void opened.push(name)
+  const close = async (): Promise<void> => undefined
+  const source = (name: string): Source => ({
+    ...{ name, type: 'fake', intervalMs: 60_000, counters: counters(), open: open(name), close },
+    read: async () => [['s', 'OK', 1, 'K']],
+  })
+  const medium = (name: string): Medium => ({
+    ...{ name, medium: 'TCP', maxPacket: 1200, counters: counters(), open: open(name), close },
+    send: async () => true,
+    onPacket: () => undefined,
+  })
+  const fake = { type: 'fake', create: source }
+  const schema = v.looseObject({ port: v.pipe(v.number(), v.notValue(666, 'not port 666')) })
+  const tcp = {
+    medium: 'TCP',
+    schema,
+    create: (name: string, options: unknown) => {
+      checkOptions(schema, options, name)
+      return medium(name)
+    },
+  }
+  const logger = createLogger({ write: line => void lines.push(line) })
+  const store = ConfigStore.load({ path, env: {}, cwd: dir, logger })
+  const gw = await Gateway.open({
+    config: store,
+    registry: new Registry({ media: { TCP: async () => tcp }, sources: { fake: async () => fake } }),
+    units,
+    script: '',
+    version: '0',
+    builtAt: 0,
+    logger,
+    defaultSources: [],
+    role: 'run',
+    clock: systemClock,
+  })
+  t.after(() => gw.stop())
+  await gw.start()
+  return { gw, store, write, opened, lines, links: () => gw.status().links }
+}
+
+const on = { RESOURCES: { transport_status: { tcp: true } } }
+const uplink = { name: 'up', medium: 'TCP', host: '127.0.0.1', port: 9, delivery: 'best_effort' }
+const with_ = (sources: object[], more: object = {}) => ({ gateway: { sources, uplinks: [uplink], ...more }, ...on })
+
+test('a source that changed is opened anew, one that did not stays open', async t => {
+  const { gw, write, opened, links } = await gateway(
+    t,
+    with_([
+      { name: 'a', type: 'fake' },
+      { name: 'b', type: 'fake' },
+      { name: 'c', type: 'fake' },
+    ]),
+  )
+  const { boot } = gw.log
+  write(
+    with_([
+      { name: 'a', type: 'fake' },
+      { name: 'b', type: 'fake', match: 'x' },
+      { name: 'd', type: 'fake' },
+    ]),
+  )
+  const report = await gw.reload()
+  assert.deepEqual(report.links.sources, { added: ['d'], removed: ['c'], changed: ['b'], kept: ['a'] })
+  assert.deepEqual(
+    report.links.uplinks.kept.concat(report.links.uplinks.changed).filter(name => name !== 'up'),
+    [],
+  )
+  assert.deepEqual(report.changed, ['gateway.sources'])
+  assert.deepEqual(report.needs_restart, [])
+  await until('all are up', () => ['a', 'b', 'd'].every(name => links()[name]?.state === 'up'))
+  assert.equal(links().c, undefined)
+  assert.equal(links().a!.opens, 1, 'the connection of a source that did not change is the same')
+  assert.equal(links().up!.opens, 1)
+  assert.deepEqual(opened.filter(name => name === 'a').length, 1)
+  assert.equal(gw.log.boot, boot)
+})
+
+test('another deadband does not close the source, and counts at once', async t => {
+  const { gw, write, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
+  write(with_([{ name: 'a', type: 'fake', deadband: 0.5 }]))
+  const { links: applied } = await gw.reload()
+  assert.deepEqual(applied.sources.changed, ['a'])
+  assert.equal(links().a!.opens, 1)
+})
+
+test('an invalid file is refused with its place and reason, and changes nothing', async t => {
+  const { gw, store, write, opened, lines, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
+  const before = opened.length
+  write(with_([{ name: 'b', type: 'fake', interval_ms: 1 }]))
+  await assert.rejects(gw.reload(), (error: OsError) => {
+    assert.equal(error.code, 'CONFIG_INVALID')
+    assert.match(error.message, /Config\.json:1.*gateway\.sources\.0\.interval_ms.*10–86400000/)
+    return true
+  })
+  assert.equal(store.config.gateway.sources?.[0]?.name, 'a')
+  assert.equal(links().a!.opens, 1)
+  assert.equal(links().b, undefined)
+  assert.equal(opened.length, before)
+  assert.match(gw.status().config_problem ?? '', /interval_ms/)
+  assert.match(lines.join(''), /interval_ms.*the running configuration stays/)
+  // mended: the problem is gone
+  write(with_([{ name: 'a', type: 'fake' }]))
+  assert.deepEqual((await gw.reload()).links.sources.kept, ['a'])
+  assert.equal(gw.status().config_problem, undefined)
+})
+
+test('a link that could not be made is refused before anything changes', async t => {
+  const { gw, write, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
+  for (const [more, reason] of [
+    [{ receivers: [{ name: 'in', medium: 'TCP', port: 666 }] }, /gateway\.receivers\.0.*port 666/],
+    [{ receivers: [{ name: 'in', medium: 'smoke' }] }, /gateway\.receivers\.0.*smoke/],
+    [{ uplinks: [uplink, { name: 'two', medium: 'TCP', port: 666 }] }, /gateway\.uplinks\.1.*port 666/],
+  ] as const) {
+    write(with_([], more))
+    await assert.rejects(gw.reload(), reason)
+    assert.deepEqual(Object.keys(links()).sort(), ['a', 'up'])
+  }
+  write(with_([{ name: 'a', type: 'smoke' }]))
+  await assert.rejects(gw.reload(), /gateway\.sources\.0.*smoke/)
+  assert.equal(links().a!.opens, 1)
+  assert.match(gw.status().config_problem ?? '', /smoke/)
+})
+
+test('a write over CLI or HTTP is taken over by itself; what needs a restart is told', async t => {
+  const { gw, store, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
+  store.set('gateway.receivers', [{ name: 'in', medium: 'TCP', port: 5 }])
+  await until('the receiver listens', () => links().in?.state === 'up')
+  store.set('RESOURCES.transport_status.tcp', false)
+  await until('its medium is off', () => links().in?.state === 'down')
+  assert.match(links().in?.reason ?? '', /switched off/)
+  store.set('engine_settings.precision', 6)
+  assert.deepEqual(gw.status().needs_restart, ['engine_settings.precision'])
+  assert.deepEqual((await gw.reload()).needs_restart, ['engine_settings.precision'])
+  store.set('engine_settings.precision', 4)
+  assert.equal(gw.status().needs_restart, undefined)
+})
+
+test('a name may move from one kind of link to another', async t => {
+  const { gw, write, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
+  write(with_([{ name: 'b', type: 'fake' }], { receivers: [{ name: 'a', medium: 'TCP', port: 5 }] }))
+  await gw.reload()
+  await until('both are up', () => links().a?.state === 'up' && links().b?.state === 'up')
+  assert.equal(links().a!.kind, 'medium')
+})
+
+test('receiver.allow counts at once', async t => {
+  const { gw, store } = await gateway(t, with_([]))
+  const origin = { medium: 'UDP', address: '192.0.2.1:5', reply: async () => true }
+  gw.receive.packet(Uint8Array.of(9), origin)
+  assert.equal(gw.receive.counters.not_allowed, 0)
+  store.set('receiver.allow', ['10.0.0.0/8'])
+  await until('it is refused', () => {
+    gw.receive.packet(Uint8Array.of(9), origin)
+    return gw.receive.counters.not_allowed > 0
+  })
+})

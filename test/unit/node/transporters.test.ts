@@ -1,0 +1,142 @@
+// The transporter manager (specification, "Transporter manager"; X32): which media are there, with which options, and what
+// is made anew when configuration or link changed.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ConfigStore } from '../../../src/config'
+import { TransporterManager } from '../../../src/node/transporters'
+import { FakeWorld } from './media'
+
+const status = (name: string): string => `RESOURCES.transport_status.${name}`
+
+function manager(world: FakeWorld, config: ConfigStore, ...media: string[]): TransporterManager {
+  const { clock, timers } = world
+  return new TransporterManager({ config, registry: world.registry(...media), clock, timers })
+}
+
+test('every enabled medium of every layer that has a driver, by the spelling of the specification', () => {
+  const world = new FakeWorld()
+  const config = world.config({
+    RESOURCES: {
+      application_status: { mqtt: true },
+      transport_status: { udp: true, quic: true, tcp: false },
+      physical_status: { lora: true, rs485: true },
+    },
+  })
+  const drivers = manager(world, config, 'udp', 'TCP', 'MQTT', 'LoRa', 'RS485').autoLoad()
+  assert.deepEqual(Object.keys(drivers), ['UDP', 'MQTT', 'RS485', 'LoRa'])
+  assert.equal(drivers.LoRa?.name, 'LoRa')
+  assert.deepEqual(world.made, [], 'nothing is opened before its first packet')
+})
+
+test('a driver by name in any case; null when the medium is off, unknown or has no driver', () => {
+  const world = new FakeWorld()
+  const config = world.config({ RESOURCES: { transport_status: { quic: true } } })
+  const all = manager(world, config, 'UDP', 'TCP')
+  assert.equal(all.getDriver('udp'), all.getDriver('UDP'))
+  assert.equal(all.getDriver('uDp')?.name, 'UDP')
+  for (const name of ['TCP', 'QUIC', 'pigeon', '', '__proto__', 'constructor', 'udp '])
+    assert.equal(all.getDriver(name), null, name)
+  config.set(status('tcp'), true)
+  assert.equal(all.getDriver('tcp')?.name, 'TCP')
+})
+
+test('the whole of the options reaches the driver, and a network medium without a peer sends to the server', async () => {
+  const world = new FakeWorld()
+  const on = { udp: true, tcp: true }
+  const config = world.config({
+    Client_Core: { server_host: '192.0.2.7', server_port: 9001 },
+    RESOURCES: {
+      transport_status: on,
+      application_status: { mqtt: true },
+      physical_status: { uart: true, bluetooth: true },
+      transport_config: { tcp: { host: '198.51.100.1', max_packet: 900, tls: { ca: '/ca.pem' } } },
+      application_config: { mqtt: { username: 'me' } },
+      physical_config: { uart: { port: '/dev/ttyUSB0', framing: 'cobs' } },
+    },
+  })
+  const all = manager(world, config, 'UDP', 'TCP', 'MQTT', 'UART', 'Bluetooth')
+  const options = async (name: string): Promise<Record<string, unknown>> => {
+    assert.equal(await all.getDriver(name)!.send(Buffer.from(name)), true)
+    return world.last.options
+  }
+  assert.deepEqual(await options('UDP'), { host: '192.0.2.7', port: 9001 })
+  assert.deepEqual(await options('TCP'), {
+    host: '198.51.100.1',
+    port: 8888,
+    max_packet: 900,
+    tls: { ca: '/ca.pem' },
+  })
+  assert.deepEqual(await options('MQTT'), { host: '', port: 1883, username: 'me' }, 'no default broker (D19)')
+  assert.deepEqual(await options('UART'), { port: '/dev/ttyUSB0', framing: 'cobs', baudrate: 115200 })
+  assert.equal((await options('Bluetooth')).port, 5454)
+  assert.equal(world.last.name, 'dispatch-bluetooth')
+})
+
+test('runtimeTick makes anew what changed, was switched or lost its link, and nothing else', async () => {
+  const world = new FakeWorld()
+  const config = world.config({ RESOURCES: { transport_status: { udp: true, tcp: true } } })
+  const all = manager(world, config, 'UDP', 'TCP')
+  const [udp, tcp] = [all.getDriver('UDP')!, all.getDriver('TCP')!]
+  await udp.send(Buffer.from('x'))
+  assert.equal(all.runtimeTick(), false)
+  assert.equal(all.getDriver('UDP'), udp)
+
+  config.set('RESOURCES.transport_config.udp.host', '192.0.2.9')
+  assert.equal(all.runtimeTick(), true)
+  const anew = all.getDriver('UDP')!
+  assert.notEqual(anew, udp)
+  assert.equal(all.getDriver('TCP'), tcp, 'the other one stays')
+  await anew.send(Buffer.from('y'))
+  assert.equal(world.last.options.host, '192.0.2.9')
+  assert.deepEqual(world.said, ['open UDP', 'close UDP', 'open UDP'])
+
+  world.last.events!.lost('unplugged')
+  assert.equal(all.runtimeTick(), true)
+  assert.equal(all.runtimeTick(), false)
+
+  config.set(status('tcp'), false)
+  assert.equal(all.runtimeTick(), true)
+  assert.equal(all.getDriver('TCP'), null)
+  config.set(status('tcp'), true)
+  assert.equal(all.runtimeTick(), true)
+  assert.equal(all.runtimeTick(), false)
+})
+
+test('refreshProtocol closes and rebuilds; the new one opens only when the old one is closed', async () => {
+  const world = new FakeWorld()
+  const config = world.config()
+  const all = manager(world, config, 'UDP')
+  const old = all.getDriver('udp')!
+  await old.send(Buffer.from('1'))
+  let free = (): void => undefined
+  const closing = new Promise<void>(resolve => {
+    free = resolve
+  })
+  world.last.close = () => closing
+  const next = all.refreshProtocol('UDP')!
+  assert.notEqual(next, old)
+  const sent = next.send(Buffer.from('2'))
+  await new Promise(setImmediate)
+  assert.equal(world.made.length, 1, 'the port is not free yet')
+  free()
+  assert.equal(await sent, true)
+  assert.equal(world.made.length, 2)
+  assert.equal(await old.send(Buffer.from('3')), false, 'who kept the old one is told')
+  assert.equal(all.refreshProtocol('TCP'), null)
+  assert.equal(all.refreshProtocol('pigeon'), null)
+  config.set(status('udp'), false)
+  assert.equal(all.refreshProtocol('UDP'), null)
+  await all.close()
+  assert.equal(world.last.closed, 1)
+})
+
+test('an opening that hangs is given up and closed', async () => {
+  const world = new FakeWorld()
+  const all = manager(world, world.config(), 'UDP')
+  world.onOpen = () => new Promise(() => undefined)
+  const sent = all.getDriver('UDP')!.send(Buffer.from('1'))
+  await world.timers.advance(31_000)
+  assert.equal(await sent, false)
+  assert.equal(all.getDriver('UDP')!.lastError?.code, 'TIMEOUT')
+  assert.equal(world.last.closed, 1)
+})
