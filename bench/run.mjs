@@ -1,13 +1,15 @@
 #!/usr/bin/env node
 // `npm run bench [-- --json FILE] [--only PREFIX]`: rates and sizes of the built library on 4096 precomputed readings,
 // every one changing, beside the limit probe and the codec peers on the same readings. Afterwards every frame is decoded
-// and checked. The ID allocator follows at a million ids. Rates are printed; bytes and heap are gated: over budget means
-// exit 1. Keys are `what/how/size/backend`, those of the allocator `ids/what/count`.
+// and checked. The ID allocator follows at a million ids, then UDP. Rates are printed; bytes and heap are gated: over budget means
+// exit 1. Keys are `what/how/size/backend`, those of the allocator `ids/what/count`, those of
+// UDP `udp/way/how`.
 import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { benchAllocator } from './allocator.mjs'
 import { probe } from './limit.mjs'
 import { peers } from './peers.mjs'
+import { benchUdp } from './udp.mjs'
 
 const require = createRequire(import.meta.url)
 const { createPureCore, IdAllocator, Receiver, ucumUnits: units, UplinkEncoder } = require('../dist/os-node.js')
@@ -282,6 +284,7 @@ if ('ids/'.startsWith(only) || only.startsWith('ids/'))
     if (key.startsWith('ids/bytes_per_id/')) gate(key, value, ID_BYTES_BUDGET)
     else put(key, value)
   })
+if ('udp/'.startsWith(only) || only.startsWith('udp/')) await benchUdp(put, gate, problems)
 
 // a table: rate, and its ratio to what it is measured against
 const say = (key, against) => {
@@ -295,6 +298,7 @@ for (const key of Object.keys(results)) {
   const [what, how, size] = key.split('/')
   if (what === 'encode' || what === 'encode_into' || what === 'uplink') say(key, `probe/${how}/${size}`)
   else if (what === 'decode') say(key, `encode/${how}/${size}/pycore`)
+  else if (key.startsWith('udp/out/') && !key.includes('heap')) say(key, 'udp/out/dgram')
   else if (what === 'peer') say(key, `${size}/diff/${key.split('/')[3]}/pycore`)
   else if (what === 'peer_bytes') say(key, `bytes_per_packet/diff/${size}`)
   else say(key)

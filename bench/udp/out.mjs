@@ -1,0 +1,116 @@
+// UDP out of the built program: packets per second of node:dgram alone, of the medium without and with the addon, one by
+// one and in batches, to a port that takes and never reads. Then the heap that one packet costs, both ways: no collection
+// may hide it, so it is the least of several runs.
+import { createSocket } from 'node:dgram'
+import { createRequire } from 'node:module'
+
+const { mediaTable } = createRequire(import.meta.url)('../../dist/os-node.js')
+
+const COUNT = 4096
+const ROUND = 256
+const packets = Array.from({ length: ROUND }, (_, k) => Buffer.alloc(40 + (k % 3), k))
+const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
+const context = { clock: { wall: Date.now, mono: () => performance.now() }, logger }
+const events = { lost: reason => console.error(reason), degraded() {} }
+
+async function medium(options) {
+  const made = (await mediaTable.UDP()).create('bench', options, context)
+  await made.open(events)
+  return made
+}
+
+async function bestRate(run) {
+  await run()
+  let best = 0
+  for (let k = 0; k < 12; k++) {
+    const start = performance.now()
+    await run()
+    best = Math.max(best, COUNT / (performance.now() - start))
+  }
+  return Math.round(best * 1000)
+}
+
+async function heapPer(run, count) {
+  for (let k = 0; k < 3; k++) await run()
+  let least = Number.POSITIVE_INFINITY
+  for (let k = 0; k < 7; k++) {
+    globalThis.gc()
+    const before = process.memoryUsage().heapUsed
+    await run()
+    const grown = process.memoryUsage().heapUsed - before
+    if (grown >= 0) least = Math.min(least, grown / count)
+  }
+  return Math.round(least * 10) / 10
+}
+
+const bound = () =>
+  new Promise(resolve => {
+    const socket = createSocket('udp4')
+    socket.bind(0, '127.0.0.1', () => resolve(socket))
+  })
+
+/** node:dgram as fast as it goes: connected, one turn of the loop per 32 packets */
+function dgramRun(socket) {
+  return () =>
+    new Promise(resolve => {
+      let left = COUNT
+      let pending = 0
+      const more = () => {
+        for (let k = 0; k < 32 && left > 0; k++, left--, pending++)
+          socket.send(packets[left % ROUND], () => {
+            if (--pending === 0 && left === 0) resolve()
+          })
+        if (left > 0) setImmediate(more)
+      }
+      more()
+    })
+}
+
+const oneByOne = sender => async () => {
+  for (let k = 0; k < COUNT; k += 32) {
+    const turn = []
+    for (let n = 0; n < 32; n++) turn.push(sender.send(packets[(k + n) % ROUND]))
+    await Promise.all(turn)
+  }
+}
+const inBatches = sender => async () => {
+  for (let k = 0; k < COUNT; k += ROUND) await sender.sendBatch(packets)
+}
+
+/** `put(key, value)`, `gate(key, value, budget)` */
+export async function benchOut(put, gate, addon) {
+  const sink = await bound()
+  const { port } = sink.address()
+  const raw = createSocket('udp4')
+  await new Promise(resolve => raw.connect(port, '127.0.0.1', resolve))
+  const open = [raw, sink]
+  put('udp/out/dgram', await bestRate(dgramRun(raw)))
+  for (const batch of addon ? ['off', 'auto'] : ['off']) {
+    const sender = await medium({ host: '127.0.0.1', port, batch })
+    open.push(sender)
+    const name = batch === 'auto' ? 'addon' : 'plain'
+    put(`udp/out/${name}/send`, await bestRate(oneByOne(sender)))
+    put(`udp/out/${name}/batch`, await bestRate(inBatches(sender)))
+    if (addon && batch === 'auto')
+      gate('udp/out/addon/heap_bytes_per_packet', await heapPer(inBatches(sender), COUNT), 8)
+  }
+  if (addon) {
+    const listener = await medium({ mode: 'listen', listen_host: '127.0.0.1', port: 0 })
+    const sender = await medium({ host: '127.0.0.1', port: listener.port })
+    open.push(listener, sender)
+    let got = 0
+    let all = () => undefined
+    listener.onPacket((packet, origin) => {
+      if (packet.length > 30 && origin.reply && ++got % COUNT === 0) all()
+    })
+    const receive = async () => {
+      const done = new Promise(resolve => {
+        all = resolve
+      })
+      await inBatches(sender)()
+      await done
+    }
+    gate('udp/in/addon/heap_bytes_per_packet', await heapPer(receive, COUNT), 16)
+  }
+  for (const socket of open) await socket.close()
+}

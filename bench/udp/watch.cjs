@@ -1,0 +1,24 @@
+// Loaded into the gateway under test (node --require): tells the lag of its loop, its processor time and its memory.
+const { monitorEventLoopDelay } = require('node:perf_hooks')
+
+const lag = monitorEventLoopDelay({ resolution: 1 })
+lag.enable()
+let cpu = process.cpuUsage()
+process.on('message', what => {
+  if (what === 'reset') {
+    lag.reset()
+    cpu = process.cpuUsage()
+    process.send({})
+  } else {
+    const { user, system } = process.cpuUsage(cpu)
+    const ms = percent => Math.round(lag.percentile(percent) / 1e4) / 100
+    const rss = Math.round(process.memoryUsage.rss() / 1048576)
+    process.send({
+      p50: ms(50),
+      p99: ms(99),
+      max: Math.round(lag.max / 1e6),
+      cpu_s: (user + system) / 1e6,
+      rss_mb: rss,
+    })
+  }
+})
