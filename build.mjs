@@ -112,6 +112,7 @@ export async function bundle({ tests = false, types = true } = {}) {
     banner: { js: '#!/usr/bin/env node' },
   })
   addon()
+  quicLibrary()
   if (types) emitTypes()
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
@@ -138,6 +139,17 @@ function addon() {
       ?.slice('--arch='.length)
       .split(',') ?? []
   installAddon(root, { archs: [process.arch, ...others.filter(arch => arch !== process.arch)], say })
+}
+
+/** The QUIC library of each platform that has a package, beside the bundle; without one QUIC links say so. */
+function quicLibrary() {
+  const packages = join(root, 'node_modules/@infisical')
+  const names = existsSync(packages) ? readdirSync(packages).filter(name => name.startsWith('quic-')) : []
+  for (const name of names) {
+    const dir = join(root, 'dist/native', name.slice('quic-'.length))
+    mkdirSync(dir, { recursive: true })
+    copyFileSync(join(packages, name, 'node.napi.node'), join(dir, 'quic.node'))
+  }
 }
 
 /** The sanitizer build; its folder goes to stdout (OS_NODE_ADDON_DIR). */

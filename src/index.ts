@@ -33,6 +33,8 @@ export class Fusion extends BareFusion {
 export const mediaTable = {
   UDP: async () => (await import('./media/udp')).udpDriver,
   MQTT: async () => (await import('./media/mqtt')).mqttDriver,
+  QUIC: async () => (await import('./media/quic')).quicDriver,
+  TCP: async () => (await import('./media/tcp')).tcpDriver,
 }
 
 const parts = (): NodeParts => ({

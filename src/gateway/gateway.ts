@@ -49,6 +49,7 @@ import { ReceiveSession } from './receive/session'
 import { remember } from './remember'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
+import { alarmCheck } from './uplink/alarms'
 import { Uplinks } from './uplink/uplinks'
 
 export interface GatewayOptions {
@@ -131,6 +132,7 @@ export class Gateway {
       ackCommitMs: settings.ack_commit_ms,
       commitBytes: settings.commit_bytes,
       whenFull: settings.when_full,
+      isAlarm: alarmCheck(config.config.gateway.alarm_statuses),
     })
     return new Gateway(options, log, clock, files)
   }

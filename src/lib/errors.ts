@@ -54,6 +54,12 @@ export const ERRORS = {
   MEDIUM_OFF: traits(503, 5, false, 'os-node transporter-toggle --name MEDIUM --enable'),
   PORT_BUSY: traits(503, 5, true, 'another program uses this port: stop it or choose another with --port'),
   LINK_DOWN: traits(503, 5, true, 'see os-node status for the reason'),
+  TLS_FILE: traits(500, 3, false, 'name PEM files that this user may read'),
+  TLS_UNTRUSTED: traits(503, 5, false, "give the authority that signed the peer's certificate as tls.ca"),
+  TLS_NAME: traits(503, 5, false, 'connect by a name that the certificate has, or give it as tls.servername'),
+  TLS_EXPIRED: traits(503, 5, false, 'renew the certificate of the peer; check the clock of this machine'),
+  TLS_NOT_YET_VALID: traits(503, 5, true, 'check the clocks of this machine and of the one that made the certificate'),
+  TLS_HANDSHAKE: traits(503, 5, true, 'check that the peer speaks TLS at this port, and its log'),
   E_NO_ADDON: traits(503, 5, false, 'native addon missing'),
   // configuration
   CONFIG_SYNTAX: traits(500, 3, false, 'mend the file at the line named; the last good copy is used until then'),

@@ -14,8 +14,10 @@ import {
   AT_SEQ,
   AT_WALL,
   FLAG_ADDRESS,
+  FLAG_ALARM,
   FLAG_COUNTER,
   FLAG_EXTRAS,
+  FLAG_FRAME,
   FLAG_ROUTE,
   FLAG_RSSI,
   FLAG_SNR,
@@ -68,6 +70,11 @@ class Cursor {
     this.at += 8
     return this.b.readDoubleLE(this.at - 8)
   }
+  bytes(length: number): Uint8Array {
+    this.at += length
+    if (this.at > this.b.length) throw new RangeError('bytes go on behind the record')
+    return Uint8Array.from(this.b.subarray(this.at - length, this.at))
+  }
   text(): string {
     let length = this.u8()
     if (length & 0x80) length = ((length & 0x7f) << 8) | this.u8()
@@ -105,6 +112,7 @@ function readRecord(b: Buffer, at: number): LogRecord {
   }
   switch (kind) {
     case 'fact':
+      if (flags & FLAG_ALARM) return { ...base, ...readFact(c, flags, base.medium), alarm: true }
       return { ...base, ...readFact(c, flags, base.medium) }
     case 'boot':
       return { ...base, bootInfo: { stop: (flags & FLAG_STOP) !== 0, version: c.text() } }
@@ -150,6 +158,7 @@ function readFact(c: Cursor, flags: number, medium: string): { fact: Fact; link:
       fact.extras[key] = c.text()
     }
   }
+  if (flags & FLAG_FRAME) link.frame = c.bytes(c.u16())
   return { fact, link }
 }
 

@@ -14,8 +14,10 @@ import {
   AT_SEQ,
   AT_WALL,
   FLAG_ADDRESS,
+  FLAG_ALARM,
   FLAG_COUNTER,
   FLAG_EXTRAS,
+  FLAG_FRAME,
   FLAG_ROUTE,
   FLAG_RSSI,
   FLAG_SNR,
@@ -60,6 +62,7 @@ export class RecordEncoder {
     fact: Fact,
     link: LinkMetadata,
     quality: TimeQuality,
+    alarm = false,
   ): number {
     const medium = MEDIUM_CODES.get(link.medium) ?? MEDIUM_NAMED
     let flags = 0
@@ -68,6 +71,8 @@ export class RecordEncoder {
     if (link.address !== undefined) flags |= FLAG_ADDRESS
     if (link.route !== undefined && link.route.length > 0) flags |= FLAG_ROUTE
     if (fact.extras !== undefined) flags |= FLAG_EXTRAS
+    if (alarm) flags |= FLAG_ALARM
+    if (link.frame !== undefined) flags |= FLAG_FRAME
     if (!this.#begin(into, at)) return 0
     if (medium === MEDIUM_NAMED) this.#text(link.medium)
     this.#u32(fact.aid)
@@ -101,6 +106,13 @@ export class RecordEncoder {
       for (const key of keys) {
         this.#text(key)
         this.#text(fact.extras[key]!)
+      }
+    }
+    if (link.frame !== undefined) {
+      this.#u16(link.frame.length)
+      if (this.#room(link.frame.length)) {
+        this.#b.set(link.frame, this.#at)
+        this.#at += link.frame.length
       }
     }
     return this.#end(at, seq, KIND_FACT, flags, monoMs, wallMs, quality, medium)

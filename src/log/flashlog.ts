@@ -137,8 +137,9 @@ export class FlashLog {
       this.#refused++
       throw new OsError('DISK_FULL', 'the log is full and gateway.log.when_full is "refuse"')
     }
+    const alarm = this.#o.isAlarm(fact)
     return this.#append((into, at, seq, mono, wall) =>
-      this.#encoder.fact(into, at, seq, mono, wall, fact, link, quality),
+      this.#encoder.fact(into, at, seq, mono, wall, fact, link, quality, alarm),
     )
   }
 

@@ -31,7 +31,8 @@
 //   …  u32 CRC-32C of all bytes before
 //
 // Body of a fact: aid u32, t_raw f64 (ms), id, state, [rssi f64] [snr f64] [address] [u8 n, n × u32 route], u16 sensors ×
-// { id, status, unit, u8 has value, [f64] }, [u8 n, n × { key, text } extras]; brackets as the flags say.
+// { id, status, unit, u8 has value, [f64] }, [u8 n, n × { key, text } extras]
+// [u16 n, n bytes of the packet]; brackets as the flags say.
 // boot: version. clock: true wall_ms f64, offset_ms f64, source. cursor: name, u64 seq. identity: JSON text (u32 length).
 // loss: 4 × u64 totals in the order of REASONS, u16 n, n × { u8 reason, u64 from, u64 to, u32 records }.
 import type { LossReason, RecordKind, TimeQuality } from './record'
@@ -90,6 +91,9 @@ export const FLAG_SNR = 2
 export const FLAG_ADDRESS = 4
 export const FLAG_ROUTE = 8
 export const FLAG_EXTRAS = 16
+/** of a fact: somebody must be told first */
+export const FLAG_ALARM = 32
+export const FLAG_FRAME = 64
 export const FLAG_STOP = 1
 export const FLAG_COUNTER = 1
 

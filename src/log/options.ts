@@ -2,6 +2,7 @@
 import { type Clock, systemClock } from '../lib/clock'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
+import type { Fact } from '../pipeline/fact'
 import { MAX_RECORD } from './format'
 
 /** setTimeout, handed in. */
@@ -35,6 +36,8 @@ export interface FlashLogOptions {
   segmentBytes?: number
   /** records waiting in RAM while the disk refuses; beyond it the oldest are lost and counted */
   bufferBytes?: number
+  /** facts to be found before others: a reader can ask for them alone */
+  isAlarm?: (fact: Fact) => boolean
   /** written into the boot record */
   version?: string
 }
@@ -82,6 +85,7 @@ export function settle(o: FlashLogOptions) {
     clock: o.clock ?? systemClock,
     timers: o.timers ?? systemTimers,
     logger: o.logger ?? silentLogger,
+    isAlarm: o.isAlarm ?? (() => false),
     version: o.version ?? '',
     maxBytes,
     maxAgeMs: (o.maxAgeS ?? 0) * 1000,

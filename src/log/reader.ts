@@ -3,7 +3,7 @@
 // damage is reported once and stepped over. A reader holds no file open and needs no closing.
 import type { Files } from '../lib/files'
 import { checkRecord, decodeRecord, recordSeq } from './decode'
-import { AT_KIND, KINDS, MARK, MAX_RECORD, RECORD_OVERHEAD, recordLength } from './format'
+import { AT_FLAGS, AT_KIND, FLAG_ALARM, KINDS, MARK, MAX_RECORD, RECORD_OVERHEAD, recordLength } from './format'
 import type { LogRecord, RecordKind } from './record'
 import { decodeHeader, findRecord } from './segment'
 import type { Segment, Segments } from './segments'
@@ -25,6 +25,10 @@ export interface ReaderOptions {
   committedOnly?: boolean
   /** only these kinds; the others are passed over without being decoded */
   kinds?: readonly RecordKind[]
+  /** only facts that were an alarm when they were logged */
+  alarms?: boolean
+  /** records passed over in one call at most; next() is null then too, and `position` tells how far it came */
+  most?: number
 }
 
 export class Reader {
@@ -34,6 +38,10 @@ export class Reader {
   readonly #committedOnly: boolean
   /** bit per kind */
   readonly #kinds: number
+  /** flags a record must have */
+  readonly #flags: number
+  readonly #most: number
+  #passed = 0
   #chunk: Chunk | undefined
   #segment: Segment | undefined
   #generation = 0
@@ -46,7 +54,11 @@ export class Reader {
   #hit: Buffer = this.#block
   #hitAt = 0
 
-  constructor(source: ReaderSource, fromSeq: number, { committedOnly = true, kinds = KINDS }: ReaderOptions = {}) {
+  constructor(source: ReaderSource, fromSeq: number, options: ReaderOptions = {}) {
+    const { committedOnly = true, alarms = false, most = Number.POSITIVE_INFINITY } = options
+    const kinds = alarms ? (['fact'] as const) : (options.kinds ?? KINDS)
+    this.#flags = alarms ? FLAG_ALARM : 0
+    this.#most = most
     this.#source = source
     this.#want = fromSeq
     this.#committedOnly = committedOnly
@@ -84,7 +96,9 @@ export class Reader {
   /** Moves to the next record wanted; false when there is none yet. */
   #find(): boolean {
     const source = this.#source
+    this.#passed = 0
     for (;;) {
+      if (this.#passed >= this.#most) return false
       if (this.#committedOnly && this.#want > source.committedSeq) return false
       const chunk = this.#chunk
       if (chunk && chunk.generation === this.#generation) {
@@ -116,7 +130,8 @@ export class Reader {
   #takes(b: Buffer, at: number): boolean {
     this.#hit = b
     this.#hitAt = at
-    return (this.#kinds & (1 << b[at + AT_KIND]!)) !== 0
+    this.#passed++
+    return (this.#kinds & (1 << b[at + AT_KIND]!)) !== 0 && (b[at + AT_FLAGS]! & this.#flags) === this.#flags
   }
 
   #enter(chunk: Chunk): void {

@@ -50,6 +50,8 @@ export interface LogRecord {
   readonly medium: string
   readonly fact?: Fact
   readonly link?: LinkMetadata
+  /** of a fact that was an alarm when it was logged */
+  readonly alarm?: true
   readonly cursor?: { readonly name: string; readonly seq: number }
   /** of kind `cursor` too: a number somebody keeps in the log */
   readonly counter?: { readonly name: string; readonly value: number }

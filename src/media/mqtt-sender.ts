@@ -15,6 +15,8 @@ import { COMPAT_UP, topicOf } from './mqtt-topics'
 const MAX_WAITING = 8192
 /** what an MQTT 5 PUBLISH needs beside topic and packet: header, length, packet id, no properties */
 const PUBLISH_OVERHEAD = 10
+/** 3.1.1 has no word for it, and mosquitto ends the connection of who has more packets of QoS 2 under way */
+const QOS_2_WINDOW = 20
 
 const ONLINE = Buffer.from('{"state":"online"}')
 const OFFLINE = '{"state":"offline"}'
@@ -103,7 +105,8 @@ export class MqttSender implements Medium {
     this.#topic = up
     this.#state = state
     this.#qos = Math.min(qos, connection.maximumQos) as Qos
-    this.#window = Math.min(max_in_flight, connection.receiveMaximum)
+    const most = connection.version === 4 && this.#qos === 2 ? QOS_2_WINDOW : connection.receiveMaximum
+    this.#window = Math.min(max_in_flight, most)
     const room = connection.maximumPacketSize - Buffer.byteLength(up) - PUBLISH_OVERHEAD
     this.#maxPacket = Math.max(64, Math.min(options.max_packet, room))
     // an empty text takes the state of the id before away

@@ -48,6 +48,8 @@ export interface LinkMetadata {
   snr?: number
   /** AIDs of a frame with several hops, source last */
   route?: readonly number[]
+  /** the packet itself, where the medium acknowledges; empty: it changed no template (gateway/receive/templates.ts) */
+  frame?: Uint8Array
 }
 
 /** Record form → dict form; a missing value is null. */

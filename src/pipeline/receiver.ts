@@ -49,6 +49,8 @@ export type Received =
       readonly kind: 'fact'
       readonly fact: Fact
       readonly meta: PacketMeta
+      /** it is newer than what its template had, which has moved */
+      readonly advanced: boolean
       /** the session key that deciphered it; null for plaintext, and for an empty body, which every key deciphers */
       readonly key: Uint8Array | null
     }
@@ -90,6 +92,7 @@ export class Receiver {
   readonly #stamp: ((aid: number) => number) | null
   /** of the frame being decoded */
   #key: Uint8Array | null = null
+  #advanced = false
   readonly #metaText = (text: string): MetaInfo => this.#metas.of(text)
   readonly #metaBytes = (bytes: Uint8Array, from: number, to: number): MetaInfo =>
     this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'))
@@ -146,6 +149,7 @@ export class Receiver {
     if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
     const { header, bytes, from: first, to } = opened
     this.#key = to > first ? opened.key : null
+    this.#advanced = false
     const { sourceAid, tid } = header
     const base = meta.base_cmd!
     const full = isFull(base)
@@ -180,7 +184,7 @@ export class Receiver {
     if (late) {
       history.lateRun++
       this.counters.late++
-    } else history.keep(ts)
+    } else this.#keep(history, ts)
     return this.#fact(history, sourceAid, meta.timestamp_raw, meta)
   }
 
@@ -230,10 +234,15 @@ export class Receiver {
       this.#sources.hold(scope, tid, history)
       if (scope.epoch === BARE) this.registry?.learned(aid)
     }
-    history.keep(ts)
+    this.#keep(history, ts)
     meta.template_learned = true
     if (this.registry?.hasDirty) this.registry.flush(this.#sources.toKeep)
     return history
+  }
+
+  #keep(history: SlotHistory, ts: number): void {
+    if (ts > history.newest) this.#advanced = true
+    history.keep(ts)
   }
 
   /** Older than what this template had; unless so many are that the sender's clock must have been set back. */
@@ -275,6 +284,22 @@ export class Receiver {
     this.#sources.remember(aid, shapeHash(id, state, ids, extras), tRaw)
   }
 
+  /**
+   * After an unclean stop: a bare packet of the log once more, in the order of the log, so that its template is what it was.
+   * One that cannot be read any more (its key is gone) costs that AID its templates. Nothing is counted.
+   */
+  replay(packet: Uint8Array, aid: number): void {
+    const counters = { ...this.counters }
+    const received = this.receive(packet)
+    Object.assign(this.counters, counters)
+    if (received.kind === 'error' && !received.needFull) this.forget(aid)
+  }
+
+  /** Bare packets of that AID need a FULL again. */
+  forget(aid: number): void {
+    this.#sources.forget(aid)
+  }
+
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {
     const { shape } = history
     const sensors: SensorFact[] = []
@@ -292,7 +317,7 @@ export class Receiver {
     this.counters.facts++
     const fact: Fact = { id: shape.id, state: shape.state, tRaw, aid, sensors }
     if (shape.extras) fact.extras = shape.extras
-    return { kind: 'fact', fact, meta, key: this.#key }
+    return { kind: 'fact', fact, meta, advanced: this.#advanced, key: this.#key }
   }
 
   #refuse(code: ReceiveCode, message: string, meta: PacketMeta): Received {

@@ -269,6 +269,13 @@ export class Sources {
     }
   }
 
+  /** The bare templates of an AID are not to be built on any more. */
+  forget(aid: number): void {
+    const scopes = this.#byAid.get(aid)?.scopes
+    this.#weight -= scopes?.get(BARE)?.weight ?? 0
+    scopes?.delete(BARE)
+  }
+
   #spill(source: Source, spill: Spill): void {
     let newest = -1
     for (const { templates } of source.scopes.values())

@@ -30,6 +30,11 @@ class Recent {
     return this.#table[this.#find(time, hash)] !== 0
   }
 
+  /** Whether anything of that time is known; looks at every entry. */
+  hasTime(time: number): boolean {
+    return this.#times.subarray(0, this.#count).includes(time)
+  }
+
   /** Adds what is not known yet; when full, the oldest entry goes. */
   add(time: number, hash: number): void {
     if (this.#count === this.#times.length && this.#count < this.#depth) this.#grow()
@@ -121,6 +126,11 @@ export class DuplicateFilter {
   /** Asks without remembering: for a packet that may still be refused. */
   has(aid: number, tRaw: number, hash: number): boolean {
     return this.#devices.get(aid)?.has(tRaw, hash >>> 0) ?? false
+  }
+
+  /** Whether any packet of that time is known, whatever it says. For rare questions: it looks at all of the device. */
+  hasTime(aid: number, tRaw: number): boolean {
+    return this.#devices.get(aid)?.hasTime(tRaw) ?? false
   }
 
   /** The packet did not reach the log after all: when it comes again it is new. */

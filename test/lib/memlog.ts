@@ -7,6 +7,7 @@ interface MemRecord {
   fact: Fact
   medium: string
   quality: string
+  alarm?: true
 }
 
 export class MemLog {
@@ -14,6 +15,7 @@ export class MemLog {
   readonly cursors = new Map<string, number>()
   readonly counters = new Map<string, number>()
   degraded = false
+  isAlarm: (fact: Fact) => boolean = () => false
 
   get lastSeq(): number {
     return this.records.length
@@ -27,13 +29,17 @@ export class MemLog {
 
   appendFact = (fact: Fact, link: LinkMetadata): number => {
     const seq = this.records.length + 1
-    this.records.push({ seq, fact, medium: link.medium, quality: 'synced' })
+    const alarm = this.isAlarm(fact) && ({ alarm: true } as const)
+    this.records.push({ seq, fact, medium: link.medium, quality: 'synced', ...alarm })
     return seq
   }
   committed = (): Promise<void> => Promise.resolve()
+  flush = (): Promise<void> => Promise.resolve()
+  cursorNames = (): string[] => [...this.cursors.keys()]
   cursor = (name: string): number | undefined => this.cursors.get(name)
   appendCursor = (name: string, seq: number): number => {
-    this.cursors.set(name, seq)
+    if (seq === 0) this.cursors.delete(name)
+    else this.cursors.set(name, seq)
     return this.lastSeq
   }
   counter = (name: string): number | undefined => this.counters.get(name)
@@ -42,11 +48,12 @@ export class MemLog {
     return this.lastSeq
   }
   factsAfter = (seq: number): number => Math.max(0, this.records.length - seq)
-  reader = (from: number): { next(): MemRecord | null; readonly position: number } => {
+  reader = (from: number, { alarms = false } = {}): { next(): MemRecord | null; readonly position: number } => {
     let at = from
     const { records } = this
     return {
       next: () => {
+        while (alarms && at <= records.length && !records[at - 1]!.alarm) at++
         const record = records[at - 1] ?? null
         if (record) at++
         return record

@@ -59,6 +59,13 @@ export const gatewayEntries = {
       null,
     ),
     uplinks: list(uplink, 'where packets go, best first'),
+    alarm_statuses: v.optional(
+      v.pipe(
+        v.array(v.pipe(v.string(), v.minLength(1))),
+        v.metadata({ help: 'what has one of these statuses goes upstream before everything else', restart: true }),
+      ),
+      ['ALARM', 'ALERT', 'CRITICAL', 'EMERGENCY'],
+    ),
     failover: section({
       after_s: num(5, 'a better uplink must be away this long before the next one takes over', { max: 86_400 }),
       back_s: num(60, 'and must be stable this long before it gets it back', { max: 86_400 }),

@@ -6,7 +6,9 @@
 // and not acknowledged, so it comes again as FULL (X9); the same packet twice is one record (D16); a packet from a device
 // without delivery exchange is logged and not acknowledged; one without a time is stamped and answered with the time (X11);
 // one from an address that receiver.allow does not name is dropped unread; one the log cannot hold is counted `too_large`
-// and acknowledged, since it would come for ever. What secure sessions ask for is answered by their own wall (session).
+// and acknowledged, since it would come for ever. A medium that acknowledges by itself (MQTT) is told by origin.settle: after
+// the commit, at once for what will never be good, false for what is to come again; templates.ts keeps what such packets
+// need after a crash, for what was acknowledged does not come again as FULL. What secure sessions ask for is answered by their own wall (session).
 // Nothing received can stop the gateway.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
@@ -26,6 +28,8 @@ import { qualityOf } from '../intake/intake'
 import { Addresses } from './addresses'
 import { contentHash } from './content'
 import type { ReceiveSession } from './session'
+import { EarlyCommit } from './settling'
+import { framed, isRepeat, templatesMoved } from './templates'
 
 export interface ReceiveOptions {
   log: FlashLog
@@ -45,7 +49,8 @@ export interface ReceiveOptions {
 
 /** An acknowledgement that waits for its record to be on flash. */
 interface Waiting {
-  peer: DeliveryPeer
+  /** null: the medium itself acknowledges */
+  peer: DeliveryPeer | null
   origin: PacketOrigin
   seq: number
   /** log record that must be committed first */
@@ -77,9 +82,11 @@ export class Receive {
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
   readonly #toldTime = new Map<number, number>()
+  readonly #early: EarlyCommit
 
   constructor(options: ReceiveOptions) {
     this.#options = options
+    this.#early = new EarlyCommit(options.log)
     this.delivery = new DeliveryReceiver({ ackCommitMs: options.ackCommitMs })
   }
 
@@ -111,11 +118,13 @@ export class Receive {
     this.counters.packets++
     if (this.#options.allowed && !this.#options.allowed(origin.address)) {
       this.counters.not_allowed++
+      origin.settle?.(true)
       return
     }
     const cmd = packet[0]
     if (cmd === undefined) {
       this.counters.malformed++
+      origin.settle?.(true)
     } else if (cmd === DELIVERY_FRAME) {
       this.#frame(packet, origin)
     } else if (isData(cmd)) {
@@ -130,15 +139,17 @@ export class Receive {
     )
     this.counters.malformed += this.delivery.counters.malformed - malformed
     if (answer) void origin.reply(answer)
+    // the exchange asks again for what it lacks
+    origin.settle?.(true)
   }
 
   #data(packet: Uint8Array, origin: PacketOrigin, peer: DeliveryPeer | null, seq: number): void {
     const { log, receiver, duplicates, time, onFact, logger, session } = this.#options
     if (session) {
       const verdict = session.judge(packet, origin)
-      if (verdict === 'opener' && peer) this.#acknowledge(peer, origin, seq)
+      if (verdict === 'opener') this.#acknowledge(peer, origin, seq)
       // stays unanswered, so that it comes again when it may be encrypted
-      if (verdict === 'refused' && peer) this.delivery.refuse(peer, seq)
+      if (verdict === 'refused') this.#refuse(peer, origin, seq)
       if (verdict !== 'data') return
     }
     // the templates of a peer's run are its own, whoever else has its AID
@@ -146,14 +157,19 @@ export class Receive {
     if (received.kind === 'error') {
       if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
         this.counters.refused++
-        if (peer) this.delivery.refuse(peer, seq)
+        this.#refuse(peer, origin, seq)
         session.undecryptable(packet, origin)
         return
       }
       if (received.needFull) {
+        if (origin.settle && isRepeat(received.meta, duplicates)) {
+          this.counters.duplicates++
+          this.#acknowledge(peer, origin, seq)
+          return
+        }
         this.counters.refused++
         if (received.code === 'LATE_DROPPED') this.counters.late_dropped++
-        if (peer) this.delivery.refuse(peer, seq)
+        this.#refuse(peer, origin, seq)
         // names the TS field itself, whatever time it stands for
         const reason = nackReason('NEED_FULL', packet)
         if (reason) void origin.reply(buildNack(0, reason))
@@ -162,7 +178,7 @@ export class Receive {
       // a whole frame around bytes that are no packet: it will not get better by being sent again
       this.counters.malformed++
       logger.warn(`packet from ${origin.address} dropped: ${received.message}`)
-      if (peer) this.#acknowledge(peer, origin, seq)
+      this.#acknowledge(peer, origin, seq)
       return
     }
     session?.decoded(packet, received, origin)
@@ -175,8 +191,9 @@ export class Receive {
     const hash = contentHash(fact, this.#options.pickers)
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
+      if (origin.settle && received.advanced) templatesMoved(log)
       // the record it repeats may be one nobody waited for: with that lost, this packet must count as new
-      if (peer) this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash))
+      this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash))
       return
     }
     const link: LinkMetadata = {
@@ -188,7 +205,7 @@ export class Receive {
     }
     let record: number
     try {
-      record = log.appendFact(fact, link, qualityOf(time))
+      record = log.appendFact(fact, origin.settle ? framed(link, packet, meta) : link, qualityOf(time))
     } catch (error) {
       // not kept, so not known: when it comes again it counts as new
       duplicates.forget(fact.aid, fact.tRaw, hash)
@@ -197,25 +214,38 @@ export class Receive {
       if (code === 'PACKET_TOO_LARGE') {
         // it will not become smaller: unanswered it would come for ever, and everything behind it wait
         this.counters.too_large++
-        if (peer) this.#acknowledge(peer, origin, seq)
+        if (origin.settle && received.advanced) templatesMoved(log)
+        this.#acknowledge(peer, origin, seq)
         return
       }
       this.counters.refused++
-      if (peer) this.delivery.refuse(peer, seq)
+      this.#refuse(peer, origin, seq, true)
       return
     }
     this.counters.facts++
     onFact(fact, link)
-    if (!peer) return
-    this.#waiting.push({ record, peer, origin, seq })
-    this.#await(record, () => duplicates.forget(fact.aid, fact.tRaw, hash))
+    if (peer || origin.settle)
+      this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash), record)
   }
 
-  /** Answers when everything in the log up to now is committed; answers to one peer are put together. */
-  #acknowledge(peer: DeliveryPeer, origin: PacketOrigin, seq: number, lost?: () => void): void {
-    const record = this.#options.log.lastSeq
+  /** Answers when everything in the log up to now, or `record`, is committed; answers to one peer are put together. */
+  #acknowledge(
+    peer: DeliveryPeer | null,
+    origin: PacketOrigin,
+    seq: number,
+    lost?: () => void,
+    record = this.#options.log.lastSeq,
+  ): void {
+    if (!peer && !origin.settle) return
     this.#waiting.push({ record, peer, origin, seq })
+    if (!peer) this.#early.waits()
     this.#await(record, lost)
+  }
+
+  /** Not taken: the exchange lets it come again; what a medium acknowledges comes again only when that may help. */
+  #refuse(peer: DeliveryPeer | null, origin: PacketOrigin, seq: number, mayHelp = false): void {
+    if (peer) this.delivery.refuse(peer, seq)
+    else origin.settle?.(!mayHelp)
   }
 
   /** Answers what waits when `record` is on flash; when it was lost before, `lost` is told and everything is to come again. */
@@ -227,7 +257,10 @@ export class Receive {
         logger.warn(`not acknowledged, the log could not commit: ${asOsError(error).message}`)
         lost()
         // forgotten by the exchange, so that the sender's next try counts as new
-        for (const late of this.#waiting.splice(0)) this.delivery.refuse(late.peer, late.seq)
+        for (const { peer, origin, seq } of this.#waiting.splice(0)) {
+          if (!peer) this.#early.settled()
+          this.#refuse(peer, origin, seq, true)
+        }
       },
     )
   }
@@ -237,6 +270,11 @@ export class Receive {
     let k = 0
     for (; k < this.#waiting.length && this.#waiting[k]!.record <= committed; k++) {
       const { peer, origin, seq } = this.#waiting[k]!
+      if (!peer) {
+        this.#early.settled()
+        origin.settle?.(true)
+        continue
+      }
       const group = ready.get(peer)
       if (group) {
         group.seqs.push(seq)

@@ -1,13 +1,18 @@
-// What goes next over one uplink, and how far the upstream has everything: a reader behind a cursor in the log. Nothing
-// here packs or sends. After a lost link the records after the cursor are read again.
+// What goes next upstream, and how far the upstream has everything: a cursor in the log, shared by all uplinks, and the lanes
+// before it. Nothing here packs or sends. Alarms go first. After an outage with a large backlog two lanes run side by side:
+// the backlog, and what was logged since, so that neither starves the other (R8). The cursor is the low-water mark: what
+// arrived ahead of it is remembered, over a restart too. After a lost link the records after the cursor go again.
 //
 // What fails: a log that cannot commit. Only committed records are read, so that the upstream never holds a fact this gateway
 // could lose; while the disk refuses, live data still flows (R3): what is in RAM is read too, and the upstream keeps what
 // this gateway cannot.
 import type { Clock } from '../../lib/clock'
-import type { FlashLog, LogRecord, Reader, TimeQuality } from '../../log'
+import type { FlashLog, LogRecord, TimeQuality } from '../../log'
 import type { Fact } from '../../pipeline/fact'
-import { Ledger, type Shipment } from './ledger'
+import { Alarms } from './alarms'
+import { Lane } from './lane'
+import type { Shipment } from './ledger'
+import { AheadRanges, type Range } from './ranges'
 
 export interface FeedParts {
   log: FlashLog
@@ -19,16 +24,25 @@ export interface FeedParts {
 export type FactRecord = LogRecord & { readonly fact: Fact }
 
 const CURSOR_EVERY_MS = 1000
+/** facts from which on a backlog has live data go beside it */
+const LARGE_BACKLOG = 1000
+/** of so many packets beside a backlog one is of the backlog, the others live */
+const TURNS = 4
 
 export class Feed<Payload> {
   readonly #name: string
   readonly #parts: FeedParts
-  readonly #ledger: Ledger<Payload>
-  #reader: Reader
-  #next: LogRecord | null = null
-  /** the reader goes beyond what is committed, since the disk refuses */
-  #readsRam = false
-  #heldUntil = 0
+  /** everything, or the backlog while there is a live lane */
+  #main: Lane<Payload>
+  #live: Lane<Payload> | null = null
+  /** the live lane's first seq; the main lane ends there */
+  #liveFrom = Number.POSITIVE_INFINITY
+  readonly #alarms: Alarms<Payload>
+  readonly #ahead: AheadRanges
+  /** the lane of the record offered last; null: an alarm before its turn */
+  #offered: Lane<Payload> | null = null
+  #shipped = new WeakSet<Shipment<Payload>>()
+  #turn = 0
   #savedCursor: number
   #savedAt = Number.NEGATIVE_INFINITY
 
@@ -36,93 +50,178 @@ export class Feed<Payload> {
   constructor(name: string, parts: FeedParts) {
     this.#name = name
     this.#parts = parts
-    const saved = parts.log.cursor(this.#name) ?? 0
+    const { log } = parts
+    const saved = log.cursor(name) ?? 0
     this.#savedCursor = saved
-    this.#ledger = new Ledger(saved)
-    this.#reader = parts.log.reader(saved + 1, { kinds: ['fact'] })
+    this.#main = new Lane(log, saved)
+    this.#alarms = new Alarms(log, saved)
+    this.#ahead = new AheadRanges(name, log, saved)
   }
 
   get cursor(): number {
-    return this.#ledger.cursor
+    return this.#main.ledger.cursor
   }
 
-  /** facts the upstream does not have yet */
+  /** Facts the upstream does not have yet; inside the log's segments an upper bound. */
   get backlog(): number {
-    return this.#parts.log.factsAfter(this.#ledger.cursor)
+    const { log } = this.#parts
+    const all = log.factsAfter(this.cursor)
+    const ranges = [...this.#ahead.list, ...(this.#growing ? [this.#growing] : [])]
+    if (ranges.length === 0) return all
+    const there = ranges.reduce((sum, { from, to }) => sum + log.factsAfter(from - 1) - log.factsAfter(to), 0)
+    return Math.max(Math.min(1, all), all - there)
   }
 
   /** When a held record may go, in the clock's mono time; Infinity: none is held. */
   get heldUntil(): number {
-    return this.#heldUntil > this.#parts.clock.mono() ? this.#heldUntil : Number.POSITIVE_INFINITY
+    const now = this.#parts.clock.mono()
+    const held = this.#lanes.map(({ heldUntil }) => heldUntil).filter(until => until > now)
+    return Math.min(Number.POSITIVE_INFINITY, ...held)
   }
 
-  /** The link of who carries was opened. */
-  begin(): void {}
+  /** The link of who carries was opened: with a large backlog, what is logged from now on goes beside it. */
+  begin(): void {
+    const { log } = this.#parts
+    if (this.#live || log.degraded || log.factsAfter(this.cursor) <= LARGE_BACKLOG) return
+    this.#liveFrom = log.lastSeq + 1
+    this.#live = new Lane(log, log.lastSeq)
+  }
 
-  /** The record that goes next; stays the same until it is shipped or passed. Null when there is none now. */
+  /**
+   * The record that goes next, to be shipped or passed before the next call; null when there is none now. `alarmsOnly`: the rest
+   * has to wait. `mayGo` refuses one that must wait by itself, with all behind it in its lane.
+   */
   peek(alarmsOnly: boolean, mayGo: (record: FactRecord) => boolean): FactRecord | null {
+    this.#offered = null
+    const alarm = this.#alarms.peek(this.#main.front, seq => this.#isTaken(seq))
+    if (alarm && this.#holdMs(alarm) <= 0 && mayGo(alarm as FactRecord)) return alarm as FactRecord
     if (alarmsOnly) return null
-    const { clock, holdMs } = this.#parts
-    if (this.#heldUntil > clock.mono()) return null
-    this.#chooseReader()
-    this.#next ??= this.#reader.next()
-    const record = this.#next
-    if (!record?.fact) return null
-    const hold = holdMs(record.quality)
-    if (hold <= 0) return mayGo(record as FactRecord) ? (record as FactRecord) : null
-    this.#heldUntil = clock.mono() + Math.min(hold, 1000)
+    for (const lane of this.#lanes) {
+      const record = this.#head(lane)
+      if (!record || !mayGo(record)) continue
+      this.#offered = lane
+      return record
+    }
     return null
   }
 
-  /** The record goes out. */
-  ship(record: FactRecord, payload: Payload): Shipment<Payload> {
-    this.#next = null
-    return this.#ledger.ship(record.seq, payload)
+  /** The record offered last goes out. */
+  ship({ seq }: FactRecord, payload: Payload): Shipment<Payload> {
+    const lane = this.#offered
+    const shipment: Shipment<Payload> = lane ? lane.ledger.ship(seq, payload) : { seq, payload, done: false }
+    if (lane) lane.taken()
+    else {
+      this.#alarms.ahead.set(seq, shipment)
+      this.#alarms.taken()
+    }
+    this.#turn++
+    this.#shipped.add(shipment)
+    return shipment
   }
 
-  /** The record cannot go out; the cursor may pass it. */
+  /** The record offered last cannot go out; the cursor may pass it. */
   pass(record: FactRecord): void {
-    this.#next = null
-    this.#ledger.pass(record.seq)
+    const lane = this.#offered
+    if (lane) {
+      lane.taken()
+      lane.ledger.pass(record.seq)
+    } else {
+      // an alarm that cannot be packed: its lane finds it done
+      this.#alarms.ahead.set(record.seq, { seq: record.seq, payload: undefined as Payload, done: true })
+      this.#alarms.taken()
+    }
   }
 
   /** The upstream has it, or nobody wants it any more. */
   done(shipment: Shipment<Payload>): void {
-    this.#ledger.done(shipment)
+    shipment.done = true
+    for (const lane of this.#lanes) lane.ledger.settle()
+    this.#merge()
     this.saveCursor(false)
   }
 
   /** False: it goes again by another way, and the cursor does not wait for this one. */
   wants(shipment: Shipment<Payload>): boolean {
-    return this.#ledger.wants(shipment)
+    return this.#shipped.has(shipment)
   }
 
-  /** Nothing is on its way any more: starts behind the cursor again. */
+  /** Nothing is on its way any more: starts behind the cursor again, in one lane, and passes what arrived ahead. */
   rewind(): void {
-    this.#ledger.rewind()
-    this.#read(this.#ledger.cursor + 1)
+    if (this.#growing) this.#ahead.add(this.#growing)
+    this.#live = null
+    this.#liveFrom = Number.POSITIVE_INFINITY
+    this.#shipped = new WeakSet()
+    this.#main.rewind()
+    this.#alarms.rewind(this.cursor)
   }
 
   /** Keeps the cursor in the log, at most once a second unless it must be `now`. */
   saveCursor(now: boolean): void {
     const { log, clock } = this.#parts
-    const { cursor } = this.#ledger
-    if (cursor === this.#savedCursor) return
     if (!now && clock.mono() - this.#savedAt < CURSOR_EVERY_MS) return
+    this.#ahead.passed(this.cursor)
+    const written = this.#ahead.save(this.#growing)
+    if (!written && this.cursor === this.#savedCursor) return
     this.#savedAt = clock.mono()
-    this.#savedCursor = cursor
-    log.appendCursor(this.#name, cursor)
+    this.#savedCursor = this.cursor
+    log.appendCursor(this.#name, this.cursor)
   }
 
-  #chooseReader(): void {
-    const { degraded } = this.#parts.log
-    if (this.#readsRam === degraded) return
-    this.#readsRam = degraded
-    this.#read(this.#next?.seq ?? this.#reader.position)
+  /** In the order of this turn. */
+  get #lanes(): Lane<Payload>[] {
+    if (!this.#live) return [this.#main]
+    return this.#turn % TURNS === 0 ? [this.#main, this.#live] : [this.#live, this.#main]
   }
 
-  #read(from: number): void {
-    this.#reader = this.#parts.log.reader(from, { kinds: ['fact'], committedOnly: !this.#readsRam })
-    this.#next = null
+  /** What the live lane has behind it. */
+  get #growing(): Range | null {
+    return this.#live && { from: this.#liveFrom, to: this.#live.ledger.cursor }
+  }
+
+  #isTaken(seq: number): boolean {
+    const live = this.#live
+    if (this.#ahead.of(seq)) return true
+    return live && seq >= this.#liveFrom ? seq < live.front : seq < this.#main.front
+  }
+
+  /** The lane's next record that is neither there already nor held. */
+  #head(lane: Lane<Payload>): FactRecord | null {
+    const { clock } = this.#parts
+    if (lane.heldUntil > clock.mono()) return null
+    for (;;) {
+      const record = lane.peek()
+      if (lane === this.#main && (record?.seq ?? lane.front) >= this.#liveFrom) {
+        this.#merge()
+        return null
+      }
+      if (!record) return null
+      const range = this.#ahead.of(record.seq)
+      const alarm = this.#alarms.ahead.get(record.seq)
+      if (range) lane.skip(range.to)
+      else if (alarm) {
+        this.#alarms.ahead.delete(record.seq)
+        lane.taken()
+        if (alarm.done) lane.ledger.pass(record.seq)
+        else lane.ledger.adopt(alarm)
+      } else {
+        const hold = this.#holdMs(record)
+        if (hold <= 0) return record as FactRecord
+        lane.heldUntil = clock.mono() + Math.min(hold, 1000)
+        return null
+      }
+    }
+  }
+
+  #holdMs({ quality }: LogRecord): number {
+    return this.#parts.holdMs(quality)
+  }
+
+  /** The backlog is over: what came beside it is everything from now on. */
+  #merge(): void {
+    const live = this.#live
+    if (!live || this.#main.front < this.#liveFrom || this.#main.ledger.outstanding > 0) return
+    this.#main = live
+    this.#live = null
+    this.#liveFrom = Number.POSITIVE_INFINITY
   }
 }

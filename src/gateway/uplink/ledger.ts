@@ -4,8 +4,6 @@
 export interface Shipment<Payload> {
   readonly seq: number
   readonly payload: Payload
-  /** how often was rewound before it */
-  readonly run: number
   done: boolean
 }
 
@@ -15,7 +13,6 @@ export class Ledger<Payload> {
   /** last record taken from the log, sent or of a kind that is not sent */
   #read: number
   #cursor: number
-  #run = 0
 
   constructor(cursor: number) {
     this.#read = this.#cursor = cursor
@@ -37,28 +34,33 @@ export class Ledger<Payload> {
 
   /** A record that goes out. */
   ship(seq: number, payload: Payload): Shipment<Payload> {
-    const shipment = { seq, payload, run: this.#run, done: false }
+    const shipment = { seq, payload, done: false }
     this.#read = seq
     this.#open.push(shipment)
     return shipment
   }
 
+  /** A record that went out before its turn: the cursor waits for it as for any other. */
+  adopt(shipment: Shipment<Payload>): void {
+    this.#read = shipment.seq
+    this.#open.push(shipment)
+  }
+
   /** The upstream has it. Returns true when the cursor moved. */
   done(shipment: Shipment<Payload>): boolean {
     shipment.done = true
+    return this.settle()
+  }
+
+  /** Something it waits for may be done. Returns true when the cursor moved. */
+  settle(): boolean {
     const before = this.#cursor
     this.#settle()
     return this.#cursor !== before
   }
 
-  /** False once the shipment was forgotten. */
-  wants({ run }: Shipment<Payload>): boolean {
-    return run === this.#run
-  }
-
   /** Forgets what is on its way; the next record to send is the one after the cursor. */
   rewind(): void {
-    this.#run++
     this.#open = []
     this.#head = 0
     this.#read = this.#cursor

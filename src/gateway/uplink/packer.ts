@@ -38,6 +38,11 @@ export interface PackerParts {
   changed: () => void
 }
 
+/** source AIDs with templates of their own at once; one takes about 10 KiB */
+const MAX_ENCODERS = 1024
+/** forgotten ones whose TIDs are remembered: 16 bytes each */
+const MAX_GONE = 65_536
+
 const AUTO: EncodeOptions = Object.freeze({})
 const FULL: EncodeOptions = Object.freeze({ full: true })
 
@@ -50,6 +55,9 @@ export class Packer {
   readonly #client: SecureClient
   /** since when an AID has its key */
   readonly #keyedAt = new Map<number, number>()
+  /** the TID an AID goes on with whose encoder was forgotten */
+  readonly #gone = new Map<number, number>()
+  #latest = -1
   readonly #engine: Engine
   readonly #slab = new PacketSlab()
   #answers = false
@@ -113,6 +121,14 @@ export class Packer {
     this.#encoders.get(aid)?.acknowledged(tid, ordinal)
   }
 
+  /**
+   * A packet goes again: lost, or refused with its template. Either way what follows may find no template, and the answer that
+   * tells so counts only once in 10 s: the next packet of that template is a key frame.
+   */
+  unanswered(aid: number, { tid, ordinal }: EncodedFrame): void {
+    if (ordinal > 0) this.#encoders.get(aid)?.keyFrameNext(tid)
+  }
+
   /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */
   needFull(refused: RefusedFrame): void {
     if (this.#recent.obey(refused, this.#clock.mono())) this.#encoders.get(refused.aid)?.keyFrameNext()
@@ -145,9 +161,32 @@ export class Packer {
     this.#tids.keep(this.#encoders.values())
   }
 
+  /**
+   * Relayed AIDs are many: the encoder used longest ago is forgotten. Its AID begins anew with FULL under TIDs it has not used, so
+   * nothing that was sent before can be taken for what comes then.
+   */
+  #makeRoom(): void {
+    if (this.#encoders.size < MAX_ENCODERS) return
+    for (const [aid, { nextTid }] of this.#encoders) {
+      if (this.#tids.keeps(aid)) continue
+      this.#encoders.delete(aid)
+      this.#keyedAt.delete(aid)
+      if (this.#gone.size >= MAX_GONE) this.#gone.delete(this.#gone.keys().next().value!)
+      this.#gone.set(aid, nextTid)
+      return
+    }
+  }
+
   #encoder(aid: number): UplinkEncoder {
     let encoder = this.#encoders.get(aid)
+    if (encoder !== undefined && aid !== this.#latest) {
+      // moved to the end: the least recently used is first
+      this.#encoders.delete(aid)
+      this.#encoders.set(aid, encoder)
+    }
+    this.#latest = aid
     if (!encoder) {
+      this.#makeRoom()
       const { frames, fullEvery, fullIntervalS } = this.#settings
       encoder = new UplinkEncoder({
         frames,
@@ -159,7 +198,7 @@ export class Packer {
         acknowledged: this.#answers,
         aid,
         clock: this.#clock,
-        firstTid: this.#tids.first(aid),
+        firstTid: Math.max(this.#tids.first(aid), this.#gone.get(aid) ?? 1),
       })
       this.#encoders.set(aid, encoder)
     }

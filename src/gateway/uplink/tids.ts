@@ -48,6 +48,11 @@ export class TidCounters {
     return this.#log.counter(this.#key(aid)) ?? 1
   }
 
+  /** Whether that AID's TIDs are counted in the log: it is one of ours. */
+  keeps(aid: number): boolean {
+    return this.#kept.has(aid)
+  }
+
   /** True when the encoder may make a new template now; otherwise the counter is on its way and `changed` follows. */
   ready(encoder: TidUser): boolean {
     const { aid, nextTid } = encoder

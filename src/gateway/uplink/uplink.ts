@@ -463,8 +463,9 @@ export class Uplink {
   #resend(shipment: Sent): Uint8Array | null {
     // another uplink has it now
     if (!this.#feed.wants(shipment)) return null
-    const { fact } = shipment.payload
+    const { fact, packet: first } = shipment.payload
     shipment.payload.packet = null
+    if (first) this.#packer.unanswered(fact.aid, first)
     if (!this.#packer.allowed(fact.aid)) {
       // not as it was sent and not in plaintext: the link starts anew, from the cursor, when the exchange is done with this
       setImmediate(() => this.#parts.lost('the key of the session is gone'))

@@ -23,6 +23,7 @@ export interface DeliveryStreamOptions {
 
 const MAX_PACKET = 0xffff
 const FIRST_SIZE = 512
+const KEPT_SIZE = 4096
 
 export class DeliveryStream {
   /** bytes of a packet the stream ended in */
@@ -49,6 +50,21 @@ export class DeliveryStream {
 
   get mode(): StreamMode {
     return this.#mode
+  }
+
+  /** bytes of a packet that is not whole yet */
+  get held(): number {
+    return this.#have
+  }
+
+  /** the first of them */
+  get first(): number | undefined {
+    return this.#have > 0 ? this.#buffer[0] : undefined
+  }
+
+  /** memory kept for this stream, in bytes */
+  get memory(): number {
+    return this.#buffer.length
   }
 
   /**
@@ -116,8 +132,11 @@ export class DeliveryStream {
     const whole = 2 + this.#length(this.#buffer, 0)
     at = this.#keep(chunk, at, whole)
     if (this.#have === whole) {
+      const packet = this.#buffer.subarray(2, whole)
       this.#have = 0
-      this.#onPacket(this.#buffer.subarray(2, whole))
+      // a large one is rare: its room is not kept for the next
+      if (this.#buffer.length > KEPT_SIZE) this.#buffer = new Uint8Array(FIRST_SIZE)
+      this.#onPacket(packet)
     }
     return at
   }

@@ -1,0 +1,65 @@
+// Ranges of the log that the upstream has although the cursor is not there yet, kept with the log as counters, so that a
+// restart does not send them again. Only a few: when there are too many the shortest is forgotten, and its records go again.
+import type { FlashLog } from '../../log'
+
+export interface Range {
+  readonly from: number
+  readonly to: number
+}
+
+const MOST = 8
+
+export class AheadRanges {
+  readonly #name: string
+  readonly #log: FlashLog
+  #list: Range[] = []
+
+  constructor(name: string, log: FlashLog, cursor: number) {
+    this.#name = name
+    this.#log = log
+    for (let k = 0; k < MOST; k++) {
+      const range = { from: log.counter(this.#key(k, 'from')) ?? 0, to: log.counter(this.#key(k, 'to')) ?? 0 }
+      if (range.from > cursor && range.to >= range.from) this.#list.push(range)
+    }
+  }
+
+  get list(): readonly Range[] {
+    return this.#list
+  }
+
+  /** The range that seq lies in. */
+  of(seq: number): Range | undefined {
+    return this.#list.find(({ from, to }) => seq >= from && seq <= to)
+  }
+
+  add(range: Range): void {
+    if (range.to < range.from) return
+    this.#list.push(range)
+    if (this.#list.length < MOST) return
+    const shortest = this.#list.reduce((a, b) => (b.to - b.from < a.to - a.from ? b : a))
+    this.#list = this.#list.filter(other => other !== shortest)
+  }
+
+  /** The cursor is there. */
+  passed(cursor: number): void {
+    if (this.#list.some(({ to }) => to <= cursor)) this.#list = this.#list.filter(({ to }) => to > cursor)
+  }
+
+  /** Writes what changed; `growing`: one that is not added yet. True when anything was written. */
+  save(growing: Range | null): boolean {
+    const all = growing && growing.to >= growing.from ? [...this.#list, growing] : this.#list
+    let written = false
+    for (let k = 0; k < MOST; k++)
+      for (const end of ['from', 'to'] as const) {
+        const value = all[k]?.[end] ?? 0
+        if ((this.#log.counter(this.#key(k, end)) ?? 0) === value) continue
+        this.#log.appendCounter(this.#key(k, end), value)
+        written = true
+      }
+    return written
+  }
+
+  #key(k: number, end: keyof Range): string {
+    return `${this.#name}:ahead${k}:${end}`
+  }
+}

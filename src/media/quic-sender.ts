@@ -1,0 +1,218 @@
+// Packets to one peer by QUIC: one connection, datagrams for what fits, a stream for the rest. A connection that is lost is
+// told; the supervisor opens the next one. What fails: no build (NO_DRIVER), no way or no answer (NETWORK, NO_REPLY), the
+// peer's certificate (TLS_…; nothing was sent then), a peer that went away (`lost`, within idle_timeout_ms, at once when it
+// says so or was started anew), a full queue (false, counted).
+import { randomBytes, X509Certificate } from 'node:crypto'
+import type { Socket } from 'node:dgram'
+import { rootCertificates } from 'node:tls'
+import { asOsError, OsError } from '../lib/errors'
+import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
+import { Connection } from './quic-connection'
+import { quiche } from './quic-native'
+import { clientConfig, type QuicOptions, quicTls } from './quic-settings'
+import { HostResolver, hostPort, literalAddress } from './resolve'
+import { judgeChain } from './tls-chain'
+import { parseCertificates, type TlsMaterial, type TlsSettings } from './tls-settings'
+import { closed } from './udp-sender'
+import { isMomentary, makeSocket, peerText, until } from './udp-socket'
+
+/** what a path carries at least; the true size is known once the connection is there */
+const FIRST_MAX_PACKET = 1200
+/** the clocks of two machines in order may differ by this */
+const BEHIND_MS = 60_000
+const RECEIVE_BUFFER = 1024 * 1024
+
+export class QuicSender implements Medium {
+  readonly medium = 'QUIC'
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #options: QuicOptions & { host: string }
+  readonly #context: DriverContext
+  readonly #tls: TlsSettings
+  readonly #resolver: HostResolver
+  #handler: PacketHandler = () => undefined
+  #events: OpenableEvents | undefined
+  #socket: Socket | undefined
+  #connection: Connection | undefined
+  #origin: PacketOrigin | undefined
+  #keepAlive: NodeJS.Timeout | undefined
+
+  constructor(
+    readonly name: string,
+    options: QuicOptions & { host: string },
+    context: DriverContext & { resolver?: HostResolver },
+  ) {
+    this.#options = options
+    this.#context = context
+    this.#tls = quicTls(options, name)
+    this.#resolver = context.resolver ?? new HostResolver(context)
+  }
+
+  /** As the path allows now; larger packets go through too, on a stream. */
+  get maxPacket(): number {
+    const { max_packet } = this.#options
+    return Math.min(
+      this.#connection?.established ? (this.#connection.datagramSize ?? max_packet) : FIRST_MAX_PACKET,
+      max_packet,
+    )
+  }
+
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    this.#events = events
+    const { host, port, connect_timeout_ms, idle_timeout_ms } = this.#options
+    const library = quiche()
+    const behind = this.#clockBehind()
+    const { config, material } = clientConfig(library, this.#tls, this.#options, behind)
+    const peer = await this.#resolver.resolve(host)
+    this.#stillWanted(events)
+    const socket = makeSocket(peer.family, RECEIVE_BUFFER)
+    this.#socket = socket
+    try {
+      await until(socket, 'connect', () => socket.connect(port, peer.address))
+    } catch (error) {
+      throw new OsError('NETWORK', peerText(error, peer.address, port), { cause: error })
+    }
+    this.#stillWanted(events)
+    const { address, port: localPort } = socket.address()
+    const local = { host: address, port: localPort }
+    const remote = { host: peer.address, port }
+    this.#origin = { medium: this.medium, address: hostPort(peer.address, port), reply: packet => this.send(packet) }
+    const name = this.#tls.servername ?? host.replace(/\.$/, '')
+    await new Promise<void>((resolve, reject) => {
+      const quic = library.Connection.connect(
+        literalAddress(name) ? null : name,
+        randomBytes(16),
+        local,
+        remote,
+        config,
+      )
+      let failure: OsError | undefined
+      const late = setTimeout(() => connection.close('no answer'), connect_timeout_ms)
+      const connection = new Connection(quic, {
+        role: 'opener',
+        local,
+        transmit: (datagram, _to, free) => this.#transmit(socket, datagram, free),
+        onPacket: packet => this.#received(packet),
+        onEstablished: made => {
+          clearTimeout(late)
+          try {
+            if (!this.#tls.insecure) judgePeer(quic.peerCertChain() ?? [], name, behind ? this.#trust(material) : null)
+          } catch (error) {
+            failure = asOsError(error)
+            throw failure
+          }
+          if (made.datagramSize !== null) made.streams.begin()
+          this.#keepAlive = setInterval(() => made.keepAlive(), idle_timeout_ms / 3)
+          resolve()
+        },
+        onOver: (_connection, reason) => {
+          clearTimeout(late)
+          clearInterval(this.#keepAlive)
+          reject(failure ?? this.#whyNot(connection, reason, name))
+          if (this.#connection === connection) events.lost(reason)
+        },
+      })
+      this.#connection = connection
+      socket.on('message', (message, from) => connection.received(message, { host: from.address, port: from.port }))
+      socket.on('error', error => {
+        this.counters.errors++
+        if (isMomentary(error)) return
+        // nobody listens there, or no way: while opening that is the answer; an open connection may outlive it
+        if (!connection.established) {
+          failure ??= new OsError('NETWORK', peerText(error, peer.address, port), { cause: error })
+          connection.close('no way there')
+        }
+      })
+      connection.start()
+    })
+    this.#stillWanted(events)
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    const [connection, socket] = [this.#connection, this.#socket]
+    this.#connection = undefined
+    this.#socket = undefined
+    clearInterval(this.#keepAlive)
+    connection?.close('closed')
+    if (socket) await closed(socket)
+  }
+
+  /** Sends one packet; true when the connection took it. A datagram is copied at once. */
+  async send(packet: Uint8Array): Promise<boolean> {
+    const sent = packet.length <= this.#options.max_packet && ((await this.#connection?.send(packet)) ?? false)
+    if (sent) this.counters.tx++
+    else this.counters.errors++
+    return sent
+  }
+
+  #stillWanted(events: OpenableEvents): void {
+    if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
+  }
+
+  #received(packet: Uint8Array): void {
+    this.counters.rx++
+    try {
+      this.#handler(packet, this.#origin!)
+    } catch (error) {
+      this.counters.errors++
+      this.#context.logger.error(`a packet was not handled: ${asOsError(error).message}`)
+    }
+  }
+
+  #transmit(socket: Socket, datagram: Uint8Array, free: () => void): void {
+    try {
+      socket.send(datagram, error => {
+        free()
+        if (error) this.counters.errors++
+      })
+    } catch {
+      free() // the socket was closed in between; QUIC sends again what counts
+    }
+  }
+
+  /** R22: the system's clock cannot be right, it is behind a time that has passed. */
+  #clockBehind(): boolean {
+    const { clock, trueNow } = this.#context
+    return (trueNow?.() ?? 0) > clock.wall() + BEHIND_MS
+  }
+
+  #trust(material: TlsMaterial): { trusted: X509Certificate[]; now: number } {
+    const { clock, trueNow } = this.#context
+    const trusted = material.ca ? parseCertificates(material.ca) : rootCertificates.map(pem => new X509Certificate(pem))
+    return { trusted, now: trueNow?.() ?? clock.wall() }
+  }
+
+  #whyNot({ quic }: Connection, reason: string, name: string): OsError {
+    const alert = (quic.localError()?.errorCode ?? 0) - 256
+    if (alert === 45)
+      return new OsError('TLS_EXPIRED', `the certificate of ${name} has expired, or is not valid yet`, {
+        hint: 'renew the certificate of the peer; check both clocks',
+      })
+    if (alert === 48)
+      return new OsError('TLS_UNTRUSTED', `the authority of the certificate of ${name} is not trusted here`)
+    if (alert === 42) return new OsError('TLS_NAME', `the certificate of ${name} is for another name`)
+    if (alert >= 0 || quic.peerError()) return new OsError('TLS_HANDSHAKE', `QUIC with ${name} failed: ${reason}`)
+    return new OsError('NO_REPLY', `${name} does not answer by QUIC`, {
+      hint: 'check address and port, and that UDP passes the firewalls between',
+    })
+  }
+}
+
+/** Name, and where BoringSSL could not (the clock is behind) the chain. Throws TLS_…. */
+function judgePeer(
+  chain: readonly Uint8Array[],
+  name: string,
+  own: { trusted: X509Certificate[]; now: number } | null,
+): void {
+  const [leaf, ...sent] = chain.map(der => new X509Certificate(der))
+  if (!leaf) throw new OsError('TLS_UNTRUSTED', `${name} shows no certificate`)
+  const address = literalAddress(name)
+  if ((address ? leaf.checkIP(address.address) : leaf.checkHost(name)) === undefined)
+    throw new OsError('TLS_NAME', `the certificate of ${name} is for ${leaf.subjectAltName ?? leaf.subject}`)
+  if (own) judgeChain({ leaf, sent, purpose: 'server', ...own })
+}

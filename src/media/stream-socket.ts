@@ -1,0 +1,138 @@
+// What the two TCP media share: connecting with a deadline, writing with back-pressure, the meaning of the system's errors.
+// Addresses only, so that getaddrinfo is never called behind our back (D11).
+import { connect, type Socket } from 'node:net'
+import { errno, OsError } from '../lib/errors'
+import { type HostAddress, hostPort } from './resolve'
+
+/** a peer that went away without a word is noticed after this and ten probes a second apart */
+const KEEP_ALIVE_MS = 30_000
+
+/** Every stream of ours: no waiting for more to send, and asked now and then whether the peer is still there. */
+export function tune(socket: Socket): void {
+  socket.setNoDelay(true)
+  socket.setKeepAlive(true, KEEP_ALIVE_MS)
+}
+
+/** A connection to that address. Throws NETWORK with the reason; after `timeoutMs` it is given up. */
+export function connectSocket({ address, family }: HostAddress, port: number, timeoutMs: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: address, port, family, allowHalfOpen: true })
+    const fail = (text: string, cause?: unknown): void => {
+      clearTimeout(deadline)
+      socket.destroy()
+      reject(new OsError('NETWORK', text, { cause }))
+    }
+    const deadline = setTimeout(
+      () => fail(`${hostPort(address, port)} does not answer within ${timeoutMs / 1000} s`),
+      timeoutMs,
+    )
+    socket.once('error', error => fail(streamText(error, hostPort(address, port)), error))
+    socket.once('connect', () => {
+      clearTimeout(deadline)
+      socket.removeAllListeners('error')
+      tune(socket)
+      resolve(socket)
+    })
+  })
+}
+
+/** A system error of a connection as a sentence; `where` names the peer. */
+export function streamText(error: unknown, where: string): string {
+  const code = errno(error)
+  if (code === 'ECONNREFUSED') return `nothing listens at ${where}`
+  if (code === 'EHOSTUNREACH') return `the host of ${where} cannot be reached`
+  if (code === 'ENETUNREACH' || code === 'ENETDOWN' || code === 'EADDRNOTAVAIL') return `no network way to ${where}`
+  if (code === 'EPERM' || code === 'EACCES') return `connecting to ${where} is not allowed here (firewall?)`
+  if (code === 'ECONNRESET' || code === 'EPIPE') return `${where} cut the connection`
+  if (code === 'ETIMEDOUT') return `${where} is gone without a word`
+  return `the connection to ${where} failed: ${code ?? String(error)}`
+}
+
+/** What a failed listen means, as the error to throw. */
+export function listenError(error: unknown, address: string, port: number): OsError {
+  const where = hostPort(address, port)
+  const code = errno(error)
+  if (code === 'EADDRINUSE')
+    return new OsError('PORT_BUSY', `TCP port ${port} is in use (${where})`, {
+      cause: error,
+      hint: `stop the program that has it (ss -ltnp 'sport = :${port}' shows it) or choose another with --port`,
+      details: { port, host: address },
+    })
+  if (code === 'EACCES')
+    return new OsError('NETWORK', `TCP port ${port} may not be opened by this user`, {
+      cause: error,
+      hint: 'choose a port from 1024 up',
+    })
+  if (code === 'EADDRNOTAVAIL')
+    return new OsError('NETWORK', `this machine has no address ${address}`, {
+      cause: error,
+      hint: 'listen on 0.0.0.0, or on an address that `ip address` shows',
+    })
+  return new OsError('NETWORK', `cannot listen on TCP ${where}: ${code ?? String(error)}`, { cause: error })
+}
+
+/** The address of a peer as packets carry it; an IPv4 peer of an IPv6 socket is written as IPv4. */
+export const peerHost = (socket: Socket): string => (socket.remoteAddress ?? '').replace(/^::ffff:(?=\d+\.)/i, '')
+
+/** bytes the kernel has not taken yet, above which a packet waits */
+const HIGH_WATER = 256 * 1024
+/** packets waiting for room; more are refused */
+const MAX_WAITING = 512
+
+interface Waiting {
+  readonly bytes: Uint8Array
+  readonly settle: (taken: boolean) => void
+}
+
+/**
+ * Writes to one socket in order. Above a bound of bytes not taken by the kernel, packets wait for room; a peer that takes
+ * nothing for `timeoutMs` is told as stuck, once.
+ */
+export class StreamWriter {
+  readonly #socket: Socket
+  readonly #timeoutMs: number
+  readonly #stuck: () => void
+  #waiting: Waiting[] = []
+  #deadline: NodeJS.Timeout | undefined
+
+  constructor(socket: Socket, timeoutMs: number, stuck: () => void) {
+    this.#socket = socket
+    this.#timeoutMs = timeoutMs
+    this.#stuck = stuck
+    socket.on('drain', () => this.#drained())
+    socket.on('close', () => this.#settleAll())
+  }
+
+  /** Resolves true when the bytes were handed to the socket; they must not change afterwards. */
+  write(bytes: Uint8Array): Promise<boolean> {
+    if (!this.#socket.writable) return NOT_TAKEN
+    if (this.#waiting.length === 0 && this.#socket.writableLength < HIGH_WATER) {
+      this.#socket.write(bytes)
+      return TAKEN
+    }
+    if (this.#waiting.length >= MAX_WAITING) return NOT_TAKEN
+    this.#deadline ??= setTimeout(this.#stuck, this.#timeoutMs)
+    return new Promise(settle => this.#waiting.push({ bytes, settle }))
+  }
+
+  #drained(): void {
+    clearTimeout(this.#deadline)
+    this.#deadline = undefined
+    let k = 0
+    for (; k < this.#waiting.length && this.#socket.writableLength < HIGH_WATER; k++) {
+      const { bytes, settle } = this.#waiting[k]!
+      this.#socket.write(bytes)
+      settle(true)
+    }
+    this.#waiting.splice(0, k)
+    if (this.#waiting.length > 0) this.#deadline = setTimeout(this.#stuck, this.#timeoutMs)
+  }
+
+  #settleAll(): void {
+    clearTimeout(this.#deadline)
+    for (const { settle } of this.#waiting.splice(0)) settle(false)
+  }
+}
+
+const TAKEN = Promise.resolve(true)
+const NOT_TAKEN = Promise.resolve(false)

@@ -1,0 +1,257 @@
+// The list of uplinks as one: failover and give-back without loss (R12), an outage of an hour (R8), alarms first, pacing,
+// hot reload, and a kill in the middle of it.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { alarmCheck } from '../../../src/gateway/uplink/alarms'
+import { UplinkWorld } from '../../lib/uplinkworld'
+
+function world(t: TestContext, settings: Record<string, unknown> = {}): UplinkWorld {
+  const w = new UplinkWorld(settings)
+  t.after(() => w.end())
+  return w
+}
+
+const dataSent = (w: UplinkWorld, name: string): number => w.road(name).sent.filter(({ bytes }) => bytes > 20).length
+
+test('the first carries, the next takes over after 5 s and gives it back after a stable minute; nothing is lost', async t => {
+  const w = world(t)
+  await w.apply({ name: 'one' }, { name: 'two', maxPacket: 120 })
+  await w.run(1000)
+  const ticks = async (s: number): Promise<void> => {
+    for (let k = 0; k < s * 2; k++) {
+      w.fact()
+      await w.run(500, 50)
+    }
+  }
+  await ticks(5)
+  assert.equal(w.uplinks.carrying?.name, 'one')
+  assert.equal(dataSent(w, 'two'), 0)
+
+  w.road('one').unplug()
+  await ticks(3)
+  assert.equal(w.uplinks.carrying?.name, 'one', 'a short loss moves nothing')
+  await ticks(4)
+  assert.equal(w.uplinks.carrying?.name, 'two')
+  assert.match(w.uplinks.forwarding().reason!, /^one is (down|opening)/)
+  assert.equal(w.uplinks.status()['two']!.carrying, true)
+  await ticks(10)
+  assert.equal(w.uplinks.backlog, 0)
+
+  w.road('one').dead = false
+  await ticks(40)
+  assert.equal(w.uplinks.carrying?.name, 'two', 'not before it was stable')
+  await ticks(90)
+  assert.equal(w.uplinks.carrying?.name, 'one')
+  assert.equal(w.uplinks.forwarding().reason, undefined)
+  const before = dataSent(w, 'two')
+  await ticks(5)
+  assert.equal(dataSent(w, 'two'), before)
+  await w.run(3000)
+  assert.deepEqual(w.arrived, w.logged)
+  assert.ok(w.road('two').sent.every(({ bytes }) => bytes <= 120))
+})
+
+test('a peer that goes silent loses its place too, and what it had not answered goes over the other', async t => {
+  const w = world(t)
+  await w.apply({ name: 'one' }, { name: 'two', medium: 'MQTT', acknowledges: true })
+  await w.run(500)
+  for (let k = 0; k < 20; k++) w.fact()
+  await w.run(1000)
+  w.road('one').cut = true
+  for (let k = 0; k < 900 && w.uplinks.carrying?.name !== 'two'; k++) {
+    w.fact()
+    await w.run(100, 50)
+  }
+  assert.equal(w.uplinks.carrying?.name, 'two')
+  await w.run(2000)
+  assert.deepEqual(w.arrived, w.logged)
+  assert.equal(w.uplinks.status()['two']!.delivery, 'acked')
+})
+
+test('a medium that acknowledges: several on their way, a refusal goes back to the cursor, in order', async t => {
+  const w = world(t)
+  await w.apply({ name: 'm', medium: 'MQTT', acknowledges: true, entry: { diff_base: 'sticky' } })
+  await w.run(500)
+  for (let k = 0; k < 50; k++) w.fact()
+  await w.run(6000)
+  assert.deepEqual(w.arrived, w.logged)
+  let lost = 0
+  w.road('m').lose = (packet, up) => up && packet.length > 20 && ++lost === 3
+  for (let k = 0; k < 50; k++) w.fact()
+  await w.run(30)
+  assert.ok(w.uplinks.status()['m']!.in_flight > 1 || lost > 3)
+  await w.run(6000)
+  assert.deepEqual([...new Set(w.arrived)], w.logged)
+  assert.equal(w.uplinks.backlog, 0)
+})
+
+test('an hour without upstream at 10 readings a second: the backlog in order, live data beside it, all of it', async t => {
+  const w = world(t)
+  await w.apply({ name: 'up', entry: { rate_packets_s: 100 } })
+  await w.run(500)
+  for (let k = 0; k < 20; k++) w.fact()
+  await w.run(3000)
+  w.road('up').unplug()
+  for (let k = 0; k < 36_000; k++) w.fact(k % 3 === 0 ? 9 : undefined)
+  await w.run(3_600_000, 60_000)
+  w.road('up').dead = false
+  await w.run(62_000, 1000)
+  const seen = (): Set<string> => new Set(w.got.facts.map(fact => `${fact.id} ${fact.tRaw}`))
+  let worst = 0
+  const from = w.got.records.length
+  for (let k = 0; k < 60; k++) {
+    const fact = w.fact()
+    const at = w.clock.mono()
+    for (let n = 0; n < 200 && !seen().has(`${fact.id} ${fact.tRaw}`); n++) await w.run(50, 50)
+    worst = Math.max(worst, w.clock.mono() - at)
+    await w.run(500, 50)
+  }
+  assert.ok(w.uplinks.backlog > 1000, `${w.uplinks.backlog} are left`)
+  assert.ok(worst < 2000, `live data took ${worst} ms beside the backlog`)
+  const spent = w.got.records.slice(from).length
+  assert.ok(spent > 1500, `${spent} arrived meanwhile`)
+  await w.run(600_000, 100)
+  assert.equal(w.uplinks.backlog, 0)
+  assert.deepEqual(w.arrived, w.logged)
+  // in order for each device, apart from what was logged after the outage
+  const backlog = new Set(w.log.facts.slice(0, 36_020).map(fact => fact.tRaw))
+  for (const id of ['GW', 'NODE9']) {
+    const times = w.got.facts.filter(fact => fact.id === id && backlog.has(fact.tRaw)).map(fact => fact.tRaw)
+    assert.deepEqual(
+      times,
+      [...times].sort((a, b) => a - b),
+    )
+  }
+})
+
+test('alarms go before a backlog and over the budget, once', async t => {
+  const w = world(t)
+  w.log.isAlarm = alarmCheck(['ALARM'])
+  await w.apply({ name: 'up', entry: { rate_packets_s: 5 } })
+  for (let k = 0; k < 3000; k++) w.fact(undefined, k === 2500 ? 'alarm' : 'OK')
+  await w.run(4000)
+  const alarm = w.log.facts[2500]!.tRaw
+  const arrived = w.got.facts.map(fact => fact.tRaw)
+  assert.ok(arrived.includes(alarm), 'one in the middle of the backlog')
+  assert.ok(arrived.length < 100, `${arrived.length}`)
+  const live = w.fact(undefined, 'ALARM')
+  await w.run(200)
+  assert.ok(w.got.facts.some(fact => fact.tRaw === live.tRaw))
+  assert.equal(w.got.facts.filter(fact => fact.tRaw === alarm).length, 1)
+})
+
+test('the budget holds: packets and bytes a second', async t => {
+  for (const entry of [{ rate_packets_s: 20 }, { rate_bytes_s: 2000 }]) {
+    const w = world(t)
+    await w.apply({ name: 'up', entry })
+    for (let k = 0; k < 2000; k++) w.fact()
+    await w.run(30_000)
+    const bytes = w.road('up').sent.reduce((sum, sent) => sum + sent.bytes, 0)
+    if (entry.rate_packets_s) assert.ok(w.got.records.length <= 20 * 31 && w.got.records.length > 20 * 25)
+    else assert.ok(bytes <= 2000 * 31 + 1500 && bytes > 2000 * 25, `${bytes} bytes`)
+  }
+})
+
+test('a batch waits for its window, and for no longer', async t => {
+  const w = world(t)
+  await w.apply({ name: 'up', entry: { batch_window_ms: 400 } })
+  await w.run(500)
+  for (let k = 0; k < 10; k++) w.fact()
+  await w.run(3000)
+  const before = dataSent(w, 'up')
+  for (let k = 0; k < 30; k++) {
+    w.fact()
+    await w.run(100)
+  }
+  await w.run(1000)
+  assert.deepEqual(w.arrived, w.logged)
+  assert.ok(dataSent(w, 'up') - before <= 9, `${dataSent(w, 'up') - before} frames for 3 s`)
+})
+
+test('hot reload: what did not change keeps its connection; the carrying one is replaced without loss', async t => {
+  const w = world(t)
+  await w.apply({ name: 'a' }, { name: 'b' })
+  await w.run(500)
+  for (let k = 0; k < 10; k++) w.fact()
+  await w.run(2000)
+  const applied = await w.apply({ name: 'c' }, { name: 'b', entry: { full_every: 50 } }, { name: 'a' })
+  assert.deepEqual(applied, { added: ['c'], removed: [], changed: ['b'], kept: ['a'] })
+  assert.equal(w.road('a').opens, 1)
+  assert.equal(w.uplinks.carrying?.name, 'a', 'until the new first one was stable')
+  for (let k = 0; k < 10; k++) w.fact()
+  await w.run(70_000, 100)
+  assert.equal(w.uplinks.carrying?.name, 'c')
+  const pending = w.apply({ name: 'b', entry: { full_every: 50 } })
+  for (let k = 0; k < 10; k++) w.fact()
+  await w.run(20_000, 100)
+  assert.deepEqual(await pending, { added: [], removed: ['c', 'a'], changed: [], kept: ['b'] })
+  assert.deepEqual(Object.keys(w.supervisor.links()), ['b'])
+  assert.deepEqual([...new Set(w.arrived)], w.logged)
+})
+
+test('without uplinks the stand-in carries with a cursor of its own; the first real one gets the whole log', async t => {
+  const w = world(t)
+  await w.apply()
+  assert.equal(w.standIns, 1)
+  for (let k = 0; k < 10; k++) w.fact()
+  await w.run(3000)
+  assert.equal(w.arrived.length, 10)
+  assert.equal(w.uplinks.carrying?.name, 'loopback')
+  await w.apply({ name: 'real' })
+  assert.equal(w.standIns, 0)
+  w.startServer()
+  w.got.records.length = 0
+  await w.run(3000)
+  assert.equal(w.arrived.length, 10)
+})
+
+test('old cursors, one for each uplink: the lowest of the configured ones counts, once', async t => {
+  const w = world(t)
+  for (let k = 0; k < 30; k++) w.fact()
+  w.log.appendCursor('uplink:a', 20)
+  w.log.appendCursor('uplink:b', 10)
+  w.log.appendCursor('uplink:gone', 3)
+  await w.apply({ name: 'a' }, { name: 'b' }, { name: 'new' })
+  await w.run(5000)
+  assert.equal(w.arrived.length, 20)
+  assert.deepEqual(w.log.cursorNames(), ['uplinks'])
+})
+
+test('killed in the middle of a backlog with live data beside it: nothing is lost, little goes twice', async t => {
+  const w = world(t)
+  const entry = { rate_packets_s: 200 }
+  await w.apply({ name: 'up', entry }, { name: 'spare' })
+  for (let k = 0; k < 4000; k++) w.fact()
+  for (let round = 0; round < 3; round++) {
+    for (let k = 0; k < 100; k++) {
+      w.fact()
+      await w.run(30)
+    }
+    await w.kill()
+    await w.apply({ name: 'up', entry }, { name: 'spare' })
+  }
+  await w.run(60_000, 50)
+  assert.equal(w.uplinks.backlog, 0)
+  assert.deepEqual([...new Set(w.arrived)], w.logged)
+  assert.equal(w.arrived.length, w.logged.length, 'the upstream knows what it has')
+  assert.ok(w.receive.counters.duplicates < 1500, `${w.receive.counters.duplicates} went twice`)
+})
+
+test('the progress token settles with every uplink dead, and with none at all', async t => {
+  const w = world(t)
+  await w.uplinks.token()
+  await w.apply({ name: 'a' }, { name: 'b' })
+  w.road('a').unplug()
+  w.road('b').unplug()
+  await w.uplinks.token()
+})
+
+test('groups are cut for the smallest uplink of the list, whoever carries', async t => {
+  const w = world(t)
+  await w.apply({ name: 'udp' }, { name: 'tiny', medium: 'LoRa', maxPacket: 60 })
+  assert.equal(w.uplinks.maxPacket, 60 - 18)
+  await w.apply({ name: 'udp' }, { name: 'tiny', medium: 'LoRa', maxPacket: 60, entry: { delivery: 'best_effort' } })
+  assert.equal(w.uplinks.maxPacket, 60)
+  await w.apply({ name: 'udp' })
+  assert.equal(w.uplinks.maxPacket, 1200)
+})

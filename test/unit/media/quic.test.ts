@@ -1,0 +1,309 @@
+// QUIC both ways: datagrams and the stream, loss, certificates, peers that go away, bounds; and machines without a build.
+import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, type TestContext, test } from 'node:test'
+import { systemClock } from '../../../src/lib/clock'
+import { silentLogger } from '../../../src/lib/logger'
+import type { DriverContext, OpenableEvents } from '../../../src/links/contracts'
+import { createQuic, QuicListener, QuicSender } from '../../../src/media/quic'
+import { quiche } from '../../../src/media/quic-native'
+import { makeCerts } from '../../lib/certs'
+import { freeUdpPort, removeDir, root, tempDir } from '../../lib/gateway'
+import { LossyProxy } from '../../lib/lossy'
+
+const dir = tempDir()
+after(() => removeDir(dir))
+const certs = makeCerts(join(dir, 'certs'))
+const context: DriverContext = { clock: systemClock, logger: silentLogger }
+const build = existsSync(join(root, 'dist/native', `${process.platform}-${process.arch}`, 'quic.node'))
+const options = build ? {} : { skip: 'this machine has no QUIC build' }
+const silent: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
+
+const until = async (ask: () => unknown): Promise<void> => {
+  for (const end = Date.now() + 20_000; !ask(); ) {
+    if (Date.now() > end) throw new Error(`not in time: ${ask}`)
+    await new Promise(resolve => setTimeout(resolve, 5))
+  }
+}
+
+const own = { cert: certs.serverCert, key: certs.serverKey }
+
+async function listener(t: TestContext, more: object = {}): Promise<QuicListener> {
+  const medium = createQuic('down', { mode: 'listen', listen_host: '127.0.0.1', port: 0, tls: own, ...more }, context)
+  assert.ok(medium instanceof QuicListener)
+  t.after(() => medium.close())
+  await medium.open(silent)
+  return medium
+}
+
+function sender(t: TestContext, port: number, more: object = {}, parts: DriverContext = context): QuicSender {
+  const medium = createQuic('up', { host: 'localhost', port, tls: { ca: certs.ca }, ...more }, parts)
+  assert.ok(medium instanceof QuicSender)
+  t.after(() => medium.close())
+  return medium
+}
+
+const bytes = (length: number, seed: number): Buffer =>
+  Buffer.from(Array.from({ length }, (_, k) => (k * 31 + seed) & 0xff))
+
+test('small and large packets go both ways, each whole, and are counted', options, async t => {
+  const server = await listener(t)
+  const origins = new Set<unknown>()
+  server.onPacket((packet, origin) => {
+    origins.add(origin)
+    assert.equal(origin.medium, 'QUIC')
+    void origin.reply(Buffer.from(packet).reverse())
+  })
+  const client = sender(t, server.port!)
+  assert.equal(client.maxPacket, 1200)
+  await client.open(silent)
+  assert.ok(client.maxPacket > 1250 && client.maxPacket < 1350, String(client.maxPacket))
+  const back: Buffer[] = []
+  client.onPacket((packet, origin) => {
+    back.push(Buffer.from(packet))
+    assert.equal(origin.address, `127.0.0.1:${server.port}`)
+  })
+  const sent = [1, 8, 10, 100, client.maxPacket, client.maxPacket + 1, 5000, 65_535].map((n, k) => bytes(n, k))
+  for (const packet of sent) assert.equal(await client.send(packet), true)
+  await until(() => back.length === sent.length)
+  const order = (list: Buffer[]): string[] => list.map(packet => packet.toString('hex')).sort()
+  assert.deepEqual(order(back), order(sent.map(packet => Buffer.from(packet).reverse())))
+  assert.equal(origins.size, 1, 'the origin of a peer is one object')
+  assert.deepEqual(client.counters, { rx: sent.length, tx: sent.length, errors: 0 })
+  assert.deepEqual(server.counters, { rx: sent.length, tx: sent.length, errors: 0 })
+  assert.equal(await client.send(bytes(65_536, 0)), false)
+  assert.equal(await client.send(new Uint8Array(0)), false)
+  assert.equal(await server.send(), false)
+})
+
+test('a listener can answer with a large packet before the peer sent one', options, async t => {
+  const server = await listener(t)
+  const replies: boolean[] = []
+  server.onPacket((_, origin) => void origin.reply(bytes(30_000, 3)).then(sent => replies.push(sent)))
+  const client = sender(t, server.port!)
+  let got = 0
+  client.onPacket(packet => {
+    got = packet.length
+  })
+  await client.open(silent)
+  await client.send(bytes(10, 1))
+  await until(() => got > 0)
+  assert.deepEqual([got, replies], [30_000, [true]])
+})
+
+test('probe and PONG of the exchange are packets like any others', options, async t => {
+  const server = await listener(t)
+  const seen: string[] = []
+  server.onPacket((packet, origin) => {
+    seen.push(Buffer.from(packet).toString('hex'))
+    void origin.reply(Buffer.from('0a00074f534e01000064', 'hex'))
+  })
+  const client = sender(t, server.port!)
+  client.onPacket(packet => seen.push(Buffer.from(packet).toString('hex')))
+  await client.open(silent)
+  await client.send(Buffer.from('0900074f534e0100', 'hex'))
+  await until(() => seen.length === 2)
+  assert.deepEqual(seen, ['0900074f534e0100', '0a00074f534e01000064'])
+})
+
+test(
+  'through a bad network the handshake and the stream come through whole; datagrams may be lost, never broken',
+  options,
+  async t => {
+    const server = await listener(t)
+    const road = await freeUdpPort()
+    const proxy = await LossyProxy.open(road, server.port!, { seed: 3, drop: 0.1, double: 0.05, late: 0.1, lateMs: 20 })
+    t.after(() => proxy.close())
+    const got = new Map<string, number>()
+    server.onPacket(packet => {
+      const key = Buffer.from(packet).toString('hex')
+      got.set(key, (got.get(key) ?? 0) + 1)
+    })
+    const client = sender(t, road)
+    await client.open(silent)
+    const large = Array.from({ length: 20 }, (_, k) => bytes(3000 + k, k))
+    const small = Array.from({ length: 200 }, (_, k) => bytes(40 + k, k))
+    const sends = [...small, ...large].map(packet => client.send(packet))
+    assert.ok((await Promise.all(sends)).every(Boolean))
+    const has = (packet: Buffer): boolean => got.has(packet.toString('hex'))
+    await until(() => large.every(has))
+    await until(() => small.filter(has).length > 100)
+    assert.ok(
+      [...got.values()].every(times => times === 1),
+      'none twice',
+    )
+    const known = new Set([...small, ...large].map(packet => packet.toString('hex')))
+    assert.ok([...got.keys()].every(key => known.has(key)))
+    assert.ok(proxy.counters.dropped > 5)
+  },
+)
+
+test('a peer that is not to be trusted is told by name, and nothing is sent to it', options, async t => {
+  const refused = async (server: object, client: object, code: string, parts = context): Promise<void> => {
+    const there = await listener(t, server)
+    let packets = 0
+    there.onPacket(() => packets++)
+    const here = sender(t, there.port!, client, parts)
+    await assert.rejects(here.open(silent), { code }, `${JSON.stringify(server)} ${JSON.stringify(client)}`)
+    assert.equal(await here.send(bytes(10, 1)), false)
+    assert.equal(packets, 0)
+    await Promise.all([here.close(), there.close()])
+  }
+  const pair = (cert: string, key: string): object => ({ tls: { cert, key } })
+  await refused({}, { tls: { ca: certs.otherCa } }, 'TLS_UNTRUSTED')
+  await refused({}, { tls: true }, 'TLS_UNTRUSTED')
+  await refused(pair(certs.foreignCert, certs.foreignKey), {}, 'TLS_UNTRUSTED')
+  await refused(pair(certs.expiredCert, certs.expiredKey), {}, 'TLS_EXPIRED')
+  await refused(pair(certs.futureCert, certs.futureKey), {}, 'TLS_EXPIRED')
+  await refused(pair(certs.misnamedCert, certs.misnamedKey), {}, 'TLS_NAME')
+  await refused(pair(certs.misnamedCert, certs.misnamedKey), { host: '127.0.0.1' }, 'TLS_NAME')
+  await refused({}, { tls: { ca: join(dir, 'nothing.pem') } }, 'TLS_FILE')
+  await refused({ tls: { ...own, client_ca: certs.ca } }, {}, 'TLS_HANDSHAKE')
+  // a clock that stands in the past says nothing about an end: the best known time does
+  const trueNow = (): number => Date.now() + 3_600_000
+  await refused(pair(certs.expiredCert, certs.expiredKey), {}, 'TLS_EXPIRED', { ...context, trueNow })
+  await refused({}, { tls: { ca: certs.otherCa } }, 'TLS_UNTRUSTED', { ...context, trueNow })
+  await refused(pair(certs.misnamedCert, certs.misnamedKey), {}, 'TLS_NAME', { ...context, trueNow })
+})
+
+test('names, addresses, servername, client certificates and insecure are what they say', options, async t => {
+  const opens = async (server: object, client: object, parts = context): Promise<void> => {
+    const there = await listener(t, server)
+    const here = sender(t, there.port!, client, parts)
+    await here.open(silent)
+    await Promise.all([here.close(), there.close()])
+  }
+  const misnamed = { tls: { cert: certs.misnamedCert, key: certs.misnamedKey } }
+  await opens({}, { host: '127.0.0.1' })
+  await opens(misnamed, { tls: { ca: certs.ca, servername: 'gateway.example' } })
+  await opens(misnamed, { tls: { insecure: true } })
+  await opens(misnamed, { tls: true, insecure: true })
+  const client = { ca: certs.ca, cert: certs.clientCert, key: certs.clientKey }
+  await opens({ tls: { ...own, client_ca: certs.ca } }, { tls: client })
+  await opens({}, {}, { ...context, trueNow: () => Date.now() + 3_600_000 })
+})
+
+test('to listen a certificate is needed, and how to make one is said; wrong options are named', () => {
+  const code = { code: 'CONFIG_INVALID' }
+  const listen = (more: object) => () => createQuic('q', { mode: 'listen', ...more }, context)
+  assert.throws(listen({}), error => {
+    assert.match(String((error as { hint: string }).hint), /openssl req -x509/)
+    assert.match(String(error), /tls.cert and tls.key needed to listen/)
+    return true
+  })
+  assert.throws(listen({ tls: { cert: 'a' } }), /tls.key needed/)
+  assert.throws(listen({ tls: false }), /always encrypted/)
+  assert.throws(listen({ tls: { certt: 'a' } }), code)
+  assert.throws(() => createQuic('q', {}, context), code)
+  assert.throws(() => createQuic('q', { host: 'x', port: 0 }, context), code)
+  assert.throws(() => createQuic('q', { host: 'x', idle_timeout_ms: 1 }, context), code)
+  assert.ok(createQuic('q', { host: 'x', frames: 'full', anything: 1 }, context))
+})
+
+test('nobody there: soon where the kernel says so, else when the time is over', options, async t => {
+  const here = sender(t, await freeUdpPort(), { connect_timeout_ms: 3000 })
+  await assert.rejects(here.open(silent), { code: 'NETWORK' })
+  const deaf = createSocket('udp4')
+  await new Promise<void>(resolve => deaf.bind(0, '127.0.0.1', resolve))
+  t.after(() => deaf.close())
+  await assert.rejects(sender(t, deaf.address().port, { connect_timeout_ms: 200 }).open(silent), { code: 'NO_REPLY' })
+})
+
+test(
+  'a listener that closes is lost at once; one that was started anew resets what it does not know',
+  options,
+  async t => {
+    const server = await listener(t)
+    const client = sender(t, server.port!)
+    const lost: string[] = []
+    const events = { ...silent, lost: (reason: string) => lost.push(reason) }
+    await client.open(events)
+    await server.close()
+    await until(() => lost.length > 0)
+    assert.match(lost[0]!, /the listener closes/)
+    assert.equal(await client.send(bytes(10, 1)), false)
+
+    // as after kill -9: the connection is forgotten without a word
+    const port = await freeUdpPort()
+    const first = await listener(t, { port })
+    await client.close()
+    const again = sender(t, port)
+    await again.open({ ...silent, lost: (reason: string) => lost.push(reason) })
+    const running = first as unknown as { close(): Promise<void> }
+    const mute = createSocket('udp4')
+    mute.close()
+    await silently(first)
+    const second = await listener(t, { port })
+    await again.send(bytes(60, 1))
+    await until(() => lost.length > 1)
+    assert.match(lost[1]!, /does not know the connection/)
+    assert.equal(second.tally.resets, 1)
+    await again.open(silent)
+    assert.equal(await again.send(bytes(60, 1)), true)
+  },
+)
+
+/** Closes a listener so that its peers do not hear of it. */
+async function silently(listener: QuicListener): Promise<void> {
+  const proto = Object.getPrototypeOf(createSocket('udp4')) as { send: unknown }
+  const { send } = proto
+  proto.send = () => undefined
+  await listener.close()
+  proto.send = send
+}
+
+test('a silent peer is lost when its time is over; keep-alives hold a quiet connection', options, async t => {
+  const server = await listener(t, { idle_timeout_ms: 1000 })
+  const road = await freeUdpPort()
+  const proxy = await LossyProxy.open(road, server.port!, { drop: 0, double: 0, late: 0 })
+  t.after(() => proxy.close())
+  const client = sender(t, road, { idle_timeout_ms: 1000 })
+  const lost: string[] = []
+  await client.open({ ...silent, lost: reason => lost.push(reason) })
+  await new Promise(resolve => setTimeout(resolve, 1500))
+  assert.deepEqual([lost, server.connections], [[], 1])
+  proxy.black = true
+  await until(() => lost.length > 0 && server.connections === 0)
+  assert.match(lost[0]!, /silent/)
+})
+
+test(
+  'more peers than allowed are not answered; noise and half-open handshakes leave nothing behind',
+  options,
+  async t => {
+    const server = await listener(t, { max_connections: 2, connect_timeout_ms: 200 })
+    const clients = await Promise.all(
+      [0, 1].map(async () => {
+        const client = sender(t, server.port!)
+        await client.open(silent)
+        return client
+      }),
+    )
+    const third = sender(t, server.port!, { connect_timeout_ms: 100 })
+    await assert.rejects(third.open(silent), { code: 'NO_REPLY' })
+    assert.ok(server.tally.refused > 0)
+    await clients[0]!.close()
+    await until(() => server.connections === 1)
+    const noise = createSocket('udp4')
+    t.after(() => noise.close())
+    for (let k = 0; k < 300; k++) noise.send(bytes(k * 5 + 1, k), server.port!, '127.0.0.1')
+    // the first datagram of a handshake that never goes on
+    const half = createSocket('udp4')
+    await new Promise<void>(resolve => half.bind(0, '127.0.0.1', resolve))
+    const stolen = new Promise<Buffer>(resolve => half.once('message', resolve))
+    const one = sender(t, half.address().port, { connect_timeout_ms: 100 })
+    await assert.rejects(one.open(silent))
+    noise.send(await stolen, server.port!, '127.0.0.1')
+    half.close()
+    await until(() => server.connections === 2)
+    await until(() => server.connections === 1)
+    assert.ok(server.tally.resets <= 50)
+    assert.equal(await clients[1]!.send(bytes(10, 1)), true)
+  },
+)
+
+test('without a build for the platform the link says so', () => {
+  assert.throws(() => quiche('linux', 'mips'), { code: 'NO_DRIVER', message: 'no QUIC build for linux-mips' })
+})
