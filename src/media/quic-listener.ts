@@ -12,8 +12,7 @@ import { type HostPort, INITIAL, type Quiche, quiche } from './quic-native'
 import { needCertificate, type QuicOptions, quicTls, serverConfig } from './quic-settings'
 import { HostResolver, hostPort } from './resolve'
 import { type TlsMaterial, type TlsSettings, tlsMaterial } from './tls-settings'
-import { closed } from './udp-sender'
-import { bindError, makeSocket, until } from './udp-socket'
+import { bindError, closed, makeSocket, until } from './udp-socket'
 
 const ID_LENGTH = 16
 /** the shortest datagram that may open a connection (RFC 9000, 14.1) */

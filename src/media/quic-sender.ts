@@ -13,8 +13,7 @@ import { clientConfig, type QuicOptions, quicTls } from './quic-settings'
 import { HostResolver, hostPort, literalAddress } from './resolve'
 import { judgeChain } from './tls-chain'
 import { parseCertificates, type TlsMaterial, type TlsSettings } from './tls-settings'
-import { closed } from './udp-sender'
-import { isMomentary, makeSocket, peerText, until } from './udp-socket'
+import { closed, isMomentary, makeSocket, peerText, until } from './udp-socket'
 
 /** what a path carries at least; the true size is known once the connection is there */
 const FIRST_MAX_PACKET = 1200

@@ -3,18 +3,29 @@
 import { join } from 'node:path'
 import { realFiles } from '../../src/lib/files'
 import { exportFacts } from '../../src/log'
+import { makeCerts } from '../lib/certs'
 import { askControl } from '../lib/control'
-import { databaseFacts, keyOf, type LoggedFact, Machine, removeDir, tempDir, until } from '../lib/gateway'
+import { databaseFacts, keyOf, type LoggedFact, Machine, until } from '../lib/gateway'
 import type { Cable } from '../lib/netem'
 import { assertSame } from '../lib/same'
 import { type Server, startMosquitto } from '../lib/servers'
 
+/** memory of the rig: nothing of it is made on this machine */
+const DIR = '/run/roads'
+const certs = (name: string): string => join(DIR, 'certs', name)
+
 /** Media that a gateway can go upstream by, with what a receiver and an uplink need beside the medium. */
-const ROADS: Record<string, { receiver: Record<string, unknown>; uplink: Record<string, unknown> }> = {
+const ROADS = {
   UDP: { receiver: { port: 9001 }, uplink: { port: 9001 } },
+  TCP: { receiver: { port: 9002 }, uplink: { port: 9002 } },
   MQTT: { receiver: { host: '127.0.0.1', port: 1883 }, uplink: { port: 1883 } },
+  QUIC: {
+    receiver: { port: 9003, tls: { cert: certs('server.crt'), key: certs('server.key') } },
+    uplink: { port: 9003, tls: { ca: certs('ca.crt'), servername: 'localhost' } },
+  },
 }
-export const media = process.env.MEDIA?.split(',') ?? Object.keys(ROADS)
+export type Medium = keyof typeof ROADS
+export const allMedia = Object.keys(ROADS) as Medium[]
 
 const flags = {
   application_status: { mqtt: true },
@@ -22,18 +33,16 @@ const flags = {
 }
 const WEB = 8001
 
-export const dir = tempDir()
-
 /** One road of a gateway, as an entry of its `gateway.uplinks`. */
 export const uplinkOver = (
-  medium: string,
+  medium: Medium,
   cable: Cable,
   more: Record<string, unknown> = {},
 ): Record<string, unknown> => ({
   name: medium.toLowerCase(),
   medium,
   host: cable.near,
-  ...ROADS[medium]!.uplink,
+  ...ROADS[medium].uplink,
   full_every: 20,
   full_interval_seconds: 2,
   ...more,
@@ -43,7 +52,7 @@ export const uplinkOver = (
 export class Gateway extends Machine {
   readonly id: string
 
-  constructor(id: string, cable: Cable, uplinks: readonly unknown[], perSecond = 10) {
+  constructor(id: string, cable: Cable, uplinks: readonly unknown[], { perSecond = 10, gateway = {} } = {}) {
     const types = ['cpu', 'memory', 'uptime', 'network']
     const sources = types.map((type, k) => ({
       name: type,
@@ -52,10 +61,10 @@ export class Gateway extends Machine {
     }))
     const config = {
       device_id: id,
-      gateway: { sources, uplinks, log: { commit_interval_ms: 200 } },
+      gateway: { sources, uplinks, log: { commit_interval_ms: 200 }, ...gateway },
       RESOURCES: flags,
     }
-    super(join(dir, id), 'run', config, cable.namespace.prefix)
+    super(join(DIR, id), 'run', config, cable.namespace.prefix)
     this.id = id
   }
 
@@ -70,13 +79,14 @@ export class Upstream extends Machine {
   token = ''
   broker: Server | undefined
 
-  constructor() {
-    const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...ROADS[medium]!.receiver }))
-    super(join(dir, 'up'), 'serve', { gateway: { receivers }, RESOURCES: flags })
+  constructor(readonly media: readonly Medium[]) {
+    const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...ROADS[medium].receiver }))
+    super(join(DIR, 'up'), 'serve', { gateway: { receivers }, RESOURCES: flags })
   }
 
   async open(): Promise<void> {
-    if (media.includes('MQTT')) this.broker = await startMosquitto({ port: 1883, host: '0.0.0.0' })
+    if (this.media.includes('QUIC')) makeCerts(join(DIR, 'certs'))
+    if (this.media.includes('MQTT')) this.broker = await startMosquitto({ port: 1883, host: '0.0.0.0' })
     this.token = (this.json('token', '--new') as { token: string }).token
     await this.start(['--web-port', String(WEB)], WEB)
   }
@@ -132,5 +142,3 @@ export async function assertDelivered(upstream: Upstream, gateway: Gateway, ms =
   assertSame(sent, rows)
   return sent.length
 }
-
-export const end = (): void => removeDir(dir)
