@@ -112,23 +112,26 @@ export const logged = (machine: Machine): LoggedFact[] =>
 export async function assertDelivered(upstream: Upstream, gateway: Gateway, ms = 60_000): Promise<number> {
   const sent = logged(gateway)
   const { log } = await gateway.status()
+  const tell = async (error: Error): Promise<never> => {
+    const { uplinks, links, forwarding } = await gateway.status()
+    const { received, links: receivers } = await askControl(upstream.dataDir, 'status')
+    const state = JSON.stringify({ uplinks, links, forwarding, received, receivers }, null, 1)
+    const said = [gateway, upstream].map(machine => machine.output.slice(-3000)).join('\nupstream:\n')
+    throw new Error(`${gateway.id}: ${error.message}\n${state}\n${said}`)
+  }
   await until(
     `${gateway.id} delivers ${log.last_seq} records`,
     async () => (await gateway.status()).forwarding.cursor >= log.last_seq,
     ms,
-  ).catch(async error => {
-    const { uplinks, links, forwarding } = await gateway.status()
-    const state = JSON.stringify({ uplinks, links, forwarding, received: upstream.json('status').received })
-    const said = [gateway, upstream].map(machine => machine.output.slice(-3000)).join('\nupstream:\n')
-    throw new Error(`${error.message}\n${state}\n${said}`)
-  })
+  ).catch(tell)
   const keys = new Set(sent.map(keyOf))
   const ours = (facts: LoggedFact[]): LoggedFact[] => facts.filter(fact => keys.has(keyOf(fact)))
   // a broker's acknowledgement is not the upstream's
-  const got = await until('the upstream has them', () => {
+  const all = (): LoggedFact[] | null => {
     const facts = logged(upstream)
     return ours(facts).length >= sent.length ? facts : null
-  })
+  }
+  const got = await until('the upstream has them', all, ms).catch(tell)
   assertSame(sent, ours(got))
   const strange = (): LoggedFact[] => {
     const all = new Set(logged(gateway).map(keyOf))
