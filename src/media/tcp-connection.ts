@@ -54,7 +54,10 @@ export class TcpConnection implements PacketOrigin {
     })
     socket.on('data', chunk => this.#data(chunk))
     socket.on('end', () => this.#ended())
-    socket.on('error', () => this.#close('failed'))
+    // after a plain packet the peer may be gone before its answer: that harms nobody
+    socket.on('error', () => {
+      if (this.#answerUntil === undefined) this.#parts.onEnd('failed')
+    })
   }
 
   /** bytes held for this connection */

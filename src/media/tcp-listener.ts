@@ -106,9 +106,13 @@ export class TcpListener implements Medium {
     clearInterval(this.#sweep)
     const server = this.#server
     this.#server = undefined
-    const closed = server && new Promise<void>(resolve => server.close(() => resolve()))
-    for (const socket of this.#sockets) socket.destroy()
-    await closed
+    const closed = [...this.#sockets].map(socket => {
+      const gone = new Promise<void>(resolve => socket.once('close', () => resolve()))
+      socket.destroy()
+      return gone
+    })
+    if (server) closed.push(new Promise(resolve => server.close(() => resolve())))
+    await Promise.all(closed)
   }
 
   /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */

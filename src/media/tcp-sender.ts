@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net'
 import { asOsError, OsError } from '../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
+import { DELIVERY_FRAME } from '../protocol/control'
 import { DeliveryStream } from '../protocol/delivery'
 import { isProbe } from '../protocol/delivery/frame'
 import { HostResolver, hostPort } from './resolve'
@@ -43,7 +44,7 @@ export class TcpSender implements Medium {
   /** one connection at a time is being made; packets leave in order */
   #chain: Promise<unknown> = Promise.resolve()
   #queued = 0
-  /** since when the framed peer owes a sign of life, mono ms; 0: it does not */
+  /** since when the framed peer owes an answer to a probe or a delivery frame, mono ms; 0: it does not */
   #owes = 0
   #watch: NodeJS.Timeout | undefined
 
@@ -72,7 +73,7 @@ export class TcpSender implements Medium {
       socket.destroy()
       throw new OsError('LINK_DOWN', 'closed while opening')
     }
-    const timer = setTimeout(() => this.#takeFresh()?.end(), FRESH_MS)
+    const timer = setTimeout(() => this.#takeFresh()?.destroy(), FRESH_MS)
     this.#fresh = { socket, timer }
     socket.once('close', () => {
       if (this.#fresh?.socket === socket) this.#takeFresh()
@@ -191,7 +192,7 @@ export class TcpSender implements Medium {
   }
 
   async #write({ stream, writer }: Framed, packet: Uint8Array): Promise<boolean> {
-    if (this.#owes === 0) this.#owes = this.#context.clock.mono()
+    if (this.#owes === 0 && (packet[0] === DELIVERY_FRAME || isProbe(packet))) this.#owes = this.#context.clock.mono()
     const taken = await writer.write(stream.wrap(packet))
     if (!taken) return this.#refuse()
     this.counters.tx++

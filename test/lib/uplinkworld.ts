@@ -222,6 +222,7 @@ export class UplinkWorld {
       logger: silentLogger,
       registry,
       supervisor: this.supervisor,
+      trueNow: () => clock.wall(),
       log: this.log.asLog,
       identity: { assigned: true, assignedId: 5, deviceId: 'GW' } as never,
       time: new NodeClock(clock),

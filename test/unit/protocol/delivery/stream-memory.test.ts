@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DeliveryStream } from '../../../../src/protocol/delivery'
+import { buildProbe } from '../../../../src/protocol/delivery/frame'
+
+test('a stream tells what it holds, and keeps no room for a large packet once it is whole', () => {
+  const got: number[] = []
+  const stream = new DeliveryStream({ role: 'listener', onPacket: packet => got.push(packet.length) })
+  stream.push(buildProbe(1))
+  assert.equal(stream.held, 0)
+  stream.push(Buffer.of(0xea, 0x60))
+  assert.equal(stream.held, 2)
+  stream.push(Buffer.alloc(59_999))
+  assert.ok(stream.memory >= 60_001)
+  assert.equal(stream.held, 60_001)
+  stream.push(Buffer.alloc(1))
+  assert.deepEqual(got, [8, 60_000])
+  assert.deepEqual([stream.held, stream.memory], [0, 512])
+  stream.push(Buffer.of(0, 3, 1, 2))
+  stream.push(Buffer.of(3))
+  assert.deepEqual(got, [8, 60_000, 3])
+})
