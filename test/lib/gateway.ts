@@ -196,17 +196,17 @@ export function sensorsOf(fact: LoggedFact): LoggedSensor[] {
 /** `device_id t_raw` */
 export const keyOf = (fact: { id: string; t_raw: number }): string => `${fact.id} ${fact.t_raw}`
 
-/** Every packet in the database, read page by page over HTTP. */
+/** Every packet in the database, read page by page over HTTP. Rows that come meanwhile move the pages: a row met again is one. */
 export async function databaseFacts(webPort: number, token: string): Promise<LoggedFact[]> {
-  const facts: LoggedFact[] = []
+  const facts = new Map<string, LoggedFact>()
   for (let offset = 0; ; offset += 500) {
     const response = await fetch(`http://127.0.0.1:${webPort}/api/data/packets?limit=500&offset=${offset}`, {
       headers: { 'X-Admin-Token': token },
     })
     if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)
-    const body = (await response.json()) as { total: number; packets: { payload_json: LoggedFact }[] }
-    facts.push(...body.packets.map(packet => packet.payload_json))
-    if (facts.length >= body.total || body.packets.length === 0) return facts
+    const body = (await response.json()) as { packets: { packet_uuid: string; payload_json: LoggedFact }[] }
+    for (const { packet_uuid, payload_json } of body.packets) facts.set(packet_uuid, payload_json)
+    if (body.packets.length === 0) return [...facts.values()]
   }
 }
 

@@ -1,0 +1,147 @@
+// What the tests of uplinks over bad networks share: one upstream on this machine that receives over every medium, and
+// gateways on another machine, each with its own road to it. Real processes of the built file, real kernel networks.
+import { join } from 'node:path'
+import { realFiles } from '../../src/lib/files'
+import { exportFacts } from '../../src/log'
+import { makeCerts } from '../lib/certs'
+import { askControl } from '../lib/control'
+import { databaseFacts, keyOf, type LoggedFact, Machine, until } from '../lib/gateway'
+import type { Cable } from '../lib/netem'
+import { assertSame } from '../lib/same'
+import { type Server, startMosquitto } from '../lib/servers'
+
+/** memory of the rig: nothing of it is made on this machine */
+const DIR = '/run/roads'
+const certs = (name: string): string => join(DIR, 'certs', name)
+
+/** Media that a gateway can go upstream by, with what a receiver and an uplink need beside the medium. */
+const ROADS = {
+  UDP: { receiver: { port: 9001 }, uplink: { port: 9001 } },
+  TCP: { receiver: { port: 9002 }, uplink: { port: 9002 } },
+  MQTT: { receiver: { host: '127.0.0.1', port: 1883 }, uplink: { port: 1883 } },
+  QUIC: {
+    receiver: { port: 9003, tls: { cert: certs('server.crt'), key: certs('server.key') } },
+    uplink: { port: 9003, tls: { ca: certs('ca.crt'), servername: 'localhost' } },
+  },
+}
+export type Medium = keyof typeof ROADS
+export const allMedia = Object.keys(ROADS) as Medium[]
+
+const flags = {
+  application_status: { mqtt: true },
+  transport_status: { udp: true, tcp: true, quic: true },
+}
+const WEB = 8001
+
+/** One road of a gateway, as an entry of its `gateway.uplinks`. */
+export const uplinkOver = (
+  medium: Medium,
+  cable: Cable,
+  more: Record<string, unknown> = {},
+): Record<string, unknown> => ({
+  name: medium.toLowerCase(),
+  medium,
+  host: cable.near,
+  ...ROADS[medium].uplink,
+  full_every: 20,
+  full_interval_seconds: 2,
+  ...more,
+})
+
+/** A gateway on the other machine: four groups of real readings, about `perSecond` facts in all. */
+export class Gateway extends Machine {
+  readonly id: string
+
+  constructor(id: string, cable: Cable, uplinks: readonly unknown[], { perSecond = 10, gateway = {} } = {}) {
+    const types = ['cpu', 'memory', 'uptime', 'network']
+    const sources = types.map((type, k) => ({
+      name: type,
+      type,
+      interval_ms: Math.round((types.length * 1000) / perSecond) + 7 * k,
+    }))
+    const config = {
+      device_id: id,
+      gateway: { sources, uplinks, log: { commit_interval_ms: 200 }, ...gateway },
+      RESOURCES: flags,
+    }
+    super(join(DIR, id), 'run', config, cable.namespace.prefix)
+    this.id = id
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
+  status(): Promise<any> {
+    return askControl(this.dataDir, 'status')
+  }
+}
+
+/** The upstream, with a broker beside it. */
+export class Upstream extends Machine {
+  token = ''
+  broker: Server | undefined
+
+  constructor(readonly media: readonly Medium[]) {
+    const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...ROADS[medium].receiver }))
+    super(join(DIR, 'up'), 'serve', { gateway: { receivers }, RESOURCES: flags })
+  }
+
+  async open(): Promise<void> {
+    if (this.media.includes('QUIC')) makeCerts(join(DIR, 'certs'))
+    if (this.media.includes('MQTT')) this.broker = await startMosquitto({ port: 1883, host: '0.0.0.0' })
+    this.token = (this.json('token', '--new') as { token: string }).token
+    await this.start(['--web-port', String(WEB)], WEB)
+  }
+
+  async close(): Promise<void> {
+    await this.stop('SIGKILL')
+    await this.broker?.stop()
+  }
+
+  database(): Promise<LoggedFact[]> {
+    return databaseFacts(WEB, this.token)
+  }
+}
+
+/** The facts of a gateway's or upstream's log, as far as they are on disk. */
+export const logged = (machine: Machine): LoggedFact[] =>
+  [...exportFacts(join(machine.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
+
+/**
+ * Everything `gateway` has on disk now is in the upstream's log and database within `ms`, each fact once, each value right,
+ * and the upstream has nothing the gateway did not log. Returns how many facts that were.
+ */
+export async function assertDelivered(upstream: Upstream, gateway: Gateway, ms = 60_000): Promise<number> {
+  const sent = logged(gateway)
+  const { log } = await gateway.status()
+  const tell = async (error: Error): Promise<never> => {
+    const { uplinks, links, forwarding } = await gateway.status()
+    const { received, links: receivers } = await askControl(upstream.dataDir, 'status')
+    const state = JSON.stringify({ uplinks, links, forwarding, received, receivers }, null, 1)
+    const said = [gateway, upstream].map(machine => machine.output.slice(-3000)).join('\nupstream:\n')
+    throw new Error(`${gateway.id}: ${error.message}\n${state}\n${said}`)
+  }
+  await until(
+    `${gateway.id} delivers ${log.last_seq} records`,
+    async () => (await gateway.status()).forwarding.cursor >= log.last_seq,
+    ms,
+  ).catch(tell)
+  const keys = new Set(sent.map(keyOf))
+  const ours = (facts: LoggedFact[]): LoggedFact[] => facts.filter(fact => keys.has(keyOf(fact)))
+  // a broker's acknowledgement is not the upstream's
+  const all = (): LoggedFact[] | null => {
+    const facts = logged(upstream)
+    return ours(facts).length >= sent.length ? facts : null
+  }
+  const got = await until('the upstream has them', all, ms).catch(tell)
+  assertSame(sent, ours(got))
+  const strange = (): LoggedFact[] => {
+    const all = new Set(logged(gateway).map(keyOf))
+    return got.filter(fact => fact.id === gateway.id && !all.has(keyOf(fact)))
+  }
+  await until('the gateway knows all that the upstream has', () => strange().length === 0)
+  const rows = await until('the database has them', async () => {
+    const facts = ours(await upstream.database())
+    return facts.length >= sent.length ? facts : null
+  })
+  assertSame(sent, rows)
+  return sent.length
+}
