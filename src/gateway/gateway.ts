@@ -13,7 +13,7 @@ import type { Logger } from '../lib/logger'
 import { MissingLink } from '../links/missing'
 import type { Registry } from '../links/registry'
 import { Supervisor } from '../links/supervisor'
-import { FlashLog } from '../log'
+import { FlashLog, type TimeQuality } from '../log'
 import { Engine } from '../pipeline/compress'
 import type { UnitResolver, WireUnits } from '../pipeline/core'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
@@ -26,11 +26,11 @@ import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake/manager'
 import type { IdAllocator } from '../protocol/ids/allocator'
 import type { SecureServer } from '../protocol/secure/server'
-import { NodeClock } from '../protocol/time'
+import { NodeClock, type TimeStep } from '../protocol/time'
 import { Database, type DatabaseStatus } from '../storage'
 import { Identity } from './identity'
 import { GatewayIds } from './ids'
-import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
+import { Intake, qualityOf, type SubmitOptions, type Submitted } from './intake/intake'
 import { addSources, type SourceEntry } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
 import { LoopbackUpstream } from './loopback'
@@ -42,6 +42,10 @@ import { Receivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
+import { TimeCorrections } from './time/corrections'
+import { SavedTime } from './time/saved'
+import { type ClockSigns, readSigns, Vouchers } from './time/vouchers'
+import { TimeWatch } from './time/watch'
 import { addUplink } from './uplink/build'
 import type { Uplink } from './uplink/uplink'
 
@@ -62,6 +66,8 @@ export interface GatewayOptions {
   listen?: { host: string; port: number }
   clock?: Clock
   files?: Files
+  /** what this machine tells of its clock; by default what can be read of it */
+  clockSigns?: () => ClockSigns
 }
 
 const NO_DATABASE: DatabaseStatus = {
@@ -103,17 +109,37 @@ export class Gateway {
   readonly #sessions: SecureServer
   readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
+  readonly #watch: TimeWatch
+  readonly #corrections = new TimeCorrections()
   readonly #pickers: WirePickers
   #stopping: Promise<void> | undefined
+  #logClosed = false
 
   /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
   static async open(options: GatewayOptions): Promise<Gateway> {
     const { config, logger, clock = systemClock, files = realFiles } = options
     const settings = config.config.gateway.log
+    const { time_sync_threshold, max_time_step_seconds } = config.config.security_settings
+    // the log's own times are the node's: a board without a battery clock begins at 1970
+    const time = new NodeClock(clock, {
+      buildMs: options.builtAt,
+      thresholdSeconds: time_sync_threshold,
+      maxStepSeconds: max_time_step_seconds,
+      voucher: null,
+      onStep: step => {
+        watch.stepped(step)
+        gateway?.stepped(step)
+      },
+    })
+    let gateway: Gateway | undefined
+    const vouchers = new Vouchers(options.clockSigns ?? readSigns, () => clock.wall())
+    const saved = new SavedTime(config.dataDir, files, logger.child('time'))
+    const watch = new TimeWatch({ clock, time, vouchers, saved })
+    watch.look()
     const log = await FlashLog.open({
       dir: join(config.dataDir, 'log'),
       files,
-      clock,
+      clock: time.quiet,
       logger: logger.child('log'),
       maxBytes: settings.max_bytes,
       maxAgeS: settings.max_age_s,
@@ -122,10 +148,18 @@ export class Gateway {
       commitBytes: settings.commit_bytes,
       whenFull: settings.when_full,
     })
-    return new Gateway(options, log, clock, files)
+    gateway = new Gateway(options, log, watch, time, clock, files)
+    return gateway
   }
 
-  private constructor(options: GatewayOptions, log: FlashLog, clock: Clock, files: Files) {
+  private constructor(
+    options: GatewayOptions,
+    log: FlashLog,
+    watch: TimeWatch,
+    time: NodeClock,
+    clock: Clock,
+    files: Files,
+  ) {
     const { config, units, logger } = options
     this.#options = options
     this.#logger = logger
@@ -135,16 +169,9 @@ export class Gateway {
     this.log = log
     this.identity = new Identity(config, logger)
     const security = config.config.security_settings
-    this.time = new NodeClock(clock, {
-      buildMs: options.builtAt,
-      thresholdSeconds: security.time_sync_threshold,
-      maxStepSeconds: security.max_time_step_seconds,
-      onStep: ({ offsetMs, movedMs }) => {
-        if (movedMs === 0) return
-        logger.info(`time set by the upstream: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
-        log.appendClock({ trueWallMs: this.time.now(), offsetMs, source: 'upstream' })
-      },
-    })
+    this.time = time
+    this.#watch = watch
+    log.setQuality(qualityOf(time))
     const { precision, unit_dialect: dialect } = config.config.engine_settings
     const engine = new Engine(null, { precision, units, unitDialect: dialect, clock })
     this.#pickers = engine.pickers
@@ -226,6 +253,7 @@ export class Gateway {
   /** Opens database, sources, uplinks and receivers. Settles when each link was tried once. */
   async start(): Promise<void> {
     this.#remember()
+    this.#watch.start()
     this.ids?.start()
     this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
     const { role, defaultSources } = this.#options
@@ -279,7 +307,7 @@ export class Gateway {
       role: this.#options.role,
       uptime_s: Math.round((this.#clock.mono() - this.#startedAt) / 1000),
       identity: { device_id: this.identity.deviceId, assigned_id: this.identity.assignedId },
-      time: { quality: this.time.quality, offset_ms: this.time.offsetMs },
+      time: this.#watch.status(),
       links: Object.fromEntries(
         Object.entries(links).map(([name, link]) => {
           const uplink = this.uplinks.find(u => u.name === name)
@@ -302,20 +330,40 @@ export class Gateway {
     }
   }
 
+  /** The node's time moved, or somebody vouched for it: one clock record, which corrects what was stamped before (D18). */
+  stepped(step: TimeStep): void {
+    if (this.#logClosed) return
+    const { movedMs, source, synced } = step
+    const trueWallMs = this.time.now()
+    const known = source === 'jump' ? 'the system clock jumped' : `time by ${source}`
+    this.#logger.info(`${known}: ${movedMs} ms, now ${step.offsetMs} ms off the system clock`)
+    const quality = synced ? 'synced' : 'unsynced'
+    const seq = this.log.appendClock({ trueWallMs, offsetMs: movedMs, source }, quality)
+    this.#corrections.note(this.log.boot, seq, movedMs, synced)
+    if (synced) for (const uplink of this.uplinks) uplink.pump()
+  }
+
   /** What a restart must not forget: the last time each device was stamped with, and what came lately and was acknowledged. */
   #remember(): void {
     // counted in facts: after a crash the numbers go on in the next range, far behind the last record
     const from = this.log.startOfLast(REMEMBERED_FACTS)
-    const reader = this.log.reader(from, { kinds: ['fact'], committedOnly: false })
+    const reader = this.log.reader(from, { kinds: ['fact', 'clock'], committedOnly: false })
+    // of own devices, and of those without a clock: corrected when everything was read
+    const stamped: { device: string | number; seq: number; boot: number; quality: TimeQuality; tRaw: number }[] = []
+    let right = 0
     for (let record = reader.next(); record; record = reader.next()) {
-      const fact = record.fact!
-      if (record.medium === 'local') this.time.noteStamp(fact.id, fact.tRaw)
-      else {
-        this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))
-        this.#receiver.remember(fact)
-        this.time.noteStamp(fact.aid, fact.tRaw)
-      }
+      const { seq, boot, quality, clock, fact } = record
+      if (quality === 'synced') right = Math.max(right, record.wallMs)
+      if (clock) this.#corrections.note(boot, seq, clock.offsetMs, quality === 'synced')
+      if (!fact) continue
+      const local = record.medium === 'local'
+      stamped.push({ device: local ? fact.id : fact.aid, seq, boot, quality, tRaw: fact.tRaw })
+      if (local) continue
+      this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))
+      this.#receiver.remember(fact)
     }
+    this.time.noteSaved(right)
+    for (const one of stamped) this.time.noteStamp(one.device, one.tRaw + this.#corrections.of(one))
   }
 
   /** Ends the sources, and gives what is left a moment to reach the upstreams that answer; the rest goes at the next start. */
@@ -336,8 +384,10 @@ export class Gateway {
     // after the links: an upstream that goes first looks like a fault
     await this.loopback?.stop()
     this.#receiver.save()
+    this.#watch.stop()
     this.#sessions.sessions.save(true)
     this.ids?.stop()
+    this.#logClosed = true
     await this.log.close()
     await this.database?.close()
   }
@@ -369,6 +419,7 @@ export class Gateway {
             log: this.log,
             identity: this.identity,
             time: this.time,
+            correct: this.#corrections.correct,
             units: this.#options.units,
             files: this.#options.files ?? realFiles,
             nextSeq: () => this.#sequence.next(),

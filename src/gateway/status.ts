@@ -4,6 +4,7 @@ import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
 import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { DatabaseStatus } from '../storage'
+import type { TimeReport } from './time/watch'
 
 export type { LogStatus }
 
@@ -61,7 +62,7 @@ export interface GatewayStatus {
   role: 'run' | 'serve' | 'none'
   uptime_s: number
   identity: { device_id: string; assigned_id: number }
-  time: { quality: string; offset_ms: number }
+  time: TimeReport
   links: Record<string, LinkStatus>
   log: LogStatus
   uplinks: Record<string, UplinkReport>

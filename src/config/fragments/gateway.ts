@@ -79,11 +79,15 @@ export const gatewayEntries = {
       'addresses (or address ranges) packets are taken from; empty: from everywhere',
       atStart,
     ),
-    template_memory_bytes: int(33_554_432, 'memory for the templates of other nodes; what finds no room goes to files', {
-      min: 1_048_576,
-      max: 1_073_741_824,
-      restart: true,
-    }),
+    template_memory_bytes: int(
+      33_554_432,
+      'memory for the templates of other nodes; what finds no room goes to files',
+      {
+        min: 1_048_576,
+        max: 1_073_741_824,
+        restart: true,
+      },
+    ),
     template_disk_bytes: int(67_108_864, 'files for the templates that find no room in memory', {
       min: 1_048_576,
       max: 4_294_967_296,

@@ -54,7 +54,7 @@ interface Waiting {
 
 /** a device without a clock is told the time once in so many ms */
 const TELL_TIME_MS = 10_000
-const MAX_TOLD = 4096
+const MAX_TOLD = 32_768
 
 export class Receive {
   readonly counters = {
@@ -188,7 +188,8 @@ export class Receive {
     }
     let record: number
     try {
-      record = log.appendFact(fact, link, qualityOf(time))
+      // a time of the sender's own is taken as it came; only what was stamped here is corrected by our sync
+      record = log.appendFact(fact, link, meta.server_stamped ? qualityOf(time) : 'unknown')
     } catch (error) {
       // not kept, so not known: when it comes again it counts as new
       duplicates.forget(fact.aid, fact.tRaw, hash)
@@ -252,8 +253,9 @@ export class Receive {
     const { time } = this.#options
     const now = time.mono()
     if (now - (this.#toldTime.get(aid) ?? Number.NEGATIVE_INFINITY) < TELL_TIME_MS) return
-    if (this.#toldTime.size >= MAX_TOLD) this.#toldTime.clear()
+    this.#toldTime.delete(aid)
     this.#toldTime.set(aid, now)
+    if (this.#toldTime.size > MAX_TOLD) this.#toldTime.delete(this.#toldTime.keys().next().value!)
     void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
   }
 

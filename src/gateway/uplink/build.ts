@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import type { UplinkConfig } from '../../config'
 import type { Files } from '../../lib/files'
 import { mediumInfo } from '../../links/registry'
-import type { FlashLog, TimeQuality } from '../../log'
+import type { FlashLog, LogRecord, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
@@ -19,6 +19,8 @@ export interface UplinkBuild extends LinkParts {
   readonly log: FlashLog
   readonly identity: Identity
   readonly time: NodeClock
+  /** puts the time of a record right that was stamped before a sync */
+  readonly correct: (record: LogRecord) => void
   readonly units: WireUnits
   readonly files: Files
   readonly nextSeq: () => number
@@ -40,13 +42,11 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
   const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
   const requests = new UpstreamRequests({ send, nextSeq, clock, time, identity, logger, changed, pool })
   const plain = settings.delivery === 'best_effort'
-  const startedAt = clock.mono()
 
   /** Records whose time nobody vouches for wait for the first sync, but not for ever (D18). */
   const holdMs = (quality: TimeQuality): number => {
-    if (quality !== 'unsynced' || time.quality === 'server') return 0
-    const limit = config.config.gateway.time.hold_unsynced_s * 1000
-    return Math.max(0, limit - (clock.mono() - startedAt))
+    if (quality !== 'unsynced' || time.synced) return 0
+    return Math.max(0, config.config.gateway.time.hold_unsynced_s * 1000 - time.unsyncedMs)
   }
 
   const uplink = new Uplink(
@@ -76,9 +76,11 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       onControl: packet => requests.received(packet),
       onReady: () => requests.start(),
       holdMs,
+      correct: build.correct,
     },
   )
   build.ready(uplink)
+  time.onDoubt(() => requests.askTime())
   supervisor.onChange((link, state) => {
     if (link !== name) return
     if (state.state !== 'up' && state.state !== 'degraded') requests.stop()

@@ -14,6 +14,8 @@ export interface FeedParts {
   clock: Clock
   /** ms a record of bad time quality is held back for */
   holdMs: (quality: TimeQuality) => number
+  /** puts the time of a record right that was stamped before a sync (D18) */
+  correct?: (record: LogRecord) => void
 }
 
 export type FactRecord = LogRecord & { readonly fact: Fact }
@@ -26,6 +28,8 @@ export class Feed<Payload> {
   readonly #ledger: Ledger<Payload>
   #reader: Reader
   #next: LogRecord | null = null
+  /** the one whose time was put right */
+  #corrected: LogRecord | null = null
   /** the reader goes beyond what is committed, since the disk refuses */
   #readsRam = false
   #heldUntil = 0
@@ -57,14 +61,18 @@ export class Feed<Payload> {
 
   /** The record that goes next; stays the same until it is shipped or passed. Null when there is none now. */
   peek(): FactRecord | null {
-    const { clock, holdMs } = this.#parts
+    const { clock, holdMs, correct } = this.#parts
     if (this.#heldUntil > clock.mono()) return null
     this.#chooseReader()
     this.#next ??= this.#reader.next()
     const record = this.#next
     if (!record?.fact) return null
     const hold = holdMs(record.quality)
-    if (hold <= 0) return record as FactRecord
+    if (hold <= 0) {
+      if (this.#corrected !== record) correct?.(record)
+      this.#corrected = record
+      return record as FactRecord
+    }
     this.#heldUntil = clock.mono() + Math.min(hold, 1000)
     return null
   }

@@ -12,7 +12,7 @@ import type { Logger } from '../../lib/logger'
 import type { LinkState, Medium, PacketOrigin } from '../../links/contracts'
 import { mediumInfo } from '../../links/registry'
 import { systemTimers, type Timers } from '../../links/timers'
-import type { FlashLog, TimeQuality } from '../../log'
+import type { FlashLog, LogRecord, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
 import type { EncodedFrame } from '../../pipeline/sender'
@@ -50,6 +50,8 @@ export interface UplinkParts {
   onReady: () => void
   /** ms a record of bad time quality is held back for */
   holdMs: (quality: TimeQuality) => number
+  /** puts the time of a record right that was stamped before a sync (D18) */
+  correct?: (record: LogRecord) => void
   /** this uplink's half of its secure sessions; by default one that is not kept */
   secure?: SecureClient
   timers?: Timers

@@ -80,7 +80,12 @@ test('a receiver with little room answers every frame as one with plenty, over c
 const hello = (aid: number, k: number, encoders: Map<number, UplinkEncoder>): Uint8Array => {
   let encoder = encoders.get(aid)
   if (!encoder) encoders.set(aid, (encoder = new UplinkEncoder({ aid, units, diffBase: 'last', fullEvery: 1e6 })))
-  const sensors = [0, 1, 2, 3, 4, 5].map(i => ({ id: `s${i}`, status: 'OK', unit: 'K', value: 290 + i + aid / 100 + k }))
+  const sensors = [0, 1, 2, 3, 4, 5].map(i => ({
+    id: `s${i}`,
+    status: 'OK',
+    unit: 'K',
+    value: 290 + i + aid / 100 + k,
+  }))
   return encoder.encode({ id: `n${aid}`, state: 'ONLINE', tRaw: T0 + 1000 * k, aid, sensors }).bytes
 }
 
