@@ -85,7 +85,9 @@ export class Receive {
 
   /** For status: whatever was dropped, and where. */
   report(): Record<string, number> {
-    const { late, unitAmbiguous, forgotten } = this.#options.receiver.counters
+    const { receiver, duplicates } = this.#options
+    const { late, unitAmbiguous, forgotten } = receiver.counters
+    const { spill } = receiver
     const { repeated, beyond, peers_forgotten } = this.delivery.counters
     return {
       ...this.counters,
@@ -95,6 +97,14 @@ export class Receive {
       repeated,
       beyond,
       peers_forgotten,
+      peers: this.delivery.peers,
+      duplicate_bytes: duplicates.bytes,
+      sources: receiver.sources,
+      sources_spilled: spill?.size ?? 0,
+      template_bytes: receiver.weight + (spill?.memory ?? 0),
+      spill_bytes: spill?.disk ?? 0,
+      spill_bytes_written: spill?.counters.bytes_written ?? 0,
+      spill_errors: spill?.counters.errors ?? 0,
       stray_answers: this.#options.protocol.strayAnswers,
       ...this.#options.session?.report(),
     }
