@@ -217,7 +217,7 @@ test('a jump moves unsynced rows with it, the sync puts them right, and the orde
   const records = [
     of(1, 0),
     step(2, 1_000_000, 'unsynced'),
-    of(3, 1001),
+    of(3, 2002),
     step(4, -400_000, 'synced'),
     step(5, 7000, 'synced'),
   ]
