@@ -10,8 +10,8 @@ import { benchAllocator } from './allocator.mjs'
 import { probe } from './limit.mjs'
 import { benchMqtt } from './mqtt.mjs'
 import { peers } from './peers.mjs'
-import { benchUdp } from './udp.mjs'
 import { benchRecovery } from './recovery.mjs'
+import { benchUdp } from './udp.mjs'
 
 const require = createRequire(import.meta.url)
 const {

@@ -25,7 +25,7 @@ import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake/manager'
 import type { IdAllocator } from '../protocol/ids/allocator'
 import type { SecureServer } from '../protocol/secure/server'
-import { NodeClock } from '../protocol/time'
+import type { NodeClock } from '../protocol/time'
 import { Database } from '../storage'
 import { applyAll, NOTHING_APPLIED } from './guard/apply'
 import { checkLinks } from './guard/check-links'
@@ -50,6 +50,8 @@ import { statusOf } from './report'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
 import { stopGateway } from './stop'
+import { TimeKeeper } from './time/keeper'
+import type { ClockSigns } from './time/vouchers'
 import { alarmCheck } from './uplink/alarms'
 import { Uplinks } from './uplink/uplinks'
 
@@ -72,6 +74,8 @@ export interface GatewayOptions {
   files?: Files
   /** what main knows of the process; without, the guard only looks */
   supervision?: Supervision
+  /** what this machine tells of its clock; by default what can be read of it */
+  clockSigns?: () => ClockSigns
 }
 
 export class Gateway {
@@ -99,6 +103,7 @@ export class Gateway {
   readonly #sessions: SecureServer
   readonly #sequence = new SequenceCounter()
   readonly #duplicates = new DuplicateFilter()
+  readonly #keeper: TimeKeeper
   readonly #pickers: WirePickers
   readonly #sources: Sources
   #allowed: (address: string) => boolean
@@ -109,10 +114,11 @@ export class Gateway {
   static async open(options: GatewayOptions): Promise<Gateway> {
     const { config, logger, clock = systemClock, files = realFiles } = options
     const settings = config.config.gateway.log
+    const keeper = new TimeKeeper({ ...options, clock, files })
     const log = await FlashLog.open({
       dir: join(config.dataDir, 'log'),
       files,
-      clock,
+      clock: keeper.time.quiet,
       logger: logger.child('log'),
       maxBytes: settings.max_bytes,
       maxAgeS: settings.max_age_s,
@@ -122,10 +128,10 @@ export class Gateway {
       whenFull: settings.when_full,
       isAlarm: alarmCheck(config.config.gateway.alarm_statuses),
     })
-    return new Gateway(options, log, clock, files)
+    return new Gateway(options, log, keeper, clock, files)
   }
 
-  private constructor(options: GatewayOptions, log: FlashLog, clock: Clock, files: Files) {
+  private constructor(options: GatewayOptions, log: FlashLog, keeper: TimeKeeper, clock: Clock, files: Files) {
     const { config, units, logger } = options
     this.#options = options
     this.#logger = logger
@@ -135,16 +141,9 @@ export class Gateway {
     this.log = log
     this.identity = new Identity(config, logger, files)
     const security = config.config.security_settings
-    this.time = new NodeClock(clock, {
-      buildMs: options.builtAt,
-      thresholdSeconds: security.time_sync_threshold,
-      maxStepSeconds: security.max_time_step_seconds,
-      onStep: ({ offsetMs, movedMs }) => {
-        if (movedMs === 0) return
-        logger.info(`time set by the upstream: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
-        log.appendClock({ trueWallMs: this.time.now(), offsetMs, source: 'upstream' })
-      },
-    })
+    this.#keeper = keeper
+    this.time = keeper.time
+    keeper.begin(log, () => this.uplinks.pump())
     const { precision, unit_dialect: dialect } = config.config.engine_settings
     const engine = new Engine(null, { precision, units, unitDialect: dialect, clock })
     this.#pickers = engine.pickers
@@ -214,6 +213,7 @@ export class Gateway {
       logger: logger.child('loopback'),
     }))
     this.uplinks = new Uplinks({
+      correct: keeper.corrections.correct,
       ...this.#links,
       log,
       identity: this.identity,
@@ -255,10 +255,12 @@ export class Gateway {
     this.#takeSettings()
     remember(this.log, {
       time: this.time,
+      corrections: this.#keeper.corrections,
       receiver: this.#receiver,
       frames: this.receive.frames,
       packet: fact => this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers)),
     })
+    this.#keeper.start()
     this.ids?.start()
     if (this.guard.safeMode) this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
     else this.#connectDatabase()
@@ -326,12 +328,13 @@ export class Gateway {
   status(): GatewayStatus {
     const { version, role } = this.#options
     const uptimeS = Math.round((this.#clock.mono() - this.#startedAt) / 1000)
-    return statusOf(this, { version, role, uptimeS, needsRestart: this.#reloader?.needsRestart() ?? [] })
+    const needsRestart = this.#reloader?.needsRestart() ?? []
+    return statusOf(this, { version, role, uptimeS, needsRestart, time: this.#keeper.status() })
   }
 
   async #stop(): Promise<void> {
     const sessions = this.#sessions.sessions
-    const parts = { ...this, receiver: this.#receiver, sessions, reloader: this.#reloader }
+    const parts = { ...this, receiver: this.#receiver, sessions, keeper: this.#keeper, reloader: this.#reloader }
     const committed = await stopGateway(parts, this.#clock, this.#logger)
     this.#options.supervision?.crashes?.stopped(this.guard.safeMode !== undefined)
     if (!committed) throw new OsError('STORAGE', 'the log could not be committed to the end')

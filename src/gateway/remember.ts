@@ -1,16 +1,19 @@
-// What a restart must not forget: the last time each device was stamped with, and what came lately and was acknowledged. It
-// is read back from the log, counted in facts: after a crash the numbers go on in the next range, far behind the last record.
-import type { FlashLog } from '../log'
+// What a restart must not forget: the last time each device was stamped with, what came lately and was acknowledged, and
+// what the clock records say of older times. It is read back from the log, counted in facts: after a crash the numbers go on
+// in the next range, far behind the last record.
+import type { FlashLog, LogRecord } from '../log'
 import type { Fact } from '../pipeline/fact'
 import type { Receiver } from '../pipeline/receiver'
 import type { NodeClock } from '../protocol/time'
 import { type KnownFrames, Replay } from './receive/templates'
+import type { TimeCorrections } from './time/corrections'
 
 /** facts read back, at least */
 const REMEMBERED_FACTS = 65_536
 
 export interface Memories {
   readonly time: NodeClock
+  readonly corrections: TimeCorrections
   readonly receiver: Receiver
   /** packets of media that acknowledge by themselves, as they came */
   readonly frames: KnownFrames
@@ -18,17 +21,30 @@ export interface Memories {
   packet(fact: Fact): void
 }
 
-export function remember(log: FlashLog, { time, receiver, frames, packet }: Memories): void {
-  const reader = log.reader(log.startOfLast(REMEMBERED_FACTS), { kinds: ['fact'], committedOnly: false })
+interface Stamped extends Pick<LogRecord, 'seq' | 'boot' | 'quality'> {
+  readonly device: string | number
+  readonly tRaw: number
+}
+
+export function remember(log: FlashLog, { time, corrections, receiver, frames, packet }: Memories): void {
+  const from = log.startOfLast(REMEMBERED_FACTS)
+  const reader = log.reader(from, { kinds: ['fact', 'clock'], committedOnly: false })
   const replay = log.cleanStop ? null : new Replay(log, receiver, frames)
+  // corrected only when every clock record was read
+  const stamped: Stamped[] = []
+  let right = 0
   for (let record = reader.next(); record; record = reader.next()) {
-    const fact = record.fact!
-    if (record.medium === 'local') time.noteStamp(fact.id, fact.tRaw)
-    else {
-      packet(fact)
-      receiver.remember(fact)
-      replay?.take(record)
-      time.noteStamp(fact.aid, fact.tRaw)
-    }
+    const { seq, boot, quality, clock, fact } = record
+    if (quality === 'synced') right = Math.max(right, record.wallMs)
+    if (clock) corrections.note(boot, seq, clock.offsetMs, quality === 'synced')
+    if (!fact) continue
+    const local = record.medium === 'local'
+    stamped.push({ device: local ? fact.id : fact.aid, seq, boot, quality, tRaw: fact.tRaw })
+    if (local) continue
+    packet(fact)
+    receiver.remember(fact)
+    replay?.take(record)
   }
+  time.noteSaved(right)
+  for (const one of stamped) time.noteStamp(one.device, one.tRaw + corrections.of(one))
 }

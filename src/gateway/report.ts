@@ -3,6 +3,7 @@
 import type { DatabaseStatus } from '../storage'
 import type { Gateway } from './gateway'
 import type { GatewayStatus } from './status'
+import type { TimeReport } from './time/watch'
 
 const NO_DATABASE: DatabaseStatus = {
   state: 'closed',
@@ -15,17 +16,7 @@ const NO_DATABASE: DatabaseStatus = {
 
 type Parts = Pick<
   Gateway,
-  | 'config'
-  | 'database'
-  | 'guard'
-  | 'identity'
-  | 'ids'
-  | 'intake'
-  | 'log'
-  | 'receive'
-  | 'supervisor'
-  | 'time'
-  | 'uplinks'
+  'config' | 'database' | 'guard' | 'identity' | 'ids' | 'intake' | 'log' | 'receive' | 'supervisor' | 'uplinks'
 >
 
 export interface Facts {
@@ -33,19 +24,20 @@ export interface Facts {
   readonly role: 'run' | 'serve'
   readonly uptimeS: number
   readonly needsRestart: readonly string[]
+  readonly time: TimeReport
 }
 
-export function statusOf(of: Parts, { version, role, uptimeS, needsRestart }: Facts): GatewayStatus {
+export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time }: Facts): GatewayStatus {
   const log = of.log.status()
   const links = of.supervisor.links()
   const uplinks = of.uplinks.status()
   const moved = of.receive.addresses.several()
   return {
-    version: version,
-    role: role,
+    version,
+    role,
     uptime_s: uptimeS,
     identity: { device_id: of.identity.deviceId, assigned_id: of.identity.assignedId },
-    time: { quality: of.time.quality, offset_ms: of.time.offsetMs },
+    time,
     links: Object.fromEntries(
       Object.entries(links).map(([name, link]) => {
         const { delivery } = uplinks[name] ?? {}

@@ -6,6 +6,7 @@ import type { LogStatus } from '../log'
 import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { DatabaseStatus } from '../storage'
 import type { GuardReport } from './guard/guard'
+import type { TimeReport } from './time/watch'
 
 export type { LogStatus }
 
@@ -77,7 +78,7 @@ export interface GatewayStatus {
   role: 'run' | 'serve' | 'none'
   uptime_s: number
   identity: { device_id: string; assigned_id: number }
-  time: { quality: string; offset_ms: number }
+  time: TimeReport
   links: Record<string, LinkStatus>
   log: LogStatus
   uplinks: Record<string, UplinkReport>

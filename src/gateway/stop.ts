@@ -12,6 +12,7 @@ import type { Reloader } from './guard/reload'
 import { runSteps } from './guard/stopping'
 import type { GatewayIds } from './ids'
 import type { StandIn } from './loopback'
+import type { TimeKeeper } from './time/keeper'
 import type { Uplinks } from './uplink/uplinks'
 
 /** how long a stop waits for the upstreams, and for everything before the last commit */
@@ -29,6 +30,7 @@ export interface StopParts {
   readonly database: Database | null
   readonly receiver: Receiver
   readonly sessions: SecureSessions
+  readonly keeper: TimeKeeper
   readonly reloader: Reloader | undefined
 }
 
@@ -46,7 +48,7 @@ async function drain(uplinks: Uplinks, clock: Clock): Promise<void> {
 
 /** Stops everything. Resolves false when the log could not be committed to the end. */
 export async function stopGateway(parts: StopParts, clock: Clock, logger: Logger): Promise<boolean> {
-  const { guard, log, supervisor, uplinks, loopback, ids, database, receiver, sessions, reloader } = parts
+  const { guard, log, supervisor, uplinks, loopback, ids, database, receiver, sessions, keeper, reloader } = parts
   guard.stopping(STOP_MS + 2 * COMMIT_MS)
   const left = await runSteps(
     [
@@ -59,6 +61,7 @@ export async function stopGateway(parts: StopParts, clock: Clock, logger: Logger
       // after the links: an upstream that goes first looks like a fault
       { name: 'loopback', limitMs: 3000, run: () => loopback.stop() },
       { name: 'templates', limitMs: 500, must: true, run: () => receiver.save() },
+      { name: 'time', limitMs: 500, must: true, run: () => keeper.stop() },
       { name: 'sessions', limitMs: 500, must: true, run: () => sessions.save(true) },
       { name: 'ids', limitMs: 500, must: true, run: () => ids?.stop() },
       { name: 'log', limitMs: COMMIT_MS, must: true, run: () => log.close() },

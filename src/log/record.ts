@@ -21,13 +21,16 @@ export interface LossRange {
 
 export type LossTotals = Record<LossReason, number>
 
-/** The clock was set from a server: wall times of this boot before this record are off by `offsetMs`. */
+/**
+ * The node's time moved, or somebody vouched for it. Facts of this boot before this record with quality `unsynced` are off by
+ * `offsetMs`; with a record of quality `synced` their times are right then, else a later one moves them again.
+ */
 export interface ClockChange {
-  /** true UNIX ms at the record's mono_ms */
+  /** true UNIX ms at the record's mono_ms, as far as known */
   readonly trueWallMs: number
-  /** true wall − wall of our clock, ms */
+  /** by how much the node's time moved, ms */
   readonly offsetMs: number
-  /** where the time came from, for example '192.0.2.1:8080' */
+  /** where the time came from: `server`, `ntp`, `system`, or `jump` */
   readonly source: string
 }
 

@@ -1,19 +1,26 @@
 // Tells packets that came twice (D16): the same source AID, TS and hash of the decoded content among the last 4096 of that
 // device. Data is never refused for its age; what is older than the memory collapses later by its packet_uuid. After a start
-// the owner feeds in what its log holds. Bounded in devices: the least recently heard is forgotten first. Cannot fail.
+// the owner feeds in what its log holds. Bounded in devices, of which the least recently heard is forgotten first, and in
+// bytes: where all may not have 4096, the memories of the devices grow to about the same size. Cannot fail.
 
 export interface DuplicateFilterOptions {
   /** packets remembered per device; rounded up to a power of two from 64 */
   depth?: number
   /** devices remembered */
   maxDevices?: number
+  /** bytes of all memories: 4096 packets of a device take 80 KiB */
+  maxBytes?: number
 }
 
-const FIRST_SIZE = 64
+const SMALLEST_DEPTH = 64
+const FIRST_SIZE = 16
+/** of a place in the ring and its two slots */
+const ENTRY_BYTES = 20
+/** of the arrays of a device beside their contents, roughly */
+const DEVICE_BYTES = 500
 
 /** One device: its newest entries in a ring, found through an open hash table. 16 bytes an entry, grown as needed. */
 class Recent {
-  readonly #depth: number
   #times = new Float64Array(FIRST_SIZE)
   #hashes = new Uint32Array(FIRST_SIZE)
   /** place in the ring + 1 at the entry's slot, 0 free; twice the ring's size, so that searches stay short */
@@ -21,9 +28,14 @@ class Recent {
   #count = 0
   #next = 0
 
-  /** `depth`: a power of two */
-  constructor(depth: number) {
-    this.#depth = depth
+  /** packets it can remember now */
+  get size(): number {
+    return this.#times.length
+  }
+
+  /** the next new packet would push out one that is remembered */
+  get full(): boolean {
+    return this.#count === this.#times.length
   }
 
   has(time: number, hash: number): boolean {
@@ -32,7 +44,6 @@ class Recent {
 
   /** Adds what is not known yet; when full, the oldest entry goes. */
   add(time: number, hash: number): void {
-    if (this.#count === this.#times.length && this.#count < this.#depth) this.#grow()
     const place = this.#next
     if (this.#count < this.#times.length) this.#count++
     else if (!Number.isNaN(this.#times[place]!)) this.#drop(this.#find(this.#times[place]!, this.#hashes[place]!))
@@ -81,30 +92,42 @@ class Recent {
     this.#table[gap] = 0
   }
 
-  #grow(): void {
+  /** Makes room for `size` packets, a power of two; where that is less than there are, the oldest go. */
+  resize(size: number): void {
     const times = this.#times
     const hashes = this.#hashes
-    this.#times = new Float64Array(2 * times.length)
-    this.#hashes = new Uint32Array(2 * times.length)
-    this.#times.set(times)
-    this.#hashes.set(hashes)
-    this.#table = new Uint32Array(4 * times.length)
-    for (let k = 0; k < this.#count; k++)
-      if (!Number.isNaN(times[k]!)) this.#table[this.#find(times[k]!, hashes[k]!)] = k + 1
-    this.#next = this.#count
+    const count = this.#count
+    const oldest = count < times.length ? 0 : this.#next
+    this.#times = new Float64Array(size)
+    this.#hashes = new Uint32Array(size)
+    this.#table = new Uint32Array(2 * size)
+    this.#count = 0
+    this.#next = 0
+    for (let k = Math.max(0, count - size); k < count; k++) {
+      const from = (oldest + k) % times.length
+      if (!Number.isNaN(times[from]!)) this.add(times[from]!, hashes[from]!)
+    }
   }
 }
 
 export class DuplicateFilter {
   readonly #depth: number
   readonly #maxDevices: number
+  readonly #maxBytes: number
   readonly #devices = new Map<number, Recent>()
+  #bytes = 0
   /** duplicates found since the start */
   duplicates = 0
 
-  constructor({ depth = 4096, maxDevices = 1024 }: DuplicateFilterOptions = {}) {
-    this.#depth = 2 ** Math.ceil(Math.log2(Math.max(FIRST_SIZE, depth)))
+  constructor({ depth = 4096, maxDevices = 32_768, maxBytes = 24 << 20 }: DuplicateFilterOptions = {}) {
+    this.#depth = 2 ** Math.ceil(Math.log2(Math.max(SMALLEST_DEPTH, depth)))
     this.#maxDevices = Math.max(1, maxDevices)
+    this.#maxBytes = maxBytes
+  }
+
+  /** what all memories take, roughly */
+  get bytes(): number {
+    return this.#bytes
   }
 
   get devices(): number {
@@ -132,15 +155,37 @@ export class DuplicateFilter {
   restore(aid: number, tRaw: number, hash: number): boolean {
     const device = this.#device(aid)
     if (device.has(tRaw, hash >>> 0)) return true
+    if (device.full && device.size < this.#depth) this.#grow(device)
     device.add(tRaw, hash >>> 0)
     return false
   }
 
+  /** Doubles a memory where there is room; the device not heard for longest gives half of a larger one. */
+  #grow(device: Recent): void {
+    const more = device.size * ENTRY_BYTES
+    const oldest: Recent = this.#devices.values().next().value!
+    if (this.#bytes + more > this.#maxBytes && oldest.size > device.size) {
+      this.#bytes -= (oldest.size / 2) * ENTRY_BYTES
+      oldest.resize(oldest.size / 2)
+    }
+    if (this.#bytes + more > this.#maxBytes) return
+    this.#bytes += more
+    device.resize(2 * device.size)
+  }
+
   #device(aid: number): Recent {
-    const device = this.#devices.get(aid) ?? new Recent(this.#depth)
-    this.#devices.delete(aid)
+    let device = this.#devices.get(aid)
+    if (device) this.#devices.delete(aid)
+    else {
+      device = new Recent()
+      this.#bytes += DEVICE_BYTES + FIRST_SIZE * ENTRY_BYTES
+    }
     this.#devices.set(aid, device)
-    if (this.#devices.size > this.#maxDevices) this.#devices.delete(this.#devices.keys().next().value!)
+    while (this.#devices.size > this.#maxDevices || (this.#bytes > this.#maxBytes && this.#devices.size > 1)) {
+      const [oldest, { size }] = this.#devices.entries().next().value!
+      this.#bytes -= DEVICE_BYTES + size * ENTRY_BYTES
+      this.#devices.delete(oldest)
+    }
     return device
   }
 }

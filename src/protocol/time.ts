@@ -1,13 +1,23 @@
-// The node's own time (D16, D18): the operating system's clock plus an offset learned from servers, a quality that every
-// reading carries, and stamps that strictly increase per device. The OS clock is never set.
+// The node's own time (D16, D18): the operating system's clock plus an offset, a quality that every reading carries, and
+// stamps that strictly increase per device. The OS clock is never set. Time never begins before the program was built or,
+// where the owner tells it, before the last time that was known to be right: a board without a battery clock starts there.
 //
 // What fails: a server time that is no time is refused; one far from the node's time steps it freely until the first
 // sync, afterwards by at most max_time_step_seconds an hour (the rest is left for later answers, and the state says so). The
-// caller only passes answers that count: from the configured server, with the seq of an open request.
+// caller only passes answers that count: from the configured server, with the seq of an open request. When the OS clock
+// jumps, a time that was right goes on by the steady clock, one that nobody vouched for follows; either way the quality
+// falls until somebody vouches again.
 import type { Clock } from '../lib/clock'
 
-/** 'server': set by a server in this run; 'system': the OS clock is plausible; 'unsynced': it is not. */
-export type TimeQuality = 'unsynced' | 'system' | 'server'
+/**
+ * 'server': set by a server in this run; 'ntp': the OS clock, which NTP keeps; 'system': the OS clock, which a battery clock
+ * keeps, or which is plausible and nobody was asked; 'saved': nobody vouches, and the OS clock was behind the last known time,
+ * which goes on; 'unsynced': nobody vouches.
+ */
+export type TimeQuality = 'unsynced' | 'saved' | 'system' | 'ntp' | 'server'
+
+/** Who says that the OS clock is right. */
+export type Voucher = 'ntp' | 'system'
 
 export interface NodeClockOptions {
   /** UNIX ms of the build: an OS clock before it is wrong */
@@ -18,17 +28,22 @@ export interface NodeClockOptions {
   maxStepSeconds?: number
   /** devices whose last stamp is kept */
   maxDevices?: number
-  /** told of every change of the offset: the log writes its clock record */
+  /** who vouches for the OS clock (see vouch()); left out: nobody is asked, and a plausible OS clock is believed */
+  voucher?: Voucher | null
+  /** told of every change of the node's time and of every sync: the log writes its clock record */
   onStep?: (step: TimeStep) => void
 }
 
 export interface TimeStep {
-  /** by how much the node's time moved, ms */
+  /** by how much the node's time moved, ms; times taken before, with a quality of 'unsynced' or 'saved', are off by that much */
   readonly movedMs: number
   readonly offsetMs: number
   /** what the server asked for and the hourly bound did not allow, ms */
   readonly heldBackMs: number
   readonly first: boolean
+  readonly source: 'server' | 'ntp' | 'system' | 'jump'
+  /** the time is right now, as far as anybody knows */
+  readonly synced: boolean
 }
 
 /** a server tells whole seconds: within this the clocks agree, and the offset stays as it is */
@@ -36,6 +51,8 @@ const AGREEMENT_MS = 1500
 /** more than any slewing of the OS clock between two looks at it */
 const JUMP_MS = 2000
 const HOUR_MS = 3_600_000
+/** a last stamp so far ahead was taken from a clock that was wrong: later ones do not wait for it */
+const AHEAD_MS = 24 * HOUR_MS
 /** 9999-12-31: above it nothing is a time */
 const LAST_SECOND = 253_402_300_799
 
@@ -46,8 +63,20 @@ export class NodeClock implements Clock {
   readonly #maxStepMs: number
   readonly #maxDevices: number
   readonly #onStep: (step: TimeStep) => void
+  readonly #asks: boolean
+  readonly #doubted = new Set<() => void>()
+  #voucher: Voucher | null
   #offsetMs = 0
+  /** a server set the time; it goes on by the steady clock over jumps of the OS clock */
   #synced = false
+  /** the time goes on from a last known one, since the OS clock is behind it */
+  #lifted: 'build' | 'saved' | null = null
+  #savedMs = 0
+  /** the OS clock jumped since somebody vouched for the time */
+  #doubt = false
+  /** mono ms since when nobody vouches */
+  #badSince: number
+  #lastSync: number | null = null
   /** steps of the last hour, by the steady clock */
   #steps: { at: number; ms: number }[] = []
   /** the next answer steps freely, as the first does */
@@ -62,17 +91,22 @@ export class NodeClock implements Clock {
       buildMs = 0,
       thresholdSeconds = 1_000_000,
       maxStepSeconds = 300,
-      maxDevices = 4096,
+      maxDevices = 65_536,
+      voucher,
       onStep = () => undefined,
     }: NodeClockOptions = {},
   ) {
     this.#clock = clock
     this.#anchor = clock.wall() - clock.mono()
-    this.#buildMs = buildMs
+    this.#badSince = clock.mono()
+    this.#buildMs = Math.ceil(buildMs)
     this.#threshold = thresholdSeconds
     this.#maxStepMs = Math.max(0, maxStepSeconds) * 1000
     this.#maxDevices = Math.max(1, maxDevices)
     this.#onStep = onStep
+    this.#asks = voucher !== undefined
+    this.#voucher = voucher ?? null
+    this.#lift()
   }
 
   /** UNIX ms, whole */
@@ -85,6 +119,12 @@ export class NodeClock implements Clock {
     return this.now()
   }
 
+  /** The same for who must not be told of a jump in the middle of its work: the log, which keeps the clock records. */
+  readonly quiet: Clock = {
+    wall: () => Math.floor(this.#clock.wall() + this.#offsetMs),
+    mono: () => this.#clock.mono(),
+  }
+
   mono(): number {
     return this.#clock.mono()
   }
@@ -94,8 +134,61 @@ export class NodeClock implements Clock {
   }
 
   get quality(): TimeQuality {
+    this.#followJumps()
+    if (this.#doubt) return 'unsynced'
     if (this.#synced) return 'server'
-    return this.#clock.wall() > this.#buildMs && this.#clock.wall() > this.#threshold * 1000 ? 'system' : 'unsynced'
+    if (this.#lifted) return this.#lifted === 'saved' ? 'saved' : 'unsynced'
+    if (!this.#plausible) return 'unsynced'
+    return this.#asks ? (this.#voucher ?? 'unsynced') : 'system'
+  }
+
+  /** Somebody vouches for the time. */
+  get synced(): boolean {
+    const { quality } = this
+    return quality !== 'unsynced' && quality !== 'saved'
+  }
+
+  /** For how long nobody has vouched for the time, ms; 0 when somebody does. */
+  get unsyncedMs(): number {
+    return this.synced ? 0 : this.#clock.mono() - this.#badSince
+  }
+
+  /** UNIX ms when somebody vouched for the time last, null: never in this run */
+  get lastSync(): number | null {
+    return this.#lastSync
+  }
+
+  /** Told when the quality fell: whoever can ask for the time should. Returns the function that ends it. */
+  onDoubt(listener: () => void): () => void {
+    this.#doubted.add(listener)
+    return () => this.#doubted.delete(listener)
+  }
+
+  /** A time that was right in an earlier run: this one does not begin before it. */
+  noteSaved(ms: number): void {
+    if (this.#synced || this.#voucher !== null || ms > LAST_SECOND * 1000) return
+    this.#savedMs = Math.max(this.#savedMs, ms)
+    this.#lift()
+  }
+
+  /** Who vouches for the OS clock now; null: nobody. A server's time of this run comes first, until the OS clock jumps. */
+  vouch(voucher: Voucher | null): void {
+    this.#followJumps()
+    const before = this.synced
+    this.#voucher = voucher
+    if (voucher === null || !this.#plausible || (this.#synced && !this.#doubt)) {
+      if (before && !this.synced) this.#fell()
+      return
+    }
+    this.#lastSync = this.#clock.wall()
+    if (before) return
+    const movedMs = -this.#offsetMs
+    this.#offsetMs = 0
+    this.#synced = false
+    this.#lifted = null
+    this.#doubt = false
+    this.#moved(movedMs)
+    this.#onStep({ movedMs, offsetMs: 0, heldBackMs: 0, first: false, source: voucher, synced: true })
   }
 
   /**
@@ -110,15 +203,22 @@ export class NodeClock implements Clock {
     const error = server - (this.#clock.wall() + this.#offsetMs)
     const agree = Math.abs(error) <= AGREEMENT_MS + Math.max(0, rttMs) / 2
     const first = !this.#synced
+    const before = this.synced
     const wanted = agree ? 0 : error
     const moved = first || this.#free ? wanted : this.#allowed(wanted)
     const bounded = !first && !this.#free
     this.#synced = true
     this.#free = false
+    this.#lifted = null
+    this.#doubt = false
     this.#offsetMs = Math.round(this.#offsetMs + moved)
+    this.#lastSync = Math.floor(this.#clock.wall() + this.#offsetMs)
     if (moved !== 0 && bounded) this.#steps.push({ at: this.#clock.mono(), ms: Math.abs(moved) })
-    if (moved !== 0 || wanted !== 0 || first)
-      this.#onStep({ movedMs: moved, offsetMs: this.#offsetMs, heldBackMs: wanted - moved, first })
+    if (!before) this.#moved(moved)
+    if (moved !== 0 || wanted !== 0 || first || !before) {
+      const heldBackMs = wanted - moved
+      this.#onStep({ movedMs: moved, offsetMs: this.#offsetMs, heldBackMs, first, source: 'server', synced: true })
+    }
     return true
   }
 
@@ -129,39 +229,98 @@ export class NodeClock implements Clock {
 
   /** A time in ms for a fact of that device: now, but later than the last one it got (D18). */
   stamp(device: string | number): number {
-    const last = this.#stamps.get(device)
     const now = this.now()
-    const stamp = last !== undefined && now <= last ? last + 1 : now
-    // deleted first, so that the map keeps the devices in order of use
-    this.#stamps.delete(device)
-    this.#stamps.set(device, stamp)
-    if (this.#stamps.size > this.#maxDevices) this.#stamps.delete(this.#stamps.keys().next().value!)
+    const last = this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY
+    const stamp = now > last || last - now > AHEAD_MS ? now : last + 1
+    this.#keepStamp(device, stamp)
     return stamp
   }
 
   /** After a start: the last stamp of a device, as its records have it. */
   noteStamp(device: string | number, stamp: number): void {
-    const last = this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY
+    this.#keepStamp(device, Math.max(this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY, stamp))
+  }
+
+  #keepStamp(device: string | number, stamp: number): void {
+    // deleted first, so that the map keeps the devices in order of use
     this.#stamps.delete(device)
-    this.#stamps.set(device, Math.max(last, stamp))
+    this.#stamps.set(device, stamp)
     if (this.#stamps.size > this.#maxDevices) this.#stamps.delete(this.#stamps.keys().next().value!)
   }
 
+  get #plausible(): boolean {
+    const wall = this.#clock.wall()
+    return wall >= this.#buildMs && wall > this.#threshold * 1000
+  }
+
+  /** The time goes on from the last known one, where it would be before it. */
+  #lift(): void {
+    const behind = Math.max(this.#buildMs, this.#savedMs) - (this.#clock.wall() + this.#offsetMs)
+    if (!(behind > 0)) return
+    this.#offsetMs = Math.ceil(this.#offsetMs + behind)
+    this.#lifted = this.#savedMs > this.#buildMs ? 'saved' : 'build'
+  }
+
   /**
-   * A jump of the OS clock after a sync (NTP came up, somebody set it) does not move the node's time. When it brought the OS clock
-   * to the node's time, the offset ends; else the next server answer may step freely again, for the steady clock
-   * also stands still while a machine sleeps.
+   * The node's time moved, and what was stamped before with a bad quality is corrected by as much (D18), so the last stamps are
+   * too. Else a clock that ran ahead would hold every later stamp.
    */
+  #moved(ms: number): void {
+    if (ms !== 0) for (const [device, stamp] of this.#stamps) this.#stamps.set(device, Math.ceil(stamp + ms))
+  }
+
+  #fell(): void {
+    this.#badSince = this.#clock.mono()
+    for (const listener of this.#doubted) listener()
+  }
+
+  /** Looks whether the OS clock was set since the last look (NTP came up, somebody set it, the machine slept). */
   #followJumps(): void {
     const anchor = this.#clock.wall() - this.#clock.mono()
     const jump = anchor - this.#anchor
     this.#anchor = anchor
-    if (!this.#synced || Math.abs(jump) <= JUMP_MS) return
-    const movedFrom = this.#offsetMs
-    this.#offsetMs = Math.round(this.#offsetMs - jump)
-    if (Math.abs(this.#offsetMs) <= AGREEMENT_MS) this.#offsetMs = 0
+    if (Math.abs(jump) <= JUMP_MS) return
+    const trusted = this.#synced || (this.#asks && this.#voucher !== null && !this.#doubt && !this.#lifted)
+    if (trusted) this.#holdOver(jump)
+    else this.#goAlong(jump)
+  }
+
+  /**
+   * The time was right, so it goes on by the steady clock. When the jump brought the OS clock to it, the offset ends; else the
+   * quality falls, and the next server answer may step freely again, for the steady clock also stands still while a
+   * machine sleeps.
+   */
+  #holdOver(jump: number): void {
+    const before = this.#offsetMs
+    this.#offsetMs = Math.round(before - jump)
+    const agrees = Math.abs(this.#offsetMs) <= AGREEMENT_MS
+    if (agrees) this.#offsetMs = 0
     else this.#free = true
-    this.#onStep({ movedMs: this.#offsetMs - movedFrom + jump, offsetMs: this.#offsetMs, heldBackMs: 0, first: false })
+    const fell = !agrees && !this.#doubt
+    this.#doubt ||= !agrees
+    if (!this.#synced) this.#voucher = null
+    const movedMs = this.#offsetMs - before + jump
+    const synced = !this.#doubt
+    this.#onStep({ movedMs, offsetMs: this.#offsetMs, heldBackMs: 0, first: false, source: 'jump', synced })
+    if (fell) this.#fell()
+  }
+
+  /** Nobody vouched for the time: what the OS clock was set to is the better guess, but not before the build or what was saved. */
+  #goAlong(jump: number): void {
+    const lifted = this.#lifted
+    const before = this.#clock.wall() - jump + this.#offsetMs
+    if (lifted) {
+      // by the OS clock again when it has passed the time that went on without it
+      this.#offsetMs = Math.max(0, Math.round(this.#offsetMs - jump))
+      if (this.#offsetMs === 0) this.#lifted = null
+    }
+    this.#lift()
+    const movedMs = Math.round(this.#clock.wall() + this.#offsetMs - before)
+    if (!this.#asks && this.#plausible) return
+    this.#moved(movedMs)
+    if (movedMs !== 0)
+      this.#onStep({ movedMs, offsetMs: this.#offsetMs, heldBackMs: 0, first: false, source: 'jump', synced: false })
+    for (const listener of this.#doubted) listener()
   }
 
   /** The part of a step the hourly bound leaves room for. */

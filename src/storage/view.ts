@@ -64,7 +64,7 @@ export class SqlView {
     try {
       for (const record of records) {
         if (record.fact) this.#insert(record)
-        else if (record.clock) this.#correct(record.boot, record.seq, record.clock.offsetMs)
+        else if (record.clock) this.#correct(record)
       }
       this.#bound()
       this.#db.exec('COMMIT')
@@ -183,15 +183,19 @@ export class SqlView {
     }
   }
 
-  /** The clock was set: times of that boot that were taken without a synced clock move once; uuids stay (D18). */
-  #correct(boot: number, before: number, offsetMs: number): void {
+  /**
+   * The clock was set: times of that boot that were taken while nobody vouched for it move with it, up to the record by which
+   * it became right; uuids stay (D18).
+   */
+  #correct({ boot, seq, quality, clock }: LogRecord): void {
     if (this.#unsynced === 0) return
+    const open = quality === 'synced' ? 0 : 1
     this.#run(
-      `UPDATE os_packets SET t_raw = t_raw + ?1, timestamp_raw = CAST((t_raw + ?1) / 1000 AS INTEGER), unsynced = 0
+      `UPDATE os_packets SET t_raw = round(t_raw + ?1), timestamp_raw = CAST(floor((t_raw + ?1) / 1000) AS INTEGER), unsynced = ?4
        WHERE boot = ?2 AND unsynced = 1 AND seq < ?3`,
-      [offsetMs, boot, before],
+      [clock!.offsetMs, boot, seq, open],
     )
-    this.#unsynced -= this.#db.getRowsModified()
+    if (!open) this.#unsynced -= this.#db.getRowsModified()
   }
 
   /** The window is bounded: its oldest hundredth leaves when it is over. */

@@ -59,7 +59,7 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
   const lines = [
     `${paint.bold(identity.device_id || '(device without a name)')}, ${id}, os-node ${status.version}`,
     via === 'gateway'
-      ? `running for ${age(status.uptime_s)}; time ${time.quality}`
+      ? `running for ${age(status.uptime_s)}; time ${time.quality}${Math.abs(time.offset_ms) >= 1000 ? ` (${Math.round(time.offset_ms / 1000)} s off the system clock)` : ''}; NTP ${time.ntp?.state ?? 'unknown'}`
       : paint.warn('no gateway is running'),
     `log: records ${log.first_seq} to ${log.last_seq}, committed ${log.committed_seq}, ${bytesText(log.bytes)}, ` +
       `lost ${log.lost}, written today ${bytesText(log.bytes_written_today)}`,

@@ -30,8 +30,8 @@ export interface SubmitOptions {
   t?: number
 }
 
-/** What the log says of a time: vouched for by a server or a plausible system clock, or by nobody. */
-export const qualityOf = (time: NodeClock): TimeQuality => (time.quality === 'unsynced' ? 'unsynced' : 'synced')
+/** What the log says of a time of this node: somebody vouches for it, or nobody. */
+export const qualityOf = (time: NodeClock): TimeQuality => (time.synced ? 'synced' : 'unsynced')
 
 export interface Submitted {
   /** log sequence numbers, one per packet the group was cut into */
@@ -68,7 +68,7 @@ export class Intake {
     const seqs = facts.map(piece => {
       // every packet of a device has a time of its own, so that device and time name it
       if (!given) piece.tRaw = time.stamp(device)
-      const seq = log.appendFact(piece, { medium: 'local' }, qualityOf(time))
+      const seq = log.appendFact(piece, { medium: 'local' }, given ? 'unknown' : qualityOf(time))
       this.counters.facts++
       onFact(piece)
       return seq

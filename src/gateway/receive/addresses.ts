@@ -3,7 +3,7 @@
 // connection. Bounded: the AIDs not heard for longest are forgotten.
 import { isIP } from 'node:net'
 
-const MAX_AIDS = 4096
+const MAX_AIDS = 32_768
 const MAX_ADDRESSES = 4
 
 /** `192.0.2.1:8080`, `[fd00::1]:8080` or a bare address → the IP in it, '' when there is none. IPv4 in IPv6 counts as IPv4. */

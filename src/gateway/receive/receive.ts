@@ -59,7 +59,7 @@ interface Waiting {
 
 /** a device without a clock is told the time once in so many ms */
 const TELL_TIME_MS = 10_000
-const MAX_TOLD = 4096
+const MAX_TOLD = 32_768
 
 export class Receive {
   readonly counters = {
@@ -93,7 +93,9 @@ export class Receive {
 
   /** For status: whatever was dropped, and where. */
   report(): Record<string, number> {
-    const { late, unitAmbiguous, forgotten } = this.#options.receiver.counters
+    const { receiver, duplicates } = this.#options
+    const { late, unitAmbiguous, forgotten } = receiver.counters
+    const { spill } = receiver
     const { repeated, beyond, peers_forgotten } = this.delivery.counters
     return {
       ...this.counters,
@@ -103,6 +105,14 @@ export class Receive {
       repeated,
       beyond,
       peers_forgotten,
+      peers: this.delivery.peers,
+      duplicate_bytes: duplicates.bytes,
+      sources: receiver.sources,
+      sources_spilled: spill?.size ?? 0,
+      template_bytes: receiver.weight + (spill?.memory ?? 0),
+      spill_bytes: spill?.disk ?? 0,
+      spill_bytes_written: spill?.counters.bytes_written ?? 0,
+      spill_errors: spill?.counters.errors ?? 0,
       stray_answers: this.#options.protocol.strayAnswers,
       ...this.#options.session?.report(),
     }
@@ -206,7 +216,9 @@ export class Receive {
     }
     let record: number
     try {
-      record = log.appendFact(fact, origin.settle ? framed(link, packet, meta) : link, qualityOf(time))
+      // a time of the sender's own is taken as it came; only what was stamped here is corrected by our sync
+      const quality = meta.server_stamped ? qualityOf(time) : 'unknown'
+      record = log.appendFact(fact, origin.settle ? framed(link, packet, meta) : link, quality)
     } catch (error) {
       // not kept, so not known: when it comes again it counts as new
       duplicates.forget(fact.aid, fact.tRaw, hash)
@@ -297,8 +309,9 @@ export class Receive {
     const { time } = this.#options
     const now = time.mono()
     if (now - (this.#toldTime.get(aid) ?? Number.NEGATIVE_INFINITY) < TELL_TIME_MS) return
-    if (this.#toldTime.size >= MAX_TOLD) this.#toldTime.clear()
+    this.#toldTime.delete(aid)
     this.#toldTime.set(aid, now)
+    if (this.#toldTime.size > MAX_TOLD) this.#toldTime.delete(this.#toldTime.keys().next().value!)
     void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
   }
 

@@ -93,6 +93,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
     },
   )
   build.ready(uplink)
+  const undoubt = time.onDoubt(() => requests.askTime())
   const unwatch = supervisor.onChange((link, state) => {
     if (link !== name) return
     if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
@@ -111,16 +112,16 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
   return async () => {
     await supervisor.remove(name)
     unwatch()
+    undoubt()
     requests.stop()
     uplink.stop()
   }
 }
 
 /** How long a record of a time quality is held back: what nobody vouches for waits for the first sync, but not for ever (D18). */
-export function holding({ config, clock, time }: Pick<UplinkBuild, 'config' | 'clock' | 'time'>) {
-  const startedAt = clock.mono()
-  return (quality: TimeQuality): number => {
-    if (quality !== 'unsynced' || time.quality === 'server') return 0
-    return Math.max(0, config.config.gateway.time.hold_unsynced_s * 1000 - (clock.mono() - startedAt))
+export const holding =
+  ({ config, time }: Pick<UplinkBuild, 'config' | 'time'>) =>
+  (quality: TimeQuality): number => {
+    if (quality !== 'unsynced' || time.synced) return 0
+    return Math.max(0, config.config.gateway.time.hold_unsynced_s * 1000 - time.unsyncedMs)
   }
-}

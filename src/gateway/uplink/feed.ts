@@ -19,6 +19,8 @@ export interface FeedParts {
   clock: Clock
   /** ms a record of bad time quality is held back for */
   holdMs: (quality: TimeQuality) => number
+  /** puts the time of a record right that was stamped before a sync (D18) */
+  correct?: (record: LogRecord) => void
 }
 
 export type FactRecord = LogRecord & { readonly fact: Fact }
@@ -94,15 +96,21 @@ export class Feed<Payload> {
   peek(alarmsOnly: boolean, mayGo: (record: FactRecord) => boolean): FactRecord | null {
     this.#offered = null
     const alarm = this.#alarms.peek(this.#main.front, seq => this.#isTaken(seq))
-    if (alarm && this.#holdMs(alarm) <= 0 && mayGo(alarm as FactRecord)) return alarm as FactRecord
+    if (alarm && this.#holdMs(alarm) <= 0 && mayGo(alarm as FactRecord)) return this.right(alarm)
     if (alarmsOnly) return null
     for (const lane of this.#lanes) {
       const record = this.#head(lane)
       if (!record || !mayGo(record)) continue
       this.#offered = lane
-      return record
+      return this.right(record)
     }
     return null
+  }
+
+  /** With its time put right: once for each record that was read, and what is offered is shipped or passed before the next call. */
+  right(record: LogRecord): FactRecord {
+    this.#parts.correct?.(record)
+    return record as FactRecord
   }
 
   /** The record offered last goes out. */

@@ -102,11 +102,11 @@ export class Records {
 
   /** A frame the upstream could not use, packed anew from the log, once; null when it is not known any more. */
   refused(refused: RefusedFrame, limit: number): EncodedFrame | null {
-    const { log, packer } = this.#parts
+    const { feed, log, packer } = this.#parts
     const seq = packer.refusedSeq(refused)
     const record = seq > 0 ? log.reader(seq, { kinds: ['fact'], committedOnly: false }).next() : null
     if (!record?.fact || record.seq !== seq) return null
-    const fact = this.#named(record as FactRecord)
+    const fact = this.#named(feed.right(record))
     if (!packer.allowed(fact.aid)) return null
     try {
       const packet = this.#packAgain(fact, limit)

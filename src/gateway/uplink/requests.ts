@@ -62,8 +62,16 @@ export class UpstreamRequests {
     this.#turn()
   }
 
+  /** The time is in doubt: asks for it now, where the link is ready. */
+  askTime(): void {
+    if (this.#timer === undefined) return
+    this.#nextTime = 0
+    this.#turn()
+  }
+
   stop(): void {
     clearTimeout(this.#timer)
+    this.#timer = undefined
     this.#idSeq = this.#timeSeq = 0
   }
 

@@ -10,6 +10,7 @@ import { asOsError } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
 import { MissingLink } from '../../links/missing'
 import { systemTimers, type Timers } from '../../links/timers'
+import type { LogRecord } from '../../log'
 import type { Applied } from '../guard/apply'
 import type { PoolWish } from '../ids'
 import type { ForwardingReport, UplinkReport } from '../status'
@@ -26,6 +27,8 @@ type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'changed' | 'pool' | 'onUsa
 export interface UplinksParts extends Given {
   /** ids the gateway wants for nodes of its own: the first uplink is asked, or ids of two could be the same */
   readonly ids: PoolWish | null
+  /** puts the time of a record right that was stamped before a sync */
+  readonly correct?: (record: LogRecord) => void
   /** the upstream of a machine without uplinks */
   readonly standIn: { start(): Promise<UplinkConfig>; stop(): Promise<void> }
 }
@@ -157,8 +160,13 @@ export class Uplinks {
 
   /** What the loopback had was for nobody else: it has a cursor of its own. */
   #makeFeed(name: string): Feed<Payload> {
-    const { log, clock } = this.#parts
-    return new Feed<Payload>(name, { log, clock, holdMs: quality => this.#holdMs(quality) })
+    const { log, clock, correct } = this.#parts
+    return new Feed<Payload>(name, {
+      log,
+      clock,
+      ...(correct && { correct }),
+      holdMs: quality => this.#holdMs(quality),
+    })
   }
 
   async #apply(list: readonly UplinkConfig[]): Promise<Applied> {

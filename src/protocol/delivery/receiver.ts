@@ -41,7 +41,8 @@ export type DeliverPacket = (packet: Uint8Array, seq: number, peer: DeliveryPeer
 
 /** a sender has at most 1024 packets between base and its newest */
 const WINDOW = 1024
-const MASK = WINDOW - 1
+/** what a peer's states take at first: nodes that send one packet at a time need no more, and there are thousands */
+const FIRST_RING = 64
 const UNKNOWN = 0
 const PENDING = 1
 const COMMITTED = 2
@@ -49,9 +50,8 @@ const COMMITTED = 2
 class Peer implements DeliveryPeer {
   /** everything up to here is committed, or no longer wanted by the sender */
   cum: number
-  /** state of cum+1 … cum+WINDOW */
-  readonly ring = new Uint8Array(WINDOW)
-  used = 0
+  /** state of cum+1 … cum+its length; what lies beyond is unknown */
+  #ring = new Uint8Array(FIRST_RING)
 
   constructor(
     readonly address: string,
@@ -65,23 +65,42 @@ class Peer implements DeliveryPeer {
     return seq > this.cum && seq <= this.cum + WINDOW
   }
 
+  state(seq: number): number {
+    return seq - this.cum > this.#ring.length ? UNKNOWN : this.#ring[seq & (this.#ring.length - 1)]!
+  }
+
+  /** Only for a seq in the window. */
+  mark(seq: number, state: number): void {
+    if (seq - this.cum > this.#ring.length) this.#grow(seq)
+    this.#ring[seq & (this.#ring.length - 1)] = state
+  }
+
+  #grow(seq: number): void {
+    const ring = this.#ring
+    let size = ring.length
+    while (seq - this.cum > size) size *= 2
+    this.#ring = new Uint8Array(size)
+    for (let at = this.cum + 1; at <= this.cum + ring.length; at++)
+      this.#ring[at & (size - 1)] = ring[at & (ring.length - 1)]!
+  }
+
   /** Moves cum to at least `floor`, and on over what is committed behind it. */
   advance(floor: number): void {
-    if (floor - this.cum >= WINDOW) {
-      this.ring.fill(UNKNOWN)
+    if (floor - this.cum >= this.#ring.length) {
+      // states between the ring's end and the floor are unknown, those up to it no longer count
+      this.#ring.fill(UNKNOWN)
       this.cum = floor
       return
     }
-    while (this.cum < floor || this.ring[(this.cum + 1) & MASK] === COMMITTED) {
+    while (this.cum < floor || this.state(this.cum + 1) === COMMITTED) {
       this.cum++
-      this.ring[this.cum & MASK] = UNKNOWN
+      this.#ring[this.cum & (this.#ring.length - 1)] = UNKNOWN
     }
   }
 
   bitmap(): number {
     let bits = 0
-    for (let bit = 0; bit < BITMAP_BITS; bit++)
-      if (this.ring[(this.cum + 2 + bit) & MASK] === COMMITTED) bits |= 1 << bit
+    for (let bit = 0; bit < BITMAP_BITS; bit++) if (this.state(this.cum + 2 + bit) === COMMITTED) bits |= 1 << bit
     return bits >>> 0
   }
 }
@@ -100,10 +119,10 @@ export class DeliveryReceiver {
   readonly #maxPeers: number
   readonly #maxEpochs: number
   readonly #peers = new Map<string, Map<number, Peer>>()
-  #count = 0
-  #tick = 0
+  /** the least recently used first */
+  readonly #byUse = new Set<Peer>()
 
-  constructor({ ackCommitMs = 100, maxPeers = 1024, maxEpochs = 64 }: DeliveryReceiverOptions = {}) {
+  constructor({ ackCommitMs = 100, maxPeers = 32_768, maxEpochs = 64 }: DeliveryReceiverOptions = {}) {
     this.#ackCommitMs = ackCommitMs
     this.#maxPeers = Math.max(1, maxPeers)
     this.#maxEpochs = Math.max(1, maxEpochs)
@@ -111,7 +130,7 @@ export class DeliveryReceiver {
 
   /** numberings remembered now */
   get peers(): number {
-    return this.#count
+    return this.#byUse.size
   }
 
   /** The PONG to a probing PING, with this receiver's commit time; null for any other packet. */
@@ -139,10 +158,10 @@ export class DeliveryReceiver {
       if (!peer.inWindow(seq)) {
         if (seq <= peer.cum) this.counters.repeated++
         else this.counters.beyond++
-      } else if (peer.ring[seq & MASK] !== UNKNOWN) this.counters.repeated++
+      } else if (peer.state(seq) !== UNKNOWN) this.counters.repeated++
       else {
         // marked before the owner sees it, so that an owner that commits or refuses at once is not overruled
-        peer.ring[seq & MASK] = PENDING
+        peer.mark(seq, PENDING)
         fresh++
         this.counters.packets++
         deliver(packet, seq, peer)
@@ -154,7 +173,7 @@ export class DeliveryReceiver {
   /** The packets are on flash: marks them and returns the answer to send to the peer. */
   committed(peer: DeliveryPeer, seqs: Iterable<number>): Uint8Array {
     const known = peer as Peer
-    for (const seq of seqs) if (known.inWindow(seq)) known.ring[seq & MASK] = COMMITTED
+    for (const seq of seqs) if (known.inWindow(seq)) known.mark(seq, COMMITTED)
     known.advance(known.cum)
     return this.answer(peer)
   }
@@ -162,8 +181,8 @@ export class DeliveryReceiver {
   /** The packet could not be used (its template is missing, its key wrong): it stays unanswered, so that it is sent again. */
   refuse(peer: DeliveryPeer, seq: number): void {
     const known = peer as Peer
-    if (!known.inWindow(seq) || known.ring[seq & MASK] !== PENDING) return
-    known.ring[seq & MASK] = UNKNOWN
+    if (!known.inWindow(seq) || known.state(seq) !== PENDING) return
+    known.mark(seq, UNKNOWN)
     this.counters.refused++
   }
 
@@ -175,35 +194,33 @@ export class DeliveryReceiver {
 
   /** Forgets a peer, for example when its connection closed. */
   forget(address: string): void {
-    this.#count -= this.#peers.get(address)?.size ?? 0
+    for (const peer of this.#peers.get(address)?.values() ?? []) this.#byUse.delete(peer)
     this.#peers.delete(address)
   }
 
   #peer(address: string, epoch: number, base: number): Peer {
     let epochs = this.#peers.get(address)
     let peer = epochs?.get(epoch)
-    if (!peer) {
-      if (epochs && epochs.size >= this.#maxEpochs) this.#dropOldest([epochs])
-      else if (this.#count >= this.#maxPeers) this.#dropOldest(this.#peers.values())
+    if (peer) this.#byUse.delete(peer)
+    else {
+      if (epochs && epochs.size >= this.#maxEpochs) this.#drop(epochs.values().next().value!)
+      else if (this.#byUse.size >= this.#maxPeers) this.#drop(this.#byUse.values().next().value!)
       epochs = this.#peers.get(address) ?? new Map<number, Peer>()
       this.#peers.set(address, epochs)
       peer = new Peer(address, epoch, base)
-      epochs.set(epoch, peer)
-      this.#count++
     }
-    peer.used = ++this.#tick
+    // last of its address, as it is last of all
+    epochs!.delete(epoch)
+    epochs!.set(epoch, peer)
+    this.#byUse.add(peer)
     return peer
   }
 
-  #dropOldest(groups: Iterable<Map<number, Peer>>): void {
-    let oldest: Peer | undefined
-    for (const epochs of groups)
-      for (const peer of epochs.values()) if (!oldest || peer.used < oldest.used) oldest = peer
-    if (!oldest) return
-    const epochs = this.#peers.get(oldest.address)
-    epochs?.delete(oldest.epoch)
-    if (epochs?.size === 0) this.#peers.delete(oldest.address)
-    this.#count--
+  #drop(peer: Peer): void {
+    const epochs = this.#peers.get(peer.address)
+    epochs?.delete(peer.epoch)
+    if (epochs?.size === 0) this.#peers.delete(peer.address)
+    this.#byUse.delete(peer)
     this.counters.peers_forgotten++
   }
 }

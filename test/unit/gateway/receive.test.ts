@@ -281,7 +281,7 @@ test('the addresses of an AID are bounded, and a device that goes to and fro is 
     [false, false],
     'a port is no place',
   )
-  for (let k = 0; k < 10_000; k++) addresses.heard(k, 'x')
+  for (let k = 0; k < 40_000; k++) addresses.heard(k, 'x')
   assert.equal(addresses.several().length, 0, 'forgotten with the rest of it')
 })
 

@@ -118,13 +118,33 @@ test('times strictly increase over a restart with the clock set back, for own de
   await gateway.stop()
 })
 
-test('packets that are in the log are known again, and a run is asked for its templates once', async t => {
+test('after a clean stop the templates of a run are there again', async t => {
   const start = machine(t)
   const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
   const packets = [1, 2, 3].map(k => sender.encode(fact(k, k)).bytes)
   const before = await start(T0)
   for (const [k, packet] of packets.entries()) before.hear(delivery(k + 1, packet))
   await before.gateway.stop()
+  const { gateway, hear, facts } = await start(T0 + 1000)
+  hear(delivery(2, packets[1]!))
+  assert.equal(gateway.receive.counters.duplicates, 1)
+  hear(delivery(4, sender.encode(fact(4, 4)).bytes))
+  assert.deepEqual(
+    facts().map(one => one.sensors[0]!.value),
+    [1, 2, 3, 4],
+  )
+  assert.equal(gateway.receive.counters.refused, 0)
+  await gateway.stop()
+})
+
+test('packets that are in the log are known again, and without its templates a run is asked for them once', async t => {
+  const start = machine(t)
+  const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  const packets = [1, 2, 3].map(k => sender.encode(fact(k, k)).bytes)
+  const before = await start(T0)
+  for (const [k, packet] of packets.entries()) before.hear(delivery(k + 1, packet))
+  await before.gateway.stop()
+  rmSync(join(before.gateway.config.dataDir, 'device_registry/spill'), { recursive: true })
 
   const { gateway, hear, replies, facts } = await start(T0 + 1000)
   hear(delivery(2, packets[1]!))

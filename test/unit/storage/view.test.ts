@@ -206,6 +206,28 @@ test('setting the clock moves the unsynced rows of that boot once and keeps thei
   assert.equal(after.find(p => p.payload_json['s1_v'] === 6.25)!.timestamp_raw, T0 + 3)
 })
 
+test('a jump moves unsynced rows with it, the sync puts them right, and the order of the readings stays', () => {
+  const view = viewOf(0)
+  const of = (seq: number, k: number) => recordOf(seq, factOf(k), { quality: 'unsynced', medium: 'local', boot: 3 })
+  const step = (seq: number, offsetMs: number, quality: 'synced' | 'unsynced') => {
+    const { fact: _fact, ...record } = recordOf(seq, factOf(0), { kind: 'clock', boot: 3, quality })
+    return { ...record, clock: { trueWallMs: 0, offsetMs, source: 'x' } }
+  }
+  // row 2 was stamped after a jump of 1000 s forward, then the time became right: 400 s back
+  const records = [
+    of(1, 0),
+    step(2, 1_000_000, 'unsynced'),
+    of(3, 2002),
+    step(4, -400_000, 'synced'),
+    step(5, 7000, 'synced'),
+  ]
+  for (const batch of [records, records.slice(0, 0)]) view.apply(batch)
+  assert.deepEqual(
+    view.packets().packets.map(p => p.timestamp_raw),
+    [T0 + 601, T0 + 600],
+  )
+})
+
 test('a batch that fails leaves nothing behind', () => {
   const view = viewOf(10)
   assert.throws(() =>

@@ -1,0 +1,88 @@
+// The gateway's time (D18): the node's clock, who vouches for it, what a restart begins with, and what the log is told of
+// it. There before the log is, since the log's own times are the node's: a board without a battery clock begins at 1970.
+// A step before the log is open is no record; nothing was stamped by then.
+import type { ConfigStore } from '../../config'
+import type { Clock } from '../../lib/clock'
+import type { Files } from '../../lib/files'
+import type { Logger } from '../../lib/logger'
+import type { FlashLog } from '../../log'
+import { NodeClock, type TimeStep } from '../../protocol/time'
+import { qualityOf } from '../intake/intake'
+import { TimeCorrections } from './corrections'
+import { SavedTime } from './saved'
+import { type ClockSigns, readSigns, Vouchers } from './vouchers'
+import { type TimeReport, TimeWatch } from './watch'
+
+export interface TimeKeeperOptions {
+  config: ConfigStore
+  clock: Clock
+  files: Files
+  logger: Logger
+  /** unix ms the program was built at: a system clock before it is not believed */
+  builtAt: number
+  clockSigns?: () => ClockSigns
+}
+
+export class TimeKeeper {
+  readonly time: NodeClock
+  readonly corrections = new TimeCorrections()
+  readonly #watch: TimeWatch
+  readonly #logger: Logger
+  #log: FlashLog | undefined
+  #onSynced: () => void = () => undefined
+
+  constructor({ config, clock, files, logger, builtAt, clockSigns = readSigns }: TimeKeeperOptions) {
+    const { time_sync_threshold, max_time_step_seconds } = config.config.security_settings
+    this.#logger = logger
+    this.time = new NodeClock(clock, {
+      buildMs: builtAt,
+      thresholdSeconds: time_sync_threshold,
+      maxStepSeconds: max_time_step_seconds,
+      voucher: null,
+      onStep: step => {
+        this.#watch.stepped(step)
+        this.#stepped(step)
+      },
+    })
+    this.#watch = new TimeWatch({
+      clock,
+      time: this.time,
+      vouchers: new Vouchers(clockSigns, () => clock.wall()),
+      saved: new SavedTime(config.dataDir, files, logger.child('time')),
+    })
+    this.#watch.look()
+  }
+
+  /** From now on every step is a record of this log. `onSynced` is told when the time became right. */
+  begin(log: FlashLog, onSynced: () => void): void {
+    this.#log = log
+    this.#onSynced = onSynced
+    log.setQuality(qualityOf(this.time))
+  }
+
+  start(): void {
+    this.#watch.start()
+  }
+
+  /** Keeps the time for the next start; no step becomes a record any more. */
+  stop(): void {
+    this.#watch.stop()
+    this.#log = undefined
+  }
+
+  status(): TimeReport {
+    return this.#watch.status()
+  }
+
+  /** The node's time moved, or somebody vouched for it: one clock record, which corrects what was stamped before. */
+  #stepped({ movedMs, offsetMs, source, synced }: TimeStep): void {
+    const log = this.#log
+    if (!log) return
+    const known = source === 'jump' ? 'the system clock jumped' : `time by ${source}`
+    this.#logger.info(`${known}: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
+    const record = { trueWallMs: this.time.now(), offsetMs: movedMs, source }
+    const seq = log.appendClock(record, synced ? 'synced' : 'unsynced')
+    this.corrections.note(log.boot, seq, movedMs, synced)
+    if (synced) this.#onSynced()
+  }
+}

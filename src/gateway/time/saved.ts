@@ -1,0 +1,40 @@
+// The last time that was known to be right, `<data>/last_time.json`: where a board without a battery clock begins (D18).
+// Written once an hour and at a stop, and only while somebody vouches for the time. What fails: a file that cannot be read
+// is none, one that cannot be written costs the head start only; the newest records of the log tell the same.
+import { join } from 'node:path'
+import { atomicWrite } from '../../lib/atomic'
+import { asOsError } from '../../lib/errors'
+import type { Files } from '../../lib/files'
+import type { Logger } from '../../lib/logger'
+
+export class SavedTime {
+  readonly #path: string
+  readonly #files: Files
+  readonly #logger: Logger
+
+  constructor(dataDir: string, files: Files, logger: Logger) {
+    this.#path = join(dataDir, 'last_time.json')
+    this.#files = files
+    this.#logger = logger
+  }
+
+  /** UNIX ms, null when none was kept */
+  read(): number | null {
+    try {
+      if (!this.#files.exists(this.#path)) return null
+      const { time_ms } = JSON.parse(this.#files.read(this.#path).toString('utf8')) as { time_ms?: unknown }
+      return typeof time_ms === 'number' && Number.isFinite(time_ms) ? time_ms : null
+    } catch (error) {
+      this.#logger.warn(`${this.#path} is not used: ${asOsError(error).message}`)
+      return null
+    }
+  }
+
+  write(timeMs: number): void {
+    try {
+      atomicWrite(this.#path, JSON.stringify({ time_ms: timeMs }), this.#files)
+    } catch (error) {
+      this.#logger.warn(`the time could not be kept: ${asOsError(error).message}`)
+    }
+  }
+}
