@@ -10,6 +10,7 @@ import { createHash } from 'node:crypto'
 import {
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -34,6 +35,12 @@ export function install() {
     .digest('hex')
   const mark = join(root, 'node_modules', '.os-node-lock')
   if (existsSync(mark) && readFileSync(mark, 'utf8') === lock) return
+  if (existsSync(join(root, 'node_modules')) && lstatSync(join(root, 'node_modules')).isSymbolicLink()) {
+    console.error(
+      'E_INSTALL: node_modules is a link, and npm ci would empty what it points to. Make it a folder, run again.',
+    )
+    process.exit(1)
+  }
   say('installing packages (npm ci) …')
   const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: root,
