@@ -39,7 +39,7 @@ const uplink = v.looseObject({
   diff_base: v.optional(
     v.pipe(
       v.picklist(['sticky', 'last']),
-      v.metadata({ help: 'sticky survives lost packets; left out: last where packets arrive in order' }),
+      v.metadata({ help: 'sticky survives lost packets; left out: last on TCP with acknowledgements' }),
     ),
   ),
   full_every: int(100, 'a key frame after this many packets', { min: 1 }),

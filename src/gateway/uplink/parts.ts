@@ -14,7 +14,7 @@ import type { Payload } from './records'
 import type { SentWatchers } from './watchers'
 
 export interface UplinkSettings extends Omit<PackSettings, 'diffBase'>, Partial<PaceSettings> {
-  /** left out: `last` where packets arrive in order and are acknowledged (D6), else `sticky` */
+  /** left out: `last` where packets arrive in order and the peer itself acknowledges them (TCP), else `sticky` */
   diffBase?: PackSettings['diffBase']
   delivery: 'auto' | 'best_effort'
   /** packets and bytes in one frame or batch */

@@ -265,7 +265,8 @@ export class Uplink {
     const kind = this.#kind
     const exchange = kind === 'exchange'
     this.#carrier = exchange ? this.#exchange : this.#direct(kind)
-    const ordered = kind === 'medium' || (exchange && medium.medium.toUpperCase() === 'TCP')
+    // a broker acknowledges, and may yet drop for a receiver that is away: what is built on that packet would decode wrong
+    const ordered = exchange && medium.medium.toUpperCase() === 'TCP'
     this.#diffBase = this.#settings.diffBase ?? (ordered ? 'last' : 'sticky')
     // what a medium acknowledges has reached its broker, and no template of the upstream yet
     this.#packer.opened(exchange, this.#diffBase)
