@@ -21,7 +21,7 @@ export const mqttOptions = v.looseObject({
   port: v.optional(whole(1, 65_535)),
   username: v.optional(v.string()),
   password: v.optional(v.string()),
-  /** the broker's port is then 8883 on most */
+  /** the port left out is then 8883 */
   tls: v.optional(tlsSchema),
   /** left out: 5, and 4 (3.1.1) where the broker does not speak 5 */
   protocol_version: v.optional(v.picklist([4, 5])),
