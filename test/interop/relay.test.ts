@@ -13,7 +13,6 @@ import {
   Machine,
   removeDir,
   sensorsOf,
-  sleep,
   tempDir,
   until,
 } from '../lib/gateway'
