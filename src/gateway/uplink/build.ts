@@ -30,6 +30,8 @@ export interface UplinkBuild extends LinkParts {
   readonly timers?: Timers
   readonly feed: Feed<Payload>
   readonly watchers: SentWatchers
+  /** bytes the largest uplink of the list carries */
+  readonly largest: () => number
   /** an id came or the time was set: whoever carries may have something to send */
   readonly changed: () => void
   /** ids this gateway wants of this upstream for its own nodes; null: none of this one */
@@ -73,6 +75,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       log,
       feed: build.feed,
       watchers: build.watchers,
+      largest: build.largest,
       medium,
       clock,
       ...(build.timers && { timers: build.timers }),

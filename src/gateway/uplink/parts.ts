@@ -43,6 +43,8 @@ export interface UplinkParts {
   /** what goes next, shared with the other uplinks; by default one of its own, which it carries from the start */
   feed?: Feed<Payload>
   watchers?: SentWatchers
+  /** bytes the largest uplink of the list carries; by default this one */
+  largest?: () => number
   /** `usable` changed */
   onUsable?: () => void
   /** this uplink's half of its secure sessions; by default one that is not kept */
