@@ -16,6 +16,10 @@ export interface Status {
   uptime_s: number
   identity: { device_id: string; assigned_id: number | null }
   time: { quality: string; offset_ms: number | null }
+  safe_mode?: string
+  config_problem?: string
+  needs_restart?: readonly string[]
+  guard?: { level: string; reason?: string }
   links: Record<string, Link>
   log: Record<'first_seq' | 'last_seq' | 'committed_seq' | 'bytes' | 'lost' | 'bytes_written_today', number>
   uplinks: Record<string, Record<'cursor' | 'backlog' | 'acked' | 'resent', number>>
@@ -67,6 +71,10 @@ export class ApiError extends Error {
   }
 }
 
+/** What went wrong, and why where the gateway knows it. */
+const told = ({ error, reason }: { error?: string; reason?: unknown }, status: number): string =>
+  [error ?? `HTTP ${status}`, ...(typeof reason === 'string' && reason !== '' ? [reason] : [])].join(': ')
+
 const TIMEOUT_MS = 8_000
 
 /** GET one path; resolves with the body of a success. */
@@ -79,9 +87,9 @@ export async function get<T>(path: string, token: string | null): Promise<T> {
       cache: 'no-store',
       signal: abort.signal,
     })
-    const body = (await answer.json()) as { ok?: boolean; error?: string; code?: string }
+    const body = (await answer.json()) as { ok?: boolean; error?: string; code?: string; reason?: unknown }
     if (answer.ok && body.ok !== false) return body as T
-    throw new ApiError(answer.status, body.code ?? '', body.error ?? `HTTP ${answer.status}`)
+    throw new ApiError(answer.status, body.code ?? '', told(body, answer.status))
   } catch (thrown) {
     if (thrown instanceof ApiError) throw thrown
     throw new ApiError(0, 'UNREACHABLE', 'gateway not reachable')

@@ -1,4 +1,5 @@
 // Values as people read them; the canonical value stays in the tooltip. Pure: no DOM, so the same file is tested in Node.
+import type { Status } from './api'
 
 export interface Friendly {
   readonly value: string
@@ -135,4 +136,24 @@ export function sparkline(values: readonly number[], width: number, height: numb
       return `${(start + k * step).toFixed(1)},${y.toFixed(1)}`
     })
     .join(' ')
+}
+
+export interface Notice {
+  readonly kind: string
+  readonly text: string
+  readonly bad: boolean
+}
+
+/** What a status says that keeps the gateway from its whole work; the worst first. */
+export function notices({ safe_mode, guard, config_problem, needs_restart = [] }: Partial<Status>): Notice[] {
+  const list: Notice[] = []
+  const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })
+  if (safe_mode) {
+    const way = 'Links and SQL view are off; os-node safe-mode --leave opens them.'
+    say('safe-mode', `Safe mode: ${safe_mode}. ${way}`, true)
+  }
+  if (config_problem) say('config', `The configuration file does not count: ${config_problem}`, true)
+  if (guard && guard.level !== 'normal') say('guard', `Doing less (${guard.level}): ${guard.reason ?? ''}`, false)
+  if (needs_restart.length > 0) say('restart', `From the next start on: ${needs_restart.join(', ')}`, false)
+  return list
 }
