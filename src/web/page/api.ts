@@ -1,5 +1,6 @@
 // The page's side of the HTTP interface: the forms it reads, and one call. An answer that is no success, or none at all,
 // is an ApiError; status 0 means the gateway was not reached.
+import type { News } from './format'
 
 export interface Link {
   state: string
@@ -11,15 +12,11 @@ export interface Link {
   errors: number
 }
 
-export interface Status {
+export interface Status extends News {
   version: string
   uptime_s: number
   identity: { device_id: string; assigned_id: number | null }
   time: { quality: string; offset_ms: number | null }
-  safe_mode?: string
-  config_problem?: string
-  needs_restart?: readonly string[]
-  guard?: { level: string; reason?: string }
   links: Record<string, Link>
   log: Record<'first_seq' | 'last_seq' | 'committed_seq' | 'bytes' | 'lost' | 'bytes_written_today', number>
   uplinks: Record<string, Record<'cursor' | 'backlog' | 'acked' | 'resent', number>>

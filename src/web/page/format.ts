@@ -1,5 +1,4 @@
 // Values as people read them; the canonical value stays in the tooltip. Pure: no DOM, so the same file is tested in Node.
-import type { Status } from './api'
 
 export interface Friendly {
   readonly value: string
@@ -144,8 +143,16 @@ export interface Notice {
   readonly bad: boolean
 }
 
+/** The part of a status that may be bad news. */
+export interface News {
+  readonly safe_mode?: string
+  readonly config_problem?: string
+  readonly needs_restart?: readonly string[]
+  readonly guard?: { readonly level: string; readonly reason?: string }
+}
+
 /** What a status says that keeps the gateway from its whole work; the worst first. */
-export function notices({ safe_mode, guard, config_problem, needs_restart = [] }: Partial<Status>): Notice[] {
+export function notices({ safe_mode, guard, config_problem, needs_restart = [] }: News): Notice[] {
   const list: Notice[] = []
   const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })
   if (safe_mode) {
