@@ -23,7 +23,7 @@ import { MAX_PENDING, type UdpPeer, type UdpPort, type UdpPortEvents, type UdpPo
 /** the largest datagram of IPv6, and some more, so that packets of one batch do not all fall on the same lines of the cache */
 const SLOT = 65_536 + 256
 /** batches per wake; then everybody else has a turn */
-const BATCHES_PER_WAKE = 4
+const BATCHES_PER_WAKE = 1
 /** a device that had no room is tried again after this */
 const RETRY_MS = 5
 /** packets and bytes of one call that sends */
