@@ -9,9 +9,11 @@ import { asOsError, OsError } from '../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
 import { Connection } from './quic-connection'
 import { type HostPort, INITIAL, type Quiche, quiche } from './quic-native'
-import { needCertificate, type QuicOptions, quicTls, serverConfig } from './quic-settings'
+import type { QuicOptions } from './quic-options'
+import { needCertificate, quicTls, serverConfig } from './quic-settings'
 import { HostResolver, hostPort } from './resolve'
-import { type TlsMaterial, type TlsSettings, tlsMaterial } from './tls-settings'
+import type { TlsSettings } from './tls-options'
+import { type TlsMaterial, tlsMaterial } from './tls-settings'
 import { bindError, closed, makeSocket, until } from './udp-socket'
 
 const ID_LENGTH = 16

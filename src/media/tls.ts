@@ -21,10 +21,12 @@ import type { Logger } from '../lib/logger'
 import { literalAddress } from './resolve'
 import { judgeChain, judgeEnd, type Purpose } from './tls-chain'
 import { tlsError } from './tls-errors'
-import { parseCertificates, type ReadText, type TlsMaterial, type TlsSettings, tlsMaterial } from './tls-settings'
+import type { TlsSettings } from './tls-options'
+import { parseCertificates, type ReadText, type TlsMaterial, tlsMaterial } from './tls-settings'
 
 export { tlsError } from './tls-errors'
-export { type TlsSettings, type TlsValue, tlsSchema, tlsSettings } from './tls-settings'
+export { type TlsSettings, type TlsValue, tlsSchema } from './tls-options'
+export { tlsSettings } from './tls-settings'
 
 /** What both ends need; a DriverContext is one. */
 export interface TlsParts {
