@@ -132,7 +132,7 @@ export function secureSocket(socket: Socket, client: ClientTls, peer: string, ti
       reject(tlsError(thrown, peer))
     }
     const deadline = setTimeout(() => {
-      const text = `TLS with ${peer} failed: no answer within ${timeoutMs / 1000} s`
+      const text = `TLS with ${peer} failed: no answer within ${Math.round(timeoutMs / 100) / 10} s`
       fail(new OsError('TLS_HANDSHAKE', text))
     }, timeoutMs)
     secure.once('error', fail)
