@@ -7,6 +7,15 @@ export { defaults, defaultText } from './house'
 export { installIdOf } from './install'
 export { nearest, underPrefix } from './keys'
 export { lastGoodPath } from './read'
-export type { Config, Fragment, ReceiverConfig, SourceConfig, UplinkConfig } from './schema'
+export {
+  type AnySchema,
+  type Config,
+  type Fragment,
+  openSchema,
+  type PlacedMeta,
+  type ReceiverConfig,
+  type SourceConfig,
+  type UplinkConfig,
+} from './schema'
 export { MASK } from './secrets'
 export { type Change, ConfigStore, type LoadOptions } from './store'

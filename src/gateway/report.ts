@@ -41,8 +41,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     time,
     links: Object.fromEntries(
       Object.entries(links).map(([name, link]) => {
-        const { delivery } = uplinks[name] ?? {}
-        return [name, { ...link, delivery: delivery === 'acked' ? 'acked' : 'best_effort' }]
+        return [name, { ...link, delivery: uplinks[name]?.delivery ?? null }]
       }),
     ),
     log,

@@ -11,7 +11,8 @@ import type { TimeReport } from './time/watch'
 export type { LogStatus }
 
 export interface LinkStatus extends LinkReport {
-  delivery: 'acked' | 'best_effort'
+  /** uplinks: how what they send is confirmed; null: this link delivers nothing */
+  delivery: UplinkReport['delivery'] | null
 }
 
 export interface SecureReport {

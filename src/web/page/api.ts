@@ -6,7 +6,7 @@ export interface Link {
   state: string
   reason?: string
   retry_at?: number
-  delivery: string
+  delivery: string | null
   rx: number
   tx: number
   errors: number
