@@ -1,5 +1,5 @@
 // status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
-import type { GatewayStatus, LinkStatus } from '../../gateway/status'
+import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
 
@@ -124,15 +124,27 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
   }
   const uplinks = Object.entries(status.uplinks)
   if (uplinks.length > 0) {
-    const rows = uplinks.map(([name, up]) => [name, up.cursor, up.backlog, up.acked, up.resent, up.secure].map(String))
-    lines.push('', columns([['uplink', 'cursor', 'backlog', 'acked', 'resent', 'session'], ...rows], paint))
+    const rows = uplinks.map(([name, up]) =>
+      [name, up.carrying ? 'carries' : 'waits', up.delivery, up.acked, up.resent, up.refused, up.secure].map(String),
+    )
+    lines.push('', columns([['uplink', '', 'delivery', 'acked', 'resent', 'refused', 'session'], ...rows], paint))
   }
+  if (status.forwarding) lines.push(...forwardingLines(status.forwarding, paint))
   const { refused_plaintext: plain = 0, bad_key: badKey = 0 } = status.received ?? {}
   if (plain + badKey > 0) lines.push('', paint.warn(`refused: plaintext packets ${plain}, wrong keys ${badKey}`))
   if (dropped.rows + dropped.packets + dropped.records > 0) {
     lines.push('', paint.warn(`dropped: rows ${dropped.rows}, packets ${dropped.packets}, records ${dropped.records}`))
   }
   return lines.join('\n')
+}
+
+/** Who carries upstream, what waits, and why it is not the first of the list. */
+function forwardingLines({ uplink, since, reason, cursor, backlog, aside }: ForwardingReport, paint: Paint): string[] {
+  const who = uplink ? `${uplink} carries since ${new Date(since).toISOString()}` : paint.bad('no uplink carries yet')
+  const lines = [`upstream: ${who}; has records to ${cursor}, ${backlog} facts wait`]
+  if (aside) lines.push(paint.warn(`${aside} of them are too large for it and wait for a larger uplink`))
+  if (reason) lines.push(paint.warn(reason))
+  return lines
 }
 
 export const status: Verb = {

@@ -1,5 +1,5 @@
-// Facts too large for the uplink that carries, while another of the list could carry them: the cursor passes them, and they go
-// when a larger one carries. Kept as ranges of the log, one for each size: "in here, what needs more than so many bytes is not
+// Facts too large for the uplink that carries, while another of the list could carry them: the cursor passes them, and the first
+// larger one that works takes them, beside the one that carries or when it carries itself. Kept as ranges of the log, one for each size: "in here, what needs more than so many bytes is not
 // there yet". So a month on a small uplink costs four counters. The ranges are kept with the log.
 //
 // What fails: what the log deletes meanwhile is lost like any fact that waits too long. A range may name facts that went
@@ -12,7 +12,7 @@ interface Waiting {
   to: number
   /** bytes the uplink carries that could not take them */
   limit: number
-  /** facts, as they were counted */
+  /** facts, roughly; at least one while the range is not done */
   count: number
 }
 
@@ -50,7 +50,9 @@ export class Aside<Payload> {
 
   /** The record needs more than `limit` bytes. */
   note(seq: number, limit: number): void {
-    const known = this.#list.find(one => one.limit === limit)
+    // behind what the lane has read it needs a range of its own
+    const open = this.lane && !this.#ended && seq >= this.lane.front ? this.#reading : null
+    const known = this.#list.find(one => one.limit === limit && (one !== this.#reading || one === open))
     if (known) {
       if (seq < known.from || seq > known.to) known.count++
       known.from = Math.min(known.from, seq)
@@ -79,6 +81,7 @@ export class Aside<Payload> {
     const { lane } = this
     if (this.#ended || lane.heldUntil > now) return null
     const { to, limit: before } = this.#reading!
+    if (before >= limit) return null
     for (let looks = 0; looks < LOOKS; looks++) {
       const record = lane.peek()
       if (!record || record.seq > to) {
@@ -144,7 +147,7 @@ export class Aside<Payload> {
   /** Of the range that is being read. */
   #settled(limit = 0): number {
     if (!this.lane || !this.#reading || this.#reading.limit < limit) return 0
-    return Math.min(this.#reading.count, this.#shipped - this.lane.ledger.outstanding)
+    return Math.min(this.#reading.count - 1, this.#shipped - this.lane.ledger.outstanding)
   }
 
   #key(k: number, key: (typeof KEYS)[number]): string {

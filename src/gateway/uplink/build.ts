@@ -32,6 +32,8 @@ export interface UplinkBuild extends LinkParts {
   readonly watchers: SentWatchers
   /** bytes the largest uplink of the list carries */
   readonly largest: () => number
+  /** whether that one takes what is too large for the one that carries */
+  readonly helps: (uplink: Uplink) => boolean
   /** an id came or the time was set: whoever carries may have something to send */
   readonly changed: () => void
   /** ids this gateway wants of this upstream for its own nodes; null: none of this one */
@@ -55,7 +57,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
   const requests = new UpstreamRequests({ send, nextSeq, clock, time, identity, logger, changed, pool })
   const plain = settings.delivery === 'best_effort'
 
-  const uplink = new Uplink(
+  const uplink: Uplink = new Uplink(
     {
       name,
       ...(settings.diff_base !== undefined && { diffBase: settings.diff_base }),
@@ -76,6 +78,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       feed: build.feed,
       watchers: build.watchers,
       largest: build.largest,
+      helps: () => build.helps(uplink),
       medium,
       clock,
       ...(build.timers && { timers: build.timers }),

@@ -24,6 +24,8 @@ export interface FeedParts {
   holdMs: (quality: TimeQuality) => number
   /** puts the time of a record right that was stamped before a sync (D18) */
   correct?: (record: LogRecord) => void
+  /** something too large for who carries was set aside */
+  onAside?: () => void
 }
 
 export type FactRecord = LogRecord & { readonly fact: Fact }
@@ -32,6 +34,8 @@ export type FactRecord = LogRecord & { readonly fact: Fact }
 export interface Taker {
   /** bytes it carries */
   readonly limit: number
+  /** takes only what was too large for the one that carries */
+  readonly beside: boolean
   /** refuses a record that must wait by itself, with all behind it in its lane */
   mayGo(record: FactRecord): boolean
   /** bytes of the record as FULL */
@@ -94,9 +98,9 @@ export class Feed<Payload> {
     return this.#aside.count()
   }
 
-  /** Of the backlog what an uplink of that size can carry. */
-  waiting(limit: number): number {
-    return this.backlog - this.#aside.count(limit)
+  /** Of the backlog what an uplink of that size can carry; `beside`: of what was set aside. */
+  waiting(limit: number, beside = false): number {
+    return (beside ? this.aside : this.backlog) - this.#aside.count(limit)
   }
 
   get #behind(): number {
@@ -128,6 +132,7 @@ export class Feed<Payload> {
    */
   peek(alarmsOnly: boolean, by: Taker): FactRecord | null {
     this.#offered = null
+    if (by.beside) return alarmsOnly ? null : this.#peekAside(by)
     this.#look()
     const alarm = this.#alarms.peek(this.#main.front, seq => this.#isTaken(seq))
     if (alarm && this.#holdMs(alarm) <= 0 && by.mayGo(alarm as FactRecord)) return this.right(alarm)
@@ -180,20 +185,24 @@ export class Feed<Payload> {
 
   /** The record offered last needs more than `limit` bytes; an uplink that carries more gets it later. */
   setAside(record: FactRecord, limit: number): void {
-    this.#aside.note(record.seq, limit)
     this.pass(record)
+    this.noteAside(record.seq, limit)
   }
 
   /** One that is on its way, or was, needs more than `limit` bytes to go again. */
   noteAside(seq: number, limit: number): void {
     this.#aside.note(seq, limit)
+    this.#parts.onAside?.()
   }
 
   /** The upstream has it, or nobody wants it any more. */
   done(shipment: Shipment<Payload>): void {
     shipment.done = true
     for (const lane of this.#lanes) lane.ledger.settle()
+    const reading = this.#aside.lane
     this.#aside.settle()
+    // the next range may be another uplink's
+    if (reading && !this.#aside.lane && this.aside > 0) this.#parts.onAside?.()
     this.#merge()
     if (this.#closing && this.#live?.ledger.outstanding === 0) this.#goLive()
     this.saveCursor(false)
@@ -214,6 +223,11 @@ export class Feed<Payload> {
     this.#shipped = new WeakSet()
     this.#main.rewind()
     this.#alarms.rewind(this.cursor)
+  }
+
+  /** What was set aside and is on its way goes again. */
+  rewindAside(): void {
+    this.#aside.rewind()
   }
 
   /** Keeps the cursor in the log, at most once a second unless it must be `now`. */

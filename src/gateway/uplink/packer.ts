@@ -102,7 +102,8 @@ export class Packer {
 
   /** Bytes of the fact as FULL. */
   sizeOf(fact: Fact): number {
-    return this.#encoder(fact.aid).encodeFull(fact).size
+    // measured only: an encoder in use makes no room for it
+    return (this.#encoders.get(fact.aid) ?? this.#make(fact.aid)).encodeFull(fact).size
   }
 
   /** Whether that AID's data may be packed now: it has a key, or needs none. */
@@ -197,21 +198,25 @@ export class Packer {
     this.#latest = aid
     if (!encoder) {
       this.#makeRoom()
-      const { frames, fullEvery, fullIntervalS } = this.#settings
-      encoder = new UplinkEncoder({
-        frames,
-        diffBase: this.#diffBase,
-        fullEvery,
-        fullIntervalS,
-        engine: this.#engine,
-        slab: this.#slab,
-        acknowledged: this.#answers,
-        aid,
-        clock: this.#clock,
-        firstTid: Math.max(this.#tids.first(aid), this.#gone.get(aid) ?? 1),
-      })
+      encoder = this.#make(aid)
       this.#encoders.set(aid, encoder)
     }
     return encoder
+  }
+
+  #make(aid: number): UplinkEncoder {
+    const { frames, fullEvery, fullIntervalS } = this.#settings
+    return new UplinkEncoder({
+      frames,
+      diffBase: this.#diffBase,
+      fullEvery,
+      fullIntervalS,
+      engine: this.#engine,
+      slab: this.#slab,
+      acknowledged: this.#answers,
+      aid,
+      clock: this.#clock,
+      firstTid: Math.max(this.#tids.first(aid), this.#gone.get(aid) ?? 1),
+    })
   }
 }

@@ -45,6 +45,8 @@ export interface UplinkParts {
   watchers?: SentWatchers
   /** bytes the largest uplink of the list carries; by default this one */
   largest?: () => number
+  /** whether it takes what is too large for the one that carries */
+  helps?: () => boolean
   /** `usable` changed */
   onUsable?: () => void
   /** this uplink's half of its secure sessions; by default one that is not kept */

@@ -49,6 +49,7 @@ export class Records {
   #toldAside = false
   readonly #taker = {
     limit: 0,
+    beside: false,
     mayGo: (record: FactRecord) => this.#mayGo(record),
     sizeOf: (record: FactRecord) => this.#sizeOf(this.#named(record)),
   }
@@ -57,10 +58,14 @@ export class Records {
     this.#parts = parts
   }
 
-  /** The next record that goes out, packed into at most `limit` bytes; null when there is none now. */
-  take(alarmsOnly: boolean, limit: number): { shipment: Sent; packet: EncodedFrame } | null {
+  /**
+   * The next record that goes out, packed into at most `limit` bytes; null when there is none now. `beside`: another one carries,
+   * and only what was too large for it is taken.
+   */
+  take(alarmsOnly: boolean, limit: number, beside = false): { shipment: Sent; packet: EncodedFrame } | null {
     const { feed, packer, session } = this.#parts
     this.#taker.limit = limit
+    this.#taker.beside = beside
     for (;;) {
       const record = feed.peek(alarmsOnly, this.#taker)
       if (!record) return null

@@ -1,11 +1,10 @@
 // One road upstream (D6): while it carries, takes records from the feed the uplinks share, packs each for its own templates
 // and session, hands it to its carrier, and tells the feed what the upstream has. Link, probing and session stay alive
-// while another one carries. After a restart, a lost link or a handover the records after the cursor go again.
+// while another one carries; what is too large for that one it may take all the same. After a restart, a lost link or a handover the records after the cursor go again.
 //
 // What fails: a link that is down leaves the cursor where it is; a peer that stops answering takes the link down, and the
 // supervisor opens it again; a send that never returns ends with the link; a record that waits for a session key stays
 // where it is.
-
 import { asOsError, OsError } from '../../lib/errors'
 import type { LinkState, PacketOrigin } from '../../links/contracts'
 import { systemTimers, type Timers } from '../../links/timers'
@@ -21,6 +20,7 @@ import { Packer, type PackSettings } from './packer'
 import type { UplinkParts, UplinkSettings } from './parts'
 import { Probing } from './probed'
 import { type Payload, Records, type Sent } from './records'
+import { uplinkReport } from './report'
 import { UplinkSession } from './session'
 import { SentWatchers } from './watchers'
 
@@ -52,6 +52,8 @@ export class Uplink {
   #diffBase: PackSettings['diffBase'] = 'sticky'
   #carrying: boolean
   #usable = false
+  /** it took what was set aside since the link was opened */
+  #helped = false
   /** counts openings: a send that hangs in an older one ends there */
   #opening = 0
   #pumping = false
@@ -129,7 +131,7 @@ export class Uplink {
 
   /** True while the upstream answers and does not have everything yet. */
   get draining(): boolean {
-    return this.#carrying && this.#usable && this.#feed.waiting(this.maxPacket) > 0
+    return this.#takes && this.#usable && this.#waiting > 0
   }
 
   /** largest data packet in bytes this uplink carries */
@@ -203,23 +205,11 @@ export class Uplink {
   }
 
   status(): UplinkReport {
-    const { acked, resent, abandoned, stray } = this.#delivery.counters
-    const { ignoredReady: ready, ignoredAck: channel_ack, ignoredBadKey: bad_key } = this.#client.counters
-    return {
-      carrying: this.#carrying,
-      cursor: this.#feed.cursor,
-      backlog: this.#feed.backlog,
-      acked: acked + this.#sentDirect,
-      resent: resent + this.#records.counters.again,
-      refused: this.#records.counters.refused,
-      delivery: this.#kind === 'exchange' ? this.#delivery.mode : this.#kind === 'medium' ? 'acked' : 'best_effort',
-      in_flight: this.#carrier.inFlight,
-      round_trip_ms: Math.round(this.#delivery.roundTripMs),
-      abandoned,
-      stray_answers: stray + this.#stray,
-      ignored: { ready, channel_ack, bad_key },
-      ...this.#session.report(),
-    }
+    return uplinkReport({
+      ...{ carrying: this.#carrying, kind: this.#kind, inFlight: this.#carrier.inFlight },
+      ...{ feed: this.#feed, delivery: this.#delivery, client: this.#client, records: this.#records },
+      ...{ session: this.#session, sentDirect: this.#sentDirect, stray: this.#stray },
+    })
   }
 
   /** Keeps the cursor where it is now; called before the log is closed, or when this uplink is taken away. */
@@ -233,6 +223,15 @@ export class Uplink {
     this.#feed.saveCursor(true)
   }
 
+  /** It carries, or takes what is too large for the one that does. */
+  get #takes(): boolean {
+    return this.#carrying || (this.#parts.helps?.() ?? false)
+  }
+
+  get #waiting(): number {
+    return this.#feed.waiting(this.maxPacket, !this.#carrying)
+  }
+
   get #kind(): Delivery {
     return deliveryOf(this.#settings.delivery === 'best_effort', this.#parts.medium, this.#delivery.mode)
   }
@@ -241,7 +240,7 @@ export class Uplink {
     const { clock } = this.#parts
     for (let burst = 0; this.#usable && opening === this.#opening; ) {
       const now = clock.mono()
-      const took = this.#carrying && this.#fill(now)
+      const took = this.#takes && this.#fill(now)
       // over budget only what was taken all the same goes: alarms
       const sent = took || this.#pace.readyAt(now) <= now ? await this.#send(now) : 0
       if (opening !== this.#opening) return
@@ -315,9 +314,10 @@ export class Uplink {
     // a batch is packed whole before it is sent
     while (this.#carrier.room(this.maxPacket)) {
       const over = this.#pace.readyAt(now) > now || this.#batchAt(now) > now
-      const next = this.#records.take(over, this.maxPacket)
+      const next = this.#records.take(over, this.maxPacket, !this.#carrying)
       if (!next) break
       took = true
+      this.#helped ||= !this.#carrying
       const { shipment, packet } = next
       this.#pace.packets(1)
       this.#carrier.take(packet.bytes, shipment, packet.maxSize)
@@ -328,7 +328,7 @@ export class Uplink {
   }
 
   #batchAt(now: number): number {
-    return this.#pace.batchAt(now, () => this.#feed.waiting(this.maxPacket))
+    return this.#pace.batchAt(now, () => this.#waiting)
   }
 
   /** Data frames travel in the exchange, so an opener does (X29). */
@@ -375,6 +375,8 @@ export class Uplink {
 
   #rewind(): void {
     if (this.#carrying) this.#feed.rewind()
+    else if (this.#helped) this.#feed.rewindAside()
+    this.#helped = false
     this.#packer.keyFrames()
   }
 
@@ -384,12 +386,11 @@ export class Uplink {
     const now = this.#parts.clock.mono()
     const paced = this.#pace.readyAt(now)
     const batch = this.#batchAt(now)
+    const takes = this.#takes
     const due = Math.min(
       Math.max(paced, this.#carrier.due(now)),
-      ...(this.#carrying
-        ? [this.#feed.heldUntil, this.#session.wakeAt, batch > now ? batch : Number.POSITIVE_INFINITY]
-        : []),
-      ...(this.#carrying && paced > now && this.#feed.waiting(this.maxPacket) > 0 ? [paced] : []),
+      ...(takes ? [this.#feed.heldUntil, this.#session.wakeAt, batch > now ? batch : Number.POSITIVE_INFINITY] : []),
+      ...(takes && paced > now && this.#waiting > 0 ? [paced] : []),
       now + (this.#parts.log.degraded ? 1000 : 5000),
     )
     // here and not in the timer: while there is something to send it is always put off

@@ -22,7 +22,7 @@ import type { Payload } from './records'
 import type { Uplink } from './uplink'
 import { SentWatchers } from './watchers'
 
-type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'largest' | 'changed' | 'pool' | 'onUsable' | 'ready'>
+type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'>
 
 export interface UplinksParts extends Given {
   /** ids the gateway wants for nodes of its own: the first uplink is asked, or ids of two could be the same */
@@ -99,9 +99,18 @@ export class Uplinks {
     return Math.max(0, ...this.#entries.map(({ uplink }) => uplink?.maxPacket ?? Number.POSITIVE_INFINITY))
   }
 
+  /** The first that works and can carry what is too large for the one that carries. */
+  get #helper(): Uplink | null {
+    if (this.#feed.aside === 0 || this.#handover) return null
+    const least = this.carrying?.maxPacket ?? 0
+    const able = ({ usable, uplink }: Entry): boolean =>
+      usable && uplink !== null && uplink.maxPacket > least && this.#feed.waiting(uplink.maxPacket, true) > 0
+    return this.#entries.find(entry => entry !== this.#carrying && able(entry))?.uplink ?? null
+  }
+
   /** True while an upstream answers and does not have everything yet. */
   get draining(): boolean {
-    return this.carrying?.draining ?? false
+    return (this.carrying?.draining ?? false) || (this.#helper?.draining ?? false)
   }
 
   /** facts no upstream has yet */
@@ -122,6 +131,7 @@ export class Uplinks {
   /** Something may have changed: a commit, an assigned id, a sync. */
   pump(): void {
     this.carrying?.pump()
+    this.#helper?.pump()
   }
 
   /** The progress token's turn here (D14): settles when the scheduler had its turn, however the uplinks are. */
@@ -171,6 +181,7 @@ export class Uplinks {
       log,
       clock,
       ...(correct && { correct }),
+      onAside: () => queueMicrotask(() => this.#helper?.pump()),
       holdMs: quality => this.#holdMs(quality),
     })
   }
@@ -233,6 +244,7 @@ export class Uplinks {
           feed: this.#feed,
           watchers: this.watchers,
           largest: () => this.#largest,
+          helps: uplink => this.#helper === uplink,
           changed: () => this.pump(),
           pool: () => (this.#entries[0] === entry ? ids : null),
           onUsable: () => this.#usable(entry),
@@ -264,6 +276,7 @@ export class Uplinks {
     entry.usable = entry.uplink?.usable ?? false
     entry.since = this.#parts.clock.mono()
     this.#choose()
+    this.#helper?.pump()
   }
 
   #choose(): void {

@@ -144,8 +144,8 @@ export class DeliverySender<Token> {
   submit(packet: Uint8Array, token: Token, weight = packet.length): boolean {
     if (packet.length > this.maxPacket || packet.length === 0)
       throw new OsError('PACKET_TOO_LARGE', `packet of ${packet.length} bytes, the link carries 1 to ${this.maxPacket}`)
-    if (!this.canSubmit(packet.length)) return false
     const counted = Math.max(weight, packet.length)
+    if (!this.canSubmit(counted)) return false
     const slot = this.#next & this.#mask
     this.#queue.push(packet)
     this.#state[slot] = QUEUED

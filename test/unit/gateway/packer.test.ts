@@ -99,3 +99,23 @@ test('a packet the link cannot carry is refused, and nothing is built on it', ()
     assert.equal(next.cmd, 0x3f, 'the change is in it')
   }
 })
+
+test('of too many relayed sources the one heard longest ago is forgotten, and never uses a TID again under which it sent', () => {
+  const { packer: up, send } = packer()
+  const first = send(fact(0, 1, 100), true)
+  const other = send(fact(0, 1, 100, 'OTHER'), true)
+  for (let aid = 101; aid < 100 + 1024; aid++) send(fact(0, 1, aid), true)
+  assert.equal([...up.aids()].length, 1024)
+  send(fact(1, 1, 100), true) // the latest now
+  send(fact(0, 1, 5000), true)
+  const known = new Set(up.aids())
+  assert.deepEqual([known.size, known.has(100), known.has(101), known.has(5000)], [1024, true, false, true])
+  for (let aid = 6000; aid < 6000 + 1024; aid++) send(fact(0, 1, aid), true)
+  assert.ok(![...up.aids()].includes(100))
+  const back = send(fact(2, 2, 100, 'THIRD'), true)
+  assert.equal(back.cmd, 0x3f)
+  assert.ok(back.tid > Math.max(first.tid, other.tid), `${back.tid} after ${first.tid} and ${other.tid}`)
+  const before = [...up.aids()]
+  assert.ok(up.sizeOf(fact(3, 1, 9999)) > 20)
+  assert.deepEqual([...up.aids()], before, 'measuring pushes nobody out')
+})

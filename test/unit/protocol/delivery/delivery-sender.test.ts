@@ -285,6 +285,22 @@ test('the window bounds packets and bytes in flight', () => {
   assert.equal(small.sender.canSubmit(40), true)
 })
 
+test('bytes in flight count each packet at what it may come to when it goes again', () => {
+  const { sender } = open({ maxBytes: 1000, maxPacket: 400, onResend: () => new Uint8Array(100) })
+  let taken = 0
+  while (sender.submit(new Uint8Array(10), ++taken, 100));
+  assert.equal(sender.inFlight, 10, 'not a hundred of ten bytes')
+  while (sender.poll(0));
+  // all go again, larger: nothing more than was counted, so an answer makes room for one
+  let again = 0
+  for (let frame = sender.poll(3000); frame; frame = sender.poll(3000)) again += frame.length
+  assert.ok(again > 1000 && again < 1300, `${again} bytes`)
+  assert.equal(sender.canSubmit(1), false)
+  sender.onAnswer(answer(sender.epoch, 1), 3010)
+  assert.equal(sender.canSubmit(100), true)
+  assert.equal(sender.canSubmit(101), false)
+})
+
 test('a peer that answers nothing more is silent, and its packets come back in order', () => {
   const { sender } = open({ silentAfter: 3 })
   for (let k = 1; k <= 5; k++) sender.submit(Uint8Array.of(k), k)
