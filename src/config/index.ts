@@ -4,6 +4,7 @@ export type { SchemaRow } from './describe'
 export { findConfig } from './find'
 export { WRITABLE_PREFIXES } from './fragments/web'
 export { defaults, defaultText } from './house'
+export { installIdOf } from './install'
 export { nearest, underPrefix } from './keys'
 export { lastGoodPath } from './read'
 export {

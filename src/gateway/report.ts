@@ -12,6 +12,7 @@ const NO_DATABASE: DatabaseStatus = {
   packets: 0,
   duplicates: 0,
   left: 0,
+  refused: 0,
 }
 
 type Parts = Pick<

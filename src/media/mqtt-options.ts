@@ -24,7 +24,7 @@ export const mqttOptions = v.looseObject({
   port: maybeInt('port of the broker', { min: 1, max: 65_535 }),
   username: optionalText('user name at the broker'),
   password: optionalText('password at the broker', { secret: true }),
-  tls: tlsOption("encryption: true, or its files and names; the broker's port is then 8883 on most"),
+  tls: tlsOption('encryption: true, or its files and names; a port left out is then 8883'),
   protocol_version: maybe(v.picklist([4, 5]), 'left out: 5, and 4 (3.1.1) where the broker does not speak 5'),
   qos: v.optional(v.pipe(v.picklist([0, 1, 2]), v.metadata({ help: '0: best effort; 1 and 2: acknowledged' })), 1),
   keepalive_s: int(30, 'seconds between signs of life; a broker that answers none is lost', { min: 5, max: 65_535 }),

@@ -74,6 +74,8 @@ export class NodeClock implements Clock {
   #savedMs = 0
   /** the OS clock jumped since somebody vouched for the time */
   #doubt = false
+  /** the time was right at the first jump of the OS clock and goes on without it, over further ones too */
+  #held = false
   /** mono ms since when nobody vouches */
   #badSince: number
   #lastSync: number | null = null
@@ -187,6 +189,7 @@ export class NodeClock implements Clock {
     this.#synced = false
     this.#lifted = null
     this.#doubt = false
+    this.#held = false
     this.#moved(movedMs)
     this.#onStep({ movedMs, offsetMs: 0, heldBackMs: 0, first: false, source: voucher, synced: true })
   }
@@ -211,6 +214,7 @@ export class NodeClock implements Clock {
     this.#free = false
     this.#lifted = null
     this.#doubt = false
+    this.#held = false
     this.#offsetMs = Math.round(this.#offsetMs + moved)
     this.#lastSync = Math.floor(this.#clock.wall() + this.#offsetMs)
     if (moved !== 0 && bounded) this.#steps.push({ at: this.#clock.mono(), ms: Math.abs(moved) })
@@ -280,7 +284,8 @@ export class NodeClock implements Clock {
     const jump = anchor - this.#anchor
     this.#anchor = anchor
     if (Math.abs(jump) <= JUMP_MS) return
-    const trusted = this.#synced || (this.#asks && this.#voucher !== null && !this.#doubt && !this.#lifted)
+    const vouched = this.#asks && this.#voucher !== null && !this.#doubt && !this.#lifted
+    const trusted = this.#synced || this.#held || vouched
     if (trusted) this.#holdOver(jump)
     else this.#goAlong(jump)
   }
@@ -292,6 +297,7 @@ export class NodeClock implements Clock {
    */
   #holdOver(jump: number): void {
     const before = this.#offsetMs
+    this.#held = true
     this.#offsetMs = Math.round(before - jump)
     const agrees = Math.abs(this.#offsetMs) <= AGREEMENT_MS
     if (agrees) this.#offsetMs = 0

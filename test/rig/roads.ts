@@ -12,7 +12,9 @@ import { type Server, startMosquitto } from '../lib/servers'
 
 /** memory of the rig: nothing of it is made on this machine */
 const DIR = '/run/roads'
-const certs = (name: string): string => join(DIR, 'certs', name)
+export const certsDir = join(DIR, 'certs')
+/** path of a file of makeCerts(certsDir) */
+export const certs = (name: string): string => join(certsDir, name)
 
 /** Media that a gateway can go upstream by, with what a receiver and an uplink need beside the medium. */
 const ROADS = {
@@ -79,13 +81,17 @@ export class Upstream extends Machine {
   token = ''
   broker: Server | undefined
 
-  constructor(readonly media: readonly Medium[]) {
-    const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...ROADS[medium].receiver }))
+  /** `more`: further keys of its receivers */
+  constructor(
+    readonly media: readonly Medium[],
+    more: Record<string, unknown> = {},
+  ) {
+    const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...ROADS[medium].receiver, ...more }))
     super(join(DIR, 'up'), 'serve', { gateway: { receivers }, RESOURCES: flags })
   }
 
   async open(): Promise<void> {
-    if (this.media.includes('QUIC')) makeCerts(join(DIR, 'certs'))
+    if (this.media.includes('QUIC')) makeCerts(certsDir)
     if (this.media.includes('MQTT')) this.broker = await startMosquitto({ port: 1883, host: '0.0.0.0' })
     this.token = (this.json('token', '--new') as { token: string }).token
     await this.start(['--web-port', String(WEB)], WEB)

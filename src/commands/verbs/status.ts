@@ -14,7 +14,7 @@ export async function statusOfFiles({ config, log, version }: CommandContext): P
     links: {},
     log: await log.summary(),
     uplinks: {},
-    storage: { state: 'closed', dialect: '', lag_records: 0, packets: 0, duplicates: 0, left: 0 },
+    storage: { state: 'closed', dialect: '', lag_records: 0, packets: 0, duplicates: 0, left: 0, refused: 0 },
     dropped: { rows: 0, packets: 0, records: 0 },
     intake: { readings: 0, facts: 0, rejected_rows: 0, refused_groups: 0, unchanged: 0 },
     received: {},
@@ -81,7 +81,9 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
       `lost ${log.lost}, written today ${bytesText(log.bytes_written_today)}`,
   ]
   if (status.safe_mode)
-    lines.push(paint.bad(`SAFE MODE: ${status.safe_mode}; links are off. os-node safe-mode --leave opens them`))
+    lines.push(
+      paint.bad(`SAFE MODE: ${status.safe_mode}; links and SQL view are off. os-node safe-mode --leave opens them`),
+    )
   if (status.guard && status.guard.level !== 'normal')
     lines.push(paint.warn(`doing less (${status.guard.level}): ${status.guard.reason}`))
   const { ids } = status

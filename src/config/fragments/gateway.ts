@@ -30,7 +30,7 @@ const uplink = v.looseObject({
   frames: choice(['auto', 'full'], 'auto', 'full: every packet stands alone'),
   diff_base: maybe(
     v.picklist(['sticky', 'last']),
-    'sticky survives lost packets; left out: last where packets arrive in order',
+    'sticky survives lost packets; left out: last on TCP with acknowledgements',
   ),
   full_every: int(100, 'a key frame after this many packets', { min: 1 }),
   full_interval_seconds: num(60, 'a key frame after this time', { min: 1 }),

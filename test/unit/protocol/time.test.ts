@@ -98,6 +98,22 @@ test('a jump of the OS clock after a sync does not move the node', () => {
   assert.equal(node.now(), TRUE + 7_200_500 - 300_000, 'once')
 })
 
+test('a time that NTP vouched for goes on over every jump until somebody vouches again', () => {
+  const { os, node } = bench(TRUE, { voucher: 'ntp' })
+  assert.equal(node.quality, 'ntp')
+  for (const wall of [86_400_000, TRUE + 50 * 365 * 86_400_000, TRUE - 3_600_000]) {
+    os.wallMs = wall
+    assert.equal(node.now(), TRUE)
+    assert.equal(node.quality, 'unsynced')
+  }
+  os.wallMs = TRUE
+  assert.equal(node.now(), TRUE, 'set right again')
+  os.wallMs = TRUE + 10_000
+  node.vouch('ntp')
+  assert.equal(node.now(), TRUE + 10_000)
+  assert.equal(node.quality, 'ntp')
+})
+
 test('a slewed OS clock is followed', () => {
   const { os, node, steps } = bench(TRUE)
   node.noteServerTime(TRUE / 1000)

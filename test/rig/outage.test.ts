@@ -1,0 +1,97 @@
+// Long absence and lost state, over UDP: an upstream that was away while more than a thousand readings came (R8), one that
+// forgets its templates in the middle of bad weather, and a road on which nothing is ever answered (R10).
+import assert from 'node:assert/strict'
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { sleep, until } from '../lib/gateway'
+import { Namespace } from '../lib/netem'
+import { inTheRig } from '../lib/rig'
+import { assertSame } from '../lib/same'
+import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from './roads'
+
+const RATE = 200
+
+inTheRig(
+  () => {
+    const cable = new Namespace('field').cable()
+    const upstream = new Upstream(['UDP'])
+    const busy = new Gateway('GW-BUSY', cable, [uplinkOver('UDP', cable, { rate_packets_s: RATE })], { perSecond: 80 })
+    const deaf = new Gateway('GW-DEAF', cable, [uplinkOver('UDP', cable, { delivery: 'best_effort', full_every: 5 })])
+    const open = (): Promise<void> => upstream.start(['--web-port', '8001'], 8001)
+    before(async () => {
+      await upstream.open()
+      await busy.start(['--port', '8100'])
+    })
+    after(async () => {
+      for (const gateway of [busy, deaf]) await gateway.stop('SIGKILL')
+      await upstream.close()
+    })
+
+    test('after an outage the backlog comes paced and in order, and the live readings beside it', async t => {
+      await until('the road is good', async () => (await busy.status()).forwarding.cursor > 50)
+      const cut = Date.now()
+      cable.silence()
+      await until('a large backlog', async () => (await busy.status()).forwarding.backlog > 1300, 60_000)
+      const mended = Date.now()
+      cable.weather({ delayMs: 5 })
+      await until('it goes on', async () => (await busy.status()).forwarding.backlog < 1000, 60_000)
+      const from = cable.carried('up').packets
+      const since = performance.now()
+      await sleep(2000)
+      const perSecond = ((cable.carried('up').packets - from) * 1000) / (performance.now() - since)
+      cable.fair()
+      t.diagnostic(`${perSecond.toFixed()} packets a second into the cable`)
+      assert.ok(perSecond < RATE * 1.2, `${perSecond} packets a second`)
+      await assertDelivered(upstream, busy)
+
+      const times = logged(upstream).map(fact => fact.t_raw)
+      const backlog = times.filter(time => time > cut + 1000 && time < mended)
+      assert.ok(backlog.length > 1000)
+      assert.deepEqual(
+        backlog,
+        [...backlog].sort((a, b) => a - b),
+      )
+      const end = times.indexOf(backlog.at(-1)!)
+      const beside = times.slice(0, end).filter(time => time > mended).length
+      t.diagnostic(`${beside} live facts before the last of ${backlog.length} older ones`)
+      assert.ok(beside > 50, `${beside} live facts beside the backlog`)
+    })
+
+    test('an upstream killed in bad weather and started without its templates gets every value right', async () => {
+      cable.weather({ loss: 20, duplicate: 20, delayMs: 30, jitterMs: 20 })
+      for (let k = 0; k < 2; k++) {
+        await sleep(2000)
+        await upstream.stop('SIGKILL')
+        const kept = new Set(['log', 'sql', 'admin.json', 'lock'])
+        for (const name of readdirSync(upstream.dataDir))
+          if (/templ|registry|spill|source/.test(name) && !kept.has(name))
+            rmSync(join(upstream.dataDir, name), { recursive: true })
+        await open()
+      }
+      await sleep(2000)
+      cable.fair()
+      await assertDelivered(upstream, busy)
+    })
+
+    test('where nothing is ever answered, packets are lost, and no value is ever wrong', async t => {
+      await busy.stop()
+      cable.weather({ loss: 20, duplicate: 20, delayMs: 30, jitterMs: 20 })
+      await deaf.start(['--port', '8101'])
+      await sleep(8000)
+      await deaf.stop()
+      cable.fair()
+      await sleep(500)
+      const sent = logged(deaf)
+      const got = logged(upstream).filter(fact => fact.id === deaf.id)
+      t.diagnostic(`${got.length} of ${sent.length}`)
+      assert.ok(got.length > sent.length / 3 && got.length < sent.length, `${got.length} of ${sent.length}`)
+      const keys = new Set(got.map(fact => fact.t_raw))
+      assertSame(
+        sent.filter(fact => keys.has(fact.t_raw)),
+        got,
+      )
+    })
+  },
+  { memory: 1024, seconds: 200 },
+)
