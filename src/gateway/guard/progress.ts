@@ -69,7 +69,9 @@ export class Progress {
     const now = this.#parts.clock.mono()
     if (now - this.#lastTurn > SLEPT * this.#everyMs) this.#lastSeen = now
     this.#lastTurn = now
-    this.#cancel = this.#timers.after(this.#everyMs, () => this.#turn())
+    // several turns within the bound: one that is late is no stall
+    const next = Math.min(this.#everyMs, Math.max(1, this.#parts.stallMs() / 4))
+    this.#cancel = this.#timers.after(next, () => this.#turn())
     if (!this.alive && !this.#told) {
       this.#told = true
       this.#parts.stalled(this.unseenMs)

@@ -61,17 +61,27 @@ test('without the addon systemd-notify speaks; without that there is one warning
   assert.equal(lines.length, 1)
 })
 
-function progress(pass: () => Promise<void>) {
+function progress(pass: () => Promise<void>, stallMs = 30_000) {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   const stalls: number[] = []
   const token = new Progress({
     ...{ clock, timers, pass, logger: silentLogger },
-    stallMs: () => 30_000,
+    stallMs: () => stallMs,
     stalled: ms => void stalls.push(ms),
   })
   return { clock, timers, stalls, token }
 }
+
+test('a bound as short as the pause between two tokens is no stall either', async () => {
+  const { timers, stalls, token } = progress(async () => undefined, 5000)
+  token.start()
+  for (let k = 0; k < 600; k++) {
+    await timers.advance(100)
+    assert.ok(token.alive)
+  }
+  assert.deepEqual(stalls, [])
+})
 
 test('a token that comes back is progress, for hours', async () => {
   const { timers, stalls, token } = progress(async () => undefined)
