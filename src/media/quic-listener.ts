@@ -3,18 +3,21 @@
 // peers than max_connections (not answered, counted), a peer that is silent (forgotten after idle_timeout_ms). A peer that
 // goes on with a connection of an earlier run of this listener is told so by a stateless reset and connects anew at once;
 // its token is made of the listener's key, so nothing needs to be kept.
+
 import { createHash, createHmac } from 'node:crypto'
 import type { RemoteInfo, Socket } from 'node:dgram'
-import { asOsError, OsError } from '../lib/errors'
+import { OsError } from '../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
+import { handOver } from '../links/handing'
 import { Connection } from './quic-connection'
 import { type HostPort, INITIAL, type Quiche, quiche } from './quic-native'
 import type { QuicOptions } from './quic-options'
 import { needCertificate, quicTls, serverConfig } from './quic-settings'
 import { HostResolver, hostPort } from './resolve'
+import { listenError } from './system-errors'
 import type { TlsSettings } from './tls-options'
 import { type TlsMaterial, tlsMaterial } from './tls-settings'
-import { bindError, closed, makeSocket, until } from './udp-socket'
+import { closed, makeSocket, until } from './udp-socket'
 
 const ID_LENGTH = 16
 /** the shortest datagram that may open a connection (RFC 9000, 14.1) */
@@ -93,7 +96,7 @@ export class QuicListener implements Medium {
       await until(socket, 'listening', () => socket.bind({ address, port, exclusive: true }))
     } catch (error) {
       socket.close()
-      throw bindError(error, address, port)
+      throw listenError('UDP', error, address, port)
     }
     if (this.#events !== events) {
       socket.close()
@@ -221,13 +224,7 @@ export class QuicListener implements Medium {
   }
 
   #packet(packet: Uint8Array, peer: Peer): void {
-    this.counters.rx++
-    try {
-      this.#handler(packet, peer.origin())
-    } catch (error) {
-      this.counters.errors++
-      this.#context.logger.error(`a packet of ${peer.address} was not handled: ${asOsError(error).message}`)
-    }
+    handOver(packet, peer.origin(), this.#handler, this.counters, this.#context.logger)
   }
 
   #transmit(socket: Socket, datagram: Uint8Array, to: HostPort, free: () => void): void {

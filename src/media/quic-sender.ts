@@ -2,11 +2,13 @@
 // told; the supervisor opens the next one. What fails: no build (NO_DRIVER), no way or no answer (NETWORK, NO_REPLY), the
 // peer's certificate (TLS_…; nothing was sent then), a peer that went away (`lost`, within idle_timeout_ms, at once when it
 // says so or was started anew), a full queue (false, counted).
+
 import { randomBytes, X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:dgram'
 import { rootCertificates } from 'node:tls'
 import { asOsError, OsError } from '../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
+import { handOver } from '../links/handing'
 import { Connection } from './quic-connection'
 import { type Quiche, type QuicheConfig, quiche } from './quic-native'
 import type { QuicOptions } from './quic-options'
@@ -191,13 +193,7 @@ export class QuicSender implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    this.counters.rx++
-    try {
-      this.#handler(packet, this.#origin!)
-    } catch (error) {
-      this.counters.errors++
-      this.#context.logger.error(`a packet was not handled: ${asOsError(error).message}`)
-    }
+    handOver(packet, this.#origin!, this.#handler, this.counters, this.#context.logger)
   }
 
   #transmit(socket: Socket, datagram: Uint8Array, free: () => void): void {

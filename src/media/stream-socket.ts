@@ -3,6 +3,7 @@
 import { connect, type Socket } from 'node:net'
 import { errno, OsError } from '../lib/errors'
 import { type HostAddress, hostPort } from './resolve'
+import { wayText } from './system-errors'
 
 /** a peer that went away without a word is noticed after this and ten probes a second apart */
 const KEEP_ALIVE_MS = 30_000
@@ -38,37 +39,12 @@ export function connectSocket({ address, family }: HostAddress, port: number, ti
 
 /** A system error of a connection as a sentence; `where` names the peer. */
 export function streamText(error: unknown, where: string): string {
+  const way = wayText(error, where, 'connecting to')
+  if (way) return way
   const code = errno(error)
-  if (code === 'ECONNREFUSED') return `nothing listens at ${where}`
-  if (code === 'EHOSTUNREACH') return `the host of ${where} cannot be reached`
-  if (code === 'ENETUNREACH' || code === 'ENETDOWN' || code === 'EADDRNOTAVAIL') return `no network way to ${where}`
-  if (code === 'EPERM' || code === 'EACCES') return `connecting to ${where} is not allowed here (firewall?)`
   if (code === 'ECONNRESET' || code === 'EPIPE') return `${where} cut the connection`
   if (code === 'ETIMEDOUT') return `${where} is gone without a word`
   return `the connection to ${where} failed: ${code ?? String(error)}`
-}
-
-/** What a failed listen means, as the error to throw. */
-export function listenError(error: unknown, address: string, port: number): OsError {
-  const where = hostPort(address, port)
-  const code = errno(error)
-  if (code === 'EADDRINUSE')
-    return new OsError('PORT_BUSY', `TCP port ${port} is in use (${where})`, {
-      cause: error,
-      hint: `stop the program that has it (ss -ltnp 'sport = :${port}' shows it) or choose another with --port`,
-      details: { port, host: address },
-    })
-  if (code === 'EACCES')
-    return new OsError('NETWORK', `TCP port ${port} may not be opened by this user`, {
-      cause: error,
-      hint: 'choose a port from 1024 up',
-    })
-  if (code === 'EADDRNOTAVAIL')
-    return new OsError('NETWORK', `this machine has no address ${address}`, {
-      cause: error,
-      hint: 'listen on 0.0.0.0, or on an address that `ip address` shows',
-    })
-  return new OsError('NETWORK', `cannot listen on TCP ${where}: ${code ?? String(error)}`, { cause: error })
 }
 
 /** The address of a peer as packets carry it; an IPv4 peer of an IPv6 socket is written as IPv4. */

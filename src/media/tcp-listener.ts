@@ -3,11 +3,14 @@
 // address (the new one is closed, counted), a connection that is slow, out of step or reset (that one is closed, counted), a
 // handler that throws (logged, counted). One sweep a second keeps the time of all connections, so ten thousand idle ones
 // cost nothing (S9).
+
 import { createServer, type Server, type Socket } from 'node:net'
-import { asOsError, errno, OsError } from '../lib/errors'
+import { errno, OsError } from '../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
+import { handOver } from '../links/handing'
 import { HostResolver } from './resolve'
-import { listenError, peerHost, tune } from './stream-socket'
+import { peerHost, tune } from './stream-socket'
+import { listenError } from './system-errors'
 import { TcpConnection } from './tcp-connection'
 import type { TcpOptions } from './tcp-options'
 import { tlsSettings } from './tls'
@@ -83,7 +86,7 @@ export class TcpListener implements Medium {
     const { address, family } = await this.#resolver.resolve(listen_host)
     const server = createServer({ allowHalfOpen: true }, socket => this.#accept(socket))
     await new Promise<void>((resolve, reject) => {
-      server.once('error', error => reject(listenError(error, address, port)))
+      server.once('error', error => reject(listenError('TCP', error, address, port)))
       server.listen({ host: address, port, exclusive: true, ipv6Only: false, backlog: 511 }, resolve)
     }).catch(error => {
       server.close()
@@ -178,13 +181,7 @@ export class TcpListener implements Medium {
   }
 
   #received(packet: Uint8Array, origin: PacketOrigin): void {
-    this.counters.rx++
-    try {
-      this.#handler(packet, origin)
-    } catch (error) {
-      this.counters.errors++
-      this.#context.logger.error(`a packet of ${origin.address} was not handled: ${asOsError(error).message}`)
-    }
+    handOver(packet, origin, this.#handler, this.counters, this.#context.logger)
   }
 
   #check(): void {

@@ -2,9 +2,11 @@
 // packets both ways, which is kept; anything else goes as the reference sends it, one connection for one packet, and so does
 // everything with `delivery: "best_effort"`. What fails: no connection or no trust (open throws; a later packet tells the
 // link lost), a peer that takes or answers nothing (lost after `send_timeout_s`), a stream out of step or cut (lost).
+
 import type { Socket } from 'node:net'
 import { asOsError, OsError } from '../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
+import { handOver } from '../links/handing'
 import { DELIVERY_FRAME } from '../protocol/control'
 import { DeliveryStream } from '../protocol/delivery'
 import { isProbe } from '../protocol/delivery/frame'
@@ -244,13 +246,7 @@ export class TcpSender implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    this.counters.rx++
-    try {
-      this.#handler(packet, this.#origin)
-    } catch (error) {
-      this.counters.errors++
-      this.#context.logger.error(`a packet was not handled: ${asOsError(error).message}`)
-    }
+    handOver(packet, this.#origin, this.#handler, this.counters, this.#context.logger)
   }
 
   #takeFresh(): Socket | undefined {

@@ -2,15 +2,17 @@
 // to do), the interface goes (`lost`), a handler that throws (logged, counted, the next packet is taken). ICMP errors of
 // replies do not reach an unconnected socket. Hot path: 40,000 packets/s on one core, so the origin of a peer that sends
 // again is the same object.
+
 import type { Clock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
+import { handOver } from '../links/handing'
 import { HostResolver, hostPort } from './resolve'
+import { listenError } from './system-errors'
 import { openPort } from './udp-open'
 import { MAX_DATAGRAM } from './udp-options'
 import type { UdpPeer, UdpPort } from './udp-port'
-import { bindError } from './udp-socket'
 
 export interface UdpListenerOptions {
   /** address of this machine; '::' hears IPv4 as well */
@@ -91,7 +93,7 @@ export class UdpListener implements Medium {
       },
       batch,
     ).catch(error => {
-      throw bindError(error, address, port)
+      throw listenError('UDP', error, address, port)
     })
     if (this.#events !== events) {
       await opened.close()
@@ -121,14 +123,8 @@ export class UdpListener implements Medium {
 
   #received(packet: Uint8Array, peer: UdpPeer): void {
     if (!this.#port) return
-    this.#tally.rx++
     const origin = (peer.origin ??= new UdpOrigin(peer, this.#reply))
-    try {
-      this.#handler(packet, origin)
-    } catch (error) {
-      this.#tally.errors++
-      this.#options.logger.error(`a packet of ${origin.address} was not handled: ${asOsError(error).message}`)
-    }
+    handOver(packet, origin, this.#handler, this.#tally, this.#options.logger)
   }
 
   readonly #reply = (packet: Uint8Array, peer: UdpPeer): Promise<boolean> => {

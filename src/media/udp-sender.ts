@@ -2,10 +2,12 @@
 // listens there, and sends fastest. What fails: nobody there (counted, `degraded` until a packet comes back or no refusal
 // follows a packet for a second), no network (`lost`, the supervisor retries), a full send queue (false, counted), a name
 // that changes its address (a new socket takes over), a name server that is out (the last address is kept).
+
 import type { Clock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
+import { handOver } from '../links/handing'
 import { type HostAddress, HostResolver, hostPort } from './resolve'
 import { openPort } from './udp-open'
 import { MAX_DATAGRAM } from './udp-options'
@@ -139,14 +141,8 @@ export class UdpSender implements Medium {
 
   #received(port: UdpPort | undefined, packet: Uint8Array): void {
     if (!port || port !== this.#port || !this.#origin) return
-    this.counters.rx++
     if (this.#refused) this.#well()
-    try {
-      this.#handler(packet, this.#origin)
-    } catch (error) {
-      this.counters.errors++
-      this.#options.logger.error(`a packet was not handled: ${asOsError(error).message}`)
-    }
+    handOver(packet, this.#origin, this.#handler, this.counters, this.#options.logger)
   }
 
   #failed(port: UdpPort | undefined, error: unknown): void {

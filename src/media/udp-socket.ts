@@ -1,8 +1,9 @@
 // What both UDP media share: options, the making of sockets, and the meaning of the system's errors. Sockets get a lookup
 // of their own, so that getaddrinfo is never called behind our back.
 import { createSocket, type Socket } from 'node:dgram'
-import { errno, OsError } from '../lib/errors'
+import { errno } from '../lib/errors'
 import { hostPort } from './resolve'
+import { wayText } from './system-errors'
 
 /** A socket that knows addresses only. `receiveBuffer` in bytes, 0 leaves the kernel's. */
 export const makeSocket = (family: 4 | 6, receiveBuffer = 0): Socket =>
@@ -53,34 +54,6 @@ export const isMomentary = (error: unknown): boolean =>
 
 /** A system error of a peer's socket as a sentence. */
 export function peerText(error: unknown, address: string, portNumber: number): string {
-  const code = errno(error)
   const where = hostPort(address, portNumber)
-  if (code === 'ECONNREFUSED') return `nothing listens at ${where}`
-  if (code === 'EHOSTUNREACH') return `the host of ${where} cannot be reached`
-  if (code === 'ENETUNREACH' || code === 'ENETDOWN' || code === 'EADDRNOTAVAIL') return `no network way to ${where}`
-  if (code === 'EPERM' || code === 'EACCES') return `sending to ${where} is not allowed here (firewall?)`
-  return `UDP to ${where} failed: ${code ?? String(error)}`
-}
-
-/** What a failed bind means, as the error to throw. */
-export function bindError(error: unknown, address: string, portNumber: number): OsError {
-  const where = hostPort(address, portNumber)
-  const code = errno(error)
-  if (code === 'EADDRINUSE')
-    return new OsError('PORT_BUSY', `UDP port ${portNumber} is in use (${where})`, {
-      cause: error,
-      hint: `stop the program that has it (ss -lunp 'sport = :${portNumber}' shows it) or choose another with --port`,
-      details: { port: portNumber, host: address },
-    })
-  if (code === 'EACCES')
-    return new OsError('NETWORK', `UDP port ${portNumber} may not be opened by this user`, {
-      cause: error,
-      hint: 'choose a port from 1024 up',
-    })
-  if (code === 'EADDRNOTAVAIL')
-    return new OsError('NETWORK', `this machine has no address ${address}`, {
-      cause: error,
-      hint: 'listen on 0.0.0.0, or on an address that `ip address` shows',
-    })
-  return new OsError('NETWORK', `cannot listen on UDP ${where}: ${code ?? String(error)}`, { cause: error })
+  return wayText(error, where, 'sending to') ?? `UDP to ${where} failed: ${errno(error) ?? String(error)}`
 }

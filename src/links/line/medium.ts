@@ -13,6 +13,7 @@ import { OpenRequests } from '../../protocol/handshake/open-requests'
 import { COMMAND } from '../../wire/commands'
 import { frameSerial } from '../../wire/serial'
 import type { Line, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../contracts'
+import { handOver } from '../handing'
 import type { Timers } from '../timers'
 import { CobsDeframer, frameCobs } from './cobs'
 import { type Deframer, SerialDeframer } from './deframer'
@@ -131,12 +132,6 @@ export class LineMedium implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    this.counters.rx++
-    try {
-      this.#handler(packet, this.#origin)
-    } catch (error) {
-      this.counters.errors++
-      this.#options.logger.error(`a packet was not handled: ${asOsError(error).message}`)
-    }
+    handOver(packet, this.#origin, this.#handler, this.counters, this.#options.logger)
   }
 }

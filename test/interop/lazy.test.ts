@@ -1,0 +1,54 @@
+// What nobody uses is not loaded: a process of the finished file with every medium switched on, but links over UDP alone,
+// has neither TLS (which TCP and MQTT bring) nor the QUIC library in memory. The same file with such links does: so the
+// test would see it.
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+
+const dir = tempDir()
+after(() => removeDir(dir))
+
+/** Written by the process at its end: what is loaded. */
+const PROBE = `
+const { isMainThread } = require('node:worker_threads')
+const { readFileSync, writeFileSync } = require('node:fs')
+if (isMainThread) process.on('exit', () => {
+  const builtin = process.moduleLoadList.map(name => name.replace(/^\\S+ /, ''))
+  const libraries = readFileSync('/proc/self/maps', 'utf8').split('\\n').map(line => line.split(' ').pop())
+  writeFileSync(process.env.OS_NODE_TEST_LOADED, JSON.stringify({ builtin, libraries }))
+})`
+
+async function loadedBy(name: string, receivers: readonly object[]) {
+  const [udp, web] = [await freeUdpPort(), await freePort()]
+  const machine = new Machine(join(dir, name), 'serve', {
+    RESOURCES: { transport_status: { tcp: true, quic: true }, application_status: { mqtt: true } },
+    gateway: { sources: [{ name: 'cpu', type: 'cpu' }], receivers },
+  })
+  const [probe, loaded] = [join(dir, 'probe.cjs'), join(dir, `${name}.json`)]
+  writeFileSync(probe, PROBE)
+  process.env.NODE_OPTIONS = `--require ${probe}`
+  process.env.OS_NODE_TEST_LOADED = loaded
+  try {
+    await machine.start(['--host', '127.0.0.1', '--port', String(udp), '--web-port', String(web)], web)
+  } finally {
+    delete process.env.NODE_OPTIONS
+    delete process.env.OS_NODE_TEST_LOADED
+  }
+  await until('the receivers were tried', () =>
+    Object.values<{ state: string }>(machine.json('status').links).every(link => link.state !== 'opening'),
+  )
+  await machine.stop()
+  const { builtin, libraries } = JSON.parse(readFileSync(loaded, 'utf8')) as Record<string, string[]>
+  return { tls: builtin!.includes('tls'), quic: libraries!.some(file => file.includes('quic-linux')) }
+}
+
+test('a gateway with links over UDP alone loads no other medium, whatever is switched on', async () => {
+  assert.deepEqual(await loadedBy('plain', []), { tls: false, quic: false })
+})
+
+test('a medium is loaded by the first link over it', async () => {
+  const mqtt = { name: 'broker', medium: 'MQTT', host: '127.0.0.1', port: 1 }
+  assert.deepEqual(await loadedBy('mqtt', [mqtt]), { tls: true, quic: false })
+})
