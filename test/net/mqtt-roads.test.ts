@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, type TestContext, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { systemClock } from '../../src/lib/clock'
 import { silentLogger } from '../../src/lib/logger'
 import { FlashLog } from '../../src/log'
@@ -153,153 +153,162 @@ function sameValues(up: Machine, gw: Machine): string[] {
   return keys
 }
 
-test('10 000 facts wait: drained through the default window, control packets between them, every row once', {
-  skip,
-}, async t => {
-  const count = 10_000
-  const { broker, up, gw, token, upWeb, startUp, startGw, uplink } = await world(t, 'many', count, {
-    broker: { lines: ['max_queued_messages 0'] },
-  })
-  await startUp()
-  const identity = { aid: null, installId: 'other0000001', onAssigned: () => () => undefined }
-  const options = { host: '127.0.0.1', port: broker.port }
-  const states: string[] = []
-  const watch = createMqtt(
-    'watch',
-    { ...options, mode: 'listen', qos: 0, topics: { up: 'os/<aid>/state' } },
-    { ...context, identity },
-  ) as MqttListener
-  t.after(() => watch.close())
-  watch.onPacket((packet, { address }) => states.push(`${address.split('/').at(-1)} ${Buffer.from(packet)}`))
-  await watch.open(events)
-
-  // another node asks and asks, and sends what cannot be decoded: each of it takes a place until it is settled
-  const asker = createMqtt('asker', options, { ...context, identity }) as MqttSender
-  t.after(() => asker.close())
-  const answers = new Map<number, number>()
-  asker.onPacket(packet => answers.set(packet[0]!, (answers.get(packet[0]!) ?? 0) + 1))
-  await asker.open(events)
-  const stranger = new UplinkEncoder({ aid: 77, units, diffBase: 'last', fullEvery: 1_000_000 })
-  stranger.encode({ ...backlogFact(0), id: 'OTHER', aid: 77 })
-  await startGw()
-  const asked = 200
-  for (let k = 1; k <= asked; k++) {
-    const diff = stranger.encode({ ...backlogFact(k), id: 'OTHER', aid: 77 }).bytes
-    const requests = [
-      buildPing(k),
-      buildTimeRequest(k),
-      buildIdRequest(k, { device_id: 'asker' }),
-      diff,
-      Buffer.from([0xee]),
-    ]
-    const taken = await Promise.all(requests.map(packet => asker.send(packet)))
-    assert.ok(taken.every(Boolean))
-  }
-  await until('the backlog is gone', async () => (await uplink()).backlog === 0, 60_000)
-  const keys = await until('every fact is a row', async () => {
-    const rows = (await databaseKeys(upWeb, token)).filter(key => key.startsWith('GW '))
-    return rows.length >= count ? rows : null
-  }).catch(error => assert.fail(`${error}: ${JSON.stringify(up.json('status').received)}`))
-  assert.equal(keys.length, count)
-  for (const type of [COMMAND.PONG, COMMAND.TIME_RESPONSE, COMMAND.ID_ASSIGN, COMMAND.HANDSHAKE_NACK])
-    await until(`answers ${type}`, () => (answers.get(type) ?? 0) >= asked).catch(() =>
-      assert.fail(`${type}: ${JSON.stringify([...answers])}`),
-    )
-  await until('online', () => states.includes(`${AID} {"state":"online"}`))
-  await gw.stop('SIGKILL')
-  await until('offline, by the last will', () => states.at(-1) === `${AID} {"state":"offline"}`)
-  await up.stop('SIGTERM')
-  assert.equal(sameValues(up, gw).length, count)
-})
-
-test('a broker that drops what it acknowledged: what comes through is what was sent', { skip }, async t => {
-  const { up, gw, startUp, startGw, uplink } = await world(t, 'drops', 2000, {
-    broker: { lines: ['max_queued_messages 50'] },
-    uplink: { rate_packets_s: 600 },
-    sources: [{ name: 'memory', type: 'memory', interval_ms: 100 }],
-  })
-  await startUp()
-  await startGw()
-  await until('some is there', async () => (await askControl(up.dataDir, 'status')).received.facts > 300)
-  await up.stop('SIGKILL')
-  const before = (await uplink()).acked
-  await until('much is gone', async () => (await uplink()).acked > before + 500)
-  await startUp()
-  await until('the backlog is gone', async () => (await uplink()).backlog < 5, 30_000)
-  const { facts } = (await askControl(up.dataDir, 'status')).received
-  await until('live facts come', async () => (await askControl(up.dataDir, 'status')).received.facts > facts + 10)
-  await gw.stop('SIGTERM')
-  await sleep(300)
-  await up.stop('SIGTERM')
-  const keys = sameValues(up, gw)
-  const backlog = keys.filter(key => Number(key.split(' ')[1]) < T0 + 20_000)
-  assert.ok(backlog.length < 1950, `the broker dropped something: ${backlog.length} of 2000 came`)
-  assert.ok(backlog.length > 300, `${backlog.length} of 2000 came`)
-})
-
-for (const persistence of [true, false])
-  test(`a broker killed while the upstream is away, ${persistence ? 'with its files: nothing is lost' : 'without: only what it had acknowledged is lost'}`, {
+// most of the time is spent waiting for processes to start and for links to come back
+describe('roads over a broker', { concurrency: 3 }, () => {
+  test('10 000 facts wait: drained through the default window, control packets between them, every row once', {
     skip,
   }, async t => {
-    const count = 400
-    const { broker, up, gw, startUp, startGw, uplink } = await world(t, `killed-${persistence}`, count, {
-      broker: { persistence, lines: ['max_queued_messages 0'] },
-      sources: [{ name: 'memory', type: 'memory', interval_ms: 200 }],
+    const count = 10_000
+    const { broker, up, gw, token, upWeb, startUp, startGw, uplink } = await world(t, 'many', count, {
+      broker: { lines: ['max_queued_messages 0'] },
     })
     await startUp()
-    await up.stop('SIGTERM')
+    const identity = { aid: null, installId: 'other0000001', onAssigned: () => () => undefined }
+    const options = { host: '127.0.0.1', port: broker.port }
+    const states: string[] = []
+    const watch = createMqtt(
+      'watch',
+      { ...options, mode: 'listen', qos: 0, topics: { up: 'os/<aid>/state' } },
+      { ...context, identity },
+    ) as MqttListener
+    t.after(() => watch.close())
+    watch.onPacket((packet, { address }) => states.push(`${address.split('/').at(-1)} ${Buffer.from(packet)}`))
+    await watch.open(events)
+
+    // another node asks and asks, and sends what cannot be decoded: each of it takes a place until it is settled
+    const asker = createMqtt('asker', options, { ...context, identity }) as MqttSender
+    t.after(() => asker.close())
+    const answers = new Map<number, number>()
+    asker.onPacket(packet => answers.set(packet[0]!, (answers.get(packet[0]!) ?? 0) + 1))
+    await asker.open(events)
+    const stranger = new UplinkEncoder({ aid: 77, units, diffBase: 'last', fullEvery: 1_000_000 })
+    stranger.encode({ ...backlogFact(0), id: 'OTHER', aid: 77 })
     await startGw()
-    await until('the broker has taken everything', async () => {
-      const { acked, backlog } = await uplink()
-      return acked >= count && backlog < 5
-    })
-    // it writes its file once a second
-    await sleep(1500)
-    const { acked } = await uplink()
-    await broker.kill()
-    await until('the uplink is down', async () => (await askControl(gw.dataDir, 'status')).links.mqtt.state === 'down')
-    await broker.restart()
-    await startUp()
-    await until(
-      'the uplink is up',
-      async () => (await askControl(gw.dataDir, 'status')).links.mqtt.state === 'up',
-      40_000,
-    )
-    const { facts } = (await askControl(up.dataDir, 'status')).received
-    await until('live facts come', async () => (await askControl(up.dataDir, 'status')).received.facts >= facts + 10)
-    await gw.stop('SIGTERM')
-    await sleep(500)
+    const asked = 200
+    for (let k = 1; k <= asked; k++) {
+      const diff = stranger.encode({ ...backlogFact(k), id: 'OTHER', aid: 77 }).bytes
+      const requests = [
+        buildPing(k),
+        buildTimeRequest(k),
+        buildIdRequest(k, { device_id: 'asker' }),
+        diff,
+        Buffer.from([0xee]),
+      ]
+      const taken = await Promise.all(requests.map(packet => asker.send(packet)))
+      assert.ok(taken.every(Boolean))
+    }
+    await until('the backlog is gone', async () => (await uplink()).backlog === 0, 60_000)
+    const keys = await until('every fact is a row', async () => {
+      const rows = (await databaseKeys(upWeb, token)).filter(key => key.startsWith('GW '))
+      return rows.length >= count ? rows : null
+    }).catch(error => assert.fail(`${error}: ${JSON.stringify(up.json('status').received)}`))
+    assert.equal(keys.length, count)
+    for (const type of [COMMAND.PONG, COMMAND.TIME_RESPONSE, COMMAND.ID_ASSIGN, COMMAND.HANDSHAKE_NACK])
+      await until(`answers ${type}`, () => (answers.get(type) ?? 0) >= asked).catch(() =>
+        assert.fail(`${type}: ${JSON.stringify([...answers])}`),
+      )
+    await until('online', () => states.includes(`${AID} {"state":"online"}`))
+    await gw.stop('SIGKILL')
+    await until('offline, by the last will', () => states.at(-1) === `${AID} {"state":"offline"}`)
     await up.stop('SIGTERM')
-    const came = new Set(sameValues(up, gw))
-    const missing = gw.logKeys().filter(key => !came.has(key))
-    if (persistence) assert.deepEqual(missing, [])
-    // at most what was acknowledged, and what was on its way while nobody was subscribed
-    else assert.ok(missing.length >= count && missing.length <= acked + 20, `${missing.length} missing, ${acked} acked`)
+    assert.equal(sameValues(up, gw).length, count)
   })
 
-test('R3: an upstream whose disk is full takes nothing, says so, and goes on when there is room', {
-  skip: skip || (mounted ? false : 'this machine has no right to mount a tmpfs'),
-}, async t => {
-  const count = 2000
-  const { up, gw, startUp, startGw, uplink } = await world(t, 'full', count, {
-    broker: { lines: ['max_queued_messages 0'] },
-    uplink: { rate_packets_s: 500 },
-    upDir: join(tmpfs, 'up'),
+  test('a broker that drops what it acknowledged: what comes through is what was sent', { skip }, async t => {
+    const { up, gw, startUp, startGw, uplink } = await world(t, 'drops', 2000, {
+      broker: { lines: ['max_queued_messages 50'] },
+      uplink: { rate_packets_s: 600 },
+      sources: [{ name: 'memory', type: 'memory', interval_ms: 100 }],
+    })
+    await startUp()
+    await startGw()
+    await until('some is there', async () => (await askControl(up.dataDir, 'status')).received.facts > 300)
+    await up.stop('SIGKILL')
+    const before = (await uplink()).acked
+    await until('much is gone', async () => (await uplink()).acked > before + 500)
+    await startUp()
+    await until('the backlog is gone', async () => (await uplink()).backlog < 5, 30_000)
+    const { facts } = (await askControl(up.dataDir, 'status')).received
+    await until('live facts come', async () => (await askControl(up.dataDir, 'status')).received.facts > facts + 10)
+    await gw.stop('SIGTERM')
+    await sleep(300)
+    await up.stop('SIGTERM')
+    const keys = sameValues(up, gw)
+    const backlog = keys.filter(key => Number(key.split(' ')[1]) < T0 + 20_000)
+    assert.ok(backlog.length < 1950, `the broker dropped something: ${backlog.length} of 2000 came`)
+    assert.ok(backlog.length > 300, `${backlog.length} of 2000 came`)
   })
-  await startUp()
-  await startGw()
-  await until('some is there', async () => (await askControl(up.dataDir, 'status')).received.facts > 200)
-  const filler = join(tmpfs, 'filler')
-  spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'])
-  await until('it is said', async () => (await askControl(up.dataDir, 'status')).log.state !== 'ok', 30_000)
-  await until('the broker has everything', async () => (await uplink()).backlog === 0, 30_000)
-  rmSync(filler)
-  await until('all is there', async () => (await askControl(up.dataDir, 'status')).log.last_seq >= count, 60_000).catch(
-    error => assert.fail(`${error}: ${JSON.stringify(up.json('status'))}`),
-  )
-  await sleep(1000)
-  await gw.stop('SIGTERM')
-  await up.stop('SIGTERM')
-  assert.equal(sameValues(up, gw).length, count)
-  writeFileSync(filler, '')
+
+  for (const persistence of [true, false])
+    test(`a broker killed while the upstream is away, ${persistence ? 'with its files: nothing is lost' : 'without: only what it had acknowledged is lost'}`, {
+      skip,
+    }, async t => {
+      const count = 400
+      const { broker, up, gw, startUp, startGw, uplink } = await world(t, `killed-${persistence}`, count, {
+        broker: { persistence, lines: ['max_queued_messages 0'] },
+        sources: [{ name: 'memory', type: 'memory', interval_ms: 200 }],
+      })
+      await startUp()
+      await up.stop('SIGTERM')
+      await startGw()
+      await until('the broker has taken everything', async () => {
+        const { acked, backlog } = await uplink()
+        return acked >= count && backlog < 5
+      })
+      // it writes its file once a second
+      await sleep(1500)
+      const { acked } = await uplink()
+      await broker.kill()
+      await until(
+        'the uplink is down',
+        async () => (await askControl(gw.dataDir, 'status')).links.mqtt.state === 'down',
+      )
+      await broker.restart()
+      await startUp()
+      await until(
+        'the uplink is up',
+        async () => (await askControl(gw.dataDir, 'status')).links.mqtt.state === 'up',
+        40_000,
+      )
+      const { facts } = (await askControl(up.dataDir, 'status')).received
+      await until('live facts come', async () => (await askControl(up.dataDir, 'status')).received.facts >= facts + 10)
+      await gw.stop('SIGTERM')
+      await sleep(500)
+      await up.stop('SIGTERM')
+      const came = new Set(sameValues(up, gw))
+      const missing = gw.logKeys().filter(key => !came.has(key))
+      if (persistence) assert.deepEqual(missing, [])
+      // at most what was acknowledged, and what was on its way while nobody was subscribed
+      else
+        assert.ok(missing.length >= count && missing.length <= acked + 20, `${missing.length} missing, ${acked} acked`)
+    })
+
+  test('R3: an upstream whose disk is full takes nothing, says so, and goes on when there is room', {
+    skip: skip || (mounted ? false : 'this machine has no right to mount a tmpfs'),
+  }, async t => {
+    const count = 2000
+    const { up, gw, startUp, startGw, uplink } = await world(t, 'full', count, {
+      broker: { lines: ['max_queued_messages 0'] },
+      uplink: { rate_packets_s: 500 },
+      upDir: join(tmpfs, 'up'),
+    })
+    await startUp()
+    await startGw()
+    await until('some is there', async () => (await askControl(up.dataDir, 'status')).received.facts > 200)
+    const filler = join(tmpfs, 'filler')
+    spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'])
+    await until('it is said', async () => (await askControl(up.dataDir, 'status')).log.state !== 'ok', 30_000)
+    await until('the broker has everything', async () => (await uplink()).backlog === 0, 30_000)
+    rmSync(filler)
+    await until(
+      'all is there',
+      async () => (await askControl(up.dataDir, 'status')).log.last_seq >= count,
+      60_000,
+    ).catch(error => assert.fail(`${error}: ${JSON.stringify(up.json('status'))}`))
+    await sleep(1000)
+    await gw.stop('SIGTERM')
+    await up.stop('SIGTERM')
+    assert.equal(sameValues(up, gw).length, count)
+    writeFileSync(filler, '')
+  })
 })
