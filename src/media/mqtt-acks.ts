@@ -17,8 +17,7 @@ export class HeldAcks {
   #resume: (() => void) | undefined
 
   /**
-   * `most`: with more unsettled packets than that nothing is read until some are settled, and `paused` is told. A broker
-   * that was told the number (5) never gets there.
+   * `most`: so many unsettled packets, and nothing more is read until one is settled; `paused` is told.
    */
   constructor(send: (answer: Packet) => void, most: number, paused: (paused: boolean) => void = () => undefined) {
     this.#send = send
@@ -45,7 +44,7 @@ export class HeldAcks {
     const held = this.#queue.at(-1)
     if (held) held.answer ??= answer
     this.#flush()
-    if (this.#queue.length <= this.#most) {
+    if (this.#queue.length < this.#most) {
       next()
       return
     }
@@ -63,7 +62,7 @@ export class HeldAcks {
     if (n === 0) return
     this.#queue.splice(0, n)
     const resume = this.#resume
-    if (!resume || this.#queue.length > this.#most) return
+    if (!resume || this.#queue.length >= this.#most) return
     this.#resume = undefined
     this.#paused(false)
     resume()

@@ -110,7 +110,8 @@ export class Connection {
     const send = inside._sendPacket.bind(client)
     this.#acks = new HeldAcks(
       answer => this.#ended || send(answer),
-      maxUnsettled,
+      // under 5 the broker knows how many there may be and stops by itself: what else it says is still read then
+      version === 5 ? maxUnsettled + 1 : maxUnsettled,
       paused => this.#paused(paused),
     )
     inside._sendPacket = (packet, done, stored, noStore) => {

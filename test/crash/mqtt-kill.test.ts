@@ -28,7 +28,7 @@ import { lacks, startMosquitto } from '../lib/servers'
 
 const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_001
-const ROUNDS = 7
+const ROUNDS = 5
 const AIDS = [7, 8, 9]
 
 // killed on purpose, again and again: no reason to doubt the configuration
@@ -110,7 +110,7 @@ for (const [qos, version] of [
     await server.stop('SIGTERM')
     assert.equal(lost, '', 'the sender had no trouble of its own')
 
-    assert.ok(sent > 300, `${sent} packets`)
+    assert.ok(sent > 200, `${sent} packets`)
     const logged = server.logFacts().filter(fact => fact.id.startsWith('D'))
     const times = new Map<string, number[]>(AIDS.map(aid => [`D${aid}`, []]))
     for (const fact of logged) {

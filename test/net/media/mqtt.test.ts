@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '../../../src/lib/clock'
@@ -338,4 +338,39 @@ test('a broker that goes away: lost, and what was under way is answered false', 
   await server.restart()
   await up.open(events)
   assert.ok(await up.send(Buffer.from('z')))
+})
+
+test('a network that swallows everything: the keep-alive tells, and what was under way is answered false', {
+  skip,
+}, async t => {
+  const { port } = await broker(t)
+  let swallow = false
+  const sockets: Socket[] = []
+  const far = createServer(near => {
+    const onward = connect(port, '127.0.0.1')
+    sockets.push(near, onward)
+    for (const [from, to] of [
+      [near, onward],
+      [onward, near],
+    ] as const) {
+      from.on('data', bytes => swallow || to.write(bytes))
+      from.on('error', () => to.destroy())
+      from.on('close', () => to.destroy())
+    }
+  })
+  await new Promise<void>(done => far.listen(0, '127.0.0.1', done))
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    far.close()
+  })
+  const up = sender(t, (far.address() as AddressInfo).port, { keepalive_s: 5 })
+  const { texts, events } = heard()
+  await up.open(events)
+  assert.ok(await up.send(Buffer.from('a')))
+  swallow = true
+  assert.equal(await up.send(Buffer.from('b')), false)
+  await until('lost', () => texts.at(-1) === 'lost Keepalive timeout')
+  swallow = false
+  await up.open(events)
+  assert.ok(await up.send(Buffer.from('c')))
 })
