@@ -1,16 +1,18 @@
 #!/usr/bin/env node
 // `npm run bench [-- --json FILE] [--only PREFIX]`: rates and sizes of the built library on 4096 precomputed readings,
 // every one changing, beside the limit probe and the codec peers on the same readings. Afterwards every frame is decoded
-// and checked. The ID allocator follows at a million ids, then UDP. Rates are printed; bytes and heap are gated: over budget means
-// exit 1. Keys are `what/how/size/backend`, those of the allocator `ids/what/count`, those of
-// UDP `udp/way/how`.
+// and checked. The ID allocator follows at a million ids, then the roads: UDP, many nodes, recovery, MQTT. Rates are printed, with
+// their marks; bytes, heap, loss, lag and ratios within one run are gated: beyond its gate means exit 1. Keys are
+// `what/how/size/backend`, those of the allocator `ids/what/count`, those of UDP `udp/way/how`.
 import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { benchAllocator } from './allocator.mjs'
 import { probe } from './limit.mjs'
 import { benchMqtt } from './mqtt.mjs'
+import { benchNodes } from './nodes.mjs'
 import { peers } from './peers.mjs'
 import { benchRecovery } from './recovery.mjs'
+import { printTable } from './table.mjs'
 import { benchUdp } from './udp.mjs'
 
 const require = createRequire(import.meta.url)
@@ -53,6 +55,8 @@ const newCore = () => createPureCore({ resolver: units, units, precision: 4 })
 
 const results = {}
 const problems = []
+/** what stands behind a figure in the table */
+const notes = new Map()
 const wanted = key => key.startsWith(only)
 const put = (key, value) => {
   if (wanted(key)) results[key] = value
@@ -241,10 +245,24 @@ function decodeRate(first, packets) {
 }
 
 const round = x => Math.round(x * 100) / 100
+/** A figure that must not be over its budget. */
 function gate(key, value, budget) {
   if (!wanted(key)) return
   put(key, value)
-  if (value > budget) problems.push(`${key}: ${value} is over the budget of ${budget}`)
+  notes.set(key, `gate ≤ ${budget}`)
+  if (!(value <= budget)) problems.push(`${key}: ${value} is over the budget of ${budget}`)
+}
+/** A figure that must not be under it. */
+function gateLeast(key, value, least) {
+  if (!wanted(key)) return
+  put(key, value)
+  notes.set(key, `gate ≥ ${least}`)
+  if (!(value >= least)) problems.push(`${key}: ${value} is under ${least}`)
+}
+/** A rate, and the one it is hoped for on the machine of the design. */
+function mark(key, value, hoped) {
+  put(key, value)
+  notes.set(key, `mark ${hoped}`)
 }
 
 function benchProbe(size, rows) {
@@ -294,7 +312,9 @@ if ('ids/'.startsWith(only) || only.startsWith('ids/'))
     if (key.startsWith('ids/bytes_per_id/')) gate(key, value, ID_BYTES_BUDGET)
     else put(key, value)
   })
-if ('udp/'.startsWith(only) || only.startsWith('udp/')) await benchUdp(put, gate, problems)
+if ('udp/'.startsWith(only) || only.startsWith('udp/')) await benchUdp({ put, gate, gateLeast, mark, problems })
+
+if ('nodes/'.startsWith(only) || only.startsWith('nodes/')) await benchNodes({ put, gate })
 
 if ('recovery/'.startsWith(only) || only.startsWith('recovery/'))
   await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), put)
@@ -306,23 +326,7 @@ if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
   await benchMqtt({ mqttDriver: await mediaTable.MQTT(), FlashLog, context: { clock, logger } }, put)
 }
 
-// a table: rate, and its ratio to what it is measured against
-const say = (key, against) => {
-  const value = results[key]
-  if (value === undefined) return
-  const other = results[against]
-  const ratio = other ? `${(value / other).toFixed(2)} × ${against}` : ''
-  console.log(`${key.padEnd(46)} ${String(value).padStart(10)}  ${ratio}`)
-}
-for (const key of Object.keys(results)) {
-  const [what, how, size] = key.split('/')
-  if (what === 'encode' || what === 'encode_into' || what === 'uplink') say(key, `probe/${how}/${size}`)
-  else if (what === 'decode') say(key, `encode/${how}/${size}/pycore`)
-  else if (key.startsWith('udp/out/') && !key.includes('heap')) say(key, 'udp/out/dgram')
-  else if (what === 'peer') say(key, `${size}/diff/${key.split('/')[3]}/pycore`)
-  else if (what === 'peer_bytes') say(key, `bytes_per_packet/diff/${size}`)
-  else say(key)
-}
+printTable(results, notes)
 const file = option('--json')
 if (Object.keys(results).length === 0) problems.push(`no key begins with ${only}`)
 if (file) writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`)

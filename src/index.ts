@@ -2,6 +2,7 @@
 // the units of units/ and the media of media/ in their places.
 
 import { Registry } from './links/registry'
+import { mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
 import type { NodeOptions, NodeParts } from './node/types'
 import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
@@ -38,6 +39,7 @@ export const mediaTable = {
 }
 
 const parts = (): NodeParts => ({
+  fragments: mediaFragments,
   registry: new Registry({ media: mediaTable }),
   request: async (host, port, packet, timeoutMs, accept, onFailure) =>
     (await import('./media/udp')).request(host, port, packet, timeoutMs, accept, { onFailure }),

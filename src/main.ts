@@ -19,6 +19,7 @@ import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
 import { Registry } from './links/registry'
 import { exportFacts, exportRow, verify } from './log'
+import { mediaFragments } from './media/fragments'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
 
@@ -347,6 +348,7 @@ async function cli(): Promise<void> {
     stdout: process.stdout,
     stderr: process.stderr,
     signal: stop.signal,
+    fragments: mediaFragments(),
     ...(followsParent() && { logPrefix: 'upstream | ' }),
     context: async ({ config, logger, signal, print }) => {
       let node: Node | undefined

@@ -1,11 +1,13 @@
 // A field of nodes in a process of its own: makes its packets first, then sends them at a pace, by the addon where there is
-// one. Each message {rate, seconds} is one step; the answer tells how many packets went out and how long it took.
+// one. Each message {rate, count} is one step; the answer tells how many packets went out and how long it took.
 const { createSocket } = require('node:dgram')
 const { join } = require('node:path')
 const { UplinkEncoder, ucumUnits: units } = require('../../dist/os-node.js')
 
-const NODES = 16
-const [port, addon] = process.argv.slice(2)
+const [port, addon, nodes = '16', sensors = '1'] = process.argv.slice(2)
+const NODES = Number(nodes)
+const UNITS = ['K', 'Pa', 'A', '%', 'm', 'V'].slice(0, Number(sensors))
+const LONGEST = 64 + 40 * UNITS.length
 const encoders = Array.from({ length: NODES }, (_, k) => ({
   id: `node-${k}`,
   aid: 0x00020000 + k,
@@ -14,17 +16,12 @@ const encoders = Array.from({ length: NODES }, (_, k) => ({
 let clock = 1_710_000_000_000
 let turn = 0
 
-/** one packet of the next node: one reading, changed since its last one */
+/** one packet of the next node: its readings, all changed since its last one */
 function next() {
   const { id, aid, uplink } = encoders[turn++ % NODES]
   const value = 293.15 + ((turn * 7919) % 100_000) / 1e4
-  return uplink.encode({
-    id,
-    state: 'ONLINE',
-    tRaw: clock++,
-    aid,
-    sensors: [{ id: 't', status: 'OK', unit: 'K', value }],
-  }).bytes
+  const readings = UNITS.map((unit, k) => ({ id: `t${k}`, status: 'OK', unit, value: value + k }))
+  return uplink.encode({ id, state: 'ONLINE', tRaw: clock++, aid, sensors: readings }).bytes
 }
 
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
@@ -55,9 +52,8 @@ function batched() {
   }
 }
 
-async function step(send, { rate, seconds }) {
-  const count = Math.round(rate * seconds)
-  const slab = new Uint8Array(count * 64)
+async function step(send, { rate, count }) {
+  const slab = new Uint8Array(count * LONGEST)
   const offsets = new Uint32Array(count)
   const lengths = new Uint32Array(count)
   let at = 0
@@ -80,7 +76,7 @@ async function step(send, { rate, seconds }) {
 async function main() {
   const send = addon === 'addon' ? batched() : await plain()
   // the full packets first, so that everybody's template is known
-  await step(send, { rate: 1000, seconds: NODES / 1000 })
+  await step(send, { rate: 4000, count: NODES })
   process.on('message', async message => process.send(await step(send, message)))
   process.send({ ready: NODES })
 }

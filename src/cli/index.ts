@@ -11,7 +11,7 @@ import {
   verbHelp,
   withVia,
 } from '../commands'
-import { ConfigStore } from '../config'
+import { ConfigStore, type Fragment } from '../config'
 import { acquireLock, type DataLock } from '../gateway/lock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
@@ -39,6 +39,8 @@ export interface CliDeps {
   readonly signal: AbortSignal
   /** in front of each log line: whose it is, where two processes share a terminal */
   readonly logPrefix?: string
+  /** what the configuration may say besides what every gateway knows */
+  readonly fragments?: readonly Fragment[]
   context(setup: LocalSetup): Promise<CommandContext>
   /** reads a file named on the command line; `-` is stdin */
   read?(path: string): Promise<string>
@@ -99,6 +101,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
     files,
     logger: logger.child('config'),
     keep: verb.changes === true,
+    ...(deps.fragments && { fragments: deps.fragments }),
   })
   const read = deps.read ?? (async path => files.read(path === '-' ? '/dev/stdin' : path).toString('utf8'))
   const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read)) : parsed

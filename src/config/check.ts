@@ -2,7 +2,7 @@
 // the schema does not know are kept and warned about, with the known key that was probably meant.
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'
-import { allowed, isFree, schemaAt } from './describe'
+import { allowed, isFree, metadata, schemaAt } from './describe'
 import type { Document } from './document'
 import { pointAt } from './document'
 import { isTree, joinKey, nearest, type Tree } from './keys'
@@ -89,7 +89,15 @@ export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
   })
 }
 
-/** Keys that the schema does not know, each with a sentence. */
+/** The media a key of a link belongs to, where the link's own medium is none of them. */
+function strangeTo(known: AnySchema, medium: unknown): string | undefined {
+  const { core, pipe } = openSchema(known)
+  const { media } = metadata(core, pipe)
+  if (!media || typeof medium !== 'string') return undefined
+  return media.some(name => name.toLowerCase() === medium.toLowerCase()) ? undefined : media.join(', ')
+}
+
+/** Keys that the schema does not know, or that mean nothing where they stand, each with a sentence. */
 export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
   const found: string[] = []
   const walk = (value: unknown, path: (string | number)[]): void => {
@@ -99,7 +107,12 @@ export function unknownKeys(schema: AnySchema, tree: unknown, document?: Documen
     } else if (isTree(value)) {
       for (const name of Object.keys(value)) {
         const here = [...path, name]
-        if (schemaAt(schema, here)) walk(value[name], here)
+        const known = schemaAt(schema, here)
+        const media = known && strangeTo(known, value.medium)
+        if (media && found.length < MOST_TOLD) {
+          found.push(`${pointAt(document, here)} means nothing to ${String(value.medium)}, only to ${media}`)
+        }
+        if (known) walk(value[name], here)
         else if (found.length < MOST_TOLD && !isFree(schema, here)) {
           const around = schemaAt(schema, path)
           const entries = (around && openSchema(around).core.entries) ?? {}

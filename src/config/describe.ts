@@ -1,7 +1,8 @@
 // What the schema says, as rows for people, forms and error messages: one row per key with its type, default, what is
 // allowed, and whether it is secret or needs a restart. Walks the schema; never throws for a key it does not know.
+import type { FieldMeta } from './fields'
 import { joinKey } from './keys'
-import { type AnySchema, openSchema, type PipeItem } from './schema'
+import { type AnySchema, openSchema, type PipeItem, type PlacedMeta } from './schema'
 
 export type ValueType = 'int' | 'float' | 'bool' | 'str' | 'list' | 'object' | 'any'
 
@@ -19,12 +20,19 @@ export interface SchemaRow {
 const requirement = (pipe: readonly PipeItem[], type: string): unknown =>
   pipe.find(item => item.type === type)?.requirement
 
-const metadata = (schema: AnySchema, pipe: readonly PipeItem[]): Record<string, unknown> =>
+/** What a field says of itself (FieldMeta, PlacedMeta). */
+export const metadata = (schema: AnySchema, pipe: readonly PipeItem[]): FieldMeta & PlacedMeta =>
   (pipe.find(item => item.type === 'metadata')?.metadata ??
     schema.pipe?.find(item => item.type === 'metadata')?.metadata ??
-    {}) as Record<string, unknown>
+    {}) as never
 
 const inner = (schema: AnySchema): boolean => schema.type === 'loose_object' || schema.type === 'object_with_rest'
+
+/** Entries of an object, also where the object is one of several things a key may be. */
+const entriesOf = (core: AnySchema): Record<string, AnySchema> | undefined =>
+  core.type === 'union'
+    ? (core.options as AnySchema[]).map(option => openSchema(option).core.entries).find(Boolean)
+    : core.entries
 
 /** What may stand at a key, as a phrase. */
 export function allowed(schema: AnySchema): string {
@@ -75,8 +83,9 @@ function typeOf(core: AnySchema, pipe: readonly PipeItem[]): ValueType {
     case 'boolean':
       return 'bool'
     case 'string':
-    case 'picklist':
       return 'str'
+    case 'picklist':
+      return core.options?.every(option => typeof option === 'number') ? 'int' : 'str'
     case 'array':
       return 'list'
     case 'loose_object':
@@ -96,9 +105,9 @@ export function rowOf(key: string, schema: AnySchema): SchemaRow {
   return {
     key,
     type: typeOf(core, pipe),
-    default: inner(core) ? undefined : standard,
+    default: inner(core) ? undefined : (standard ?? meta.standard),
     allowed: allowed(schema),
-    help: typeof meta.help === 'string' ? meta.help : '',
+    help: meta.help === undefined ? '' : meta.help + (meta.media ? ` (${meta.media.join(', ')})` : ''),
     restart: meta.restart === true,
     secret: meta.secret === true,
   }
@@ -111,7 +120,8 @@ export function schemaAt(root: AnySchema, path: readonly (string | number)[]): A
     if (!at) return undefined
     const { core } = openSchema(at) as { core: AnySchema }
     const name = String(part)
-    if (core.entries && Object.hasOwn(core.entries, name)) at = core.entries[name]
+    const entries = entriesOf(core)
+    if (entries && Object.hasOwn(entries, name)) at = entries[name]
     else if (core.type === 'array') at = core.item
     else if (core.type === 'record') at = core.value
     else if (core.type === 'object_with_rest') at = core.rest
@@ -144,5 +154,7 @@ export function rows(root: AnySchema, path: readonly string[] = []): SchemaRow[]
   }
   const own = rowOf(joinKey(path), root)
   const item = core.type === 'array' && core.item && openSchema(core.item).core
-  return item && inner(item) ? [own, ...rows(item as AnySchema, [...path.slice(0, -1), `${path.at(-1)}[]`])] : [own]
+  if (item && inner(item)) return [own, ...rows(item as AnySchema, [...path.slice(0, -1), `${path.at(-1)}[]`])]
+  const parts = core.type === 'union' ? Object.entries(entriesOf(core) ?? {}) : []
+  return [own, ...parts.flatMap(([name, schema]) => rows(schema, [...path, name]))]
 }

@@ -10,9 +10,11 @@ export interface FieldMeta {
   readonly restart?: boolean
   /** true: shown as ******** everywhere */
   readonly secret?: boolean
+  /** options of a medium: means something only to who sends, or to who listens */
+  readonly side?: 'send' | 'listen'
 }
 
-type Metadata = { help: string; restart?: boolean; secret?: boolean }
+type Metadata = { help: string; restart?: boolean; secret?: boolean; side?: 'send' | 'listen' }
 const about = <T>(help: string, meta: Omit<FieldMeta, 'help'>) => v.metadata<T, Metadata>({ help, ...meta })
 
 export interface NumberOptions extends Omit<FieldMeta, 'help'> {
@@ -53,8 +55,16 @@ export const choice = <const T extends readonly string[]>(
   meta: Omit<FieldMeta, 'help'> = {},
 ) => v.optional(v.pipe(v.picklist(values), about<T[number]>(help, meta)), standard)
 
-/** An optional value without a default. */
-export const maybe = <S extends v.GenericSchema>(schema: S) => v.optional(schema)
+/** A whole number that may be left out; it has no default. */
+export const maybeInt = (help: string, { min = 0, max = 2 ** 53 - 1, ...meta }: NumberOptions = {}) =>
+  v.optional(v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max), about<number>(help, meta)))
+
+export const maybeFlag = (help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
+  v.optional(v.pipe(v.boolean(), about<boolean>(help, meta)))
+
+/** A value of any schema that may be left out; it has no default. */
+export const maybe = <S extends v.GenericSchema>(schema: S, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
+  v.optional(v.pipe(schema, about<v.InferOutput<S>>(help, meta)))
 
 /** An object with known keys; keys the schema does not know are kept. */
 export const section = <E extends v.ObjectEntries>(entries: E, help = '') => {

@@ -4,8 +4,18 @@ export type { SchemaRow } from './describe'
 export { findConfig } from './find'
 export { WRITABLE_PREFIXES } from './fragments/web'
 export { defaults, defaultText } from './house'
+export { installIdOf } from './install'
 export { nearest, underPrefix } from './keys'
 export { lastGoodPath } from './read'
-export type { Config, Fragment, ReceiverConfig, SourceConfig, UplinkConfig } from './schema'
+export {
+  type AnySchema,
+  type Config,
+  type Fragment,
+  openSchema,
+  type PlacedMeta,
+  type ReceiverConfig,
+  type SourceConfig,
+  type UplinkConfig,
+} from './schema'
 export { MASK } from './secrets'
 export { type Change, ConfigStore, type LoadOptions } from './store'

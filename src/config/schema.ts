@@ -7,7 +7,7 @@ import { engineEntries } from './fragments/engine'
 import { gatewayEntries, storageEntries } from './fragments/gateway'
 import { nodeEntries, resourceEntries } from './fragments/node'
 import { pluginEntries, webEntries } from './fragments/web'
-import { joinKey, splitKey } from './keys'
+import { splitKey } from './keys'
 
 /** In the order in which a new file is written. */
 export const baseSchema = v.looseObject({
@@ -27,10 +27,18 @@ export type UplinkConfig = Config['gateway']['uplinks'][number]
 export type ReceiverConfig = Config['gateway']['receivers'][number]
 export type SourceConfig = NonNullable<Config['gateway']['sources']>[number]
 
-/** A part that a plugin or driver adds: the dotted key of its place, and what is there. */
+/** A part that a plugin or driver adds: the dotted key of its place (`[]`: in each element of a list), and what is there. */
 export interface Fragment {
   readonly at: string
   readonly schema: v.GenericSchema
+}
+
+/** What one key of a fragment says besides its type (the rest of FieldMeta is written by the fields themselves). */
+export interface PlacedMeta {
+  /** the default that the driver fills in, where the configuration leaves the key out */
+  readonly standard?: unknown
+  /** links of these media know the key */
+  readonly media?: readonly string[]
 }
 
 /** What lies under optional, nullable and pipe. */
@@ -78,23 +86,37 @@ export function openSchema(schema: AnySchema): Opened {
 /** The schema with the fragments in their places. A fragment never replaces a key that is there already. */
 export function assemble(fragments: readonly Fragment[] = []): v.GenericSchema<unknown, Config> {
   let schema = baseSchema as unknown as AnySchema
-  for (const fragment of fragments) schema = place(schema, splitKey(fragment.at), fragment.schema as never)
+  for (const fragment of fragments) schema = place(schema, splitKey(fragment.at), fragment.schema as never, fragment.at)
   return schema as never
 }
 
-function place(schema: AnySchema, path: readonly string[], piece: AnySchema): AnySchema {
+function place(schema: AnySchema, path: readonly string[], piece: AnySchema, at: string): AnySchema {
   const [head, ...rest] = path
   if (head === undefined) return piece
-  const { core, pipe } = openSchema(schema)
-  const entries = core.entries ?? {}
-  const old = entries[head] ?? (rest.length > 0 ? (section({}) as unknown as AnySchema) : undefined)
-  if (rest.length === 0 && old) throw new RangeError(`configuration fragment ${joinKey(path)} is there twice`)
-  const next = { ...entries, [head]: old ? place(old, rest, piece) : piece } as never
-  const made =
-    core.type === 'object_with_rest'
-      ? v.objectWithRest(next, core.rest as never)
-      : v.looseObject(next as v.ObjectEntries)
-  const help = pipe.find(item => item.type === 'metadata')
-  const piped = help ? v.pipe(made, help as never) : made
-  return (schema.type === 'optional' ? v.optional(piped, {} as never) : piped) as unknown as AnySchema
+  const { core, standard } = openSchema(schema)
+  const name = head.replace(/\[\]$/, '')
+  const old = core.entries?.[name]
+  if (rest.length === 0 && old) throw new RangeError(`configuration fragment ${at} is there twice`)
+  const inside = (under: AnySchema): AnySchema => place(under, rest, piece, at)
+  const made = rest.length === 0 ? piece : name === head ? inside(old ?? openSection()) : inEach(old, inside, at)
+  const entries = { ...core.entries, [name]: made } as never
+  const whole =
+    core.type === 'object_with_rest' ? v.objectWithRest(entries, core.rest as never) : v.looseObject(entries)
+  return rewrap(schema, whole as never, standard)
+}
+
+const openSection = (): AnySchema => v.optional(v.looseObject({}), {}) as never
+
+/** The list with its elements changed. */
+function inEach(list: AnySchema | undefined, change: (item: AnySchema) => AnySchema, at: string): AnySchema {
+  const { core, standard } = openSchema(list ?? openSection())
+  if (!list || !core.item) throw new RangeError(`configuration fragment ${at}: there is no such list`)
+  return rewrap(list, v.array(change(core.item) as never) as never, standard)
+}
+
+/** `made` with the help text and the default of the schema it stands for. */
+function rewrap(old: AnySchema, made: AnySchema, standard: unknown): AnySchema {
+  const help = openSchema(old).pipe.find(item => item.type === 'metadata')
+  const piped = help ? v.pipe(made as never, help as never) : made
+  return (old.type === 'optional' ? v.optional(piped as never, standard as never) : piped) as never
 }

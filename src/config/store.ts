@@ -233,10 +233,13 @@ export class ConfigStore {
   }
 
   #change(path: string[], before: Config, after: Config): Change {
-    const known = schemaAt(this.#walk, path)
     const key = joinKey(path)
+    const asks = (k: number): boolean => {
+      const known = schemaAt(this.#walk, path.slice(0, k + 1))
+      return known !== undefined && rowOf(key, known).restart
+    }
     const shown = (tree: Config): unknown => mask(this.#walk, getAt(tree, path), path) ?? null
-    return { key, old: shown(before), new: shown(after), restart: known ? rowOf(key, known).restart : false }
+    return { key, old: shown(before), new: shown(after), restart: path.some((_, k) => asks(k)) }
   }
 
   #tell(before: Config): Change[] {

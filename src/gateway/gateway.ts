@@ -262,8 +262,10 @@ export class Gateway {
     })
     this.#keeper.start()
     this.ids?.start()
-    if (this.guard.safeMode) this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
-    else this.#connectDatabase()
+    if (this.guard.safeMode) {
+      this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
+      this.#database(db => db.pause(`kept off by safe mode: ${this.guard.safeMode}`))
+    } else this.#database(db => db.connect())
     await this.#applyLinks()
     this.log.onCommit(() => {
       this.#sessions.sessions.save()
@@ -293,7 +295,7 @@ export class Gateway {
     if (!this.guard.safeMode) return
     this.guard.leaveSafeMode()
     this.#logger.info('safe mode was left')
-    this.#connectDatabase()
+    this.#database(db => db.resume())
     await this.#reloader?.apply()
   }
 
@@ -340,8 +342,8 @@ export class Gateway {
     if (!committed) throw new OsError('STORAGE', 'the log could not be committed to the end')
   }
 
-  #connectDatabase(): void {
-    this.database?.connect().catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
+  #database(run: (database: Database) => Promise<void>): void {
+    if (this.database) run(this.database).catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
   }
 
   /** The way of a reading, without one (D14). */
@@ -353,8 +355,8 @@ export class Gateway {
   /** The resource guard wants less done, or may have more done again. */
   #ease(level: GuardLevel, reason: string): void {
     this.#takeSettings()
-    const rest = level === 'tight' ? this.database?.pause(`resting: ${reason}`) : this.database?.resume()
-    rest?.catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
+    if (this.guard.safeMode) return
+    this.#database(db => (level === 'tight' ? db.pause(`resting: ${reason}`) : db.resume()))
   }
 
   /** What is configured and needs no link. */

@@ -3,17 +3,14 @@
 // installation lies in the data folder, since Config.json may be copied to another board; made when first asked for.
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { installIdOf } from '../config/install'
 import type { ConfigStore } from '../config/store'
-import { atomicWrite } from '../lib/atomic'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { NodeIdentity } from '../links/contracts'
 
 export const UNASSIGNED = 4294967295
-
-const INSTALL_FILE = 'install-id'
 
 export class Identity implements NodeIdentity {
   readonly #config: ConfigStore
@@ -61,7 +58,7 @@ export class Identity implements NodeIdentity {
 
   /** 12 hex digits, the same for as long as the data folder lives. One that cannot be kept lasts until the stop. */
   get installId(): string {
-    if (this.#installId === '') this.#installId = this.#readInstallId()
+    this.#installId ||= installIdOf(this.#config.dataDir, this.#logger, this.#files)
     return this.#installId
   }
 
@@ -76,23 +73,6 @@ export class Identity implements NodeIdentity {
   onAssigned(listener: (aid: number) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
-  }
-
-  #readInstallId(): string {
-    const path = join(this.#config.dataDir, INSTALL_FILE)
-    try {
-      const kept = this.#files.exists(path) ? this.#files.read(path).toString('utf8').trim() : ''
-      if (/^[0-9A-Za-z]{8,32}$/.test(kept)) return kept
-    } catch (error) {
-      this.#logger.warn(`${path} cannot be read, a new one is made: ${asOsError(error).message}`)
-    }
-    const made = randomBytes(6).toString('hex')
-    try {
-      atomicWrite(path, `${made}\n`, this.#files)
-    } catch (error) {
-      this.#logger.error(`${path} could not be kept: ${asOsError(error).message}`)
-    }
-    return made
   }
 
   #save(key: string, value: unknown): void {

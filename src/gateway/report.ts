@@ -12,6 +12,7 @@ const NO_DATABASE: DatabaseStatus = {
   packets: 0,
   duplicates: 0,
   left: 0,
+  refused: 0,
 }
 
 type Parts = Pick<
@@ -40,8 +41,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     time,
     links: Object.fromEntries(
       Object.entries(links).map(([name, link]) => {
-        const { delivery } = uplinks[name] ?? {}
-        return [name, { ...link, delivery: delivery === 'acked' ? 'acked' : 'best_effort' }]
+        return [name, { ...link, delivery: uplinks[name]?.delivery ?? null }]
       }),
     ),
     log,

@@ -11,7 +11,8 @@ import type { TimeReport } from './time/watch'
 export type { LogStatus }
 
 export interface LinkStatus extends LinkReport {
-  delivery: 'acked' | 'best_effort'
+  /** uplinks: how what they send is confirmed; null: this link delivers nothing */
+  delivery: UplinkReport['delivery'] | null
 }
 
 export interface SecureReport {
@@ -53,6 +54,8 @@ export interface ForwardingReport {
   reason?: string
   cursor: number
   backlog: number
+  /** of the backlog: facts too large for the uplinks that carried since; they wait for a larger one */
+  aside?: number
 }
 
 /** The ids this gateway hands out: of a range of its own, or of a pool its upstream gave it. */

@@ -20,6 +20,8 @@ export interface LinkCounters {
   errors: number
   /** packets the kernel threw away before we saw them, where it says so */
   dropped?: number
+  /** what else this thing counts, by name: why connections were refused or closed, for example */
+  detail?: Readonly<Record<string, number>>
 }
 
 /** What the supervisor needs of anything that can be opened and lost. */

@@ -33,6 +33,8 @@ export class Link {
   readonly thing: Openable
   /** openings that worked, and failures of open, close and the line itself */
   readonly tally = { opens: 0, failures: 0 }
+  /** what to do about the last opening that failed */
+  hint: string | undefined
   #state: LinkState = { state: 'disabled' }
   /** counts openings; events that carry an older number are not heard */
   #run = 0
@@ -130,6 +132,7 @@ export class Link {
     const failure = (await this.#tryOpen(run)) ?? this.#early
     if (failure) await this.#close()
     if (run !== this.#run) return // whoever cut in has queued the close
+    this.hint = failure && failure.code !== 'LINK_DOWN' ? failure.hint : undefined
     if (failure) {
       this.tally.failures++
       this.#to(this.#downState(failure))

@@ -64,6 +64,15 @@ const BY_NAME = new Map(MEDIA.map(info => [info.name.toLowerCase(), info]))
 /** The medium of that name in any case, or undefined. */
 export const mediumInfo = (name: string): MediumInfo | undefined => BY_NAME.get(name.toLowerCase())
 
+/** 8883 is what a broker with TLS listens on; every other medium has one port for both */
+const TLS_PORTS: Readonly<Record<string, number>> = { MQTT: 8883 }
+
+/** The port of a medium's options: the one given, else its default. */
+export function portOf(name: string, { port, tls }: { port?: unknown; tls?: unknown }): unknown {
+  const info = mediumInfo(name)
+  return port || (tls && info && TLS_PORTS[info.name]) || info?.default_port
+}
+
 export type DriverTable<Driver> = Readonly<Record<string, () => Promise<Driver>>>
 
 export interface DriverTables {

@@ -45,7 +45,11 @@ export interface LinkReport {
   errors: number
   /** packets the kernel threw away before we saw them, where it says so */
   dropped?: number
+  /** what else it counts, by name */
+  detail?: Readonly<Record<string, number>>
   opens: number
+  /** down: what to do about it */
+  hint?: string
   /** sources: reads that came back, turns left out, and the interval */
   reads?: number
   skipped?: number
@@ -220,7 +224,7 @@ export class Supervisor {
 }
 
 function report({ link, kind, type, schedule }: Managed): LinkReport {
-  const { rx, tx, errors, dropped } = link.thing.counters
+  const { rx, tx, errors, dropped, detail } = link.thing.counters
   const { opens, failures } = link.tally
   return {
     kind,
@@ -230,7 +234,9 @@ function report({ link, kind, type, schedule }: Managed): LinkReport {
     tx,
     errors: errors + failures + (schedule?.tally.errors ?? 0),
     ...(dropped !== undefined && { dropped }),
+    ...(detail && { detail: { ...detail } }),
     opens,
+    ...(link.state.state === 'down' && link.hint && { hint: link.hint }),
     ...(schedule && {
       reads: schedule.tally.reads,
       skipped: schedule.tally.skipped,

@@ -12,13 +12,18 @@ interface Held {
 export class HeldAcks {
   readonly #send: (answer: Packet) => void
   readonly #most: number
+  readonly #paused: (paused: boolean) => void
   readonly #queue: Held[] = []
   #resume: (() => void) | undefined
 
-  /** `most`: so many unsettled packets, and nothing more is read until one is settled. */
-  constructor(send: (answer: Packet) => void, most: number) {
+  /**
+   * `most`: with more unsettled packets than that nothing is read until some are settled, and `paused` is told. A broker
+   * that was told the number (5) never gets there.
+   */
+  constructor(send: (answer: Packet) => void, most: number, paused: (paused: boolean) => void = () => undefined) {
     this.#send = send
     this.#most = most
+    this.#paused = paused
   }
 
   get unsettled(): number {
@@ -40,8 +45,12 @@ export class HeldAcks {
     const held = this.#queue.at(-1)
     if (held) held.answer ??= answer
     this.#flush()
-    if (this.#queue.length < this.#most) next()
-    else this.#resume = next
+    if (this.#queue.length <= this.#most) {
+      next()
+      return
+    }
+    this.#resume = next
+    this.#paused(true)
   }
 
   #flush(): void {
@@ -54,8 +63,9 @@ export class HeldAcks {
     if (n === 0) return
     this.#queue.splice(0, n)
     const resume = this.#resume
-    if (!resume || this.#queue.length >= this.#most) return
+    if (!resume || this.#queue.length > this.#most) return
     this.#resume = undefined
+    this.#paused(false)
     resume()
   }
 }

@@ -9,6 +9,7 @@ import { connectSocket } from './stream-socket'
 import { clientTls, secureSocket, type TlsParts, tlsSettings } from './tls'
 
 export const PORT = 1883
+export const TLS_PORT = 8883
 /** each of the connection and the handshake; opening twice stays below the supervisor's 30 s */
 const CONNECT_MS = 7_000
 

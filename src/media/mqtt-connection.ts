@@ -71,6 +71,7 @@ export class Connection {
   readonly #acks: HeldAcks
   readonly #options: ConnectOptions
   readonly #pending = new Set<(reason: string) => void>()
+  #pinger: NodeJS.Timeout | undefined
   #why = ''
   #ended = false
   #open = false
@@ -107,7 +108,11 @@ export class Connection {
     const inside = client as unknown as Inside
     inside._receiveMaximum = 65_535
     const send = inside._sendPacket.bind(client)
-    this.#acks = new HeldAcks(answer => this.#ended || send(answer), maxUnsettled)
+    this.#acks = new HeldAcks(
+      answer => this.#ended || send(answer),
+      maxUnsettled,
+      paused => this.#paused(paused),
+    )
     inside._sendPacket = (packet, done, stored, noStore) => {
       if (packet.cmd === 'puback' || packet.cmd === 'pubrec') this.#acks.catch(packet, done ?? (() => undefined))
       else send(packet, done, stored, noStore)
@@ -214,6 +219,20 @@ export class Connection {
     this.#options.onMessage(topic, bytes, qos > 0 ? this.#acks.hold() : null)
   }
 
+  /** While nothing is read, the answers to our pings are not read either; the broker still hears from us. */
+  #paused(paused: boolean): void {
+    clearInterval(this.#pinger)
+    if (!paused || this.#ended) return
+    this.#client.reschedulePing(true)
+    this.#pinger = setInterval(
+      () => {
+        this.#client.sendPing()
+        this.#client.reschedulePing(true)
+      },
+      (this.#options.keepaliveS * 1000) / 3,
+    )
+  }
+
   #closed(): void {
     const told = this.#ended || !this.#open
     this.#end(this.#why || 'the connection to the broker broke')
@@ -224,6 +243,7 @@ export class Connection {
     if (this.#ended) return
     this.#ended = true
     this.#why ||= why
+    clearInterval(this.#pinger)
     const pending = [...this.#pending]
     this.#pending.clear()
     for (const settle of pending) settle(this.#why)

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { OsError } from '../lib/errors'
 import type { DriverContext, Medium, MediumDriver, NodeIdentity } from '../links/contracts'
 import { checkOptions } from '../links/options'
-import { type BrokerParts, PORT } from './mqtt-broker'
+import { type BrokerParts, PORT, TLS_PORT } from './mqtt-broker'
 import { MqttListener } from './mqtt-listener'
 import { type MqttOptions, mqttOptions } from './mqtt-options'
 import { MqttSender } from './mqtt-sender'
@@ -27,7 +27,7 @@ export function createMqtt(
   { clock, logger, trueNow, identity = nobody(), resolver }: DriverContext & { resolver?: HostResolver },
 ): MqttSender | MqttListener {
   const checked = checkOptions(mqttOptions, options, name)
-  const { host, port = PORT, mode } = checked
+  const { host, port = checked.tls ? TLS_PORT : PORT, mode } = checked
   if (!host) {
     const hint = `give ${name} the host of an MQTT broker`
     throw new OsError('CONFIG_INVALID', 'no host configured', { hint, details: { link: name, keys: ['host'] } })

@@ -9,9 +9,11 @@ import { asOsError, OsError } from '../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
 import { Connection } from './quic-connection'
 import { type HostPort, INITIAL, type Quiche, quiche } from './quic-native'
-import { needCertificate, type QuicOptions, quicTls, serverConfig } from './quic-settings'
+import type { QuicOptions } from './quic-options'
+import { needCertificate, quicTls, serverConfig } from './quic-settings'
 import { HostResolver, hostPort } from './resolve'
-import { type TlsMaterial, type TlsSettings, tlsMaterial } from './tls-settings'
+import type { TlsSettings } from './tls-options'
+import { type TlsMaterial, tlsMaterial } from './tls-settings'
 import { bindError, closed, makeSocket, until } from './udp-socket'
 
 const ID_LENGTH = 16
@@ -34,9 +36,9 @@ interface Running {
 
 export class QuicListener implements Medium {
   readonly medium = 'QUIC'
-  readonly counters = { rx: 0, tx: 0, errors: 0 }
-  /** connections refused because there were too many, and resets sent */
-  readonly tally = { refused: 0, resets: 0 }
+  /** connections begun, not taken because there were too many, ended before their handshake was; resets sent; noise */
+  readonly tally = { accepted: 0, too_many: 0, failed: 0, resets: 0, strange: 0 }
+  readonly counters = { rx: 0, tx: 0, errors: 0, detail: this.tally }
   readonly #options: QuicOptions
   readonly #context: DriverContext
   readonly #tls: TlsSettings
@@ -132,7 +134,10 @@ export class QuicListener implements Medium {
     if (running !== this.#running) return
     const isShort = (message[0]! & 0x80) === 0
     if (isShort) {
-      if (message.length <= ID_LENGTH) return
+      if (message.length <= ID_LENGTH) {
+        this.tally.strange++
+        return
+      }
       const peer = this.#peers.get(message.toString('latin1', 1, 1 + ID_LENGTH))
       if (peer) peer.connection.received(message, { host: from.address, port: from.port })
       else this.#reset(running, message, from)
@@ -148,7 +153,8 @@ export class QuicListener implements Medium {
     try {
       header = library.Header.fromSlice(message, ID_LENGTH)
     } catch {
-      return // noise of the Internet
+      this.tally.strange++ // noise of the Internet
+      return
     }
     const remote = { host: from.address, port: from.port }
     // the id is made of the client's own first one, so a repeated opening finds its connection
@@ -160,7 +166,10 @@ export class QuicListener implements Medium {
       known.connection.received(message, remote)
       return
     }
-    if (header.ty !== INITIAL || message.length < LEAST_INITIAL) return
+    if (header.ty !== INITIAL || message.length < LEAST_INITIAL) {
+      this.tally.strange++
+      return
+    }
     if (!library.versionIsSupported(header.version)) {
       const answer = new Uint8Array(LEAST_INITIAL)
       const length = library.negotiateVersion(header.scid, header.dcid, answer)
@@ -168,7 +177,7 @@ export class QuicListener implements Medium {
       return
     }
     if (this.#peers.size >= this.#options.max_connections) {
-      this.tally.refused++
+      this.tally.too_many++
       this.counters.errors++
       return
     }
@@ -180,15 +189,24 @@ export class QuicListener implements Medium {
     const key = scid.toString('latin1')
     const config = serverConfig(library, material, this.#options, tokenOf(running.secret, scid))
     const quic = library.Connection.accept(scid, null, local, remote, config)
+    this.tally.accepted++
+    let established = false
     const late = setTimeout(() => connection.close('the handshake took too long'), this.#options.connect_timeout_ms)
     const connection = new Connection(quic, {
       role: 'listener',
       local,
       transmit: (datagram, to, free) => this.#transmit(socket, datagram, to, free),
       onPacket: packet => this.#packet(packet, peer),
-      onEstablished: () => clearTimeout(late),
+      onEstablished: () => {
+        established = true
+        clearTimeout(late)
+      },
       onOver: (_connection, reason) => {
         clearTimeout(late)
+        if (!established) {
+          this.tally.failed++
+          this.counters.errors++
+        }
         if (this.#peers.get(key) === peer) this.#peers.delete(key)
         this.#context.logger.debug(`${peer.address}: ${reason}`)
       },

@@ -1,23 +1,12 @@
-// Options of the QUIC medium, and the TLS and transport settings made of them. QUIC is always encrypted: a client judges the
+// The TLS and transport settings made of the options of the QUIC medium. QUIC is always encrypted: a client judges the
 // server's certificate unless `tls.insecure` says otherwise, a listener needs `tls.cert` and `tls.key`. What fails: options
 // that are none (CONFIG_INVALID, with the key), PEM files (TLS_FILE). Files are read at each opening.
 import { rootCertificates } from 'node:tls'
-import {
-  boolean,
-  type InferOutput,
-  integer,
-  maxValue,
-  minValue,
-  number,
-  object,
-  optional,
-  picklist,
-  pipe,
-  string,
-} from 'valibot'
 import { OsError } from '../lib/errors'
 import type { Quiche, QuicheConfig } from './quic-native'
-import { type TlsMaterial, type TlsSettings, tlsMaterial, tlsSchema, tlsSettings } from './tls-settings'
+import type { QuicOptions } from './quic-options'
+import type { TlsSettings } from './tls-options'
+import { type TlsMaterial, tlsMaterial, tlsSettings } from './tls-settings'
 
 /** application protocol in the TLS handshake. BoringSSL takes no peer that names none, as the reference's client does. */
 export const ALPN = 'os-node'
@@ -29,30 +18,6 @@ export const DATAGRAM_QUEUE = 1024
 const STREAM_WINDOW = 256 * 1024
 /** streams a peer may open: one as X29 has it; one for each packet where the peer takes no datagrams */
 const MAX_STREAMS = 16
-export const MAX_PACKET = 0xffff
-
-const whole = (least: number, most: number) => pipe(number(), integer(), minValue(least), maxValue(most))
-
-export const quicOptions = object({
-  mode: optional(picklist(['send', 'listen']), 'send'),
-  host: optional(string()),
-  port: optional(whole(0, 65_535), 4433),
-  listen_host: optional(string(), '0.0.0.0'),
-  tls: optional(tlsSchema),
-  /** the reference's spelling of tls.insecure */
-  insecure: optional(boolean()),
-  /** at most this; the path may allow less */
-  max_packet: optional(whole(64, MAX_PACKET), MAX_PACKET),
-  /** a peer that was not heard for this long is lost; a third of it is the pause between keep-alives */
-  idle_timeout_ms: optional(whole(1000, 600_000), 15_000),
-  /** how long an opening waits for the peer */
-  connect_timeout_ms: optional(whole(100, 60_000), 10_000),
-  /** listening: peers at once; more are not answered */
-  max_connections: optional(whole(1, 65_535), 1024),
-})
-
-export type QuicOptions = InferOutput<typeof quicOptions>
-
 /** The TLS settings behind `tls` and `insecure`. Throws CONFIG_INVALID. */
 export function quicTls({ tls, insecure }: QuicOptions, link: string): TlsSettings {
   if (tls === false)

@@ -4,13 +4,14 @@ import { OsError } from '../lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../links/contracts'
 import { checkOptions } from '../links/options'
 import { QuicListener } from './quic-listener'
+import { type QuicOptions, quicOptions } from './quic-options'
 import { QuicSender } from './quic-sender'
-import { type QuicOptions, quicOptions } from './quic-settings'
 import type { HostResolver } from './resolve'
 
 export { QuicListener } from './quic-listener'
+export { type QuicOptions, quicOptions } from './quic-options'
 export { QuicSender } from './quic-sender'
-export { ALPN, type QuicOptions, quicOptions } from './quic-settings'
+export { ALPN } from './quic-settings'
 
 /** A medium that sends (`mode: "send"`: needs a host) or listens (needs tls.cert and tls.key). Throws CONFIG_INVALID. */
 export function createQuic(

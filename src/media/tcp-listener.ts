@@ -20,7 +20,6 @@ const SWEEP_MS = 1000
 export class TcpListener implements Medium {
   readonly medium = 'TCP'
   readonly maxPacket: number
-  readonly counters = { rx: 0, tx: 0, errors: 0 }
   /** connections taken, and closed by us before their time: why */
   readonly tally = {
     accepted: 0,
@@ -33,6 +32,7 @@ export class TcpListener implements Medium {
     memory: 0,
     tls: 0,
   }
+  readonly counters = { rx: 0, tx: 0, errors: 0, detail: this.tally }
   readonly #options: TcpOptions
   readonly #context: DriverContext
   readonly #resolver: HostResolver

@@ -1,45 +1,38 @@
 // Options of the TCP medium, as in Config.json: what they mean, their bounds and defaults.
-import {
-  type InferOutput,
-  integer,
-  maxValue,
-  minValue,
-  number,
-  object,
-  optional,
-  picklist,
-  pipe,
-  string,
-} from 'valibot'
-import { tlsSchema } from './tls'
+import { type InferOutput, object } from 'valibot'
+import { choice, int, num, optionalText, port, text } from '../config/fields'
+import { tlsOption } from './tls-options'
 
 /** the length before each packet has two bytes */
 export const MAX_STREAM_PACKET = 65_535
 
-const whole = (low: number, high: number) => pipe(number(), integer(), minValue(low), maxValue(high))
-const seconds = (high: number) => pipe(number(), minValue(0.01), maxValue(high))
-
 export const tcpOptions = object({
-  /** `send`: one connection to host and port; `listen`: connections come in at listen_host and port */
-  mode: optional(picklist(['send', 'listen']), 'send'),
-  host: optional(string()),
-  /** the peer's port, or the one listened on (0: any free one) */
-  port: optional(whole(0, 65_535), 8888),
-  listen_host: optional(string(), '0.0.0.0'),
-  max_packet: optional(whole(64, MAX_STREAM_PACKET), MAX_STREAM_PACKET),
-  tls: optional(tlsSchema),
-  /** `best_effort`: each packet in a connection of its own, as the reference sends and takes them */
-  delivery: optional(string()),
-  connect_timeout_s: optional(seconds(60), 3),
-  /** a peer that takes nothing, or answers nothing, for so long is lost */
-  send_timeout_s: optional(seconds(3600), 30),
-  /** listening: connections at once, and of one address */
-  max_connections: optional(whole(1, 65_535), 4096),
-  max_per_address: optional(whole(1, 65_535), 256),
-  /** listening: the handshake, the first bytes, a plain packet up to its end, and each begun packet come within this */
-  receive_timeout_s: optional(seconds(3600), 10),
-  /** listening: a connection without a packet for so long is closed */
-  idle_timeout_s: optional(seconds(86_400 * 7), 3600),
+  mode: choice(['send', 'listen'], 'send', 'send: one connection to host and port; listen: at listen_host and port'),
+  host: optionalText('address of the peer'),
+  port: port(8888, 'port of the peer, or the one listened on (0: any free one)'),
+  listen_host: text('0.0.0.0', 'address listened on'),
+  max_packet: int(MAX_STREAM_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_STREAM_PACKET }),
+  tls: tlsOption('encryption: true, or its files and names'),
+  delivery: optionalText('best_effort: each packet in a connection of its own, as the reference sends and takes them', {
+    side: 'send',
+  }),
+  connect_timeout_s: num(3, 'how long an opening waits for the peer', { min: 0.01, max: 60, side: 'send' }),
+  send_timeout_s: num(30, 'a peer that takes nothing, or answers nothing, for so long is lost', {
+    min: 0.01,
+    max: 3600,
+  }),
+  max_connections: int(4096, 'connections at once', { min: 1, max: 65_535, side: 'listen' }),
+  max_per_address: int(256, 'connections of one address at once', { min: 1, max: 65_535, side: 'listen' }),
+  receive_timeout_s: num(10, 'handshake, first bytes, plain packet and each begun packet come within', {
+    min: 0.01,
+    max: 3600,
+    side: 'listen',
+  }),
+  idle_timeout_s: num(3600, 'a connection without a packet for so long is closed', {
+    min: 0.01,
+    max: 604_800,
+    side: 'listen',
+  }),
 })
 
 export type TcpOptions = InferOutput<typeof tcpOptions>

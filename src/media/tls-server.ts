@@ -6,7 +6,8 @@ import type { Socket } from 'node:net'
 import { createServer, type Server, type TLSSocket, type TlsOptions } from 'node:tls'
 import { asOsError, type OsError } from '../lib/errors'
 import { clockBehind, judgeClient, NO_RESUMPTION, type TlsParts, tlsError } from './tls'
-import { type TlsMaterial, type TlsSettings, tlsMaterial } from './tls-settings'
+import type { TlsSettings } from './tls-options'
+import { type TlsMaterial, tlsMaterial } from './tls-settings'
 
 const RELOAD_MS = 60_000
 

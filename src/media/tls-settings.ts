@@ -1,37 +1,10 @@
-// The key `tls` of a link, and the PEM files it names. What fails: a file that cannot be read, is no PEM, needs a
+// What the key `tls` of a link means, and the PEM files it names. What fails: a file that cannot be read, is no PEM, needs a
 // passphrase or does not fit the others (TLS_FILE, with the key and the file). Files are read at each opening, so that a
 // renewed certificate is taken without a restart.
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { boolean, type InferOutput, minLength, optional, picklist, pipe, strictObject, string, union } from 'valibot'
 import { errno, OsError } from '../lib/errors'
-
-const path = optional(pipe(string(), minLength(1)))
-
-/**
- * `tls: true`, or what differs from the defaults; all files are PEM. A misspelt key is an error here, since a `ca` that is
- * not seen would mean another trust than was meant.
- */
-export const tlsSchema = union([
-  boolean(),
-  strictObject({
-    /** the authorities trusted, instead of those of the web */
-    ca: path,
-    /** own certificate, followed by the ones between it and its authority: needed to listen, for a client where asked for */
-    cert: path,
-    key: path,
-    /** the name the peer's certificate must have, where it is not the host connected to */
-    servername: path,
-    /** takes any certificate: encrypted, but to whom is unknown */
-    insecure: optional(boolean(), false),
-    min_version: optional(picklist(['TLSv1.2', 'TLSv1.3']), 'TLSv1.2'),
-    /** listening only: clients must show a certificate of one of these authorities */
-    client_ca: path,
-  }),
-])
-
-export type TlsValue = InferOutput<typeof tlsSchema>
-export type TlsSettings = Exclude<TlsValue, boolean>
+import type { TlsSettings, TlsValue } from './tls-options'
 
 /** The settings behind `tls`, null where it is off or not there. */
 export const tlsSettings = (value: TlsValue | undefined): TlsSettings | null => {

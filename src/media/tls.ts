@@ -21,10 +21,12 @@ import type { Logger } from '../lib/logger'
 import { literalAddress } from './resolve'
 import { judgeChain, judgeEnd, type Purpose } from './tls-chain'
 import { tlsError } from './tls-errors'
-import { parseCertificates, type ReadText, type TlsMaterial, type TlsSettings, tlsMaterial } from './tls-settings'
+import type { TlsSettings } from './tls-options'
+import { parseCertificates, type ReadText, type TlsMaterial, tlsMaterial } from './tls-settings'
 
 export { tlsError } from './tls-errors'
-export { type TlsSettings, type TlsValue, tlsSchema, tlsSettings } from './tls-settings'
+export { type TlsSettings, type TlsValue, tlsSchema } from './tls-options'
+export { tlsSettings } from './tls-settings'
 
 /** What both ends need; a DriverContext is one. */
 export interface TlsParts {
@@ -130,7 +132,7 @@ export function secureSocket(socket: Socket, client: ClientTls, peer: string, ti
       reject(tlsError(thrown, peer))
     }
     const deadline = setTimeout(() => {
-      const text = `TLS with ${peer} failed: no answer within ${timeoutMs / 1000} s`
+      const text = `TLS with ${peer} failed: no answer within ${Math.round(timeoutMs / 100) / 10} s`
       fail(new OsError('TLS_HANDSHAKE', text))
     }, timeoutMs)
     secure.once('error', fail)

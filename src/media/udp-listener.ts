@@ -8,8 +8,9 @@ import type { Logger } from '../lib/logger'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
 import { HostResolver, hostPort } from './resolve'
 import { openPort } from './udp-open'
+import { MAX_DATAGRAM } from './udp-options'
 import type { UdpPeer, UdpPort } from './udp-port'
-import { bindError, MAX_DATAGRAM } from './udp-socket'
+import { bindError } from './udp-socket'
 
 export interface UdpListenerOptions {
   /** address of this machine; '::' hears IPv4 as well */

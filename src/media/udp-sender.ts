@@ -8,8 +8,9 @@ import type { Logger } from '../lib/logger'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../links/contracts'
 import { type HostAddress, HostResolver, hostPort } from './resolve'
 import { openPort } from './udp-open'
+import { MAX_DATAGRAM } from './udp-options'
 import type { UdpPort } from './udp-port'
-import { isMomentary, isRefusal, MAX_DATAGRAM, peerText } from './udp-socket'
+import { isMomentary, isRefusal, peerText } from './udp-socket'
 
 export interface UdpSenderOptions {
   /** name or IP address */

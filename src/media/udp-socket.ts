@@ -1,53 +1,8 @@
 // What both UDP media share: options, the making of sockets, and the meaning of the system's errors. Sockets get a lookup
 // of their own, so that getaddrinfo is never called behind our back.
 import { createSocket, type Socket } from 'node:dgram'
-import {
-  type InferOutput,
-  integer,
-  maxValue,
-  minValue,
-  number,
-  object,
-  optional,
-  picklist,
-  pipe,
-  string,
-} from 'valibot'
 import { errno, OsError } from '../lib/errors'
 import { hostPort } from './resolve'
-
-/** the most a UDP datagram over IPv4 can carry: 65535 - 20 (IP) - 8 (UDP) */
-export const MAX_DATAGRAM = 65_507
-
-/**
- * 1400 bytes fit one frame on every common path (Ethernet 1500, PPPoE 1492, WireGuard 1420, tunnels 1400 with headers
- * counted): a larger datagram is sent in fragments, and one lost fragment loses it all.
- */
-export const DEFAULT_MAX_PACKET = 1400
-
-const port = (lowest: number) => pipe(number(), integer(), minValue(lowest), maxValue(65_535))
-
-export const udpOptions = object({
-  /** `send`: packets go to host and port, replies come back; `listen`: packets come in at listen_host and port */
-  mode: optional(picklist(['send', 'listen']), 'send'),
-  host: optional(string()),
-  /** the peer's port, or the one listened on (0: any free one) */
-  port: optional(port(0), 8080),
-  listen_host: optional(string(), '0.0.0.0'),
-  max_packet: optional(pipe(number(), integer(), minValue(64), maxValue(MAX_DATAGRAM)), DEFAULT_MAX_PACKET),
-  /**
-   * What the kernel may hold for us while the loop is busy; it gives at most net.core.rmem_max, and counts a small packet as
-   * 768 bytes of twice this size: 4 MiB are 11,000 packets, a tenth of a second of 100,000/s.
-   */
-  receive_buffer_bytes: optional(
-    pipe(number(), integer(), minValue(4096), maxValue(256 * 1024 * 1024)),
-    4 * 1024 * 1024,
-  ),
-  /** `auto`: many packets per system call where the addon is; `off`: always node's own sockets */
-  batch: optional(picklist(['auto', 'off']), 'auto'),
-})
-
-export type UdpOptions = InferOutput<typeof udpOptions>
 
 /** A socket that knows addresses only. `receiveBuffer` in bytes, 0 leaves the kernel's. */
 export const makeSocket = (family: 4 | 6, receiveBuffer = 0): Socket =>

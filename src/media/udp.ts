@@ -7,13 +7,14 @@ import type { DriverContext, Medium, MediumDriver } from '../links/contracts'
 import { checkOptions } from '../links/options'
 import { HostResolver } from './resolve'
 import { UdpListener } from './udp-listener'
+import { type UdpOptions, udpOptions } from './udp-options'
 import { UdpSender } from './udp-sender'
-import { closed, makeSocket, peerText, type UdpOptions, udpOptions, until } from './udp-socket'
+import { closed, makeSocket, peerText, until } from './udp-socket'
 
 export { HostResolver } from './resolve'
 export { UdpListener } from './udp-listener'
+export { DEFAULT_MAX_PACKET, MAX_DATAGRAM, type UdpOptions, udpOptions } from './udp-options'
 export { UdpSender } from './udp-sender'
-export { DEFAULT_MAX_PACKET, MAX_DATAGRAM, type UdpOptions, udpOptions } from './udp-socket'
 
 /**
  * A medium that sends (`mode: "send"`, the default: needs a host) or listens (`mode: "listen"`). Options as in Config.json.

@@ -62,7 +62,12 @@ export class NodeBase {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
     this.#log = options.log
-    this.store = options.config ?? ConfigStore.load(configPath === null ? {} : { path: configPath })
+    this.store =
+      options.config ??
+      ConfigStore.load({
+        ...(configPath !== null && { path: configPath }),
+        fragments: (options.fragments ?? parts.fragments)?.() ?? [],
+      })
     const { precision, unit_dialect } = this.store.config.engine_settings
     const { payload_switches, security_settings: settings } = this.store.config
     this.standardizer = new Standardizer('', {

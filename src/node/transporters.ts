@@ -6,8 +6,9 @@ import { type Clock, systemClock } from '../lib/clock'
 import { type Logger, silentLogger } from '../lib/logger'
 import type { DriverContext, PacketHandler } from '../links/contracts'
 import { mediumEnabled } from '../links/enabled'
-import { MEDIA, type MediumInfo, mediumInfo, type Registry } from '../links/registry'
+import { MEDIA, type MediumInfo, mediumInfo, portOf, type Registry } from '../links/registry'
 import { systemTimers, type Timers } from '../links/timers'
+import { DispatchIdentity } from './identity'
 import { LazyTransporter, type Transporter } from './transporter'
 
 export type { Transporter } from './transporter'
@@ -20,12 +21,13 @@ export interface TransporterManagerOptions {
   timers?: Timers
   /** what comes back from where packets were sent */
   onPacket?: PacketHandler
-  /** the rest of what drivers are told */
+  /** the rest of what drivers are told; left out: who the configuration says, under a name of its own (see DispatchIdentity) */
   context?: Pick<DriverContext, 'identity' | 'trueNow'>
 }
 
 export class TransporterManager {
   readonly #options: Required<TransporterManagerOptions>
+  readonly #context: Pick<DriverContext, 'identity' | 'trueNow'>
   readonly #drivers = new Map<string, LazyTransporter>()
   /** the media that could be used when they were last looked at */
   #usable: Set<string>
@@ -41,6 +43,8 @@ export class TransporterManager {
       context: {},
       ...options,
     }
+    const { config, logger, context } = this.#options
+    this.#context = { identity: new DispatchIdentity(config, logger), ...context }
     this.#usable = this.#names()
   }
 
@@ -66,11 +70,11 @@ export class TransporterManager {
     if (!info || !this.#isUsable(info)) return null
     const known = this.#drivers.get(info.name)
     if (known) return known
-    const { registry, clock, logger, timers, onPacket, context } = this.#options
+    const { registry, clock, logger, timers, onPacket } = this.#options
     const driver = new LazyTransporter(info.name, this.#settings(info), {
       create: async options => {
         const made = await registry.mediumDriver(info.name)
-        return made.create(`dispatch-${info.options_name}`, options, { clock, logger, ...context })
+        return made.create(`dispatch-${info.options_name}`, options, { clock, logger, ...this.#context })
       },
       after: this.#closing.get(info.name) ?? Promise.resolve(),
       logger,
@@ -134,8 +138,10 @@ export class TransporterManager {
   #settings(info: MediumInfo): Record<string, unknown> {
     const { config } = this.#options
     const own = config.get<Record<string, unknown> | undefined>(`RESOURCES.${info.section}.${info.options_name}`) ?? {}
-    const port = own.port || (typeof info.default_port === 'number' ? info.default_port : undefined)
-    if (info.layer !== 'L4') return { ...own, ...(port !== undefined && { port }) }
+    const port = portOf(info.name, own)
+    // what stands retained at a broker is the gateway's to say: a dispatch comes and goes
+    if (info.name === 'MQTT') return { ...own, port, topics: { state: '', ...(own.topics as object | undefined) } }
+    if (info.layer !== 'L4') return { ...own, ...(typeof port === 'number' && { port }) }
     const server = config.get<{ server_host?: string; server_port?: number } | undefined>('Client_Core') ?? {}
     return {
       ...own,

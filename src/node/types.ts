@@ -1,5 +1,5 @@
 // What a Node is given and what it gives back. Types only, beside the number that means "no id".
-import type { ConfigStore } from '../config/store'
+import type { ConfigStore, Fragment } from '../config'
 import type { Clock } from '../lib/clock'
 import type { OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
@@ -53,6 +53,8 @@ export interface NodeParts {
   registry: Registry
   request: UdpRequest
   createCore: (settings: CoreSettings) => Core
+  /** what the configuration may say of the media */
+  fragments?: () => readonly Fragment[]
 }
 
 export interface CoreSettings {

@@ -34,7 +34,7 @@ export type Strategy = 'FULL' | 'DIFF'
 /** A row that was not sent, and why (D3). */
 export interface RejectedRow {
   readonly index: number
-  readonly code: 'BAD_READING' | 'BAD_ID' | 'UNKNOWN_UNIT' | 'E_PRECISION'
+  readonly code: 'BAD_READING' | 'BAD_ID' | 'UNKNOWN_UNIT' | 'E_PRECISION' | 'PACKET_TOO_LARGE'
   readonly reason: string
 }
 

@@ -43,6 +43,8 @@ export interface DatabaseStatus {
   duplicates: number
   /** packets that left the bounded window */
   left: number
+  /** questions that failed because the view was down or kept off */
+  refused: number
 }
 
 export class Database {
@@ -53,6 +55,8 @@ export class Database {
   #thread: SqlThread | undefined
   #state: DatabaseStatus['state'] = 'closed'
   #reason = ''
+  #paused = false
+  #refused = 0
   #target = 0
   #waiting: (() => void)[] = []
   #retry: NodeJS.Timeout | undefined
@@ -79,22 +83,25 @@ export class Database {
     this.#start()
   }
 
-  /** Gives the memory of the view back; questions answer DB_UNAVAILABLE with the reason until resume(). */
+  /** Gives the memory of the view back, or keeps it from starting; questions fail with the reason until resume(). */
   async pause(reason: string): Promise<void> {
-    if (this.#state === 'closed') return
-    await this.close()
+    const closed = this.close()
+    this.#paused = true
     this.#state = 'down'
     this.#reason = reason
+    await closed
   }
 
-  /** Builds the view again after pause(). */
+  /** Builds the view after pause(); without one it does nothing. Throws as connect(). */
   async resume(): Promise<void> {
-    if (this.#thread || this.#state !== 'down') return
+    if (!this.#paused) return
+    this.#paused = false
     this.#state = 'closed'
     await this.connect()
   }
 
   async close(): Promise<void> {
+    this.#paused = false
     this.#unsubscribe()
     clearTimeout(this.#retry)
     this.#state = 'closed'
@@ -121,6 +128,7 @@ export class Database {
       packets: counts?.packets ?? 0,
       duplicates: counts?.duplicates ?? 0,
       left: counts?.left ?? 0,
+      refused: this.#refused,
     }
   }
 
@@ -152,6 +160,7 @@ export class Database {
     if (this.#state === 'up') return this.#thread!.ask(question)
     if (this.#state === 'starting') throw new OsError('DB_STARTING', 'database starting')
     if (this.#state === 'closed') throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
+    this.#refused++
     throw new OsError('DB_UNAVAILABLE', 'database unavailable', { details: { reason: this.#reason } })
   }
 
@@ -196,7 +205,7 @@ export class Database {
   }
 
   #died(error: Error): void {
-    if (this.#state === 'closed') return
+    if (this.#state === 'closed' || this.#paused) return
     this.#state = 'down'
     this.#reason = error.message
     this.#thread = undefined

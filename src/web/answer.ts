@@ -45,10 +45,14 @@ export const errorBody = (error: OsError): object => ({
   ...Object.fromEntries(Object.entries(error.details).filter(([key]) => !['ok', 'error', 'code'].includes(key))),
 })
 
+/** A database that is off, starting, or down for a reason the log has told already. */
+const isKnownState = ({ code, details }: OsError): boolean =>
+  code === 'DB_NOT_CONFIGURED' || code === 'DB_STARTING' || (code === 'DB_UNAVAILABLE' && 'reason' in details)
+
 /** Tells any thrown value to the client; what is a defect of ours is written to the log with its own text. */
 export function sendError(res: ServerResponse, thrown: unknown, logger: WebLogger, what: string): void {
   const error = asOsError(thrown)
-  if (ERRORS[error.code].http >= 500 && error.code !== 'DB_NOT_CONFIGURED' && error.code !== 'DB_STARTING') {
+  if (ERRORS[error.code].http >= 500 && !isKnownState(error)) {
     const cause = error.cause instanceof Error ? `: ${error.cause.stack ?? error.cause.message}` : ''
     logger.error(`${what}: ${error.code} ${error.message}${cause}`)
   }

@@ -15,6 +15,9 @@ const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_000
 const ROUNDS = 6
 
+// killed so often in a row it would keep its links off
+process.env.OS_NODE_SAFE_MODE = 'off'
+
 const dir = tempDir()
 const server = new Machine(join(dir, 'up'), 'serve', { gateway: { log: { commit_interval_ms: 50 } } })
 after(async () => {
@@ -59,12 +62,16 @@ test('killed right after an answer: every packet an answer named is in the log, 
     }
     const timer = setInterval(pump, 3)
     // later in each round, so that the commit that is under way is another one
-    await new Promise<void>(done =>
-      socket.on('message', message => {
-        sender.onAnswer(message, Date.now())
+    socket.on('message', message => sender.onAnswer(message, Date.now()))
+    await new Promise<void>((done, fail) => {
+      socket.on('message', () => {
         if (acked.size > before + 20 * round) done()
-      }),
-    )
+      })
+      setTimeout(
+        () => fail(new Error(`round ${round}: ${acked.size - before} acknowledged\n${server.output.slice(-2000)}`)),
+        20_000,
+      ).unref()
+    })
     const dead = server.stop('SIGKILL')
     clearInterval(timer)
     await dead

@@ -16,6 +16,7 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   const port = await freePort()
   const gw = new Machine(join(dir, 'gw'), 'run', {
     device_id: 'GW1',
+    web_user: { auth_enabled: false },
     gateway: {
       sources: [{ name: 'cpu', type: 'cpu', interval_ms: 100 }],
       uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: 9 }],
@@ -37,10 +38,25 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   assert.deepEqual(status().links, {})
   assert.ok(gw.logKeys().length > 8, 'the log is open and readable')
   assert.match(gw.run('status').stdout, /SAFE MODE: 5 crashes in a row/)
-  assert.equal(gw.json('safe-mode').active, true)
+  const { active, reason } = gw.json('safe-mode')
+  assert.deepEqual([active, reason], [true, '5 crashes in a row'])
+  const data = await fetch(`http://127.0.0.1:${port}/api/data/packets`)
+  assert.equal(data.status, 503)
+  assert.deepEqual(await data.json(), {
+    ok: false,
+    error: 'database unavailable',
+    code: 'DB_UNAVAILABLE',
+    reason: 'kept off by safe mode: 5 crashes in a row',
+  })
+  const { dashboard } = (await (await fetch(`http://127.0.0.1:${port}/api/dashboard`)).json()) as {
+    dashboard: { status: { safe_mode: string; storage: { refused: number } } }
+  }
+  assert.match(dashboard.status.safe_mode, /5 crashes in a row/)
+  assert.equal(dashboard.status.storage.refused, 1)
   assert.equal(gw.json('safe-mode', '--leave').active, false)
   await until('the links are open again', () => status().links.cpu?.state === 'up')
   assert.equal(status().safe_mode, undefined)
+  await until('the view is there', async () => (await fetch(`http://127.0.0.1:${port}/api/data/packets`)).ok)
   await gw.stop('SIGTERM')
   assert.equal(gw.json('safe-mode').crashes, 0)
 })

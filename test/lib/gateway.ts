@@ -87,6 +87,8 @@ export class Machine {
   readonly dataDir: string
   readonly verb: 'run' | 'serve'
   output = ''
+  /** how the last process ended; undefined while it runs */
+  ended: { code: number | null; signal: NodeJS.Signals | null } | undefined
   readonly #prefix: readonly string[]
   #child: ChildProcess | undefined
 
@@ -119,6 +121,10 @@ export class Machine {
       env: { ...process.env, OS_NODE_CONFIG: '' },
     })
     this.#child = child
+    this.ended = undefined
+    child.once('exit', (code, signal) => {
+      if (child === this.#child || this.#child === undefined) this.ended = { code, signal }
+    })
     const collect = (chunk: Buffer): void => {
       this.output += chunk.toString()
     }

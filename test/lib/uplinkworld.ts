@@ -254,8 +254,8 @@ export class UplinkWorld {
     for (let t = 0; t < ms; t += step) await this.timers.advance(Math.min(step, ms - t))
   }
 
-  /** One more fact into the log; of a relayed device when an AID is named. */
-  fact(aid?: number, status = 'OK'): Fact {
+  /** One more fact into the log; of a relayed device when an AID is named. `more` sensors take 20 bytes each. */
+  fact(aid?: number, status = 'OK', more = 0): Fact {
     const n = ++this.#fact
     const fact: Fact = {
       id: aid === undefined ? 'GW' : `NODE${aid}`,
@@ -268,6 +268,15 @@ export class UplinkWorld {
       ],
     }
     fact.tRaw = 1_710_000_000_000 + n
+    if (more > 0) {
+      const wide = Array.from({ length: more }, (_, k) => ({
+        id: `WIDE${k}12345`,
+        status: 'OK',
+        unit: 'K',
+        value: k + n,
+      }))
+      Object.assign(fact, { id: `WIDE${aid}`, sensors: wide })
+    }
     this.log.appendFact(fact, { medium: aid === undefined ? 'local' : 'UDP' })
     this.uplinks.pump()
     return fact

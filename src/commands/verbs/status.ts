@@ -1,5 +1,5 @@
 // status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
-import type { GatewayStatus } from '../../gateway/status'
+import type { GatewayStatus, LinkStatus } from '../../gateway/status'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
 
@@ -14,7 +14,7 @@ export async function statusOfFiles({ config, log, version }: CommandContext): P
     links: {},
     log: await log.summary(),
     uplinks: {},
-    storage: { state: 'closed', dialect: '', lag_records: 0, packets: 0, duplicates: 0, left: 0 },
+    storage: { state: 'closed', dialect: '', lag_records: 0, packets: 0, duplicates: 0, left: 0, refused: 0 },
     dropped: { rows: 0, packets: 0, records: 0 },
     intake: { readings: 0, facts: 0, rejected_rows: 0, refused_groups: 0, unchanged: 0 },
     received: {},
@@ -52,6 +52,22 @@ export function columns(rows: readonly (readonly string[])[], paint: Paint): str
     .join('\n')
 }
 
+type Links = readonly (readonly [string, LinkStatus])[]
+
+/** What to do about links that are down; said once where it is the same for several. */
+function hints(links: Links, paint: Paint): string[] {
+  const of = new Map<string, string[]>()
+  for (const [name, { hint }] of links) if (hint) of.set(hint, [...(of.get(hint) ?? []), name])
+  return [...of].map(([hint, names]) => paint.warn(`${names.join(', ')}: ${hint}`))
+}
+
+/** What listeners count besides packets. */
+const details = (links: Links): string[] =>
+  links.flatMap(([name, { detail = {} }]) => {
+    const counted = Object.entries(detail).filter(([, n]) => n > 0)
+    return counted.length === 0 ? [] : [`${name}: ${counted.map(([what, n]) => `${what} ${n}`).join(', ')}`]
+  })
+
 function text(status: GatewayStatus, via: unknown, paint: Paint): string {
   const { identity, log, time, dropped } = status
   const id =
@@ -65,7 +81,9 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
       `lost ${log.lost}, written today ${bytesText(log.bytes_written_today)}`,
   ]
   if (status.safe_mode)
-    lines.push(paint.bad(`SAFE MODE: ${status.safe_mode}; links are off. os-node safe-mode --leave opens them`))
+    lines.push(
+      paint.bad(`SAFE MODE: ${status.safe_mode}; links and SQL view are off. os-node safe-mode --leave opens them`),
+    )
   if (status.guard && status.guard.level !== 'normal')
     lines.push(paint.warn(`doing less (${status.guard.level}): ${status.guard.reason}`))
   const { ids } = status
@@ -87,7 +105,7 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
     const rows = links.map(([name, link]) => [
       name,
       link.state,
-      link.delivery,
+      link.delivery ?? '',
       link.rx,
       link.tx,
       link.errors,
@@ -100,6 +118,8 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
     lines.push(
       '',
       table.replace(/^(\S+ +)(up|down|degraded|opening|disabled)/gm, (_, a, b) => a + colour(paint, b)),
+      ...hints(links, paint),
+      ...details(links),
     )
   }
   const uplinks = Object.entries(status.uplinks)

@@ -1,52 +1,45 @@
 // Sources, uplinks, receivers, the log and time of the gateway (DESIGN D4, D6, D7, D18).
 import * as v from 'valibot'
-import { anything, choice, flag, int, list, name, num, optionalText, section, text } from '../fields'
+import { anything, choice, flag, int, list, maybe, maybeInt, name, num, optionalText, section, text } from '../fields'
 
 const atStart = { restart: true }
 const link = {
   name: name('name shown in status; every link has its own'),
   medium: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'medium that carries the packets' })),
   host: optionalText('address of the peer'),
-  port: v.optional(
-    v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65535), v.metadata({ help: 'port of the peer' })),
-  ),
+  port: maybeInt('port of the peer', { max: 65_535 }),
 }
 
 const source = v.looseObject({
   name: name('name of the group of sensors'),
   type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'driver, for example host' })),
   match: anything('which sensors of the driver; the driver says what it understands'),
-  interval_ms: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer(),
-      v.minValue(10),
-      v.maxValue(86_400_000),
-      v.metadata({ help: 'pause between two readings; left out: what suits the type' }),
+  interval_ms: maybeInt('pause between two readings; left out: what suits the type', { min: 10, max: 86_400_000 }),
+  deadband: v.optional(
+    v.nullable(
+      v.pipe(
+        v.union([v.pipe(v.number(), v.minValue(0)), v.record(v.string(), v.pipe(v.number(), v.minValue(0)))]),
+        v.metadata({ help: 'change worth a record, of all sensors or by name; null: every reading is one' }),
+      ),
     ),
   ),
-  deadband: v.optional(
-    v.nullable(v.union([v.pipe(v.number(), v.minValue(0)), v.record(v.string(), v.pipe(v.number(), v.minValue(0)))])),
-  ),
 })
-
-const maybeInt = (help: string, min: number, max: number) =>
-  v.optional(v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max), v.metadata({ help })))
 
 const uplink = v.looseObject({
   ...link,
   frames: choice(['auto', 'full'], 'auto', 'full: every packet stands alone'),
-  diff_base: v.optional(
-    v.pipe(
-      v.picklist(['sticky', 'last']),
-      v.metadata({ help: 'sticky survives lost packets; left out: last where packets arrive in order' }),
-    ),
+  diff_base: maybe(
+    v.picklist(['sticky', 'last']),
+    'sticky survives lost packets; left out: last on TCP with acknowledgements',
   ),
   full_every: int(100, 'a key frame after this many packets', { min: 1 }),
   full_interval_seconds: num(60, 'a key frame after this time', { min: 1 }),
-  delivery: v.optional(v.pipe(v.picklist(['best_effort']), v.metadata({ help: 'peers that never answer PING' }))),
-  batch_max_items: maybeInt('packets in one frame or batch at most; left out: what fits', 1, 255),
-  batch_max_bytes: maybeInt('bytes in one frame or batch at most; a larger packet goes alone', 16, 1_048_576),
+  delivery: maybe(v.picklist(['best_effort']), 'best_effort: a peer that never answers PING, as the reference'),
+  batch_max_items: maybeInt('packets in one frame or batch at most; left out: what fits', { min: 1, max: 255 }),
+  batch_max_bytes: maybeInt('bytes in one frame or batch at most; a larger packet goes alone', {
+    min: 16,
+    max: 1_048_576,
+  }),
   batch_window_ms: int(0, 'how long a packet waits for others to fill a batch', { max: 60_000 }),
   rate_packets_s: num(0, 'packets a second at most; 0: no bound; alarms pass', { max: 1e6 }),
   rate_bytes_s: num(0, 'bytes a second at most; 0: no bound; alarms pass', { max: 1e9 }),

@@ -1,12 +1,11 @@
 // Identity, server address and the media a node may use (specification, "Configuration keys").
 import * as v from 'valibot'
-import { choice, flag, int, map, optionalText, port, section, text } from '../fields'
+import { choice, flag, int, map, port, section, text } from '../fields'
 
 const options = (entries: v.ObjectEntries = {}) => v.optional(v.looseObject(entries), {})
-const secret = { secret: true, restart: true }
 const atStart = { restart: true }
 
-/** Settings of one network medium; the driver checks what is its own. */
+/** Settings of one network medium; what else it understands comes with the medium. */
 const network = (host: string, standardPort: number) =>
   options({
     host: text(host, 'address of the peer; empty: Client_Core.server_host'),
@@ -56,10 +55,8 @@ export const resourceEntries = {
   application_config: map(
     {
       mqtt: options({
-        host: text('', 'broker; there is no default', atStart),
-        port: port(1883, 'port of the broker', atStart),
-        username: optionalText('user name at the broker', atStart),
-        password: optionalText('password at the broker', secret),
+        host: text('', 'broker; there is no default'),
+        port: port(1883, 'port of the broker'),
       }),
     },
     anyOptions,

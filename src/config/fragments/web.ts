@@ -25,7 +25,13 @@ export const webEntries = {
     ),
     tls: v.optional(
       v.pipe(
-        v.union([v.picklist(['off', 'self_signed']), v.strictObject({ cert: v.string(), key: v.string() })]),
+        v.union([
+          v.picklist(['off', 'self_signed']),
+          v.strictObject({
+            cert: v.pipe(v.string(), v.metadata({ help: 'file of the certificate' })),
+            key: v.pipe(v.string(), v.metadata({ help: 'file of its private key' })),
+          }),
+        ]),
         v.metadata({ help: 'encryption: off, self_signed, or the paths of certificate and key', restart: true }),
       ),
       'off',

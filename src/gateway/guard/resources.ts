@@ -1,6 +1,6 @@
 // The resource guard: memory and loop lag beyond their bounds make the gateway do less before anything kills it. `lean`: only
-// warnings are logged; `tight`: the SQL view rests and the pages that cost much answer 503. Sources, log and uplinks go on as
-// they are: nothing is ever lost for this. A level is taken when its bound is passed in several looks in a row, and given
+// warnings are logged; `tight`: the SQL view rests too, and the routes that cost much, all of /api/data, answer 503 with the
+// reason (storage.refused counts them). Sources, log and uplinks go on as they are: nothing is ever lost for this. A level is taken when its bound is passed in several looks in a row, and given
 // back only when the figures have been well below it for a while, so that it does not flutter.
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'

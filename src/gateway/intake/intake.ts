@@ -1,8 +1,8 @@
 // The one way into the log for what is measured here: sources, CLI and HTTP alike (`gateway.submit`). Readings become a
 // fact with canonical units and a time that strictly increases for each device (D18), and the fact goes into the log.
 //
-// What fails: a row that is no reading is refused with its reason and counted, the others go (D3); when none is left the
-// caller gets ALL_READINGS_REFUSED; a log that cannot write keeps records in RAM and tells so in its own state.
+// What fails: a row that is no reading, or that no uplink can carry, is refused with its reason and counted, the others go (D3); when none is left the
+// caller gets ALL_READINGS_REFUSED or PACKET_TOO_LARGE; a log that cannot write keeps records in RAM and tells so in its own state.
 import { OsError } from '../../lib/errors'
 import type { SourceReading } from '../../links/contracts'
 import type { FlashLog, TimeQuality } from '../../log'
@@ -11,6 +11,7 @@ import type { Fact } from '../../pipeline/fact'
 import type { Standardizer } from '../../pipeline/standardize'
 import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
+import { type Cut, Groups } from './groups'
 
 export interface IntakeOptions {
   log: FlashLog
@@ -42,13 +43,15 @@ export interface Submitted {
 
 export class Intake {
   readonly #options: IntakeOptions
+  readonly #groups: Groups
   readonly counters = { readings: 0, facts: 0, rejected_rows: 0, refused_groups: 0, unchanged: 0 }
 
   constructor(options: IntakeOptions) {
     this.#options = options
+    this.#groups = new Groups(options.sizeOf)
   }
 
-  /** Takes one group of readings. Throws BAD_ID, BAD_TIME, ALL_READINGS_REFUSED; nothing is kept then. */
+  /** Takes one group of readings. Throws BAD_ID, BAD_TIME, ALL_READINGS_REFUSED, PACKET_TOO_LARGE; nothing is kept then. */
   submit(rows: readonly SourceReading[], { device_id, device_status = 'ONLINE', t }: SubmitOptions = {}): Submitted {
     const { log, standardizer, time, identity, onFact } = this.#options
     const device = device_id ?? identity.deviceId
@@ -56,14 +59,18 @@ export class Intake {
       aid: identity.assignedId,
       ...(t !== undefined && { t }),
     })
-    const rejected = standardizer.lastRejected
+    const refused = standardizer.lastRejected
+    const limit = this.#options.maxPacket()
+    const { pieces: facts, tooLarge } = this.#groups.cut(fact, limit)
+    const rejected =
+      tooLarge.length === 0 ? refused : [...refused, ...this.#tooLarge(fact, rows, refused, tooLarge, limit)]
     this.counters.readings += rows.length
     this.counters.rejected_rows += rejected.length
-    if (rows.length > 0 && fact.sensors.length === 0)
-      throw new OsError('ALL_READINGS_REFUSED', `none of ${rows.length} readings could be used`, {
-        details: { rejected },
-      })
-    const facts = this.#split(fact)
+    if (rows.length > 0 && fact.sensors.length === tooLarge.length) {
+      const code = tooLarge.length > 0 ? 'PACKET_TOO_LARGE' : 'ALL_READINGS_REFUSED'
+      const why = tooLarge.length > 0 ? `: ${rejected.at(-1)!.reason}` : ''
+      throw new OsError(code, `none of ${rows.length} readings could be used${why}`, { details: { rejected } })
+    }
     const given = t !== undefined && time.believable(t)
     const seqs = facts.map(piece => {
       // every packet of a device has a time of its own, so that device and time name it
@@ -88,25 +95,20 @@ export class Intake {
     if (sizeOf(fact) === 0 || Number.isNaN(log.pendingBytes)) throw new OsError('INTERNAL', 'the intake takes nothing')
   }
 
-  /** Fixed sub-groups, so that each FULL fits the smallest packet of the uplinks (D6). */
-  #split(fact: Fact): Fact[] {
-    const { maxPacket, sizeOf } = this.#options
-    const limit = maxPacket()
-    if (sizeOf(fact) <= limit) return [fact]
-    const pieces: Fact[] = []
-    let piece: Fact = { ...fact, sensors: [] }
-    for (const sensor of fact.sensors) {
-      const wider = { ...piece, sensors: [...piece.sensors, sensor] }
-      if (sizeOf(wider) <= limit) {
-        piece = wider
-        continue
-      }
-      if (piece.sensors.length === 0)
-        throw new OsError('PACKET_TOO_LARGE', `sensor ${sensor.id} alone needs ${sizeOf(wider)} of ${limit} bytes`)
-      pieces.push(piece)
-      piece = { ...fact, sensors: [sensor] }
-    }
-    pieces.push(piece)
-    return pieces
+  /** As rows: sensors stand in the fact as they came, without those refused before. */
+  #tooLarge(
+    fact: Fact,
+    rows: readonly SourceReading[],
+    refused: readonly RejectedRow[],
+    tooLarge: Cut['tooLarge'],
+    limit: number,
+  ): RejectedRow[] {
+    const gone = new Set(refused.map(({ index }) => index))
+    const kept = rows.map((_, index) => index).filter(index => !gone.has(index))
+    return tooLarge.map(({ index, bytes }) => ({
+      index: kept[index] ?? index,
+      code: 'PACKET_TOO_LARGE',
+      reason: `sensor ${fact.sensors[index]!.id} alone may need ${bytes} bytes, the smallest uplink carries ${limit}`,
+    }))
   }
 }

@@ -14,6 +14,8 @@ export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
 interface Running {
   readonly entry: SourceEntry
   readonly band: Deadband
+  /** why sensors of it were refused in the last sample, told once */
+  told: string
 }
 
 /** what the driver sees of an entry */
@@ -54,7 +56,7 @@ export class Sources {
     for (const entry of list) {
       if (applied.kept.includes(entry.name)) continue
       const open = this.#running.has(entry.name)
-      this.#running.set(entry.name, { entry, band: new Deadband(entry.deadband ?? 0) })
+      this.#running.set(entry.name, { entry, band: new Deadband(entry.deadband ?? 0), told: '' })
       if (!open) await this.#add(entry)
     }
     return applied
@@ -71,14 +73,18 @@ export class Sources {
     }
   }
 
-  #take({ entry, band }: Running, readings: Parameters<Intake['submit']>[0]): void {
+  #take(running: Running, readings: Parameters<Intake['submit']>[0]): void {
     const { clock, logger } = this.#parts
+    const { entry, band } = running
     if (!band.passes(readings, clock.mono())) {
       this.#intake.counters.unchanged++
       return
     }
     try {
-      this.#intake.submit(readings)
+      const { rejected } = this.#intake.submit(readings)
+      const told = rejected.map(({ reason }) => reason).join('; ')
+      if (told !== running.told && told !== '') logger.child(entry.name).error(`refused: ${told}`)
+      running.told = told
     } catch (error) {
       this.#intake.counters.refused_groups++
       logger.child(entry.name).error(asOsError(error).message)

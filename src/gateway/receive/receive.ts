@@ -317,17 +317,25 @@ export class Receive {
 
   #control(packet: Uint8Array, origin: PacketOrigin): void {
     this.counters.control++
+    // whoever asked asks again when no answer comes: nothing of it is worth coming again by itself
+    const settle = (): void => origin.settle?.(true)
     const probe = this.delivery.probeReply(packet)
     if (probe) {
       void origin.reply(probe)
+      settle()
       return
     }
     const { response, durable, type } = this.#options.protocol.classifyAndDispatch(packet, origin.address)
     if (type === 'UNKNOWN' || type === 'ERROR') this.counters.malformed++
-    if (!response) return
-    Promise.resolve(durable).then(
-      () => origin.reply(response),
-      error => this.#options.logger.error(`${origin.address} gets no answer: ${asOsError(error).message}`),
-    )
+    if (!response) {
+      settle()
+      return
+    }
+    Promise.resolve(durable)
+      .then(
+        () => void origin.reply(response),
+        error => this.#options.logger.error(`${origin.address} gets no answer: ${asOsError(error).message}`),
+      )
+      .finally(settle)
   }
 }

@@ -8,7 +8,7 @@ import { asOsError } from '../../lib/errors'
 import type { Medium, Openable } from '../../links/contracts'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { MissingLink } from '../../links/missing'
-import { mediumInfo } from '../../links/registry'
+import { portOf } from '../../links/registry'
 import type { Applied } from '../guard/apply'
 import type { LinkParts } from '../parts'
 import type { Receive } from './receive'
@@ -76,7 +76,7 @@ export class Receivers {
   }
 
   async #make({ settings, enabled }: Standing): Promise<Openable> {
-    const { name, medium, host, port, ...rest } = settings
+    const { name, medium, host, ...rest } = settings
     if (!enabled) return new MissingLink(name, mediumOff(medium))
     const { clock, logger, registry, trueNow, identity } = this.#links
     try {
@@ -86,7 +86,7 @@ export class Receivers {
         mode: 'listen',
         host,
         listen_host: host ?? '0.0.0.0',
-        port: port ?? mediumInfo(medium)?.default_port,
+        port: settings.port ?? portOf(medium, settings),
       }
       const thing: Medium = driver.create(name, options, { clock, logger: logger.child(name), trueNow, identity })
       thing.onPacket((packet, origin) => this.#receive.packet(packet, origin))

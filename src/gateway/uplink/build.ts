@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import type { UplinkConfig } from '../../config'
 import type { Files } from '../../lib/files'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
-import { mediumInfo } from '../../links/registry'
+import { portOf } from '../../links/registry'
 import type { Timers } from '../../links/timers'
 import type { FlashLog, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
@@ -30,6 +30,8 @@ export interface UplinkBuild extends LinkParts {
   readonly timers?: Timers
   readonly feed: Feed<Payload>
   readonly watchers: SentWatchers
+  /** bytes the largest uplink of the list carries */
+  readonly largest: () => number
   /** an id came or the time was set: whoever carries may have something to send */
   readonly changed: () => void
   /** ids this gateway wants of this upstream for its own nodes; null: none of this one */
@@ -43,11 +45,11 @@ export interface UplinkBuild extends LinkParts {
 /** Returns how to take it away again. */
 export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Promise<() => Promise<void>> {
   const { config, clock, registry, supervisor, log, identity, time, units, nextSeq, changed, pool } = build
-  const { name, medium: mediumName, host, port, ...rest } = settings
+  const { name, medium: mediumName, host, ...rest } = settings
   const logger = build.logger.child(name)
   if (!mediumEnabled(config, mediumName)) throw mediumOff(mediumName)
   const driver = await registry.mediumDriver(mediumName)
-  const options = { ...rest, host, port: port || mediumInfo(mediumName)?.default_port }
+  const options = { ...rest, host, port: portOf(mediumName, settings) }
   const medium = driver.create(name, options, { clock, logger, trueNow: build.trueNow, identity })
   const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
   const requests = new UpstreamRequests({ send, nextSeq, clock, time, identity, logger, changed, pool })
@@ -73,6 +75,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       log,
       feed: build.feed,
       watchers: build.watchers,
+      largest: build.largest,
       medium,
       clock,
       ...(build.timers && { timers: build.timers }),

@@ -1,7 +1,9 @@
 // What goes next upstream, and how far the upstream has everything: a cursor in the log, shared by all uplinks, and the lanes
 // before it. Nothing here packs or sends. Alarms go first. After an outage with a large backlog two lanes run side by side:
-// the backlog, and what was logged since, so that neither starves the other (R8). The cursor is the low-water mark: what
-// arrived ahead of it is remembered, over a restart too. After a lost link the records after the cursor go again.
+// the backlog, and what was logged since, so that neither starves the other (R8); so it is when more is logged than the uplink
+// carries, and where even the live lane falls behind it begins anew at the newest. The cursor is the low-water mark: what
+// arrived ahead of it is remembered, over a restart too. After a lost link the records after the cursor go again. What is too
+// large for who carries is kept aside (aside.ts).
 //
 // What fails: a log that cannot commit. Only committed records are read, so that the upstream never holds a fact this gateway
 // could lose; while the disk refuses, live data still flows (R3): what is in RAM is read too, and the upstream keeps what
@@ -10,6 +12,7 @@ import type { Clock } from '../../lib/clock'
 import type { FlashLog, LogRecord, TimeQuality } from '../../log'
 import type { Fact } from '../../pipeline/fact'
 import { Alarms } from './alarms'
+import { Aside } from './aside'
 import { Lane } from './lane'
 import type { Shipment } from './ledger'
 import { AheadRanges, type Range } from './ranges'
@@ -25,7 +28,19 @@ export interface FeedParts {
 
 export type FactRecord = LogRecord & { readonly fact: Fact }
 
+/** Who takes records. */
+export interface Taker {
+  /** bytes it carries */
+  readonly limit: number
+  /** refuses a record that must wait by itself, with all behind it in its lane */
+  mayGo(record: FactRecord): boolean
+  /** bytes of the record as FULL */
+  sizeOf(record: FactRecord): number
+}
+
 const CURSOR_EVERY_MS = 1000
+/** how often a backlog is looked at */
+const LOOK_EVERY_MS = 1000
 /** facts from which on a backlog has live data go beside it */
 const LARGE_BACKLOG = 1000
 /** of so many packets beside a backlog one is of the backlog, the others live */
@@ -39,6 +54,10 @@ export class Feed<Payload> {
   #live: Lane<Payload> | null = null
   /** the live lane's first seq; the main lane ends there */
   #liveFrom = Number.POSITIVE_INFINITY
+  /** the live lane takes nothing more, to begin anew when what it has on its way is there */
+  #closing = false
+  #lookedAt = Number.NEGATIVE_INFINITY
+  readonly #aside: Aside<Payload>
   readonly #alarms: Alarms<Payload>
   readonly #ahead: AheadRanges
   /** the lane of the record offered last; null: an alarm before its turn */
@@ -58,14 +77,29 @@ export class Feed<Payload> {
     this.#main = new Lane(log, saved)
     this.#alarms = new Alarms(log, saved)
     this.#ahead = new AheadRanges(name, log, saved)
+    this.#aside = new Aside(name, log)
   }
 
   get cursor(): number {
     return this.#main.ledger.cursor
   }
 
-  /** Facts the upstream does not have yet; inside the log's segments an upper bound. */
+  /** Facts the upstream does not have yet, those kept aside too; inside the log's segments an upper bound. */
   get backlog(): number {
+    return this.#behind + this.#aside.count()
+  }
+
+  /** Facts too large for the uplinks that carried since; in `backlog` too. */
+  get aside(): number {
+    return this.#aside.count()
+  }
+
+  /** Of the backlog what an uplink of that size can carry. */
+  waiting(limit: number): number {
+    return this.backlog - this.#aside.count(limit)
+  }
+
+  get #behind(): number {
     const { log } = this.#parts
     const all = log.factsAfter(this.cursor)
     const ranges = [...this.#ahead.list, ...(this.#growing ? [this.#growing] : [])]
@@ -77,34 +111,37 @@ export class Feed<Payload> {
   /** When a held record may go, in the clock's mono time; Infinity: none is held. */
   get heldUntil(): number {
     const now = this.#parts.clock.mono()
-    const held = this.#lanes.map(({ heldUntil }) => heldUntil).filter(until => until > now)
+    const held = this.#allLanes.map(({ heldUntil }) => heldUntil).filter(until => until > now)
     return Math.min(Number.POSITIVE_INFINITY, ...held)
   }
 
-  /** The link of who carries was opened: with a large backlog, what is logged from now on goes beside it. */
+  /** With a large backlog, what is logged from now on goes beside it. Called when who carries is ready, and looked at by itself. */
   begin(): void {
     const { log } = this.#parts
     if (this.#live || log.degraded || log.factsAfter(this.cursor) <= LARGE_BACKLOG) return
-    this.#liveFrom = log.lastSeq + 1
-    this.#live = new Lane(log, log.lastSeq)
+    this.#goLive()
   }
 
   /**
-   * The record that goes next, to be shipped or passed before the next call; null when there is none now. `alarmsOnly`: the rest
-   * has to wait. `mayGo` refuses one that must wait by itself, with all behind it in its lane.
+   * The record that goes next, to be shipped, passed or set aside before the next call; null when there is none now.
+   * `alarmsOnly`: the rest has to wait.
    */
-  peek(alarmsOnly: boolean, mayGo: (record: FactRecord) => boolean): FactRecord | null {
+  peek(alarmsOnly: boolean, by: Taker): FactRecord | null {
     this.#offered = null
+    this.#look()
     const alarm = this.#alarms.peek(this.#main.front, seq => this.#isTaken(seq))
-    if (alarm && this.#holdMs(alarm) <= 0 && mayGo(alarm as FactRecord)) return this.right(alarm)
+    if (alarm && this.#holdMs(alarm) <= 0 && by.mayGo(alarm as FactRecord)) return this.right(alarm)
     if (alarmsOnly) return null
+    const last = this.#turn % TURNS !== TURNS / 2
+    const aside = last ? null : this.#peekAside(by)
+    if (aside) return aside
     for (const lane of this.#lanes) {
       const record = this.#head(lane)
-      if (!record || !mayGo(record)) continue
+      if (!record || !by.mayGo(record)) continue
       this.#offered = lane
       return this.right(record)
     }
-    return null
+    return last ? this.#peekAside(by) : null
   }
 
   /** With its time put right: once for each record that was read, and what is offered is shipped or passed before the next call. */
@@ -118,7 +155,8 @@ export class Feed<Payload> {
     const lane = this.#offered
     const shipment: Shipment<Payload> = lane ? lane.ledger.ship(seq, payload) : { seq, payload, done: false }
     if (lane) lane.taken()
-    else {
+    if (lane && lane === this.#aside.lane) this.#aside.shipped()
+    if (!lane) {
       this.#alarms.ahead.set(seq, shipment)
       this.#alarms.taken()
     }
@@ -140,11 +178,24 @@ export class Feed<Payload> {
     }
   }
 
+  /** The record offered last needs more than `limit` bytes; an uplink that carries more gets it later. */
+  setAside(record: FactRecord, limit: number): void {
+    this.#aside.note(record.seq, limit)
+    this.pass(record)
+  }
+
+  /** One that is on its way, or was, needs more than `limit` bytes to go again. */
+  noteAside(seq: number, limit: number): void {
+    this.#aside.note(seq, limit)
+  }
+
   /** The upstream has it, or nobody wants it any more. */
   done(shipment: Shipment<Payload>): void {
     shipment.done = true
     for (const lane of this.#lanes) lane.ledger.settle()
+    this.#aside.settle()
     this.#merge()
+    if (this.#closing && this.#live?.ledger.outstanding === 0) this.#goLive()
     this.saveCursor(false)
   }
 
@@ -156,7 +207,9 @@ export class Feed<Payload> {
   /** Nothing is on its way any more: starts behind the cursor again, in one lane, and passes what arrived ahead. */
   rewind(): void {
     if (this.#growing) this.#ahead.add(this.#growing)
+    this.#aside.rewind()
     this.#live = null
+    this.#closing = false
     this.#liveFrom = Number.POSITIVE_INFINITY
     this.#shipped = new WeakSet()
     this.#main.rewind()
@@ -168,7 +221,7 @@ export class Feed<Payload> {
     const { log, clock } = this.#parts
     if (!now && clock.mono() - this.#savedAt < CURSOR_EVERY_MS) return
     this.#ahead.passed(this.cursor)
-    const written = this.#ahead.save(this.#growing)
+    const written = [this.#ahead.save(this.#growing), this.#aside.save()].includes(true)
     if (!written && this.cursor === this.#savedCursor) return
     this.#savedAt = clock.mono()
     this.#savedCursor = this.cursor
@@ -177,8 +230,42 @@ export class Feed<Payload> {
 
   /** In the order of this turn. */
   get #lanes(): Lane<Payload>[] {
-    if (!this.#live) return [this.#main]
+    if (!this.#live || this.#closing) return this.#live ? [this.#main, this.#live] : [this.#main]
     return this.#turn % TURNS === 0 ? [this.#main, this.#live] : [this.#live, this.#main]
+  }
+
+  get #allLanes(): Lane<Payload>[] {
+    return [...this.#lanes, ...(this.#aside.lane ? [this.#aside.lane] : [])]
+  }
+
+  /** Now and then: more is logged than goes out. */
+  #look(): void {
+    const { log, clock } = this.#parts
+    const now = clock.mono()
+    if (now - this.#lookedAt < LOOK_EVERY_MS) return
+    this.#lookedAt = now
+    const live = this.#live
+    if (!live) this.begin()
+    else if (log.factsAfter(live.ledger.cursor) > LARGE_BACKLOG) {
+      this.#closing = true
+      if (live.ledger.outstanding === 0) this.#goLive()
+    }
+  }
+
+  /** A live lane from the newest record on; what an older one did not come to is the backlog's. */
+  #goLive(): void {
+    const { log } = this.#parts
+    if (this.#growing) this.#ahead.add(this.#growing)
+    this.#closing = false
+    this.#liveFrom = log.lastSeq + 1
+    this.#live = new Lane(log, log.lastSeq)
+  }
+
+  #peekAside(by: Taker): FactRecord | null {
+    const record = this.#aside.head(by.limit, one => by.sizeOf(one as FactRecord), this.#parts.clock.mono())
+    if (!record || !by.mayGo(record as FactRecord)) return null
+    this.#offered = this.#aside.lane
+    return this.right(record)
   }
 
   /** What the live lane has behind it. */
@@ -195,7 +282,7 @@ export class Feed<Payload> {
   /** The lane's next record that is neither there already nor held. */
   #head(lane: Lane<Payload>): FactRecord | null {
     const { clock } = this.#parts
-    if (lane.heldUntil > clock.mono()) return null
+    if (lane.heldUntil > clock.mono() || (this.#closing && lane === this.#live)) return null
     for (;;) {
       const record = lane.peek()
       if (lane === this.#main && (record?.seq ?? lane.front) >= this.#liveFrom) {
@@ -230,6 +317,7 @@ export class Feed<Payload> {
     if (!live || this.#main.front < this.#liveFrom || this.#main.ledger.outstanding > 0) return
     this.#main = live
     this.#live = null
+    this.#closing = false
     this.#liveFrom = Number.POSITIVE_INFINITY
   }
 }

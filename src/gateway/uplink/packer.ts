@@ -100,6 +100,11 @@ export class Packer {
     return this.#encoder(fact.aid).encodeFull(fact, undefined, this.#client.outboundKey(fact.aid))
   }
 
+  /** Bytes of the fact as FULL. */
+  sizeOf(fact: Fact): number {
+    return this.#encoder(fact.aid).encodeFull(fact).size
+  }
+
   /** Whether that AID's data may be packed now: it has a key, or needs none. */
   allowed(aid: number): boolean {
     return this.#client.mayPlain(aid) || this.#client.outboundKey(aid) !== null

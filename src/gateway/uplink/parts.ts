@@ -14,7 +14,7 @@ import type { Payload } from './records'
 import type { SentWatchers } from './watchers'
 
 export interface UplinkSettings extends Omit<PackSettings, 'diffBase'>, Partial<PaceSettings> {
-  /** left out: `last` where packets arrive in order and are acknowledged (D6), else `sticky` */
+  /** left out: `last` where packets arrive in order and the peer itself acknowledges them (TCP), else `sticky` */
   diffBase?: PackSettings['diffBase']
   delivery: 'auto' | 'best_effort'
   /** packets and bytes in one frame or batch */
@@ -43,6 +43,8 @@ export interface UplinkParts {
   /** what goes next, shared with the other uplinks; by default one of its own, which it carries from the start */
   feed?: Feed<Payload>
   watchers?: SentWatchers
+  /** bytes the largest uplink of the list carries; by default this one */
+  largest?: () => number
   /** `usable` changed */
   onUsable?: () => void
   /** this uplink's half of its secure sessions; by default one that is not kept */

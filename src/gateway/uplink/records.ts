@@ -1,6 +1,7 @@
 // From records to packets: takes what goes next from the feed, asks identity, TID counter and session whether it may go,
-// packs it, and packs it again when it must go again. What fails: a fact that cannot be packed (too large, no unit fits) is
-// counted in `refused`, told in the log, and passed, since it would block the road for ever.
+// packs it, and packs it again when it must go again. What fails: a fact too large for this uplink, but not for another of the
+// list, is set aside for that one; one that cannot be packed at all (too large for all, no unit fits) is counted in `refused`,
+// told in the log, and passed, since it would block the road for ever.
 import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { FlashLog } from '../../log'
@@ -31,6 +32,8 @@ export interface RecordsParts {
   session: UplinkSession
   identity: Identity
   logger: Logger
+  /** bytes the largest of all uplinks carries */
+  largest: () => number
   /** what was encrypted must go again, and its key is gone */
   keyGone: () => void
 }
@@ -43,6 +46,12 @@ export class Records {
     again: 0,
   }
   readonly #parts: RecordsParts
+  #toldAside = false
+  readonly #taker = {
+    limit: 0,
+    mayGo: (record: FactRecord) => this.#mayGo(record),
+    sizeOf: (record: FactRecord) => this.#sizeOf(this.#named(record)),
+  }
 
   constructor(parts: RecordsParts) {
     this.#parts = parts
@@ -51,8 +60,9 @@ export class Records {
   /** The next record that goes out, packed into at most `limit` bytes; null when there is none now. */
   take(alarmsOnly: boolean, limit: number): { shipment: Sent; packet: EncodedFrame } | null {
     const { feed, packer, session } = this.#parts
+    this.#taker.limit = limit
     for (;;) {
-      const record = feed.peek(alarmsOnly, candidate => this.#mayGo(candidate))
+      const record = feed.peek(alarmsOnly, this.#taker)
       if (!record) return null
       const fact = this.#named(record)
       try {
@@ -62,8 +72,11 @@ export class Records {
         if (plain) session.sentPlain(fact.aid)
         return { shipment: feed.ship(record, { fact, plain, packet }), packet }
       } catch (error) {
-        feed.pass(record)
-        this.#cannot(`record ${record.seq} of ${fact.id} cannot be sent`, error)
+        if (this.#fitsElsewhere(fact, error, limit)) feed.setAside(record, limit)
+        else {
+          feed.pass(record)
+          this.#cannot(`record ${record.seq} of ${fact.id} cannot be sent`, error)
+        }
       }
     }
   }
@@ -94,8 +107,10 @@ export class Records {
     try {
       return this.#packAgain(fact, limit).bytes
     } catch (error) {
+      const elsewhere = this.#fitsElsewhere(fact, error, limit)
+      if (elsewhere) feed.noteAside(shipment.seq, limit)
       feed.done(shipment)
-      this.#cannot(`record ${shipment.seq} of ${fact.id} cannot be sent again`, error)
+      if (!elsewhere) this.#cannot(`record ${shipment.seq} of ${fact.id} cannot be sent again`, error)
       return null
     }
   }
@@ -113,7 +128,8 @@ export class Records {
       this.counters.again++
       return packet
     } catch (error) {
-      this.#cannot(`record ${seq} of ${fact.id} cannot be sent again`, error)
+      if (this.#fitsElsewhere(fact, error, limit)) feed.noteAside(seq, limit)
+      else this.#cannot(`record ${seq} of ${fact.id} cannot be sent again`, error)
       return null
     }
   }
@@ -124,6 +140,27 @@ export class Records {
     if (packet.size > limit) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
     packer.sent(fact, packet)
     return packet
+  }
+
+  /** Whether another uplink of the list could carry what is too large here; told once. */
+  #fitsElsewhere(fact: Fact, error: unknown, limit: number): boolean {
+    const { largest, logger } = this.#parts
+    if (asOsError(error).code !== 'PACKET_TOO_LARGE') return false
+    const bytes = this.#sizeOf(fact)
+    if (bytes <= limit || bytes > largest()) return false
+    if (!this.#toldAside)
+      logger.warn(`facts too large for this uplink wait for another: ${fact.id} has ${bytes} bytes, ${limit} fit`)
+    this.#toldAside = true
+    return true
+  }
+
+  /** 0: no packet can hold it, which was told when its turn came. */
+  #sizeOf(fact: Fact): number {
+    try {
+      return this.#parts.packer.sizeOf(fact)
+    } catch {
+      return 0
+    }
   }
 
   #cannot(what: string, error: unknown): void {

@@ -93,6 +93,7 @@ export class Uplink {
       session: this.#session,
       identity: parts.identity,
       logger: parts.logger,
+      largest: parts.largest ?? (() => this.maxPacket),
       keyGone: () => setImmediate(() => parts.lost('the key of the session is gone')),
     })
     const { batchBytes } = settings
@@ -128,7 +129,7 @@ export class Uplink {
 
   /** True while the upstream answers and does not have everything yet. */
   get draining(): boolean {
-    return this.#carrying && this.#usable && this.#feed.backlog > 0
+    return this.#carrying && this.#usable && this.#feed.waiting(this.maxPacket) > 0
   }
 
   /** largest data packet in bytes this uplink carries */
@@ -265,7 +266,8 @@ export class Uplink {
     const kind = this.#kind
     const exchange = kind === 'exchange'
     this.#carrier = exchange ? this.#exchange : this.#direct(kind)
-    const ordered = kind === 'medium' || (exchange && medium.medium.toUpperCase() === 'TCP')
+    // a broker acknowledges, and may yet drop for a receiver that is away: what is built on that packet would decode wrong
+    const ordered = exchange && medium.medium.toUpperCase() === 'TCP'
     this.#diffBase = this.#settings.diffBase ?? (ordered ? 'last' : 'sticky')
     // what a medium acknowledges has reached its broker, and no template of the upstream yet
     this.#packer.opened(exchange, this.#diffBase)
@@ -326,7 +328,7 @@ export class Uplink {
   }
 
   #batchAt(now: number): number {
-    return this.#pace.batchAt(now, () => this.#feed.backlog)
+    return this.#pace.batchAt(now, () => this.#feed.waiting(this.maxPacket))
   }
 
   /** Data frames travel in the exchange, so an opener does (X29). */
@@ -387,7 +389,7 @@ export class Uplink {
       ...(this.#carrying
         ? [this.#feed.heldUntil, this.#session.wakeAt, batch > now ? batch : Number.POSITIVE_INFINITY]
         : []),
-      ...(this.#carrying && paced > now && this.#feed.backlog > 0 ? [paced] : []),
+      ...(this.#carrying && paced > now && this.#feed.waiting(this.maxPacket) > 0 ? [paced] : []),
       now + (this.#parts.log.degraded ? 1000 : 5000),
     )
     // here and not in the timer: while there is something to send it is always put off

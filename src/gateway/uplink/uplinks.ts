@@ -22,7 +22,7 @@ import type { Payload } from './records'
 import type { Uplink } from './uplink'
 import { SentWatchers } from './watchers'
 
-type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'changed' | 'pool' | 'onUsable' | 'ready'>
+type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'largest' | 'changed' | 'pool' | 'onUsable' | 'ready'>
 
 export interface UplinksParts extends Given {
   /** ids the gateway wants for nodes of its own: the first uplink is asked, or ids of two could be the same */
@@ -94,6 +94,11 @@ export class Uplinks {
     return Math.min(...this.list.map(uplink => uplink.maxPacket), USUAL_PACKET)
   }
 
+  /** What no uplink could carry need not wait; of one that could not be built nobody knows. */
+  get #largest(): number {
+    return Math.max(0, ...this.#entries.map(({ uplink }) => uplink?.maxPacket ?? Number.POSITIVE_INFINITY))
+  }
+
   /** True while an upstream answers and does not have everything yet. */
   get draining(): boolean {
     return this.carrying?.draining ?? false
@@ -147,6 +152,7 @@ export class Uplinks {
       ...(reasons.length > 0 && { reason: reasons.join('; ') }),
       cursor: this.#feed.cursor,
       backlog: this.#feed.backlog,
+      ...(this.#feed.aside > 0 && { aside: this.#feed.aside }),
     }
   }
 
@@ -226,6 +232,7 @@ export class Uplinks {
           ...this.#parts,
           feed: this.#feed,
           watchers: this.watchers,
+          largest: () => this.#largest,
           changed: () => this.pump(),
           pool: () => (this.#entries[0] === entry ? ids : null),
           onUsable: () => this.#usable(entry),

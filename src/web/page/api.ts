@@ -1,17 +1,18 @@
 // The page's side of the HTTP interface: the forms it reads, and one call. An answer that is no success, or none at all,
 // is an ApiError; status 0 means the gateway was not reached.
+import type { News } from './format'
 
 export interface Link {
   state: string
   reason?: string
   retry_at?: number
-  delivery: string
+  delivery: string | null
   rx: number
   tx: number
   errors: number
 }
 
-export interface Status {
+export interface Status extends News {
   version: string
   uptime_s: number
   identity: { device_id: string; assigned_id: number | null }
@@ -67,6 +68,10 @@ export class ApiError extends Error {
   }
 }
 
+/** What went wrong, and why where the gateway knows it. */
+const told = ({ error, reason }: { error?: string; reason?: unknown }, status: number): string =>
+  [error ?? `HTTP ${status}`, ...(typeof reason === 'string' && reason !== '' ? [reason] : [])].join(': ')
+
 const TIMEOUT_MS = 8_000
 
 /** GET one path; resolves with the body of a success. */
@@ -79,9 +84,9 @@ export async function get<T>(path: string, token: string | null): Promise<T> {
       cache: 'no-store',
       signal: abort.signal,
     })
-    const body = (await answer.json()) as { ok?: boolean; error?: string; code?: string }
+    const body = (await answer.json()) as { ok?: boolean; error?: string; code?: string; reason?: unknown }
     if (answer.ok && body.ok !== false) return body as T
-    throw new ApiError(answer.status, body.code ?? '', body.error ?? `HTTP ${answer.status}`)
+    throw new ApiError(answer.status, body.code ?? '', told(body, answer.status))
   } catch (thrown) {
     if (thrown instanceof ApiError) throw thrown
     throw new ApiError(0, 'UNREACHABLE', 'gateway not reachable')

@@ -23,10 +23,18 @@ function linkView({ name }: Named<Link>): View<Named<Link>> {
       setText(note, [reason, retry].filter(Boolean).join(' · '))
       show(note, Boolean(reason || retry))
       const faults = errors > 0 ? ` · ${number(errors)} errors` : ''
-      const way = delivery === 'acked' ? 'acknowledged' : 'best effort'
-      setText(counts, `${way} · ${number(rx)} in · ${number(tx)} out${faults}`)
+      const way = delivery === null ? '' : `${WAYS[delivery] ?? delivery} · `
+      setText(counts, `${way}${number(rx)} in · ${number(tx)} out${faults}`)
     },
   }
+}
+
+/** how what an uplink sends is confirmed */
+const WAYS: Record<string, string> = {
+  acked: 'acknowledged',
+  best_effort: 'best effort',
+  probing: 'asking the peer',
+  silent: 'no answer',
 }
 
 type Uplink = Status['uplinks'][string]

@@ -4,6 +4,7 @@ import { ApiError, type Dashboard, get, type Packets } from './api'
 import { byId, setAttribute, setText, show } from './dom'
 import { duration } from './format'
 import { createStatus } from './links'
+import { createNotices } from './notices'
 import { createPackets } from './packets'
 import { createReadings } from './readings'
 
@@ -16,6 +17,7 @@ type Connection = 'opening' | 'up' | 'down' | 'closed'
 
 const updateReadings = createReadings()
 const updateStatus = createStatus()
+const updateNotices = createNotices()
 const packets = createPackets()
 
 let token = sessionStorage.getItem(TOKEN_KEY)
@@ -48,6 +50,7 @@ function render(): void {
   const now = Date.now() + skew
   updateReadings(shown.latest, now)
   updateStatus(shown.status, now)
+  updateNotices(shown.status)
 }
 
 function showDashboard(dashboard: Dashboard): void {

@@ -1,5 +1,5 @@
 // Whatever happens to the roads (loss both ways, late packets, black holes, unplugging, kills of the gateway, a large backlog,
-// alarms), no value ever differs from what was logged for its device and time, and with the roads mended everything arrives
+// alarms, packets too large for some), no value ever differs from what was logged for its device and time, and with the roads mended everything arrives
 // (R9, R10, R12). Seeded.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -40,6 +40,8 @@ for (let seed = 1; seed <= 8; seed++)
       } else if (what === 5 && step % 4 === 0) for (let k = 0; k < 1300; k++) w.fact(k % 4 === 0 ? 9 : undefined)
       for (let k = 0; k < 20; k++) {
         w.fact([undefined, 9, 77][Math.floor(random() * 3)], random() < 0.05 ? 'ALARM' : 'OK')
+        // too large for the third, or for all but the second
+        if (random() < 0.1) w.fact(78, 'OK', random() < 0.5 ? 8 : 20)
         await w.run(40, 20)
       }
     }

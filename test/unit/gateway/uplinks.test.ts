@@ -274,3 +274,88 @@ test('groups are cut for the smallest uplink of the list, whoever carries', asyn
   await w.apply({ name: 'udp' })
   assert.equal(w.uplinks.maxPacket, 1200)
 })
+
+test('a fact too large for the one that carries waits for a larger one, over a restart too, and blocks nothing', async t => {
+  const w = world(t, { failover: { after_s: 1, back_s: 4 } })
+  const specs = [{ name: 'wide' }, { name: 'tiny', medium: 'LoRa', maxPacket: 140 }]
+  await w.apply(...specs)
+  await w.run(500)
+  w.road('wide').unplug()
+  await w.run(3000)
+  assert.equal(w.uplinks.carrying?.name, 'tiny')
+  const large: number[] = []
+  for (let k = 0; k < 40; k++) {
+    if (k % 4 === 0) large.push(w.fact(9, 'OK', 8).tRaw)
+    w.fact()
+    if (k % 10 === 0) w.fact(9)
+    await w.run(200)
+  }
+  await w.run(3000)
+  const status = (): ReturnType<typeof w.uplinks.forwarding> => w.uplinks.forwarding()
+  assert.equal(w.got.facts.length, w.log.facts.length - large.length)
+  assert.deepEqual([status().backlog, status().aside], [10, 10])
+  assert.equal(w.uplinks.status()['tiny']!.refused, 0)
+  assert.equal(w.uplinks.draining, false, 'a stop need not wait for what cannot go')
+
+  await w.kill()
+  w.road('wide').dead = true
+  await w.apply(...specs)
+  w.road('wide').unplug()
+  for (let k = 0; k < 20; k++) {
+    w.fact()
+    await w.run(500)
+  }
+  assert.equal(w.uplinks.carrying?.name, 'tiny')
+  assert.equal(status().aside, 10)
+  w.road('wide').dead = false
+  for (let k = 0; k < 200; k++) {
+    w.fact()
+    await w.run(500, 50)
+  }
+  assert.equal(w.uplinks.carrying?.name, 'wide')
+  assert.deepEqual([status().backlog, status().aside], [0, undefined])
+  assert.deepEqual([...new Set(w.arrived)], w.logged)
+  assert.ok(w.receive.counters.duplicates < 20, `${w.receive.counters.duplicates} went twice`)
+  assert.deepEqual(
+    [...w.log.counters].filter(([key, value]) => key.includes('aside') && value > 0),
+    [],
+  )
+})
+
+test('a fact too large for every uplink of the list is refused and counted, and waits for nobody', async t => {
+  const w = world(t)
+  await w.apply({ name: 'one', maxPacket: 200 }, { name: 'tiny', medium: 'LoRa', maxPacket: 140 })
+  await w.run(500)
+  w.fact(9, 'OK', 30)
+  w.fact()
+  await w.run(3000)
+  assert.equal(w.uplinks.status()['one']!.refused, 1)
+  assert.equal(w.uplinks.backlog, 0)
+  assert.equal(w.got.facts.length, 1)
+})
+
+test('more logged than the uplink carries, without any loss of the link: live data is not starved, all of it arrives', async t => {
+  const w = world(t)
+  await w.apply({ name: 'up', entry: { rate_packets_s: 10, batch_max_items: 1 } })
+  await w.run(500)
+  const seen = new Set<number>()
+  const late: number[] = []
+  let read = 0
+  for (let s = 0; s < 1200; s++) {
+    const { tRaw } = w.fact()
+    for (let k = 0; k < 19; k++) w.fact()
+    const at = w.clock.mono()
+    await w.run(1000, 100)
+    for (; read < w.got.records.length; read++) seen.add(w.got.records[read]!.fact.tRaw)
+    // how old the newest is that arrived
+    const newest = Math.max(...seen)
+    late.push((tRaw + 19 - newest) / 20)
+    assert.ok(at >= 0)
+  }
+  assert.ok(w.uplinks.backlog > 10_000, `${w.uplinks.backlog}`)
+  assert.ok(Math.max(...late) < 150, `live data was ${Math.max(...late)} s behind`)
+  await w.run(3_600_000, 500)
+  assert.equal(w.uplinks.backlog, 0)
+  assert.deepEqual([...new Set(w.arrived)], w.logged)
+  assert.ok(w.receive.counters.duplicates < 0.3 * w.logged.length, `${w.receive.counters.duplicates} went twice`)
+})

@@ -4,7 +4,7 @@ import { minValue, number, object, optional, pipe } from 'valibot'
 import type { MediumDriver, SourceDriver } from '../../../src/links/contracts'
 import { safeName, safeNames } from '../../../src/links/names'
 import { checkOptions } from '../../../src/links/options'
-import { MEDIA, mediumInfo, Registry } from '../../../src/links/registry'
+import { MEDIA, mediumInfo, portOf, Registry } from '../../../src/links/registry'
 
 const medium = (name: string): MediumDriver => ({ medium: name, create: () => assert.fail('not made here') })
 const source = (type: string): SourceDriver => ({ type, create: () => assert.fail('not made here') })
@@ -87,4 +87,12 @@ test('options are checked against the schema and every wrong key is named', () =
       return true
     },
   )
+})
+
+test('the port: the one given, else the default; a broker with TLS listens on 8883', () => {
+  assert.equal(portOf('mqtt', {}), 1883)
+  assert.equal(portOf('MQTT', { tls: { ca: 'ca.pem' } }), 8883)
+  assert.equal(portOf('MQTT', { tls: true, port: 1884 }), 1884)
+  assert.equal(portOf('TCP', { tls: true, port: 0 }), 8888)
+  assert.equal(portOf('pigeon', {}), undefined)
 })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after } from 'node:test'
 import { ConfigStore } from '../../../src/config'
 import { ManualClock } from '../../../src/lib/clock'
-import type { Medium, MediumDriver, OpenableEvents } from '../../../src/links/contracts'
+import type { DriverContext, Medium, MediumDriver, OpenableEvents } from '../../../src/links/contracts'
 import { Registry } from '../../../src/links/registry'
 import { ManualTimers } from '../../../src/links/timers'
 
@@ -22,6 +22,7 @@ export class FakeMedium implements Medium {
     readonly name: string,
     readonly options: Record<string, unknown>,
     readonly world: FakeWorld,
+    readonly context: DriverContext,
   ) {}
 
   async open(events: OpenableEvents): Promise<void> {
@@ -62,8 +63,8 @@ export class FakeWorld {
   registry(...media: string[]): Registry {
     const driver = (medium: string): MediumDriver => ({
       medium,
-      create: (name, options) => {
-        const made = new FakeMedium(medium, name, options as Record<string, unknown>, this)
+      create: (name, options, context) => {
+        const made = new FakeMedium(medium, name, options as Record<string, unknown>, this, context)
         this.made.push(made)
         return made
       },

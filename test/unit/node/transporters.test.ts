@@ -66,10 +66,30 @@ test('the whole of the options reaches the driver, and a network medium without 
     max_packet: 900,
     tls: { ca: '/ca.pem' },
   })
-  assert.deepEqual(await options('MQTT'), { host: '', port: 1883, username: 'me' }, 'no default broker (D19)')
+  const quiet = { topics: { state: '' } }
+  const mqtt = { host: '', port: 1883, username: 'me', ...quiet }
+  assert.deepEqual(await options('MQTT'), mqtt, 'no default broker (D19), and no state of its own')
   assert.deepEqual(await options('UART'), { port: '/dev/ttyUSB0', framing: 'cobs', baudrate: 115200 })
   assert.equal((await options('Bluetooth')).port, 5454)
   assert.equal(world.last.name, 'dispatch-bluetooth')
+})
+
+test('a driver is told who dispatches: the id as it stands, and a name beside that of the gateway’s own links', async () => {
+  const world = new FakeWorld()
+  const config = world.config({ RESOURCES: { transport_status: { udp: true } } })
+  await manager(world, config, 'UDP').getDriver('UDP')!.send(Buffer.from('x'))
+  const { identity } = world.last.context
+  assert.ok(identity)
+  assert.equal(identity.aid, null)
+  assert.match(identity.installId, /^[0-9a-f]{12}-dispatch$/)
+  const assigned: number[] = []
+  const end = identity.onAssigned(aid => assigned.push(aid))
+  config.set('assigned_id', 42)
+  config.set('device_id', 'other')
+  assert.equal(identity.aid, 42)
+  end()
+  config.set('assigned_id', 43)
+  assert.deepEqual(assigned, [42])
 })
 
 test('runtimeTick makes anew what changed, was switched or lost its link, and nothing else', async () => {

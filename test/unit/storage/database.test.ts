@@ -129,3 +129,29 @@ test('storage that is off, or in a dialect that is not there, is refused by name
   await assert.rejects(mysql.db.connect(), { code: 'DB_NOT_CONFIGURED', message: /mysql/ })
   await mysql.stop()
 })
+
+test('a view that is kept off says why, counts what it did not answer, and is whole again afterwards', async () => {
+  const { db, stop } = await openWith(100)
+  // before it ever started, as in safe mode
+  await db.pause('kept off')
+  await assert.rejects(db.queryPackets(), { code: 'DB_UNAVAILABLE', details: { reason: 'kept off' } })
+  assert.deepEqual([db.status().state, db.status().reason, db.status().refused], ['down', 'kept off', 1])
+  await db.resume()
+  assert.equal((await db.queryPackets()).total, 100)
+  // asked for at once, one after the other, it ends as asked last
+  await Promise.all([db.pause('resting'), db.resume()])
+  assert.equal((await db.queryPackets()).total, 100)
+  await stop()
+})
+
+test('resume starts no second worker beside the one that is to come', async () => {
+  const { db, stop } = await openWith(1, {
+    workerScript: join(root, 'absent.js'),
+    backoff: new Backoff({ minMs: 9000 }),
+  })
+  await db.connect()
+  await assert.rejects(db.queryDevices(), { code: 'DB_UNAVAILABLE' })
+  await db.resume()
+  assert.equal(db.status().state, 'down')
+  await stop()
+})

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { age, bytes, duration, friendly, number, sparkline, unitText } from '../../../src/web/page/format'
+import { age, bytes, duration, friendly, notices, number, sparkline, unitText } from '../../../src/web/page/format'
 
 const shown = (value: number | null, unit: string): string => {
   const text = friendly(value, unit)
@@ -53,4 +53,20 @@ test('a sparkline stays in its box and a flat one runs in the middle', () => {
   assert.equal(sparkline([1], 100, 20, 5), '')
   assert.equal(sparkline([4, 4], 100, 20, 5), '75.0,10.0 100.0,10.0')
   assert.equal(sparkline([0, 1, 0], 100, 20, 5), '50.0,18.5 75.0,1.5 100.0,18.5')
+})
+
+test('what keeps a gateway from its whole work is told, the worst first; a healthy one says nothing', () => {
+  assert.deepEqual(notices({ guard: { level: 'normal' } }), [])
+  const all = notices({
+    safe_mode: '5 crashes in a row',
+    config_problem: 'line 3',
+    guard: { level: 'tight', reason: 'memory 190 of 192 MB' },
+    needs_restart: ['engine_settings.precision', 'receiver.frames'],
+  })
+  assert.deepEqual(
+    all.map(({ kind, bad }) => `${kind} ${bad}`),
+    ['safe-mode true', 'config true', 'guard false', 'restart false'],
+  )
+  assert.match(all[0]!.text, /5 crashes in a row.*safe-mode --leave/)
+  assert.match(all[3]!.text, /engine_settings\.precision, receiver\.frames/)
 })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { OsError } from '../../../src/lib/errors'
 import { ROUTES } from '../../../src/web/routes'
 import { ask, dbError, FakeDb, fakeContext, serve, TOKEN, UUID } from './helper'
 
@@ -289,6 +290,15 @@ test('a database that is off, starting or broken is 503 with its text and nothin
   db.fails = new Error('SQLITE_CORRUPT in /data/sql')
   await expect('database unavailable', 'DB_UNAVAILABLE')
   assert.ok(context.lines.some(line => line.startsWith('error') && line.includes('SQLITE_CORRUPT')))
+  // kept off: the reason is told, and the log, which has it already, is left alone
+  const before = context.lines.length
+  db.fails = new OsError('DB_UNAVAILABLE', 'database unavailable', { details: { reason: 'kept off by safe mode' } })
+  for (const path of paths) {
+    const { status, json } = await ask(server, path)
+    const body = { ok: false, error: 'database unavailable', code: 'DB_UNAVAILABLE', reason: 'kept off by safe mode' }
+    assert.deepEqual([status, json], [503, body])
+  }
+  assert.equal(context.lines.length, before)
   context.db = null
   await expect('database not configured', 'DB_NOT_CONFIGURED')
 })

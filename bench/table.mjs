@@ -1,0 +1,66 @@
+// The table of `npm run bench`: the figures by part, each with what it is measured against and, where there is one, its gate.
+const RATE = '/s'
+
+/** parts in the order they are printed: title, what belongs to it, and the unit of its figures */
+const PARTS = [
+  [
+    'Codec, one sensor or more (beside: the limit probe and other codecs on the same readings)',
+    /^(probe|encode|encode_into|decode|uplink|peer)\//,
+  ],
+  ['Bytes and heap of a packet', /^(bytes_per_|peer_bytes|heap_bytes)/],
+  ['ID allocator, a million ids', /^ids\//],
+  ['UDP out, packets of 40 bytes on the loopback', /^udp\/out\//],
+  ['UDP in, decoded and logged by a gateway: the highest paced rate without loss', /^udp\/in\//],
+  ['A whole gateway and 20 000 nodes of six sensors, reporting in turn over UDP', /^nodes\//],
+  ['Recovery: a backlog of 50 000 facts when the upstream comes back', /^recovery\//],
+  ['MQTT QoS 1 through mosquitto', /^mqtt\//],
+]
+
+/** The unit of a figure by its key. */
+function unit(key) {
+  if (/_ms($|\/)/.test(key)) return 'ms'
+  if (/rss_mb$/.test(key)) return 'MB'
+  if (/seconds$/.test(key)) return 's'
+  if (/bytes/.test(key)) return 'B'
+  if (/us_per_packet$/.test(key)) return 'µs'
+  if (/_times$/.test(key)) return '×'
+  if (/(lost|refused|sent_twice)$/.test(key)) return ''
+  return RATE
+}
+
+/** The key of the figure it is shown as a multiple of. */
+function against(key) {
+  const [what, how, third, size] = key.split('/')
+  if (what === 'encode' || what === 'encode_into' || what === 'uplink') return `probe/${how}/${third}`
+  if (what === 'decode') return `encode/${how}/${third}/pycore`
+  if (what === 'peer') return `${third}/diff/${size}/pycore`
+  if (what === 'peer_bytes') return `bytes_per_packet/diff/${third}`
+  if (/^udp\/out\/\w+\/(send|batch)$/.test(key)) return 'udp/out/dgram'
+  if (key === 'mqtt/committed/qos1') return 'mqtt/puback/qos1'
+  return undefined
+}
+
+const number = value =>
+  Math.abs(value) >= 1000
+    ? Math.round(value)
+        .toString()
+        .replace(/\B(?=(\d{3})+$)/g, ' ')
+    : String(value)
+
+/** `notes`: key to what stands behind the figure (its gate or mark). Prints to stdout. */
+export function printTable(results, notes) {
+  const left = new Set(Object.keys(results))
+  for (const [title, belongs] of [...PARTS, ['Others', /./]]) {
+    const keys = [...left].filter(key => belongs.test(key))
+    if (keys.length === 0) continue
+    console.log(`\n${title}`)
+    for (const key of keys) {
+      left.delete(key)
+      const other = against(key)
+      const base = other === key ? undefined : results[other]
+      const ratio = base ? `${(results[key] / base).toFixed(2)} × ${other}` : ''
+      const text = [ratio, notes.get(key)].filter(Boolean).join(', ')
+      console.log(`  ${key.padEnd(46)} ${number(results[key]).padStart(13)} ${unit(key).padEnd(3)} ${text}`.trimEnd())
+    }
+  }
+}

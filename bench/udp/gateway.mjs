@@ -1,0 +1,94 @@
+// A gateway of the built program in a process of its own, for the benches: started on a free port, asked over its socket, watched
+// for lag, processor time and memory (watch.cjs is loaded into it).
+import { fork, spawnSync } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const script = join(root, 'dist/os-node.js')
+export const hasAddon = existsSync(join(root, `dist/native/${process.platform}-${process.arch}/os_node.node`))
+
+/** One question to a child, or its first word; rejects when it ends instead. */
+export const answer = (child, question) =>
+  new Promise((resolve, reject) => {
+    const ended = code => reject(new Error(`ended with ${code}`))
+    child.once('exit', ended)
+    child.once('message', message => {
+      child.off('exit', ended)
+      resolve(message)
+    })
+    if (question !== undefined) child.send(question)
+  })
+
+export const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
+
+export function freePort() {
+  const socket = createSocket('udp4')
+  return new Promise(resolve =>
+    socket.bind(0, '127.0.0.1', () => {
+      const { port } = socket.address()
+      socket.close(() => resolve(port))
+    }),
+  )
+}
+
+export class Gateway {
+  constructor(port, { env, sql = false }) {
+    this.dir = mkdtempSync(join(tmpdir(), 'os-node-bench-udp-'))
+    const config = join(this.dir, 'Config.json')
+    writeFileSync(config, JSON.stringify({ storage: { sql: { enabled: sql } }, web_user: { auth_enabled: false } }))
+    this.paths = ['--config', config, '--data-dir', join(this.dir, 'data')]
+    const where = ['--host', '127.0.0.1', '--port', String(port), '--web-port', '0']
+    this.child = fork(script, ['serve', ...this.paths, ...where], {
+      execArgv: ['--require', join(root, 'bench/udp/watch.cjs'), ...(process.env.BENCH_NODE_ARGS?.split(' ') ?? [])],
+      env: { ...process.env, OS_NODE_CONFIG: '', ...env },
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    })
+  }
+
+  status() {
+    const { stdout } = spawnSync(process.execPath, [script, 'status', '--json', ...this.paths], { encoding: 'utf8' })
+    const status = JSON.parse(stdout)
+    if (!status.received) throw new Error('the gateway does not answer')
+    return status
+  }
+
+  async up() {
+    for (let k = 0; ; k++) {
+      try {
+        if (this.status().links.udp.state === 'up') return
+      } catch (error) {
+        if (k > 40) throw error
+      }
+      await pause(100)
+    }
+  }
+
+  /** what came so far, once nothing more does */
+  async settled() {
+    for (let last = -1; ; ) {
+      const { received, storage, links } = this.status()
+      if (received.facts + storage.packets === last) return { facts: received.facts, dropped: links.udp.dropped ?? 0 }
+      last = received.facts + storage.packets
+      await pause(200)
+    }
+  }
+
+  async stop() {
+    const ended = new Promise(resolve => this.child.once('exit', resolve))
+    this.child.kill('SIGTERM')
+    await ended
+    rmSync(this.dir, { recursive: true, force: true })
+  }
+}
+
+/** A process that plays `nodes` nodes of `sensors` sensors each; ready when every one has sent its first packet. */
+export async function field(port, nodes, sensors) {
+  const args = [port, hasAddon ? 'addon' : 'plain', nodes, sensors].map(String)
+  const child = fork(join(root, 'bench/udp/sender.cjs'), args)
+  await answer(child)
+  return child
+}

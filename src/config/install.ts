@@ -1,0 +1,28 @@
+// The id of the installation: 12 hex digits in the data folder, since Config.json may be copied to another board (S1). Made
+// when first asked for. One that cannot be read is made anew, one that cannot be kept lasts until the stop; both are told.
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { atomicWrite } from '../lib/atomic'
+import { asOsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
+import type { Logger } from '../lib/logger'
+
+const INSTALL_FILE = 'install-id'
+
+/** The same for as long as the data folder lives. Never throws. */
+export function installIdOf(dataDir: string, logger: Logger, files: Files = realFiles): string {
+  const path = join(dataDir, INSTALL_FILE)
+  try {
+    const kept = files.exists(path) ? files.read(path).toString('utf8').trim() : ''
+    if (/^[0-9A-Za-z]{8,32}$/.test(kept)) return kept
+  } catch (error) {
+    logger.warn(`${path} cannot be read, a new one is made: ${asOsError(error).message}`)
+  }
+  const made = randomBytes(6).toString('hex')
+  try {
+    atomicWrite(path, `${made}\n`, files)
+  } catch (error) {
+    logger.error(`${path} could not be kept: ${asOsError(error).message}`)
+  }
+  return made
+}

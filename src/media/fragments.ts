@@ -1,0 +1,76 @@
+// What Config.json may say of the network media: the options of every medium as fragments of its schema, for dispatch
+// (RESOURCES.*_config), uplinks and receivers. Only the small option files are read here, never a driver.
+//
+// In a link a default is told and not filled in, so that the file shows what was asked for; the driver fills it in.
+import * as v from 'valibot'
+import { type AnySchema, type Fragment, openSchema, type PlacedMeta } from '../config'
+import type { FieldMeta } from '../config/fields'
+import { mediumInfo } from '../links/registry'
+import { mqttOptions } from './mqtt-options'
+import { quicOptions } from './quic-options'
+import { tcpOptions } from './tcp-options'
+import { udpOptions } from './udp-options'
+
+const OPTIONS: Readonly<Record<string, { readonly entries: object }>> = {
+  UDP: udpOptions,
+  TCP: tcpOptions,
+  QUIC: quicOptions,
+  MQTT: mqttOptions,
+}
+
+/** Written by every link and medium, or given by whoever makes the medium. */
+const COMMON = new Set(['mode', 'host', 'port', 'listen_host'])
+/** in the schema of an uplink already, for every medium */
+const OF_UPLINKS = new Set(['delivery'])
+
+interface Option {
+  readonly key: string
+  readonly schema: AnySchema
+  readonly meta: FieldMeta
+  readonly media: string[]
+}
+
+/** Every option once; of a key that several media have, the words of the first, and the bounds of the last: the widest. */
+function options(): Option[] {
+  const found = new Map<string, Option>()
+  for (const [medium, { entries }] of Object.entries(OPTIONS)) {
+    for (const [key, schema] of Object.entries(entries) as [string, AnySchema][]) {
+      if (COMMON.has(key)) continue
+      const other = found.get(key)
+      found.set(key, { key, schema, meta: other?.meta ?? metaOf(schema), media: [...(other?.media ?? []), medium] })
+    }
+  }
+  return [...found.values()]
+}
+
+/** The option as a link may have it: its default in words, and the media that know it. */
+function inLink({ schema, meta, media }: Option): v.GenericSchema {
+  const { core, standard } = openSchema(schema)
+  const described: FieldMeta & PlacedMeta = { ...meta, media, ...(media.length === 1 && { standard }) }
+  const checks = (core.pipe ?? [core]).filter(item => item.type !== 'metadata') as unknown as [v.GenericSchema]
+  return v.optional(v.pipe(...checks, v.metadata(described as never)))
+}
+
+/** For ConfigStore.load. */
+export function mediaFragments(): Fragment[] {
+  const known = options()
+  const lists = [
+    { at: 'gateway.uplinks[]', side: 'send', taken: OF_UPLINKS },
+    { at: 'gateway.receivers[]', side: 'listen', taken: new Set<string>() },
+  ]
+  const links = lists.flatMap(({ at, side, taken }) =>
+    known
+      .filter(({ key, meta }) => !taken.has(key) && (meta.side ?? side) === side)
+      .map(option => ({ at: `${at}.${option.key}`, schema: inLink(option) })),
+  )
+  const dispatch = Object.entries(OPTIONS).flatMap(([medium, { entries }]) => {
+    const { section, options_name } = mediumInfo(medium)!
+    return (Object.entries(entries) as [string, AnySchema][])
+      .filter(([key, schema]) => !COMMON.has(key) && metaOf(schema).side !== 'listen')
+      .map(([key, schema]) => ({ at: `RESOURCES.${section}.${options_name}.${key}`, schema: schema as never }))
+  })
+  return [...links, ...dispatch]
+}
+
+const metaOf = (schema: AnySchema): FieldMeta =>
+  openSchema(schema).pipe.find(item => item.type === 'metadata')?.metadata as never

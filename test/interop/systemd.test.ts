@@ -1,0 +1,166 @@
+// What systemd sees of a gateway (R24), on real processes: a socket that stands in for its own hears READY, STATUS, WATCHDOG,
+// RELOADING and STOPPING in their order, by path, by abstract name, and by the program systemd-notify without the addon.
+import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { nativeOrNull } from '../../src/native'
+import { askControl } from '../lib/control'
+import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+import { FakeSystemd, monotonicUs } from '../lib/systemd'
+
+const lacks = nativeOrNull() ? false : 'no addon here'
+
+interface World {
+  dir: string
+  gw: Machine
+  config: (more?: object) => Record<string, unknown>
+  start: () => Promise<void>
+}
+
+async function world(t: TestContext, uplinkPort: number): Promise<World> {
+  const dir = tempDir()
+  const web = await freePort()
+  const config = (more: object = {}): Record<string, unknown> => ({
+    device_id: 'GW1',
+    assigned_id: 5,
+    web_user: { auth_enabled: false },
+    storage: { sql: { enabled: false } },
+    gateway: {
+      sources: [{ name: 'uptime', type: 'uptime', interval_ms: 100 }],
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: uplinkPort }],
+      // nothing is committed before the end
+      log: { commit_interval_ms: 600_000, ack_commit_ms: 60_000 },
+    },
+    ...more,
+  })
+  const gw = new Machine(join(dir, 'gw'), 'run', config())
+  t.after(async () => {
+    await gw.stop('SIGKILL')
+    removeDir(dir)
+  })
+  return { dir, gw, config, start: () => gw.start(['--port', String(web)], web) }
+}
+
+/** An upstream that answers pings from `silentMs` on. */
+async function peer(t: TestContext, silentMs = 0): Promise<number> {
+  const socket = createSocket('udp4')
+  t.after(() => socket.close())
+  let first = 0
+  socket.on('message', (message, from) => {
+    first ||= Date.now()
+    if (message[0] !== 9 || Date.now() < first + silentMs) return
+    socket.send(Buffer.from([0x0a, message[1]!, message[2]!]), from.port, from.address)
+  })
+  await new Promise<void>(done => socket.bind(0, '127.0.0.1', done))
+  return socket.address().port
+}
+
+test('READY after the first links were tried, WATCHDOG, RELOADING, and STOPPING before the commit', {
+  skip: lacks,
+}, async t => {
+  const { dir, gw, config, start } = await world(t, await peer(t, 3000))
+  const systemd = new FakeSystemd(join(dir, 'notify'))
+  t.after(() => systemd.close())
+  await systemd.env(start, { WATCHDOG_USEC: '1000000' })
+
+  // the page answers already, the first try of the uplink still goes on
+  assert.equal(systemd.with('READY').length, 0)
+  const { fields: first } = systemd.heard[0]!
+  assert.equal(first.STATUS, 'starting')
+  assert.ok(Number(first.EXTEND_TIMEOUT_USEC) >= 60_000_000)
+  assert.equal((await askControl(gw.dataDir, 'status')).links.up.state, 'opening')
+  const ready = await systemd.next('READY')
+  assert.equal(ready.fields.READY, '1')
+  assert.match(ready.fields.STATUS!, /^1 of 2 links up; not up: up; \d+ facts wait$/)
+  const tried = await askControl(gw.dataDir, 'status')
+  assert.match(tried.links.up.reason, /does not answer/, 'a first try that failed is a try')
+  assert.deepEqual([tried.links.uptime.state, tried.log.state], ['up', 'ok'])
+  assert.equal(systemd.with('WATCHDOG').filter(({ at }) => at < ready.at).length, 0)
+
+  await until('the uplink is up', async () => (await askControl(gw.dataDir, 'status')).links.up.state === 'up')
+
+  // half of WATCHDOG_USEC
+  await systemd.next('WATCHDOG', 6)
+  const fed = systemd.with('WATCHDOG').map(({ at }) => at)
+  const gaps = fed.slice(1).map((at, k) => at - fed[k]!)
+  assert.ok(
+    gaps.every(gap => gap > 300_000),
+    `fed every ${gaps.join(', ')} us`,
+  )
+  assert.ok(Math.min(...gaps) < 900_000)
+
+  const before = monotonicUs()
+  gw.configure(config({ device_id: 'GW1' }))
+  process.kill(gw.pid!, 'SIGHUP')
+  const reloading = await systemd.next('RELOADING')
+  const asked = Number(reloading.fields.MONOTONIC_USEC)
+  assert.ok(asked >= before && asked <= reloading.at, `${before} ${asked} ${reloading.at}`)
+  const again = await systemd.next('READY', 2)
+  assert.ok(systemd.heard.indexOf(again) > systemd.heard.indexOf(reloading))
+
+  // a file that is not valid: told, refused, and the service goes on
+  gw.configure(config({ gateway: { sources: [{ name: 'b', type: 'uptime', interval_ms: 1 }] } }))
+  process.kill(gw.pid!, 'SIGHUP')
+  await systemd.next('READY', 3)
+  const refused = await askControl(gw.dataDir, 'status')
+  assert.match(refused.config_problem, /Config\.json:\d+.*gateway\.sources\.0\.interval_ms/)
+  assert.deepEqual(Object.keys(refused.links).sort(), ['up', 'uptime'])
+  assert.equal(refused.links.up.opens, 1)
+  gw.configure(config())
+
+  const { intake, log: pending } = await askControl(gw.dataDir, 'status')
+  assert.ok(intake.facts > 10)
+  assert.ok(pending.committed_seq < pending.last_seq, 'records wait in RAM')
+  const ended = gw.stop('SIGTERM')
+  const stopping = await systemd.next('STOPPING')
+  assert.ok(Number(stopping.fields.EXTEND_TIMEOUT_USEC) >= 8_000_000)
+  assert.match(stopping.fields.STATUS!, /draining and committing/)
+  await ended
+  assert.equal(gw.ended?.code, 0, gw.output)
+  assert.equal(systemd.with('WATCHDOG').filter(({ at }) => at > stopping.at).length, 0)
+  assert.ok(gw.logFacts().length >= intake.facts, 'what waited is committed')
+})
+
+test('an abstract socket is told the same, and the children of the gateway are not', { skip: lacks }, async t => {
+  const { gw, start } = await world(t, await peer(t))
+  const systemd = new FakeSystemd(`@os-node-test-${process.pid}`)
+  t.after(() => systemd.close())
+  await systemd.env(start)
+  await systemd.next('READY')
+  assert.equal(systemd.with('WATCHDOG').length, 0, 'nobody asked for it')
+  await gw.stop('SIGTERM')
+  assert.equal(gw.ended?.code, 0)
+  assert.equal(systemd.with('STOPPING').length, 1)
+})
+
+test('without the addon systemd-notify speaks; without that too one line says so, and the gateway runs', async t => {
+  const { dir, gw, start } = await world(t, await peer(t))
+  const said = join(dir, 'said')
+  writeFileSync(join(dir, 'systemd-notify'), `#!/bin/sh\necho "$NOTIFY_SOCKET $*" >> ${said}\n`)
+  chmodSync(join(dir, 'systemd-notify'), 0o755)
+  const { PATH } = process.env
+  const env = { NOTIFY_SOCKET: '/nobody', OS_NODE_NO_ADDON: '1', PATH: `${dir}:${PATH}` }
+  const starting = (more: Record<string, string>): Promise<void> => {
+    Object.assign(process.env, more)
+    const started = start()
+    for (const name of ['NOTIFY_SOCKET', 'OS_NODE_NO_ADDON']) delete process.env[name]
+    process.env.PATH = PATH
+    return started
+  }
+  await starting(env)
+  await until('READY by the program', () =>
+    /^\/nobody --pid=\d+ READY=1 STATUS=2 of 2/m.test(readFileSync(said, 'utf8')),
+  )
+  assert.match(readFileSync(said, 'utf8'), new RegExp(`--pid=${gw.pid} `))
+  await gw.stop('SIGTERM')
+  assert.equal(gw.ended?.code, 0)
+
+  gw.output = ''
+  await starting({ ...env, PATH: dir.concat('/empty') })
+  await until('links are up', async () => (await askControl(gw.dataDir, 'status')).links.up?.state === 'up')
+  await gw.stop('SIGTERM')
+  assert.equal(gw.ended?.code, 0)
+  assert.equal(gw.output.match(/systemd cannot be told anything/g)?.length, 1, gw.output)
+})

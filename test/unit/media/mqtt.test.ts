@@ -1,0 +1,210 @@
+// MQTT without a broker of the house: topics, the order of acknowledgements, and a broker that misbehaves as told.
+import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { ManualClock, systemClock } from '../../../src/lib/clock'
+import { silentLogger } from '../../../src/lib/logger'
+import type { OpenableEvents } from '../../../src/links/contracts'
+import { Link } from '../../../src/links/link'
+import { ManualTimers } from '../../../src/links/timers'
+import { createMqtt, type MqttSender } from '../../../src/media/mqtt'
+import { HeldAcks } from '../../../src/media/mqtt-acks'
+import { connectBroker } from '../../../src/media/mqtt-connection'
+import { filterOf, levelsOf, partyOf, senderOf, topicOf } from '../../../src/media/mqtt-topics'
+import { until } from '../../lib/gateway'
+import { type Answers, FakeBroker, welcome } from '../../lib/mqttbroker'
+import { prng } from '../../lib/random'
+
+test('topics: made of a template, heard by a filter, and taken apart again', () => {
+  const template = 'plant/<install>/<aid>/in'
+  const party = { aid: '7', install: 'gw1' }
+  assert.equal(topicOf(template, party), 'plant/gw1/7/in')
+  assert.equal(topicOf(template, { aid: '7' }), null)
+  assert.equal(topicOf('fixed/topic', {}), 'fixed/topic')
+  assert.equal(filterOf(template), 'plant/+/+/in')
+  assert.deepEqual(partyOf(template, 'plant/gw1/7/in'), party)
+  for (const topic of ['plant/gw1/7', 'plant/gw1/7/out', 'plant/gw1/7/in/', 'x/gw1/7/in', ''])
+    assert.equal(partyOf(template, topic), null, topic)
+  assert.equal(senderOf(template, 'plant/gw1/7/in'), 'plant/gw1/7')
+  assert.equal(senderOf('os/<aid>/up', 'os/7/up'), 'os/7')
+  assert.equal(senderOf('fixed/topic', 'fixed/topic'), 'fixed/topic')
+})
+
+test('topics: what is no template', () => {
+  for (const template of ['', 'os/#', 'os/+/up', '$SYS/<aid>', 'os/<id>/up', 'os/x<aid>/up', 'os/<aid/up', 'a\0b'])
+    assert.equal(levelsOf(template), null, template)
+  assert.deepEqual(levelsOf('<aid>'), ['<aid>'])
+  assert.deepEqual(levelsOf('/os//<aid>'), ['', 'os', '', '<aid>'])
+})
+
+test('acknowledgements leave in the order the packets came, each once, whatever the order of settling', () => {
+  const next = prng(5)
+  const sent: number[] = []
+  const acks = new HeldAcks(answer => sent.push((answer as { messageId: number }).messageId), 10_000)
+  const open: (() => void)[] = []
+  let read = 0
+  for (let k = 1; k <= 2000; k++) {
+    const settle = acks.hold()
+    open.push(settle)
+    // some are settled before mqtt.js answers
+    if (next() < 0.3) settle()
+    acks.catch({ cmd: 'puback', messageId: k }, () => read++)
+    while (open.length > 0 && next() < 0.5) open.splice(Math.floor(next() * open.length), 1)[0]!()
+  }
+  for (const settle of open) {
+    settle()
+    settle()
+  }
+  assert.deepEqual(
+    sent,
+    Array.from({ length: 2000 }, (_, k) => k + 1),
+  )
+  assert.equal(read, 2000)
+  assert.equal(acks.unsettled, 0)
+})
+
+test('with more unsettled than allowed nothing is read until one is settled, and that is told', () => {
+  const told: boolean[] = []
+  const acks = new HeldAcks(
+    () => undefined,
+    2,
+    paused => told.push(paused),
+  )
+  const settle: (() => void)[] = []
+  let read = 0
+  for (let k = 0; k < 3; k++) {
+    settle.push(acks.hold())
+    acks.catch({ cmd: 'puback', messageId: k }, () => read++)
+  }
+  assert.equal(read, 2)
+  assert.deepEqual(told, [true])
+  settle[1]!()
+  assert.equal(read, 2, 'the first is still there, and keeps the second')
+  settle[0]!()
+  assert.equal(read, 3)
+  assert.deepEqual(told, [true, false])
+})
+
+const context = { clock: systemClock, logger: silentLogger }
+const identity = { aid: 7, installId: 'gateway00001', onAssigned: () => () => undefined }
+
+function heard() {
+  const texts: string[] = []
+  const events: OpenableEvents = {
+    lost: reason => texts.push(`lost ${reason}`),
+    degraded: reason => texts.push(`degraded ${reason}`),
+  }
+  return { texts, events }
+}
+
+async function fake(t: TestContext, answers: Answers) {
+  const broker = await FakeBroker.start(answers)
+  t.after(() => broker.close())
+  const sender = (options: object = {}): MqttSender => {
+    const medium = createMqtt('m', { host: '127.0.0.1', port: broker.port, ...options }, { ...context, identity })
+    t.after(() => medium.close())
+    return medium as MqttSender
+  }
+  return { broker, sender }
+}
+
+test('a broker that does not speak 5: by its word, or by closing the connection, 4 is tried; a version asked for is not', async t => {
+  for (const how of ['says', 'closes'] as const) {
+    const versions: number[] = []
+    const { sender } = await fake(t, (packet, client) => {
+      if (packet.cmd !== 'connect') return
+      versions.push(packet.protocolVersion!)
+      if (packet.protocolVersion !== 5) welcome(packet, client)
+      else if (how === 'closes') client.drop()
+      else client.send({ cmd: 'connack', sessionPresent: false, reasonCode: 132 })
+    })
+    await sender().open(heard().events)
+    assert.deepEqual(versions, [5, 4], how)
+    await assert.rejects(sender({ protocol_version: 5 }).open(heard().events), { code: 'LINK_DOWN' })
+    assert.deepEqual(versions, [5, 4, 5])
+  }
+})
+
+test('a PUBACK with an error is not taken: false, counted, degraded with the reason; the next good one mends it', async t => {
+  let reasonCode = 0x97
+  const { sender } = await fake(t, (packet, client) => {
+    if (welcome(packet, client) || packet.cmd !== 'publish' || packet.topic !== 'os/7/up') return
+    client.send({ cmd: 'puback', messageId: packet.messageId!, reasonCode })
+  })
+  const up = sender()
+  const { texts, events } = heard()
+  await up.open(events)
+  assert.equal(await up.send(Buffer.from('a')), false)
+  assert.equal(up.counters.errors, 1)
+  assert.equal(up.counters.tx, 0)
+  reasonCode = 0
+  assert.equal(await up.send(Buffer.from('b')), true)
+  assert.deepEqual(texts, ['degraded Publish error: Quota exceeded', 'degraded '])
+})
+
+test('R11: a broker that kicks after CONNACK sees no storm', async t => {
+  let connects = 0
+  const { sender } = await fake(t, (packet, client) => {
+    if (packet.cmd === 'connect') connects++
+    if (!welcome(packet, client)) return
+    setImmediate(() => client.drop())
+  })
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const link = new Link(sender(), { clock, timers, logger: silentLogger })
+  link.enable()
+  let waited = 0
+  while (waited < 60_000) {
+    await until('it is down again', () => link.state.state === 'down')
+    const { state } = link
+    const pause = Math.max(1, (state.state === 'down' ? (state.retry_at ?? 0) : 0) - clock.wall())
+    waited += pause
+    await timers.advance(pause)
+    await until('it was tried', () => link.state.state !== 'down' || link.tally.failures > connects)
+  }
+  await link.disable()
+  assert.ok(connects >= 2 && connects <= 20, `${connects} connections in 60 s`)
+})
+
+test('while unsettled packets hold the reading back, the broker hears pings and the connection stays', async t => {
+  const { broker } = await fake(t, (packet, client) => {
+    if (packet.cmd === 'pingreq') client.send({ cmd: 'pingresp' })
+    if (!welcome(packet, client) || packet.cmd !== 'subscribe') return
+    for (let k = 1; k <= 6; k++)
+      client.send({
+        cmd: 'publish',
+        topic: 'os/9/up',
+        payload: String(k),
+        qos: 1,
+        messageId: k,
+        dup: false,
+        retain: false,
+      })
+  })
+  const settles: (() => void)[] = []
+  const lost: string[] = []
+  const connection = await connectBroker({
+    openSocket: async () => connect(broker.port, '127.0.0.1'),
+    versions: [4],
+    clientId: 'slow',
+    clean: true,
+    keepaliveS: 1,
+    sessionExpiryS: 0,
+    maxUnsettled: 2,
+    onMessage: (_topic, _payload, settle) => settles.push(settle!),
+    onLost: reason => lost.push(reason),
+  })
+  t.after(() => connection.close())
+  await connection.subscribe('os/+/up', 1)
+  await until('the reading is held back', () => settles.length === 3)
+  // after three halves of the keep-alive without an answer the connection would be given up
+  await until('the broker was pinged', () => broker.count('pingreq') >= 6)
+  assert.equal(settles.length, 3)
+  assert.equal(broker.count('puback'), 0)
+  for (let k = 0; k < 6; k++) {
+    await until(`packet ${k}`, () => settles.length > k)
+    settles[k]!()
+  }
+  await until('every one is acknowledged', () => broker.count('puback') === 6)
+  assert.deepEqual(lost, [])
+})
