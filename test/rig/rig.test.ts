@@ -80,9 +80,12 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const)
       await new Promise(resolve => child.stdout.once('data', resolve))
       assert.ok(running(`uml_dir=${dir}`).length > 0)
       child.kill(signal)
+      // who is killed by SIGKILL cannot clear up; the next runner does
+      if (signal === 'SIGKILL') {
+        await until('it has ended', () => child.signalCode !== null)
+        rig(['true'], { TMPDIR: dir })
+      }
       await until('the kernel ends', () => running(`uml_dir=${dir}`).length === 0)
-      // who is killed by SIGKILL clears nothing up; the next runner does
-      if (signal === 'SIGKILL') rig(['true'], { TMPDIR: dir })
       await until('its files are gone', () => readdirSync(dir).length === 0)
     } finally {
       removeDir(dir)
