@@ -1,10 +1,10 @@
 // The rig itself, seen from this machine: what goes in, what comes out, and that nothing of it is left behind.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { removeDir, tempDir, until } from '../lib/gateway'
+import { removeDir, root, tempDir, until } from '../lib/gateway'
 import { runner } from '../lib/rig'
 
 interface Ran {
@@ -71,7 +71,7 @@ test('a command that hangs is killed in time, and says so', () => {
 })
 
 for (const signal of ['SIGTERM', 'SIGKILL'] as const)
-  test(`no kernel is left when the runner ends by ${signal}`, async () => {
+  test(`no kernel and no file is left when the runner ends by ${signal}`, async () => {
     const dir = tempDir() // the kernel is told of it, so it is known by it
     try {
       const child = spawn(runner[0], [...runner.slice(1), 'sh', '-c', 'echo up; sleep 1000'], {
@@ -80,7 +80,13 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const)
       await new Promise(resolve => child.stdout.once('data', resolve))
       assert.ok(running(`uml_dir=${dir}`).length > 0)
       child.kill(signal)
+      // who is killed by SIGKILL cannot clear up; the next runner does
+      if (signal === 'SIGKILL') {
+        await until('it has ended', () => child.signalCode !== null)
+        rig(['true'], { TMPDIR: dir })
+      }
       await until('the kernel ends', () => running(`uml_dir=${dir}`).length === 0)
+      await until('its files are gone', () => readdirSync(dir).length === 0)
     } finally {
       removeDir(dir)
     }
@@ -92,4 +98,34 @@ test('a kernel that does not boot, and none at all, are told in one line', () =>
   assert.match(broken.stderr, /^rig: the kernel ended \(0\) before the command did/)
   const none = rig(['true'], { RIG_KERNEL: '/no/such/kernel' })
   assert.deepEqual([none.status, none.stderr], [1, 'rig: RIG_KERNEL names no file: /no/such/kernel\n'])
+})
+
+test('the kernel is the one beside the repository, else one built before, else it says how to build one', () => {
+  const dir = tempDir()
+  try {
+    const here = join(dir, 'repository/test/rig')
+    mkdirSync(here, { recursive: true })
+    for (const name of ['run', 'kernel.config']) copyFileSync(join(root, 'test/rig', name), join(here, name))
+    const env = { ...process.env, XDG_CACHE_HOME: join(dir, 'cache'), RIG_KERNEL: '' }
+    const ask = (...words: string[]): Ran => spawnSync(join(here, 'run'), words, { encoding: 'latin1', env })
+    const none = ask('--check')
+    assert.equal(none.status, 1)
+    assert.match(none.stderr, /^rig: has no kernel: .*build one \(about 15 minutes\): test\/rig\/build-kernel\n$/)
+    // a kernel that says who it is, and no more
+    const fake = (place: string): void => {
+      mkdirSync(place, { recursive: true })
+      writeFileSync(join(place, 'linux'), `#!/bin/sh\necho I am ${place}\n`, { mode: 0o755 })
+    }
+    const sum = /\d+/.exec(spawnSync('cksum', { input: readFileSync(join(here, 'kernel.config')) }).stdout.toString())
+    const built = join(dir, `cache/os-node-rig/built-${sum}`)
+    fake(built)
+    assert.equal(ask('--check').status, 0)
+    assert.match(ask('true').stderr, new RegExp(`I am ${built}\n`))
+    const beside = join(dir, 'shared/rig')
+    fake(beside)
+    spawnSync('xz', [join(beside, 'linux')])
+    assert.match(ask('true').stderr, new RegExp(`I am ${beside}\n`))
+  } finally {
+    removeDir(dir)
+  }
 })

@@ -50,16 +50,18 @@ export const uplinkOver = (
   ...more,
 })
 
-/** A gateway on the other machine: four groups of real readings, about `perSecond` facts in all. */
+/** A gateway on the other machine: groups of real readings, about `perSecond` facts in all. */
 export class Gateway extends Machine {
   readonly id: string
 
   constructor(id: string, cable: Cable, uplinks: readonly unknown[], { perSecond = 10, gateway = {} } = {}) {
     const types = ['cpu', 'memory', 'uptime', 'network']
-    const sources = types.map((type, k) => ({
-      name: type,
-      type,
-      interval_ms: Math.round((types.length * 1000) / perSecond) + 7 * k,
+    // a group is read ten times a second at most
+    const groups = Math.max(types.length, Math.ceil(perSecond / 8))
+    const sources = Array.from({ length: groups }, (_, k) => ({
+      name: `group${k}`,
+      type: types[k % types.length],
+      interval_ms: Math.round((groups * 1000) / perSecond) + 7 * (k % types.length),
     }))
     const config = {
       device_id: id,

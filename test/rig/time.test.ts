@@ -72,7 +72,7 @@ inTheRig(
         const facts = logged(upstream).filter(fact => fact.id === gateway.id)
         return facts.length >= sent.length ? facts : null
       })
-      assert.ok(got.length > 80, `${got.length}`)
+      assert.ok(got.length > 40, `${got.length}`)
       got.forEach((fact, k) => {
         assert.ok(k === 0 || fact.t_raw > got[k - 1]!.t_raw, `${fact.t_raw} after ${got[k - 1]?.t_raw}`)
         assert.ok(fact.t_raw > began - 3000 && fact.t_raw < trueTime() + 3000, new Date(fact.t_raw).toISOString())
