@@ -49,11 +49,17 @@ export class Gateway {
     })
   }
 
+  /** A busy machine may keep the command from its answer: asked three times, then it throws what was said. */
   status() {
-    const { stdout } = spawnSync(process.execPath, [script, 'status', '--json', ...this.paths], { encoding: 'utf8' })
-    const status = JSON.parse(stdout)
-    if (!status.received) throw new Error('the gateway does not answer')
-    return status
+    let said = ''
+    for (let tries = 0; tries < 3; tries++) {
+      const args = [script, 'status', '--json', ...this.paths]
+      const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+      const status = stdout.trim() === '' ? {} : JSON.parse(stdout)
+      if (status.received) return status
+      said = stderr.trim()
+    }
+    throw new Error(`the gateway does not answer: ${said}`)
   }
 
   async up() {

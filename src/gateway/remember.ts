@@ -6,7 +6,7 @@ import type { Fact } from '../pipeline/fact'
 import type { Receiver } from '../pipeline/receiver'
 import type { NodeClock } from '../protocol/time'
 import { type KnownFrames, Replay } from './receive/templates'
-import type { TimeCorrections } from './time/corrections'
+import type { Step, TimeCorrections } from './time/corrections'
 
 /** facts read back, at least */
 const REMEMBERED_FACTS = 65_536
@@ -26,8 +26,32 @@ interface Stamped extends Pick<LogRecord, 'seq' | 'boot' | 'quality'> {
   readonly tRaw: number
 }
 
-export function remember(log: FlashLog, { time, corrections, receiver, frames, packet }: Memories): void {
-  const from = log.startOfLast(REMEMBERED_FACTS)
+/** Clock records of a part of the log, from <= seq < to; what lies between them is not decoded. */
+function clockSteps(log: FlashLog, from: number, to: number): Step[] {
+  const steps: Step[] = []
+  const reader = log.reader(from, { kinds: ['clock'], committedOnly: false, most: 4096 })
+  for (let before = -1; reader.position < to && reader.position !== before; ) {
+    before = reader.position
+    const record = reader.next()
+    if (record?.clock && record.seq < to)
+      steps.push({
+        boot: record.boot,
+        seq: record.seq,
+        movedMs: record.clock.offsetMs,
+        synced: record.quality === 'synced',
+      })
+  }
+  return steps
+}
+
+/** Reads back the newest facts, at least `facts` of them. */
+export function remember(
+  log: FlashLog,
+  { time, corrections, receiver, frames, packet }: Memories,
+  facts = REMEMBERED_FACTS,
+): void {
+  const from = log.startOfLast(facts)
+  corrections.beginAt(from, (seq, to) => clockSteps(log, seq, to))
   const reader = log.reader(from, { kinds: ['fact', 'clock'], committedOnly: false })
   const replay = log.cleanStop ? null : new Replay(log, receiver, frames)
   // corrected only when every clock record was read

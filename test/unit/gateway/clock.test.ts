@@ -7,12 +7,13 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { ConfigStore } from '../../../src/config'
 import { Gateway } from '../../../src/gateway/gateway'
+import { remember } from '../../../src/gateway/remember'
 import { TimeCorrections } from '../../../src/gateway/time/corrections'
 import type { ClockSigns } from '../../../src/gateway/time/vouchers'
 import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import { Registry } from '../../../src/links/registry'
-import type { LogRecord } from '../../../src/log'
+import { FlashLog, type LogRecord } from '../../../src/log'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 
@@ -165,4 +166,37 @@ test('a board without a battery clock begins where the last run ended, and stamp
   third.gateway.time.noteServerTime(TRUE / 1000 + 3600)
   third.gateway.submit([['T1', 'OK', 20, 'Cel']])
   assert.equal(third.records().at(-1)!.fact!.tRaw, TRUE + 3_600_500)
+})
+
+test('facts older than what a start reads back are corrected when an uplink comes to them', async t => {
+  const dir = folder(t)
+  const fact = (k: number) => ({ id: 'D', state: 'ONLINE', tRaw: 1000 + k, aid: 5, sensors: [] })
+  const first = await FlashLog.open({ dir })
+  first.appendFact(fact(0), { medium: 'local' }, 'unsynced')
+  first.appendClock({ trueWallMs: 0, offsetMs: 7_000, source: 'jump' }, 'unsynced')
+  first.appendFact(fact(1), { medium: 'local' }, 'unsynced')
+  first.appendClock({ trueWallMs: 0, offsetMs: 500_000, source: 'server' }, 'synced')
+  // several segments' worth of reads later
+  for (let k = 2; k < 30_000; k++) first.appendFact(fact(k), { medium: 'local' }, 'synced')
+  await first.close()
+  const log = await FlashLog.open({ dir })
+  t.after(() => log.close())
+  const corrections = new TimeCorrections()
+  const nobody = {
+    noteSaved: () => undefined,
+    noteStamp: () => undefined,
+    take: () => undefined,
+    remember: () => undefined,
+  }
+  const memories = { time: nobody, receiver: nobody, frames: nobody, corrections, packet: () => undefined }
+  remember(log, memories as never, 10)
+  log.appendClock({ trueWallMs: 0, offsetMs: 9_000_000, source: 'server' }, 'synced')
+  corrections.note(log.boot, log.lastSeq, 9_000_000, true)
+  const reader = log.reader(1, { kinds: ['fact'], committedOnly: false })
+  const times = [0, 1, 2].map(() => {
+    const record = reader.next()!
+    corrections.correct(record)
+    return record.fact!.tRaw
+  })
+  assert.deepEqual(times, [1000 + 507_000, 1001 + 500_000, 1002])
 })

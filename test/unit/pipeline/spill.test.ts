@@ -6,6 +6,7 @@ import { ManualClock } from '../../../src/lib/clock'
 import type { Fact } from '../../../src/pipeline/fact'
 import { type Received, Receiver, type ReceiverOptions } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
+import { Spill } from '../../../src/pipeline/spill'
 import { MemFiles } from '../log/memfiles'
 import { random, units } from './units'
 
@@ -161,4 +162,20 @@ test('a disk that refuses costs what would have gone there, and nothing else', (
   for (let k = 0; k < 2; k++)
     for (let aid = 1; aid <= 3000; aid++) assert.match(code(r.receive(hello(aid, k, encoders))), /^(fact|NEED_FULL)$/)
   assert.ok(r.spill!.counters.errors > 0 && r.counters.forgotten > 0)
+})
+
+test('what a restart takes over is booked once: a file goes when its last newest record was taken', () => {
+  const files = new MemFiles()
+  const options = { dir: '/s', files, memoryBytes: 1 << 20, diskBytes: 1 << 24, lost: () => assert.fail('lost') }
+  const first = new Spill(options)
+  const big = (fill: number) => new Uint8Array(200_000).fill(fill)
+  first.put(1, big(1), 1)
+  first.put(2, new Uint8Array(10), 1)
+  first.put(1, big(2), 2) // in the second file; the record of the first one counts no more
+  first.save()
+  const second = new Spill(options)
+  assert.equal(files.list('/s').filter(name => name.endsWith('.spill')).length, 2)
+  assert.ok(second.take(2))
+  assert.equal(files.list('/s').filter(name => name.endsWith('.spill')).length, 1)
+  assert.equal(second.take(1)![0], 2)
 })
