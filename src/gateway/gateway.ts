@@ -272,6 +272,7 @@ export class Gateway {
       this.uplinks.pump()
     })
     await this.supervisor.tried()
+    if (this.#stopping) return // nothing may begin any more
     this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
       check: next => checkLinks(this.config.config, next, this.#options.registry),
       links: () => this.#applyLinks(),
