@@ -89,6 +89,9 @@ async function pageAssets(esbuild) {
   writeFileSync(join(root, '.build/page.js'), script.outputFiles[0].text)
 }
 
+/** UNIX ms; SOURCE_DATE_EPOCH (seconds) for a build that is to be the same bytes again */
+const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
+
 export async function bundle({ tests = false, types = true } = {}) {
   const esbuild = await import('esbuild')
   await pageAssets(esbuild)
@@ -100,7 +103,7 @@ export async function bundle({ tests = false, types = true } = {}) {
     mainFields: ['module', 'main'],
     target: 'node20',
     format: 'cjs',
-    define: { __VERSION__: JSON.stringify(version) },
+    define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt) },
     loader: { '.html': 'text', '.css': 'text' },
     alias: { 'page-script': join(root, '.build/page.js') },
     plugins: [packed, pageText],

@@ -1,5 +1,7 @@
 /** the version of package.json, put in by the build */
 declare const __VERSION__: string
+/** UNIX ms of the build: no clock before it is right */
+declare const __BUILT_AT__: number
 declare module '*.wasm' {
   const deflated: string
   export default deflated

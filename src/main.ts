@@ -4,7 +4,6 @@
 //
 // What fails at a start: no writable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
 // the process ends with the code's exit status and says what to do. Everything later is a state.
-import { statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, LogAccess, NodeLike, StartedGateway, StartOverrides } from './commands'
@@ -188,7 +187,7 @@ async function startGateway(
       units: ucumUnits,
       script: SCRIPT,
       version: __VERSION__,
-      builtAt: builtAt(),
+      builtAt: __BUILT_AT__,
       logger,
       defaultSources: (await sources()).defaultSources(config.dataDir),
       role,
@@ -304,9 +303,6 @@ async function stopped(signal: AbortSignal): Promise<void> {
   })
   if (followsParent()) stdin.destroy()
 }
-
-/** UNIX ms this file was built at: a system clock before it is wrong. */
-const builtAt = (): number => statSync(SCRIPT).mtimeMs
 
 function banner(
   gateway: Gateway,

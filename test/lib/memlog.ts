@@ -27,10 +27,13 @@ export class MemLog {
     return this.records.map(record => record.fact)
   }
 
+  /** of what is appended */
+  quality = 'synced'
+
   appendFact = (fact: Fact, link: LinkMetadata): number => {
     const seq = this.records.length + 1
     const alarm = this.isAlarm(fact) && ({ alarm: true } as const)
-    this.records.push({ seq, fact, medium: link.medium, quality: 'synced', ...alarm })
+    this.records.push({ seq, fact, medium: link.medium, quality: this.quality, ...alarm })
     return seq
   }
   committed = (): Promise<void> => Promise.resolve()

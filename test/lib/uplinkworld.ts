@@ -131,7 +131,11 @@ export class UplinkWorld {
   #fact = 0
   readonly #specs = new Map<string, RoadSpec>()
 
-  constructor(settings: Record<string, unknown> = {}) {
+  constructor(
+    settings: Record<string, unknown> = {},
+    /** false: nobody vouches for the gateway's clock before its upstream does */
+    readonly vouched = true,
+  ) {
     writeFileSync(
       join(this.dir, 'Config.json'),
       JSON.stringify({
@@ -225,7 +229,7 @@ export class UplinkWorld {
       supervisor: this.supervisor,
       log: this.log.asLog,
       identity: { assigned: true, assignedId: 5, deviceId: 'GW' } as never,
-      time: new NodeClock(clock),
+      time: new NodeClock(clock, this.vouched ? {} : { voucher: null }),
       units,
       files: realFiles,
       nextSeq: () => sequence.next(),

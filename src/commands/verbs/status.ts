@@ -139,9 +139,13 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
 }
 
 /** Who carries upstream, what waits, and why it is not the first of the list. */
-function forwardingLines({ uplink, since, reason, cursor, backlog, aside }: ForwardingReport, paint: Paint): string[] {
+function forwardingLines(
+  { uplink, since, reason, cursor, backlog, held_s, aside }: ForwardingReport,
+  paint: Paint,
+): string[] {
   const who = uplink ? `${uplink} carries since ${new Date(since).toISOString()}` : paint.bad('no uplink carries yet')
   const lines = [`upstream: ${who}; has records to ${cursor}, ${backlog} facts wait`]
+  if (held_s) lines.push(paint.warn(`facts wait for a time sync, ${held_s} s at most: nobody vouches for the clock`))
   if (aside) lines.push(paint.warn(`${aside} of them are too large for it and wait for a larger uplink`))
   if (reason) lines.push(paint.warn(reason))
   return lines

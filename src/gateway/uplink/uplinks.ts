@@ -162,6 +162,7 @@ export class Uplinks {
       ...(reasons.length > 0 && { reason: reasons.join('; ') }),
       cursor: this.#feed.cursor,
       backlog: this.#feed.backlog,
+      ...(Number.isFinite(this.#feed.heldUntil) && { held_s: Math.ceil(this.#holdMs('unsynced') / 1000) }),
       ...(this.#feed.aside > 0 && { aside: this.#feed.aside }),
     }
   }

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { alarmCheck } from '../../../src/gateway/uplink/alarms'
+import { COMMAND } from '../../../src/wire/commands'
 import { UplinkWorld } from '../../lib/uplinkworld'
 
 function world(t: TestContext, settings: Record<string, unknown> = {}): UplinkWorld {
@@ -157,6 +158,23 @@ test('alarms go before a backlog and over the budget, once', async t => {
   await w.run(200)
   assert.ok(w.got.facts.some(fact => fact.tRaw === live.tRaw))
   assert.equal(w.got.facts.filter(fact => fact.tRaw === alarm).length, 1)
+})
+
+test('what has an unsynced time waits for a sync, but not for ever, and status says so', async t => {
+  const w = new UplinkWorld({ time: { hold_unsynced_s: 120 } }, false)
+  t.after(() => w.end())
+  w.log.quality = 'unsynced'
+  await w.apply({ name: 'one' })
+  w.road('one').lose = packet => packet[0] === COMMAND.TIME_RESPONSE
+  w.fact()
+  await w.run(20_000, 100)
+  assert.deepEqual(w.arrived, [])
+  const { held_s, backlog } = w.uplinks.forwarding()
+  assert.ok(held_s! > 95 && held_s! <= 101, `${held_s} s`)
+  assert.equal(backlog, 1)
+  await w.run(105_000, 500)
+  assert.deepEqual(w.arrived, w.logged)
+  assert.equal(w.uplinks.forwarding().held_s, undefined)
 })
 
 test('the budget holds: packets and bytes a second', async t => {
