@@ -6,10 +6,10 @@ import * as v from 'valibot'
 import { type AnySchema, type Fragment, openSchema, type PlacedMeta } from '../config'
 import type { FieldMeta } from '../config/fields'
 import { mediumInfo } from '../links/registry'
-import { mqttOptions } from './mqtt-options'
-import { quicOptions } from './quic-options'
-import { tcpOptions } from './tcp-options'
-import { udpOptions } from './udp-options'
+import { mqttOptions } from './mqtt/options'
+import { quicOptions } from './quic/options'
+import { tcpOptions } from './tcp/options'
+import { udpOptions } from './udp/options'
 
 const OPTIONS: Readonly<Record<string, { readonly entries: object }>> = {
   UDP: udpOptions,

@@ -9,7 +9,7 @@ import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { NodeIdentity, OpenableEvents, PacketOrigin } from '../../../src/links/contracts'
 import { createMqtt, type MqttListener, type MqttSender } from '../../../src/media/mqtt'
-import { connectBroker } from '../../../src/media/mqtt-connection'
+import { connectBroker } from '../../../src/media/mqtt/connection'
 import { removeDir, sleep, tempDir, until } from '../../lib/gateway'
 import { lacks, type Server, type ServerOptions, startMosquitto } from '../../lib/servers'
 

@@ -18,8 +18,8 @@ import {
   tlsSchema,
   tlsSettings,
 } from '../../../src/media/tls'
-import { judgeChain } from '../../../src/media/tls-chain'
-import { certificateFields } from '../../../src/media/tls-der'
+import { judgeChain } from '../../../src/media/tls/chain'
+import { certificateFields } from '../../../src/media/tls/der'
 import { type Certs, makeCerts } from '../../lib/certs'
 import { removeDir, tempDir } from '../../lib/gateway'
 

@@ -1,0 +1,271 @@
+// One connection to a broker, from CONNECT to its end: mqtt.js without its reconnects, its resends and its hasty
+// acknowledgements. The supervisor decides when to connect again (R11), the log what goes again, the receiver when a
+// packet is acknowledged. What fails: no way to the broker, a refusal (open throws, with the broker's own words), a
+// connection that ends (`lost`, with the broker's reason where it gave one; what was under way resolves with it).
+import type { Duplex } from 'node:stream'
+import MqttClient, { type IClientOptions, type IPublishPacket, type Packet } from 'mqtt/lib/client'
+import { asOsError, OsError } from '../../lib/errors'
+import { HeldAcks } from './acks'
+
+export type Qos = 0 | 1 | 2
+export type Version = 4 | 5
+
+/** A message of the broker. `settle` is there at QoS 1 and 2: the broker is answered when it was called. */
+export type MessageHandler = (topic: string, payload: Uint8Array, settle: (() => void) | null) => void
+
+export interface ConnectOptions {
+  /** a connected stream; throws NETWORK */
+  openSocket: () => Promise<Duplex>
+  /** tried in this order; the next one only where a broker does not speak the one before */
+  versions: readonly Version[]
+  clientId: string
+  clean: boolean
+  keepaliveS: number
+  sessionExpiryS: number
+  username?: string
+  password?: string
+  /** retained, published by the broker when this connection breaks */
+  will?: { topic: string; payload: string }
+  /** messages that may wait to be settled */
+  maxUnsettled: number
+  onMessage: MessageHandler
+  /** told once, never before connect() has settled */
+  onLost: (reason: string) => void
+}
+
+/** What mqtt.js keeps to itself and we need: the one place all of its answers go through. */
+interface Inside {
+  _sendPacket(packet: Packet, done?: () => void, stored?: () => void, noStore?: boolean): void
+  /** what it breaks a connection for; mosquitto sends more of QoS 2 after a reconnect, and HeldAcks has a bound of its own */
+  _receiveMaximum: number
+}
+
+/** a broker that accepts the connection and says nothing */
+const CONNACK_MS = 10_000
+const GOODBYE_MS = 1000
+/** CONNACK codes that speak of the version: 1 (3.1.1), 132 (5) */
+const WRONG_VERSION = [1, 132]
+
+class VersionRefused extends OsError {}
+
+/** Connects once. Throws NETWORK or LINK_DOWN with the broker's reason. */
+export async function connectBroker(options: ConnectOptions): Promise<Connection> {
+  for (const [k, version] of options.versions.entries()) {
+    try {
+      return await Connection.open(await options.openSocket(), version, options)
+    } catch (error) {
+      if (!(error instanceof VersionRefused) || k === options.versions.length - 1) throw error
+    }
+  }
+  throw new OsError('LINK_DOWN', 'no version of MQTT to try')
+}
+
+export class Connection {
+  readonly version: Version
+  /** most packets the broker takes before it has acknowledged some */
+  receiveMaximum = 65_535
+  /** largest MQTT packet the broker takes */
+  maximumPacketSize = 268_435_455
+  maximumQos: Qos = 2
+  readonly #client: MqttClient
+  readonly #acks: HeldAcks
+  readonly #options: ConnectOptions
+  readonly #pending = new Set<(reason: string) => void>()
+  #pinger: NodeJS.Timeout | undefined
+  #why = ''
+  #ended = false
+  #open = false
+
+  static async open(socket: Duplex, version: Version, options: ConnectOptions): Promise<Connection> {
+    const connection = new Connection(socket, version, options)
+    await connection.#connected()
+    return connection
+  }
+
+  private constructor(socket: Duplex, version: Version, options: ConnectOptions) {
+    this.version = version
+    this.#options = options
+    const { clientId, clean, keepaliveS, sessionExpiryS, username, password, will, maxUnsettled } = options
+    const settings: IClientOptions = {
+      protocolVersion: version,
+      clientId,
+      clean,
+      keepalive: keepaliveS,
+      username,
+      password,
+      reconnectPeriod: 0,
+      resubscribe: false,
+      connectTimeout: CONNACK_MS,
+      timerVariant: 'native',
+      log: () => undefined,
+      ...(will && { will: { topic: will.topic, payload: Buffer.from(will.payload), qos: 1, retain: true } }),
+      ...(version === 5 && {
+        properties: { sessionExpiryInterval: sessionExpiryS, receiveMaximum: maxUnsettled },
+      }),
+    }
+    const client = new MqttClient(() => socket as never, settings)
+    this.#client = client
+    const inside = client as unknown as Inside
+    inside._receiveMaximum = 65_535
+    const send = inside._sendPacket.bind(client)
+    this.#acks = new HeldAcks(
+      answer => this.#ended || send(answer),
+      // under 5 the broker knows how many there may be and stops by itself: what else it says is still read then
+      version === 5 ? maxUnsettled + 1 : maxUnsettled,
+      paused => this.#paused(paused),
+    )
+    inside._sendPacket = (packet, done, stored, noStore) => {
+      if (packet.cmd === 'puback' || packet.cmd === 'pubrec') this.#acks.catch(packet, done ?? (() => undefined))
+      else send(packet, done, stored, noStore)
+    }
+    client.on('packetreceive', packet => {
+      if (packet.cmd === 'publish') this.#received(packet)
+    })
+    client.on('disconnect', ({ reasonCode }) => {
+      this.#why = `the broker ended the connection${reasonText(reasonCode)}`
+    })
+    client.on('error', error => {
+      this.#why ||= error.message
+    })
+    client.on('close', () => this.#closed())
+  }
+
+  /** messages that came and are not settled */
+  get unsettled(): number {
+    return this.#acks.unsettled
+  }
+
+  /**
+   * Settles when the broker has taken the message over (QoS 1, 2), or the socket has it (0): with null, or with why it did
+   * not. They leave in the order of the calls.
+   */
+  publish(topic: string, payload: Uint8Array, qos: Qos, retain = false): Promise<string | null> {
+    if (this.#ended) return Promise.resolve(this.#why)
+    return new Promise(resolve => {
+      this.#pending.add(resolve)
+      const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength)
+      this.#client.publish(topic, bytes, { qos, retain }, error => {
+        this.#pending.delete(resolve)
+        resolve(error ? error.message : null)
+      })
+    })
+  }
+
+  /** Throws LINK_DOWN when the broker refuses. */
+  async subscribe(filter: string, qos: Qos): Promise<void> {
+    try {
+      await this.#client.subscribeAsync(filter, { qos })
+    } catch (cause) {
+      const { message } = asOsError(cause)
+      throw new OsError('LINK_DOWN', `the broker refuses the subscription to ${filter}: ${message}`, { cause })
+    }
+  }
+
+  /** Says goodbye, so that no will is published, and settles when the socket is closed. Nothing is told to onLost. */
+  close(): Promise<void> {
+    if (this.#ended) return Promise.resolve()
+    const { stream } = this.#client
+    return new Promise(resolve => {
+      const timer = setTimeout(() => stream.destroy(), GOODBYE_MS)
+      this.#client.once('close', () => {
+        clearTimeout(timer)
+        resolve()
+      })
+      this.#end('closed')
+      // what waits for an answer would hold the goodbye back
+      this.#client.outgoing = {}
+      this.#client.end(false)
+    })
+  }
+
+  /** Breaks the connection at once: the broker will send again what was not settled. */
+  abort(): void {
+    this.#end('broken off')
+    this.#client.stream.destroy()
+  }
+
+  async #connected(): Promise<void> {
+    const client = this.#client
+    const failed = await new Promise<Error | null>(resolve => {
+      client.once('connect', ({ properties }) => {
+        this.receiveMaximum = properties?.receiveMaximum ?? this.receiveMaximum
+        this.maximumPacketSize = properties?.maximumPacketSize ?? this.maximumPacketSize
+        this.maximumQos = (properties?.maximumQoS ?? this.maximumQos) as Qos
+        resolve(null)
+      })
+      client.once('error', resolve)
+      client.once('close', () =>
+        resolve(new VersionRefused('LINK_DOWN', 'the broker closed the connection unanswered')),
+      )
+    })
+    if (!failed) {
+      this.#open = true
+      // it may have broken while the event was on its way
+      if (!this.#ended) return
+      throw new OsError('LINK_DOWN', this.#why)
+    }
+    this.#end('not connected')
+    client.stream.destroy()
+    if (failed instanceof OsError) throw failed
+    const code = (failed as { code?: unknown }).code
+    // what is no CONNACK may be a broker that could not read ours
+    if (typeof code !== 'number') throw new VersionRefused('LINK_DOWN', failed.message, { cause: failed })
+    const message = `the broker refuses the connection: ${failed.message.replace(/^Connection refused: /, '')}`
+    const Refused = WRONG_VERSION.includes(code) ? VersionRefused : OsError
+    throw new Refused('LINK_DOWN', message, { cause: failed })
+  }
+
+  #received({ topic, payload, qos }: IPublishPacket): void {
+    const bytes = typeof payload === 'string' ? Buffer.from(payload) : payload
+    this.#options.onMessage(topic, bytes, qos > 0 ? this.#acks.hold() : null)
+  }
+
+  /** While nothing is read, the answers to our pings are not read either; the broker still hears from us. */
+  #paused(paused: boolean): void {
+    clearInterval(this.#pinger)
+    if (!paused || this.#ended) return
+    this.#client.reschedulePing(true)
+    this.#pinger = setInterval(
+      () => {
+        this.#client.sendPing()
+        this.#client.reschedulePing(true)
+      },
+      (this.#options.keepaliveS * 1000) / 3,
+    )
+  }
+
+  #closed(): void {
+    const told = this.#ended || !this.#open
+    this.#end(this.#why || 'the connection to the broker broke')
+    if (!told) this.#options.onLost(this.#why)
+  }
+
+  #end(why: string): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#why ||= why
+    clearInterval(this.#pinger)
+    const pending = [...this.#pending]
+    this.#pending.clear()
+    for (const settle of pending) settle(this.#why)
+  }
+}
+
+const reasonText = (code: number | undefined): string => {
+  switch (code) {
+    case 139:
+      return ': it shuts down'
+    case 141:
+      return ': it heard nothing of us'
+    case 142:
+      return ': another client has our id'
+    case 149:
+      return ': a packet was too large'
+    case 147:
+    case 150:
+    case 151:
+      return ': too much at once'
+    default:
+      return code ? ` (reason ${code})` : ''
+  }
+}

@@ -1,0 +1,166 @@
+// Packets of other nodes from a broker (D19). The session outlives the connection, so that the broker keeps what comes
+// while we are away; a packet of QoS 1 or 2 is acknowledged when its origin was settled, so that the broker sends what was
+// not kept again. Who sent it is told by its topic, and answers go to the topic that belongs to it.
+//
+// What fails: no broker, a refusal, a connection that ends (open throws, or `lost`); a packet that could not be kept (the
+// connection is broken off, since only then the broker sends it again); a topic that fits no template (counted, dropped).
+import { asOsError, OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import { type BrokerParts, brokerAddress, connectSession } from './broker'
+import type { Connection, Qos } from './connection'
+import { COMPAT_FILTER, COMPAT_UP, filterOf, partyOf, senderOf, topicOf } from './topics'
+
+const WEEK_S = 604_800
+/** answers on their way; more are refused */
+const MAX_ANSWERS = 1024
+/** senders whose topics are remembered taken apart */
+const MAX_KNOWN = 4096
+
+interface Sender {
+  readonly address: string
+  /** where answers go; null: there is no way back */
+  readonly down: string | null
+}
+
+export class MqttListener implements Medium {
+  readonly medium = 'MQTT'
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #parts: BrokerParts
+  readonly #logger: Logger
+  readonly #known = new Map<string, Sender>()
+  #handler: PacketHandler = () => undefined
+  #connection: Connection | undefined
+  #events: OpenableEvents | undefined
+  #answers = 0
+
+  constructor(parts: BrokerParts, logger: Logger) {
+    this.#parts = parts
+    this.#logger = logger
+  }
+
+  get name(): string {
+    return this.#parts.name
+  }
+
+  get maxPacket(): number {
+    return this.#parts.options.max_packet
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    this.#events = events
+    const { options, identity, name } = this.#parts
+    const { topics, compat, shared, qos, client_id, session_expiry_s = WEEK_S } = options
+    const filter = compat ? COMPAT_FILTER : filterOf(topics.up)
+    const connection = await connectSession(this.#parts, {
+      // without the id, which may change: the broker would keep packets for a client that never comes back
+      clientId: client_id ?? `os-node-${identity.installId}-${name}`,
+      clean: session_expiry_s === 0,
+      sessionExpiryS: session_expiry_s,
+      onMessage: (topic, payload, settle) => this.#received(topic, payload, settle),
+      onLost: reason => {
+        this.#connection = undefined
+        events.lost(reason)
+      },
+    })
+    if (this.#events !== events) {
+      await connection.close()
+      throw new OsError('LINK_DOWN', 'closed while opening')
+    }
+    this.#connection = connection
+    await connection.subscribe(shared === undefined ? filter : `$share/${shared}/${filter}`, qos)
+  }
+
+  async close(): Promise<void> {
+    const connection = this.#connection
+    this.#connection = undefined
+    this.#events = undefined
+    await connection?.close()
+  }
+
+  /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */
+  send(): Promise<boolean> {
+    this.counters.errors++
+    return Promise.resolve(false)
+  }
+
+  #received(topic: string, payload: Uint8Array, settle: (() => void) | null): void {
+    const sender = this.#sender(topic)
+    if (!sender) {
+      // a subscription of an earlier configuration, which the session still has
+      this.counters.errors++
+      settle?.()
+      return
+    }
+    this.counters.rx++
+    const events = this.#events
+    const { address, down } = sender
+    const origin: PacketOrigin = {
+      medium: 'MQTT',
+      address,
+      reply: packet => this.#reply(down, packet),
+      ...(settle && {
+        settle: kept => {
+          if (kept) settle()
+          else this.#again(events)
+        },
+      }),
+    }
+    try {
+      this.#handler(payload, origin)
+    } catch (error) {
+      this.counters.errors++
+      this.#logger.error(`a packet of ${address} was not handled: ${asOsError(error).message}`)
+      // it would fail the same way for ever
+      settle?.()
+    }
+  }
+
+  #sender(topic: string): Sender | null {
+    const known = this.#known.get(topic)
+    if (known) return known
+    const { compat, topics } = this.#parts.options
+    const broker = brokerAddress(this.#parts)
+    let sender: Sender
+    if (compat) {
+      if (!topic.startsWith(COMPAT_UP.slice(0, COMPAT_UP.lastIndexOf('/')))) return null
+      sender = { address: `${broker}/${topic}`, down: null }
+    } else {
+      const party = partyOf(topics.up, topic)
+      if (!party) return null
+      sender = { address: `${broker}/${senderOf(topics.up, topic)}`, down: topicOf(topics.down, party) }
+    }
+    if (this.#known.size >= MAX_KNOWN) this.#known.delete(this.#known.keys().next().value!)
+    this.#known.set(topic, sender)
+    return sender
+  }
+
+  async #reply(topic: string | null, packet: Uint8Array): Promise<boolean> {
+    const connection = this.#connection
+    if (!connection || topic === null || this.#answers >= MAX_ANSWERS) {
+      this.counters.errors++
+      return false
+    }
+    this.#answers++
+    const qos = Math.min(this.#parts.options.qos, 1, connection.maximumQos) as Qos
+    const refusal = await connection.publish(topic, packet, qos)
+    this.#answers--
+    if (refusal === null) this.counters.tx++
+    else this.counters.errors++
+    return refusal === null
+  }
+
+  /** A packet could not be kept: the broker sends it again to a connection that is new. */
+  #again(events: OpenableEvents | undefined): void {
+    if (events !== this.#events) return
+    this.#connection?.abort()
+    this.#connection = undefined
+    events?.lost('a packet could not be kept and is to come again')
+  }
+}

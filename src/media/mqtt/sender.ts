@@ -1,0 +1,198 @@
+// Packets up to a broker, answers down from it (D19). At QoS 1 and 2 a packet counts as sent when the broker has taken it
+// over. What was not when the connection broke is answered false, and comes again from the log: nothing is kept here, and
+// the session starts clean. The own state stands retained beside it, with a last will. While this node has no id it speaks
+// as `new-<install>`; with its id it connects anew.
+//
+// What fails: no broker, a refusal, a connection that ends (open throws, or `lost`), a broker that refuses a packet or the
+// answers (`degraded` with its reason), too many packets at once or one too large (false, counted).
+import { OsError } from '../../lib/errors'
+import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import { type BrokerParts, brokerAddress, connectSession, partyOf } from './broker'
+import type { Connection, Qos } from './connection'
+import { COMPAT_UP, topicOf } from './topics'
+
+/** packets that wait for room in the window; more are refused */
+const MAX_WAITING = 8192
+/** what an MQTT 5 PUBLISH needs beside topic and packet: header, length, packet id, no properties */
+const PUBLISH_OVERHEAD = 10
+/** 3.1.1 has no word for it, and mosquitto ends the connection of who has more packets of QoS 2 under way */
+const QOS_2_WINDOW = 20
+
+const ONLINE = Buffer.from('{"state":"online"}')
+const OFFLINE = '{"state":"offline"}'
+
+interface Waiting {
+  readonly packet: Uint8Array
+  readonly done: (taken: boolean) => void
+}
+
+export class MqttSender implements Medium {
+  readonly medium = 'MQTT'
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #parts: BrokerParts
+  #handler: PacketHandler = () => undefined
+  #connection: Connection | undefined
+  #opening: symbol | undefined
+  #topic = ''
+  #qos: Qos
+  #window = 1
+  #maxPacket: number
+  #inFlight = 0
+  #waiting: Waiting[] = []
+  #state: string | null = null
+  #events: OpenableEvents | undefined
+  #complaint = ''
+  #forget: () => void = () => undefined
+
+  constructor(parts: BrokerParts) {
+    this.#parts = parts
+    this.#qos = parts.options.qos
+    this.#maxPacket = parts.options.max_packet
+  }
+
+  get name(): string {
+    return this.#parts.name
+  }
+
+  get maxPacket(): number {
+    return this.#maxPacket
+  }
+
+  /** From QoS 1 on the broker acknowledges; which QoS it takes is known after the first open. */
+  get acknowledges(): boolean {
+    return this.#qos > 0
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    const opening = Symbol('opening')
+    this.#opening = opening
+    const { options, identity } = this.#parts
+    const { topics, compat, max_in_flight, session_expiry_s = 0, client_id, qos } = options
+    const party = partyOf(identity)
+    const up = compat ? COMPAT_UP : topicOf(topics.up, party)
+    const down = compat ? null : topicOf(topics.down, party)
+    // nobody knows a node without an id, so its state is nobody's business
+    const state = compat || topics.state === '' || identity.aid === null ? null : topicOf(topics.state, party)
+    if (up === null) throw new OsError('CONFIG_INVALID', `topics.up of ${this.name} cannot be filled`)
+    const connection = await connectSession(this.#parts, {
+      clientId: client_id ?? `os-node-${party.aid}${identity.aid === null ? '' : `-${party.install}`}`,
+      // a broker that remembers packet ids of QoS 2 would take a new packet for an old one
+      clean: session_expiry_s === 0 || qos === 2,
+      sessionExpiryS: session_expiry_s,
+      ...(state && { will: { topic: state, payload: OFFLINE } }),
+      onMessage: (topic, payload, settle) => {
+        if (topic === down) this.#received(payload)
+        settle?.()
+      },
+      onLost: reason => {
+        this.#broken()
+        events.lost(reason)
+      },
+    })
+    if (this.#opening !== opening) {
+      await connection.close()
+      throw new OsError('LINK_DOWN', 'closed while opening')
+    }
+    this.#connection = connection
+    this.#events = events
+    this.#complaint = ''
+    this.#topic = up
+    this.#state = state
+    this.#qos = Math.min(qos, connection.maximumQos) as Qos
+    const most = connection.version === 4 && this.#qos === 2 ? QOS_2_WINDOW : connection.receiveMaximum
+    this.#window = Math.min(max_in_flight, most)
+    const room = connection.maximumPacketSize - Buffer.byteLength(up) - PUBLISH_OVERHEAD
+    this.#maxPacket = Math.max(64, Math.min(options.max_packet, room))
+    // an empty text takes the state of the id before away
+    this.#forget = identity.onAssigned(aid => events.lost(`the id is ${aid} now: connects under it`))
+    if (down)
+      connection
+        .subscribe(down, Math.min(qos, 1) as Qos)
+        .catch(error => this.#opening === opening && this.#complain(`no answers: ${error.message}`))
+    if (state) void connection.publish(state, ONLINE, Math.min(this.#qos, 1) as Qos, true)
+  }
+
+  async close(): Promise<void> {
+    const connection = this.#connection
+    this.#opening = undefined
+    const state = this.#state
+    this.#broken()
+    if (!connection) return
+    if (state) void connection.publish(state, Buffer.from(OFFLINE), 0, true)
+    await connection.close()
+  }
+
+  send(packet: Uint8Array): Promise<boolean> {
+    if (!this.#connection || packet.length > this.#maxPacket || this.#waiting.length >= MAX_WAITING) {
+      this.counters.errors++
+      return Promise.resolve(false)
+    }
+    return new Promise(done => {
+      this.#waiting.push({ packet, done })
+      this.#pump()
+    })
+  }
+
+  /** Hands packets to the connection while the window has room. */
+  #pump(): void {
+    const connection = this.#connection
+    if (!connection) return
+    let n = 0
+    for (; n < this.#waiting.length && this.#inFlight < this.#window; n++) {
+      const { packet, done } = this.#waiting[n]!
+      this.#inFlight++
+      void connection.publish(this.#topic, packet, this.#qos).then(refusal => {
+        if (refusal === null) this.counters.tx++
+        else this.counters.errors++
+        done(refusal === null)
+        if (this.#connection !== connection) return
+        this.#inFlight--
+        this.#complain(refusal === null ? '' : refusal)
+        this.#pump()
+      })
+    }
+    if (n > 0) this.#waiting.splice(0, n)
+  }
+
+  #received(packet: Uint8Array): void {
+    this.counters.rx++
+    this.#handler(packet, this.#origin)
+  }
+
+  readonly #origin: PacketOrigin = (() => {
+    const sender = this
+    return {
+      medium: 'MQTT',
+      get address() {
+        return brokerAddress(sender.#parts)
+      },
+      reply: (packet: Uint8Array) => sender.send(packet),
+    }
+  })()
+
+  #complain(reason: string): void {
+    if (reason === this.#complaint) return
+    this.#complaint = reason
+    this.#events?.degraded(reason)
+  }
+
+  /** The connection is no more: what waits was not sent. */
+  #broken(): void {
+    this.#forget()
+    this.#forget = () => undefined
+    this.#connection = undefined
+    this.#events = undefined
+    this.#state = null
+    this.#inFlight = 0
+    const waiting = this.#waiting
+    this.#waiting = []
+    this.counters.errors += waiting.length
+    for (const { done } of waiting) done(false)
+  }
+}

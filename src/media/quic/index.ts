@@ -1,0 +1,35 @@
+// The QUIC medium (specification, "Transporter media"): its declaration. Encrypted datagrams to one peer, or of many; the
+// delivery exchange runs over it as over UDP. See quic-sender and quic-listener for what fails.
+import { OsError } from '../../lib/errors'
+import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
+import { checkOptions } from '../../links/options'
+import type { HostResolver } from '../resolve'
+import { QuicListener } from './listener'
+import { type QuicOptions, quicOptions } from './options'
+import { QuicSender } from './sender'
+
+export { QuicListener } from './listener'
+export { type QuicOptions, quicOptions } from './options'
+export { QuicSender } from './sender'
+export { ALPN } from './settings'
+
+/** A medium that sends (`mode: "send"`: needs a host) or listens (needs tls.cert and tls.key). Throws CONFIG_INVALID. */
+export function createQuic(
+  name: string,
+  options: unknown,
+  context: DriverContext & { resolver?: HostResolver },
+): QuicSender | QuicListener {
+  const checked = checkOptions(quicOptions, options, name)
+  if (checked.mode === 'listen') return new QuicListener(name, checked, context)
+  if (!checked.host || checked.port === 0)
+    throw new OsError('CONFIG_INVALID', `options of ${name}: host and port of the peer are needed`, {
+      details: { link: name, keys: [checked.host ? 'port' : 'host'] },
+    })
+  return new QuicSender(name, { ...checked, host: checked.host }, context)
+}
+
+export const quicDriver: MediumDriver<QuicOptions> = {
+  medium: 'QUIC',
+  schema: quicOptions,
+  create: (name, options, context): Medium => createQuic(name, options, context),
+}

@@ -1,0 +1,293 @@
+// Packets of anybody by QUIC at one UDP port of this machine. What fails: no build (NO_DRIVER), no certificate (CONFIG_INVALID,
+// TLS_FILE), the port (PORT_BUSY …), a peer that does not finish its handshake (forgotten after connect_timeout_ms), more
+// peers than max_connections (not answered, counted), a peer that is silent (forgotten after idle_timeout_ms). A peer that
+// goes on with a connection of an earlier run of this listener is told so by a stateless reset and connects anew at once;
+// its token is made of the listener's key, so nothing needs to be kept.
+
+import { createHash, createHmac } from 'node:crypto'
+import type { RemoteInfo, Socket } from 'node:dgram'
+import { OsError } from '../../lib/errors'
+import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import { handOver } from '../../links/handing'
+import { HostResolver, hostPort } from '../resolve'
+import { listenError } from '../system-errors'
+import type { TlsSettings } from '../tls/options'
+import { type TlsMaterial, tlsMaterial } from '../tls/settings'
+import { closed, makeSocket, until } from '../udp/socket'
+import { Connection } from './connection'
+import { type HostPort, INITIAL, type Quiche, quiche } from './native'
+import type { QuicOptions } from './options'
+import { needCertificate, quicTls, serverConfig } from './settings'
+
+const ID_LENGTH = 16
+/** the shortest datagram that may open a connection (RFC 9000, 14.1) */
+const LEAST_INITIAL = 1200
+/** the shortest that is answered by a reset, and the shortest reset (RFC 9000, 10.3) */
+const LEAST_RESET = 43
+/** resets a second, so that nobody can have us send much */
+const RESETS_PER_SECOND = 50
+const RECEIVE_BUFFER = 4 * 1024 * 1024
+
+interface Running {
+  readonly socket: Socket
+  readonly library: Quiche
+  readonly local: HostPort
+  readonly material: TlsMaterial
+  /** secret of connection ids and reset tokens */
+  readonly secret: Buffer
+}
+
+export class QuicListener implements Medium {
+  readonly medium = 'QUIC'
+  /** connections begun, not taken because there were too many, ended before their handshake was; resets sent; noise */
+  readonly tally = { accepted: 0, too_many: 0, failed: 0, resets: 0, strange: 0 }
+  readonly counters = { rx: 0, tx: 0, errors: 0, detail: this.tally }
+  readonly #options: QuicOptions
+  readonly #context: DriverContext
+  readonly #tls: TlsSettings
+  readonly #resolver: HostResolver
+  readonly #peers = new Map<string, Peer>()
+  #handler: PacketHandler = () => undefined
+  #events: OpenableEvents | undefined
+  #running: Running | undefined
+  #resetsLeft = RESETS_PER_SECOND
+  #resetsSince = 0
+
+  constructor(
+    readonly name: string,
+    options: QuicOptions,
+    context: DriverContext & { resolver?: HostResolver },
+  ) {
+    this.#options = options
+    this.#context = context
+    this.#tls = quicTls(options, name)
+    needCertificate(this.#tls, name)
+    this.#resolver = context.resolver ?? new HostResolver(context)
+  }
+
+  /** packets of any size up to this are taken and answered */
+  get maxPacket(): number {
+    return this.#options.max_packet
+  }
+
+  /** the port listened on; undefined while closed */
+  get port(): number | undefined {
+    return this.#running?.socket.address().port
+  }
+
+  /** peers connected now */
+  get connections(): number {
+    return this.#peers.size
+  }
+
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    this.#events = events
+    const { listen_host, port } = this.#options
+    const library = quiche()
+    const material = tlsMaterial(this.#tls)
+    const { address, family } = await this.#resolver.resolve(listen_host)
+    const socket = makeSocket(family, RECEIVE_BUFFER)
+    try {
+      await until(socket, 'listening', () => socket.bind({ address, port, exclusive: true }))
+    } catch (error) {
+      socket.close()
+      throw listenError('UDP', error, address, port)
+    }
+    if (this.#events !== events) {
+      socket.close()
+      throw new OsError('LINK_DOWN', 'closed while opening')
+    }
+    const secret = createHash('sha256').update('os-node quic').update(material.key!).digest()
+    const running: Running = {
+      socket,
+      library,
+      material,
+      secret,
+      local: { host: address, port: socket.address().port },
+    }
+    this.#running = running
+    socket.on('message', (message, from) => this.#received(running, message, from))
+    socket.on('error', error => {
+      this.counters.errors++
+      events.lost(`UDP port ${port} failed: ${error.message}`)
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    for (const peer of [...this.#peers.values()]) peer.connection.close('the listener closes')
+    this.#peers.clear()
+    const running = this.#running
+    this.#running = undefined
+    if (running) await closed(running.socket)
+  }
+
+  /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */
+  send(): Promise<boolean> {
+    this.counters.errors++
+    return Promise.resolve(false)
+  }
+
+  #received(running: Running, message: Buffer, from: RemoteInfo): void {
+    if (running !== this.#running) return
+    const isShort = (message[0]! & 0x80) === 0
+    if (isShort) {
+      if (message.length <= ID_LENGTH) {
+        this.tally.strange++
+        return
+      }
+      const peer = this.#peers.get(message.toString('latin1', 1, 1 + ID_LENGTH))
+      if (peer) peer.connection.received(message, { host: from.address, port: from.port })
+      else this.#reset(running, message, from)
+      return
+    }
+    this.#long(running, message, from)
+  }
+
+  /** A packet of a handshake. */
+  #long(running: Running, message: Buffer, from: RemoteInfo): void {
+    const { library, secret, socket } = running
+    let header: ReturnType<Quiche['Header']['fromSlice']>
+    try {
+      header = library.Header.fromSlice(message, ID_LENGTH)
+    } catch {
+      this.tally.strange++ // noise of the Internet
+      return
+    }
+    const remote = { host: from.address, port: from.port }
+    // the id is made of the client's own first one, so a repeated opening finds its connection
+    const id = createHmac('sha256', secret).update(header.dcid).update(hostPort(remote.host, remote.port)).digest()
+    const scid = id.subarray(0, ID_LENGTH)
+    const known =
+      this.#peers.get(Buffer.from(header.dcid).toString('latin1')) ?? this.#peers.get(scid.toString('latin1'))
+    if (known) {
+      known.connection.received(message, remote)
+      return
+    }
+    if (header.ty !== INITIAL || message.length < LEAST_INITIAL) {
+      this.tally.strange++
+      return
+    }
+    if (!library.versionIsSupported(header.version)) {
+      const answer = new Uint8Array(LEAST_INITIAL)
+      const length = library.negotiateVersion(header.scid, header.dcid, answer)
+      socket.send(answer.subarray(0, length), from.port, from.address, () => undefined) // lost like any datagram
+      return
+    }
+    if (this.#peers.size >= this.#options.max_connections) {
+      this.tally.too_many++
+      this.counters.errors++
+      return
+    }
+    this.#accept(running, scid, remote, message)
+  }
+
+  #accept(running: Running, scid: Buffer, remote: HostPort, message: Buffer): void {
+    const { library, local, material, socket } = running
+    const key = scid.toString('latin1')
+    const config = serverConfig(library, material, this.#options, tokenOf(running.secret, scid))
+    const quic = library.Connection.accept(scid, null, local, remote, config)
+    this.tally.accepted++
+    let established = false
+    const late = setTimeout(() => connection.close('the handshake took too long'), this.#options.connect_timeout_ms)
+    const connection = new Connection(quic, {
+      role: 'listener',
+      local,
+      transmit: (datagram, to, free) => this.#transmit(socket, datagram, to, free),
+      onPacket: packet => this.#packet(packet, peer),
+      onEstablished: () => {
+        established = true
+        clearTimeout(late)
+      },
+      onOver: (_connection, reason) => {
+        clearTimeout(late)
+        if (!established) {
+          this.tally.failed++
+          this.counters.errors++
+        }
+        if (this.#peers.get(key) === peer) this.#peers.delete(key)
+        this.#context.logger.debug(`${peer.address}: ${reason}`)
+      },
+    })
+    const peer = new Peer(
+      connection,
+      hostPort(remote.host.replace(/^::ffff:(?=\d+\.)/i, ''), remote.port),
+      this.counters,
+    )
+    this.#peers.set(key, peer)
+    connection.received(message, remote)
+  }
+
+  #packet(packet: Uint8Array, peer: Peer): void {
+    handOver(packet, peer.origin(), this.#handler, this.counters, this.#context.logger)
+  }
+
+  #transmit(socket: Socket, datagram: Uint8Array, to: HostPort, free: () => void): void {
+    try {
+      socket.send(datagram, to.port, to.host, error => {
+        free()
+        if (error) this.counters.errors++
+      })
+    } catch {
+      free() // the socket was closed in between
+    }
+  }
+
+  /** Tells the peer of a connection nobody knows that it is over. Never longer than what it answers: no loops, no gain. */
+  #reset({ socket, secret }: Running, message: Buffer, from: RemoteInfo): void {
+    if (message.length < LEAST_RESET) return
+    const now = this.#context.clock.mono()
+    if (now - this.#resetsSince >= 1000) {
+      this.#resetsSince = now
+      this.#resetsLeft = RESETS_PER_SECOND
+    }
+    if (this.#resetsLeft-- <= 0) return
+    this.tally.resets++
+    const id = message.subarray(1, 1 + ID_LENGTH)
+    const answer = createHash('sha256').update(message).digest().subarray(0, 25)
+    answer[0] = (answer[0]! & 0x3f) | 0x40
+    const reset = Buffer.concat([answer, tokenOf(secret, id)])
+    socket.send(reset, from.port, from.address, () => undefined) // lost like any datagram
+  }
+}
+
+const tokenOf = (secret: Buffer, id: Uint8Array): Buffer =>
+  createHmac('sha256', secret).update('reset').update(id).digest().subarray(0, 16)
+
+/** A connected peer, and the way back to it. */
+class Peer {
+  #datagramOrigin: PacketOrigin | undefined
+
+  constructor(
+    readonly connection: Connection,
+    readonly address: string,
+    readonly counters: { tx: number; errors: number },
+  ) {}
+
+  /** The same object for every datagram; a packet of a plain stream is answered on that stream where it must be. */
+  origin(): PacketOrigin {
+    const { stream } = this.connection
+    if (stream !== null && this.connection.datagramSize === null)
+      return this.#made(packet => this.connection.streams.answerPlain(packet, stream))
+    this.#datagramOrigin ??= this.#made(packet => this.connection.send(packet))
+    return this.#datagramOrigin
+  }
+
+  #made(send: (packet: Uint8Array) => Promise<boolean>): PacketOrigin {
+    return {
+      medium: 'QUIC',
+      address: this.address,
+      reply: async packet => {
+        const sent = await send(packet)
+        if (sent) this.counters.tx++
+        else this.counters.errors++
+        return sent
+      },
+    }
+  }
+}

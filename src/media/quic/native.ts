@@ -1,0 +1,144 @@
+// The QUIC library under the medium: quiche by Cloudflare with BoringSSL inside, as the Node-API file of the package
+// @infisical/quic-<platform>-<arch>, which build.mjs lays beside the bundle. What fails: no file for this platform, or one
+// that does not load here: NO_DRIVER with the reason; the link is down and asks again after minutes. The file is loaded on
+// first use (3.7 MB). OS_NODE_QUIC names another file, for tests.
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { asOsError, OsError } from '../../lib/errors'
+
+export interface HostPort {
+  host: string
+  port: number
+}
+
+/** What a TLS context is made of; PEM as bytes. */
+export interface QuicheConfig {
+  setApplicationProtos(names: string[]): void
+  setMaxIdleTimeout(ms: number): void
+  setMaxRecvUdpPayloadSize(bytes: number): void
+  setMaxSendUdpPayloadSize(bytes: number): void
+  setInitialMaxData(bytes: number): void
+  setInitialMaxStreamDataBidiLocal(bytes: number): void
+  setInitialMaxStreamDataBidiRemote(bytes: number): void
+  setInitialMaxStreamsBidi(count: number): void
+  setDisableActiveMigration(disabled: boolean): void
+  enablePacing(enabled: boolean): void
+  enableDgram(enabled: boolean, receiveQueue: number, sendQueue: number): void
+  setStatelessResetToken(token: bigint): void
+}
+
+export interface ConnectionError {
+  isApp: boolean
+  errorCode: number
+  reason: Uint8Array
+}
+
+/** One connection: a state machine without sockets and timers. Calls throw an Error whose message is quiche's name of it. */
+export interface QuicheConnection {
+  /** takes one UDP datagram, whose bytes it changes */
+  recv(datagram: Uint8Array, path: { from: HostPort; to: HostPort }): number
+  /** writes the next UDP datagram to send; null: nothing to send */
+  send(into: Uint8Array): [number, { from: HostPort; to: HostPort }] | null
+  streamRecv(id: number, into: Uint8Array): [number, boolean] | null
+  /** how many bytes it took; null: none now */
+  streamSend(id: number, bytes: Uint8Array, fin: boolean): number | null
+  streamShutdown(id: number, direction: number, error: number): void
+  readable(): Iterable<number>
+  peerStreamsLeftBidi(): number
+  dgramRecv(into: Uint8Array): number | null
+  dgramSend(bytes: Uint8Array): void
+  isDgramSendQueueFull(): boolean
+  /** null: the peer takes no datagrams */
+  dgramMaxWritableLen(): number | null
+  /** milliseconds to the next onTimeout, null for none */
+  timeout(): number | null
+  onTimeout(): void
+  sendAckEliciting(): void
+  close(app: boolean, error: number, reason: Uint8Array): void
+  peerCertChain(): Uint8Array[] | null
+  isEstablished(): boolean
+  isDraining(): boolean
+  isClosed(): boolean
+  isTimedOut(): boolean
+  peerError(): ConnectionError | null
+  localError(): ConnectionError | null
+}
+
+export interface Quiche {
+  Config: {
+    withBoringSslCtx(
+      verifyPeer: boolean,
+      verifyAllowFail: boolean,
+      ca: Uint8Array | null,
+      key: Uint8Array[] | null,
+      cert: Uint8Array[] | null,
+      signatures: string | null,
+    ): QuicheConfig
+  }
+  Connection: {
+    connect(
+      name: string | null,
+      scid: Uint8Array,
+      local: HostPort,
+      remote: HostPort,
+      config: QuicheConfig,
+    ): QuicheConnection
+    accept(
+      scid: Uint8Array,
+      odcid: Uint8Array | null,
+      local: HostPort,
+      remote: HostPort,
+      config: QuicheConfig,
+    ): QuicheConnection
+  }
+  Header: {
+    /** throws for bytes that are no QUIC header */
+    fromSlice(
+      datagram: Uint8Array,
+      idLength: number,
+    ): { ty: number; version: number; dcid: Uint8Array; scid: Uint8Array; token?: Uint8Array }
+  }
+  versionIsSupported(version: number): boolean
+  negotiateVersion(scid: Uint8Array, dcid: Uint8Array, into: Uint8Array): number
+}
+
+/** Header.ty of the packet that opens a connection */
+export const INITIAL = 0
+export const SHUTDOWN = { read: 0, write: 1 } as const
+
+const loaded = new Map<string, Quiche | OsError>()
+
+/** Throws NO_DRIVER `no QUIC build for <platform>-<arch>`. */
+export function quiche(platform: string = process.platform, arch: string = process.arch): Quiche {
+  const target = `${platform}-${arch}`
+  const key = process.env.OS_NODE_QUIC ?? target
+  const known = loaded.get(key) ?? load(target)
+  loaded.set(key, known)
+  if (known instanceof OsError) throw known
+  return known
+}
+
+function load(target: string): Quiche | OsError {
+  const path = places(target).find(existsSync)
+  if (!path) return noBuild(target, 'use UDP, TCP or MQTT on this machine')
+  const module = { exports: {} }
+  try {
+    process.dlopen(module, path)
+  } catch (cause) {
+    return noBuild(target, `${path} does not load: ${asOsError(cause).message}`, cause)
+  }
+  return module.exports as Quiche
+}
+
+const noBuild = (target: string, hint: string, cause?: unknown): OsError =>
+  new OsError('NO_DRIVER', `no QUIC build for ${target}`, { hint, cause })
+
+/** Beside the bundle, or below the root that tests name; else in the package itself. */
+function places(target: string): string[] {
+  const { OS_NODE_QUIC: given, OS_NODE_TEST_ROOT: root } = process.env
+  if (given) return [given]
+  return [
+    root ? join(root, 'dist/native', target, 'quic.node') : join(__dirname, 'native', target, 'quic.node'),
+    join(root ?? join(__dirname, '..'), 'node_modules/@infisical', `quic-${target}`, 'node.napi.node'),
+  ]
+}

@@ -1,0 +1,245 @@
+// Packets to one peer by QUIC: one connection, datagrams for what fits, a stream for the rest. A connection that is lost is
+// told; the supervisor opens the next one. What fails: no build (NO_DRIVER), no way or no answer (NETWORK, NO_REPLY), the
+// peer's certificate (TLS_…; nothing was sent then), a peer that went away (`lost`, within idle_timeout_ms, at once when it
+// says so or was started anew), a full queue (false, counted).
+
+import { randomBytes, X509Certificate } from 'node:crypto'
+import type { Socket } from 'node:dgram'
+import { rootCertificates } from 'node:tls'
+import { asOsError, OsError } from '../../lib/errors'
+import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import { handOver } from '../../links/handing'
+import { HostResolver, hostPort, literalAddress } from '../resolve'
+import { clockBehind } from '../tls'
+import { judgeChain } from '../tls/chain'
+import type { TlsSettings } from '../tls/options'
+import { parseCertificates, type TlsMaterial } from '../tls/settings'
+import { closed, isMomentary, makeSocket, peerText, until } from '../udp/socket'
+import { Connection } from './connection'
+import { type Quiche, type QuicheConfig, quiche } from './native'
+import type { QuicOptions } from './options'
+import { clientConfig, quicTls } from './settings'
+
+/** what a path carries at least; the true size is known once the connection is there */
+const FIRST_MAX_PACKET = 1200
+/** how long the other end's first bytes are waited for; one that sends none is no os-node, but perhaps well */
+const CONFIRM_MS = 2000
+/** a peer that is refused by its machine and stays silent for this long is away */
+const REFUSED_MS = 2000
+const RECEIVE_BUFFER = 1024 * 1024
+
+export class QuicSender implements Medium {
+  readonly medium = 'QUIC'
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #options: QuicOptions & { host: string }
+  readonly #context: DriverContext
+  readonly #tls: TlsSettings
+  readonly #resolver: HostResolver
+  #handler: PacketHandler = () => undefined
+  #events: OpenableEvents | undefined
+  #socket: Socket | undefined
+  #connection: Connection | undefined
+  #origin: PacketOrigin | undefined
+  #keepAlive: NodeJS.Timeout | undefined
+  /** nobody listens there, it was said; runs until the peer is heard again */
+  #refused: NodeJS.Timeout | undefined
+  #up = false
+
+  constructor(
+    readonly name: string,
+    options: QuicOptions & { host: string },
+    context: DriverContext & { resolver?: HostResolver },
+  ) {
+    this.#options = options
+    this.#context = context
+    this.#tls = quicTls(options, name)
+    this.#resolver = context.resolver ?? new HostResolver(context)
+  }
+
+  /** As the path allows now; larger packets go through too, on a stream. */
+  get maxPacket(): number {
+    const { max_packet } = this.#options
+    return Math.min(
+      this.#connection?.established ? (this.#connection.datagramSize ?? max_packet) : FIRST_MAX_PACKET,
+      max_packet,
+    )
+  }
+
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    this.#events = events
+    const { host, port } = this.#options
+    const library = quiche()
+    const behind = clockBehind(this.#context)
+    const { config, material } = clientConfig(library, this.#tls, this.#options, behind)
+    const peer = await this.#resolver.resolve(host)
+    this.#stillWanted(events)
+    const socket = makeSocket(peer.family, RECEIVE_BUFFER)
+    this.#socket = socket
+    try {
+      await until(socket, 'connect', () => socket.connect(port, peer.address))
+    } catch (error) {
+      throw new OsError('NETWORK', peerText(error, peer.address, port), { cause: error })
+    }
+    this.#stillWanted(events)
+    this.#origin = { medium: this.medium, address: hostPort(peer.address, port), reply: packet => this.send(packet) }
+    await this.#handshake(library, config, socket, peer.address, behind ? this.#trust(material) : null)
+    this.#stillWanted(events)
+    this.#up = true
+  }
+
+  /** Settles when the peer took the connection; rejects with the reason. Its later end is told as `lost`. */
+  #handshake(
+    library: Quiche,
+    config: QuicheConfig,
+    socket: Socket,
+    peer: string,
+    trust: { trusted: X509Certificate[]; now: number } | null,
+  ): Promise<void> {
+    const { host, port, connect_timeout_ms, idle_timeout_ms } = this.#options
+    const name = this.#tls.servername ?? host.replace(/\.$/, '')
+    const { address, port: localPort } = socket.address()
+    const [local, remote] = [
+      { host: address, port: localPort },
+      { host: peer, port },
+    ]
+    return new Promise((resolve, reject) => {
+      const sni = literalAddress(name) ? null : name
+      const quic = library.Connection.connect(sni, randomBytes(16), local, remote, config)
+      let failure: OsError | undefined
+      let wait = setTimeout(() => connection.close('no answer'), connect_timeout_ms)
+      const connection = new Connection(quic, {
+        role: 'opener',
+        local,
+        transmit: (datagram, _to, free) => this.#transmit(socket, datagram, free),
+        onPacket: packet => this.#received(packet),
+        onEstablished: ({ datagramSize, streams }) => {
+          clearTimeout(wait)
+          try {
+            if (!this.#tls.insecure) judgePeer(quic.peerCertChain() ?? [], name, trust)
+          } catch (error) {
+            failure = asOsError(error)
+            throw failure
+          }
+          this.#keepAlive = setInterval(() => connection.keepAlive(), idle_timeout_ms / 3)
+          if (datagramSize === null) return resolve()
+          // the handshake counts when the other end took it too: it may not like our certificate
+          wait = setTimeout(resolve, CONFIRM_MS)
+          streams.onBegun = () => {
+            clearTimeout(wait)
+            resolve()
+          }
+          streams.begin()
+        },
+        onOver: (_connection, reason) => {
+          clearTimeout(wait)
+          this.#stopTimers()
+          reject(failure ?? whyNot(connection, reason, name))
+          if (this.#connection === connection && this.#up) this.#events?.lost(reason)
+        },
+      })
+      this.#connection = connection
+      socket.on('message', (message, from) => {
+        clearTimeout(this.#refused)
+        this.#refused = undefined
+        connection.received(message, { host: from.address, port: from.port })
+      })
+      socket.on('error', error => {
+        this.counters.errors++
+        if (isMomentary(error)) return
+        if (connection.established) {
+          // anybody on the way can say so: it counts when the peer stays silent
+          this.#refused ??= setTimeout(() => connection.close(peerText(error, peer, port)), REFUSED_MS)
+          return
+        }
+        failure ??= new OsError('NETWORK', peerText(error, peer, port), { cause: error })
+        connection.close('no way there')
+      })
+      connection.start()
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    const [connection, socket] = [this.#connection, this.#socket]
+    this.#connection = undefined
+    this.#socket = undefined
+    this.#up = false
+    this.#stopTimers()
+    connection?.close('closed')
+    if (socket) await closed(socket)
+  }
+
+  /** Sends one packet; true when the connection took it. A datagram is copied at once. */
+  async send(packet: Uint8Array): Promise<boolean> {
+    const sent = packet.length <= this.#options.max_packet && ((await this.#connection?.send(packet)) ?? false)
+    if (sent) this.counters.tx++
+    else this.counters.errors++
+    return sent
+  }
+
+  #stopTimers(): void {
+    clearInterval(this.#keepAlive)
+    clearTimeout(this.#refused)
+    this.#refused = undefined
+  }
+
+  #stillWanted(events: OpenableEvents): void {
+    if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
+  }
+
+  #received(packet: Uint8Array): void {
+    handOver(packet, this.#origin!, this.#handler, this.counters, this.#context.logger)
+  }
+
+  #transmit(socket: Socket, datagram: Uint8Array, free: () => void): void {
+    try {
+      socket.send(datagram, error => {
+        free()
+        if (error) this.counters.errors++
+      })
+    } catch {
+      free() // the socket was closed in between; QUIC sends again what counts
+    }
+  }
+
+  #trust(material: TlsMaterial): { trusted: X509Certificate[]; now: number } {
+    const { clock, trueNow } = this.#context
+    const trusted = material.ca ? parseCertificates(material.ca) : rootCertificates.map(pem => new X509Certificate(pem))
+    return { trusted, now: trueNow?.() ?? clock.wall() }
+  }
+}
+
+/** The reason of a handshake that failed. */
+function whyNot({ quic }: Connection, reason: string, name: string): OsError {
+  const alert = (quic.localError()?.errorCode ?? 0) - 256
+  if (alert === 45)
+    return new OsError('TLS_EXPIRED', `the certificate of ${name} has expired, or is not valid yet`, {
+      hint: 'renew the certificate of the peer; check both clocks',
+    })
+  if (alert === 48)
+    return new OsError('TLS_UNTRUSTED', `the authority of the certificate of ${name} is not trusted here`)
+  if (alert === 42) return new OsError('TLS_NAME', `the certificate of ${name} is for another name`)
+  if (alert >= 0 || quic.peerError()) return new OsError('TLS_HANDSHAKE', `QUIC with ${name} failed: ${reason}`)
+  return new OsError('NO_REPLY', `${name} does not answer by QUIC`, {
+    hint: 'check address and port, and that UDP passes the firewalls between',
+  })
+}
+
+/** Name, and where BoringSSL could not (the clock is behind) the chain. Throws TLS_…. */
+function judgePeer(
+  chain: readonly Uint8Array[],
+  name: string,
+  own: { trusted: X509Certificate[]; now: number } | null,
+): void {
+  const [leaf, ...sent] = chain.map(der => new X509Certificate(der))
+  if (!leaf) throw new OsError('TLS_UNTRUSTED', `${name} shows no certificate`)
+  const address = literalAddress(name)
+  if ((address ? leaf.checkIP(address.address) : leaf.checkHost(name)) === undefined)
+    throw new OsError('TLS_NAME', `the certificate of ${name} is for ${leaf.subjectAltName ?? leaf.subject}`)
+  if (own) judgeChain({ leaf, sent, purpose: 'server', ...own })
+}

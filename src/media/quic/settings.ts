@@ -1,0 +1,98 @@
+// The TLS and transport settings made of the options of the QUIC medium. QUIC is always encrypted: a client judges the
+// server's certificate unless `tls.insecure` says otherwise, a listener needs `tls.cert` and `tls.key`. What fails: options
+// that are none (CONFIG_INVALID, with the key), PEM files (TLS_FILE). Files are read at each opening.
+import { rootCertificates } from 'node:tls'
+import { OsError } from '../../lib/errors'
+import type { TlsSettings } from '../tls/options'
+import { type TlsMaterial, tlsMaterial, tlsSettings } from '../tls/settings'
+import type { Quiche, QuicheConfig } from './native'
+import type { QuicOptions } from './options'
+
+/** application protocol in the TLS handshake. BoringSSL takes no peer that names none, as the reference's client does. */
+export const ALPN = 'os-node'
+/** largest UDP payload sent and taken: fits the common paths without fragments (QUIC never fragments) */
+export const UDP_PAYLOAD = 1350
+/** datagrams that wait for the congestion window, and received ones that wait for their reader */
+export const DATAGRAM_QUEUE = 1024
+/** bytes a peer may have under way on its stream */
+const STREAM_WINDOW = 256 * 1024
+/** streams a peer may open: one as X29 has it; one for each packet where the peer takes no datagrams */
+const MAX_STREAMS = 16
+/** The TLS settings behind `tls` and `insecure`. Throws CONFIG_INVALID. */
+export function quicTls({ tls, insecure }: QuicOptions, link: string): TlsSettings {
+  if (tls === false)
+    throw new OsError('CONFIG_INVALID', `options of ${link}: tls: QUIC is always encrypted`, {
+      details: { link, keys: ['tls'] },
+    })
+  const settings = tlsSettings(tls ?? true)!
+  return insecure === undefined ? settings : { ...settings, insecure: settings.insecure || insecure }
+}
+
+/** What a listener needs of its settings. Throws CONFIG_INVALID with how to make a certificate. */
+export function needCertificate({ cert, key }: TlsSettings, link: string): void {
+  const missing = [...(cert ? [] : ['tls.cert']), ...(key ? [] : ['tls.key'])]
+  if (missing.length === 0) return
+  throw new OsError('CONFIG_INVALID', `options of ${link}: ${missing.join(' and ')} needed to listen`, {
+    details: { link, keys: missing },
+    hint:
+      'for a certificate of its own: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 ' +
+      '-keyout quic.key -out quic.crt -subj /CN=gateway -addext subjectAltName=DNS:gateway,IP:192.0.2.10; ' +
+      'clients give quic.crt as tls.ca',
+  })
+}
+
+const bytes = (pem: string): Uint8Array => Buffer.from(pem)
+
+/** A client's context. `judged`: the peer's chain is judged by us afterwards, BoringSSL lets it pass. */
+export function clientConfig(
+  library: Quiche,
+  settings: TlsSettings,
+  options: QuicOptions,
+  judged: boolean,
+): { config: QuicheConfig; material: TlsMaterial } {
+  const material = tlsMaterial(settings)
+  const { cert, key, ca } = material
+  const config = library.Config.withBoringSslCtx(
+    !settings.insecure,
+    judged,
+    settings.insecure ? null : bytes(ca ?? rootCertificates.join('\n')),
+    key ? [bytes(key)] : null,
+    cert ? [bytes(cert)] : null,
+    null,
+  )
+  return { config: transport(config, options), material }
+}
+
+/** A context for one accepted connection, with its own token for stateless resets. */
+export function serverConfig(
+  library: Quiche,
+  { cert, key, client_ca }: TlsMaterial,
+  options: QuicOptions,
+  resetToken: Buffer,
+): QuicheConfig {
+  const config = library.Config.withBoringSslCtx(
+    client_ca !== undefined,
+    false,
+    client_ca ? bytes(client_ca) : null,
+    [bytes(key!)],
+    [bytes(cert!)],
+    null,
+  )
+  config.setStatelessResetToken((resetToken.readBigUInt64BE(0) << 64n) | resetToken.readBigUInt64BE(8))
+  return transport(config, options)
+}
+
+function transport(config: QuicheConfig, { idle_timeout_ms }: QuicOptions): QuicheConfig {
+  config.setApplicationProtos([ALPN])
+  config.setMaxIdleTimeout(idle_timeout_ms)
+  config.setMaxRecvUdpPayloadSize(UDP_PAYLOAD)
+  config.setMaxSendUdpPayloadSize(UDP_PAYLOAD)
+  config.setInitialMaxData(4 * STREAM_WINDOW)
+  config.setInitialMaxStreamDataBidiLocal(STREAM_WINDOW)
+  config.setInitialMaxStreamDataBidiRemote(STREAM_WINDOW)
+  config.setInitialMaxStreamsBidi(MAX_STREAMS)
+  config.setDisableActiveMigration(true)
+  config.enablePacing(false) // the binding does not tell when a packet is due
+  config.enableDgram(true, DATAGRAM_QUEUE, DATAGRAM_QUEUE)
+  return config
+}

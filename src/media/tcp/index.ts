@@ -1,0 +1,38 @@
+// The TCP medium (specification, "Transporter media"; PROTOCOL X29 and 12): between os-node peers one connection with
+// packets framed by their length, both ways; towards the reference one connection per packet. TLS on either.
+import { OsError } from '../../lib/errors'
+import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
+import { checkOptions } from '../../links/options'
+import type { HostResolver } from '../resolve'
+import { TcpListener } from './listener'
+import { type TcpOptions, tcpOptions } from './options'
+import { TcpSender } from './sender'
+
+export { TcpListener } from './listener'
+export { MAX_STREAM_PACKET, type TcpOptions, tcpOptions } from './options'
+export { TcpSender } from './sender'
+
+/**
+ * A medium that sends (`mode: "send"`, the default: needs a host) or listens (`mode: "listen"`). Options as in Config.json.
+ * Throws CONFIG_INVALID.
+ */
+export function createTcp(
+  name: string,
+  options: unknown,
+  context: DriverContext & { resolver?: HostResolver },
+): TcpSender | TcpListener {
+  const checked = checkOptions(tcpOptions, options, name)
+  if (checked.mode === 'listen') return new TcpListener(name, checked, context)
+  const { host, port } = checked
+  if (host === undefined || host === '' || port === 0)
+    throw new OsError('CONFIG_INVALID', `options of ${name}: host and port of the peer are needed`, {
+      details: { link: name, keys: port === 0 ? ['port'] : ['host'] },
+    })
+  return new TcpSender(name, { ...checked, host }, context)
+}
+
+export const tcpDriver: MediumDriver<TcpOptions> = {
+  medium: 'TCP',
+  schema: tcpOptions,
+  create: (name, options, context): Medium => createTcp(name, options, context),
+}

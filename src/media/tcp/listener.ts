@@ -1,0 +1,210 @@
+// Connections of anybody by TCP at one port of this machine, with TLS where it is configured. What fails: the port is taken
+// or not ours (open throws, with what to do), the certificate files (open throws), too many connections, of all or of one
+// address (the new one is closed, counted), a connection that is slow, out of step or reset (that one is closed, counted), a
+// handler that throws (logged, counted). One sweep a second keeps the time of all connections, so ten thousand idle ones
+// cost nothing (S9).
+
+import { createServer, type Server, type Socket } from 'node:net'
+import { errno, OsError } from '../../lib/errors'
+import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import { handOver } from '../../links/handing'
+import { HostResolver } from '../resolve'
+import { peerHost, tune } from '../stream-socket'
+import { listenError } from '../system-errors'
+import { tlsSettings } from '../tls'
+import { TlsServer } from '../tls/server'
+import { TcpConnection } from './connection'
+import type { TcpOptions } from './options'
+
+/** bytes held for all connections; above it the largest are closed */
+const MAX_MEMORY = 32 * 1024 * 1024
+const SWEEP_MS = 1000
+
+export class TcpListener implements Medium {
+  readonly medium = 'TCP'
+  readonly maxPacket: number
+  /** connections taken, and closed by us before their time: why */
+  readonly tally = {
+    accepted: 0,
+    too_many: 0,
+    cut: 0,
+    broken: 0,
+    timeout: 0,
+    idle: 0,
+    failed: 0,
+    memory: 0,
+    tls: 0,
+  }
+  readonly counters = { rx: 0, tx: 0, errors: 0, detail: this.tally }
+  readonly #options: TcpOptions
+  readonly #context: DriverContext
+  readonly #resolver: HostResolver
+  #handler: PacketHandler = () => undefined
+  #events: OpenableEvents | undefined
+  #server: Server | undefined
+  #tls: TlsServer | undefined
+  #sweep: NodeJS.Timeout | undefined
+  readonly #sockets = new Set<Socket>()
+  readonly #connections = new Set<TcpConnection>()
+  readonly #perAddress = new Map<string, number>()
+
+  constructor(
+    readonly name: string,
+    options: TcpOptions,
+    context: DriverContext & { resolver?: HostResolver },
+  ) {
+    this.#options = options
+    this.#context = context
+    this.maxPacket = options.max_packet
+    this.#resolver = context.resolver ?? new HostResolver({ clock: context.clock, logger: context.logger })
+  }
+
+  /** the port listened on; undefined while closed */
+  get port(): number | undefined {
+    const address = this.#server?.address()
+    return typeof address === 'object' && address ? address.port : undefined
+  }
+
+  /** connections now, handshakes included */
+  get connections(): number {
+    return this.#sockets.size
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    this.#events = events
+    const { listen_host, port, receive_timeout_s } = this.#options
+    const settings = tlsSettings(this.#options.tls)
+    if (settings && settings.cert === undefined)
+      throw new OsError('TLS_FILE', 'to listen with TLS, tls.cert and tls.key are needed')
+    const tls = settings ? new TlsServer(settings, this.#context, receive_timeout_s * 1000) : undefined
+    const { address, family } = await this.#resolver.resolve(listen_host)
+    const server = createServer({ allowHalfOpen: true }, socket => this.#accept(socket))
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', error => reject(listenError('TCP', error, address, port)))
+      server.listen({ host: address, port, exclusive: true, ipv6Only: false, backlog: 511 }, resolve)
+    }).catch(error => {
+      server.close()
+      throw error
+    })
+    if (this.#events !== events) {
+      server.close()
+      throw new OsError('LINK_DOWN', 'closed while opening')
+    }
+    server.removeAllListeners('error')
+    server.on('error', error => this.#serverFailed(error, family))
+    this.#server = server
+    this.#tls = tls
+    this.#sweep = setInterval(() => this.#check(), SWEEP_MS)
+    this.#sweep.unref()
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    clearInterval(this.#sweep)
+    const server = this.#server
+    this.#server = undefined
+    const closed = [...this.#sockets].map(socket => {
+      const gone = new Promise<void>(resolve => socket.once('close', () => resolve()))
+      socket.destroy()
+      return gone
+    })
+    if (server) closed.push(new Promise(resolve => server.close(() => resolve())))
+    await Promise.all(closed)
+  }
+
+  /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */
+  send(): Promise<boolean> {
+    this.counters.errors++
+    return Promise.resolve(false)
+  }
+
+  #accept(socket: Socket): void {
+    const host = peerHost(socket)
+    const { max_connections, max_per_address } = this.#options
+    const ofHost = this.#perAddress.get(host) ?? 0
+    socket.on('error', () => undefined) // whoever uses the socket hears of it, and 'close' follows
+    if (this.#sockets.size >= max_connections || ofHost >= max_per_address) {
+      this.tally.too_many++
+      this.counters.errors++
+      this.#context.logger.warn(`a connection of ${host} is not taken: too many`)
+      socket.destroy()
+      return
+    }
+    this.tally.accepted++
+    this.#sockets.add(socket)
+    this.#perAddress.set(host, ofHost + 1)
+    socket.once('close', () => {
+      this.#sockets.delete(socket)
+      const left = (this.#perAddress.get(host) ?? 1) - 1
+      if (left > 0) this.#perAddress.set(host, left)
+      else this.#perAddress.delete(host)
+    })
+    tune(socket)
+    if (!this.#tls) this.#serve(socket)
+    else
+      this.#tls.accept(
+        socket,
+        secure => this.#serve(secure),
+        error => {
+          this.tally.tls++
+          this.counters.errors++
+          this.#context.logger.warn(`${host}: ${error.message}`)
+        },
+      )
+  }
+
+  #serve(socket: Socket): void {
+    const { max_packet, receive_timeout_s, idle_timeout_s } = this.#options
+    const connection = new TcpConnection(socket, {
+      maxPacket: max_packet,
+      receiveTimeoutMs: receive_timeout_s * 1000,
+      idleTimeoutMs: idle_timeout_s * 1000,
+      mono: () => this.#context.clock.mono(),
+      onPacket: (packet, origin) => this.#received(packet, origin),
+      onReply: taken => {
+        if (taken) this.counters.tx++
+        else this.counters.errors++
+      },
+      onEnd: reason => {
+        this.tally[reason]++
+        this.counters.errors++
+      },
+    })
+    this.#connections.add(connection)
+    socket.once('close', () => this.#connections.delete(connection))
+  }
+
+  #received(packet: Uint8Array, origin: PacketOrigin): void {
+    handOver(packet, origin, this.#handler, this.counters, this.#context.logger)
+  }
+
+  #check(): void {
+    const now = this.#context.clock.mono()
+    let memory = 0
+    for (const connection of this.#connections) {
+      connection.check(now)
+      memory += connection.memory
+    }
+    if (memory <= MAX_MEMORY) return
+    const largest = [...this.#connections].sort((a, b) => b.memory - a.memory)
+    for (const connection of largest) {
+      if (memory <= MAX_MEMORY) break
+      memory -= connection.memory
+      connection.end('memory')
+    }
+  }
+
+  /** Out of descriptors or memory for a moment: connections wait in the kernel; anything else ends the listening. */
+  #serverFailed(error: Error, family: 4 | 6): void {
+    this.counters.errors++
+    if (['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'ECONNABORTED'].includes(errno(error) ?? ''))
+      this.#context.logger.warn(`a connection was not taken: ${errno(error)}`)
+    else this.#events?.lost(`listening on TCP (IPv${family}) failed: ${error.message}`)
+  }
+}

@@ -1,0 +1,274 @@
+// Packets to one peer by TCP. The first packet decides how: a probe of the delivery exchange (X29) opens a stream of framed
+// packets both ways, which is kept; anything else goes as the reference sends it, one connection for one packet, and so does
+// everything with `delivery: "best_effort"`. What fails: no connection or no trust (open throws; a later packet tells the
+// link lost), a peer that takes or answers nothing (lost after `send_timeout_s`), a stream out of step or cut (lost).
+
+import type { Socket } from 'node:net'
+import { asOsError, OsError } from '../../lib/errors'
+import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import { handOver } from '../../links/handing'
+import { DELIVERY_FRAME } from '../../protocol/control'
+import { DeliveryStream } from '../../protocol/delivery'
+import { isProbe } from '../../protocol/delivery/frame'
+import { HostResolver, hostPort } from '../resolve'
+import { connectSocket, StreamWriter, streamText } from '../stream-socket'
+import { clientTls, secureSocket, tlsError, tlsSettings } from '../tls'
+import type { TcpOptions } from './options'
+
+/** a connection nobody used is closed: a reference's listener serves one at a time */
+const FRESH_MS = 500
+/** answers to a packet in a connection of its own are waited for, beside the packets that follow */
+const LINGER_MS = 2000
+const MAX_LINGERING = 16
+/** packets that wait for the connection of the one before; more are refused */
+const MAX_QUEUED = 64
+
+interface Framed {
+  readonly socket: Socket
+  readonly stream: DeliveryStream
+  readonly writer: StreamWriter
+}
+
+export class TcpSender implements Medium {
+  readonly medium = 'TCP'
+  readonly maxPacket: number
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #options: TcpOptions & { host: string }
+  readonly #context: DriverContext
+  readonly #resolver: HostResolver
+  #handler: PacketHandler = () => undefined
+  #events: OpenableEvents | undefined
+  /** the connection of the opening, until the first packet takes it */
+  #fresh: { socket: Socket; timer: NodeJS.Timeout } | undefined
+  #framed: Framed | undefined
+  readonly #lingering = new Set<Socket>()
+  #origin: PacketOrigin
+  /** one connection at a time is being made; packets leave in order */
+  #chain: Promise<unknown> = Promise.resolve()
+  #queued = 0
+  /** since when the framed peer owes an answer to a probe or a delivery frame, mono ms; 0: it does not */
+  #owes = 0
+  #watch: NodeJS.Timeout | undefined
+
+  constructor(
+    readonly name: string,
+    options: TcpOptions & { host: string },
+    context: DriverContext & { resolver?: HostResolver },
+  ) {
+    this.#options = options
+    this.#context = context
+    this.maxPacket = options.max_packet
+    this.#resolver = context.resolver ?? new HostResolver({ clock: context.clock, logger: context.logger })
+    this.#origin = this.#originAt(hostPort(options.host, options.port))
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    this.#events = events
+    const socket = await this.#connect()
+    if (this.#events !== events) {
+      socket.destroy()
+      throw new OsError('LINK_DOWN', 'closed while opening')
+    }
+    const timer = setTimeout(() => this.#takeFresh()?.destroy(), FRESH_MS)
+    this.#fresh = { socket, timer }
+    socket.once('close', () => {
+      if (this.#fresh?.socket === socket) this.#takeFresh()
+    })
+    socket.on('error', () => undefined) // 'close' follows, and the next packet makes a connection of its own
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    clearInterval(this.#watch)
+    this.#takeFresh()?.destroy()
+    this.#framed?.socket.destroy()
+    this.#framed = undefined
+    for (const socket of this.#lingering) socket.destroy()
+    this.#lingering.clear()
+  }
+
+  /** Resolves true when the packet was handed to a connection; the framed stream makes a copy, a plain one does not. */
+  send(packet: Uint8Array): Promise<boolean> {
+    if (!this.#events || packet.length === 0 || packet.length > this.maxPacket) return this.#refuse()
+    if (this.#framed) return this.#write(this.#framed, packet)
+    if (this.#queued >= MAX_QUEUED) return this.#refuse()
+    this.#queued++
+    const events = this.#events
+    const sent = this.#chain.then(async () => {
+      this.#queued--
+      if (this.#events !== events) return this.#refuse()
+      if (this.#framed) return this.#write(this.#framed, packet)
+      try {
+        return await this.#first(packet)
+      } catch (error) {
+        if (this.#events === events) events.lost(asOsError(error).message)
+        return this.#refuse()
+      }
+    })
+    this.#chain = sent
+    return sent
+  }
+
+  /** On the framed stream several packets go in one write. */
+  async sendBatch(packets: readonly Uint8Array[]): Promise<number> {
+    const framed = this.#framed
+    framed?.socket.cork()
+    const results = packets.map(packet => this.send(packet))
+    framed?.socket.uncork()
+    let taken = 0
+    for (const result of results) {
+      if (!(await result)) break
+      taken++
+    }
+    return taken
+  }
+
+  async #connect(): Promise<Socket> {
+    const { host, port, connect_timeout_s } = this.#options
+    const peer = await this.#resolver.resolve(host)
+    const where = hostPort(peer.address, port)
+    const end = this.#context.clock.mono() + connect_timeout_s * 1000
+    const tls = tlsSettings(this.#options.tls)
+    const client = tls && clientTls(tls, host, this.#context)
+    const socket = await connectSocket(peer, port, connect_timeout_s * 1000)
+    this.#origin = this.#originAt(where)
+    if (!client) return socket
+    return secureSocket(socket, client, hostPort(host, port), Math.max(1000, end - this.#context.clock.mono()))
+  }
+
+  /** A packet while there is no stream: the probe opens one, any other has the connection to itself. */
+  async #first(packet: Uint8Array): Promise<boolean> {
+    const events = this.#events
+    const socket = this.#takeFresh() ?? (await this.#connect())
+    if (this.#events !== events || !events) {
+      socket.destroy()
+      return this.#refuse()
+    }
+    if (this.#options.delivery !== 'best_effort' && isProbe(packet)) {
+      this.#framed = this.#frame(socket, events)
+      return this.#write(this.#framed, packet)
+    }
+    return this.#plain(socket, packet)
+  }
+
+  #frame(socket: Socket, events: OpenableEvents): Framed {
+    const { host, port, max_packet, send_timeout_s } = this.#options
+    const where = hostPort(host, port)
+    const stream = new DeliveryStream({ role: 'opener', maxPacket: max_packet, onPacket: p => this.#received(p) })
+    const lost = (reason: string): void => {
+      if (this.#framed?.socket !== socket) return
+      this.#framed = undefined
+      clearInterval(this.#watch)
+      this.counters.errors++
+      socket.destroy()
+      if (this.#events === events) events.lost(reason)
+    }
+    socket.on('data', chunk => {
+      this.#owes = 0
+      try {
+        stream.push(chunk)
+      } catch (error) {
+        lost(`${where}: ${asOsError(error).message}`)
+      }
+    })
+    socket.on('end', () => lost(`${where} closed the connection`))
+    socket.on('close', () => lost(`${where} closed the connection`))
+    socket.on('error', error => lost(this.#text(error, where)))
+    // a connection whose other end is gone swallows what is written for a quarter of an hour
+    this.#owes = 0
+    const silent = (): void => lost(`${where} takes or answers nothing for ${send_timeout_s} s`)
+    this.#watch = setInterval(
+      () => {
+        if (this.#owes > 0 && this.#context.clock.mono() - this.#owes >= send_timeout_s * 1000) silent()
+      },
+      Math.min(1000, send_timeout_s * 500),
+    )
+    this.#watch.unref()
+    return { socket, stream, writer: new StreamWriter(socket, send_timeout_s * 1000, silent) }
+  }
+
+  async #write({ stream, writer }: Framed, packet: Uint8Array): Promise<boolean> {
+    if (this.#owes === 0 && (packet[0] === DELIVERY_FRAME || isProbe(packet))) this.#owes = this.#context.clock.mono()
+    const taken = await writer.write(stream.wrap(packet))
+    if (!taken) return this.#refuse()
+    this.counters.tx++
+    return true
+  }
+
+  /** Settles when all is written and the end said; the peer may answer for a while after. */
+  #plain(socket: Socket, packet: Uint8Array): Promise<boolean> {
+    const { host, port, max_packet, send_timeout_s } = this.#options
+    const where = hostPort(host, port)
+    const answer = new DeliveryStream({ role: 'opener', maxPacket: max_packet, onPacket: p => this.#received(p) })
+    if (this.#lingering.size >= MAX_LINGERING) this.#lingering.values().next().value?.destroy()
+    this.#lingering.add(socket)
+    const deadline = setTimeout(() => socket.destroy(), send_timeout_s * 1000)
+    return new Promise(resolve => {
+      let written = false
+      socket.on('data', chunk => {
+        try {
+          answer.push(chunk)
+        } catch (error) {
+          this.counters.errors++
+          this.#context.logger.warn(`${where}: ${asOsError(error).message}`)
+          socket.destroy()
+        }
+      })
+      socket.once('end', () => {
+        answer.end()
+        if (written) socket.destroy()
+      })
+      // a reference that read only a part resets; what was written counts as sent all the same
+      socket.on('error', error => {
+        this.counters.errors++
+        this.#context.logger.warn(this.#text(error, where))
+      })
+      socket.once('close', () => {
+        clearTimeout(deadline)
+        this.#lingering.delete(socket)
+        if (!written) resolve(this.#refuse())
+      })
+      socket.end(packet, () => {
+        if (socket.errored) return
+        written = true
+        this.counters.tx++
+        clearTimeout(deadline)
+        setTimeout(() => socket.destroy(), LINGER_MS).unref()
+        resolve(true)
+      })
+    })
+  }
+
+  #received(packet: Uint8Array): void {
+    handOver(packet, this.#origin, this.#handler, this.counters, this.#context.logger)
+  }
+
+  #takeFresh(): Socket | undefined {
+    const fresh = this.#fresh
+    this.#fresh = undefined
+    if (!fresh) return undefined
+    clearTimeout(fresh.timer)
+    return fresh.socket.writable && !fresh.socket.readableEnded ? fresh.socket : undefined
+  }
+
+  #originAt(address: string): PacketOrigin {
+    return { medium: this.medium, address, reply: packet => this.send(packet) }
+  }
+
+  /** What OpenSSL says after the handshake (a refused client certificate comes late in TLS 1.3) has its own words. */
+  #text(error: unknown, where: string): string {
+    const openssl = /^(?:ERR_SSL|ERR_TLS|EPROTO)/.test(String((error as { code?: unknown }).code))
+    return openssl ? tlsError(error, where).message : streamText(error, where)
+  }
+
+  #refuse(): Promise<boolean> {
+    this.counters.errors++
+    return Promise.resolve(false)
+  }
+}

@@ -1,0 +1,151 @@
+// TLS for byte streams, both ends: options from the key `tls` of a link, the peer's certificate judged, a deadline on the
+// handshake. What fails: a PEM file (TLS_FILE), the peer's certificate (TLS_UNTRUSTED, TLS_NAME, TLS_EXPIRED,
+// TLS_NOT_YET_VALID), everything else of the handshake (TLS_HANDSHAKE); nothing is sent to a peer before it is judged.
+//
+// R22: while the system's clock is behind the time known for sure (`trueNow`: the build, the last saved time, a server's
+// time), OpenSSL's judgement of validity means nothing, and the chain is judged by tls-chain at that time. With the clock
+// right, OpenSSL judges alone.
+import { constants, X509Certificate } from 'node:crypto'
+import type { Socket } from 'node:net'
+import {
+  type ConnectionOptions,
+  checkServerIdentity,
+  connect,
+  type DetailedPeerCertificate,
+  rootCertificates,
+  type TLSSocket,
+} from 'node:tls'
+import type { Clock } from '../../lib/clock'
+import { OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import { literalAddress } from '../resolve'
+import { judgeChain, judgeEnd, type Purpose } from './chain'
+import { tlsError } from './errors'
+import type { TlsSettings } from './options'
+import { parseCertificates, type ReadText, type TlsMaterial, tlsMaterial } from './settings'
+
+export { tlsError } from './errors'
+export { type TlsSettings, type TlsValue, tlsSchema } from './options'
+export { tlsSettings } from './settings'
+
+/** What both ends need; a DriverContext is one. */
+export interface TlsParts {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly trueNow?: () => number
+  /** for tests */
+  readonly readText?: ReadText
+}
+
+/** the clocks of two machines in order may differ by this */
+const BEHIND_MS = 60_000
+
+/** The system's clock cannot be right: it is behind a time that has passed. */
+export const clockBehind = ({ clock, trueNow }: TlsParts): boolean => (trueNow?.() ?? 0) > clock.wall() + BEHIND_MS
+
+/** No session is taken up again: each handshake judges the certificate anew. */
+export const NO_RESUMPTION = constants.SSL_OP_NO_TICKET
+
+export interface ClientTls {
+  /** for tls.connect, beside the socket or the address; made for this moment's clock, so made anew for each connection */
+  readonly options: ConnectionOptions
+  /** To be called at 'secureConnect', before anything is written. Throws why the peer is not to be trusted. */
+  check(socket: TLSSocket): void
+}
+
+/** TLS towards `host`, the name or address as configured. Throws TLS_FILE. */
+export function clientTls(settings: TlsSettings, host: string, parts: TlsParts): ClientTls {
+  const material = tlsMaterial(settings, parts.readText)
+  const name = settings.servername ?? literalAddress(host)?.address ?? host.replace(/\.$/, '')
+  const behind = clockBehind(parts)
+  if (settings.insecure) parts.logger.warn(`tls.insecure: whoever answers as ${name} is believed`)
+  const options: ConnectionOptions = {
+    host: name,
+    // an address is no server name (RFC 6066)
+    ...(!literalAddress(name) && { servername: name }),
+    ...material,
+    minVersion: settings.min_version,
+    rejectUnauthorized: !settings.insecure && !behind,
+    secureOptions: NO_RESUMPTION,
+  }
+  const check = (socket: TLSSocket): void => {
+    if (settings.insecure) return
+    const leaf = socket.getPeerCertificate(true)
+    if (behind) judge(socket, leaf, 'server', material.ca, parts)
+    else if (!socket.authorized) throw tlsError(socket.authorizationError, name)
+    const wrong = checkServerIdentity(name, leaf)
+    if (wrong) throw tlsError(wrong, name)
+  }
+  return { options, check }
+}
+
+/** The client's certificate, on a listening end that asks for one, when the system's clock is behind. Throws. */
+export function judgeClient(socket: TLSSocket, material: TlsMaterial, parts: TlsParts): void {
+  judge(socket, socket.getPeerCertificate(true), 'client', material.client_ca, parts)
+}
+
+function judge(
+  socket: TLSSocket,
+  leaf: DetailedPeerCertificate,
+  purpose: Purpose,
+  ca: string | undefined,
+  { trueNow, clock, logger }: TlsParts,
+): void {
+  const now = trueNow?.() ?? clock.wall()
+  const [first, ...sent] = peerChain(leaf)
+  if (!first) throw new OsError('TLS_UNTRUSTED', `the ${purpose} shows no certificate`)
+  if (socket.authorized) {
+    // all is well by a clock that is behind: what has ended since is the one thing it cannot see
+    for (const certificate of [first, ...sent]) judgeEnd(certificate, now)
+    return
+  }
+  const trusted = ca === undefined ? rootCertificates.map(pem => new X509Certificate(pem)) : parseCertificates(ca)
+  judgeChain({ leaf: first, sent, trusted, purpose, now })
+  logger.info(`the clock is not set: the ${purpose}'s certificate was judged at ${new Date(now).toISOString()}`)
+}
+
+/** The certificates of the peer, leaf first, as far as there are issuers; the last one of a whole chain issued itself. */
+function peerChain(leaf: DetailedPeerCertificate): X509Certificate[] {
+  const chain: X509Certificate[] = []
+  const seen = new Set<string>()
+  for (let at: DetailedPeerCertificate | undefined = leaf; at?.raw; at = at.issuerCertificate) {
+    if (seen.has(at.fingerprint256)) break
+    seen.add(at.fingerprint256)
+    chain.push(new X509Certificate(at.raw))
+  }
+  return chain
+}
+
+/**
+ * Turns a connected socket into a TLS one whose peer was judged. Throws an OsError after destroying the socket: why the
+ * peer is not trusted, or TLS_HANDSHAKE when it takes longer than `timeoutMs`. `peer` names it in messages.
+ */
+export function secureSocket(socket: Socket, client: ClientTls, peer: string, timeoutMs: number): Promise<TLSSocket> {
+  return new Promise((resolve, reject) => {
+    const secure = connect({ ...client.options, socket })
+    const fail = (thrown: unknown): void => {
+      clearTimeout(deadline)
+      secure.off('error', fail)
+      secure.on('error', () => undefined) // told once; what a destroyed socket still says is no news
+      secure.destroy()
+      socket.destroy()
+      reject(tlsError(thrown, peer))
+    }
+    const deadline = setTimeout(() => {
+      const text = `TLS with ${peer} failed: no answer within ${Math.round(timeoutMs / 100) / 10} s`
+      fail(new OsError('TLS_HANDSHAKE', text))
+    }, timeoutMs)
+    secure.once('error', fail)
+    secure.once('secureConnect', () => {
+      try {
+        client.check(secure)
+      } catch (error) {
+        fail(error)
+        return
+      }
+      clearTimeout(deadline)
+      secure.off('error', fail)
+      resolve(secure)
+    })
+  })
+}

@@ -1,0 +1,93 @@
+// What the key `tls` of a link means, and the PEM files it names. What fails: a file that cannot be read, is no PEM, needs a
+// passphrase or does not fit the others (TLS_FILE, with the key and the file). Files are read at each opening, so that a
+// renewed certificate is taken without a restart.
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { errno, OsError } from '../../lib/errors'
+import type { TlsSettings, TlsValue } from './options'
+
+/** The settings behind `tls`, null where it is off or not there. */
+export const tlsSettings = (value: TlsValue | undefined): TlsSettings | null => {
+  if (value === undefined || value === false) return null
+  return value === true ? { insecure: false, min_version: 'TLSv1.2' } : value
+}
+
+export type ReadText = (path: string) => string
+export const readPem: ReadText = file => readFileSync(file, 'utf8')
+
+/** What the files hold, as node:tls takes it. */
+export interface TlsMaterial {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+  readonly client_ca?: string
+}
+
+/** Reads and checks every file named. Throws TLS_FILE. */
+export function tlsMaterial(settings: TlsSettings, read: ReadText = readPem): TlsMaterial {
+  const { ca, cert, key, client_ca } = settings
+  if ((cert === undefined) !== (key === undefined))
+    throw new OsError(
+      'TLS_FILE',
+      cert === undefined ? 'tls.key is given without tls.cert' : 'tls.cert is given without tls.key',
+    )
+  const material: TlsMaterial = {
+    ...(ca !== undefined && { ca: certificates('ca', ca, read) }),
+    ...(cert !== undefined && { cert: certificates('cert', cert, read) }),
+    ...(key !== undefined && { key: privateKey(key, read) }),
+    ...(client_ca !== undefined && { client_ca: certificates('client_ca', client_ca, read) }),
+  }
+  if (
+    material.cert &&
+    material.key &&
+    !new X509Certificate(material.cert).checkPrivateKey(createPrivateKey(material.key))
+  )
+    throw new OsError('TLS_FILE', `tls.key (${key}) does not belong to the first certificate of tls.cert (${cert})`)
+  return material
+}
+
+/** Each certificate of a PEM text. Throws what node:crypto says of one that is none. */
+export const parseCertificates = (pem: string): X509Certificate[] =>
+  (pem.match(/-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]+-----END (?:TRUSTED )?CERTIFICATE-----/g) ?? []).map(
+    text => new X509Certificate(text),
+  )
+
+function certificates(name: string, file: string, read: ReadText): string {
+  const pem = text(name, file, read)
+  let count = 0
+  try {
+    count = parseCertificates(pem).length
+  } catch (cause) {
+    throw new OsError('TLS_FILE', `tls.${name}: ${file} holds a broken certificate`, { cause })
+  }
+  if (count === 0) throw new OsError('TLS_FILE', `tls.${name}: ${file} holds no certificate in PEM form`)
+  return pem
+}
+
+function privateKey(file: string, read: ReadText): string {
+  const pem = text('key', file, read)
+  try {
+    createPrivateKey(pem)
+    return pem
+  } catch (cause) {
+    const locked = errno(cause) === 'ERR_MISSING_PASSPHRASE' || pem.includes('ENCRYPTED')
+    throw new OsError(
+      'TLS_FILE',
+      locked ? `tls.key: ${file} needs a passphrase` : `tls.key: ${file} holds no private key in PEM form`,
+      {
+        cause,
+        ...(locked && { hint: 'take the passphrase off (openssl pkey -in KEY -out FILE) and set the mode 0600' }),
+      },
+    )
+  }
+}
+
+function text(name: string, file: string, read: ReadText): string {
+  try {
+    return read(file)
+  } catch (cause) {
+    const code = errno(cause)
+    const why = code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'may not be read by this user' : code
+    throw new OsError('TLS_FILE', `tls.${name}: ${file}: ${why ?? String(cause)}`, { cause })
+  }
+}

@@ -1,0 +1,123 @@
+// The UDP medium (specification, "Transporter media"; PROTOCOL 12: one datagram, one raw packet): its declaration, and the
+// one-shot exchange that ensure_id, ensure_time and dispatch_with_reply use.
+import { systemClock } from '../../lib/clock'
+import { asOsError, OsError } from '../../lib/errors'
+import { silentLogger } from '../../lib/logger'
+import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
+import { checkOptions } from '../../links/options'
+import { HostResolver } from '../resolve'
+import { UdpListener } from './listener'
+import { type UdpOptions, udpOptions } from './options'
+import { UdpSender } from './sender'
+import { closed, makeSocket, peerText, until } from './socket'
+
+export { HostResolver } from '../resolve'
+export { UdpListener } from './listener'
+export { DEFAULT_MAX_PACKET, MAX_DATAGRAM, type UdpOptions, udpOptions } from './options'
+export { UdpSender } from './sender'
+
+/**
+ * A medium that sends (`mode: "send"`, the default: needs a host) or listens (`mode: "listen"`). Options as in Config.json.
+ * Throws CONFIG_INVALID.
+ */
+export function createUdp(
+  name: string,
+  options: unknown,
+  context: DriverContext & { resolver?: HostResolver },
+): UdpSender | UdpListener {
+  const checked = checkOptions(udpOptions, options, name)
+  const common = {
+    port: checked.port,
+    maxPacket: checked.max_packet,
+    receiveBufferBytes: checked.receive_buffer_bytes,
+    batch: checked.batch,
+    ...context,
+  }
+  if (checked.mode === 'listen') return new UdpListener(name, { ...common, host: checked.listen_host })
+  if (checked.host === undefined || checked.host === '' || checked.port === 0)
+    throw new OsError('CONFIG_INVALID', `options of ${name}: host and port of the peer are needed`, {
+      details: { link: name, keys: checked.port === 0 ? ['port'] : ['host'] },
+    })
+  return new UdpSender(name, { ...common, host: checked.host })
+}
+
+export const udpDriver: MediumDriver<UdpOptions> = {
+  medium: 'UDP',
+  schema: udpOptions,
+  create: (name, options, context): Medium => createUdp(name, options, context),
+}
+
+export interface RequestOptions {
+  resolver?: HostResolver
+  /** told why there is no reply: NETWORK (no address, no way, nobody listens) or NO_REPLY (time is over) */
+  onFailure?: (error: OsError) => void
+}
+
+/**
+ * Sends one packet and waits for the first reply of that very address that `accept` takes. Returns null when none came in
+ * time or the peer cannot be reached; never throws. A reply of any other address is dropped by the kernel (D16).
+ */
+export async function request(
+  host: string,
+  port: number,
+  packet: Uint8Array,
+  timeoutMs: number,
+  accept: (reply: Buffer) => boolean = () => true,
+  { resolver = new HostResolver({ clock: systemClock, logger: silentLogger }), onFailure }: RequestOptions = {},
+): Promise<Buffer | null> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<OsError>(resolve => {
+    timer = setTimeout(
+      () => resolve(new OsError('NO_REPLY', `${host}:${port} did not answer in ${timeoutMs} ms`)),
+      timeoutMs,
+    )
+  })
+  try {
+    const answer = await Promise.race([late, exchange(host, port, packet, accept, resolver, late)])
+    if (!(answer instanceof OsError)) return answer
+    onFailure?.(answer)
+  } catch (error) {
+    onFailure?.(asOsError(error, 'NETWORK'))
+  } finally {
+    clearTimeout(timer)
+  }
+  return null
+}
+
+async function exchange(
+  host: string,
+  port: number,
+  packet: Uint8Array,
+  accept: (reply: Buffer) => boolean,
+  resolver: HostResolver,
+  late: Promise<OsError>,
+): Promise<Buffer | OsError> {
+  let over = false
+  void late.then(() => {
+    over = true
+  })
+  const peer = await resolver.resolve(host)
+  if (over) return late // a slow name server: nothing is sent for a question nobody waits for
+  const socket = makeSocket(peer.family)
+  try {
+    await until(socket, 'connect', () => socket.connect(port, peer.address))
+    const reply = new Promise<Buffer>((resolve, reject) => {
+      socket.on('error', reject)
+      socket.on('message', message => {
+        try {
+          if (accept(message)) resolve(message)
+        } catch (error) {
+          reject(error)
+        }
+      })
+      socket.send(packet, error => {
+        if (error) reject(error)
+      })
+    })
+    return await Promise.race([late, reply])
+  } catch (cause) {
+    throw new OsError('NETWORK', peerText(cause, peer.address, port), { cause })
+  } finally {
+    await closed(socket)
+  }
+}

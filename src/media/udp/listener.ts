@@ -1,0 +1,155 @@
+// Packets of anybody by UDP at one port of this machine. What fails: the port is taken or not ours (open throws, with what
+// to do), the interface goes (`lost`), a handler that throws (logged, counted, the next packet is taken). ICMP errors of
+// replies do not reach an unconnected socket. Hot path: 40,000 packets/s on one core, so the origin of a peer that sends
+// again is the same object.
+
+import type { Clock } from '../../lib/clock'
+import { asOsError, OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import { handOver } from '../../links/handing'
+import { HostResolver, hostPort } from '../resolve'
+import { listenError } from '../system-errors'
+import { openPort } from './open'
+import { MAX_DATAGRAM } from './options'
+import type { UdpPeer, UdpPort } from './port'
+
+export interface UdpListenerOptions {
+  /** address of this machine; '::' hears IPv4 as well */
+  host: string
+  /** 0: any free port, see `port` */
+  port: number
+  maxPacket: number
+  receiveBufferBytes: number
+  /** 'auto': by the addon where there is one (default) */
+  batch?: 'auto' | 'off'
+  clock: Clock
+  logger: Logger
+  resolver?: HostResolver
+}
+
+export class UdpListener implements Medium {
+  readonly medium = 'UDP'
+  readonly maxPacket: number
+  readonly #tally = { rx: 0, tx: 0, errors: 0 }
+  /** of ports closed before */
+  #dropped = 0
+  readonly #options: UdpListenerOptions
+  readonly #resolver: HostResolver
+  #handler: PacketHandler = () => undefined
+  #events: OpenableEvents | undefined
+  #port: UdpPort | undefined
+
+  constructor(
+    readonly name: string,
+    options: UdpListenerOptions,
+  ) {
+    this.#options = options
+    this.maxPacket = options.maxPacket
+    this.#resolver = options.resolver ?? new HostResolver({ clock: options.clock, logger: options.logger })
+  }
+
+  /** the port listened on; undefined while closed */
+  get port(): number | undefined {
+    return this.#port?.port
+  }
+
+  /** `dropped`: packets the kernel had no room for; there when there were any, and only the addon tells */
+  get counters(): LinkCounters {
+    const dropped = this.#dropped + (this.#port?.dropped ?? 0)
+    return dropped === 0 ? this.#tally : { ...this.#tally, dropped }
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    this.#events = events
+    const { host, port, receiveBufferBytes, batch = 'auto', logger } = this.#options
+    const { address, family } = await this.#resolver.resolve(host)
+    const opened = await openPort(
+      {
+        family,
+        way: 'bind',
+        address,
+        port,
+        receiveBufferBytes,
+        events: {
+          packet: (packet, peer) => this.#received(packet, peer!),
+          sent: count => {
+            this.#tally.tx += count
+          },
+          sendFailed: () => {
+            this.#tally.errors++
+          },
+          failed: error => {
+            this.#tally.errors++
+            events.lost(`UDP port ${port} failed: ${asOsError(error).message}`)
+          },
+        },
+      },
+      batch,
+    ).catch(error => {
+      throw listenError('UDP', error, address, port)
+    })
+    if (this.#events !== events) {
+      await opened.close()
+      throw new OsError('LINK_DOWN', 'closed while opening')
+    }
+    this.#port = opened
+    if (opened.receiveBuffer < receiveBufferBytes)
+      logger.info(
+        `the kernel holds ${opened.receiveBuffer} bytes for us, not ${receiveBufferBytes}: raise net.core.rmem_max`,
+      )
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    const port = this.#port
+    this.#port = undefined
+    if (!port) return
+    await port.close()
+    this.#dropped += port.dropped ?? 0
+  }
+
+  /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */
+  send(): Promise<boolean> {
+    this.#tally.errors++
+    return Promise.resolve(false)
+  }
+
+  #received(packet: Uint8Array, peer: UdpPeer): void {
+    if (!this.#port) return
+    const origin = (peer.origin ??= new UdpOrigin(peer, this.#reply))
+    handOver(packet, origin, this.#handler, this.#tally, this.#options.logger)
+  }
+
+  readonly #reply = (packet: Uint8Array, peer: UdpPeer): Promise<boolean> => {
+    if (this.#port && packet.length <= MAX_DATAGRAM) return this.#port.send(packet, peer)
+    this.#tally.errors++
+    return Promise.resolve(false)
+  }
+}
+
+class UdpOrigin implements PacketOrigin {
+  readonly medium = 'UDP'
+  #address: string | undefined
+
+  constructor(
+    readonly peer: UdpPeer,
+    readonly answer: (packet: Uint8Array, peer: UdpPeer) => Promise<boolean>,
+  ) {}
+
+  /** made on demand; an IPv4 peer heard through an IPv6 socket is written as IPv4 */
+  get address(): string {
+    this.#address ??= hostPort(this.peer.address.replace(/^::ffff:(?=\d+\.)/i, ''), this.peer.port)
+    return this.#address
+  }
+
+  reply(packet: Uint8Array): Promise<boolean> {
+    return this.answer(packet, this.peer)
+  }
+}

@@ -1,0 +1,199 @@
+// Packets to one peer by UDP. The socket is connected, so the kernel drops what others send us, tells us when nobody
+// listens there, and sends fastest. What fails: nobody there (counted, `degraded` until a packet comes back or no refusal
+// follows a packet for a second), no network (`lost`, the supervisor retries), a full send queue (false, counted), a name
+// that changes its address (a new socket takes over), a name server that is out (the last address is kept).
+
+import type { Clock } from '../../lib/clock'
+import { asOsError, OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import { handOver } from '../../links/handing'
+import { type HostAddress, HostResolver, hostPort } from '../resolve'
+import { openPort } from './open'
+import { MAX_DATAGRAM } from './options'
+import type { UdpPort } from './port'
+import { isMomentary, isRefusal, peerText } from './socket'
+
+export interface UdpSenderOptions {
+  /** name or IP address */
+  host: string
+  port: number
+  /** advice to whoever makes packets; up to MAX_DATAGRAM goes through, in fragments */
+  maxPacket: number
+  receiveBufferBytes: number
+  /** 'auto': by the addon where there is one (default) */
+  batch?: 'auto' | 'off'
+  clock: Clock
+  logger: Logger
+  resolver?: HostResolver
+}
+
+/** a refusal comes within the round trip; after this long without one the packet was taken */
+const REFUSAL_MS = 1000
+
+export class UdpSender implements Medium {
+  readonly medium = 'UDP'
+  readonly maxPacket: number
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #options: UdpSenderOptions
+  readonly #resolver: HostResolver
+  #handler: PacketHandler = () => undefined
+  #events: OpenableEvents | undefined
+  #port: UdpPort | undefined
+  #peer: HostAddress | undefined
+  #origin: PacketOrigin | undefined
+  #moving = false
+  /** a refusal was told; when the first packet after it went out, 0 while none did */
+  #refused = false
+  #afterRefusal = 0
+
+  constructor(
+    readonly name: string,
+    options: UdpSenderOptions,
+  ) {
+    this.#options = options
+    this.maxPacket = options.maxPacket
+    this.#resolver = options.resolver ?? new HostResolver({ clock: options.clock, logger: options.logger })
+  }
+
+  /** the peer's address in use, for example '192.0.2.1:8080'; undefined before the first open */
+  get address(): string | undefined {
+    return this.#peer && hostPort(this.#peer.address, this.#options.port)
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    this.#events = events
+    const peer = await this.#resolver.resolve(this.#options.host)
+    const port = await this.#connect(peer)
+    if (this.#events !== events) {
+      await port.close()
+      throw new OsError('LINK_DOWN', 'closed while opening')
+    }
+    this.#take(port, peer)
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    const port = this.#port
+    this.#port = undefined
+    this.#refused = false
+    await port?.close()
+  }
+
+  /** `packet` must stay as it is until the promise settles: the kernel may take it later. */
+  send(packet: Uint8Array): Promise<boolean> {
+    const port = this.#ready()
+    if (port && packet.length <= MAX_DATAGRAM) return port.send(packet)
+    this.counters.errors++
+    return Promise.resolve(false)
+  }
+
+  /** In order; stops at the first one that is too long or that the kernel refused. The bytes as with send(). */
+  async sendBatch(packets: readonly Uint8Array[]): Promise<number> {
+    const port = this.#ready()
+    const tooLong = packets.findIndex(packet => packet.length > MAX_DATAGRAM)
+    if (!port || tooLong >= 0) this.counters.errors++
+    return port ? port.sendBatch(tooLong < 0 ? packets : packets.slice(0, tooLong)) : 0
+  }
+
+  /** The port in use; looks after the name's time and a refusal's on the way. */
+  #ready(): UdpPort | undefined {
+    if (!this.#port) return undefined
+    if (!this.#resolver.known(this.#options.host)) void this.#follow()
+    if (this.#refused) this.#hope()
+    return this.#port
+  }
+
+  async #connect({ address, family }: HostAddress): Promise<UdpPort> {
+    const { port, receiveBufferBytes, batch = 'auto' } = this.#options
+    let opened: UdpPort | undefined
+    const events = {
+      packet: (packet: Uint8Array) => this.#received(opened, packet),
+      sent: (count: number) => {
+        this.counters.tx += count
+      },
+      sendFailed: (error: unknown) => this.#failed(opened, error),
+      failed: (error: unknown) => this.#failed(opened, error),
+    }
+    try {
+      opened = await openPort({ family, way: 'connect', address, port, receiveBufferBytes, events }, batch)
+      return opened
+    } catch (error) {
+      throw new OsError('NETWORK', peerText(error, address, port), { cause: error })
+    }
+  }
+
+  #take(port: UdpPort, peer: HostAddress): void {
+    this.#port = port
+    this.#peer = peer
+    this.#origin = {
+      medium: this.medium,
+      address: hostPort(peer.address, this.#options.port),
+      reply: packet => this.send(packet),
+    }
+  }
+
+  #received(port: UdpPort | undefined, packet: Uint8Array): void {
+    if (!port || port !== this.#port || !this.#origin) return
+    if (this.#refused) this.#well()
+    handOver(packet, this.#origin, this.#handler, this.counters, this.#options.logger)
+  }
+
+  #failed(port: UdpPort | undefined, error: unknown): void {
+    this.counters.errors++
+    if (!port || port !== this.#port || isMomentary(error)) return
+    const text = peerText(error, this.#peer?.address ?? this.#options.host, this.#options.port)
+    if (!isRefusal(error)) {
+      this.#events?.lost(text)
+      return
+    }
+    this.#refused = true
+    this.#afterRefusal = 0
+    this.#events?.degraded(text)
+  }
+
+  /** A peer that only receives never answers: that no refusal follows our packets has to do. */
+  #hope(): void {
+    const now = this.#options.clock.mono()
+    if (this.#afterRefusal === 0) this.#afterRefusal = now
+    else if (now - this.#afterRefusal >= REFUSAL_MS) this.#well()
+  }
+
+  #well(): void {
+    this.#refused = false
+    this.#afterRefusal = 0
+    this.#events?.degraded('')
+  }
+
+  /** The name's time is over: asks again, and moves to a new socket when the address changed. Never throws. */
+  async #follow(): Promise<void> {
+    if (this.#moving) return
+    this.#moving = true
+    const events = this.#events
+    try {
+      const peer = await this.#resolver.resolve(this.#options.host)
+      if (events !== this.#events || !events || peer.address === this.#peer?.address) return
+      const port = await this.#connect(peer)
+      const old = this.#port
+      if (events !== this.#events || !old) {
+        await port.close()
+        return
+      }
+      this.#options.logger.info(`${this.#options.host} is now ${peer.address}`)
+      this.#take(port, peer)
+      if (this.#refused) this.#well()
+      await old.close()
+    } catch (error) {
+      this.counters.errors++
+      this.#options.logger.warn(asOsError(error).message)
+    } finally {
+      this.#moving = false
+    }
+  }
+}
