@@ -2,7 +2,7 @@
 // the units of units/ and the media of media/ in their places.
 
 import { Registry } from './links/registry'
-import { mediaFragments } from './media/fragments'
+import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
 import type { NodeOptions, NodeParts } from './node/types'
 import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
@@ -30,6 +30,9 @@ export class Fusion extends BareFusion {
   }
 }
 
+/** What the configuration may say of the media that drivers/ brings: their option files, which load no driver. */
+export const busOptions: MediaOptions = {}
+
 /** Media by name, loaded on first use. */
 export const mediaTable = {
   UDP: async () => (await import('./media/udp')).udpDriver,
@@ -39,7 +42,7 @@ export const mediaTable = {
 }
 
 const parts = (): NodeParts => ({
-  fragments: mediaFragments,
+  fragments: () => mediaFragments(busOptions),
   registry: new Registry({ media: mediaTable }),
   request: async (host, port, packet, timeoutMs, accept, onFailure) =>
     (await import('./media/udp')).request(host, port, packet, timeoutMs, accept, { onFailure }),

@@ -10,13 +10,14 @@ import type { CommandContext, LogAccess, NodeLike, StartedGateway, StartOverride
 import type { ConfigStore } from './config'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
-import { mediaTable, Node, ucumUnits } from './index'
+import { busOptions, mediaTable, Node, ucumUnits } from './index'
 import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
 import { asOsError, errno, OsError } from './lib/errors'
 import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
-import { Registry } from './links/registry'
+import type { SourceDriver } from './links/contracts'
+import { type DriverTable, Registry } from './links/registry'
 import { exportFacts, exportRow, verify } from './log'
 import { mediaFragments } from './media/fragments'
 import { TransportControl } from './node/transport'
@@ -27,18 +28,17 @@ export * from './index'
 /** The file this runs from: SQL worker and loopback upstream run it again. */
 const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
 
-const sources = async (): Promise<typeof import('../drivers/host')> => import('../drivers/host')
+/** Sources by type, loaded on first use. */
+const sourceTable: DriverTable<SourceDriver> = {
+  ...Object.fromEntries(
+    (['cpu', 'memory', 'disk', 'network', 'uptime', 'thermal', 'hwmon', 'iio'] as const).map(type => [
+      type,
+      async () => (await import('../drivers/host')).hostSources[type],
+    ]),
+  ),
+}
 
-const registry = (): Registry =>
-  new Registry({
-    media: mediaTable,
-    sources: Object.fromEntries(
-      (['cpu', 'memory', 'disk', 'network', 'uptime', 'thermal', 'hwmon', 'iio'] as const).map(type => [
-        type,
-        async () => (await sources()).hostSources[type],
-      ]),
-    ),
-  })
+const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
 
 const tokenPath = (config: ConfigStore): string => join(config.dataDir, 'token.json')
 
@@ -189,7 +189,7 @@ async function startGateway(
       version: __VERSION__,
       builtAt: __BUILT_AT__,
       logger,
-      defaultSources: (await sources()).defaultSources(config.dataDir),
+      defaultSources: (await import('../drivers/host')).defaultSources(config.dataDir),
       role,
       supervision: watched.supervision,
       ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
@@ -344,7 +344,7 @@ async function cli(): Promise<void> {
     stdout: process.stdout,
     stderr: process.stderr,
     signal: stop.signal,
-    fragments: mediaFragments(),
+    fragments: mediaFragments(busOptions),
     ...(followsParent() && { logPrefix: 'upstream | ' }),
     context: async ({ config, logger, signal, print }) => {
       let node: Node | undefined

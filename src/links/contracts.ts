@@ -93,6 +93,30 @@ export interface Source extends Openable {
    * 'ERROR' and a null value. Throws only when the whole group is lost.
    */
   read(): Promise<readonly SourceReading[]>
+  /** Reads once, as `os-node source test NAME` shows it: also the bytes the bus gave. Left out: read() alone. */
+  readRaw?(): Promise<readonly RawReading[]>
+  /** what can be set through this link, where its hardware has outputs */
+  readonly outputs?: Outputs
+}
+
+/** One sensor of readRaw(). */
+export interface RawReading {
+  readonly sensor_id: string
+  /** as it came from the bus: bytes in hex, or text */
+  readonly raw: string
+  readonly status: string
+  readonly value: number | null
+  /** UCUM */
+  readonly unit: string
+  /** why there is no value */
+  readonly error?: string
+}
+
+/** Outputs of an opened link (GPIO lines, relays). A logical value: 1 is active, whatever the level. */
+export interface Outputs {
+  list(): readonly { readonly name: string; readonly value: 0 | 1 | null }[]
+  /** Throws NOT_FOUND (no such output) or LINK_DOWN. */
+  set(name: string, value: 0 | 1): Promise<void>
 }
 
 /** `unit` is UCUM; a null value comes with status 'ERROR'. */

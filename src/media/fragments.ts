@@ -11,7 +11,10 @@ import { quicOptions } from './quic/options'
 import { tcpOptions } from './tcp/options'
 import { udpOptions } from './udp/options'
 
-const OPTIONS: Readonly<Record<string, { readonly entries: object }>> = {
+/** The options of media by name. */
+export type MediaOptions = Readonly<Record<string, { readonly entries: object }>>
+
+const NETWORK: MediaOptions = {
   UDP: udpOptions,
   TCP: tcpOptions,
   QUIC: quicOptions,
@@ -31,9 +34,9 @@ interface Option {
 }
 
 /** Every option once; of a key that several media have, the words of the first, and the bounds of the last: the widest. */
-function options(): Option[] {
+function options(all: MediaOptions): Option[] {
   const found = new Map<string, Option>()
-  for (const [medium, { entries }] of Object.entries(OPTIONS)) {
+  for (const [medium, { entries }] of Object.entries(all)) {
     for (const [key, schema] of Object.entries(entries) as [string, AnySchema][]) {
       if (COMMON.has(key)) continue
       const other = found.get(key)
@@ -51,9 +54,10 @@ function inLink({ schema, meta, media }: Option): v.GenericSchema {
   return v.optional(v.pipe(...checks, v.metadata(described as never)))
 }
 
-/** For ConfigStore.load. */
-export function mediaFragments(): Fragment[] {
-  const known = options()
+/** For ConfigStore.load. `more`: options of the media that drivers bring. */
+export function mediaFragments(more: MediaOptions = {}): Fragment[] {
+  const all = { ...NETWORK, ...more }
+  const known = options(all)
   const lists = [
     { at: 'gateway.uplinks[]', side: 'send', taken: OF_UPLINKS },
     { at: 'gateway.receivers[]', side: 'listen', taken: new Set<string>() },
@@ -63,7 +67,7 @@ export function mediaFragments(): Fragment[] {
       .filter(({ key, meta }) => !taken.has(key) && (meta.side ?? side) === side)
       .map(option => ({ at: `${at}.${option.key}`, schema: inLink(option) })),
   )
-  const dispatch = Object.entries(OPTIONS).flatMap(([medium, { entries }]) => {
+  const dispatch = Object.entries(all).flatMap(([medium, { entries }]) => {
     const { section, options_name } = mediumInfo(medium)!
     return (Object.entries(entries) as [string, AnySchema][])
       .filter(([key, schema]) => !COMMON.has(key) && metaOf(schema).side !== 'listen')
