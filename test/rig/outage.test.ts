@@ -75,8 +75,10 @@ inTheRig(
 
     test('where nothing is ever answered, packets are lost, and no value is ever wrong', async t => {
       await busy.stop()
-      cable.weather({ loss: 20, duplicate: 20, delayMs: 30, jitterMs: 20 })
+      // in good weather it gets its id; a lost answer to that would be asked for again only after seconds
       await deaf.start(['--port', '8101'])
+      await until('it has an id and sends', async () => (await deaf.status()).forwarding.cursor > 0)
+      cable.weather({ loss: 20, duplicate: 20, delayMs: 30, jitterMs: 20 })
       await sleep(8000)
       await deaf.stop()
       cable.fair()
