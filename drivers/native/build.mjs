@@ -9,7 +9,20 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const here = dirname(fileURLToPath(import.meta.url))
-const FLAGS = ['-std=gnu11', '-O2', '-fPIC', '-shared', '-fvisibility=hidden', '-Wall', '-Wextra', '-Werror', '-s']
+/** a thread in a call that does not return runs on when Node has unloaded the addon: its code stays */
+const NODELETE = '-Wl,-z,nodelete'
+const FLAGS = [
+  '-std=gnu11',
+  '-O2',
+  '-fPIC',
+  '-shared',
+  '-fvisibility=hidden',
+  '-Wall',
+  '-Wextra',
+  '-Werror',
+  '-s',
+  NODELETE,
+]
 /** undefined behaviour ends the process, so that no test can overlook it */
 const SANITIZE = [
   '-std=gnu11',
@@ -21,13 +34,19 @@ const SANITIZE = [
   '-Wall',
   '-Wextra',
   '-Werror',
-].concat('-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer')
+].concat('-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer', NODELETE)
 const CROSS = { arm64: 'aarch64-linux-gnu-gcc', arm: 'arm-linux-gnueabihf-gcc', x64: 'x86_64-linux-gnu-gcc' }
 
 const compilerOf = arch => (arch === process.arch ? (process.env.CC ?? 'cc') : CROSS[arch])
 const versionOf = cc => {
   const { status, stdout } = spawnSync(cc, ['--version'], { encoding: 'utf8' })
   return status === 0 ? stdout.split('\n')[0] : undefined
+}
+
+/** A compiler that comes without the C library's headers is none. */
+function compiles(cc) {
+  const program = '#include <stdio.h>\n#include <pthread.h>\nint main(void) { return 0; }\n'
+  return spawnSync(cc, ['-x', 'c', '-fsyntax-only', '-'], { input: program }).status === 0
 }
 
 /**
@@ -53,7 +72,9 @@ export function buildAddon(root, { arch = process.arch, sanitize = false, say = 
   mkdirSync(dir, { recursive: true })
   const files = sources.filter(name => name.endsWith('.c')).map(name => join(here, name))
   const fresh = `${path}.${process.pid}`
-  const run = spawnSync(cc, [...flags, '-o', fresh, ...files], { stdio: ['ignore', 2, 2] })
+  const run = spawnSync(cc, [...flags, '-o', fresh, ...files], { encoding: 'utf8' })
+  if (run.status !== 0 && !compiles(cc)) return { why: `${cc} finds no C headers: apt-get install libc6-dev` }
+  process.stderr.write(run.stderr)
   if (run.status !== 0) throw new Error(`E_ADDON: ${cc} could not compile drivers/native`)
   renameSync(fresh, path) // a process that has the old file loaded keeps it
   writeFileSync(join(dir, 'stamp'), digest)
@@ -71,6 +92,8 @@ export function installAddon(root, { archs = [process.arch], say = () => undefin
     }
     const dir = join(root, 'dist/native', `linux-${arch}`)
     mkdirSync(dir, { recursive: true })
-    copyFileSync(path, join(dir, 'os_node.node'))
+    const fresh = join(dir, `os_node.node.${process.pid}`)
+    copyFileSync(path, fresh)
+    renameSync(fresh, join(dir, 'os_node.node')) // never written over: a gateway at work has it loaded
   }
 }
