@@ -96,7 +96,7 @@ export class SerialLine implements Line {
     this.#handler = handler
   }
 
-  /** Rejects with NOT_FOUND, E_PERMISSION, PORT_BUSY, CONFIG_INVALID, NO_DRIVER or LINK_DOWN. */
+  /** Rejects with NOT_FOUND, NO_ACCESS, PORT_BUSY, CONFIG_INVALID, NO_DRIVER or LINK_DOWN. */
   async open(events: OpenableEvents): Promise<void> {
     const closed = this.close()
     this.#events = events
