@@ -33,6 +33,8 @@ export interface LineMediumOptions {
   gapMs?: number
   /** where packets come from, as origins tell it; left out: the line's name */
   address?: string
+  /** what the line below counts, by name */
+  detail?: () => Readonly<Record<string, number>>
 }
 
 /** frames handed to the line and not yet taken */
@@ -84,7 +86,7 @@ export class LineMedium implements Medium {
   /** `noise_bytes`: bytes that belonged to no packet. */
   get counters(): LinkCounters {
     const { bytes, taken, crowded } = this.deframer.counters
-    return { ...this.#counters, detail: { noise_bytes: bytes - taken, crowded } }
+    return { ...this.#counters, detail: { noise_bytes: bytes - taken, crowded, ...this.#options.detail?.() } }
   }
 
   /** One handler; the last one set counts. */
@@ -127,6 +129,11 @@ export class LineMedium implements Medium {
     } finally {
       this.#pending--
     }
+  }
+
+  /** The answer to a request that was heard and not sent here counts too (a bus of several). */
+  expectAnswer(answer: number, seq: number): void {
+    this.#requests.get(answer)?.opened(seq, answer)
   }
 
   #isOpen(answer: number, seq: number): boolean {
