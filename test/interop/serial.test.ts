@@ -27,7 +27,7 @@ after(async () => {
 const port = (name: string): Promise<Plug> => ptys.port(join(dir, name))
 const on = { uart: true, rs485: true }
 /** readings of this machine, `perSecond` groups a second */
-const sources = (interval_ms = 50) =>
+const sources = (interval_ms = 100) =>
   ['uptime', 'memory'].map((type, k) => ({ name: type, type, interval_ms: interval_ms + 7 * k }))
 
 async function machine(name: string, verb: 'run' | 'serve', gateway: unknown, physical_config = {}): Promise<Machine> {
@@ -95,7 +95,11 @@ test('UART: an uplink through noise and pulled plugs loses nothing, and is back 
     { uart: { port: b.path } },
   )
   const acked = async (): Promise<number> => (await status(gw)).uplinks.up.acked
-  await until('works', async () => (await acked()) > 10)
+  await until('works', async () => (await acked()) > 10, 8000).catch(async error => {
+    throw new Error(
+      `${error.message}\n${JSON.stringify((await status(gw)).links.up)}\n${JSON.stringify((await status(up)).links.serial)}\n${gw.output.slice(-1500)}\n${up.output.slice(-1500)}`,
+    )
+  })
   noisy = true
   await sleep(2000)
   noisy = false
@@ -120,7 +124,7 @@ test('UART: an uplink through noise and pulled plugs loses nothing, and is back 
   assert.ok(Math.max(...back) < 2000)
   const count = await delivered(gw, up)
   t.diagnostic(`${count} facts`)
-  assert.ok(count > 100)
+  assert.ok(count > 60)
 })
 
 test('UART: frames of C firmware and of dispatch are received on a port that an uplink shares', async () => {
@@ -188,5 +192,6 @@ test('RS485: a master receives from two gateways as slaves, each in its turn, an
   const { links } = await status(up)
   assert.match(links.bus.reason, /no answer from 13/)
   t.diagnostic(JSON.stringify(links.bus.detail))
+
   for (const one of slaves) await delivered(one, up)
 })
