@@ -23,6 +23,10 @@ export interface SerialContext extends DriverContext {
 const LOOK_MS = 250
 /** a baud rate that is further off than this garbles characters */
 const OFF_BY = 0.03
+/** ports without a wire have no baud rate: the far end of a USB cable */
+const VIRTUAL = /^\/dev\/ttyGS/
+/** a port that was open for so long worked; and how long one waits after it hung up */
+const WORKED_MS = 1000
 
 /** One port that is open or opening, and those that use it. */
 class Shared {
@@ -72,6 +76,9 @@ export class SerialLine implements Line {
   #tried: string | null = null
   #usb: UsbIdentity | undefined
   #device: string | undefined
+  /** when it was opened, and when it hung up after it had worked */
+  #openedAt = 0
+  #hungUpAt: number | undefined
 
   constructor(name: string, settings: SerialSettings, context: SerialContext) {
     this.name = name
@@ -122,9 +129,10 @@ export class SerialLine implements Line {
       await this.#leave(shared)
       throw new OsError('LINK_DOWN', 'closed while opening')
     }
+    this.#openedAt = this.#context.clock.mono()
     this.#remember(path)
     const { baudrate } = shared.port!
-    if (Math.abs(baudrate - this.settings.baudrate) > OFF_BY * this.settings.baudrate)
+    if (!VIRTUAL.test(path) && Math.abs(baudrate - this.settings.baudrate) > OFF_BY * this.settings.baudrate)
       events.degraded(`${path} runs at ${baudrate} baud, not at ${this.settings.baudrate}`)
   }
 
@@ -163,7 +171,8 @@ export class SerialLine implements Line {
     const look = (): void => {
       const now = this.#look()
       if (now === null) this.#tried = null
-      else if (now !== this.#tried) {
+      else if (now !== this.#tried || this.#mayCallAgain()) {
+        this.#hungUpAt = undefined
         back()
         return
       }
@@ -171,6 +180,17 @@ export class SerialLine implements Line {
     }
     cancel = this.#timers.after(LOOK_MS, look)
     return () => cancel()
+  }
+
+  /** It worked, hung up, and its device is still there: tried again once, after a moment, whatever came before. */
+  #mayCallAgain(): boolean {
+    return this.#hungUpAt !== undefined && this.#context.clock.mono() - this.#hungUpAt >= WORKED_MS
+  }
+
+  #lost(reason: string): void {
+    const now = this.#context.clock.mono()
+    if (now - this.#openedAt >= WORKED_MS) this.#hungUpAt = now
+    this.#events?.lost(reason)
   }
 
   /** The node the name stands for now, null: none. */
@@ -209,7 +229,7 @@ export class SerialLine implements Line {
         },
         lost: reason => {
           void shared.end()
-          for (const member of [...shared.members]) member.#events?.lost(reason)
+          for (const member of [...shared.members]) member.#lost(reason)
         },
         stuck: reason => {
           for (const member of shared.members) member.#events?.degraded(reason)

@@ -226,7 +226,9 @@ export class Link {
     // what was unplugged and is back is not left waiting
     const run = this.#run
     const endWatch = this.thing.onReturn?.(() => {
-      if (run === this.#run && this.#state.state === 'down') this.#open()
+      if (run !== this.#run || this.#state.state !== 'down') return
+      this.#backoff.reset()
+      this.#open()
     })
     this.#cancelRetry = () => {
       cancelPause()
