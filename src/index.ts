@@ -1,6 +1,8 @@
 // The library: what `import … from 'os-node'` gives. Here the rooms are put together, so that each class works alone with
 // the units of units/ and the media of media/ in their places.
 
+import { rs485Options } from '../drivers/rs485/options'
+import { uartOptions } from '../drivers/uart/options'
 import { Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
@@ -31,7 +33,10 @@ export class Fusion extends BareFusion {
 }
 
 /** What the configuration may say of the media that drivers/ brings: their option files, which load no driver. */
-export const busOptions: MediaOptions = {}
+export const busOptions: MediaOptions = {
+  UART: uartOptions,
+  RS485: rs485Options,
+}
 
 /** Media by name, loaded on first use. */
 export const mediaTable = {
@@ -39,6 +44,8 @@ export const mediaTable = {
   MQTT: async () => (await import('./media/mqtt')).mqttDriver,
   QUIC: async () => (await import('./media/quic')).quicDriver,
   TCP: async () => (await import('./media/tcp')).tcpDriver,
+  RS485: async () => (await import('../drivers/rs485')).rs485Driver,
+  UART: async () => (await import('../drivers/uart')).uartDriver,
 }
 
 const parts = (): NodeParts => ({

@@ -28,6 +28,11 @@ export class Backoff {
     this.#upSince = nowMs
   }
 
+  /** The cause is gone, as seen from outside: what went before does not count any more. */
+  reset(): void {
+    this.#attempt = 0
+  }
+
   /** The pause in milliseconds before the next try, after a failure at `nowMs`. */
   next(nowMs: number): number {
     if (this.#upSince !== undefined && nowMs - this.#upSince >= this.#stableMs) this.#attempt = 0
