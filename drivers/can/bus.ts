@@ -26,6 +26,8 @@ const LOOK_MS = 5000
 const SOON_MS = 100
 /** a bus that is off longer than this, and the time of its restart, is lost */
 const OFF_MS = 3000
+/** between two looks at an interface that is not there */
+const RETURN_MS = 250
 
 const downText = (name: string): string => `${name} is down: ${startAdvice(name)}`
 
@@ -67,6 +69,8 @@ export class CanBus {
   /** as error frames tell it, where the driver tells none */
   #told: CanState = 'unknown'
   #said = ''
+  /** it was missing, down or off when last seen */
+  #away = false
   #cancelLook: (() => void) | undefined
   #cancelOff: (() => void) | undefined
   #soon = false
@@ -80,6 +84,7 @@ export class CanBus {
   /** `degraded` of the events gets what is wrong with the bus, empty when it is well. Throws LINK_DOWN or E_NO_ADDON. */
   open(events: OpenableEvents, fd: boolean): void {
     this.close()
+    this.#away = !this.#usable
     const link = this.#look()
     this.#refuse(link, fd)
     this.#told = 'unknown'
@@ -101,6 +106,33 @@ export class CanBus {
     this.#events = undefined
     this.#socket?.close()
     this.#socket = undefined
+  }
+
+  /** Looks after an interface that went, or was not there, and tells when it can be opened. Returns what ends that. */
+  onReturn(back: () => void): () => void {
+    let cancel = (): void => undefined
+    const watch = (): void => {
+      cancel = this.#timers.after(RETURN_MS, () => {
+        if (!this.#usable) this.#away = true
+        else if (this.#away) {
+          this.#away = false
+          back()
+          return
+        }
+        watch()
+      })
+    }
+    watch()
+    return () => cancel()
+  }
+
+  get #usable(): boolean {
+    try {
+      const { up, state } = this.#edges.link(this.#name)
+      return up && state !== 'bus-off'
+    } catch {
+      return false // it is not there, or nothing can be asked: whoever opens is told why
+    }
   }
 
   /** Counters of controller and kernel, as last seen; none before the first open, nor for a virtual interface. */
@@ -134,7 +166,7 @@ export class CanBus {
     const got = this.#socket?.receive(frames) ?? AGAIN
     if (got < 0) {
       const loss = got === AGAIN ? undefined : lossOf(this.#name, got, this.#edges)
-      if (loss !== undefined) this.#events?.lost(loss)
+      if (loss !== undefined) this.#lost(loss)
       return
     }
     for (let k = 0; k < got; k++) {
@@ -153,12 +185,22 @@ export class CanBus {
       try {
         const link = this.#look()
         if (link.up) this.#judge(link)
-        else this.#events?.lost(downText(this.#name))
+        else this.#lost(downText(this.#name))
         if (this.#events) this.#later(LOOK_MS)
       } catch (error) {
-        this.#events?.lost(asOsError(error).message)
+        this.#lost(asOsError(error).message)
       }
     })
+  }
+
+  #lost(reason: string): void {
+    this.missed()
+    this.#events?.lost(reason)
+  }
+
+  /** Somebody at this interface lost it: when it is back that is a return. */
+  missed(): void {
+    this.#away = true
   }
 
   #judge(link: CanLink): void {
@@ -168,9 +210,7 @@ export class CanBus {
       this.#cancelOff?.()
       this.#cancelOff = undefined
     } else if (link.kind === 'can' && !this.#cancelOff)
-      this.#cancelOff = this.#timers.after(link.restart_ms > 0 ? link.restart_ms + OFF_MS : 0, () =>
-        this.#events?.lost(text),
-      )
+      this.#cancelOff = this.#timers.after(link.restart_ms > 0 ? link.restart_ms + OFF_MS : 0, () => this.#lost(text))
     // counters move all the time: told when the state changes only
     const kind = text && state
     if (kind === this.#said) return

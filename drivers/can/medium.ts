@@ -5,6 +5,7 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import type { DriverContext, LinkCounters, Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
 import { systemTimers, type Timers } from '../../src/links/timers'
 import { CAN_EFF } from '../../src/native/can'
+import { sharedMedium } from '../kit/shared'
 import { type BusEdges, CanBus, kernelEdges, lossOf } from './bus'
 import { type CanOptions, idOf, MAX_STANDARD, type PeerOptions, STANDARD_PACKET } from './options'
 import { CanPeer, type PeerParts, type PeerSettings } from './peer'
@@ -24,9 +25,9 @@ export class CanMedium implements Medium {
   readonly #options: CanOptions
   readonly #kernelMax: () => number
   readonly #bus: CanBus
-  readonly #peers: readonly CanPeer[]
+  readonly #peers: readonly Medium[]
   readonly #fd: boolean
-  readonly #target: CanPeer | undefined
+  readonly #target: Medium | undefined
   #reasons = new Map<string, string>()
 
   /** Throws CONFIG_INVALID when there is no peer to send to, or more than one and none is named. */
@@ -43,33 +44,32 @@ export class CanMedium implements Medium {
     this.#kernelMax = parts.kernelMax ?? (() => STANDARD_PACKET)
     this.#bus = new CanBus(options.interface, timers, edges)
     const loss = (result: number): string | undefined => lossOf(options.interface, result, edges)
-    this.#peers = used.map(
-      peer =>
-        new CanPeer(`${name}-${idText(peer.rx_id)}`, settingsOf(peer, options), {
-          clock,
-          timers,
-          logger,
-          loss,
-          ...(openSocket && { openSocket }),
-        }),
-    )
+    this.#peers = used.map(peer => {
+      const settings = settingsOf(peer, options)
+      const part = `${name}-${idText(peer.rx_id)}`
+      const { txId, rxId } = settings.isotp
+      // an uplink, a receiver and dispatch may talk with the same peer, and only one socket may answer it
+      return sharedMedium('CAN', {
+        name: part,
+        mode: options.mode,
+        key: `${options.interface} ${idText(txId)} ${idText(rxId)}`,
+        settings,
+        make: () => new CanPeer(part, settings, { clock, timers, logger, loss, ...(openSocket && { openSocket }) }),
+        logger,
+      })
+    })
     this.#target = options.mode === 'send' ? this.#peers[0] : undefined
   }
 
   /** `detail` holds what the controller and the kernel count, see CanBus.detail, and what the peers count together */
   get counters(): LinkCounters {
-    const sum = { rx: 0, tx: 0, errors: 0 }
-    const detail = { queue_full: 0, not_taken: 0, rx_broken: 0 }
-    let dropped = 0
-    for (const peer of this.#peers) {
-      const { counters } = peer
-      sum.rx += counters.rx
-      sum.tx += counters.tx
-      sum.errors += counters.errors
-      dropped += counters.dropped ?? 0
-      for (const key of Object.keys(detail) as (keyof typeof detail)[]) detail[key] += peer.detail[key]
+    const sum = { rx: 0, tx: 0, errors: 0, dropped: 0 }
+    const detail: Record<string, number> = { ...this.#bus.detail }
+    for (const { counters } of this.#peers) {
+      for (const key of ['rx', 'tx', 'errors', 'dropped'] as const) sum[key] += counters[key] ?? 0
+      for (const [key, count] of Object.entries(counters.detail ?? {})) detail[key] = (detail[key] ?? 0) + count
     }
-    return { ...sum, ...(dropped > 0 && { dropped }), detail: { ...this.#bus.detail, ...detail } }
+    return { ...sum, detail }
   }
 
   /** One handler; the last one set counts. */
@@ -87,7 +87,10 @@ export class CanMedium implements Medium {
       )
     this.#reasons = new Map()
     const part = (key: string): OpenableEvents => ({
-      lost: reason => events.lost(reason),
+      lost: reason => {
+        this.#bus.missed()
+        events.lost(reason)
+      },
       degraded: reason => {
         this.#reasons.set(key, reason)
         events.degraded([...this.#reasons.values()].filter(Boolean).join('; '))
@@ -105,6 +108,10 @@ export class CanMedium implements Medium {
   async close(): Promise<void> {
     this.#bus.close()
     await Promise.all(this.#peers.map(peer => peer.close()))
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#bus.onReturn(back)
   }
 
   /** To the one peer of a sending medium; false from a listening one. */

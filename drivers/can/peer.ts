@@ -8,7 +8,7 @@ import { constants } from 'node:os'
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
-import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { handOver } from '../../src/links/handing'
 import type { Timers } from '../../src/links/timers'
 import { AGAIN, NO_BUFFERS, READABLE, systemError, WRITABLE } from '../../src/native'
@@ -78,7 +78,7 @@ export class CanPeer implements Medium {
   readonly maxPacket: number
   readonly #tally = { rx: 0, tx: 0, errors: 0 }
   /** waits for a full queue, packets the peer did not take, receptions that broke off */
-  readonly detail = { queue_full: 0, not_taken: 0, rx_broken: 0 }
+  readonly #detail = { queue_full: 0, not_taken: 0, rx_broken: 0 }
   readonly #settings: PeerSettings
   readonly #parts: PeerParts
   readonly #origin: PacketOrigin
@@ -110,9 +110,10 @@ export class CanPeer implements Medium {
     }
   }
 
-  get counters(): { rx: number; tx: number; errors: number; dropped?: number } {
+  /** `dropped`: packets that came while we were busy; there when there were any */
+  get counters(): LinkCounters {
     const dropped = this.#dropped + (this.#socket?.dropped ?? 0)
-    return dropped === 0 ? this.#tally : { ...this.#tally, dropped }
+    return { ...this.#tally, ...(dropped > 0 && { dropped }), detail: this.#detail }
   }
 
   /** One handler; the last one set counts. */
@@ -202,7 +203,7 @@ export class CanPeer implements Medium {
     this.#cancelRetry = undefined
     const result = this.#socket.send(first.packet)
     if (result === NO_BUFFERS) {
-      this.detail.queue_full++
+      this.#detail.queue_full++
       this.#full = this.#parts.clock.mono()
       this.#socket.rewatch(READABLE) // it counts as writable all the while
       this.#cancelRetry = this.#parts.timers.after(RETRY_MS, () => this.#push())
@@ -231,7 +232,7 @@ export class CanPeer implements Medium {
   #failed(error: number): void {
     if (this.#gone(error)) return
     if (!this.#busy || !FAILED_SEND.has(error)) {
-      this.detail.rx_broken++
+      this.#detail.rx_broken++
       return
     }
     const first = this.#waiting[0]!
@@ -240,7 +241,7 @@ export class CanPeer implements Medium {
       this.#push()
       return
     }
-    this.detail.not_taken++
+    this.#detail.not_taken++
     this.#parts.logger.debug(`${this.#origin.address}: a packet of ${first.packet.length} bytes: ${codeOf(error)}`)
     this.#say(true)
     this.#done(false)
@@ -280,7 +281,7 @@ export class CanPeer implements Medium {
 
   /** A peer that says WAIT for ever, or a bus that takes nothing: the kernel would go on trying. */
   #late(): void {
-    this.detail.not_taken++
+    this.#detail.not_taken++
     this.#shut()
     try {
       this.#listen()
