@@ -94,6 +94,8 @@ export class CanMedium implements Medium {
         events.lost(reason)
       },
       degraded: reason => {
+        // on a bus that is off nobody answers: no fault of the peers
+        if (reason === (this.#reasons.get(key) ?? '') || (key !== name && reason && this.#reasons.get(name))) return
         this.#reasons.set(key, reason)
         events.degraded([...this.#reasons.values()].filter(Boolean).join('; '))
       },
