@@ -12,7 +12,7 @@ import { systemClock } from '../../src/lib/clock'
 import { silentLogger } from '../../src/lib/logger'
 import type { LinkState } from '../../src/links/contracts'
 import { Supervisor } from '../../src/links/supervisor'
-import { canLink } from '../../src/native/can'
+import { canLink } from '../../src/native/can-link'
 import { until } from '../lib/gateway'
 import { inTheRig, tool } from '../lib/rig'
 
