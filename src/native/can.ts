@@ -6,6 +6,8 @@ import { nativeError } from './errors'
 import { native } from './index'
 import { type Descriptor, NativeSocket, type SocketAddon } from './socket'
 
+export { type CanLink, type CanState, canLink, linkChanges } from './can-link'
+
 /** flags of an id, and the bits that are left of it */
 export const CAN_EFF = 0x8000_0000
 export const CAN_RTR = 0x4000_0000

@@ -5,7 +5,9 @@
 // interrupt line, whose registers read as an SJA1000's do when the bus is off (status 0xC1, interrupt 0x04, and nothing where the
 // error counters are: 255). The driver sees what it would see of a broken bus, and does all the rest by itself.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { closeSync, openSync, readdirSync, readFileSync, realpathSync, writeFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { canDriver } from '../../drivers/can'
 import { systemClock } from '../../src/lib/clock'
@@ -13,7 +15,7 @@ import { silentLogger } from '../../src/lib/logger'
 import type { LinkState } from '../../src/links/contracts'
 import { Supervisor } from '../../src/links/supervisor'
 import { canLink } from '../../src/native/can-link'
-import { until } from '../lib/gateway'
+import { root, until } from '../lib/gateway'
 import { inTheRig, tool } from '../lib/rig'
 
 const PCI = '/sys/bus/pci/devices'
@@ -76,15 +78,18 @@ inTheRig(
     const far = canDriver.create('far', { mode: 'listen', interface: 'can1', peers: farPeers }, context)
     const got: string[] = []
     far.onPacket(packet => got.push(Buffer.from(packet).toString()))
-    const start = (name: string, bitrate: number): string =>
-      tool('ip', 'link', 'set', name, 'up', 'type', 'can', 'bitrate', `${bitrate}`, 'restart-ms', '1500')
+    /** What the unit os-node-can@ does, with the settings of its file. */
+    const canUp = (name: string, settings: Record<string, string>): { status: number | null; stderr: string } =>
+      spawnSync(join(root, 'rootfs/usr/lib/os-node/can-up'), [name], { env: settings, encoding: 'utf8' })
     const state = (): string => supervisor.get('near')!.state.state
 
     test('without the module the medium is down and says which; with it, and a bit rate, it is up', async () => {
       supervisor.add(near)
       await until('down', () => state() === 'down')
       assert.match(states.at(-1)!, /^down: can0 is down: systemctl start os-node-can@can0/)
-      for (const name of ['can0', 'can1']) start(name, 250_000)
+      for (const name of ['can0', 'can1'])
+        assert.deepEqual(canUp(name, { BITRATE: '250000', RESTART_MS: '1500', DBITRATE: '' }).stderr, '')
+      assert.equal(readFileSync('/sys/class/net/can0/tx_queue_len', 'latin1'), '1000\n')
       await until('no module', () => states.at(-1)!.includes('modprobe'))
       assert.equal(
         states.at(-1),
@@ -98,6 +103,23 @@ inTheRig(
         [kind, bitrate, restart_ms, bus, up, running],
         ['can', 250_000, 1500, 'error-active', true, true],
       )
+    })
+
+    test('settings of the bus that cannot be are refused by name, and change nothing', () => {
+      const wrong = (settings: Record<string, string>): string => {
+        const { status, stderr } = canUp('can0', settings)
+        assert.equal(status, 2)
+        return stderr
+      }
+      assert.match(wrong({ BITRATE: '2000000' }), /can0: BITRATE is no number from 1000 to 1000000: 2000000/)
+      assert.match(wrong({ BITRATE: '$(reboot)' }), /BITRATE is no number/)
+      assert.match(wrong({ BITRATE: '500000', DBITRATE: '1000' }), /DBITRATE is no number from 500000/)
+      assert.match(wrong({ RESTART_MS: '-1' }), /RESTART_MS/)
+      assert.match(wrong({ SAMPLE_POINT: '875' }), /SAMPLE_POINT is no part of a bit/)
+      assert.match(wrong({ LISTEN_ONLY: 'perhaps' }), /LISTEN_ONLY is yes or no/)
+      assert.match(canUp('can9', {}).stderr, /can9: there is no such interface/)
+      assert.equal(canLink('can0').bitrate, 250_000)
+      assert.equal(state(), 'up')
     })
 
     test('packets go over the controllers', async () => {
