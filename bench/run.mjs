@@ -1,12 +1,13 @@
 #!/usr/bin/env node
 // `npm run bench [-- --json FILE] [--only PREFIX]`: rates and sizes of the built library on 4096 precomputed readings,
 // every one changing, beside the limit probe and the codec peers on the same readings. Afterwards every frame is decoded
-// and checked. The ID allocator follows at a million ids, then the roads: UDP, many nodes, recovery, MQTT. Rates are printed, with
+// and checked. The ID allocator follows at a million ids, then the roads: UDP, many nodes, recovery, MQTT, CAN. Rates are printed, with
 // their marks; bytes, heap, loss, lag and ratios within one run are gated: beyond its gate means exit 1. Keys are
 // `what/how/size/backend`, those of the allocator `ids/what/count`, those of UDP `udp/way/how`.
 import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { benchAllocator } from './allocator.mjs'
+import { benchCan } from './can.mjs'
 import { probe } from './limit.mjs'
 import { benchMqtt } from './mqtt.mjs'
 import { benchNodes } from './nodes.mjs'
@@ -325,6 +326,8 @@ if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
   await benchMqtt({ mqttDriver: await mediaTable.MQTT(), FlashLog, context: { clock, logger } }, put)
 }
+
+if ('can/'.startsWith(only) || only.startsWith('can/')) benchCan({ put, gateLeast, problems })
 
 printTable(results, notes)
 const file = option('--json')

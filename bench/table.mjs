@@ -14,6 +14,7 @@ const PARTS = [
   ['A whole gateway and 20 000 nodes of six sensors, reporting in turn over UDP', /^nodes\//],
   ['Recovery: a backlog of 50 000 facts when the upstream comes back', /^recovery\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
+  ['CAN frames on a virtual bus, in the rig', /^can\//],
 ]
 
 /** The unit of a figure by its key. */
@@ -36,6 +37,8 @@ function against(key) {
   if (what === 'peer') return `${third}/diff/${size}/pycore`
   if (what === 'peer_bytes') return `bytes_per_packet/diff/${third}`
   if (/^udp\/out\/\w+\/(send|batch)$/.test(key)) return 'udp/out/dgram'
+  if (key === 'can/in/class') return 'can/in/candump'
+  if (key === 'can/out/class') return 'can/out/cangen'
   if (key === 'mqtt/committed/qos1') return 'mqtt/puback/qos1'
   return undefined
 }

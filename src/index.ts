@@ -3,6 +3,7 @@
 
 import { rs485Options } from '../drivers/rs485/options'
 import { uartOptions } from '../drivers/uart/options'
+import { canOptions } from '../drivers/can/options'
 import { Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
@@ -36,10 +37,12 @@ export class Fusion extends BareFusion {
 export const busOptions: MediaOptions = {
   UART: uartOptions,
   RS485: rs485Options,
+  CAN: canOptions,
 }
 
 /** Media by name, loaded on first use. */
 export const mediaTable = {
+  CAN: async () => (await import('../drivers/can')).canDriver,
   UDP: async () => (await import('./media/udp')).udpDriver,
   MQTT: async () => (await import('./media/mqtt')).mqttDriver,
   QUIC: async () => (await import('./media/quic')).quicDriver,
