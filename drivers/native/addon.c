@@ -68,5 +68,6 @@ NAPI_MODULE_INIT() {
     addon_address(env, exports);
     addon_udp(env, exports);
     addon_batch(env, exports);
+    addon_gpio(env, exports);
     return exports;
 }

@@ -32,5 +32,6 @@ void addon_time(napi_env env, napi_value exports);
 void addon_address(napi_env env, napi_value exports);
 void addon_udp(napi_env env, napi_value exports);
 void addon_batch(napi_env env, napi_value exports);
+void addon_gpio(napi_env env, napi_value exports);
 
 #endif
