@@ -1,7 +1,7 @@
 // The shape of the files of board/: what a board's header carries, how its kernel calls its parts, and what its boot
 // configuration must say before a bus is there.
 
-export type BusKind = 'i2c' | 'spi' | 'uart' | 'can' | 'w1'
+import type { BusKind } from '../../src/links/hardware'
 
 export interface BoardBus {
   /** as the vendor names it: i2c1 */

@@ -6,6 +6,7 @@ import type { ReloadReport } from '../gateway/guard/reload'
 import type { SourceItem, SourceTest } from '../gateway/intake/test-source'
 import type { GatewayStatus, LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
+import type { Hardware, OutputsControl } from '../links/hardware'
 import type { TransportView } from '../links/transport-view'
 import type { Reading } from '../pipeline/fact'
 
@@ -121,6 +122,10 @@ export interface CommandContext {
   node(): Promise<NodeLike>
   transport(): TransportLike
   sources(): Promise<SourcesLike>
+  /** pins, lines and buses of this machine */
+  hardware(): Promise<Hardware>
+  /** absent outside a running gateway: an output is held by whoever runs */
+  readonly outputs?: OutputsControl
   /** What safe mode there is (R25); `leave`: ends it first. */
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */

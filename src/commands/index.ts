@@ -4,8 +4,10 @@ import { OsError } from '../lib/errors'
 import type { CommandContext } from './context'
 import { checkOptions, findVerb, parseCommand } from './parse'
 import type { Verb, VerbResult } from './verb'
+import { boardShow } from './verbs/board'
 import { configGet, configSet, configShow } from './verbs/config'
 import { decode } from './verbs/decode'
+import { gpioList, gpioSet } from './verbs/gpio'
 import { ensureId, timeSync } from './verbs/identity'
 import { logExport, logVerify } from './verbs/log'
 import { reload } from './verbs/reload'
@@ -35,6 +37,9 @@ export const VERBS: readonly Verb[] = [
   timeSync,
   sourceList,
   sourceTest,
+  gpioList,
+  gpioSet,
+  boardShow,
   transportStatus,
   transporterToggle,
   reloadProtocol,

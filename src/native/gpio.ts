@@ -239,6 +239,10 @@ export class GpioLines {
   readonly #lines: Descriptor
   readonly #what: string
   readonly #values: Uint8Array
+  readonly #edges = new Edges()
+  #handler: EdgeHandler = () => undefined
+  #lost: (error: Error) => void = () => undefined
+  #closed = false
   #seqno = 0
 
   /** Opens the chip, requests and closes the chip again. Throws as GpioChip.open and request do. */
@@ -278,20 +282,35 @@ export class GpioLines {
    * are closed then.
    */
   onEdges(handler: EdgeHandler, lost: (error: Error) => void = () => undefined): void {
-    const edges = new Edges()
-    const wake = (): void => {
-      const got = this.#addon.readGpioEvents(this.#lines, edges.words)
-      if (got === AGAIN) return
-      if (got < 0) {
-        this.close()
-        lost(nativeError(got, 'edges', this.#what))
-        return
-      }
-      edges.count = got
-      this.#countMissed(edges)
-      handler(edges)
+    this.#handler = handler
+    this.#lost = lost
+    checked(
+      this.#addon.watch(this.#lines, READABLE, () => void this.#take()),
+      'watch',
+      this.#what,
+    )
+  }
+
+  /** Tells the edges that wait already, without waiting for the loop's next turn. */
+  drain(): void {
+    while (this.#take() === BATCH);
+  }
+
+  /** Reads one batch and tells it; how many there were. */
+  #take(): number {
+    if (this.#closed) return 0
+    const edges = this.#edges
+    const got = this.#addon.readGpioEvents(this.#lines, edges.words)
+    if (got === AGAIN) return 0
+    if (got < 0) {
+      this.close()
+      this.#lost(nativeError(got, 'edges', this.#what))
+      return 0
     }
-    checked(this.#addon.watch(this.#lines, READABLE, wake), 'watch', this.#what)
+    edges.count = got
+    this.#countMissed(edges)
+    this.#handler(edges)
+    return got
   }
 
   #countMissed(edges: Edges): void {
@@ -304,6 +323,7 @@ export class GpioLines {
 
   /** Gives the lines back; outputs keep their level or not as the hardware has it. Safe to call twice. */
   close(): void {
+    this.#closed = true
     this.#addon.close(this.#lines)
   }
 }

@@ -8,6 +8,7 @@ import { type Applied, compareLinks } from '../guard/apply'
 import type { LinkParts } from '../parts'
 import { Deadband } from './deadband'
 import type { Intake } from './intake'
+import { SourceOutputs } from './outputs'
 import { listRunning, type SourceItem, type SourceTest, testRunning } from './test-source'
 
 export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
@@ -48,6 +49,12 @@ export class Sources {
   /** Reads a source once, beside its schedule. Throws NOT_FOUND, LINK_DOWN, TIMEOUT. */
   test(name: string): Promise<SourceTest> {
     return testRunning(this.#entries, this.#parts.supervisor, name, this.#parts)
+  }
+
+  /** what can be set through them */
+  get outputs(): SourceOutputs {
+    const { logger, supervisor } = this.#parts
+    return new SourceOutputs(() => this.names, supervisor, logger)
   }
 
   get #entries(): SourceEntry[] {

@@ -29,6 +29,18 @@ export async function* rowsFrom(from: number, count = 3): AsyncGenerator<Record<
   for (let seq = from; seq < from + count; seq++) yield { boot: 1, seq, t_raw: 1000 + seq, id: 'gw' }
 }
 
+const NO_BOARD = {
+  board: 'generic',
+  title: 'a machine',
+  by: 'default' as const,
+  model: '',
+  boot_config: null,
+  pins: [],
+  buses: [],
+  leds: {},
+  clashes: [],
+}
+
 export function fake(
   config: ConfigStore,
   {
@@ -86,6 +98,7 @@ export function fake(
         return { name: args[0].toUpperCase(), reloaded: args[0] === 'udp' }
       },
     }),
+    hardware: async () => ({ lines: () => [], board: () => NO_BOARD }),
     sources: async () => ({
       list: async () => [
         { name: 'boiler', type: 'modbus_rtu', state: 'down', reason: 'no such port', interval_ms: 1000 },
