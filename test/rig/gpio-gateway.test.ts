@@ -31,7 +31,7 @@ inTheRig(
         ],
         uplinks: [],
       },
-      web_user: { auth_enabled: true },
+      RESOURCES: { service_plugins: { web_user: { port } } },
     })
     let token = ''
     const ask = async (path: string, body?: object, given = token): Promise<[number, Record<string, unknown>]> => {
@@ -43,8 +43,8 @@ inTheRig(
       return [response.status, (await response.json()) as Record<string, unknown>]
     }
     before(async () => {
-      await machine.start(['--web-port', String(port)], port)
-      token = /admin token +(\S+)/.exec(machine.output)?.[1] ?? ''
+      await machine.start([], port)
+      token = await until('the token is told', () => /admin token +(\S+)/.exec(machine.output)?.[1])
       await until('both are up', () =>
         Object.values(machine.json('status').links as Record<string, { state: string }>).every(
           ({ state }) => state === 'up',

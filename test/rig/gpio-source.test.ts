@@ -59,7 +59,8 @@ inTheRig(() => {
     const began = performance.now()
     const seen = (): number => source.counters.detail?.edges ?? 0
     for (let round = 1; round <= 200; round++) {
-      for (const [k, file] of files.entries()) writeSync(file, (round + (k === 1 ? 1 : 0)) % 2 ? 'pull-up' : 'pull-down', 0)
+      for (const [k, file] of files.entries())
+        writeSync(file, (round + (k === 1 ? 1 : 0)) % 2 ? 'pull-up' : 'pull-down', 0)
       await sleep(11)
     }
     for (const file of files) closeSync(file)
