@@ -6,7 +6,8 @@
 // the process ends with the code's exit status and says what to do. Everything later is a state.
 import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
-import type { CommandContext, LogAccess, NodeLike, StartedGateway, StartOverrides } from './commands'
+import type { CommandContext, LogAccess, NodeLike, SourcesLike, StartedGateway, StartOverrides } from './commands'
+import { banner } from './commands/banner'
 import type { ConfigStore } from './config'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
@@ -17,6 +18,7 @@ import { asOsError, errno, OsError } from './lib/errors'
 import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
 import type { SourceDriver } from './links/contracts'
+import type { Hardware } from './links/hardware'
 import { type DriverTable, Registry } from './links/registry'
 import { exportFacts, exportRow, verify } from './log'
 import { mediaFragments } from './media/fragments'
@@ -36,6 +38,7 @@ const sourceTable: DriverTable<SourceDriver> = {
       async () => (await import('../drivers/host')).hostSources[type],
     ]),
   ),
+  gpio: async () => (await import('../drivers/gpio')).gpioDriver,
 }
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
@@ -141,6 +144,28 @@ function localTransport(config: ConfigStore, logger: Logger): TransportControl {
   })
 }
 
+/** Without a gateway: sources are opened for a test and closed again. */
+async function localSources(config: ConfigStore, logger: Logger): Promise<SourcesLike> {
+  const { ConfiguredSources } = await import('./gateway/intake/test-source')
+  const entries = async () => config.config.gateway.sources ?? (await hostDefaults(config))
+  return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
+}
+
+/** Names the board to every driver that asks where a pin is, where the configuration does. */
+async function chooseBoard({ config }: ConfigStore): Promise<void> {
+  const { board } = config.gateway
+  if (board !== 'auto') (await import('../drivers/board')).useBoard(board)
+}
+
+/** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
+async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Hardware> {
+  const { board, hardwareOf } = await import('../drivers/board')
+  return hardwareOf(board(), config.gateway, () => gateway?.latest.own() ?? {})
+}
+
+/** What a machine that configures no source reads. */
+const hostDefaults = async (config: ConfigStore) => (await import('../drivers/host')).defaultSources(config.dataDir)
+
 async function startGateway(
   config: ConfigStore,
   logger: Logger,
@@ -189,7 +214,7 @@ async function startGateway(
       version: __VERSION__,
       builtAt: __BUILT_AT__,
       logger,
-      defaultSources: (await import('../drivers/host')).defaultSources(config.dataDir),
+      defaultSources: await hostDefaults(config),
       role,
       supervision: watched.supervision,
       ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
@@ -250,6 +275,9 @@ async function startGateway(
       log: logOfGateway(gateway),
       node: async () => nodeLike(node),
       transport: () => transport,
+      sources: async () => gateway.sources,
+      hardware: () => hardware(config, gateway),
+      outputs: gateway.sources.outputs,
       safeMode: async leave => {
         if (leave) await gateway.leaveSafeMode()
         return gateway.guard.safeModeReport()
@@ -304,35 +332,6 @@ async function stopped(signal: AbortSignal): Promise<void> {
   if (followsParent()) stdin.destroy()
 }
 
-function banner(
-  gateway: Gateway,
-  role: 'run' | 'serve',
-  url: string,
-  token: string | null,
-  { host, port }: StartOverrides,
-): string {
-  const { identity, config, uplinks } = gateway
-  const loopback = gateway.loopback.running
-  const id = identity.assigned ? `id ${identity.assignedId}` : 'no id yet'
-  const sameToken = config.config.web_user.auth_enabled ? ' (same token)' : ''
-  const up = uplinks.list.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
-  const lines = [
-    `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}`,
-    role === 'run' ? `  forwards to  ${up || 'nobody'}` : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
-    ...(loopback
-      ? [
-          `               an upstream of its own, page http://127.0.0.1:${loopback.webPort}${sameToken}`,
-          `               its data in ${loopback.dataDir}`,
-        ]
-      : []),
-    `  keeps        ${join(config.dataDir, 'log')}`,
-    `  look at      ${url}`,
-    ...(token === null ? [] : [`  admin token  ${token}   (shown once; os-node token --new makes another)`]),
-    '  stop with    Ctrl-C',
-  ]
-  return lines.join('\n')
-}
-
 async function cli(): Promise<void> {
   const { runCli } = await import('./cli')
   const stop = new AbortController()
@@ -348,6 +347,7 @@ async function cli(): Promise<void> {
     ...(followsParent() && { logPrefix: 'upstream | ' }),
     context: async ({ config, logger, signal, print }) => {
       let node: Node | undefined
+      await chooseBoard(config)
       return {
         version: __VERSION__,
         config,
@@ -357,6 +357,8 @@ async function cli(): Promise<void> {
         log: logOf(config.dataDir),
         node: async () => nodeLike((node ??= new Node(null, { config, logger, idAllocator: null }))),
         transport: () => localTransport(config, logger),
+        sources: () => localSources(config, logger),
+        hardware: () => hardware(config),
         safeMode: async leave => {
           const { crashesOf } = await import('./gateway/guard/process')
           return crashesOf(config, __VERSION__, logger).look(leave)

@@ -68,6 +68,7 @@ NAPI_MODULE_INIT() {
     addon_address(env, exports);
     addon_udp(env, exports);
     addon_batch(env, exports);
+    addon_gpio(env, exports);
     addon_bus(env, exports);
     addon_spi(env, exports);
     addon_i2c(env, exports);

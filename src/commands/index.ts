@@ -4,12 +4,15 @@ import { OsError } from '../lib/errors'
 import type { CommandContext } from './context'
 import { checkOptions, findVerb, parseCommand } from './parse'
 import type { Verb, VerbResult } from './verb'
+import { boardShow } from './verbs/board'
 import { configGet, configSet, configShow } from './verbs/config'
 import { decode } from './verbs/decode'
+import { gpioList, gpioSet } from './verbs/gpio'
 import { ensureId, timeSync } from './verbs/identity'
 import { logExport, logVerify } from './verbs/log'
 import { reload } from './verbs/reload'
 import { safeMode } from './verbs/safe-mode'
+import { sourceList, sourceTest } from './verbs/source'
 import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
 import { token } from './verbs/token'
@@ -32,6 +35,11 @@ export const VERBS: readonly Verb[] = [
   decode,
   ensureId,
   timeSync,
+  sourceList,
+  sourceTest,
+  gpioList,
+  gpioSet,
+  boardShow,
   transportStatus,
   transporterToggle,
   reloadProtocol,

@@ -33,6 +33,12 @@ export class LatestBoard {
     return [...this.#groups.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, reading]) => reading)
   }
 
+  /** The newest values of this machine's sensors, by id. */
+  own(): Record<string, number | null> {
+    const own = [...this.#groups.values()].filter(({ medium }) => medium === 'local')
+    return Object.fromEntries(own.flatMap(({ sensors }) => sensors.map(({ id, value }) => [id, value])))
+  }
+
   #replace(oldest: string, key: string, fact: Fact, link: LinkMetadata): void {
     this.#groups.delete(oldest)
     this.#put(key, fact, link)

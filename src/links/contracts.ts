@@ -47,6 +47,8 @@ export interface OpenableEvents {
   lost(reason: string): void
   /** works, but not as it should; an empty reason means well again */
   degraded(reason: string): void
+  /** of a source: something happened that is to be read now and not at the next turn */
+  due?(): void
 }
 
 /** Where a packet came from, and the way back. */

@@ -1,13 +1,81 @@
-// What every link over a bus or radio of this board has in common: the port, its speed, its pins. It stands once in
-// RESOURCES.physical_config (specification, "Configuration keys"); an uplink or receiver that names only the medium takes
-// it from there, and may say otherwise.
-import type { Config } from '../config'
-import { mediumInfo } from './registry'
+// What the machine's hardware looks like to the faces: GPIO lines, the board's header and its buses, outputs that can be set.
+// Shapes only; drivers/board fills them in, commands and web show them.
 
-/** The entry of an uplink or receiver, with what physical_config says of its medium where it says nothing itself. */
-export function withHardware<Entry extends { readonly medium: string }>({ RESOURCES }: Config, entry: Entry): Entry {
-  const info = mediumInfo(entry.medium)
-  if (info?.layer !== 'L1') return entry
-  const common = (RESOURCES.physical_config as Record<string, object | undefined>)[info.options_name]
-  return { ...common, ...entry }
+export type BusKind = 'i2c' | 'spi' | 'uart' | 'can' | 'w1'
+
+/** One GPIO line as the kernel tells it. */
+export interface LineReport {
+  readonly chip: string
+  readonly label: string
+  readonly line: number
+  /** '' where the kernel has none */
+  readonly name: string
+  /** GPIO17, for lines of the header */
+  readonly pin?: string
+  readonly header?: number
+  readonly direction: 'input' | 'output'
+  readonly active_low: boolean
+  readonly bias: string | null
+  readonly used: boolean
+  readonly consumer: string
+  /** of lines that this gateway holds */
+  readonly value?: number | null
+}
+
+/** One pin of the header. */
+export interface PinReport {
+  readonly header: number
+  readonly name: string
+  readonly functions: readonly string[]
+  /** by the configuration */
+  readonly used_by: readonly string[]
+}
+
+export interface BusReport {
+  readonly name: string
+  readonly kind: BusKind
+  /** as it is called here */
+  readonly device: string
+  readonly state: 'ready' | 'no_right' | 'missing'
+  readonly used_by: readonly string[]
+  /** what to do before it can be used */
+  readonly todo?: string
+  readonly note?: string
+}
+
+export interface BoardReport {
+  readonly board: string
+  readonly title: string
+  /** how we know: by the device tree, by gateway.board, or not at all */
+  readonly by: 'device tree' | 'configuration' | 'default'
+  readonly model: string
+  readonly boot_config: string | null
+  readonly pins: readonly PinReport[]
+  readonly buses: readonly BusReport[]
+  /** LED → its folder in /sys/class/leds, null: not there */
+  readonly leds: Readonly<Record<string, string | null>>
+  /** pins that two things of the configuration want */
+  readonly clashes: readonly string[]
+}
+
+export interface Hardware {
+  /** Throws NOT_FOUND, FORBIDDEN, E_NO_ADDON when there is no chip to ask. */
+  lines(): readonly LineReport[]
+  board(): BoardReport
+}
+
+/** An output of a source. */
+export interface OutputItem {
+  readonly source: string
+  readonly name: string
+  /** a logical value: 1 is active; null: its source is not open */
+  readonly value: 0 | 1 | null
+  /** why there is no value */
+  readonly reason?: string
+}
+
+export interface OutputsControl {
+  list(): readonly OutputItem[]
+  /** `name` may be source.name where two sources have one of that name. Throws NOT_FOUND, BAD_REQUEST, LINK_DOWN. */
+  set(name: string, value: 0 | 1): Promise<OutputItem>
 }

@@ -21,6 +21,8 @@ export interface LinkOptions {
   /** mean pause after an error that trying again soon cannot mend (no such sensor, no driver) */
   rareMs?: number
   onState?: (state: LinkState, before: LinkState) => void
+  /** the open thing has something to be read */
+  onDue?: () => void
 }
 
 /** Who says that a link works badly: its driver, the scheduler that reads it, or the secure session that has no key. */
@@ -61,6 +63,7 @@ export class Link {
       closeTimeoutMs: 5_000,
       rareMs: 300_000,
       onState: () => undefined,
+      onDue: () => undefined,
       ...options,
     }
     this.#backoff = new Backoff(backoff)
@@ -166,6 +169,9 @@ export class Link {
         },
         degraded: reason => {
           if (run === this.#run) this.complain('driver', reason)
+        },
+        due: () => {
+          if (run === this.#run && this.usable) this.#options.onDue()
         },
       })
     })()

@@ -42,6 +42,8 @@ export class Schedule {
   #due = 0
   /** a read is out, perhaps since before the last start */
   #reading = false
+  /** asked for while a read was out */
+  #again = false
   #began = 0
   #cancelTurn: (() => void) | undefined
   #cancelDeadline: (() => void) | undefined
@@ -63,6 +65,12 @@ export class Schedule {
     this.#run++
     this.#cancelTurn?.()
     this.#cancelDeadline?.()
+  }
+
+  /** Reads now, besides the grid; while a read is out, right after it. */
+  now(): void {
+    if (this.#reading) this.#again = true
+    else void this.#read(this.#run)
   }
 
   #turn(run: number): void {
@@ -112,6 +120,9 @@ export class Schedule {
       this.#options.lost(asOsError(error, 'LINK_DOWN').message)
     } finally {
       this.#reading = false
+      const again = this.#again
+      this.#again = false
+      if (again && run === this.#run) this.now()
     }
   }
 

@@ -117,6 +117,7 @@ export class Supervisor {
       ...(closeTimeoutMs !== undefined && { closeTimeoutMs }),
       ...(rareMs !== undefined && { rareMs }),
       onState: (state, before) => this.#changed(managed, logger, state, before),
+      onDue: () => managed.schedule?.now(),
     })
     const managed: Managed = { link, kind: 'line' }
     if (isSource(thing)) {

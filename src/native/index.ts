@@ -8,6 +8,7 @@ import { asOsError, OsError } from '../lib/errors'
 import type { BusAddon } from './bus'
 import type { CanAddon } from './can'
 import { nativeError } from './errors'
+import type { GpioAddon } from './gpio'
 import { NativeSocket, type SocketAddon } from './socket'
 
 export { nativeError, systemError } from './errors'
@@ -26,7 +27,7 @@ export interface NtpState {
 }
 
 /** What C exports: every function returns a number, less than zero is minus errno. */
-interface Addon extends SocketAddon, BusAddon, CanAddon {
+interface Addon extends SocketAddon, BusAddon, CanAddon, GpioAddon {
   sendUnixDatagram(path: string, bytes: Uint8Array): number
   ntpState(out: Float64Array): number
 }
@@ -60,6 +61,11 @@ export class Native {
 
   /** The calls of CAN, for can.ts. */
   get can(): CanAddon {
+    return this.#addon
+  }
+
+  /** The calls of GPIO, for gpio.ts. */
+  get gpio(): GpioAddon {
     return this.#addon
   }
 

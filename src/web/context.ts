@@ -1,6 +1,7 @@
 // Everything the web face needs of the gateway, as one interface: the face knows no concrete room, and a test hands in
 // plain objects. Functions are called once per request and must be cheap; what throws costs its own part of the answer.
 import type { GatewayStatus } from '../gateway/status'
+import type { OutputsControl } from '../links/hardware'
 import type { TransportView } from '../links/transport-view'
 
 export type { GatewayStatus, LinkStatus } from '../gateway/status'
@@ -84,6 +85,8 @@ export interface WebContext {
   transport(): TransportView
   /** absent: media cannot be switched here */
   readonly media?: MediaControl
+  /** what can be set through the sources; absent: nothing can */
+  readonly outputs?: OutputsControl
   /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID. Absent: not here */
   reload?(): Promise<object>
   latest(): readonly LatestReadings[]

@@ -61,6 +61,7 @@ export function webContext({ gateway, transport, version, auth, logger }: FromGa
     },
     transport: () => transport.view(),
     media: mediaControl(config, transport),
+    outputs: gateway.sources.outputs,
     reload: () => gateway.reload(),
     latest: () => gateway.latestReadings(),
     db: () => gateway.database,

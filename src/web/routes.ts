@@ -136,6 +136,16 @@ async function changeTransport({ context, body }: Call): Promise<object> {
   return { ...state, ok: reloaded, medium: name, reloaded }
 }
 
+/** Sets one output: `name` (or source.name) and `value` 0 or 1. */
+async function setOutput({ context, body }: Call): Promise<object> {
+  const { name, value } = body
+  if (typeof name !== 'string' || name.trim() === '') throw new OsError('BAD_REQUEST', 'name is required')
+  if (value !== 0 && value !== 1)
+    throw new OsError('BAD_REQUEST', 'value must be 0 or 1', { details: { key: 'value' } })
+  if (!context.outputs) throw new OsError('FORBIDDEN', 'outputs cannot be set here')
+  return { ok: true, ...(await context.outputs.set(name, value)) }
+}
+
 const page = (path: keyof typeof ASSETS): Route => ({
   method: 'GET',
   path,
@@ -171,6 +181,13 @@ export const ROUTES: readonly Route[] = [
     },
   },
   { method: 'POST', path: '/api/transport', auth: 'token', writes: true, run: changeTransport },
+  {
+    method: 'GET',
+    path: '/api/outputs',
+    auth: 'token',
+    run: ({ context }) => ({ ok: true, items: context.outputs?.list() ?? [] }),
+  },
+  { method: 'POST', path: '/api/outputs', auth: 'token', writes: true, run: setOutput },
   {
     method: 'GET',
     path: '/api/data/devices',

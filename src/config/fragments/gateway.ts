@@ -2,6 +2,9 @@
 import * as v from 'valibot'
 import { anything, choice, flag, int, list, maybe, maybeInt, name, num, optionalText, section, text } from '../fields'
 
+/** the files of board/ */
+export const BOARD_NAMES = ['auto', 'rpi-zero-2-w', 'rpi-3', 'rpi-4', 'cm4', 'rpi-5', 'generic'] as const
+
 const atStart = { restart: true }
 const link = {
   name: name('name shown in status; every link has its own'),
@@ -95,6 +98,7 @@ export const gatewayEntries = {
       }),
       lag_ms: num(500, 'lag of the event loop (p99) to stay below; 0: any', { max: 60_000 }),
     }),
+    board: choice(BOARD_NAMES, 'auto', 'board with the pins; auto: as the device tree says', atStart),
     time: section({
       hold_unsynced_s: num(300, 'wait for a time sync before sending records without a good time'),
     }),

@@ -4,7 +4,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from '../../config'
 import { asOsError, OsError } from '../../lib/errors'
-import { withHardware } from '../../links/hardware'
+import { withHardware } from '../../links/physical'
 import { checkOptions } from '../../links/options'
 import { portOf, type Registry } from '../../links/registry'
 

@@ -29,6 +29,18 @@ export async function* rowsFrom(from: number, count = 3): AsyncGenerator<Record<
   for (let seq = from; seq < from + count; seq++) yield { boot: 1, seq, t_raw: 1000 + seq, id: 'gw' }
 }
 
+const NO_BOARD = {
+  board: 'generic',
+  title: 'a machine',
+  by: 'default' as const,
+  model: '',
+  boot_config: null,
+  pins: [],
+  buses: [],
+  leds: {},
+  clashes: [],
+}
+
 export function fake(
   config: ConfigStore,
   {
@@ -84,6 +96,26 @@ export function fake(
       reload: async (...args) => {
         calls.push(['reload', ...args])
         return { name: args[0].toUpperCase(), reloaded: args[0] === 'udp' }
+      },
+    }),
+    hardware: async () => ({ lines: () => [], board: () => NO_BOARD }),
+    sources: async () => ({
+      list: async () => [
+        { name: 'boiler', type: 'modbus_rtu', state: 'down', reason: 'no such port', interval_ms: 1000 },
+        { name: 'cellar', type: 'bme280' },
+      ],
+      test: async (...args) => {
+        calls.push(['test', ...args])
+        const hot = { sensor_id: 't', raw: '02 7a', status: 'OK', value: 63.4, unit: 'Cel' }
+        const cold = {
+          sensor_id: 'r',
+          raw: '',
+          status: 'ERROR',
+          value: null,
+          unit: 'Cel',
+          error: 'no answer from slave 7',
+        }
+        return { name: args[0], type: 'modbus_rtu', took_ms: 12, readings: args[0] === 'cellar' ? [hot] : [hot, cold] }
       },
     }),
     startGateway: async (...args) => {

@@ -1,0 +1,132 @@
+// `os-node board`: the header with what uses each pin, the buses with what is missing, the LEDs. Reads the machine's files
+// below `root`; what cannot be read counts as not there. Changes nothing.
+import { accessSync, constants, existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import type { BoardReport, BusKind, BusReport } from '../../src/links/hardware'
+import type { DeviceTree } from './boards'
+import type { Board, BoardBus } from './types'
+import { headerPins } from './types'
+import { type UseEntry, usesOf } from './uses'
+
+const GROUPS: Readonly<Record<BusKind, string>> = { i2c: 'i2c', spi: 'spi', uart: 'dialout', can: 'root', w1: 'root' }
+
+export interface ReportInput {
+  readonly board: Board
+  readonly tree: DeviceTree
+  readonly configured: boolean
+  readonly entries: readonly UseEntry[]
+  /** in front of every path */
+  readonly root?: string
+}
+
+export function boardReport({ board, tree, configured, entries, root = '' }: ReportInput): BoardReport {
+  const uses = usesOf(board, entries)
+  const bootConfig = board.boot_config.find(path => existsSync(join(root, path))) ?? null
+  const bootLines = bootConfig === null ? [] : linesOf(textOf(join(root, bootConfig)))
+  return {
+    board: board.name,
+    title: board.title,
+    by: configured ? 'configuration' : board.name === 'generic' ? 'default' : 'device tree',
+    model: tree.model,
+    boot_config: bootConfig,
+    pins: headerPins(board).map(({ header, name }) => ({
+      header,
+      name,
+      functions: board.functions[name] ?? [],
+      used_by: uses.pins.get(name) ?? [],
+    })),
+    buses: board.buses.map(bus =>
+      busReport(bus, uses.buses.get(bus.name) ?? [], { root, bootLines, bootConfig, board }),
+    ),
+    leds: Object.fromEntries(
+      Object.entries(board.leds).map(([led, names]) => [
+        led,
+        names.map(name => `/sys/class/leds/${name}`).find(path => existsSync(join(root, path))) ?? null,
+      ]),
+    ),
+    clashes: [...uses.pins].flatMap(([pin, by]) => (by.length > 1 ? [`${pin}: ${by.join(' and ')}`] : [])),
+  }
+}
+
+interface Machine {
+  readonly root: string
+  readonly bootLines: readonly string[]
+  readonly bootConfig: string | null
+  readonly board: Board
+}
+
+function busReport(bus: BoardBus, used_by: readonly string[], machine: Machine): BusReport {
+  const { name, kind, note } = bus
+  const device = portAt(bus, machine.root) ?? bus.device
+  const path = join(machine.root, kind === 'can' ? `/sys/class/net/${device}` : device)
+  const about = { name, kind, device, used_by, ...(note !== undefined && { note }) }
+  if (!existsSync(path) || (bus.address !== undefined && portAt(bus, machine.root) === null))
+    return { ...about, state: 'missing', todo: howToEnable(bus, machine) }
+  if (!path.includes('/dev/') || mayUse(path)) return { ...about, state: 'ready' }
+  return { ...about, state: 'no_right', todo: `sudo usermod -aG ${GROUPS[kind]} $USER, then log in again` }
+}
+
+/** The port that hangs on the bus's address, whatever its number: /dev/ttyAMA2; null when there is none. */
+function portAt({ address }: BoardBus, root: string): string | null {
+  if (address === undefined) return null
+  const dir = join(root, '/sys/class/tty')
+  for (const tty of listOf(dir)) {
+    try {
+      if (basename(realpathSync(join(dir, tty, 'device'))) === address || isBelow(join(dir, tty), address))
+        return `/dev/${tty}`
+    } catch {
+      // a console without a device behind it
+    }
+  }
+  return null
+}
+
+/** Kernels since 6.4 put the port's own device (fe201000.serial:0.0) between chip and tty. */
+const isBelow = (tty: string, address: string): boolean => realpathSync(tty).split('/').includes(address)
+
+function howToEnable(
+  { enable, modules = [], kind }: BoardBus,
+  { root, bootLines, bootConfig, board }: Machine,
+): string {
+  const asked = enable.some(lines => lines.every(line => bootLines.includes(line)))
+  const missing = modules.filter(module => !existsSync(join(root, '/sys/module', module.replaceAll('-', '_'))))
+  if (asked && missing.length > 0)
+    return `sudo modprobe ${missing.join(' ')} (and its name in /etc/modules-load.d/os-node.conf)`
+  if (asked) return kind === 'can' ? 'reboot; then the interface must be named and set up (ip link)' : 'reboot'
+  const file = bootConfig ?? board.boot_config[0]
+  const ways = enable.map(lines => lines.join(' and '))
+  const also = missing.length > 0 ? `; then modprobe ${missing.join(' ')}` : ''
+  return `add to ${file}: ${ways.join(', or ')}; reboot${also}`
+}
+
+/** Settings that count: comments and spaces gone. Sections for other boards are not told apart. */
+const linesOf = (text: string): string[] =>
+  text
+    .split('\n')
+    .map(line => line.replace(/#.*/, '').replaceAll(/\s+/g, ''))
+    .filter(Boolean)
+
+function mayUse(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK)
+    return true
+  } catch {
+    return false // that is the answer
+  }
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return '' // counts as empty: the advice then names every line
+  }
+}
+
+function listOf(dir: string): string[] {
+  try {
+    return readdirSync(dir)
+  } catch {
+    return [] // no such class on this machine
+  }
+}

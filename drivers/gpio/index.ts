@@ -1,0 +1,12 @@
+// GPIO as a source: levels, changes, pulse counters, frequencies and outputs, on lines of the kernel's GPIO chips. See
+// source.ts for what fails, ../board for how pins are named.
+import type { SourceDriver } from '../../src/links/contracts'
+import { checkOptions } from '../../src/links/options'
+import { type GpioOptions, gpioOptions } from './options'
+import { GpioSource } from './source'
+
+export const gpioDriver: SourceDriver<GpioOptions> = {
+  type: 'gpio',
+  schema: gpioOptions,
+  create: (name, raw) => new GpioSource(name, checkOptions(gpioOptions, raw, name)),
+}

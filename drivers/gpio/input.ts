@@ -1,0 +1,152 @@
+// One input: its line, what was seen of it, and its value at a reading. Counting goes by the kernel's numbers of edges, so
+// that edges it had to drop are counted too; frequency by the kernel's times. What fails: the line cannot be had (open
+// throws), the chip is pulled (`lost`).
+import { asOsError } from '../../src/lib/errors'
+import type { Edge, Edges, GpioLines } from '../../src/native/gpio'
+import { Debounce } from './debounce'
+import { Frequency } from './frequency'
+import { type GpioWorld, refuses, requestPin } from './lines'
+import type { InputOptions } from './options'
+
+export interface InputEvents {
+  /** mode edge: the level changed */
+  changed(): void
+  lost(reason: string): void
+}
+
+export class Input {
+  /** edges since the gateway began; goes on over replugging */
+  count = 0
+  readonly #options: InputOptions
+  readonly #name: string
+  readonly #world: GpioWorld
+  readonly #frequency: Frequency
+  readonly #edge: Edge
+  #lines: GpioLines | undefined
+  #debounce: Debounce | undefined
+  #events: InputEvents | undefined
+  /** edges dropped by earlier openings */
+  #missed = 0
+  #seqno = 0
+  /** mode edge: what the last reading said, and whether the line has changed since */
+  #told: 0 | 1 | undefined
+  #changes = 0
+
+  constructor(name: string, options: InputOptions, world: GpioWorld) {
+    const { mode, edge, window_s, timeout_s } = options
+    this.#name = name
+    this.#options = options
+    this.#world = world
+    this.#edge = edge ?? (mode === 'edge' ? 'both' : 'rising')
+    this.#frequency = new Frequency({ windowNs: window_s * 1e9, timeoutNs: timeout_s * 1e9 })
+  }
+
+  /** edges the kernel dropped because nobody read them in time */
+  get missed(): number {
+    return this.#missed + (this.#lines?.missed ?? 0)
+  }
+
+  /** Throws as requestPin does. */
+  open(events: InputEvents): void {
+    this.#events = events
+    const lines = this.#request()
+    this.#lines = lines
+    this.#seqno = 0
+    this.#told = undefined
+    this.#frequency.reset()
+    if (this.#options.mode !== 'level' || this.#debounce)
+      lines.onEdges(
+        edges => this.#take(edges),
+        error => events.lost(`${this.#name}: ${error.message}`),
+      )
+  }
+
+  close(): void {
+    this.#events = undefined
+    this.#missed = this.missed
+    this.#lines?.close()
+    this.#lines = undefined
+  }
+
+  /** The value now: level, count or Hz. Throws when the chip is gone. */
+  value(): number {
+    const lines = this.#lines!
+    // also tells whether the chip is still there, which a line without edges would never say
+    const level = (lines.values() & 1) as 0 | 1
+    lines.drain()
+    const now = this.#world.nowNs()
+    if (this.#debounce?.settle(now)) this.#changed(this.#debounce.level, now)
+    switch (this.#options.mode) {
+      case 'counter':
+        return this.count
+      case 'frequency':
+        return this.#frequency.at(now)
+      case 'edge':
+        return this.#latched(this.#debounce?.level ?? level)
+      default:
+        return this.#debounce?.level ?? level
+    }
+  }
+
+  /** What a test shows besides the value. */
+  raw(value: number): string {
+    const { mode } = this.#options
+    return mode === 'level'
+      ? `level ${value}`
+      : mode === 'edge'
+        ? `level ${value}, ${this.count} edges`
+        : `${this.count} edges`
+  }
+
+  #request(): GpioLines {
+    const { debounce_ms, mode, bias, active_low } = this.#options
+    const asked = {
+      direction: 'input' as const,
+      consumer: `os-node ${this.#name}`,
+      active_low,
+      ...(bias && { bias }),
+    }
+    const edges = mode === 'level' ? {} : { edges: this.#edge }
+    this.#debounce = undefined
+    const debounceUs = Math.round(debounce_ms * 1000)
+    try {
+      return requestPin(this.#world, this.#name, this.#options, { ...asked, ...edges, debounceUs })
+    } catch (error) {
+      if (debounceUs === 0 || !refuses(asOsError(error))) throw error
+      // both edges are needed to see how long a level stayed
+      const lines = requestPin(this.#world, this.#name, this.#options, { ...asked, edges: 'both' })
+      this.#debounce = new Debounce(debounce_ms * 1e6, (lines.values() & 1) as 0 | 1)
+      return lines
+    }
+  }
+
+  #take(edges: Edges): void {
+    for (let k = 0; k < edges.count; k++) {
+      const level = edges.rising(k) ? 1 : 0
+      const seqno = edges.seqno(k)
+      // what the kernel dropped in between was counted by it
+      const steps = (seqno - this.#seqno) >>> 0
+      this.#seqno = seqno
+      const ns = edges.ns(k)
+      if (!this.#debounce) this.#changed(level, ns, steps)
+      else if (this.#debounce.edge(level, ns)) this.#changed(this.#debounce.level, ns)
+    }
+  }
+
+  #changed(level: 0 | 1, ns: number, steps = 1): void {
+    if (this.#debounce && this.#edge !== 'both' && (this.#edge === 'rising') !== (level === 1)) return
+    this.count += steps
+    this.#changes += steps
+    if (this.#options.mode === 'frequency') this.#frequency.edge(this.count, ns)
+    if (this.#options.mode === 'edge') this.#events?.changed()
+  }
+
+  /** A pulse that came and went since the last reading is told by one reading, its end by the next. */
+  #latched(level: 0 | 1): 0 | 1 {
+    const pulse = this.#changes > 0 && level === this.#told
+    this.#changes = 0
+    this.#told = pulse ? ((1 - level) as 0 | 1) : level
+    if (pulse) this.#events?.changed()
+    return this.#told
+  }
+}

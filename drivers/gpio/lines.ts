@@ -1,0 +1,102 @@
+// What inputs and outputs share: a pin of the options → a requested line, with errors that a person at the terminal
+// understands. A chip or line that is not there is LINK_DOWN, since it may be plugged at any moment.
+import { asOsError, OsError } from '../../src/lib/errors'
+import { GpioChip, type GpioLines, type LinesOptions } from '../../src/native/gpio'
+import { board, type PinSpec, pinName, pinText, type ResolvedPin, resolvePin, withoutRight } from '../board'
+
+/** How lines are had; handed in for tests. */
+export interface GpioWorld {
+  resolve(spec: PinSpec): ResolvedPin
+  request(chip: string, options: LinesOptions): GpioLines
+  /** who has a line now; '' when nobody says */
+  consumer(pin: ResolvedPin): string
+  /** the clock of the kernel's edges, in nanoseconds */
+  nowNs(): number
+}
+
+export const kernelGpio: GpioWorld = {
+  resolve: resolvePin,
+  request: (path, options) => {
+    const chip = GpioChip.open(path)
+    try {
+      return chip.request(options)
+    } finally {
+      chip.close()
+    }
+  },
+  consumer: ({ chip: path, line }) => {
+    const chip = GpioChip.open(path)
+    try {
+      return chip.line(line).consumer
+    } finally {
+      chip.close()
+    }
+  },
+  nowNs: () => Number(process.hrtime.bigint()),
+}
+
+/** The sensor id of a pin without a name of its own: GPIO17, or chip and line. */
+export const defaultName = (spec: PinSpec): string =>
+  (pinName(spec, board()) ?? pinText(spec)).replace(/\/dev\//, '').replace(/[^A-Za-z0-9_-]+/g, '_')
+
+const NOT_ABLE = ['EINVAL', 'ENXIO', 'EOPNOTSUPP', 'ENOSYS', 'ENOTSUP']
+
+/** True when the chip refuses what was asked of it, rather than the line. */
+export const refuses = (error: OsError): boolean =>
+  NOT_ABLE.includes(String(error.details.errno)) || /-524$/.test(String(error.details.errno))
+
+/** Requests the line of a pin. Throws CONFIG_INVALID, LINK_DOWN, FORBIDDEN, E_NO_ADDON with the pin named. */
+export function requestPin(
+  world: GpioWorld,
+  name: string,
+  spec: PinSpec,
+  options: Omit<LinesOptions, 'lines'>,
+): GpioLines {
+  let pin: ResolvedPin | undefined
+  try {
+    pin = world.resolve(spec)
+    return world.request(pin.chip, { ...options, lines: [pin.line] })
+  } catch (thrown) {
+    throw explain(world, asOsError(thrown), name, spec, pin)
+  }
+}
+
+function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, pin: ResolvedPin | undefined): OsError {
+  const what = `${name}: ${pinText(spec)}`
+  const { errno } = error.details
+  if (errno === 'EBUSY') {
+    const who = pin ? quietly(() => world.consumer(pin)) : ''
+    return new OsError('LINK_DOWN', `${what} is in use${who ? ` by ${who}` : ''}`, {
+      cause: error,
+      details: { errno },
+      hint: 'a pin has one owner: another entry of the configuration, an overlay of the boot configuration, or a program; os-node gpio shows who',
+    })
+  }
+  if (error.code === 'NOT_FOUND')
+    return new OsError('LINK_DOWN', `${what}: ${error.message}`, {
+      cause: error,
+      hint: error.hint,
+      details: error.details,
+    })
+  if (refuses(error))
+    return new OsError('LINK_DOWN', `${what}: the chip cannot do this (${errno})`, {
+      cause: error,
+      details: { errno },
+      hint: 'leave out bias, drive or debounce_ms; a line without an interrupt knows mode level only',
+    })
+  const allowed = pin ? withoutRight(error, pin.chip) : error
+  return new OsError(allowed.code, `${what}: ${allowed.message}`, {
+    cause: error,
+    hint: allowed.hint,
+    details: allowed.details,
+  })
+}
+
+/** For messages only: what cannot be told is left out. */
+function quietly(ask: () => string): string {
+  try {
+    return ask()
+  } catch {
+    return '' // the chip went away while we asked
+  }
+}

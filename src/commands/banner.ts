@@ -1,0 +1,34 @@
+// What a started gateway says of itself to people: who it is, where it forwards to, where to look.
+import { join } from 'node:path'
+import type { Gateway } from '../gateway/gateway'
+import type { StartOverrides } from './context'
+
+/** `token`: the admin token, told this once; null: there is one already. */
+export function banner(
+  gateway: Gateway,
+  role: 'run' | 'serve',
+  url: string,
+  token: string | null,
+  { host, port }: StartOverrides,
+): string {
+  const { identity, config, uplinks } = gateway
+  const loopback = gateway.loopback.running
+  const id = identity.assigned ? `id ${identity.assignedId}` : 'no id yet'
+  const sameToken = config.config.web_user.auth_enabled ? ' (same token)' : ''
+  const up = uplinks.list.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
+  const lines = [
+    `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}`,
+    role === 'run' ? `  forwards to  ${up || 'nobody'}` : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
+    ...(loopback
+      ? [
+          `               an upstream of its own, page http://127.0.0.1:${loopback.webPort}${sameToken}`,
+          `               its data in ${loopback.dataDir}`,
+        ]
+      : []),
+    `  keeps        ${join(config.dataDir, 'log')}`,
+    `  look at      ${url}`,
+    ...(token === null ? [] : [`  admin token  ${token}   (shown once; os-node token --new makes another)`]),
+    '  stop with    Ctrl-C',
+  ]
+  return lines.join('\n')
+}

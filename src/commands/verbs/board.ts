@@ -1,0 +1,70 @@
+// board: the header of this board with what the configuration uses of it, its buses, and what to do before one that is
+// wanted is there.
+import type { BoardReport, BusReport, PinReport } from '../../links/hardware'
+import type { Paint, Verb } from '../verb'
+import { columns } from './status'
+
+/** What a pin is to the reader: what uses it, else what else it can be. */
+const about = ({ used_by, functions }: PinReport): string =>
+  used_by.length > 0 ? used_by.join(', ') : functions.slice(0, 3).join(' ')
+
+/** The header as it lies before you: odd pins left, even pins right. */
+function header(pins: readonly PinReport[], paint: Paint): string[] {
+  const texts = pins.map(about)
+  const width = Math.max(...texts.filter((_, k) => k % 2 === 0).map(text => text.length))
+  const lines: string[] = []
+  for (let k = 0; k + 1 < pins.length; k += 2) {
+    const [odd, even] = [pins[k]!, pins[k + 1]!]
+    const paintText = (pin: PinReport, text: string): string =>
+      pin.used_by.length > 0 ? paint.bold(text) : paint.dim(text)
+    const left = `${paintText(odd, texts[k]!.padStart(width))}  ${odd.name.padStart(6)} ${String(odd.header).padStart(2)}`
+    const right = `${String(even.header).padEnd(2)} ${even.name.padEnd(6)}  ${paintText(even, texts[k + 1]!)}`
+    lines.push(`${left} | ${right}`.trimEnd())
+  }
+  return lines
+}
+
+const STATES: Record<BusReport['state'], string> = { ready: 'ready', no_right: 'no right', missing: 'off' }
+
+function text(report: BoardReport, paint: Paint): string {
+  const { board, title, by, model, pins, buses, leds, clashes } = report
+  const known =
+    by === 'device tree'
+      ? model
+      : by === 'configuration'
+        ? `gateway.board; the machine says ${model || 'nothing'}`
+        : model
+  const lines = [`${paint.bold(title)} (${board})${known ? `: ${known}` : ''}`]
+  if (pins.length > 0) lines.push('', ...header(pins, paint))
+  if (clashes.length > 0) lines.push('', ...clashes.map(clash => paint.bad(`wanted twice: ${clash}`)))
+  if (buses.length > 0) {
+    const rows = buses.map(({ name, device, state, used_by, todo = '' }) => [
+      name,
+      device,
+      STATES[state],
+      used_by.join(', '),
+      todo,
+    ])
+    lines.push('', columns([['bus', 'device', '', 'used by', 'to do'], ...rows], paint))
+  }
+  // what the configuration wants and the machine does not have
+  const wanted = buses.filter(({ state, used_by }) => state !== 'ready' && used_by.length > 0)
+  for (const { name, todo, note, used_by } of wanted)
+    lines.push(paint.warn(`${used_by.join(', ')} needs ${name}: ${todo}${note ? ` (${note})` : ''}`))
+  const lit = Object.entries(leds).map(([led, path]) => `${led} ${path ?? 'not there'}`)
+  if (lit.length > 0) lines.push('', `LEDs: ${lit.join(', ')}`)
+  if (pins.length === 0)
+    lines.push("its pins are named by the kernel's line names, or by chip and line: os-node gpio lists them")
+  return lines.join('\n')
+}
+
+export const boardShow: Verb = {
+  name: 'board',
+  summary: 'the board, its pins with what uses them, its buses with what to enable',
+  description: 'Changes nothing. gateway.board names the board where it is not detected.',
+  examples: ['os-node board', 'os-node board --json'],
+  options: {},
+  where: 'either',
+  run: async ({ hardware }) => ({ value: { ...(await hardware()).board() } }),
+  text: (value, paint) => text(value as unknown as BoardReport, paint),
+}

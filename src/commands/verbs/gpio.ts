@@ -1,0 +1,83 @@
+// gpio: every GPIO line of this machine and who has it. gpio set: an output of the running gateway; only whoever holds a line
+// can keep its level, so there is no way without a gateway.
+import { OsError } from '../../lib/errors'
+import type { LineReport, OutputItem } from '../../links/hardware'
+import type { Paint, Verb } from '../verb'
+import { columns } from './status'
+
+const shown = (value: number | null | undefined): string =>
+  value === undefined ? '' : value === null ? '-' : String(value)
+
+function lineRow({
+  chip,
+  line,
+  name,
+  pin,
+  header,
+  direction,
+  active_low,
+  bias,
+  used,
+  consumer,
+  value,
+}: LineReport): string[] {
+  return [
+    chip,
+    String(line),
+    pin === undefined || pin === name ? name : `${pin} ${name}`.trimEnd(),
+    header === undefined ? '' : String(header),
+    `${direction}${active_low ? ', active low' : ''}${bias && bias !== 'disabled' ? `, ${bias.replace('_', '-')}` : ''}`,
+    used ? consumer || 'in use' : '',
+    shown(value),
+  ]
+}
+
+function listText(
+  { lines, outputs }: { lines: readonly LineReport[]; outputs: readonly OutputItem[] },
+  paint: Paint,
+): string {
+  const chips = [...new Map(lines.map(({ chip, label }) => [chip, label]))].map(
+    ([chip, label]) => `${chip} is ${label}`,
+  )
+  const table = columns(
+    [['chip', 'line', 'name', 'pin', 'direction', 'used by', 'value'], ...lines.map(lineRow)],
+    paint,
+  )
+  const rows = outputs.map(({ source, name, value, reason = '' }) => [name, source, shown(value), reason])
+  const set = rows.length > 0 ? ['', columns([['output', 'source', 'value', ''], ...rows], paint)] : []
+  return [table, '', chips.join('; '), ...set].join('\n')
+}
+
+export const gpioList: Verb = {
+  name: 'gpio',
+  summary: 'GPIO lines of this machine: names, direction, who has them, outputs',
+  description: 'Asking takes no line from anybody. Values are those of lines that the running gateway holds.',
+  examples: ['os-node gpio', 'os-node gpio --json'],
+  options: {},
+  where: 'either',
+  run: async ({ hardware, outputs }) => ({
+    value: { lines: (await hardware()).lines(), outputs: outputs?.list() ?? [] },
+  }),
+  text: (value, paint) => listText(value as unknown as Parameters<typeof listText>[0], paint),
+}
+
+export const gpioSet: Verb = {
+  name: 'gpio set',
+  summary: 'set an output of the running gateway',
+  description: 'The value is logical: 1 is active, which with active_low is the low level.',
+  examples: ['os-node gpio set pump 1', 'os-node gpio set garden.pump 0 --json'],
+  options: {
+    name: { type: 'string', value: 'NAME', required: true, help: 'output, or SOURCE.OUTPUT' },
+    value: { type: 'integer', value: '0|1', required: true, min: 0, max: 1, help: '1 active, 0 inactive' },
+  },
+  operands: ['name', 'value'],
+  where: 'gateway',
+  async run({ outputs }, { name, value }) {
+    if (!outputs) throw new OsError('NO_GATEWAY', 'no gateway is running')
+    return { value: { ...(await outputs.set(String(name), value === 1 ? 1 : 0)) } }
+  },
+  text: value => {
+    const { source, name, value: now } = value as unknown as OutputItem
+    return `${source}.${name} is ${now}`
+  },
+}

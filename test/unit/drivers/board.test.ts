@@ -1,0 +1,225 @@
+// The board files hold facts of real boards: what can be checked without one is checked here.
+import assert from 'node:assert/strict'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import * as v from 'valibot'
+import {
+  BOARDS,
+  boardNamed,
+  detectBoard,
+  deviceTree,
+  GENERIC,
+  headerPins,
+  type PinWorld,
+  pinSpec,
+  resolveIn,
+} from '../../../drivers/board'
+import { boardReport } from '../../../drivers/board/report'
+import { usesOf } from '../../../drivers/board/uses'
+import { BOARD_NAMES } from '../../../src/config/fragments/gateway'
+import { OsError } from '../../../src/lib/errors'
+import { removeDir, root, tempDir } from '../../lib/gateway'
+
+const KNOWN = BOARDS.filter(board => board !== GENERIC)
+const code = (wanted: string, text: RegExp) => (error: unknown) =>
+  error instanceof OsError && error.code === wanted && text.test(error.message)
+
+/** Power and ground of every board with the 40-pin header. */
+const POWER: Record<string, number[]> = { '3V3': [1, 17], '5V': [2, 4], GND: [6, 9, 14, 20, 25, 30, 34, 39] }
+
+test('there is a file for every board, and the configuration knows them all', () => {
+  const files = readdirSync(join(root, 'board')).map(name => name.replace(/\.json$/, ''))
+  assert.deepEqual(BOARDS.map(board => board.name).sort(), files.sort())
+  assert.deepEqual([...BOARD_NAMES].sort(), ['auto', ...files].sort())
+})
+
+for (const board of KNOWN) {
+  test(`${board.name}: 40 pins, power and ground in their places, every GPIO from 0 to 27 once`, () => {
+    const pins = headerPins(board)
+    assert.equal(pins.length, 40)
+    for (const [name, places] of Object.entries(POWER))
+      assert.deepEqual(
+        pins.filter(pin => pin.name === name).map(pin => pin.header),
+        places,
+      )
+    const gpios = pins.flatMap(pin => pin.gpio ?? [])
+    assert.deepEqual(
+      gpios.sort((a, b) => a - b),
+      Array.from({ length: 28 }, (_, k) => k),
+    )
+    assert.ok(board.gpio.lines >= 28 && board.gpio.labels.length > 0)
+    // pins that any book about these boards names
+    const at = (name: string): number | undefined => pins.find(pin => pin.name === name)?.header
+    assert.deepEqual(
+      [at('GPIO2'), at('GPIO3'), at('GPIO14'), at('GPIO17'), at('GPIO25'), at('GPIO21')],
+      [3, 5, 8, 11, 22, 40],
+    )
+  })
+
+  test(`${board.name}: a bus is on pins of the header that can be it, and names what enables it`, () => {
+    assert.equal(new Set(board.buses.map(bus => bus.name)).size, board.buses.length)
+    for (const { name, kind, pins, enable, device, address } of board.buses) {
+      for (const [role, pin] of Object.entries(pins)) {
+        const functions = board.functions[pin]
+        assert.ok(functions, `${name}: ${pin} is on no header`)
+        if (kind === 'i2c' || kind === 'spi' || kind === 'uart')
+          assert.ok(
+            functions.includes(`${name.toUpperCase()}_${role}`),
+            `${name} ${role} on ${pin}: ${functions.join()}`,
+          )
+      }
+      assert.ok(enable.length > 0)
+      for (const line of enable.flat())
+        assert.match(line, /^(dtparam=\w+=on|dtoverlay=[a-z0-9-]+(,[\w=-]+)*|enable_uart=1)$/)
+      assert.match(device, /^(\/dev\/[\w.-]+|\/sys\/.+|can\d)$/)
+      if (address) assert.match(address, /^[0-9a-f]+\.serial$/)
+    }
+    for (const needed of ['i2c1', 'spi0', 'can0', 'w1']) assert.ok(board.buses.some(bus => bus.name === needed))
+    assert.ok('ACT' in board.leds)
+  })
+}
+
+test('a board is detected by its device tree, by model where the tree has another name, else it is generic', () => {
+  const dir = tempDir()
+  try {
+    const tree = (model: string, ...compatible: string[]): string => {
+      const base = join(dir, 'proc/device-tree')
+      mkdirSync(base, { recursive: true })
+      writeFileSync(join(base, 'model'), `${model}\0`)
+      writeFileSync(join(base, 'compatible'), compatible.map(name => `${name}\0`).join(''))
+      return detectBoard(deviceTree(dir)).name
+    }
+    assert.equal(tree('Raspberry Pi Zero 2 W Rev 1.0', 'raspberrypi,model-zero-2-w', 'brcm,bcm2837'), 'rpi-zero-2-w')
+    assert.equal(tree('Raspberry Pi 3 Model B Plus Rev 1.3', 'raspberrypi,3-model-b-plus', 'brcm,bcm2837'), 'rpi-3')
+    assert.equal(tree('Raspberry Pi 4 Model B Rev 1.4', 'raspberrypi,4-model-b', 'brcm,bcm2711'), 'rpi-4')
+    assert.equal(tree('Raspberry Pi Compute Module 4 Rev 1.1', 'raspberrypi,4-compute-module', 'brcm,bcm2711'), 'cm4')
+    assert.equal(tree('Raspberry Pi 5 Model B Rev 1.0', 'raspberrypi,5-model-b', 'brcm,bcm2712'), 'rpi-5')
+    assert.equal(tree('Raspberry Pi 5 Model B Rev 9', 'someone,else'), 'rpi-5')
+    assert.equal(tree('Radxa ROCK 5B', 'radxa,rock-5b', 'rockchip,rk3588'), 'generic')
+    assert.equal(detectBoard(deviceTree(join(dir, 'nowhere'))).name, 'generic')
+    assert.throws(() => boardNamed('rpi-9'), code('CONFIG_INVALID', /rpi-9/))
+  } finally {
+    removeDir(dir)
+  }
+})
+
+test('a pin is found by name, header, chip and label, and what is none says why', () => {
+  const chips = [
+    { path: '/dev/gpiochip0', name: 'gpiochip0', label: 'gpio-brcmstb@107d508500', lines: 32 },
+    { path: '/dev/gpiochip4', name: 'gpiochip4', label: 'pinctrl-rp1', lines: 54 },
+    { path: '/dev/gpiochip5', name: 'gpiochip5', label: 'usb', lines: 8 },
+    { path: '/dev/gpiochip6', name: 'gpiochip6', label: 'usb', lines: 8 },
+  ]
+  const names: Record<string, string[]> = { '/dev/gpiochip5': ['PUMP', 'BOTH'], '/dev/gpiochip6': ['LAMP', 'BOTH'] }
+  const lineNamed = (path: string, name: string): number | null => {
+    const line = names[path]?.indexOf(name) ?? -1
+    return line < 0 ? null : line
+  }
+  const pi5: PinWorld = { board: boardNamed('rpi-5'), chips: () => chips, lineNamed }
+  const pc: PinWorld = { ...pi5, board: GENERIC }
+  const at = (chip: number, line: number, name: string) => ({ chip: `/dev/gpiochip${chip}`, line, name })
+  assert.deepEqual(resolveIn(pi5, 'GPIO17'), at(4, 17, 'GPIO17'))
+  assert.deepEqual(resolveIn(pi5, { header: 11 }), at(4, 17, 'GPIO17'))
+  assert.deepEqual(resolveIn(pi5, { pin: 'PUMP' }), at(5, 0, 'PUMP'))
+  assert.deepEqual(resolveIn(pi5, { chip: 'pinctrl-rp1', line: 44 }), at(4, 44, 'gpiochip4:44'))
+  assert.deepEqual(resolveIn(pc, { chip: '/dev/gpiochip6', line: 3 }), at(6, 3, 'gpiochip6:3'))
+  assert.deepEqual(resolveIn(pc, { chip: 'gpiochip5', line: 1 }), at(5, 1, 'gpiochip5:1'))
+  assert.throws(() => resolveIn(pi5, { header: 6 }), code('CONFIG_INVALID', /pin 6 of the header is GND/))
+  assert.throws(() => resolveIn(pi5, 'GPIO40'), code('CONFIG_INVALID', /not on the header/))
+  assert.throws(() => resolveIn(pi5, 'PUPM'), code('NOT_FOUND', /PUPM/))
+  assert.throws(() => resolveIn(pc, { header: 11 }), code('CONFIG_INVALID', /no known header/))
+  assert.throws(() => resolveIn(pc, 'BOTH'), code('CONFIG_INVALID', /several lines/))
+  assert.throws(() => resolveIn(pc, { chip: 'usb', line: 0 }), code('CONFIG_INVALID', /several GPIO chips/))
+  assert.throws(() => resolveIn(pc, { chip: 'gpiochip5', line: 8 }), code('CONFIG_INVALID', /has 8 lines/))
+  assert.throws(() => resolveIn({ ...pi5, chips: () => [chips[0]!] }, 'GPIO4'), code('NOT_FOUND', /pinctrl-rp1/))
+  for (const wrong of [{}, { pin: 'GPIO1', header: 2 }, { chip: 'x' }, { line: 3 }])
+    assert.throws(() => resolveIn(pi5, wrong), code('CONFIG_INVALID', /one of pin/))
+})
+
+test('an option that is a pin takes each way, and one only', () => {
+  const takes = (value: unknown): boolean => v.safeParse(pinSpec, value).success
+  for (const right of ['GPIO17', { pin: 'GPIO17' }, { header: 40 }, { chip: 'pinctrl-rp1', line: 0 }])
+    assert.ok(takes(right), JSON.stringify(right))
+  for (const wrong of [
+    '',
+    17,
+    {},
+    { header: 41 },
+    { header: 0 },
+    { pin: 'GPIO1', header: 1 },
+    { chip: 'x' },
+    { pni: 'GPIO1' },
+  ])
+    assert.ok(!takes(wrong), JSON.stringify(wrong))
+})
+
+test('the configuration is searched for pins and buses, whatever the options are called', () => {
+  const board = boardNamed('rpi-4')
+  const { pins, buses } = usesOf(board, [
+    { what: 'source shed', options: { pins: [{ header: 11, name: 'door' }, { pin: 'GPIO27' }], bus: 1 } },
+    { what: 'uplink lora', options: { spi: '/dev/spidev0.1', dio0: 'GPIO25', reset: { header: 15 } } },
+    { what: 'receiver bus', options: { port: '/dev/serial0', chip: 'pinctrl-bcm2711', line: 5 } },
+  ])
+  assert.deepEqual(pins.get('GPIO17'), ['source shed: door'])
+  assert.deepEqual(pins.get('GPIO27'), ['source shed: pins'])
+  assert.deepEqual(pins.get('GPIO25'), ['uplink lora: dio0'])
+  assert.deepEqual(pins.get('GPIO22'), ['uplink lora: reset'])
+  assert.deepEqual(pins.get('GPIO5'), ['receiver bus'])
+  assert.deepEqual(pins.get('GPIO2'), ['i2c1 SDA'])
+  assert.deepEqual(
+    [...buses],
+    [
+      ['i2c1', ['source shed']],
+      ['spi0', ['uplink lora']],
+      ['uart1', ['receiver bus']],
+    ],
+  )
+})
+
+test('the report says of each bus what is to be done', () => {
+  const dir = tempDir()
+  const file = (path: string, text = ''): void => {
+    mkdirSync(dirname(join(dir, path)), { recursive: true })
+    writeFileSync(join(dir, path), text)
+  }
+  try {
+    file('boot/firmware/config.txt', '[all]\ndtparam=spi=on # for the radio\n#dtparam=i2c_arm=on\ndtoverlay=uart3\n')
+    file('dev/spidev0.0')
+    file('dev/ttyAMA1')
+    // the port of uart3, which an old kernel calls ttyAMA1
+    mkdirSync(join(dir, 'sys/devices/platform/fe201600.serial'), { recursive: true })
+    mkdirSync(join(dir, 'sys/class/tty/ttyAMA1'), { recursive: true })
+    symlinkSync(join(dir, 'sys/devices/platform/fe201600.serial'), join(dir, 'sys/class/tty/ttyAMA1/device'))
+    mkdirSync(join(dir, 'sys/class/leds/led0'), { recursive: true })
+    const ask = (): ReturnType<typeof boardReport> =>
+      boardReport({
+        board: boardNamed('rpi-4'),
+        tree: { model: 'Raspberry Pi 4 Model B Rev 1.4', compatible: [] },
+        configured: false,
+        root: dir,
+        entries: [
+          { what: 'source air', options: { bus: '/dev/i2c-1' } },
+          { what: 'source a', options: { pin: 'GPIO4' } },
+          { what: 'source b', options: { header: 7 } },
+        ],
+      })
+    const bus = (name: string) => ask().buses.find(one => one.name === name)!
+    assert.deepEqual([bus('spi0').state, bus('uart3').state, bus('uart3').device], ['ready', 'ready', '/dev/ttyAMA1'])
+    assert.deepEqual([bus('i2c1').state, bus('i2c1').used_by], ['missing', ['source air']])
+    assert.equal(
+      bus('i2c1').todo,
+      'add to /boot/firmware/config.txt: dtparam=i2c_arm=on; reboot; then modprobe i2c-dev',
+    )
+    assert.match(bus('uart5').todo ?? '', /dtoverlay=uart5; reboot/)
+    assert.match(bus('can0').todo ?? '', /dtparam=spi=on and dtoverlay=mcp2515-can0,.*, or .*mcp251xfd/)
+    assert.deepEqual(ask().leds, { ACT: '/sys/class/leds/led0', PWR: null })
+    assert.deepEqual(ask().clashes, ['GPIO4: source a and source b'])
+    file('boot/firmware/config.txt', 'dtparam=i2c_arm=on')
+    assert.match(bus('i2c1').todo ?? '', /^sudo modprobe i2c-dev/)
+    mkdirSync(join(dir, 'sys/module/i2c_dev'), { recursive: true })
+    assert.equal(bus('i2c1').todo, 'reboot')
+  } finally {
+    removeDir(dir)
+  }
+})

@@ -1,0 +1,282 @@
+// The pure parts of the source type gpio, and its inputs and outputs on lines that a test moves.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { gpioDriver } from '../../../drivers/gpio'
+import { Debounce } from '../../../drivers/gpio/debounce'
+import { Frequency } from '../../../drivers/gpio/frequency'
+import type { GpioWorld } from '../../../drivers/gpio/lines'
+import { gpioOptions } from '../../../drivers/gpio/options'
+import { GpioSource } from '../../../drivers/gpio/source'
+import { ManualClock } from '../../../src/lib/clock'
+import { OsError } from '../../../src/lib/errors'
+import { silentLogger } from '../../../src/lib/logger'
+import { checkOptions } from '../../../src/links/options'
+import { ManualTimers } from '../../../src/links/timers'
+import type { EdgeHandler, GpioLines, LinesOptions } from '../../../src/native/gpio'
+import { prng } from '../../lib/random'
+
+const S = 1e9
+
+test('a frequency is exact by the edges, whenever it is read', () => {
+  const next = prng(7)
+  for (const hz of [0.5, 3, 50, 2000]) {
+    const meter = new Frequency({ windowNs: 0, timeoutNs: 10 * S })
+    const start = 5e15
+    let edges = 0
+    let at = start
+    for (let read = 0; read < 20; read++) {
+      at += (0.2 + next()) * S
+      while (start + (edges * S) / hz <= at) {
+        const ns = start + (edges * S) / hz
+        meter.edge(++edges, ns)
+      }
+      const value = meter.at(at)
+      if (edges > 1) assert.ok(Math.abs(value - hz) < hz * 1e-3, `${value} Hz of ${hz}`)
+      else assert.ok(value <= hz)
+    }
+  }
+})
+
+test('a signal that stops falls with the silence and is 0 after the time-out; the next edge begins anew', () => {
+  const meter = new Frequency({ windowNs: 0, timeoutNs: 5 * S })
+  for (let k = 1; k <= 10; k++) meter.edge(k, k * 0.1 * S)
+  assert.ok(Math.abs(meter.at(1 * S) - 10) < 1e-9)
+  assert.ok(Math.abs(meter.at(3 * S) - 0.5) < 1e-9)
+  assert.equal(meter.at(6 * S), 0)
+  assert.equal(meter.at(7 * S), 0)
+  meter.edge(11, 8 * S)
+  assert.equal(meter.at(8.1 * S), 0)
+  meter.edge(12, 8.5 * S)
+  assert.ok(Math.abs(meter.at(8.5 * S) - 2) < 1e-9)
+})
+
+test('a window averages what came in it, over more readings than it remembers too', () => {
+  const meter = new Frequency({ windowNs: 10 * S, timeoutNs: 100 * S })
+  let edges = 0
+  let value = 0
+  // 1 Hz for a hundred seconds, then 3 Hz: after ten seconds only that counts
+  for (let ns = 0; ns < 100; ns++) {
+    meter.edge(++edges, ns * S)
+    value = meter.at(ns * S)
+  }
+  assert.ok(Math.abs(value - 1) < 1e-9)
+  for (let k = 1; k <= 45; k++) {
+    meter.edge(++edges, (99 + k / 3) * S)
+    value = meter.at((99 + k / 3) * S)
+    if (k === 15) assert.ok(value > 1.8 && value < 2.2, `${value}`)
+  }
+  assert.ok(Math.abs(value - 3) < 1e-9, `${value}`)
+})
+
+test('a change counts once it has stayed, bounces never do, in whatever order they come', () => {
+  const next = prng(3)
+  const debounce = new Debounce(20e6, 0)
+  let ns = 1e15
+  let level: 0 | 1 = 0
+  let changes = 0
+  const settle = (): void => {
+    if (debounce.settle(ns)) changes++
+  }
+  for (let press = 0; press < 200; press++) {
+    level = level === 1 ? 0 : 1
+    // an odd number of flips, none staying for the time
+    const flips = 1 + 2 * Math.floor(next() * 6)
+    for (let k = 0; k < flips; k++) {
+      ns += next() * 19e6
+      if (debounce.edge(k % 2 === 0 ? level : level === 1 ? 0 : 1, ns)) changes++
+    }
+    assert.equal(changes, press)
+    ns += 20e6
+    settle()
+    assert.deepEqual([changes, debounce.level], [press + 1, level])
+    ns += next() * 1e9
+  }
+})
+
+test('options that cannot work are refused with their key', () => {
+  const refused = (options: object, text: RegExp): void =>
+    assert.throws(
+      () => gpioDriver.create('shed', options, { clock: new ManualClock(), logger: silentLogger }),
+      (error: unknown) => error instanceof OsError && error.code === 'CONFIG_INVALID' && text.test(error.message),
+      JSON.stringify(options),
+    )
+  refused({}, /name at least one/)
+  refused({ pins: [{}] }, /pins.*one of pin/)
+  refused({ pins: [{ pin: 'GPIO1', header: 3 }] }, /one of pin/)
+  refused({ pins: [{ pin: 'GPIO1', debounse_ms: 3 }] }, /pins.0.debounse_ms: no such option; did you mean debounce_ms/)
+  refused({ pins: [{ pin: 'GPIO1', mode: 'frequency', edge: 'both' }] }, /frequency counts rising or falling/)
+  refused({ pins: [{ pin: 'GPIO1', edge: 'both' }] }, /a level has none/)
+  refused({ outputs: [{ pin: 'GPIO1', initial: 2 }] }, /initial/)
+  refused(
+    {
+      pins: [
+        { pin: 'GPIO1', name: 'a' },
+        { pin: 'GPIO2', name: 'a' },
+      ],
+    },
+    /two channels have the id a/,
+  )
+})
+
+/** Lines a test moves, as the kernel would: each request by the line's name. */
+class FakeGpio implements GpioWorld {
+  now = 1e15
+  readonly asked: (LinesOptions & { name: string })[] = []
+  readonly levels = new Map<string, 0 | 1>()
+  /** throws for a request that asks for this */
+  refuse: (options: LinesOptions) => string | undefined = () => undefined
+  gone = false
+  readonly #heard = new Map<string, EdgeHandler>()
+  readonly #seqno = new Map<string, number>()
+
+  resolve(spec: unknown) {
+    return { chip: String((spec as { pin: string }).pin), line: 0, name: 'x' }
+  }
+  consumer(): string {
+    return 'spi0 CS0'
+  }
+  nowNs(): number {
+    return this.now
+  }
+  request(name: string, options: LinesOptions): GpioLines {
+    const errno = this.refuse(options)
+    if (errno) throw new OsError('LINK_DOWN', `request ${errno}`, { details: { errno } })
+    this.asked.push({ ...options, name })
+    if (options.direction === 'output') this.levels.set(name, options.initial?.[0] ?? 0)
+    const values = (): number => {
+      if (this.gone) throw new OsError('NOT_FOUND', 'ENODEV')
+      return this.levels.get(name) ?? 0
+    }
+    const lines = {
+      missed: 0,
+      values,
+      set: (_: number, value: 0 | 1) => this.levels.set(name, value),
+      onEdges: (handler: EdgeHandler) => this.#heard.set(name, handler),
+      drain: () => undefined,
+      close: () => this.#heard.delete(name),
+    }
+    return lines as unknown as GpioLines
+  }
+  /** `dropped` edges before it were lost by the kernel */
+  edge(name: string, level: 0 | 1, dropped = 0): void {
+    this.levels.set(name, level)
+    const seqno = (this.#seqno.get(name) ?? 0) + 1 + dropped
+    this.#seqno.set(name, seqno)
+    const [ns, edge] = [this.now, level === 1]
+    const edges = { count: 1, ns: () => ns, rising: () => edge, line: () => 0, seqno: () => seqno }
+    this.#heard.get(name)?.(edges as never)
+  }
+}
+
+const events = { lost: () => undefined, degraded: () => undefined }
+
+function make(options: object, world = new FakeGpio()) {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const source = new GpioSource('shed', checkOptions(gpioOptions, options, 'shed'), { world, timers })
+  const value = async (k = 0): Promise<number | null | undefined> => (await source.read())[k]?.[2]
+  return { world, timers, source, value }
+}
+
+test('a counter counts edges that the kernel had to drop, too', async () => {
+  const { world, source, value } = make({ pins: [{ pin: 'a', mode: 'counter', scale: 0.01, unit: 'm3' }] })
+  await source.open(events)
+  world.edge('a', 1)
+  world.edge('a', 1, 97)
+  assert.equal(await value(), 0.99)
+  assert.deepEqual([world.asked[0]?.edges, world.asked[0]?.consumer], ['rising', 'os-node a'])
+})
+
+test('a chip that cannot debounce is debounced here', async () => {
+  const world = new FakeGpio()
+  world.refuse = ({ debounceUs }) => (debounceUs ? 'EOPNOTSUPP' : undefined)
+  const { source, value } = make({ pins: [{ pin: 'a', mode: 'counter', debounce_ms: 5 }] }, world)
+  await source.open(events)
+  assert.equal(world.asked[0]?.edges, 'both')
+  for (let press = 1; press <= 3; press++) {
+    for (const level of [1, 0, 1] as const) {
+      world.now += 1e6
+      world.edge('a', level)
+    }
+    world.now += 6e6
+    assert.equal(await value(), press)
+    world.edge('a', 0)
+    world.now += 6e6
+    assert.equal(await value(), press)
+  }
+})
+
+test('a change asks for a reading at once, and for no more than one in the pause', async () => {
+  const { world, timers, source, value } = make({ min_gap_ms: 100, pins: [{ pin: 'a', mode: 'edge' }] })
+  let asked = 0
+  await source.open({ ...events, due: () => asked++ })
+  assert.equal(await value(), 0)
+  world.edge('a', 1)
+  world.edge('a', 0)
+  assert.equal(asked, 1)
+  // came and went: the pulse is told, then its end
+  assert.equal(await value(), 1)
+  await timers.advance(100)
+  assert.equal(asked, 2)
+  assert.equal(await value(), 0)
+  await timers.advance(1000)
+  assert.equal(asked, 2)
+})
+
+test('outputs begin, are set, come back as set, and stop as they are told to', async () => {
+  const outputs = [
+    { pin: 'a', name: 'pump', initial: 1 },
+    { pin: 'b', name: 'lamp', on_stop: 1 },
+  ]
+  const { world, source } = make({ outputs })
+  assert.deepEqual(source.outputs.list()[0], { name: 'pump', value: null })
+  await source.open(events)
+  await source.outputs.set('pump', 0)
+  assert.deepEqual(
+    [await source.read(), world.levels.get('b')],
+    [
+      [
+        ['pump', 'OK', 0, '{1}'],
+        ['lamp', 'OK', 0, '{1}'],
+      ],
+      0,
+    ],
+  )
+  // the chip is pulled: nothing is switched on its way out, and what was set comes back
+  world.gone = true
+  await assert.rejects(source.read(), /ENODEV/)
+  await source.close()
+  assert.equal(world.levels.get('b'), 0)
+  world.gone = false
+  await source.open(events)
+  assert.deepEqual(
+    world.asked.map(({ name, initial }) => [name, initial?.[0]]),
+    [
+      ['a', 1],
+      ['b', 0],
+      ['a', 0],
+      ['b', 0],
+    ],
+  )
+  await source.close()
+  assert.deepEqual([world.levels.get('a'), world.levels.get('b')], [0, 1])
+  await assert.rejects(source.outputs.set('pump', 1), /not open/)
+  await assert.rejects(source.outputs.set('pmup', 1), /no output is named/)
+})
+
+test('what goes wrong names the pin, who has it, and what to do', async () => {
+  const fails = async (errno: string, options: object, text: RegExp, hint: RegExp): Promise<void> => {
+    const world = new FakeGpio()
+    world.refuse = () => errno
+    const { source } = make({ pins: [{ pin: 'GPIO8', name: 'door', ...options }] }, world)
+    await assert.rejects(source.open(events), (error: unknown) => {
+      assert.ok(error instanceof OsError)
+      assert.match(error.message, text)
+      assert.match(error.hint, hint)
+      return true
+    })
+  }
+  await fails('EBUSY', {}, /door: GPIO8 is in use by spi0 CS0/, /one owner/)
+  await fails('EACCES', {}, /door: GPIO8: .*no right/, /usermod -aG gpio/)
+  await fails('EOPNOTSUPP', { bias: 'pull_up' }, /door: GPIO8: the chip cannot do this/, /leave out bias/)
+})
