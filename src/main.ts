@@ -36,6 +36,8 @@ const sourceTable: DriverTable<SourceDriver> = {
       async () => (await import('../drivers/host')).hostSources[type],
     ]),
   ),
+  modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
+  modbus_tcp: async () => (await import('../drivers/modbus')).modbusTcp,
 }
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
