@@ -36,6 +36,13 @@ const sourceTable: DriverTable<SourceDriver> = {
       async () => (await import('../drivers/host')).hostSources[type],
     ]),
   ),
+  ...Object.fromEntries(
+    (['bme280', 'sht3x', 'ads1115', 'ina219', 'ds3231'] as const).map(type => [
+      type,
+      async () => (await import('../drivers/i2c')).i2cSources[type],
+    ]),
+  ),
+  w1: async () => (await import('../drivers/host/w1')).w1Source,
   modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
   modbus_tcp: async () => (await import('../drivers/modbus')).modbusTcp,
 }
