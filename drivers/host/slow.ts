@@ -1,9 +1,12 @@
-// Sysfs files that may block: a read of a hwmon or IIO file can wait on a slow or stuck bus, and it waits in one of the few
-// threads that also sync the log. So a read has a deadline, a file whose read is still out is not read again, and when
-// two reads are out no other is begun: two threads stay free whatever the chips do. Such a sensor has no value this time.
+// Sysfs files that may block: a read of a hwmon or IIO file can wait on a slow or stuck bus. So a read has a deadline, a file
+// whose read is still out is not read again, and when too many reads are out no other is begun. Such a sensor has no value
+// this time. With the addon the reads wait in threads of their own; without it in two of the four threads that also sync the
+// log: the other two stay free whatever the chips do. So does what the addon has no call for (statfs).
 import { readFile } from 'node:fs/promises'
 import { errno, OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/links/timers'
+import { nativeOrNull } from '../../src/native'
+import { ThreadFiles } from './threads'
 
 export interface SlowFilesOptions {
   read?: (path: string) => Promise<string>
@@ -20,9 +23,12 @@ export class SlowFiles {
   readonly #deadlineMs: number
   readonly #mostStuck: number
   readonly #stuck = new Set<string>()
+  /** undefined: not asked yet whether there is an addon */
+  #threads: ThreadFiles | null | undefined
 
   constructor({ read, timers = systemTimers, deadlineMs = 2500, mostStuck = 2 }: SlowFilesOptions = {}) {
     this.#read = read ?? (path => readFile(path, 'latin1'))
+    if (read) this.#threads = null
     this.#timers = timers
     this.#deadlineMs = deadlineMs
     this.#mostStuck = mostStuck
@@ -30,12 +36,13 @@ export class SlowFiles {
 
   /** files whose read has not come back in time */
   get stuck(): number {
-    return this.#stuck.size
+    return this.#stuck.size + (this.#threads?.stuck ?? 0)
   }
 
   /** The text of a file. Throws TIMEOUT when it hangs or too many others do, else the system's error. */
   text(path: string): Promise<string> {
-    return this.guard(path, () => this.#read(path))
+    if (this.#threads === undefined) this.#threads = nativeOrNull() ? new ThreadFiles(this.#deadlineMs) : null
+    return this.#threads ? this.#threads.text(path) : this.guard(path, () => this.#read(path))
   }
 
   /** The same for any job on `path` that sits in a thread of the pool. */

@@ -43,6 +43,12 @@ const versionOf = cc => {
   return status === 0 ? stdout.split('\n')[0] : undefined
 }
 
+/** A compiler that comes without the C library's headers is none. */
+function compiles(cc) {
+  const program = '#include <stdio.h>\n#include <pthread.h>\nint main(void) { return 0; }\n'
+  return spawnSync(cc, ['-x', 'c', '-fsyntax-only', '-'], { input: program }).status === 0
+}
+
 /**
  * Builds for `arch` (x64, arm64, arm; this machine's by default) and returns where the file is, or why there is none.
  * `root` is the project's folder. Throws when the C code does not compile.
@@ -66,7 +72,9 @@ export function buildAddon(root, { arch = process.arch, sanitize = false, say = 
   mkdirSync(dir, { recursive: true })
   const files = sources.filter(name => name.endsWith('.c')).map(name => join(here, name))
   const fresh = `${path}.${process.pid}`
-  const run = spawnSync(cc, [...flags, '-o', fresh, ...files], { stdio: ['ignore', 2, 2] })
+  const run = spawnSync(cc, [...flags, '-o', fresh, ...files], { encoding: 'utf8' })
+  if (run.status !== 0 && !compiles(cc)) return { why: `${cc} finds no C headers: apt-get install libc6-dev` }
+  process.stderr.write(run.stderr)
   if (run.status !== 0) throw new Error(`E_ADDON: ${cc} could not compile drivers/native`)
   renameSync(fresh, path) // a process that has the old file loaded keeps it
   writeFileSync(join(dir, 'stamp'), digest)
@@ -84,6 +92,8 @@ export function installAddon(root, { archs = [process.arch], say = () => undefin
     }
     const dir = join(root, 'dist/native', `linux-${arch}`)
     mkdirSync(dir, { recursive: true })
-    copyFileSync(path, join(dir, 'os_node.node'))
+    const fresh = join(dir, `os_node.node.${process.pid}`)
+    copyFileSync(path, fresh)
+    renameSync(fresh, join(dir, 'os_node.node')) // never written over: a gateway at work has it loaded
   }
 }

@@ -142,6 +142,18 @@ static napi_value watch(napi_env env, napi_callback_info info) {
     return addon_int(env, uv_poll_start(self->poll, events, on_wake));
 }
 
+/* unref(descriptor) → 0; watched as before, but the process may end */
+static napi_value unref(napi_env env, napi_callback_info info) {
+    napi_value args[1];
+    addon_args(env, info, 1, args);
+    struct descriptor *self = descriptor_of(env, args[0]);
+    if (self == NULL)
+        return addon_int(env, -EINVAL);
+    if (self->poll != NULL)
+        uv_unref((uv_handle_t *)self->poll);
+    return addon_int(env, 0);
+}
+
 /* close(descriptor) → 0, also when it was closed before */
 static napi_value close_descriptor(napi_env env, napi_callback_info info) {
     napi_value args[1];
@@ -155,5 +167,6 @@ static napi_value close_descriptor(napi_env env, napi_callback_info info) {
 
 void addon_descriptor(napi_env env, napi_value exports) {
     addon_export(env, exports, "watch", watch);
+    addon_export(env, exports, "unref", unref);
     addon_export(env, exports, "close", close_descriptor);
 }

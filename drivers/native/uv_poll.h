@@ -19,6 +19,7 @@ void *uv_handle_get_data(const uv_handle_t *handle);
 void uv_handle_set_data(uv_handle_t *handle, void *data);
 int uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd);
 int uv_poll_start(uv_poll_t *handle, int events, void (*wake)(uv_poll_t *handle, int status, int events));
+void uv_unref(uv_handle_t *handle);
 void uv_close(uv_handle_t *handle, void (*closed)(uv_handle_t *handle));
 
 #endif

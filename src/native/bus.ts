@@ -23,6 +23,7 @@ export interface BusAddon {
   busCancel(bus: BusHandle, job: number): number
   busClose(bus: BusHandle): number
   watch(descriptor: Descriptor, events: number, wake: ((events: number) => void) | null): number
+  unref(descriptor: Descriptor): number
   close(descriptor: Descriptor): number
   spiOpen(bus: BusHandle, path: string, mode: number, speedHz: number, bitsPerWord: number): number
   spiTransfer(bus: BusHandle, segments: Uint32Array, bytes: Uint8Array, length: number): number
@@ -122,6 +123,8 @@ export class Bus {
       this.close()
       throw nativeError(watched, 'poll', path)
     }
+    // an idle bus does not keep the process from ending; calls under way do, by their timer
+    this.addon.unref(events)
   }
 
   /** A call has missed its deadline and is still in the kernel. */
@@ -170,8 +173,8 @@ export class Bus {
     call.answer = answer
     call.explain = explain
     call.busy = true
-    this.#pending++
     this.#arm(call.deadlineAt)
+    if (this.#pending++ === 0) this.#timer?.ref()
     return new Promise<number>((resolve, reject) => {
       call.resolve = resolve
       call.reject = reject
@@ -213,7 +216,7 @@ export class Bus {
     const { resolve, reject } = call
     call.busy = false
     call.resolve = call.reject = call.answer = call.explain = null
-    this.#pending--
+    if (--this.#pending === 0) this.#timer?.unref()
     if (error) reject?.(error)
     else resolve?.(result)
   }
@@ -233,24 +236,34 @@ export class Bus {
     if (!this.#open) return
     const now = this.#clock.mono()
     let next = Number.POSITIVE_INFINITY
-    let stuck = this.#stuck
+    let stuck = false
+    const notBegun: Call[] = []
     this.#calls.forEach((call, job) => {
       if (!call.busy) return
-      if (call.deadlineAt > now) {
-        next = Math.min(next, call.deadlineAt)
-        return
+      if (call.deadlineAt > now) next = Math.min(next, call.deadlineAt)
+      else if (this.addon.busCancel(this.handle, job) === 0) notBegun.push(call)
+      else {
+        stuck = true
+        this.#miss(call)
       }
-      stuck ||= this.addon.busCancel(this.handle, job) !== 0
-      this.timeouts++
-      this.#settle(call, new OsError('TIMEOUT', `${this.path}: no end of ${call.what} in ${call.deadlineMs} ms`), 0)
     })
-    if (stuck && !this.#stuck) {
-      // whoever waits behind a call that does not return would wait for ever
-      this.#calls.forEach((call, job) => {
-        if (call.busy && this.addon.busCancel(this.handle, job) === 0) this.#settle(call, this.#stuckError(), 0)
-      })
-      this.#moveTo(true)
-    } else if (next < Number.POSITIVE_INFINITY) this.#arm(next)
+    for (const call of notBegun)
+      if (stuck) this.#settle(call, this.#stuckError(), 0)
+      else this.#miss(call)
+    if (!stuck) {
+      if (next < Number.POSITIVE_INFINITY) this.#arm(next)
+      return
+    }
+    // whoever waits behind a call that does not return would wait for ever
+    this.#calls.forEach((call, job) => {
+      if (call.busy && this.addon.busCancel(this.handle, job) === 0) this.#settle(call, this.#stuckError(), 0)
+    })
+    this.#moveTo(true)
+  }
+
+  #miss(call: Call): void {
+    this.timeouts++
+    this.#settle(call, new OsError('TIMEOUT', `${this.path}: no end of ${call.what} in ${call.deadlineMs} ms`), 0)
   }
 
   #moveTo(stuck: boolean): void {

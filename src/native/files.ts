@@ -7,7 +7,10 @@ export class FileReader {
   readonly #bus: Bus
 
   /** `name` tells readers apart in messages. Throws E_NO_ADDON, BUS_STUCK. */
-  constructor(name: string, options: BusOptions = {}) {
+  constructor(
+    readonly name: string,
+    options: BusOptions = {},
+  ) {
     this.#bus = new Bus(name, options)
   }
 

@@ -104,5 +104,5 @@ function explain(error: OsError, path: string, address: number): OsError {
     })
   if (errno === 'EBUSY')
     return new OsError('PORT_BUSY', `${at}: a driver of the kernel uses this address`, { cause: error.cause, details })
-  return new OsError(error.code, `${at}: ${error.message}`, { cause: error.cause, details, hint: error.hint })
+  return new OsError(error.code, `${at}: transfer ${errno}`, { cause: error.cause, details, hint: error.hint })
 }

@@ -1,17 +1,31 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { HostEnvironment } from '../../../drivers/host/environment'
 import { createHostSource, defaultSources, HOST_TYPES, type HostType, hostSources } from '../../../drivers/host/index'
-import { SlowFiles } from '../../../drivers/host/slow'
+import { isGone, SlowFiles } from '../../../drivers/host/slow'
 import { ManualClock, systemClock } from '../../../src/lib/clock'
 import type { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
 import type { OpenableEvents, Source, SourceReading } from '../../../src/links/contracts'
 import { Supervisor } from '../../../src/links/supervisor'
 import { ManualTimers } from '../../../src/links/timers'
+import { nativeOrNull } from '../../../src/native'
 
 const events: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
 
@@ -459,6 +473,29 @@ test('with two reads out no third is begun, so that the threads that sync the lo
   await Promise.all(reads)
   await assert.rejects(files.text('c'), { code: 'TIMEOUT' })
   assert.equal(begun, 2)
+})
+
+test('with the addon a file that hangs costs its own value, and is read again once it is back', {
+  skip: nativeOrNull() ? false : 'this machine has no C compiler',
+}, async t => {
+  const { root } = tree(t, { chip: '45000\n', other: '7\n' })
+  const path = join(root, 'hangs')
+  execFileSync('mkfifo', [path])
+  const files = new SlowFiles({ deadlineMs: 40 })
+  const hanging = assert.rejects(files.text(path), { code: 'TIMEOUT' })
+  // behind it, and yet answered
+  const behind = files.text(join(root, 'chip'))
+  await hanging
+  assert.equal(await behind, '45000\n')
+  assert.equal(files.stuck, 1)
+  await assert.rejects(files.text(path), { code: 'TIMEOUT' })
+  assert.equal(await files.text(join(root, 'other')), '7\n')
+  await assert.rejects(files.text(join(root, 'none')), error => isGone(error))
+  closeSync(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK))
+  while (files.stuck > 0) await new Promise(setImmediate)
+  writeFileSync(`${path}.new`, '1\n')
+  renameSync(`${path}.new`, path)
+  assert.equal(await files.text(path), '1\n')
 })
 
 test('options: defaults, limits, and wrong keys named', () => {

@@ -19,6 +19,8 @@ import { SpiBus } from '../../../src/native/spi'
 
 const lacks = nativeOrNull() && existsSync('/proc/self/fd') ? false : 'this machine has no C compiler'
 
+const emulated = process.env.OS_NODE_EMULATED ? 'the emulator starts no emulated programs' : false
+
 const LONG = 60_000
 const descriptors = (): number => readdirSync('/proc/self/fd').length
 const threads = (): number => readdirSync('/proc/self/task').length
@@ -33,7 +35,7 @@ async function until(what: string, holds: () => boolean): Promise<void> {
 }
 
 /** A FIFO that nobody writes to, and how to let the one that reads it go. */
-function fifo(t: TestContext): { path: string; release(): Promise<void> } {
+function fifo(t: TestContext): { path: string; release(): Promise<void>; tryRelease(): boolean } {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-fifo-'))
   const path = join(dir, 'chip')
   execFileSync('mkfifo', [path])
@@ -49,7 +51,7 @@ function fifo(t: TestContext): { path: string; release(): Promise<void> } {
     release()
     rmSync(dir, { recursive: true })
   })
-  return { path, release: () => until('somebody reads', release) }
+  return { path, release: () => until('somebody reads', release), tryRelease: release }
 }
 
 function reader(t: TestContext, name: string): FileReader {
@@ -191,7 +193,7 @@ test('a hundred thousand calls leave no memory behind', { skip: lacks }, async t
 
 /** Code that opens a bus on `path`, whose read never returns, out of the addon alone. */
 const STUCK = `
-  const { workerData, isMainThread } = require('node:worker_threads')
+  const { workerData, isMainThread, parentPort } = require('node:worker_threads')
   const { addonPath, path } = workerData ?? JSON.parse(process.argv[1])
   const module_ = { exports: {} }
   process.dlopen(module_, addonPath)
@@ -201,6 +203,7 @@ const STUCK = `
   addon.watch(addon.busEvents(bus), 1, () => undefined)
   addon.fileRead(bus, path, 100)
   addon.fileRead(bus, path, 100)
+  parentPort?.postMessage('begun')
   if (isMainThread) setTimeout(() => process.exit(7), 30)`
 
 const addonPath = (): string => {
@@ -211,20 +214,23 @@ const addonPath = (): string => {
 test('a thread of Node ends while its bus is stuck, and what comes back later harms nobody', {
   skip: lacks,
 }, async t => {
-  const { path, release } = fifo(t)
+  const { path, tryRelease } = fifo(t)
   const [fds, running] = [descriptors(), threads()]
   for (let k = 0; k < 4; k++) {
     const worker = new Worker(STUCK, { eval: true, workerData: { addonPath: addonPath(), path } })
-    await new Promise((resolve, reject) => worker.once('online', resolve).once('error', reject))
+    await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
     await new Promise(resolve => setTimeout(resolve, 30))
     await worker.terminate()
   }
-  await release()
-  await until('the stuck threads end', () => threads() <= running)
+  assert.ok(threads() > running, 'they are stuck to this moment')
+  await until('the stuck threads end', () => {
+    tryRelease()
+    return threads() <= running
+  })
   await until('descriptors are back', () => descriptors() <= fds)
 })
 
-test('a process ends while its bus is stuck', { skip: lacks }, t => {
+test('a process ends while its bus is stuck', { skip: lacks || emulated }, t => {
   const { path } = fifo(t)
   const ran = spawnSync(process.execPath, ['-e', STUCK, JSON.stringify({ addonPath: addonPath(), path })], {
     encoding: 'utf8',
@@ -245,6 +251,18 @@ test('what is not there, is none, or is not ours says so', { skip: lacks }, asyn
   const fd = openSync('/dev/ptmx', 'r+')
   t.after(() => closeSync(fd))
   await assert.rejects(getRs485(fd), code('UNSUPPORTED'))
+})
+
+test('without the addon opening says why', { skip: lacks }, async () => {
+  process.env.OS_NODE_NO_ADDON = '1'
+  try {
+    await assert.rejects(SpiBus.open('/dev/spidev0.0'), code('E_NO_ADDON'))
+    await assert.rejects(I2cBus.open('/dev/i2c-1'), code('E_NO_ADDON'))
+    await assert.rejects(getRs485('/dev/ttyS0'), code('E_NO_ADDON'))
+    assert.throws(() => new FileReader('files'), code('E_NO_ADDON'))
+  } finally {
+    delete process.env.OS_NODE_NO_ADDON
+  }
 })
 
 function collect(): void {

@@ -1,0 +1,55 @@
+// Files that may block, read in threads of the addon: one for all of them, and another as soon as that one is stuck, so that
+// a chip that hangs costs its own value and nobody else's. What fails: the deadline (TIMEOUT), a file whose read is still out
+// (TIMEOUT at once, no second thread), too many stuck threads (TIMEOUT), else the system's error.
+import { asOsError, OsError } from '../../src/lib/errors'
+import { stuckThreads } from '../../src/native/bus'
+import { FileReader } from '../../src/native/files'
+
+/** attributes are at most a page; w1 and hwmon need far less */
+const ATTRIBUTE_BYTES = 4096
+/** chips that hang at once; a stuck thread costs some kilobytes */
+const MOST_STUCK = 16
+
+export class ThreadFiles {
+  #reader: FileReader | null = null
+  #made = 0
+  /** file to the reader that hangs in it */
+  readonly #stuck = new Map<string, string>()
+
+  constructor(readonly deadlineMs: number) {}
+
+  /** files whose read has not come back in time */
+  get stuck(): number {
+    for (const [path, reader] of this.#stuck) if (stuckThreads(reader) === 0) this.#stuck.delete(path)
+    return this.#stuck.size
+  }
+
+  async text(path: string): Promise<string> {
+    if (this.stuck >= MOST_STUCK || this.#stuck.has(path))
+      throw new OsError('TIMEOUT', `${path} is not read while a read hangs`)
+    const into = Buffer.alloc(ATTRIBUTE_BYTES)
+    for (;;) {
+      const reader = this.#free()
+      try {
+        return into.toString('latin1', 0, await reader.read(path, into, this.deadlineMs))
+      } catch (error) {
+        const { code, cause } = asOsError(error)
+        // it waited behind one that hangs: again, on the next thread
+        if (code === 'BUS_STUCK' || (code === 'LINK_DOWN' && reader !== this.#reader)) continue
+        if (code === 'TIMEOUT' && reader.stuck) this.#leave(path, reader)
+        throw cause ?? error // the system's error, as readFile has it
+      }
+    }
+  }
+
+  #free(): FileReader {
+    if (!this.#reader || this.#reader.stuck) this.#reader = new FileReader(`files ${++this.#made}`)
+    return this.#reader
+  }
+
+  #leave(path: string, reader: FileReader): void {
+    reader.close()
+    this.#stuck.set(path, reader.name)
+    if (this.#reader === reader) this.#reader = null
+  }
+}

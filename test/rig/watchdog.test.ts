@@ -1,0 +1,80 @@
+// The hardware's watchdog, as the kernel's softdog has it: pid 1 feeds it, and pid 1 (systemd; here its stand-in) goes by what
+// the gateway says to NOTIFY_SOCKET. The gateway itself never opens the device. A machine whose gateway is alive stays up
+// for many times the watchdog's time; when the gateway is frozen and nobody restarts it, the kernel restarts the machine:
+// the rig then starts its command again, which is how this file sees the second boot.
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { closeSync, existsSync, openSync, readdirSync, readlinkSync, writeFileSync, writeSync } from 'node:fs'
+import { test } from 'node:test'
+import { Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
+import { runner } from '../lib/rig'
+import { FakeSystemd } from '../lib/systemd'
+
+const INSIDE = 'OS_NODE_WATCHDOG_TEST'
+const WATCHDOG_S = 3
+/** a folder of this machine: outlives the rig's kernel */
+const MARK = '/run/rig/frozen'
+
+/** Arms the watchdog with a short time and leaves it armed, as a pid 1 that is replaced does. */
+async function arm(): Promise<void> {
+  const armed = spawn('busybox', ['watchdog', '-F', '-T', String(WATCHDOG_S), '-t', '1', '/dev/watchdog'])
+  await sleep(500)
+  const gone = new Promise(resolve => armed.once('exit', resolve))
+  armed.kill('SIGKILL')
+  await gone
+}
+
+/** Files that a process has open. */
+const filesOf = (pid: number): string[] =>
+  readdirSync(`/proc/${pid}/fd`).flatMap(fd => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${fd}`)]
+    } catch {
+      return [] // closed meanwhile
+    }
+  })
+
+async function inside(): Promise<void> {
+  if (existsSync(MARK)) {
+    console.log('second boot')
+    return
+  }
+  const systemd = new FakeSystemd('@pid1')
+  const gateway = new Machine(tempDir(), 'run', { device_id: 'GW' })
+  const usec = String(1_000_000)
+  await systemd.env(() => gateway.start(['--port', '8100']), { WATCHDOG_USEC: usec })
+  await systemd.next('READY')
+  await arm()
+  const dog = openSync('/dev/watchdog', 'w')
+  const fed = new Set<unknown>()
+  setInterval(() => {
+    const news = systemd.with('WATCHDOG').filter(message => !fed.has(message))
+    for (const message of news) fed.add(message)
+    if (news.length > 0) writeSync(dog, '.')
+  }, 100)
+  const since = Date.now()
+  await until('fed for long', () => Date.now() - since > WATCHDOG_S * 3000 && fed.size > 5, 60_000)
+  console.log(`fed ${fed.size > 5}, device opened by the gateway: ${filesOf(gateway.pid!).includes('/dev/watchdog')}`)
+  writeFileSync(MARK, '')
+  process.kill(gateway.pid!, 'SIGSTOP')
+  await sleep(WATCHDOG_S * 20_000)
+  console.log('the kernel lives on')
+  closeSync(dog)
+  process.exit(1)
+}
+
+if (process.env[INSIDE]) void inside()
+else
+  test('the machine stays up while its gateway is alive, and restarts when it is frozen', () => {
+    const dir = tempDir()
+    try {
+      const ran = spawnSync(runner[0], [...runner.slice(1), process.execPath, process.argv[1]!], {
+        encoding: 'utf8',
+        env: { ...process.env, [INSIDE]: '1', RIG_TIMEOUT: '100', RIG_MEM: '768M', TMPDIR: dir },
+      })
+      assert.equal(ran.stdout, 'fed true, device opened by the gateway: false\nsecond boot\n', ran.stderr)
+      assert.equal(ran.status, 0, ran.stderr)
+    } finally {
+      removeDir(dir)
+    }
+  })
