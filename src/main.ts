@@ -39,6 +39,15 @@ const sourceTable: DriverTable<SourceDriver> = {
     ]),
   ),
   gpio: async () => (await import('../drivers/gpio')).gpioDriver,
+  ...Object.fromEntries(
+    (['bme280', 'sht3x', 'ads1115', 'ina219', 'ds3231'] as const).map(type => [
+      type,
+      async () => (await import('../drivers/i2c')).i2cSources[type],
+    ]),
+  ),
+  w1: async () => (await import('../drivers/host/w1')).w1Source,
+  modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
+  modbus_tcp: async () => (await import('../drivers/modbus')).modbusTcp,
 }
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })

@@ -7,7 +7,9 @@ import { nearest } from '../../src/config'
 export const strict = <E extends v.ObjectEntries>(entries: E) =>
   v.strictObject(entries, issue => {
     if (issue.expected !== 'never') return issue.expected === 'Object' ? 'must be an object' : 'must be given'
-    const meant = nearest(String(issue.input).replaceAll('"', ''), Object.keys(entries))
+    const typed = String(issue.input).replaceAll('"', '')
+    const names = Object.keys(entries)
+    const meant = nearest(typed, names) ?? names.find(name => name.startsWith(`${typed}_`))
     return meant
       ? `no such option; did you mean ${meant}?`
       : `no such option; there are ${Object.keys(entries).join(', ')}`

@@ -11,6 +11,8 @@ export interface Probe {
   close(): Promise<void>
   /** One sample for each channel, in their order. Throws only when the way to the device is lost. */
   sample(): Promise<readonly Sample[]>
+  /** see Openable */
+  onReturn?(back: () => void): () => void
   /** what else it counts, by name */
   readonly detail?: Readonly<Record<string, number>>
 }
@@ -18,7 +20,8 @@ export interface Probe {
 export interface PolledOptions {
   type: string
   intervalMs: number
-  channels: readonly Channel[]
+  /** a function: known once it is open */
+  channels: readonly Channel[] | (() => readonly Channel[])
 }
 
 export class PolledSource implements Source {
@@ -26,7 +29,8 @@ export class PolledSource implements Source {
   readonly intervalMs: number
   /** rx counts values read, errors the channels that had none */
   readonly counters: { rx: number; tx: number; errors: number; detail?: Readonly<Record<string, number>> }
-  readonly #channels: readonly Channel[]
+  readonly #find: (() => readonly Channel[]) | undefined
+  #channels: readonly Channel[]
   readonly #probe: Probe
   #events: OpenableEvents | undefined
   /** the sample that is being taken: a test and the schedule take turns */
@@ -38,10 +42,11 @@ export class PolledSource implements Source {
     { type, intervalMs, channels }: PolledOptions,
     probe: Probe,
   ) {
-    distinctIds(channels, name)
     this.type = type
     this.intervalMs = intervalMs
-    this.#channels = channels
+    this.#find = typeof channels === 'function' ? channels : undefined
+    this.#channels = typeof channels === 'function' ? [] : channels
+    distinctIds(this.#channels, name)
     this.#probe = probe
     this.counters = { rx: 0, tx: 0, errors: 0, ...(probe.detail && { detail: probe.detail }) }
   }
@@ -49,11 +54,17 @@ export class PolledSource implements Source {
   async open(events: OpenableEvents): Promise<void> {
     this.#events = events
     await this.#probe.open(events)
+    if (this.#find) this.#channels = this.#find()
+    distinctIds(this.#channels, this.name)
   }
 
   async close(): Promise<void> {
     this.#events = undefined
     await this.#probe.close()
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#probe.onReturn?.(back) ?? (() => undefined)
   }
 
   async read(): Promise<readonly SourceReading[]> {

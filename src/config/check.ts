@@ -97,6 +97,10 @@ function strangeTo(known: AnySchema, medium: unknown): string | undefined {
   return media.some(name => name.toLowerCase() === medium.toLowerCase()) ? undefined : media.join(', ')
 }
 
+/** Options of a source: its driver knows them, and refuses those it does not know. */
+const ofSource = ([section, list, ...rest]: readonly (string | number)[]): boolean =>
+  section === 'gateway' && list === 'sources' && rest.length > 1
+
 /** Keys that the schema does not know, or that mean nothing where they stand, each with a sentence. */
 export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
   const found: string[] = []
@@ -113,7 +117,7 @@ export function unknownKeys(schema: AnySchema, tree: unknown, document?: Documen
           found.push(`${pointAt(document, here)} means nothing to ${String(value.medium)}, only to ${media}`)
         }
         if (known) walk(value[name], here)
-        else if (found.length < MOST_TOLD && !isFree(schema, here)) {
+        else if (found.length < MOST_TOLD && !isFree(schema, here) && !ofSource(here)) {
           const around = schemaAt(schema, path)
           const entries = (around && openSchema(around).core.entries) ?? {}
           const meant = nearest(name, Object.keys(entries))

@@ -50,6 +50,7 @@ export const ERRORS = {
   SECURE_REQUIRED: traits(503, 5, true, 'send a packet without readings first; its answer opens the secure session'),
   NO_DRIVER: traits(400, 5, false, 'name one of the enabled media'),
   NO_REPLY: traits(504, 5, true, 'check that the server runs and the address is right'),
+  BAD_REPLY: traits(502, 5, true, 'check the wires and the settings of the line'),
   NETWORK: traits(503, 5, true, 'check the network and the address'),
   MEDIUM_OFF: traits(503, 5, false, 'os-node transporter-toggle --name MEDIUM --enable'),
   PORT_BUSY: traits(503, 5, true, 'another program uses this port: stop it or choose another with --port'),

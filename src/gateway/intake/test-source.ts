@@ -39,7 +39,7 @@ function entryOf<E extends Pick<SourceEntry, 'name'>>(entries: readonly E[], nam
   const names = entries.map(entry => entry.name)
   const meant = nearest(name, names)
   throw new OsError('NOT_FOUND', `no source is named ${name}${meant ? `; did you mean ${meant}?` : ''}`, {
-    hint: names.length > 0 ? `sources: ${names.join(', ')}` : 'no source is configured',
+    hint: names.length > 0 ? `sources: ${names.join(', ')}` : 'no source runs here; see os-node status',
   })
 }
 

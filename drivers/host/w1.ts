@@ -1,0 +1,151 @@
+// DS18B20 and its relatives by the kernel's 1-Wire (w1_therm). A read makes the sensor convert and takes up to 750 ms, in the
+// kernel: it is done in a thread of its own, never in libuv's pool, which also syncs the log (D11).
+//
+// What fails: no sensor at all (NOT_FOUND: what to enable), one that is gone or has a wrong CRC (no value), the value a
+// sensor has before its first conversion (85 °C: it lost power meanwhile; no value), a bus that holds the kernel up (the
+// link is lost and opened again when the read has come back).
+import { readdirSync } from 'node:fs'
+import { array, type GenericSchema, type InferOutput, minLength, optional, pipe, regex, string } from 'valibot'
+import { asOsError, errno, OsError } from '../../src/lib/errors'
+import type { DriverContext, OpenableEvents, Source, SourceDriver } from '../../src/links/contracts'
+import { checkOptions } from '../../src/links/options'
+import { FileReader } from '../../src/native/files'
+import { Channel, type Sample } from '../kit/channel'
+import { channelEntries, interval, sensorId, strict } from '../kit/options'
+import { PolledSource, type Probe } from '../kit/source'
+import { naturalOrder } from './codec'
+
+/** families of w1_therm: DS18S20, DS1822, DS18B20, DS1825, DS28EA00 */
+const THERMOMETER = /^(10|22|28|3b|42)-[0-9a-f]{12}$/
+
+export type Scratchpad = { raw: string; value: number } | { raw: string; error: string }
+
+/** What w1_slave says: nine bytes, the kernel's verdict on the CRC, the same bytes and thousandths of a degree. */
+export function parseW1(text: string): Scratchpad {
+  const [, bytes = '', verdict] = /^((?:[0-9a-f]{2} ){9}): crc=[0-9a-f]{2} (YES|NO)/.exec(text) ?? []
+  const raw = bytes.trim()
+  const thousandths = /\bt=(-?\d+)/.exec(text)?.[1]
+  if (verdict === undefined) return { raw: text.trim().slice(0, 40), error: 'is not what w1_slave should hold' }
+  if (verdict === 'NO') return { raw, error: 'wrong CRC: a long or badly connected line' }
+  // a line held low reads as zeros, whose CRC fits
+  if (/^[0 ]+$/.test(raw)) return { raw, error: 'the line is held low' }
+  // byte 6 is 0x0c only before the first conversion
+  if (raw.startsWith('50 05') && raw.slice(18, 20) === '0c')
+    return { raw, error: '85 °C is the value after power-up: the sensor lost power while it converted' }
+  if (thousandths === undefined) return { raw, error: 'is not what w1_slave should hold' }
+  return { raw, value: Number(thousandths) / 1000 }
+}
+
+const schema = strict({
+  interval_ms: interval(10_000, 1000),
+  /** for a container that has the host's mounted elsewhere */
+  sys_root: optional(string(), '/sys'),
+  /** left out: every thermometer there is when the link opens, named after its number */
+  sensors: optional(
+    pipe(
+      array(
+        strict({
+          device: pipe(string(), regex(THERMOMETER, 'a number as in /sys/bus/w1/devices, for example 28-0316a2795fff')),
+          id: sensorId,
+          ...channelEntries,
+        }),
+      ),
+      minLength(1),
+    ),
+  ),
+})
+export type W1Options = InferOutput<typeof schema>
+
+export interface W1Context extends DriverContext {
+  reader?: () => Pick<FileReader, 'read' | 'close'>
+}
+
+const DEADLINE_MS = 3000
+const HINT = 'enable 1-Wire (dtoverlay=w1-gpio in config.txt), check the 4.7 kΩ resistor between data and 3.3 V'
+
+class W1Probe implements Probe {
+  readonly #folder: string
+  readonly #wanted: readonly string[] | undefined
+  readonly #newReader: () => Pick<FileReader, 'read' | 'close'>
+  readonly #buffer = new Uint8Array(512)
+  #reader: Pick<FileReader, 'read' | 'close'> | undefined
+  devices: readonly string[] = []
+
+  constructor(
+    folder: string,
+    wanted: readonly string[] | undefined,
+    newReader: () => Pick<FileReader, 'read' | 'close'>,
+  ) {
+    this.#folder = folder
+    this.#wanted = wanted
+    this.#newReader = newReader
+  }
+
+  async open(_events: OpenableEvents): Promise<void> {
+    const there = this.#list()
+    if (there.length === 0) throw new OsError('NOT_FOUND', `no 1-Wire thermometer in ${this.#folder}`, { hint: HINT })
+    this.devices = this.#wanted ?? there
+    if (!this.devices.some(device => there.includes(device)))
+      throw new OsError('NOT_FOUND', `none of ${this.devices.join(', ')} is on the bus`, {
+        hint: `there are: ${there.join(', ')}`,
+      })
+    this.#reader = this.#newReader()
+  }
+
+  async close(): Promise<void> {
+    this.#reader?.close()
+    this.#reader = undefined
+  }
+
+  async sample(): Promise<readonly Sample[]> {
+    const samples: Sample[] = []
+    for (const device of this.devices) samples.push(await this.#one(device))
+    if (this.#list().length === 0) throw new OsError('LINK_DOWN', 'the 1-Wire thermometers are gone')
+    return samples
+  }
+
+  async #one(device: string): Promise<Sample> {
+    if (!this.#reader) throw new OsError('LINK_DOWN', 'closed')
+    try {
+      const length = await this.#reader.read(`${this.#folder}/${device}/w1_slave`, this.#buffer, DEADLINE_MS)
+      const found = parseW1(Buffer.from(this.#buffer.buffer, 0, length).toString('latin1'))
+      return 'value' in found ? found : { raw: found.raw, value: null, error: `${device}: ${found.error}` }
+    } catch (thrown) {
+      const error = asOsError(thrown)
+      if (error.code === 'TIMEOUT' || error.code === 'BUS_STUCK' || error.code === 'LINK_DOWN') {
+        const code = errno(error.cause)
+        // an error of the file is one sensor's; everything else is the way to all of them
+        if (code === undefined) throw error
+      }
+      return { raw: '', value: null, error: `${device} does not answer (${errno(error.cause) ?? error.message})` }
+    }
+  }
+
+  #list(): string[] {
+    try {
+      return readdirSync(this.#folder)
+        .filter(name => THERMOMETER.test(name))
+        .sort(naturalOrder)
+    } catch {
+      return [] // without the kernel's module there is no such folder
+    }
+  }
+}
+
+/** A source of 1-Wire thermometers. Throws CONFIG_INVALID. */
+export function createW1(name: string, raw: unknown, context: W1Context): Source {
+  const { interval_ms, sys_root, sensors } = checkOptions(w1Source.schema!, raw, name)
+  const newReader = context.reader ?? (() => new FileReader(`1-Wire of ${name}`, { clock: context.clock }))
+  const wanted = sensors?.map(({ device }) => device)
+  const probe = new W1Probe(`${sys_root}/bus/w1/devices`, wanted, newReader)
+  const channels =
+    sensors?.map(({ id, unit = 'Cel', scale, offset, status }) => new Channel({ id, unit, scale, offset, status })) ??
+    (() => probe.devices.map(device => new Channel({ id: `w1_${device}`, unit: 'Cel' })))
+  return new PolledSource(name, { type: 'w1', intervalMs: interval_ms, channels }, probe)
+}
+
+export const w1Source: SourceDriver<W1Options> = {
+  type: 'w1',
+  schema: schema as GenericSchema<unknown, W1Options>,
+  create: createW1,
+}

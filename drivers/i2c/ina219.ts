@@ -1,0 +1,83 @@
+// INA219 (voltage, current, power over a shunt), Texas Instruments SBOS448: calibrated so that the chip itself multiplies.
+// What fails: a chip that lost power has lost its calibration (set anew), a result that does not fit (no value).
+import { OsError } from '../../src/lib/errors'
+import { type Chip, type ChipIo, hex } from './device'
+
+export const INA219_CHANNELS = [
+  { key: 'voltage', unit: 'V' },
+  { key: 'current', unit: 'A' },
+  { key: 'power', unit: 'W' },
+  { key: 'shunt_voltage', unit: 'V' },
+]
+
+export interface Ina219Settings {
+  shuntOhm: number
+  maxA: number
+}
+
+/** Calibration register for a current LSB in A (equation 1); it has 15 bits above a 0. */
+export const calibrationRegister = (lsb: number, shuntOhm: number): number =>
+  Math.floor((0.04096 / (lsb * shuntOhm)) * 1.000000001) & 0xfffe
+
+/** What the chip is to be set to (8.5.1): its LSB is a rounded step not below maxA / 2^15. */
+export function calibrate({ shuntOhm, maxA }: Ina219Settings): { lsb: number; register: number; config: number } {
+  const least = maxA / 32768
+  const decade = Math.floor(Math.log10(least))
+  const steps = [1, 2, 5, 10].map(step => Number(`${step}e${decade}`))
+  // the register has 15 bits and no fraction
+  const lsb = steps.find(step => step >= least * 0.999999 && 0.04096 / (step * shuntOhm) < 65535) ?? steps.at(-1)!
+  const gain = [0.04, 0.08, 0.16, 0.32].findIndex(v => maxA * shuntOhm <= v * 1.000001)
+  // 32 V, gain, 12 bits, shunt and bus continuous
+  return {
+    lsb,
+    register: calibrationRegister(lsb, shuntOhm),
+    config: 0x2000 | ((gain < 0 ? 3 : gain) << 11) | (3 << 7) | (3 << 3) | 7,
+  }
+}
+
+const s16 = (bytes: Uint8Array): number => (((bytes[0]! << 8) | bytes[1]!) << 16) >> 16
+
+export const shuntVolts = (bytes: Uint8Array): number => s16(bytes) / 100_000
+export const busVolts = (bytes: Uint8Array): number => (((bytes[0]! << 8) | bytes[1]!) >> 3) / 250
+export const overflowed = (bytes: Uint8Array): boolean => (bytes[1]! & 1) !== 0
+export const amperes = (bytes: Uint8Array, lsb: number): number => s16(bytes) * lsb
+export const watts = (bytes: Uint8Array, lsb: number): number => ((bytes[0]! << 8) | bytes[1]!) * 20 * lsb
+
+export class Ina219 implements Chip {
+  readonly #set: ReturnType<typeof calibrate>
+
+  constructor(settings: Ina219Settings) {
+    this.#set = calibrate(settings)
+  }
+
+  async setUp(io: ChipIo): Promise<void> {
+    const { register, config } = this.#set
+    await io.write(0, config >> 8, config & 0xff)
+    await io.write(5, register >> 8, register & 0xff)
+    await this.#check(io)
+    await io.pause(2)
+  }
+
+  async sample(io: ChipIo) {
+    await this.#check(io)
+    const { lsb } = this.#set
+    const shunt = await io.read(1, 2)
+    const bus = await io.read(2, 2)
+    const power = await io.read(3, 2)
+    const current = await io.read(4, 2)
+    const over = overflowed(bus) ? { value: null, error: 'current or power overflowed: raise max_current_a' } : null
+    return [
+      { raw: hex(bus), value: busVolts(bus) },
+      { raw: hex(current), ...(over ?? { value: amperes(current, lsb) }) },
+      { raw: hex(power), ...(over ?? { value: watts(power, lsb) }) },
+      { raw: hex(shunt), value: shuntVolts(shunt) },
+    ]
+  }
+
+  async #check(io: ChipIo): Promise<void> {
+    const { register, config } = this.#set
+    const [got, is] = [await io.read(5, 2), await io.read(0, 2)]
+    if (((got[0]! << 8) | got[1]!) !== register || ((is[0]! << 8) | is[1]!) !== config)
+      throw new OsError('BAD_REPLY', `no INA219, or it lost its settings: calibration ${hex(got)}, config ${hex(is)}`)
+  }
+}

@@ -1,0 +1,166 @@
+// Source types of I2C chips: bme280, sht3x, ads1115, ina219, ds3231. Declarations and option schemas; what fails is told in
+// device.ts and beside each chip.
+import * as v from 'valibot'
+import { OsError } from '../../src/lib/errors'
+import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
+import { checkOptions } from '../../src/links/options'
+import type { Timers } from '../../src/links/timers'
+import { Channel, type ChannelSpec, chooseChannels } from '../kit/channel'
+import { channelEntries, type FixedChannel, finite, fixedChannels, interval, sensorId, strict } from '../kit/options'
+import { PolledSource } from '../kit/source'
+import { Ads1115, INPUTS, type Input, RANGES, RATES } from './ads1115'
+import { BME280_CHANNELS, Bme280, OVERSAMPLINGS } from './bme280'
+import { type Bus, type Chip, ChipProbe } from './device'
+import { DS3231_CHANNELS, Ds3231 } from './ds3231'
+import { INA219_CHANNELS, Ina219 } from './ina219'
+import { REPEATABILITY, SHT3X_CHANNELS, Sht3x } from './sht3x'
+
+/** Addresses as numbers (118) or as data sheets write them ("0x76"). */
+const address = (standard: number) =>
+  v.optional(
+    v.pipe(
+      v.union([v.number(), v.pipe(v.string(), v.regex(/^0x[0-9a-fA-F]{1,2}$/), v.transform(Number))]),
+      v.integer(),
+      v.minValue(3),
+      v.maxValue(0x77),
+    ),
+    standard,
+  )
+
+/** A number of a bus (1 is /dev/i2c-1), or a path. */
+const bus = v.optional(
+  v.pipe(
+    v.union([v.pipe(v.number(), v.integer(), v.minValue(0)), v.pipe(v.string(), v.minLength(1))]),
+    v.transform(given => (typeof given === 'number' || /^\d+$/.test(given) ? `/dev/i2c-${given}` : given)),
+  ),
+  1,
+)
+
+const common = (standard: number, intervalMs: number) => ({
+  bus,
+  address: address(standard),
+  interval_ms: interval(intervalMs),
+})
+
+const fixed = (standard: number, specs: readonly ChannelSpec[], intervalMs = 10_000) => ({
+  ...common(standard, intervalMs),
+  channels: fixedChannels(specs.map(({ key }) => key)),
+})
+
+const positive = v.pipe(finite, v.gtValue(0))
+
+const schemas = {
+  bme280: strict({
+    ...fixed(0x76, BME280_CHANNELS),
+    oversampling: v.optional(v.picklist(OVERSAMPLINGS), 1),
+  }),
+  sht3x: strict({
+    ...fixed(0x44, SHT3X_CHANNELS),
+    repeatability: v.optional(v.picklist(Object.keys(REPEATABILITY) as (keyof typeof REPEATABILITY)[]), 'high'),
+  }),
+  ads1115: strict({
+    ...common(0x48, 1000),
+    /** conversions per second */
+    data_rate: v.optional(v.picklist(RATES), 128),
+    inputs: v.pipe(
+      v.array(
+        strict({
+          id: sensorId,
+          input: v.picklist(Object.keys(INPUTS) as Input[]),
+          /** full scale in V, both ways; an input bears no more than the supply, whatever this says */
+          range: v.optional(v.picklist(RANGES), 4.096),
+          ...channelEntries,
+        }),
+      ),
+      v.minLength(1),
+      v.maxLength(8),
+    ),
+  }),
+  ina219: strict({
+    ...fixed(0x40, INA219_CHANNELS, 1000),
+    shunt_ohm: v.optional(positive, 0.1),
+    max_current_a: v.optional(positive, 3.2),
+  }),
+  ds3231: strict({ ...fixed(0x68, DS3231_CHANNELS, 60_000) }),
+}
+
+export type I2cType = keyof typeof schemas
+
+/** What tests put in the place of the kernel. */
+export interface I2cContext extends DriverContext {
+  openBus?: (path: string) => Promise<Bus>
+  timers?: Timers
+}
+
+interface Common {
+  bus: string
+  address: number
+  interval_ms: number
+}
+
+function source(
+  type: I2cType,
+  name: string,
+  { bus: path, address, interval_ms }: Common,
+  { channels, places }: { channels: readonly Channel[]; places: readonly number[] },
+  chip: Chip,
+  { openBus, timers }: I2cContext,
+): Source {
+  const seams = { ...(openBus && { openBus }), ...(timers && { timers }) }
+  const probe = new ChipProbe(chip, { name, path, address, places, ...seams })
+  return new PolledSource(name, { type, intervalMs: interval_ms, channels }, probe)
+}
+
+type Fixed = Common & { channels?: Record<string, FixedChannel | undefined> | undefined }
+
+/** A type whose channels the chip has. */
+function declare<O extends Fixed>(
+  type: I2cType,
+  schema: v.GenericSchema<unknown, O>,
+  specs: readonly ChannelSpec[],
+  chip: (options: O, name: string) => Chip,
+): SourceDriver<O> {
+  return {
+    type,
+    schema,
+    create(name, raw, context) {
+      const options = checkOptions(schema, raw, name)
+      return source(type, name, options, chooseChannels(name, specs, options.channels), chip(options, name), context)
+    },
+  }
+}
+
+// the schemas take whatever was typed
+const asked = <S extends v.GenericSchema>(schema: S) => schema as unknown as v.GenericSchema<unknown, v.InferOutput<S>>
+
+const ads1115: SourceDriver = {
+  type: 'ads1115',
+  schema: asked(schemas.ads1115),
+  create(name, raw, context) {
+    const options = checkOptions(asked(schemas.ads1115), raw, name)
+    const { inputs, data_rate } = options
+    const channels = inputs.map(
+      ({ id, unit = 'V', scale, offset, status }) => new Channel({ id, unit, scale, offset, status }),
+    )
+    const places = inputs.map((_, k) => k)
+    return source('ads1115', name, options, { channels, places }, new Ads1115(inputs, data_rate), context)
+  },
+}
+
+/** A shunt that would have to show more than the chip measures is a mistake worth telling. */
+function ina219(name: string, shuntOhm: number, maxA: number): Ina219 {
+  if (shuntOhm * maxA > 0.3201)
+    throw new OsError('CONFIG_INVALID', `options of ${name}: max_current_a over shunt_ohm is more than 0.32 V`)
+  return new Ina219({ shuntOhm, maxA })
+}
+
+/** type → driver */
+export const i2cSources: Readonly<Record<I2cType, SourceDriver>> = {
+  bme280: declare('bme280', asked(schemas.bme280), BME280_CHANNELS, o => new Bme280(o.oversampling)) as SourceDriver,
+  sht3x: declare('sht3x', asked(schemas.sht3x), SHT3X_CHANNELS, o => new Sht3x(o.repeatability)) as SourceDriver,
+  ads1115,
+  ina219: declare('ina219', asked(schemas.ina219), INA219_CHANNELS, (o, name) =>
+    ina219(name, o.shunt_ohm, o.max_current_a),
+  ) as SourceDriver,
+  ds3231: declare('ds3231', asked(schemas.ds3231), DS3231_CHANNELS, () => new Ds3231()) as SourceDriver,
+}
