@@ -68,5 +68,8 @@ NAPI_MODULE_INIT() {
     addon_address(env, exports);
     addon_udp(env, exports);
     addon_batch(env, exports);
+    addon_can(env, exports);
+    addon_can_isotp(env, exports);
+    addon_can_link(env, exports);
     return exports;
 }

@@ -32,5 +32,8 @@ void addon_time(napi_env env, napi_value exports);
 void addon_address(napi_env env, napi_value exports);
 void addon_udp(napi_env env, napi_value exports);
 void addon_batch(napi_env env, napi_value exports);
+void addon_can(napi_env env, napi_value exports);
+void addon_can_isotp(napi_env env, napi_value exports);
+void addon_can_link(napi_env env, napi_value exports);
 
 #endif

@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
+import type { CanAddon } from './can'
 import { nativeError } from './errors'
 import { NativeSocket, type SocketAddon } from './socket'
 
@@ -24,7 +25,7 @@ export interface NtpState {
 }
 
 /** What C exports: every function returns a number, less than zero is minus errno. */
-interface Addon extends SocketAddon {
+interface Addon extends SocketAddon, CanAddon {
   sendUnixDatagram(path: string, bytes: Uint8Array): number
   ntpState(out: Float64Array): number
 }
@@ -54,6 +55,11 @@ export class Native {
     const opened = this.#addon.openUnixDatagram(path)
     if (typeof opened === 'number') throw nativeError(opened, 'bind', path)
     return new NativeSocket(this.#addon, opened)
+  }
+
+  /** The calls of CAN, for can.ts. */
+  get can(): CanAddon {
+    return this.#addon
   }
 
   /** A UDP socket; buffers in bytes, 0 leaves the kernel's. Throws the system's error. */

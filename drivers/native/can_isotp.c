@@ -1,0 +1,88 @@
+/*
+ * ISO-TP sockets: the kernel cuts packets into CAN frames and puts them together again. They are read by receive() and written
+ * by sendOne() like other datagrams. One packet is on its way at a time: sendOne() is -EAGAIN until the peer has all of the
+ * last one, and watch() tells when. A transmission that fails later is the next result of receive() or socketError().
+ */
+#define _GNU_SOURCE
+#include "can.h"
+#include "descriptor.h"
+
+#include <linux/can.h>
+#include <linux/can/isotp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* places of `settings` */
+enum { TX_ID, RX_ID, FLAGS, TX_PAD, RX_PAD, BLOCK_SIZE, ST_MIN, WAIT_MAX, MTU, TX_DL, TX_FLAGS, SETTINGS };
+
+static int prepare(int fd, const uint32_t *settings, int32_t buffer) {
+    struct can_isotp_options options = {
+        .flags = settings[FLAGS],
+        .txpad_content = (uint8_t)settings[TX_PAD],
+        .rxpad_content = (uint8_t)settings[RX_PAD],
+    };
+    struct can_isotp_fc_options flow = {
+        .bs = (uint8_t)settings[BLOCK_SIZE],
+        .stmin = (uint8_t)settings[ST_MIN],
+        .wftmax = (uint8_t)settings[WAIT_MAX],
+    };
+    struct can_isotp_ll_options link = {
+        .mtu = (uint8_t)settings[MTU],
+        .tx_dl = (uint8_t)settings[TX_DL],
+        .tx_flags = (uint8_t)settings[TX_FLAGS],
+    };
+    if (setsockopt(fd, SOL_CAN_ISOTP, CAN_ISOTP_OPTS, &options, sizeof options) != 0 ||
+        setsockopt(fd, SOL_CAN_ISOTP, CAN_ISOTP_RECV_FC, &flow, sizeof flow) != 0 ||
+        setsockopt(fd, SOL_CAN_ISOTP, CAN_ISOTP_LL_OPTS, &link, sizeof link) != 0)
+        return -errno;
+    if (buffer > 0 && setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer) != 0)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+    return 0;
+}
+
+/*
+ * openIsotp(interface, settings: Uint32Array(11), receiveBuffer) → descriptor or minus errno
+ * -EPROTONOSUPPORT: the kernel's module is missing. Ids of 29 bits have the flag EFF.
+ */
+static napi_value open_isotp(napi_env env, napi_callback_info info) {
+    napi_value args[3];
+    void *settings;
+    size_t bytes;
+    int32_t buffer;
+    addon_args(env, info, 3, args);
+    if (!addon_bytes(env, args[1], sizeof(uint32_t), &settings, &bytes) || bytes < SETTINGS * sizeof(uint32_t) ||
+        !addon_number(env, args[2], &buffer))
+        return addon_int(env, -EINVAL);
+    int fd = can_socket(SOCK_DGRAM, CAN_ISOTP);
+    if (fd < 0)
+        return addon_int(env, fd);
+    int result = can_interface(env, args[0]);
+    if (result > 0) {
+        int index = result;
+        result = prepare(fd, settings, buffer);
+        if (result == 0)
+            result = can_bind(fd, index, ((uint32_t *)settings)[RX_ID], ((uint32_t *)settings)[TX_ID]);
+    }
+    if (result < 0) {
+        close(fd);
+        return addon_int(env, result);
+    }
+    return descriptor_new(env, fd);
+}
+
+/* socketError(descriptor) → 0, or minus the error that was waiting, which is cleared */
+static napi_value socket_error(napi_env env, napi_callback_info info) {
+    napi_value args[1];
+    int error = 0;
+    socklen_t size = sizeof error;
+    addon_args(env, info, 1, args);
+    int fd = descriptor_fd(env, args[0]);
+    if (fd < 0)
+        return addon_int(env, fd);
+    return addon_int(env, getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? -error : -errno);
+}
+
+void addon_can_isotp(napi_env env, napi_value exports) {
+    addon_export(env, exports, "openIsotp", open_isotp);
+    addon_export(env, exports, "socketError", socket_error);
+}

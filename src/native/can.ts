@@ -1,0 +1,321 @@
+// CAN by the addon: raw frames, many per system call, in slots of the caller; ISO-TP sockets, which carry whole packets; and
+// what the kernel says of an interface. Opening throws an OsError (NOT_FOUND: no such interface, E_NO_ADDON, LINK_DOWN with the
+// system's error in details.errno); the calls of the hot path return minus errno: a full queue of the device is NO_BUFFERS, and
+// only time tells when it has room; an interface that goes down is told once by the next receive (ENETDOWN, ENODEV).
+import { nativeError } from './errors'
+import { native } from './index'
+import { type Descriptor, NativeSocket, type SocketAddon } from './socket'
+
+/** flags of an id, and the bits that are left of it */
+export const CAN_EFF = 0x8000_0000
+export const CAN_RTR = 0x4000_0000
+export const CAN_ERR = 0x2000_0000
+export const CAN_SFF_MASK = 0x7ff
+export const CAN_EFF_MASK = 0x1fff_ffff
+/** flags of an FD frame: data at the higher bit rate; sender is error passive; it is one */
+export const CANFD_BRS = 1
+export const CANFD_ESI = 2
+export const CANFD_FDF = 4
+/** every class of error frames */
+export const CAN_ERR_ALL = CAN_EFF_MASK
+/** bytes of a slot: id u32, length, flags, way, 0, data */
+export const CAN_SLOT = 72
+/** frames of one call at most */
+export const CAN_BATCH = 64
+
+/** What C exports for CAN: a number less than zero is minus errno. */
+export interface CanAddon extends SocketAddon {
+  openCanRaw(
+    name: string,
+    flags: number,
+    errors: number,
+    receiveBuffer: number,
+    filters: Uint32Array | null,
+  ): Descriptor | number
+  receiveCan(socket: Descriptor, frames: Uint8Array, times: Float64Array, hardware: Float64Array | null): number
+  sendCan(socket: Descriptor, frames: Uint8Array, first: number, count: number): number
+  openIsotp(name: string, settings: Uint32Array, receiveBuffer: number): Descriptor | number
+  socketError(socket: Descriptor): number
+  canLink(name: string, out: Uint32Array): number
+}
+
+/** Frames side by side in one buffer, as the kernel writes and reads them. Slots are numbered from 0. */
+export class CanFrames {
+  readonly bytes: Uint8Array
+  /** when each was received: ms since 1970, with fractions */
+  readonly times: Float64Array
+  /** the same by the controller's own clock, whatever it counts from; 0 where it has none. Empty unless asked for */
+  readonly hardware: Float64Array | null
+  readonly #words: Uint32Array
+  /** views of the data of each slot, by length */
+  readonly #views: (Uint8Array | undefined)[]
+
+  constructor(
+    readonly capacity = CAN_BATCH,
+    { hardware = false }: { hardware?: boolean } = {},
+  ) {
+    this.bytes = new Uint8Array(capacity * CAN_SLOT)
+    this.times = new Float64Array(capacity)
+    this.hardware = hardware ? new Float64Array(capacity) : null
+    this.#words = new Uint32Array(this.bytes.buffer)
+    this.#views = new Array(capacity * 65)
+  }
+
+  /** with the flags CAN_EFF, CAN_RTR and CAN_ERR */
+  id(slot: number): number {
+    return this.#words[slot * (CAN_SLOT / 4)]!
+  }
+
+  length(slot: number): number {
+    return this.bytes[slot * CAN_SLOT + 4]!
+  }
+
+  /** CANFD_… bits; 0 for a classic frame */
+  flags(slot: number): number {
+    return this.bytes[slot * CAN_SLOT + 5]!
+  }
+
+  /** 0: from the bus; 1: from this machine; 3: from this very socket */
+  way(slot: number): number {
+    return this.bytes[slot * CAN_SLOT + 6]!
+  }
+
+  /** The data of a slot: a view, valid until the slot is filled again. Allocates once per slot and length. */
+  data(slot: number): Uint8Array {
+    const length = Math.min(this.length(slot), 64)
+    const place = slot * 65 + length
+    const known = this.#views[place]
+    if (known) return known
+    const at = slot * CAN_SLOT + 8
+    const view = this.bytes.subarray(at, at + length)
+    this.#views[place] = view
+    return view
+  }
+
+  /** Writes a frame; `flags` with CANFD_FDF makes it an FD frame, of 0–8, 12, 16, 20, 24, 32, 48 or 64 bytes. */
+  set(slot: number, id: number, data: Uint8Array, flags = 0): void {
+    const at = slot * CAN_SLOT
+    this.#words[at / 4] = id
+    this.bytes[at + 4] = data.length
+    this.bytes[at + 5] = flags
+    this.bytes[at + 6] = 0
+    this.bytes[at + 7] = 0
+    this.bytes.set(data, at + 8)
+  }
+}
+
+/** Lets a frame through when `frame.id & mask == id & mask`; flags are bits of the id as well. */
+export interface CanFilter {
+  readonly id: number
+  readonly mask: number
+  /** lets through what does not match */
+  readonly invert?: boolean
+}
+
+export interface CanRawOptions {
+  /** what is heard; left out: everything; an empty list: nothing but error frames */
+  filters?: readonly CanFilter[]
+  /** FD frames too */
+  fd?: boolean
+  /** classes of error frames that are heard (CAN_ERR_ALL: all); default none */
+  errorMask?: number
+  /** bytes the kernel may hold for us; a frame takes about 800 of them */
+  receiveBuffer?: number
+  /** hears what this very socket sends, when it is on the bus */
+  own?: boolean
+  /** false: what it sends is not heard by other sockets of this machine */
+  loopback?: boolean
+}
+
+const INVERT = 0x2000_0000
+const OPEN_FD = 1
+const OPEN_OWN = 2
+const OPEN_NO_LOOPBACK = 4
+
+/** What raw and ISO-TP sockets have in common. */
+class CanSocket {
+  protected readonly addon: CanAddon
+  protected readonly descriptor: Descriptor
+  protected readonly socket: NativeSocket
+
+  protected constructor(addon: CanAddon, opened: Descriptor | number, name: string) {
+    if (typeof opened === 'number') throw nativeError(opened, 'CAN socket', name)
+    this.addon = addon
+    this.descriptor = opened
+    this.socket = new NativeSocket(addon, opened)
+  }
+
+  /** Calls `wake` with READABLE, WRITABLE or both whenever that is so, until closed. Throws the system's error. */
+  watch(events: number, wake: (events: number) => void): void {
+    this.socket.watch(events, wake)
+  }
+
+  /** What to be called for from now on. */
+  rewatch(events: number): void {
+    this.socket.rewatch(events)
+  }
+
+  /** what came while the receive buffer was full; throws on a closed socket */
+  get dropped(): number {
+    return this.socket.state().dropped
+  }
+
+  /** Safe to call twice. */
+  close(): void {
+    this.socket.close()
+  }
+}
+
+export class CanRaw extends CanSocket {
+  /** A raw socket at one interface ('can0'). Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
+  static open(name: string, options: CanRawOptions = {}): CanRaw {
+    const addon = native().can
+    const { filters, fd = false, own = false, loopback = true, errorMask = 0, receiveBuffer = 0 } = options
+    const flags = (fd ? OPEN_FD : 0) | (own ? OPEN_OWN : 0) | (loopback ? 0 : OPEN_NO_LOOPBACK)
+    const pairs = filters?.flatMap(({ id, mask, invert }) => [(invert ? id | INVERT : id) >>> 0, mask >>> 0])
+    const list = pairs ? Uint32Array.from(pairs) : null
+    return new CanRaw(addon, addon.openCanRaw(name, flags, errorMask | 0, receiveBuffer, list), name)
+  }
+
+  /** Receives up to `frames.capacity` (at most CAN_BATCH) frames into slots 0, 1 … Returns how many, or minus errno. */
+  receive(frames: CanFrames): number {
+    return this.addon.receiveCan(this.descriptor, frames.bytes, frames.times, frames.hardware)
+  }
+
+  /**
+   * Sends slots `first` to `first + count - 1` in order. Returns how many went, or minus errno when the first one did not
+   * (NO_BUFFERS: try again a little later).
+   */
+  send(frames: CanFrames, first: number, count: number): number {
+    return this.addon.sendCan(this.descriptor, frames.bytes, first, count)
+  }
+}
+
+export interface IsotpOptions {
+  /** ids with CAN_EFF where they have 29 bits */
+  txId: number
+  rxId: number
+  /** FD frames of this many data bytes (16, 32, 64 …) at the higher bit rate where `brs`; left out: classic frames */
+  fd?: { dataBytes: number; brs: boolean }
+  /** byte that fills frames up to their full length; left out: frames are as long as they need */
+  padding?: number
+  /** what we ask of the sender: frames before it waits for us again (0: all at once) … */
+  blockSize?: number
+  /** … and its pause between two frames, as on the wire: 0–127 ms, 0xf1–0xf9: 100–900 µs */
+  stMin?: number
+  receiveBuffer?: number
+}
+
+const ISOTP_TX_PADDING = 0x004
+const MTU_CLASSIC = 16
+const MTU_FD = 72
+
+export class IsotpSocket extends CanSocket {
+  /** One pair of ids at one interface. Throws as CanRaw.open; details.errno EPROTONOSUPPORT: no module can-isotp. */
+  static open(name: string, options: IsotpOptions): IsotpSocket {
+    const addon = native().can
+    const { txId, rxId, fd, padding, blockSize = 0, stMin = 0, receiveBuffer = 0 } = options
+    const settings = Uint32Array.of(
+      txId,
+      rxId,
+      padding === undefined ? 0 : ISOTP_TX_PADDING,
+      padding ?? 0,
+      0,
+      blockSize,
+      stMin,
+      0,
+      fd ? MTU_FD : MTU_CLASSIC,
+      fd?.dataBytes ?? 8,
+      fd?.brs ? CANFD_BRS : 0,
+    )
+    return new IsotpSocket(addon, addon.openIsotp(name, settings, receiveBuffer), name)
+  }
+
+  /** As NativeSocket.receive. An error of a transmission (-ECOMM: the peer is silent) or of a reception is told here. */
+  receive(slab: Uint8Array, lengths: Uint32Array): number {
+    return this.socket.receive(slab, lengths, null)
+  }
+
+  /**
+   * Begins to send one packet. Returns its length or minus errno: AGAIN while the last one is on its way (WRITABLE tells when
+   * it is not), NO_BUFFERS when the device's queue is full.
+   */
+  send(packet: Uint8Array): number {
+    return this.socket.sendOne(packet)
+  }
+
+  /** 0, or minus the error nobody was told yet; it is told once. */
+  error(): number {
+    return this.addon.socketError(this.descriptor)
+  }
+}
+
+/** State of the bus as the controller sees it; 'unknown' where the driver does not tell (virtual interfaces). */
+export type CanState =
+  | 'error-active'
+  | 'error-warning'
+  | 'error-passive'
+  | 'bus-off'
+  | 'stopped'
+  | 'sleeping'
+  | 'unknown'
+const STATES: readonly CanState[] = ['error-active', 'error-warning', 'error-passive', 'bus-off', 'stopped', 'sleeping']
+
+export interface CanLink {
+  index: number
+  /** configured up, and running: a bus that is off, or has no other end, is not */
+  up: boolean
+  running: boolean
+  /** takes FD frames */
+  fd: boolean
+  kind: 'can' | 'virtual' | 'other'
+  state: CanState
+  /** error counters of the controller (0–255); 0 where it does not tell */
+  tx_errors: number
+  rx_errors: number
+  /** bits per second; 0: not set, or virtual */
+  bitrate: number
+  data_bitrate: number
+  /** ms from bus-off to the restart by the kernel; 0: it does not restart */
+  restart_ms: number
+  /** since the interface is there */
+  bus_errors: number
+  warnings: number
+  passives: number
+  bus_offs: number
+  arbitration_lost: number
+  restarts: number
+}
+
+const PLACES = 16
+const IFF_UP = 0x1
+const IFF_RUNNING = 0x40
+
+/** What the kernel says of an interface, at once and without rights. Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
+export function canLink(name: string): CanLink {
+  const out = new Uint32Array(PLACES)
+  const result = native().can.canLink(name, out)
+  if (result < 0) throw nativeError(result, 'netlink', name)
+  const [index, flags, mtu, kind, state, tx_errors, rx_errors, bitrate, data_bitrate, restart_ms] =
+    out as never as number[]
+  const [bus_errors, warnings, passives, bus_offs, arbitration_lost, restarts] = out.subarray(10) as never as number[]
+  return {
+    index: index!,
+    up: (flags! & IFF_UP) !== 0,
+    running: (flags! & IFF_RUNNING) !== 0,
+    fd: mtu! >= MTU_FD,
+    kind: (['other', 'virtual', 'can'] as const)[kind!] ?? 'other',
+    state: STATES[state!] ?? 'unknown',
+    tx_errors: tx_errors!,
+    rx_errors: rx_errors!,
+    bitrate: bitrate!,
+    data_bitrate: data_bitrate!,
+    restart_ms: restart_ms!,
+    bus_errors: bus_errors!,
+    warnings: warnings!,
+    passives: passives!,
+    bus_offs: bus_offs!,
+    arbitration_lost: arbitration_lost!,
+    restarts: restarts!,
+  }
+}
