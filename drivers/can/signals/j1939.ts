@@ -17,15 +17,20 @@ export const priorityOf = (id: number): number => (id >>> 26) & 7
 /** The bits of an id that name its parameter group. */
 export const pgnMask = (pgn: number): number => (((pgn >>> 8) & 0xff) < 240 ? 0x3ff_0000 : 0x3ff_ff00)
 
-/** What a raw value of J1939 says beside a number. */
-export type Indicator = 'none' | 'error' | 'not_available'
+/** Raw values from which on a parameter holds no number. */
+export interface Indicators {
+  /** the device says that it is in error */
+  readonly error: number
+  /** the device has no such parameter, or no value for now */
+  readonly missing: number
+}
 
 /**
  * J1939-71: of a parameter of whole bytes the topmost byte FE says error, FF not available; of any other the two greatest
  * values do. One bit is a number always.
  */
-export function indicatorOf(top: number, isLast: boolean, isLastButOne: boolean, bits: number): Indicator {
-  if (bits < 2) return 'none'
-  if (bits % 8 === 0) return top === 0xff ? 'not_available' : top === 0xfe ? 'error' : 'none'
-  return isLast ? 'not_available' : isLastButOne ? 'error' : 'none'
+export function indicators(bits: number): Indicators {
+  if (bits < 2) return { error: Number.POSITIVE_INFINITY, missing: Number.POSITIVE_INFINITY }
+  if (bits % 8 === 0) return { error: 0xfe * 2 ** (bits - 8), missing: 0xff * 2 ** (bits - 8) }
+  return { error: 2 ** bits - 2, missing: 2 ** bits - 1 }
 }
