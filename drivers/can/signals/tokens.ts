@@ -49,7 +49,8 @@ export class Tokens {
     const c = s.charCodeAt(this.#at)
     if (c === 0x22) this.#quoted()
     else if (isLetter(c)) this.#word('name', k => isLetter(k) || isDigit(k))
-    else if (this.#startsNumber()) this.#word('number', k => isDigit(k) || isLetter(k) || k === 0x2e || isSign(k))
+    else if (this.#startsNumber())
+      this.#word('number', k => isDigit(k) || isLetter(k) || isSign(k) || k === 0x2e || k === 0x23)
     else {
       this.kind = 'mark'
       this.text = s[this.#at++]!
