@@ -1,6 +1,7 @@
 // The library: what `import … from 'os-node'` gives. Here the rooms are put together, so that each class works alone with
 // the units of units/ and the media of media/ in their places.
 
+import { canOptions } from '../drivers/can/options'
 import { Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
@@ -31,10 +32,13 @@ export class Fusion extends BareFusion {
 }
 
 /** What the configuration may say of the media that drivers/ brings: their option files, which load no driver. */
-export const busOptions: MediaOptions = {}
+export const busOptions: MediaOptions = {
+  CAN: canOptions,
+}
 
 /** Media by name, loaded on first use. */
 export const mediaTable = {
+  CAN: async () => (await import('../drivers/can')).canDriver,
   UDP: async () => (await import('./media/udp')).udpDriver,
   MQTT: async () => (await import('./media/mqtt')).mqttDriver,
   QUIC: async () => (await import('./media/quic')).quicDriver,

@@ -1,0 +1,159 @@
+// The CAN medium (D9): packets to and from peers, each with its own pair of CAN ids, over the kernel's ISO-TP. It sends to one
+// peer and listens to all of its list. Opening needs the interface and every peer's socket; losing the interface loses all of
+// it. What is wrong with the bus, or a peer that takes nothing, is `degraded`.
+import { asOsError, OsError } from '../../src/lib/errors'
+import type { DriverContext, LinkCounters, Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
+import { systemTimers, type Timers } from '../../src/links/timers'
+import { CAN_EFF } from '../../src/native/can'
+import { sharedMedium } from '../kit/shared'
+import { type BusEdges, CanBus, kernelEdges, lossOf } from './bus'
+import { type CanOptions, idOf, MAX_STANDARD, type PeerOptions, STANDARD_PACKET } from './options'
+import { CanPeer, type PeerParts, type PeerSettings } from './peer'
+
+export interface CanParts extends DriverContext {
+  readonly timers?: Timers
+  /** the kernel; tests hand in their own */
+  readonly edges?: BusEdges
+  readonly openSocket?: PeerParts['openSocket']
+  /** the kernel's largest packet, where it says so */
+  readonly kernelMax?: () => number
+}
+
+export class CanMedium implements Medium {
+  readonly medium = 'CAN'
+  readonly maxPacket: number
+  readonly #options: CanOptions
+  readonly #kernelMax: () => number
+  readonly #bus: CanBus
+  readonly #peers: readonly Medium[]
+  readonly #fd: boolean
+  readonly #target: Medium | undefined
+  #reasons = new Map<string, string>()
+
+  /** Throws CONFIG_INVALID when there is no peer to send to, or more than one and none is named. */
+  constructor(
+    readonly name: string,
+    options: CanOptions,
+    parts: CanParts,
+  ) {
+    const { clock, logger, timers = systemTimers, edges = kernelEdges, openSocket } = parts
+    const used = usedPeers(name, options)
+    this.#options = options
+    this.#fd = used.some(peer => peer.fd)
+    this.maxPacket = options.max_packet
+    this.#kernelMax = parts.kernelMax ?? (() => STANDARD_PACKET)
+    this.#bus = new CanBus(options.interface, timers, edges)
+    const loss = (result: number): string | undefined => lossOf(options.interface, result, edges)
+    this.#peers = used.map(peer => {
+      const settings = settingsOf(peer, options)
+      const part = `${name}-${idText(peer.rx_id)}`
+      const { txId, rxId } = settings.isotp
+      // an uplink, a receiver and dispatch may talk with the same peer, and only one socket may answer it
+      return sharedMedium('CAN', {
+        name: part,
+        mode: options.mode,
+        key: `${options.interface} ${idText(txId)} ${idText(rxId)}`,
+        settings,
+        make: () => new CanPeer(part, settings, { clock, timers, logger, loss, ...(openSocket && { openSocket }) }),
+        logger,
+      })
+    })
+    this.#target = options.mode === 'send' ? this.#peers[0] : undefined
+  }
+
+  /** `detail` holds what the controller and the kernel count, see CanBus.detail, and what the peers count together */
+  get counters(): LinkCounters {
+    const sum = { rx: 0, tx: 0, errors: 0, dropped: 0 }
+    const detail: Record<string, number> = { ...this.#bus.detail }
+    for (const { counters } of this.#peers) {
+      for (const key of ['rx', 'tx', 'errors', 'dropped'] as const) sum[key] += counters[key] ?? 0
+      for (const [key, count] of Object.entries(counters.detail ?? {})) detail[key] = (detail[key] ?? 0) + count
+    }
+    return { ...sum, detail }
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    for (const peer of this.#peers) peer.onPacket(handler)
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    const { interface: name } = this.#options
+    if (this.maxPacket > STANDARD_PACKET && this.maxPacket > this.#kernelMax())
+      throw new OsError(
+        'LINK_DOWN',
+        `max_packet ${this.maxPacket} is more than this kernel's ISO-TP carries (${this.#kernelMax()}): ` +
+          'set can_isotp.max_pdu_size, or max_packet to 4095',
+      )
+    this.#reasons = new Map()
+    const part = (key: string): OpenableEvents => ({
+      lost: reason => {
+        this.#bus.missed()
+        events.lost(reason)
+      },
+      degraded: reason => {
+        this.#reasons.set(key, reason)
+        events.degraded([...this.#reasons.values()].filter(Boolean).join('; '))
+      },
+    })
+    try {
+      this.#bus.open(part(name), this.#fd)
+      for (const peer of this.#peers) await peer.open(part(peer.name))
+    } catch (error) {
+      await this.close()
+      throw asOsError(error, 'LINK_DOWN')
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#bus.close()
+    await Promise.all(this.#peers.map(peer => peer.close()))
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#bus.onReturn(back)
+  }
+
+  /** To the one peer of a sending medium; false from a listening one. */
+  send(packet: Uint8Array): Promise<boolean> {
+    return this.#target?.send(packet) ?? Promise.resolve(false)
+  }
+}
+
+/** The peers a medium talks with: all, or the one it sends to. */
+function usedPeers(name: string, { mode, peers, peer: aid }: CanOptions): readonly PeerOptions[] {
+  const refuse = (text: string, key: string): never => {
+    throw new OsError('CONFIG_INVALID', `options of ${name}: ${text}`, { details: { link: name, keys: [key] } })
+  }
+  if (peers.length === 0) return refuse('peers: at least one is needed, with its tx_id and rx_id', 'peers')
+  if (mode === 'listen') return peers
+  if (aid === undefined) {
+    if (peers.length > 1) return refuse('peer: name the aid of the one that is sent to, there are several', 'peer')
+    return peers
+  }
+  const found = peers.filter(peer => peer.aid === aid)
+  return found.length > 0 ? found : refuse(`peer: none of the peers has the aid ${aid}`, 'peer')
+}
+
+const idText = (id: number | string): string => idOf(id).toString(16)
+
+/** Pause between frames as it stands on the wire. */
+const separation = (us: number): number => (us > 0 && us < 1000 ? 0xf0 + us / 100 : us / 1000)
+
+function settingsOf(peer: PeerOptions, options: CanOptions): PeerSettings {
+  const [tx, rx] = [idOf(peer.tx_id), idOf(peer.rx_id)]
+  const flag = (peer.ext ?? Math.max(tx, rx) > MAX_STANDARD) ? CAN_EFF : 0
+  return {
+    interface: options.interface,
+    isotp: {
+      txId: tx + flag,
+      rxId: rx + flag,
+      ...(peer.fd && { fd: { dataBytes: peer.frame_bytes, brs: peer.brs } }),
+      ...(peer.padding !== undefined && { padding: peer.padding }),
+      blockSize: peer.block_size,
+      stMin: separation(peer.separation_us),
+    },
+    maxPacket: options.max_packet,
+    sendTimeoutMs: options.send_timeout_ms,
+  }
+}
