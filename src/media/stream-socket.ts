@@ -2,7 +2,7 @@
 // Addresses only, so that getaddrinfo is never called behind our back (D11).
 import { connect, type Socket } from 'node:net'
 import { errno, OsError } from '../lib/errors'
-import { type HostAddress, hostPort } from './resolve'
+import { type HostAddress, hostPort } from '../links/resolve'
 import { wayText } from './system-errors'
 
 /** a peer that went away without a word is noticed after this and ten probes a second apart */

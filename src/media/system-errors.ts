@@ -1,6 +1,6 @@
 // What the system's errors of sockets mean, in the words of a person: for TCP, UDP and what runs over them.
 import { errno, OsError } from '../lib/errors'
-import { hostPort } from './resolve'
+import { hostPort } from '../links/resolve'
 
 /** Why there is no way to `where`, as far as that is the network's doing; undefined for other errors. `doing`: what was tried. */
 export function wayText(error: unknown, where: string, doing: string): string | undefined {

@@ -1,7 +1,7 @@
 // The broker of one link: its options made into a connection. Sender and listener share it.
 import type { Duplex } from 'node:stream'
 import type { NodeIdentity } from '../../links/contracts'
-import { type HostResolver, hostPort } from '../resolve'
+import { type HostResolver, hostPort } from '../../links/resolve'
 import { connectSocket } from '../stream-socket'
 import { clientTls, secureSocket, type TlsParts, tlsSettings } from '../tls'
 import { type Connection, type ConnectOptions, connectBroker } from './connection'

@@ -2,9 +2,9 @@
 // on the same connection. It holds at most one packet, and only so long; whatever is wrong with it closes it alone.
 import type { Socket } from 'node:net'
 import type { PacketOrigin } from '../../links/contracts'
+import { hostPort } from '../../links/resolve'
 import { DeliveryStream } from '../../protocol/delivery'
 import { isData } from '../../wire/commands'
-import { hostPort } from '../resolve'
 import { peerHost } from '../stream-socket'
 
 /** bytes of answers a peer leaves unread; more answers are refused */

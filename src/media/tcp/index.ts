@@ -3,7 +3,7 @@
 import { OsError } from '../../lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
 import { checkOptions } from '../../links/options'
-import type { HostResolver } from '../resolve'
+import type { HostResolver } from '../../links/resolve'
 import { TcpListener } from './listener'
 import { type TcpOptions, tcpOptions } from './options'
 import { TcpSender } from './sender'

@@ -18,7 +18,7 @@ import {
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
-import { literalAddress } from '../resolve'
+import { literalAddress } from '../../links/resolve'
 import { judgeChain, judgeEnd, type Purpose } from './chain'
 import { tlsError } from './errors'
 import type { TlsSettings } from './options'

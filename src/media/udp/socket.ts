@@ -2,7 +2,7 @@
 // of their own, so that getaddrinfo is never called behind our back.
 import { createSocket, type Socket } from 'node:dgram'
 import { errno } from '../../lib/errors'
-import { hostPort } from '../resolve'
+import { hostPort } from '../../links/resolve'
 import { wayText } from '../system-errors'
 
 /** A socket that knows addresses only. `receiveBuffer` in bytes, 0 leaves the kernel's. */

@@ -7,8 +7,8 @@ import { ManualClock, systemClock } from '../../../src/lib/clock'
 import type { OsError } from '../../../src/lib/errors'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
 import type { Medium, OpenableEvents } from '../../../src/links/contracts'
+import { HostResolver } from '../../../src/links/resolve'
 import { Supervisor } from '../../../src/links/supervisor'
-import { HostResolver } from '../../../src/media/resolve'
 import { createUdp, request, UdpListener, UdpSender, udpDriver } from '../../../src/media/udp'
 
 const context = { clock: systemClock, logger: silentLogger }

@@ -7,7 +7,7 @@ import {
   type HostResolverOptions,
   hostPort,
   literalAddress,
-} from '../../../src/media/resolve'
+} from '../../../src/links/resolve'
 
 type Zone = Record<string, DnsAnswer[]>
 

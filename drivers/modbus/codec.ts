@@ -1,0 +1,128 @@
+// Modbus on the wire ("MODBUS Application Protocol V1.1b3", "MODBUS over Serial Line V1.02", "MODBUS Messaging on TCP/IP
+// V1.0b"): requests that read, their answers, and the two frames around them. Pure functions over caller-owned buffers. An
+// answer that is not what was asked for gives a verdict, nothing throws.
+
+/** what a register table is read with */
+export const FUNCTIONS = { coil: 1, discrete: 2, holding: 3, input: 4 } as const
+export type Table = keyof typeof FUNCTIONS
+
+/** most that one request may ask for (V1.1b3, 6.1 to 6.4) */
+export const MAX_BITS = 2000
+export const MAX_REGISTERS = 125
+
+export const REQUEST_BYTES = 5
+/** function, count and 250 bytes of registers or bits */
+export const MAX_ANSWER_BYTES = 252
+
+const EXCEPTIONS: Readonly<Record<number, string>> = {
+  1: 'illegal function',
+  2: 'illegal data address',
+  3: 'illegal data value',
+  4: 'slave device failure',
+  5: 'acknowledge, still working',
+  6: 'slave device busy',
+  8: 'memory parity error',
+  10: 'gateway path unavailable',
+  11: 'gateway target does not answer',
+}
+
+/** `illegal data address (exception 2)` */
+export const exceptionText = (code: number): string => `${EXCEPTIONS[code] ?? 'refused'} (exception ${code})`
+
+/** The request that reads `count` coils or registers from `address` on. */
+export function readRequest(table: Table, address: number, count: number): Uint8Array {
+  return Uint8Array.of(FUNCTIONS[table], address >> 8, address & 0xff, count >> 8, count & 0xff)
+}
+
+/** Bytes of data that answer a request. */
+export function answerData(request: Uint8Array): number {
+  const count = (request[3]! << 8) | request[4]!
+  return request[0]! <= 2 ? (count + 7) >> 3 : count * 2
+}
+
+export type Verdict = 'data' | 'exception' | 'wrong'
+
+/** What `answer` (function code first) is to `request`: its data from byte 2 on, an exception with its code in byte 1, or wrong. */
+export function judge(request: Uint8Array, answer: Uint8Array): Verdict {
+  const data = answerData(request)
+  if (answer.length === 2 && answer[0] === (request[0]! | 0x80)) return 'exception'
+  return answer.length === data + 2 && answer[0] === request[0] && answer[1] === data ? 'data' : 'wrong'
+}
+
+const CRC = new Uint16Array(256)
+for (let i = 0; i < 256; i++) {
+  let c = i
+  for (let k = 0; k < 8; k++) c = c & 1 ? (c >>> 1) ^ 0xa001 : c >>> 1
+  CRC[i] = c
+}
+
+/** CRC-16 of the serial line over `bytes[start, end)`: reflected 0x8005, init 0xFFFF; sent low byte first. */
+export function crcRtu(bytes: Uint8Array, start = 0, end = bytes.length): number {
+  let crc = 0xffff
+  for (let i = start; i < end; i++) crc = (crc >>> 8) ^ CRC[(crc ^ bytes[i]!) & 0xff]!
+  return crc
+}
+
+/** A frame of the serial line: slave, function and data, CRC. */
+export function frameRtu(unit: number, pdu: Uint8Array): Uint8Array {
+  const frame = new Uint8Array(pdu.length + 3)
+  frame[0] = unit
+  frame.set(pdu, 1)
+  const crc = crcRtu(frame, 0, pdu.length + 1)
+  frame[pdu.length + 1] = crc & 0xff
+  frame[pdu.length + 2] = crc >> 8
+  return frame
+}
+
+/**
+ * Where in `bytes[0, length)` the answer to `request` of `unit` stands: {start, end} of the PDU. 'damaged' where it stands
+ * with a wrong CRC and nothing good is there; undefined while it may still come. Noise before it, an echo of the request and
+ * frames of others do not count. Runs once per chunk; bytes is at most a few frames long.
+ */
+export function findRtu(
+  bytes: Uint8Array,
+  length: number,
+  unit: number,
+  request: Uint8Array,
+): { start: number; end: number } | 'damaged' | undefined {
+  const data = answerData(request)
+  let damaged = false
+  for (let at = 0; at + 5 <= length; at++) {
+    if (bytes[at] !== unit) continue
+    const fn = bytes[at + 1]!
+    const size = fn === (request[0]! | 0x80) ? 2 : fn === request[0] && bytes[at + 2] === data ? data + 2 : undefined
+    if (size === undefined || at + size + 3 > length) continue
+    const crc = bytes[at + size + 1]! | (bytes[at + size + 2]! << 8)
+    if (crcRtu(bytes, at, at + size + 1) === crc) return { start: at + 1, end: at + 1 + size }
+    damaged ||= at === 0
+  }
+  return damaged ? 'damaged' : undefined
+}
+
+export const MBAP_BYTES = 7
+
+/** A frame of TCP: transaction, protocol 0, length, unit, function and data. */
+export function frameTcp(transaction: number, unit: number, pdu: Uint8Array): Uint8Array {
+  const frame = new Uint8Array(MBAP_BYTES + pdu.length)
+  const length = pdu.length + 1
+  frame.set([transaction >> 8, transaction & 0xff, 0, 0, length >> 8, length & 0xff, unit])
+  frame.set(pdu, MBAP_BYTES)
+  return frame
+}
+
+export interface TcpFrame {
+  readonly transaction: number
+  readonly unit: number
+  /** bytes of the whole frame; the PDU begins at MBAP_BYTES */
+  readonly size: number
+}
+
+/** The frame that `bytes[0, length)` begins with; undefined while it is not whole; 'broken' when this is no Modbus. */
+export function nextTcp(bytes: Uint8Array, length: number): TcpFrame | 'broken' | undefined {
+  if (length >= 4 && (bytes[2] !== 0 || bytes[3] !== 0)) return 'broken'
+  if (length < MBAP_BYTES) return undefined
+  const rest = (bytes[4]! << 8) | bytes[5]!
+  if (rest < 3 || rest > MAX_ANSWER_BYTES + 2) return 'broken'
+  if (length < 6 + rest) return undefined
+  return { transaction: (bytes[0]! << 8) | bytes[1]!, unit: bytes[6]!, size: 6 + rest }
+}

@@ -1,0 +1,66 @@
+// Groups the registers of a source into as few requests as allowed. Pure. Registers side by side, or at most `gap` apart,
+// share one request; gaps are off by default, since many devices refuse a request that touches an address they lack.
+import { MAX_BITS, MAX_REGISTERS, readRequest, type Table } from './codec'
+import { type NumberType, widthOf } from './values'
+
+export interface Place {
+  readonly table: Table
+  readonly address: number
+  readonly type: NumberType
+}
+
+export interface Block {
+  readonly table: Table
+  readonly address: number
+  /** registers or bits */
+  readonly count: number
+  readonly request: Uint8Array
+  /** which of the places it answers, as indexes */
+  readonly members: readonly number[]
+}
+
+const isBits = (table: Table): boolean => table === 'coil' || table === 'discrete'
+
+export interface PlanOptions {
+  /** addresses nobody asked for that may be read along to save a request */
+  gap?: number
+  /** registers in one request at most, for devices that take fewer than the standard's 125 */
+  most?: number
+}
+
+/** Every place is in exactly one block; blocks in the order of table and address. */
+export function plan(places: readonly Place[], { gap = 0, most = MAX_REGISTERS }: PlanOptions = {}): Block[] {
+  const order = places
+    .map((place, index) => ({ ...place, index, end: place.address + (isBits(place.table) ? 1 : widthOf(place.type)) }))
+    .sort((a, b) => (a.table < b.table ? -1 : a.table > b.table ? 1 : a.address - b.address || a.index - b.index))
+  const blocks: Block[] = []
+  let open: typeof order = []
+  let end = 0
+  const close = (): void => {
+    if (open.length > 0) blocks.push(block(open, end))
+    open = []
+  }
+  for (const place of order) {
+    const [first] = open
+    const limit = isBits(place.table) ? MAX_BITS : most
+    const joins =
+      first &&
+      first.table === place.table &&
+      place.address <= end + gap &&
+      Math.max(end, place.end) - first.address <= limit
+    if (!joins) {
+      close()
+      end = 0
+    }
+    open.push(place)
+    end = Math.max(end, place.end)
+  }
+  close()
+  return blocks
+}
+
+function block(members: readonly { table: Table; address: number; index: number }[], end: number): Block {
+  const { table, address } = members[0]!
+  const count = end - address
+  return { table, address, count, request: readRequest(table, address, count), members: members.map(m => m.index) }
+}

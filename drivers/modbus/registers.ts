@@ -1,0 +1,116 @@
+// One slave's registers as channels of a source: asks for the planned blocks one after the other and cuts the answers into
+// numbers. What fails: a block (its channels have no value; a slave that is silent is not asked for the rest), an address the
+// device lacks inside a block of several (its registers are read one by one from then on), the bus (the link is lost).
+import { asOsError, OsError } from '../../src/lib/errors'
+import type { OpenableEvents } from '../../src/links/contracts'
+import { Channel, type Sample } from '../kit/channel'
+import type { Probe } from '../kit/source'
+import { exceptionText } from './codec'
+import type { SharedOptions } from './options'
+import { type Block, type Place, plan } from './plan'
+import type { Membership } from './shared'
+import { coilAt, numberAt, type WordOrder, widthOf } from './values'
+
+type Register = Place & { readonly order: WordOrder; readonly bit: number }
+
+const ILLEGAL_ADDRESS = 2
+const ILLEGAL_VALUE = 3
+
+/** The channels of a source's registers. A bit has no unit but 1. */
+export const channelsOf = ({ registers }: SharedOptions): Channel[] =>
+  registers.map(({ id, unit = '1', scale, offset, status }) => new Channel({ id, unit, scale, offset, status }))
+
+function placesOf(name: string, { registers, address_base }: SharedOptions): Register[] {
+  return registers.map(({ id, table, address, type, word_order, bit = 0 }) => {
+    const first = address - address_base
+    const last = first + (table === 'coil' || table === 'discrete' ? 1 : widthOf(type)) - 1
+    if (first < 0 || last > 0xffff)
+      throw new OsError('CONFIG_INVALID', `options of ${name}: register ${id} lies outside of the addresses 0 to 65535`)
+    return { table, address: first, type, order: word_order, bit }
+  })
+}
+
+export class RegisterProbe implements Probe {
+  readonly detail: Readonly<Record<string, number>>
+  readonly #detail = { requests: 0, timeouts: 0, damaged: 0, exceptions: 0 }
+  readonly #places: readonly Register[]
+  readonly #bus: Membership
+  readonly #unit: number
+  readonly #query: { timeoutMs: number; retries: number }
+  readonly #planned: readonly Block[]
+  #blocks: readonly Block[]
+
+  /** Throws CONFIG_INVALID. */
+  constructor(name: string, unit: number, options: SharedOptions, timeoutMs: number, bus: Membership) {
+    this.detail = this.#detail
+    this.#unit = unit
+    this.#bus = bus
+    this.#places = placesOf(name, options)
+    this.#planned = plan(this.#places, { gap: options.gap, most: options.max_registers })
+    this.#blocks = this.#planned
+    this.#query = { timeoutMs, retries: options.retries }
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    this.#blocks = this.#planned
+    await this.#bus.open(events)
+  }
+
+  close(): Promise<void> {
+    return this.#bus.close()
+  }
+
+  async sample(): Promise<readonly Sample[]> {
+    const samples: Sample[] = new Array(this.#places.length)
+    let silent: OsError | undefined
+    for (const block of this.#blocks) {
+      const answer = silent ?? (await this.#ask(block))
+      if (answer instanceof OsError) {
+        if (answer.code !== 'BAD_REPLY') silent = answer
+        for (const member of block.members) samples[member] = { value: null, raw: '', error: answer.message }
+      } else if (answer[0]! & 0x80) this.#refused(block, answer[1]!, samples)
+      else for (const member of block.members) samples[member] = this.#cut(block, this.#places[member]!, answer)
+    }
+    return samples
+  }
+
+  /** The answer, or why there is none. Throws LINK_DOWN when the bus itself is gone. */
+  async #ask({ request }: Block): Promise<Uint8Array | OsError> {
+    this.#detail.requests++
+    try {
+      return await this.#bus.bus.query(this.#unit, request, this.#query)
+    } catch (thrown) {
+      const error = asOsError(thrown)
+      if (error.code === 'BAD_REPLY') this.#detail.damaged++
+      else if (error.code === 'NO_REPLY') this.#detail.timeouts++
+      else throw error
+      return error
+    }
+  }
+
+  #refused(block: Block, code: number, samples: Sample[]): void {
+    this.#detail.exceptions++
+    const error = `slave ${this.#unit}, ${block.table} ${block.address}: ${exceptionText(code)}`
+    for (const member of block.members) samples[member] = { value: null, raw: hex([code]), error }
+    if (block.members.length < 2 || (code !== ILLEGAL_ADDRESS && code !== ILLEGAL_VALUE)) return
+    const alone = block.members.flatMap(member =>
+      plan([this.#places[member]!]).map(one => ({ ...one, members: [member] })),
+    )
+    this.#blocks = this.#blocks.flatMap(other => (other === block ? alone : [other]))
+  }
+
+  #cut({ address }: Block, { table, address: mine, type, order, bit }: Register, answer: Uint8Array): Sample {
+    const index = mine - address
+    if (table === 'coil' || table === 'discrete') {
+      const value = coilAt(answer, 2, index)
+      return { value, raw: String(value) }
+    }
+    const at = 2 + index * 2
+    const raw = hex(answer.subarray(at, at + widthOf(type) * 2))
+    const value = numberAt(answer, at, type, order, bit)
+    if (value !== null && Number.isFinite(value)) return { value, raw }
+    return { value: null, raw, error: value === null ? 'is no BCD number' : 'is no number' }
+  }
+}
+
+const hex = (bytes: Iterable<number>): string => [...bytes].map(byte => byte.toString(16).padStart(2, '0')).join(' ')

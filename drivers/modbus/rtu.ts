@@ -1,0 +1,125 @@
+// Modbus RTU on a Line: one request at a time, silence around each (2.5.1.1 of the serial line's specification), the answer
+// found among whatever else the line brings (noise at the turn of direction, an echo of the request, late answers of others).
+//
+// What fails: no answer in time (NO_REPLY), an answer with a wrong CRC (BAD_REPLY: at once where it can be seen, else when the
+// time is over and something did come), the line is lost (LINK_DOWN). Memory: one buffer of two frames.
+import type { Clock } from '../../src/lib/clock'
+import { OsError } from '../../src/lib/errors'
+import type { Line, OpenableEvents } from '../../src/links/contracts'
+import { systemTimers, type Timers } from '../../src/links/timers'
+import { findRtu, frameRtu } from './codec'
+import { badReply, noReply, type Transport } from './transport'
+
+export interface RtuOptions {
+  baudrate: number
+  /** bits of a character, start and stop included */
+  characterBits: number
+  clock: Clock
+  timers?: Timers
+  /** more silence before a request than the standard asks for, for slow transceivers */
+  pauseMs?: number
+}
+
+const ROOM = 512
+
+interface Waiting {
+  unit: number
+  request: Uint8Array
+  resolve: (answer: Uint8Array) => void
+  reject: (error: OsError) => void
+}
+
+export class RtuTransport implements Transport {
+  readonly confuses = true
+  readonly #line: Line
+  readonly #clock: Clock
+  readonly #timers: Timers
+  readonly #silenceMs: number
+  readonly #characterMs: number
+  readonly #buffer = new Uint8Array(ROOM)
+  #length = 0
+  /** when the last byte came or went, on the monotonic clock */
+  #active = Number.NEGATIVE_INFINITY
+  #waiting: Waiting | undefined
+
+  constructor(line: Line, { baudrate, characterBits, clock, timers = systemTimers, pauseMs = 0 }: RtuOptions) {
+    this.#line = line
+    this.#clock = clock
+    this.#timers = timers
+    this.#characterMs = (characterBits * 1000) / baudrate
+    // 3.5 characters; above 19200 baud a fixed 1.75 ms
+    this.#silenceMs = Math.max(pauseMs, Math.ceil(baudrate > 19_200 ? 1.75 : 3.5 * this.#characterMs))
+    line.onData(chunk => this.#take(chunk))
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.#line.open({
+      lost: reason => {
+        this.#waiting?.reject(new OsError('LINK_DOWN', reason))
+        events.lost(reason)
+      },
+      degraded: reason => events.degraded(reason),
+    })
+  }
+
+  close(): Promise<void> {
+    this.#waiting?.reject(new OsError('LINK_DOWN', 'the port was closed'))
+    return this.#line.close()
+  }
+
+  async exchange(unit: number, request: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+    await this.#silence(timeoutMs)
+    const frame = frameRtu(unit, request)
+    this.#length = 0
+    let cancel = (): void => undefined
+    try {
+      return await new Promise<Uint8Array>((resolve, reject) => {
+        this.#waiting = { unit, request, resolve, reject }
+        // the slave's time begins when the last character has left
+        const onTheWire = frame.length * this.#characterMs
+        cancel = this.#timers.after(timeoutMs + Math.ceil(onTheWire), () =>
+          reject(this.#length > 0 ? badReply(unit) : noReply(unit)),
+        )
+        this.#line.write(frame).catch(reject)
+      })
+    } finally {
+      cancel()
+      this.#waiting = undefined
+      this.#active = this.#clock.mono()
+    }
+  }
+
+  /** Waits until the line was silent for long enough; a line that never is, is given up on after `timeoutMs`. */
+  async #silence(timeoutMs: number): Promise<void> {
+    const end = this.#clock.mono() + timeoutMs
+    for (;;) {
+      const now = this.#clock.mono()
+      const pause = Math.min(this.#active + this.#silenceMs, end) - now
+      if (!(pause > 0)) return
+      await new Promise<void>(resolve => this.#timers.after(Math.ceil(pause), resolve))
+    }
+  }
+
+  /** Runs once per chunk; a chunk without a request before it is dropped. */
+  #take(chunk: Uint8Array): void {
+    this.#active = this.#clock.mono()
+    const waiting = this.#waiting
+    if (!waiting) return
+    for (let from = 0; from < chunk.length; ) {
+      if (this.#length === ROOM) {
+        // noise: the newest half may still hold the beginning of the answer
+        this.#buffer.copyWithin(0, ROOM / 2)
+        this.#length = ROOM / 2
+      }
+      const part = chunk.subarray(from, from + ROOM - this.#length)
+      this.#buffer.set(part, this.#length)
+      this.#length += part.length
+      from += part.length
+      const found = findRtu(this.#buffer, this.#length, waiting.unit, waiting.request)
+      if (found === undefined) continue
+      if (found === 'damaged') waiting.reject(badReply(waiting.unit))
+      else waiting.resolve(this.#buffer.slice(found.start, found.end))
+      return
+    }
+  }
+}

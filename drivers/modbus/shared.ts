@@ -1,0 +1,99 @@
+// Buses by what they are plugged into: several sources name the same port or server and share one. The first that opens
+// opens it, the last that closes closes it. What fails: the bus is lost → every source of it is told, and the next that
+// opens opens it anew; a source that wants other settings than those it is open with is refused (LINK_DOWN, tried again:
+// a reload changes them one by one).
+import { isDeepStrictEqual } from 'node:util'
+import { OsError } from '../../src/lib/errors'
+import type { OpenableEvents } from '../../src/links/contracts'
+import type { Bus } from './bus'
+
+interface Entry {
+  readonly bus: Bus
+  readonly settings: unknown
+  readonly members: Set<Membership>
+  opened: Promise<void>
+}
+
+const entries = new Map<string, Entry>()
+/** buses that are being closed: opening the same port again waits for that */
+const closing = new Map<string, Promise<void>>()
+
+/** One source's hold on a bus. */
+export class Membership {
+  #entry: Entry | undefined
+  #events: OpenableEvents | undefined
+
+  constructor(
+    readonly key: string,
+    readonly settings: unknown,
+    readonly make: () => Bus,
+  ) {}
+
+  /** The bus, from open to close. Throws LINK_DOWN. */
+  get bus(): Bus {
+    if (!this.#entry) throw new OsError('LINK_DOWN', `${this.key} is closed`)
+    return this.#entry.bus
+  }
+
+  /** Throws what the bus throws, and LINK_DOWN when it is open with other settings. */
+  async open(events: OpenableEvents): Promise<void> {
+    await closing.get(this.key)
+    const entry = entries.get(this.key) ?? this.#begin()
+    if (!isDeepStrictEqual(entry.settings, this.settings))
+      throw new OsError('LINK_DOWN', `${this.key} is in use with other settings`, {
+        hint: 'give all sources of a port the same settings',
+      })
+    this.#entry = entry
+    this.#events = events
+    entry.members.add(this)
+    try {
+      await entry.opened
+    } catch (error) {
+      await this.close()
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    const entry = this.#entry
+    this.#entry = undefined
+    this.#events = undefined
+    if (!entry) return
+    entry.members.delete(this)
+    if (entry.members.size === 0) await end(this.key, entry)
+  }
+
+  #begin(): Entry {
+    const bus = this.make()
+    const members = new Set<Membership>()
+    const opened = bus.transport.open({
+      lost: reason => {
+        // a source that opens again from now on opens the bus anew
+        void end(this.key, entry)
+        for (const member of members) member.#events?.lost(reason)
+      },
+      degraded: reason => {
+        for (const member of members) member.#events?.degraded(reason)
+      },
+    })
+    opened.catch(() => undefined) // heard by whoever opens
+    const entry: Entry = { bus, settings: this.settings, members, opened }
+    entries.set(this.key, entry)
+    return entry
+  }
+}
+
+async function end(key: string, entry: Entry): Promise<void> {
+  if (entries.get(key) === entry) entries.delete(key)
+  const before = closing.get(key)
+  const closed = (async () => {
+    await before
+    await entry.bus.transport.close()
+  })()
+  closing.set(key, closed)
+  try {
+    await closed
+  } finally {
+    if (closing.get(key) === closed) closing.delete(key)
+  }
+}

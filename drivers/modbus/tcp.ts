@@ -1,0 +1,178 @@
+// Modbus TCP: one connection, one request at a time, answers told apart by their transaction number. Many devices close a
+// connection that is quiet for some seconds: that is no loss, the next request connects again.
+//
+// What fails: no connection within the time (LINK_DOWN), no answer in time (NO_REPLY; after three in a row the connection is
+// made anew, since the other end may have forgotten it), bytes that are no Modbus (the connection is closed, BAD_REPLY).
+import { connect, type Socket } from 'node:net'
+import { asOsError, errno, OsError } from '../../src/lib/errors'
+import type { OpenableEvents } from '../../src/links/contracts'
+import { type HostResolver, hostPort } from '../../src/links/resolve'
+import { systemTimers, type Timers } from '../../src/links/timers'
+import { frameTcp, MAX_ANSWER_BYTES, MBAP_BYTES, nextTcp } from './codec'
+import { badReply, noReply, type Transport } from './transport'
+
+export interface TcpOptions {
+  host: string
+  port: number
+  connectTimeoutMs: number
+  resolver: HostResolver
+  timers?: Timers
+}
+
+const ROOM = 2 * (MAX_ANSWER_BYTES + MBAP_BYTES)
+const KEEPALIVE_MS = 15_000
+/** unanswered requests after which the connection is made anew */
+const MANY = 3
+
+interface Waiting {
+  transaction: number
+  unit: number
+  resolve: (answer: Uint8Array) => void
+  reject: (error: OsError) => void
+}
+
+export class TcpTransport implements Transport {
+  readonly confuses = false
+  /** answers nobody waited for any more, and connections made */
+  readonly counters = { late: 0, connections: 0 }
+  readonly #options: TcpOptions
+  readonly #timers: Timers
+  readonly #buffer = new Uint8Array(ROOM)
+  #length = 0
+  #socket: Socket | undefined
+  #events: OpenableEvents | undefined
+  #transaction = 0
+  #silent = 0
+  #waiting: Waiting | undefined
+
+  constructor(options: TcpOptions) {
+    this.#options = options
+    this.#timers = options.timers ?? systemTimers
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    this.#events = events
+    await this.#connect()
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    this.#drop('the connection was closed')
+  }
+
+  async exchange(unit: number, request: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+    if (!this.#events) throw new OsError('LINK_DOWN', 'the connection is closed')
+    if (!this.#socket) await this.#again()
+    this.#transaction = (this.#transaction + 1) & 0xffff
+    const transaction = this.#transaction
+    const frame = frameTcp(transaction, unit, request)
+    let cancel = (): void => undefined
+    try {
+      const answer = await new Promise<Uint8Array>((resolve, reject) => {
+        this.#waiting = { transaction, unit, resolve, reject }
+        cancel = this.#timers.after(timeoutMs, () => reject(noReply(unit)))
+        this.#socket!.write(frame)
+      })
+      this.#silent = 0
+      return answer
+    } catch (thrown) {
+      const error = asOsError(thrown)
+      if (error.code === 'NO_REPLY' && ++this.#silent >= MANY) this.#drop('the connection is silent')
+      throw error
+    } finally {
+      cancel()
+      this.#waiting = undefined
+    }
+  }
+
+  /** A connection that the other end closed is made anew; when that fails the link is lost. */
+  async #again(): Promise<void> {
+    try {
+      await this.#connect()
+    } catch (error) {
+      this.#events?.lost(asOsError(error).message)
+      throw error
+    }
+  }
+
+  async #connect(): Promise<void> {
+    const { host, port, connectTimeoutMs, resolver } = this.#options
+    const { address, family } = resolver.known(host) ?? (await resolver.resolve(host))
+    const where = hostPort(host, port)
+    const socket = connect({
+      host: address,
+      port,
+      family,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEPALIVE_MS,
+    })
+    let cancel = (): void => undefined
+    try {
+      await new Promise<void>((resolve, reject) => {
+        socket.once('connect', resolve)
+        socket.once('error', cause =>
+          reject(new OsError('LINK_DOWN', `no connection to ${where} (${errno(cause) ?? cause.message})`, { cause })),
+        )
+        cancel = this.#timers.after(connectTimeoutMs, () =>
+          reject(new OsError('LINK_DOWN', `no connection to ${where} within ${connectTimeoutMs / 1000} s`)),
+        )
+      })
+    } catch (error) {
+      socket.on('error', () => undefined) // already told
+      socket.destroy()
+      throw error
+    } finally {
+      cancel()
+    }
+    if (!this.#events) {
+      socket.destroy()
+      throw new OsError('LINK_DOWN', 'closed while connecting')
+    }
+    this.counters.connections++
+    this.#socket = socket
+    this.#length = 0
+    this.#silent = 0
+    socket.on('data', chunk => this.#take(socket, chunk))
+    socket.on('error', error => this.#gone(socket, errno(error) ?? error.message))
+    socket.on('close', () => this.#gone(socket, 'closed by the other end'))
+  }
+
+  #gone(socket: Socket, why: string): void {
+    if (socket !== this.#socket) return
+    this.#drop(`the connection is gone: ${why}`)
+  }
+
+  /** Ends the connection and whoever waits on it; the next request makes another. */
+  #drop(why: string): void {
+    const socket = this.#socket
+    this.#socket = undefined
+    this.#silent = 0
+    socket?.destroy()
+    this.#waiting?.reject(new OsError('NO_REPLY', `no answer from slave ${this.#waiting.unit}: ${why}`))
+  }
+
+  #take(socket: Socket, chunk: Uint8Array): void {
+    for (let from = 0; from < chunk.length; ) {
+      if (socket !== this.#socket) return
+      const part = chunk.subarray(from, from + ROOM - this.#length)
+      this.#buffer.set(part, this.#length)
+      this.#length += part.length
+      from += part.length
+      for (;;) {
+        const frame = nextTcp(this.#buffer, this.#length)
+        if (frame === undefined) break
+        const waiting = this.#waiting
+        if (frame === 'broken') {
+          waiting?.reject(badReply(waiting.unit))
+          this.#drop('what came is no Modbus')
+          return
+        }
+        if (waiting?.transaction === frame.transaction) waiting.resolve(this.#buffer.slice(MBAP_BYTES, frame.size))
+        else this.counters.late++
+        this.#buffer.copyWithin(0, frame.size, this.#length)
+        this.#length -= frame.size
+      }
+    }
+  }
+}
