@@ -36,6 +36,9 @@ const sourceTable: DriverTable<SourceDriver> = {
       async () => (await import('../drivers/host')).hostSources[type],
     ]),
   ),
+  can: async () => (await import('../drivers/can/signals/source')).canSource,
+  line: async () => (await import('../drivers/lines')).lineSource,
+  nmea: async () => (await import('../drivers/lines')).nmeaSource,
 }
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })

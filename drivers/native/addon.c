@@ -68,16 +68,13 @@ NAPI_MODULE_INIT() {
     addon_address(env, exports);
     addon_udp(env, exports);
     addon_batch(env, exports);
-<<<<<<< HEAD
     addon_can(env, exports);
     addon_can_isotp(env, exports);
     addon_can_link(env, exports);
-=======
     addon_bus(env, exports);
     addon_spi(env, exports);
     addon_i2c(env, exports);
     addon_tty(env, exports);
     addon_file(env, exports);
->>>>>>> modbus
     return exports;
 }

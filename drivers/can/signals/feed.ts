@@ -19,6 +19,7 @@ import {
   canLink,
 } from '../../../src/native/can'
 import type { Feed, Take } from '../../kit/latest'
+import { startAdvice } from '../errors'
 import { MessageDecoder } from './codec'
 import { destinationOf, pgnMask, pgnOf, sourceOf } from './j1939'
 import { keyOf, type Plan, type PlannedMessage } from './plan'
@@ -34,7 +35,7 @@ export const nativeBus: CanBus = {
   open: (name, options) => {
     if (!canLink(name).up)
       throw new OsError('LINK_DOWN', `${name} is down`, {
-        hint: `ip link set ${name} up type can bitrate 500000 (the bit rate of the bus), or a unit that does it at boot`,
+        hint: startAdvice(name),
       })
     return CanRaw.open(name, options)
   },
