@@ -9,7 +9,7 @@ import { prng } from '../../../lib/random'
 
 function split(
   bytes: string,
-  { separator = '\n', max = 8, chunk = () => 1 } = {},
+  { separator = '\n', max = 8, chunk = (): number => 1 } = {},
 ): { lines: string[]; tooLong: number } {
   const lines: string[] = []
   const splitter = new LineSplitter(Buffer.from(separator), max, line =>
