@@ -6,18 +6,22 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
 import type { Timers } from '../../src/links/timers'
 import { AGAIN, READABLE, systemError } from '../../src/native'
-import { CAN_ERR_ALL, CanFrames, type CanLink, CanRaw, type CanState, canLink } from '../../src/native/can'
+import { CanFrames, CanRaw } from '../../src/native/can'
+import { type CanLink, type CanState, canLink, linkChanges } from '../../src/native/can-link'
 import { complaint, ERROR_CLASSES, startAdvice, stateOf } from './errors'
 
 /** What a bus needs of the kernel; tests hand in their own. */
 export interface BusEdges {
   link(name: string): CanLink
   errors(name: string): Pick<CanRaw, 'receive' | 'watch' | 'close'>
+  /** tells when any interface changed */
+  changes(changed: () => void): { close(): void }
 }
 
 export const kernelEdges: BusEdges = {
   link: canLink,
-  errors: name => CanRaw.open(name, { filters: [], errorMask: ERROR_CLASSES & CAN_ERR_ALL }),
+  errors: name => CanRaw.open(name, { filters: [], errorMask: ERROR_CLASSES }),
+  changes: linkChanges,
 }
 
 /** between two looks at the interface */
@@ -26,8 +30,6 @@ const LOOK_MS = 5000
 const SOON_MS = 100
 /** a bus that is off longer than this, and the time of its restart, is lost */
 const OFF_MS = 3000
-/** between two looks at an interface that is not there */
-const RETURN_MS = 250
 
 const downText = (name: string): string => `${name} is down: ${startAdvice(name)}`
 
@@ -110,20 +112,29 @@ export class CanBus {
 
   /** Looks after an interface that went, or was not there, and tells when it can be opened. Returns what ends that. */
   onReturn(back: () => void): () => void {
-    let cancel = (): void => undefined
-    const watch = (): void => {
-      cancel = this.#timers.after(RETURN_MS, () => {
-        if (!this.#usable) this.#away = true
-        else if (this.#away) {
-          this.#away = false
-          back()
-          return
-        }
-        watch()
-      })
+    let changes: { close(): void } | undefined
+    const end = (): void => {
+      cancel()
+      changes?.close()
     }
-    watch()
-    return () => cancel()
+    const look = (): void => {
+      if (!this.#usable) this.#away = true
+      else if (this.#away) {
+        this.#away = false
+        end()
+        back()
+      }
+    }
+    // it may be back already
+    const cancel = this.#timers.after(0, () => {
+      try {
+        changes = this.#edges.changes(look)
+        look()
+      } catch {
+        // nothing tells of a change: the link tries again by itself
+      }
+    })
+    return end
   }
 
   get #usable(): boolean {

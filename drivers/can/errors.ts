@@ -1,5 +1,5 @@
 // Error frames, and the words for what is wrong with a bus. Pure: bytes and numbers in, text out. Nothing here fails.
-import type { CanLink, CanState } from '../../src/native/can'
+import type { CanLink, CanState } from '../../src/native/can-link'
 
 /** classes of error frames: bits of the id */
 const TX_TIMEOUT = 0x001

@@ -63,13 +63,15 @@ export class CanMedium implements Medium {
 
   /** `detail` holds what the controller and the kernel count, see CanBus.detail, and what the peers count together */
   get counters(): LinkCounters {
-    const sum = { rx: 0, tx: 0, errors: 0, dropped: 0 }
+    const sum = { rx: 0, tx: 0, errors: 0 }
+    let dropped = 0
     const detail: Record<string, number> = { ...this.#bus.detail }
     for (const { counters } of this.#peers) {
-      for (const key of ['rx', 'tx', 'errors', 'dropped'] as const) sum[key] += counters[key] ?? 0
+      for (const key of ['rx', 'tx', 'errors'] as const) sum[key] += counters[key]
+      dropped += counters.dropped ?? 0
       for (const [key, count] of Object.entries(counters.detail ?? {})) detail[key] = (detail[key] ?? 0) + count
     }
-    return { ...sum, detail }
+    return { ...sum, ...(dropped > 0 && { dropped }), detail }
   }
 
   /** One handler; the last one set counts. */
@@ -92,6 +94,8 @@ export class CanMedium implements Medium {
         events.lost(reason)
       },
       degraded: reason => {
+        // on a bus that is off nobody answers: no fault of the peers
+        if (reason === (this.#reasons.get(key) ?? '') || (key !== name && reason && this.#reasons.get(name))) return
         this.#reasons.set(key, reason)
         events.degraded([...this.#reasons.values()].filter(Boolean).join('; '))
       },

@@ -293,7 +293,7 @@ export class CanPeer implements Medium {
   }
 
   #say(silent: boolean): void {
-    if (silent === this.#silent) return
+    if (!silent && !this.#silent) return
     this.#silent = silent
     this.#events?.degraded(silent ? `the peer at ${this.#origin.address} does not take packets` : '')
   }

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "can.h"
+#include "descriptor.h"
 
 #include <linux/can/netlink.h>
 #include <linux/if_link.h>
@@ -136,6 +137,22 @@ static napi_value can_link(napi_env env, napi_callback_info info) {
     return addon_int(env, result);
 }
 
+/* openLinkChanges() → descriptor, readable when an interface came, went or changed; what receive() reads there is no matter */
+static napi_value open_link_changes(napi_env env, napi_callback_info info) {
+    (void)info;
+    struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+    if (fd < 0)
+        return addon_int(env, -errno);
+    if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+        int result = -errno;
+        close(fd);
+        return addon_int(env, result);
+    }
+    return descriptor_new(env, fd);
+}
+
 void addon_can_link(napi_env env, napi_value exports) {
     addon_export(env, exports, "canLink", can_link);
+    addon_export(env, exports, "openLinkChanges", open_link_changes);
 }

@@ -1,5 +1,5 @@
-// CAN by the addon: raw frames, many per system call, in slots of the caller; ISO-TP sockets, which carry whole packets; and
-// what the kernel says of an interface. Opening throws an OsError (NOT_FOUND: no such interface, E_NO_ADDON, LINK_DOWN with the
+// CAN by the addon: raw frames, many per system call, in slots of the caller, and ISO-TP sockets, which carry whole packets (what
+// the kernel says of an interface: can-link.ts). Opening throws an OsError (NOT_FOUND: no such interface, E_NO_ADDON, LINK_DOWN with the
 // system's error in details.errno); the calls of the hot path return minus errno: a full queue of the device is NO_BUFFERS, and
 // only time tells when it has room; an interface that goes down is told once by the next receive (ENETDOWN, ENODEV).
 import { nativeError } from './errors'
@@ -37,6 +37,7 @@ export interface CanAddon extends SocketAddon {
   openIsotp(name: string, settings: Uint32Array, receiveBuffer: number): Descriptor | number
   socketError(socket: Descriptor): number
   canLink(name: string, out: Uint32Array): number
+  openLinkChanges(): Descriptor | number
 }
 
 /** Frames side by side in one buffer, as the kernel writes and reads them. Slots are numbered from 0. */
@@ -247,75 +248,5 @@ export class IsotpSocket extends CanSocket {
   /** 0, or minus the error nobody was told yet; it is told once. */
   error(): number {
     return this.addon.socketError(this.descriptor)
-  }
-}
-
-/** State of the bus as the controller sees it; 'unknown' where the driver does not tell (virtual interfaces). */
-export type CanState =
-  | 'error-active'
-  | 'error-warning'
-  | 'error-passive'
-  | 'bus-off'
-  | 'stopped'
-  | 'sleeping'
-  | 'unknown'
-const STATES: readonly CanState[] = ['error-active', 'error-warning', 'error-passive', 'bus-off', 'stopped', 'sleeping']
-
-export interface CanLink {
-  index: number
-  /** configured up, and running: a bus that is off, or has no other end, is not */
-  up: boolean
-  running: boolean
-  /** takes FD frames */
-  fd: boolean
-  kind: 'can' | 'virtual' | 'other'
-  state: CanState
-  /** error counters of the controller (0–255); 0 where it does not tell */
-  tx_errors: number
-  rx_errors: number
-  /** bits per second; 0: not set, or virtual */
-  bitrate: number
-  data_bitrate: number
-  /** ms from bus-off to the restart by the kernel; 0: it does not restart */
-  restart_ms: number
-  /** since the interface is there */
-  bus_errors: number
-  warnings: number
-  passives: number
-  bus_offs: number
-  arbitration_lost: number
-  restarts: number
-}
-
-const PLACES = 16
-const IFF_UP = 0x1
-const IFF_RUNNING = 0x40
-
-/** What the kernel says of an interface, at once and without rights. Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
-export function canLink(name: string): CanLink {
-  const out = new Uint32Array(PLACES)
-  const result = native().can.canLink(name, out)
-  if (result < 0) throw nativeError(result, 'netlink', name)
-  const [index, flags, mtu, kind, state, tx_errors, rx_errors, bitrate, data_bitrate, restart_ms] =
-    out as never as number[]
-  const [bus_errors, warnings, passives, bus_offs, arbitration_lost, restarts] = out.subarray(10) as never as number[]
-  return {
-    index: index!,
-    up: (flags! & IFF_UP) !== 0,
-    running: (flags! & IFF_RUNNING) !== 0,
-    fd: mtu! >= MTU_FD,
-    kind: (['other', 'virtual', 'can'] as const)[kind!] ?? 'other',
-    state: STATES[state!] ?? 'unknown',
-    tx_errors: tx_errors!,
-    rx_errors: rx_errors!,
-    bitrate: bitrate!,
-    data_bitrate: data_bitrate!,
-    restart_ms: restart_ms!,
-    bus_errors: bus_errors!,
-    warnings: warnings!,
-    passives: passives!,
-    bus_offs: bus_offs!,
-    arbitration_lost: arbitration_lost!,
-    restarts: restarts!,
   }
 }

@@ -11,6 +11,8 @@ export interface RigOptions {
   memory?: number
   /** until the kernel is killed */
   seconds?: number
+  /** under qemu and in Debian's own kernel, with CAN controllers (test/rig/stock): slow */
+  stock?: boolean
 }
 
 const INSIDE = 'OS_NODE_IN_RIG'
@@ -18,16 +20,25 @@ const INSIDE = 'OS_NODE_IN_RIG'
 /** The runner, for a test on this machine: `spawnSync(runner[0], [...runner.slice(1), 'ip', 'link'])`. It dies with us. */
 export const runner: readonly [string, ...string[]] = ['setpriv', '--pdeathsig', 'TERM', join(root, 'test/rig/run')]
 
+const stockRunner: typeof runner = ['setpriv', '--pdeathsig', 'TERM', join(root, 'test/rig/stock')]
+
 /** Runs the tests that `tests` registers inside the rig. To be called once, at the top level of the file. */
-export function inTheRig(tests: () => void, { memory = 768, seconds = 120 }: RigOptions = {}): void {
+export function inTheRig(tests: () => void, { memory = 768, seconds = 120, stock = false }: RigOptions = {}): void {
   if (process.env[INSIDE]) {
     tests()
     return
   }
   const self = [process.execPath, ...process.execArgv, process.argv[1]!]
-  const { status, signal, error } = spawnSync(runner[0], [...runner.slice(1), ...self], {
+  const [first, ...words] = stock ? stockRunner : runner
+  const { status, signal, error } = spawnSync(first, [...words, ...self], {
     stdio: ['ignore', 'inherit', 'inherit'],
-    env: { ...process.env, [INSIDE]: '1', RIG_MEM: `${memory}M`, RIG_TIMEOUT: String(seconds) },
+    env: {
+      ...process.env,
+      [INSIDE]: '1',
+      RIG_MEM: `${memory}M`,
+      STOCK_MEM: `${memory}M`,
+      RIG_TIMEOUT: String(seconds),
+    },
   })
   if (error) throw error
   process.exitCode = status ?? 1

@@ -4,17 +4,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterEach, test } from 'node:test'
 import { AGAIN, NO_BUFFERS, READABLE } from '../../src/native'
-import {
-  CAN_BATCH,
-  CAN_EFF,
-  CAN_ERR,
-  CAN_ERR_ALL,
-  CANFD_BRS,
-  CANFD_FDF,
-  CanFrames,
-  CanRaw,
-  canLink,
-} from '../../src/native/can'
+import { CAN_BATCH, CAN_EFF, CAN_ERR, CAN_ERR_ALL, CANFD_BRS, CANFD_FDF, CanFrames, CanRaw } from '../../src/native/can'
+import { canLink } from '../../src/native/can-link'
 import { sleep, until } from '../lib/gateway'
 import { inTheRig, tool } from '../lib/rig'
 

@@ -1,0 +1,93 @@
+// What the kernel says of a CAN interface, asked by netlink at once and without rights: is it up, how is the bus, what do the
+// controller's error counters say; and word of every change. What fails: NOT_FOUND (no such interface), E_NO_ADDON, LINK_DOWN.
+import { nativeError } from './errors'
+import { native } from './index'
+import { NativeSocket, READABLE } from './socket'
+
+/** State of the bus as the controller sees it; 'unknown' where the driver does not tell (virtual interfaces). */
+export type CanState =
+  | 'error-active'
+  | 'error-warning'
+  | 'error-passive'
+  | 'bus-off'
+  | 'stopped'
+  | 'sleeping'
+  | 'unknown'
+const STATES: readonly CanState[] = ['error-active', 'error-warning', 'error-passive', 'bus-off', 'stopped', 'sleeping']
+
+export interface CanLink {
+  index: number
+  /** configured up, and running: a bus that is off, or has no other end, is not */
+  up: boolean
+  running: boolean
+  /** takes FD frames */
+  fd: boolean
+  kind: 'can' | 'virtual' | 'other'
+  state: CanState
+  /** error counters of the controller (0–255); 0 where it does not tell */
+  tx_errors: number
+  rx_errors: number
+  /** bits per second; 0: not set, or virtual */
+  bitrate: number
+  data_bitrate: number
+  /** ms from bus-off to the restart by the kernel; 0: it does not restart */
+  restart_ms: number
+  /** since the interface is there */
+  bus_errors: number
+  warnings: number
+  passives: number
+  bus_offs: number
+  arbitration_lost: number
+  restarts: number
+}
+
+const PLACES = 16
+const CANFD_MTU = 72
+const IFF_UP = 0x1
+const IFF_RUNNING = 0x40
+
+/** What the kernel says of an interface, at once and without rights. Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
+export function canLink(name: string): CanLink {
+  const out = new Uint32Array(PLACES)
+  const result = native().can.canLink(name, out)
+  if (result < 0) throw nativeError(result, 'netlink', name)
+  const [index, flags, mtu, kind, state, tx_errors, rx_errors, bitrate, data_bitrate, restart_ms] =
+    out as never as number[]
+  const [bus_errors, warnings, passives, bus_offs, arbitration_lost, restarts] = out.subarray(10) as never as number[]
+  return {
+    index: index!,
+    up: (flags! & IFF_UP) !== 0,
+    running: (flags! & IFF_RUNNING) !== 0,
+    fd: mtu! >= CANFD_MTU,
+    kind: (['other', 'virtual', 'can'] as const)[kind!] ?? 'other',
+    state: STATES[state!] ?? 'unknown',
+    tx_errors: tx_errors!,
+    rx_errors: rx_errors!,
+    bitrate: bitrate!,
+    data_bitrate: data_bitrate!,
+    restart_ms: restart_ms!,
+    bus_errors: bus_errors!,
+    warnings: warnings!,
+    passives: passives!,
+    bus_offs: bus_offs!,
+    arbitration_lost: arbitration_lost!,
+    restarts: restarts!,
+  }
+}
+
+/**
+ * Calls `changed` when an interface of this machine came, went or changed, whichever it was, until closed. Throws E_NO_ADDON or
+ * the system's error.
+ */
+export function linkChanges(changed: () => void): { close(): void } {
+  const addon = native().can
+  const socket = new NativeSocket(addon, addon.openLinkChanges())
+  const slab = new Uint8Array(16 * 256)
+  const lengths = new Uint32Array(16)
+  socket.watch(READABLE, () => {
+    // what is cut off, or overflowed, is a change as well
+    socket.receive(slab, lengths, null)
+    changed()
+  })
+  return socket
+}

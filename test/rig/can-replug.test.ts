@@ -1,0 +1,86 @@
+// A CAN interface that goes down and comes up a thousand times (R14): the link follows each time, soon, and nothing is left
+// behind; a link at another interface does not notice.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { test } from 'node:test'
+import { canDriver } from '../../drivers/can'
+import { systemClock } from '../../src/lib/clock'
+import { silentLogger } from '../../src/lib/logger'
+import type { Medium } from '../../src/links/contracts'
+import { Supervisor } from '../../src/links/supervisor'
+import { until } from '../lib/gateway'
+import { inTheRig, tool } from '../lib/rig'
+
+const TIMES = 1000
+
+inTheRig(() => {
+  test(`down and up ${TIMES} times: reopened within 2 s, nothing is left behind, others untouched`, async () => {
+    for (const name of ['vcan0', 'vcan1']) {
+      tool('ip', 'link', 'add', name, 'type', 'vcan')
+      tool('ip', 'link', 'set', name, 'up')
+    }
+    const make = (name: string, more: Record<string, unknown>): Medium =>
+      canDriver.create(name, more, { clock: systemClock, logger: silentLogger })
+    const peers = [
+      { tx_id: 0x7e0, rx_id: 0x7e8 },
+      { tx_id: 0x7e1, rx_id: 0x7e9 },
+    ]
+    const supervisor = new Supervisor({ logger: silentLogger })
+    const bad = make('bad', { mode: 'listen', interface: 'vcan0', peers })
+    const good = make('good', { mode: 'listen', interface: 'vcan1', peers })
+    let wake = (): void => undefined
+    supervisor.onChange((_, state) => {
+      if (state.state !== 'opening') wake()
+    })
+    for (const medium of [bad, good]) supervisor.add(medium)
+    const link = supervisor.get('bad')!
+    const reach = async (state: string): Promise<number> => {
+      const since = performance.now()
+      while (link.state.state !== state)
+        await new Promise<void>(resolve => {
+          wake = resolve
+        })
+      return performance.now() - since
+    }
+    // one process for all commands: starting one takes longer than all the rest
+    const ip = spawn('ip', ['-force', '-batch', '-'], { stdio: ['pipe', 'ignore', 'inherit'] })
+    const say = (way: 'down' | 'up'): boolean => ip.stdin.write(`link set vcan0 ${way}\n`)
+    const gauge = (): { fds: number; rss: number } => {
+      ;(globalThis as { gc?: () => void }).gc?.()
+      return { fds: readdirSync('/proc/self/fd').length, rss: process.memoryUsage().rss }
+    }
+    await reach('up')
+    await until('the other is up', () => supervisor.get('good')!.state.state === 'up')
+    let before = gauge()
+    let worst = 0
+    for (let n = 0; n < TIMES; n++) {
+      if (n === TIMES / 5) before = gauge()
+      say('down')
+      await reach('down')
+      say('up')
+      worst = Math.max(worst, await reach('up'))
+    }
+    const after_ = gauge()
+    ip.stdin.end()
+    const grown = (after_.rss - before.rss) / 1024 / 1024
+    console.log(
+      `# worst ${worst.toFixed()} ms; ${before.fds} → ${after_.fds} descriptors; RSS grew ${grown.toFixed(1)} MiB`,
+    )
+    assert.ok(worst < 2000, `${worst} ms`)
+    assert.equal(after_.fds, before.fds)
+    assert.ok(grown < 12, `${grown} MiB`)
+    assert.equal(link.tally.opens, TIMES + 1)
+    assert.equal(supervisor.get('good')!.tally.opens, 1)
+
+    // and it works
+    const got: string[] = []
+    bad.onPacket(packet => got.push(Buffer.from(packet).toString()))
+    const peer = make('peer', { interface: 'vcan0', peers: [{ tx_id: 0x7e9, rx_id: 0x7e1 }] })
+    supervisor.add(peer)
+    await until('the peer is up', () => supervisor.get('peer')!.state.state === 'up')
+    assert.ok(await peer.send(Buffer.from('after a thousand times')))
+    await until('it is there', () => got.length === 1)
+    await supervisor.stop()
+  })
+})
