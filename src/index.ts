@@ -2,6 +2,8 @@
 // the units of units/ and the media of media/ in their places.
 
 import { canOptions } from '../drivers/can/options'
+import { rs485Options } from '../drivers/rs485/options'
+import { uartOptions } from '../drivers/uart/options'
 import { Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
@@ -34,6 +36,8 @@ export class Fusion extends BareFusion {
 /** What the configuration may say of the media that drivers/ brings: their option files, which load no driver. */
 export const busOptions: MediaOptions = {
   CAN: canOptions,
+  UART: uartOptions,
+  RS485: rs485Options,
 }
 
 /** Media by name, loaded on first use. */
@@ -43,6 +47,8 @@ export const mediaTable = {
   MQTT: async () => (await import('./media/mqtt')).mqttDriver,
   QUIC: async () => (await import('./media/quic')).quicDriver,
   TCP: async () => (await import('./media/tcp')).tcpDriver,
+  RS485: async () => (await import('../drivers/rs485')).rs485Driver,
+  UART: async () => (await import('../drivers/uart')).uartDriver,
 }
 
 const parts = (): NodeParts => ({

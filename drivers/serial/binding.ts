@@ -49,7 +49,7 @@ async function native(): Promise<Native> {
   if (loaded) return loaded
   if (process.platform !== 'linux') throw new OsError('NO_DRIVER', `no serial ports on ${process.platform}`)
   try {
-    loaded = (await import('@serialport/bindings-cpp/dist/serialport-bindings')).binding as Native
+    loaded = (await import('@serialport/bindings-cpp/dist/serialport-bindings.js')).binding as Native
   } catch (cause) {
     throw new OsError('NO_DRIVER', `no build of serialport for ${process.platform}-${process.arch}`, {
       cause,

@@ -28,7 +28,7 @@ export function openError(error: unknown, path: string): OsError {
   if (error instanceof OsError) return error
   if (/permission denied/i.test(message)) {
     const group = groupOf(path)
-    return new OsError('E_PERMISSION', `no permission to open ${path}: this user is not in the group ${group}`, {
+    return new OsError('NO_ACCESS', `no permission to open ${path}: this user is not in the group ${group}`, {
       cause: error,
       hint: `usermod -aG ${group} USER, then start the service again`,
     })

@@ -91,12 +91,17 @@ export class SerialLine implements Line {
     return this.#shared?.port
   }
 
+  /** milliseconds until the last byte given to the kernel is on the wire, by computation */
+  get wireFreeMs(): number {
+    return this.#shared?.port?.wireFreeMs ?? 0
+  }
+
   /** One handler; the last one set counts. */
   onData(handler: (chunk: Uint8Array) => void): void {
     this.#handler = handler
   }
 
-  /** Rejects with NOT_FOUND, E_PERMISSION, PORT_BUSY, CONFIG_INVALID, NO_DRIVER or LINK_DOWN. */
+  /** Rejects with NOT_FOUND, NO_ACCESS, PORT_BUSY, CONFIG_INVALID, NO_DRIVER or LINK_DOWN. */
   async open(events: OpenableEvents): Promise<void> {
     const closed = this.close()
     this.#events = events

@@ -78,7 +78,7 @@ export class OpenPort {
     this.#watch = watchReadable(fd, error => this.#readable(error))
   }
 
-  /** Opens with an exclusive lock. Rejects with NOT_FOUND, E_PERMISSION, PORT_BUSY, CONFIG_INVALID or LINK_DOWN. */
+  /** Opens with an exclusive lock. Rejects with NOT_FOUND, NO_ACCESS, PORT_BUSY, CONFIG_INVALID or LINK_DOWN. */
   static async open(
     path: string,
     settings: SerialSettings,

@@ -54,7 +54,6 @@ export const ERRORS = {
   NETWORK: traits(503, 5, true, 'check the network and the address'),
   MEDIUM_OFF: traits(503, 5, false, 'os-node transporter-toggle --name MEDIUM --enable'),
   PORT_BUSY: traits(503, 5, true, 'another program uses this port: stop it or choose another with --port'),
-  E_PERMISSION: traits(503, 5, false, 'let the user of the gateway open this device'),
   LINK_DOWN: traits(503, 5, true, 'see os-node status for the reason'),
   TLS_FILE: traits(500, 3, false, 'name PEM files that this user may read'),
   TLS_UNTRUSTED: traits(503, 5, false, "give the authority that signed the peer's certificate as tls.ca"),

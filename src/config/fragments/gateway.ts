@@ -7,7 +7,10 @@ const link = {
   name: name('name shown in status; every link has its own'),
   medium: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'medium that carries the packets' })),
   host: optionalText('address of the peer'),
-  port: maybeInt('port of the peer', { max: 65_535 }),
+  port: maybe(
+    v.union([v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)), v.string()]),
+    'port of the peer; of a serial bus: the name of the port, left out: the one of physical_config',
+  ),
 }
 
 const source = v.looseObject({

@@ -4,18 +4,20 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from '../../config'
 import { asOsError, OsError } from '../../lib/errors'
+import { withHardware } from '../../links/hardware'
 import { checkOptions } from '../../links/options'
-import { mediumInfo, type Registry } from '../../links/registry'
+import { portOf, type Registry } from '../../links/registry'
 
 interface Entry {
   readonly name: string
   readonly type?: string
   readonly medium?: string
   readonly host?: string
-  readonly port?: number
+  readonly port?: number | string
 }
 
-async function checkEntry(entry: Entry, listens: boolean, registry: Registry): Promise<void> {
+async function checkEntry(given: Entry, listens: boolean, next: Config, registry: Registry): Promise<void> {
+  const entry = given.medium === undefined ? given : withHardware(next, { ...given, medium: given.medium })
   const { name, type, medium, ...rest } = entry
   if (medium === undefined) {
     const { schema } = await registry.sourceDriver(type ?? '')
@@ -24,8 +26,11 @@ async function checkEntry(entry: Entry, listens: boolean, registry: Registry): P
     return
   }
   const { schema } = await registry.mediumDriver(medium)
-  const port = rest.port || mediumInfo(medium)?.default_port
-  const options = { ...rest, port, ...(listens && { mode: 'listen', listen_host: rest.host ?? '0.0.0.0' }) }
+  const options = {
+    ...rest,
+    port: portOf(medium, rest),
+    ...(listens && { mode: 'listen', listen_host: rest.host ?? '0.0.0.0' }),
+  }
   if (schema) checkOptions(schema, options, name)
 }
 
@@ -37,7 +42,7 @@ export async function checkLinks(now: Config, next: Config, registry: Registry):
       if (before.some(other => isDeepStrictEqual(other, entry))) continue
       const key = `gateway.${kind}.${k}`
       try {
-        await checkEntry(entry, kind === 'receivers', registry)
+        await checkEntry(entry, kind === 'receivers', next, registry)
       } catch (cause) {
         const { message, details } = asOsError(cause)
         throw new OsError('CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {

@@ -7,6 +7,7 @@ import type { ReceiverConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import type { Medium, Openable } from '../../links/contracts'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
+import { withHardware } from '../../links/hardware'
 import { MissingLink } from '../../links/missing'
 import { portOf } from '../../links/registry'
 import type { Applied } from '../guard/apply'
@@ -47,7 +48,8 @@ export class Receivers {
     const { config, logger, supervisor } = this.#links
     const applied: Applied = { added: [], removed: [], changed: [], kept: [] }
     const wanted = new Map<string, Standing>()
-    for (const settings of list) {
+    for (const entry of list) {
+      const settings = withHardware(config.config, entry)
       if (wanted.has(settings.name)) logger.error(`two receivers are named ${settings.name}: the second is left out`)
       else wanted.set(settings.name, { settings, enabled: mediumEnabled(config, settings.medium) })
     }

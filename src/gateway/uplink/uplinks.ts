@@ -8,6 +8,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { UplinkConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
+import { withHardware } from '../../links/hardware'
 import { MissingLink } from '../../links/missing'
 import { systemTimers, type Timers } from '../../links/timers'
 import type { LogRecord } from '../../log'
@@ -191,7 +192,9 @@ export class Uplinks {
     const { standIn, config, log } = this.#parts
     const stoodIn = this.#standsIn
     this.#standsIn = list.length === 0
-    const wanted = this.#standsIn ? [await this.#standIn()] : list
+    const wanted = this.#standsIn
+      ? [await this.#standIn()]
+      : list.map(settings => withHardware(config.config, settings))
     const names = new Set(wanted.map(({ name }) => name))
     const before = new Map(this.#entries.map(entry => [entry.settings.name, entry]))
     const same = (entry: Entry | undefined, settings: UplinkConfig): boolean =>

@@ -1,7 +1,8 @@
 // Which bytes are a control packet, exactly (PROTOCOL §7, D8). On a serial line a control packet has no checksum, so it
 // counts only when its length and content fit its layout to the last byte. Nothing here throws.
 import { controlSeq } from '../../protocol/control'
-import { isProbe, PROBE_REPLY_SIZE, PROBE_SIZE } from '../../protocol/delivery'
+import { isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from '../../protocol/delivery'
+import { isPoll, isTurnEnd, POLL_SIZE, TURN_END_SIZE } from '../../protocol/turns'
 import { COMMAND } from '../../wire/commands'
 
 /** Sizes a control packet may have; where a text begins, it may be as long as the line allows. */
@@ -20,8 +21,8 @@ const LAYOUTS = new Map<number, Layout>([
   [COMMAND.ID_POOL_RES, { sizes: [], answer: true }],
   [COMMAND.HANDSHAKE_ACK, { sizes: [3], answer: true }],
   [COMMAND.HANDSHAKE_NACK, { sizes: [], text: 3 }],
-  [COMMAND.PING, { sizes: [3, PROBE_SIZE] }],
-  [COMMAND.PONG, { sizes: [3, PROBE_REPLY_SIZE], answer: true }],
+  [COMMAND.PING, { sizes: [3, PROBE_SIZE, POLL_SIZE] }],
+  [COMMAND.PONG, { sizes: [3, PROBE_REPLY_SIZE, TURN_END_SIZE], answer: true }],
   [COMMAND.TIME_REQUEST, { sizes: [3] }],
   [COMMAND.TIME_RESPONSE, { sizes: [11], answer: true }],
   [COMMAND.SECURE_DICT_READY, { sizes: [13] }],
@@ -88,9 +89,9 @@ export function fitsLayout(packet: Uint8Array, isOpen: (answer: number, seq: num
     case COMMAND.SECURE_DICT_READY:
       return zeros(packet, 5, 2)
     case COMMAND.PING:
-      return packet.length === 3 || isProbe(packet)
+      return packet.length === 3 || (packet.length === PROBE_SIZE && isProbe(packet)) || isPoll(packet)
     case COMMAND.PONG:
-      return packet.length === 3 || (packet[3] === 0x4f && packet[4] === 0x53 && packet[5] === 0x4e && packet[6] === 1)
+      return packet.length === 3 || (packet.length === PROBE_REPLY_SIZE && isProbeReply(packet)) || isTurnEnd(packet)
     default:
       return true
   }

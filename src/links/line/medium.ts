@@ -12,7 +12,7 @@ import { controlSeq } from '../../protocol/control'
 import { OpenRequests } from '../../protocol/handshake/open-requests'
 import { COMMAND } from '../../wire/commands'
 import { frameSerial } from '../../wire/serial'
-import type { Line, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../contracts'
+import type { Line, LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../contracts'
 import { handOver } from '../handing'
 import type { Timers } from '../timers'
 import { CobsDeframer, frameCobs } from './cobs'
@@ -31,6 +31,10 @@ export interface LineMediumOptions {
   logger: Logger
   /** silence after which nothing more of a packet is expected; longer than a sender's own pauses */
   gapMs?: number
+  /** where packets come from, as origins tell it; left out: the line's name */
+  address?: string
+  /** what the line below counts, by name */
+  detail?: () => Readonly<Record<string, number>>
 }
 
 /** frames handed to the line and not yet taken */
@@ -51,7 +55,7 @@ export class LineMedium implements Medium {
   readonly name: string
   readonly medium: string
   readonly maxPacket: number
-  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #counters = { rx: 0, tx: 0, errors: 0 }
   readonly deframer: Deframer
   readonly #line: Line
   readonly #options: LineMediumOptions
@@ -75,8 +79,14 @@ export class LineMedium implements Medium {
       framing === 'cobs'
         ? new CobsDeframer({ maxPacket, onPacket })
         : new SerialDeframer(framing, { maxPacket, onPacket, isOpen: (answer, seq) => this.#isOpen(answer, seq) })
-    this.#origin = { medium: this.medium, address: line.name, reply: packet => this.send(packet) }
+    this.#origin = { medium: this.medium, address: options.address ?? line.name, reply: packet => this.send(packet) }
     line.onData(chunk => this.#data(chunk))
+  }
+
+  /** `noise_bytes`: bytes that belonged to no packet. */
+  get counters(): LinkCounters {
+    const { bytes, taken, crowded } = this.deframer.counters
+    return { ...this.#counters, detail: { noise_bytes: bytes - taken, crowded, ...this.#options.detail?.() } }
   }
 
   /** One handler; the last one set counts. */
@@ -100,7 +110,7 @@ export class LineMedium implements Medium {
 
   async send(packet: Uint8Array): Promise<boolean> {
     if (packet.length === 0 || packet.length > this.maxPacket || this.#pending >= MAX_PENDING) {
-      this.counters.errors++
+      this.#counters.errors++
       return false
     }
     const { framing, logger } = this.#options
@@ -110,15 +120,20 @@ export class LineMedium implements Medium {
     this.#pending++
     try {
       await this.#line.write(frame)
-      this.counters.tx++
+      this.#counters.tx++
       return true
     } catch (error) {
-      this.counters.errors++
+      this.#counters.errors++
       logger.warn(`not sent: ${asOsError(error).message}`)
       return false
     } finally {
       this.#pending--
     }
+  }
+
+  /** The answer to a request that was heard and not sent here counts too (a bus of several). */
+  expectAnswer(answer: number, seq: number): void {
+    this.#requests.get(answer)?.opened(seq, answer)
   }
 
   #isOpen(answer: number, seq: number): boolean {
@@ -136,6 +151,6 @@ export class LineMedium implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    handOver(packet, this.#origin, this.#handler, this.counters, this.#options.logger)
+    handOver(packet, this.#origin, this.#handler, this.#counters, this.#options.logger)
   }
 }

@@ -1,6 +1,15 @@
 // The delivery exchange of PROTOCOL X29 in one place: a sender per uplink, a receiver per listening medium. Both are pure
 // state machines; their failure models are told in their own files.
-export { ANSWER_SIZE, ENVELOPE, isProbe, PROBE_REPLY_SIZE, PROBE_SIZE, parseAnswer, parseFrame } from './frame'
+export {
+  ANSWER_SIZE,
+  ENVELOPE,
+  isProbe,
+  isProbeReply,
+  PROBE_REPLY_SIZE,
+  PROBE_SIZE,
+  parseAnswer,
+  parseFrame,
+} from './frame'
 export {
   type DeliverPacket,
   type DeliveryPeer,

@@ -1,0 +1,175 @@
+// A Line on two wires: one end speaks at a time. It never begins while something comes in, waits a little after the last
+// character (the other end's transmitter has to let go), and takes its own words, which many adapters hear, for what they
+// are. NULs that switching a transmitter leaves on the wire are dropped.
+//
+// What fails: a line that is never silent (noise, a transmitter that hangs): writes are refused with TIMEOUT after
+// BUSY_MS; an echo that is not what was sent (a collision): counted, and handed on, where no checksum will hold.
+import type { Clock } from '../../src/lib/clock'
+import { OsError } from '../../src/lib/errors'
+import type { Line, OpenableEvents } from '../../src/links/contracts'
+import type { Timers } from '../../src/links/timers'
+
+/** What stands below: a serial port. */
+export interface Wire extends Line {
+  /** how long until the last byte written is on the wire */
+  readonly wireFreeMs: number
+}
+
+export interface HalfDuplexOptions {
+  clock: Clock
+  timers: Timers
+  /** silence before this end speaks */
+  turnaroundMs: number
+  /** silence after which a packet that has begun is over */
+  gapMs: number
+  /** a packet has begun to come in and is not over */
+  receiving: () => boolean
+  /** 0 up to 1: where two ends may begin at once, they wait unequally long */
+  jitter?: () => number
+  /** told when bytes of others came */
+  heard?: () => void
+}
+
+/** a line that is busy for so long is broken */
+const BUSY_MS = 5000
+/** an echo comes at once, but for what adapters and the kernel hold back */
+const ECHO_MS = 100
+/** a wire that gave so many frames not back has no echo */
+const UNHEARD = 8
+
+export class HalfDuplexLine implements Line {
+  readonly name: string
+  /** `echoes`: frames of our own that were heard and dropped */
+  readonly tally = { echoes: 0, collisions: 0, nuls: 0 }
+  readonly #wire: Wire
+  readonly #options: HalfDuplexOptions
+  #handler: (chunk: Uint8Array) => void = () => undefined
+  #turn: Promise<unknown> = Promise.resolve()
+  #heardAt = Number.NEGATIVE_INFINITY
+  /** what was sent and may come back, how much of it did, and until when */
+  #expected: Uint8Array[] = []
+  #matched = 0
+  #expectedUntil = 0
+  /** own frames that did not come back */
+  #unheard = 0
+  /** nothing came since the last silence: a NUL now is none of a frame */
+  #silent = true
+
+  constructor(wire: Wire, options: HalfDuplexOptions) {
+    this.name = wire.name
+    this.#wire = wire
+    this.#options = options
+    wire.onData(chunk => this.#data(chunk))
+  }
+
+  get counters(): Line['counters'] {
+    return this.#wire.counters
+  }
+
+  onData(handler: (chunk: Uint8Array) => void): void {
+    this.#handler = handler
+  }
+
+  open(events: OpenableEvents): Promise<void> {
+    this.#expected = []
+    this.#matched = this.#unheard = this.tally.echoes = 0
+    return this.#wire.open(events)
+  }
+
+  close(): Promise<void> {
+    return this.#wire.close()
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#wire.onReturn?.(back) ?? (() => undefined)
+  }
+
+  /** Sends when the line is free; one after the other. Rejects with LINK_DOWN or TIMEOUT. */
+  write(bytes: Uint8Array): Promise<void> {
+    const written = this.#turn.then(() => this.#write(bytes))
+    this.#turn = written.catch(() => undefined) // told to whoever wrote
+    return written
+  }
+
+  async #write(bytes: Uint8Array): Promise<void> {
+    await this.#silence()
+    if (this.tally.echoes > 0 || this.#unheard < UNHEARD) this.#expected.push(bytes)
+    this.#expectedUntil = Number.POSITIVE_INFINITY
+    try {
+      await this.#wire.write(bytes)
+    } catch (error) {
+      this.#expected = []
+      this.#matched = 0
+      throw error
+    }
+    this.#expectedUntil = this.#options.clock.mono() + this.#wire.wireFreeMs + ECHO_MS
+  }
+
+  async #silence(): Promise<void> {
+    const { clock, timers, turnaroundMs, gapMs, receiving, jitter = () => 0 } = this.#options
+    const start = clock.mono()
+    let extra = 0
+    for (;;) {
+      const now = clock.mono()
+      const needed = (receiving() ? Math.max(gapMs, turnaroundMs) : turnaroundMs) + extra
+      const left = this.#heardAt + needed - now
+      if (left <= 0) return
+      if (now - start > BUSY_MS) throw new OsError('TIMEOUT', `the bus was busy for ${BUSY_MS / 1000} s`)
+      extra = jitter() * 4 * turnaroundMs
+      await new Promise<void>(resolve => {
+        timers.after(Math.max(1, Math.ceil(left)), resolve)
+      })
+    }
+  }
+
+  #data(chunk: Uint8Array): void {
+    const now = this.#options.clock.mono()
+    this.#silent ||= now - this.#heardAt >= this.#options.gapMs
+    const foreign = this.#withoutEcho(chunk, now)
+    let from = 0
+    while (from < foreign.length && this.#silent && foreign[from] === 0) from++
+    this.tally.nuls += from
+    if (from === foreign.length) return
+    this.#silent = false
+    this.#heardAt = now
+    this.#options.heard?.()
+    this.#handler(foreign.subarray(from))
+  }
+
+  /** What is not our own: the chunk itself while nothing is expected. */
+  #withoutEcho(chunk: Uint8Array, now: number): Uint8Array {
+    if (this.#expected.length === 0) return chunk
+    const out = new Uint8Array(this.#matched + chunk.length)
+    let size = 0
+    /** it was no echo: what looked like one belongs to somebody else's packet */
+    const give = (): void => {
+      const [frame] = this.#expected
+      out.set(frame!.subarray(0, this.#matched), size)
+      size += this.#matched
+      this.#matched = 0
+    }
+    if (now > this.#expectedUntil) {
+      give()
+      this.#unheard += this.#expected.length
+      this.#expected = []
+    }
+    for (const byte of chunk) {
+      if (this.#expected[0] && byte !== this.#expected[0][this.#matched] && this.#matched > 0) {
+        give()
+        if (this.tally.echoes > 0) this.tally.collisions++
+        this.#unheard++
+        this.#expected.shift()
+      }
+      if (byte === this.#expected[0]?.[this.#matched]) this.#match()
+      else out[size++] = byte
+    }
+    return out.subarray(0, size)
+  }
+
+  #match(): void {
+    if (++this.#matched < this.#expected[0]!.length) return
+    this.#expected.shift()
+    this.#matched = 0
+    this.tally.echoes++
+  }
+}

@@ -1,0 +1,160 @@
+// The RS485 medium (specification, "Transporter media"; PROTOCOL 12): packets in frames with LRC (D8) on two wires, between
+// two ends, or as master or slave of a bus of several. The direction of the transceiver is the kernel's business, or the
+// adapter's: it is never switched by this program, which cannot do it in time (R17).
+//
+// What fails: a port whose driver cannot switch, or no addon to tell it: refused, unless the adapter does it by itself
+// (`direction: "auto_hardware"`); the rest as drivers/serial.
+import { asOsError, OsError } from '../../src/lib/errors'
+import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
+import { LineMedium } from '../../src/links/line/medium'
+import { checkOptions } from '../../src/links/options'
+import { setRs485 } from '../../src/native/rs485'
+import { COMMAND } from '../../src/wire/commands'
+import { sharedMedium } from '../kit/shared'
+import {
+  afterReading,
+  lineMs,
+  type OpenPort,
+  type SerialContext,
+  type SerialLine,
+  serialLine,
+  serialSettings,
+} from '../serial'
+import type { TurnParts } from './bus'
+import { HalfDuplexLine } from './halfduplex'
+import { MasterMedium } from './master'
+import { type Rs485Options, rs485Options } from './options'
+import { SlaveMedium } from './slave'
+
+/** two times what USB adapters hold characters back (16 ms), and a busy sender's pauses */
+const MIN_GAP_MS = 40
+/** 02, LRC and 03 around a packet */
+const FRAME = 3
+
+/** Tells the UART's driver to switch the direction. Throws what a person can do about it. */
+async function kernelDirection(options: Rs485Options, { fd, path }: OpenPort): Promise<void> {
+  try {
+    await setRs485(fd, {
+      enabled: true,
+      rtsOnSend: options.rts_on_send,
+      rtsAfterSend: !options.rts_on_send,
+      delayBeforeMs: options.delay_before_ms,
+      delayAfterMs: options.delay_after_ms,
+    })
+  } catch (cause) {
+    const { code, message } = asOsError(cause)
+    const why =
+      code === 'E_NO_ADDON' ? 'the native addon is missing, which tells it to' : `its driver cannot (${message})`
+    throw new OsError(code === 'E_NO_ADDON' ? code : 'UNSUPPORTED', `${path} does not switch the direction: ${why}`, {
+      cause,
+      hint: 'give direction "auto_hardware" if the adapter switches by itself, else use another port',
+    })
+  }
+}
+
+function missing(name: string, key: string, hint: string): OsError {
+  return new OsError('CONFIG_INVALID', `options of ${name}: ${key} is missing`, {
+    hint,
+    details: { link: name, keys: [key] },
+  })
+}
+
+/** A medium on a bus. Throws CONFIG_INVALID. */
+export function createRs485(name: string, raw: unknown, context: DriverContext & SerialContext): Medium {
+  const options = checkOptions(rs485Options, raw, name)
+  const { mode, role, port } = options
+  if (port === '')
+    throw missing(name, 'port', 'set RESOURCES.physical_config.rs485.port, best to a name of /dev/serial/by-id')
+  if (role === 'master' && options.slaves.length === 0)
+    throw missing(name, 'slaves', 'list the AIDs the master is to ask')
+  const { mode: _, ...settings } = options
+  return sharedMedium('RS485', {
+    name,
+    mode,
+    key: port,
+    settings,
+    logger: context.logger,
+    make: () => makeBus(name, options, context),
+  })
+}
+
+function makeBus(name: string, options: Rs485Options, context: DriverContext & SerialContext): Medium {
+  const { clock, logger, identity } = context
+  const { port, role, max_packet: maxPacket } = options
+  const settings = serialSettings(options)
+  const timers = afterReading(context.timers)
+  const gapMs = options.gap_ms ?? Math.max(MIN_GAP_MS, Math.ceil(lineMs(settings, 20)))
+  const line: SerialLine = serialLine(name, settings, {
+    ...context,
+    prepare: async opened => {
+      if (options.direction === 'kernel') await kernelDirection(options, opened)
+      await context.prepare?.(opened)
+    },
+  })
+  let heard = (): void => undefined
+  const duplex = new HalfDuplexLine(line, {
+    clock,
+    timers,
+    gapMs,
+    turnaroundMs: options.turnaround_ms ?? Math.max(5, Math.ceil(lineMs(settings, 3.5))),
+    receiving: () => framed.deframer.waiting,
+    // two equal ends may both have something to say; a turn belongs to one
+    ...(role === 'point_to_point' && { jitter: Math.random }),
+    heard: () => heard(),
+  })
+  const framed = new LineMedium(duplex, {
+    medium: 'RS485',
+    framing: 'rs485',
+    maxPacket,
+    clock,
+    timers,
+    logger,
+    gapMs,
+    address: port,
+    detail: () => duplex.tally,
+  })
+  if (role === 'point_to_point') return framed
+  const parts: TurnParts = {
+    inner: framed,
+    clock,
+    timers,
+    logger,
+    random: Math.random,
+    frameSize: packet => packet.length + FRAME,
+    lineMs: bytes => lineMs(settings, bytes),
+  }
+  if (role === 'slave') {
+    const slave = new SlaveMedium(
+      {
+        name,
+        bus: port,
+        address: () => options.address || (identity?.aid ?? null),
+        turnTimeoutMs: options.turn_timeout_ms,
+        expectEnd: seq => framed.expectAnswer(COMMAND.PONG, seq),
+      },
+      parts,
+    )
+    heard = () => slave.heard()
+    return slave
+  }
+  const master = new MasterMedium(
+    {
+      name,
+      bus: port,
+      slaves: options.slaves,
+      turnTimeoutMs: options.turn_timeout_ms,
+      turnBytes: options.turn_bytes,
+      pollIntervalMs: options.poll_interval_ms,
+      exclusive: run => line.exclusive(run),
+    },
+    parts,
+  )
+  heard = () => master.heard()
+  return master
+}
+
+export const rs485Driver: MediumDriver<Rs485Options> = {
+  medium: 'RS485',
+  schema: rs485Options,
+  create: createRs485,
+}

@@ -1,0 +1,264 @@
+// The master of a bus of several: asks one station after the other (PING that names it, see protocol/turns), waits for the
+// end of its turn, and sends its own packets in between. Only the station asked may speak, so nothing collides.
+//
+// What fails: a station that does not begin, or falls silent in the middle, costs one turn time-out; after three of these it
+// is asked ever more rarely, up to once a minute, and named in the link's reason. Another master on the bus is known by
+// polls that are not ours: this one falls silent for a while and looks again, so that of two masters one goes on.
+import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import { SequenceCounter } from '../../src/protocol/control'
+import { buildPoll, isPoll, isTurnEnd, POLL_SIZE, parseTurnEnd, TURN_END_SIZE } from '../../src/protocol/turns'
+import { COMMAND } from '../../src/wire/commands'
+import { Outbox, type TurnParts } from './bus'
+
+export interface MasterOptions {
+  name: string
+  /** names the bus, for example its port */
+  bus: string
+  slaves: readonly number[]
+  turnTimeoutMs: number
+  turnBytes: number
+  pollIntervalMs: number
+  /** runs a turn while no other user of the port asks anything */
+  exclusive: <T>(run: () => Promise<T>) => Promise<T>
+}
+
+class Station {
+  misses = 0
+  /** asked again at this time */
+  dueAt = 0
+  waiting = 0
+  constructor(readonly aid: number) {}
+}
+
+const MISSES = 3
+const RAREST_MS = 60_000
+/** own packets between two turns, so that the stations get theirs */
+const OWN_PACKETS = 8
+/** after a poll of another master: no poll of ours for once to twice as long */
+const FOREIGN_MS = 5000
+/** more than this many turns' bytes is no turn any more */
+const OVERRUN = 2
+
+export class MasterMedium implements Medium {
+  readonly name: string
+  readonly medium = 'RS485'
+  readonly #parts: TurnParts
+  readonly #options: MasterOptions
+  readonly #stations: Station[]
+  readonly #outbox: Outbox
+  readonly #seq: SequenceCounter
+  readonly #tally = { turns: 0, missed_turns: 0, cut_turns: 0, foreign_polls: 0 }
+  #handler: PacketHandler = () => undefined
+  #events: OpenableEvents | undefined
+  #run = 0
+  #wake: () => void = () => undefined
+  /** the turn that goes on: its station, its poll's number, and how it hears of what comes */
+  #turn: { aid: number; seq: number; ended: (waiting: number) => void; heard: () => void } | undefined
+  #silentUntil = 0
+  #complaint = ''
+  #loop: Promise<void> = Promise.resolve()
+
+  constructor(options: MasterOptions, parts: TurnParts) {
+    this.name = options.name
+    this.#options = options
+    this.#parts = parts
+    this.#stations = [...new Set(options.slaves)].map(aid => new Station(aid))
+    this.#outbox = new Outbox(parts.clock, parts.timers)
+    this.#seq = new SequenceCounter(Math.floor(parts.random() * 0xffff))
+    parts.inner.onPacket((packet, origin) => this.#received(packet, origin))
+  }
+
+  get maxPacket(): number {
+    return this.#parts.inner.maxPacket
+  }
+
+  get counters(): LinkCounters {
+    const { detail, ...rest } = this.#parts.inner.counters
+    const { refused, expired } = this.#outbox.tally
+    const dead = this.#stations.filter(({ misses }) => misses >= MISSES).length
+    return { ...rest, detail: { ...detail, ...this.#tally, dead_slaves: dead, refused, expired } }
+  }
+
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.#parts.inner.open(events)
+    this.#events = events
+    this.#complaint = ''
+    this.#silentUntil = 0
+    for (const station of this.#stations) {
+      station.misses = station.dueAt = station.waiting = 0
+    }
+    this.#loop = this.#work(++this.#run)
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    this.#run++
+    this.#wake()
+    this.#turn?.ended(0)
+    this.#outbox.clear()
+    await this.#parts.inner.close()
+    await this.#loop
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#parts.inner.onReturn?.(back) ?? (() => undefined)
+  }
+
+  send(packet: Uint8Array): Promise<boolean> {
+    if (!this.#events || packet.length === 0 || packet.length > this.maxPacket) return Promise.resolve(false)
+    const sent = this.#outbox.add(packet)
+    this.#wake()
+    return sent
+  }
+
+  /** Something came in, whatever it is: the station that has the turn is at work. */
+  heard(): void {
+    this.#turn?.heard()
+  }
+
+  async #work(run: number): Promise<void> {
+    const { clock } = this.#parts
+    while (run === this.#run) {
+      const now = clock.mono()
+      const next = this.#next()
+      const pause = Math.max(next.dueAt, this.#silentUntil) - now
+      if (this.#outbox.length > 0 && now >= this.#silentUntil) await this.#own(run)
+      else if (pause > 0) await this.#sleep(pause)
+      else await this.#options.exclusive(() => this.#ask(next, run)).catch(() => this.#sleep(FOREIGN_MS)) // the port is gone
+      if (now >= this.#silentUntil) this.#judge()
+    }
+  }
+
+  /** The station whose turn is next: the one due for longest. */
+  #next(): Station {
+    return this.#stations.reduce((a, b) => (b.dueAt < a.dueAt ? b : a))
+  }
+
+  /** Own packets; a turn follows even where there are more. */
+  async #own(run: number): Promise<void> {
+    await this.#options
+      .exclusive(async () => {
+        for (let k = 0; k < OWN_PACKETS && this.#outbox.first && run === this.#run; k++)
+          await this.#outbox.sendFirst(packet => this.#parts.inner.send(packet))
+      })
+      .catch(() => undefined) // the port is gone: whoever waits is told by clear()
+    const next = this.#next()
+    if (run === this.#run && next.dueAt <= this.#parts.clock.mono())
+      await this.#options.exclusive(() => this.#ask(next, run)).catch(() => undefined)
+  }
+
+  async #ask(station: Station, run: number): Promise<void> {
+    if (run !== this.#run) return
+    const { inner, clock } = this.#parts
+    const { turnBytes, pollIntervalMs } = this.#options
+    const seq = this.#seq.next()
+    this.#tally.turns++
+    const over = this.#awaitTurn(station.aid, seq)
+    const sent = await inner.send(buildPoll(seq, station.aid, turnBytes))
+    if (!sent) this.#turn?.ended(-1)
+    const waiting = await over
+    if (run !== this.#run) return
+    const now = clock.mono()
+    if (waiting >= 0) {
+      station.misses = 0
+      station.waiting = waiting
+      // whoever has more is asked again after the others
+      station.dueAt = now + (waiting > 0 ? 1 : pollIntervalMs)
+      return
+    }
+    this.#tally.missed_turns++
+    station.misses++
+    const rarer = station.misses < MISSES ? 0 : Math.min(RAREST_MS, 1000 * 2 ** Math.min(6, station.misses - MISSES))
+    station.dueAt = now + Math.max(pollIntervalMs, rarer)
+  }
+
+  /** Resolves how many packets still wait there, or -1 when the station did not answer. */
+  #awaitTurn(aid: number, seq: number): Promise<number> {
+    const { timers, clock, lineMs } = this.#parts
+    const { turnTimeoutMs, turnBytes } = this.#options
+    return new Promise(resolve => {
+      let cancel = (): void => undefined
+      let spoke = false
+      const start = clock.mono()
+      const longest = OVERRUN * (lineMs(turnBytes + this.maxPacket) + turnTimeoutMs)
+      const ended = (waiting: number): void => {
+        cancel()
+        if (this.#turn?.seq === seq) this.#turn = undefined
+        resolve(waiting)
+      }
+      const late = (): void => {
+        if (spoke) this.#tally.cut_turns++
+        // it is alive when it said something, though the end of its turn was lost
+        ended(spoke ? 0 : -1)
+      }
+      const wait = (ms: number): void => {
+        cancel()
+        cancel = timers.after(ms, late)
+      }
+      const heard = (): void => {
+        spoke = true
+        if (clock.mono() - start > longest) late()
+        else wait(turnTimeoutMs)
+      }
+      this.#turn = { aid, seq, ended, heard }
+      // the poll itself, and a first packet that comes in one piece out of an adapter
+      wait(turnTimeoutMs + lineMs(2 * POLL_SIZE + TURN_END_SIZE))
+    })
+  }
+
+  #received(packet: Uint8Array, origin: PacketOrigin): void {
+    if (isPoll(packet)) {
+      this.#foreign()
+      return
+    }
+    const turn = this.#turn
+    if (isTurnEnd(packet)) {
+      const end = parseTurnEnd(packet)!
+      if (turn && end.seq === turn.seq && end.aid === turn.aid) turn.ended(end.waiting)
+      return
+    }
+    // a peer that knows no turns answers the PING and is done
+    if (packet[0] === COMMAND.PONG && packet.length === 3 && turn && ((packet[1]! << 8) | packet[2]!) === turn.seq) {
+      turn.ended(0)
+      return
+    }
+    const address = turn ? `${this.#options.bus}#${turn.aid}` : origin.address
+    this.#handler(packet, { ...origin, address, reply: answer => this.send(answer) })
+  }
+
+  #foreign(): void {
+    const { clock, random } = this.#parts
+    this.#tally.foreign_polls++
+    this.#silentUntil = clock.mono() + FOREIGN_MS * (1 + random())
+    this.#turn?.ended(0)
+    this.#complain('another master is on this bus: only one may ask')
+  }
+
+  /** Says which stations do not answer. */
+  #judge(): void {
+    const dead = this.#stations.filter(({ misses }) => misses >= MISSES).map(({ aid }) => aid)
+    this.#complain(dead.length === 0 ? '' : `no answer from ${dead.join(', ')}`)
+  }
+
+  #complain(reason: string): void {
+    if (reason === this.#complaint) return
+    this.#complaint = reason
+    this.#events?.degraded(reason)
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise(resolve => {
+      const cancel = this.#parts.timers.after(Math.max(1, Math.ceil(ms)), resolve)
+      this.#wake = () => {
+        // what another master says counts more than what waits here
+        if (this.#parts.clock.mono() < this.#silentUntil && this.#events) return
+        cancel()
+        resolve()
+      }
+    })
+  }
+}

@@ -1,0 +1,39 @@
+// A bus of serial ports in the test: what one sends, all others read, as on two wires; with echo, noise and collisions as
+// the test wants them.
+import type { Plug } from './ptys'
+
+export interface BusOptions {
+  /** what was sent is heard by its sender too */
+  echo?: boolean
+  /** what becomes of bytes on the wire; also bytes of nobody */
+  noise?: (bytes: Buffer) => Buffer
+}
+
+export class SerialBus {
+  readonly #plugs: Plug[] = []
+  readonly options: BusOptions
+  /** sender and bytes, as they went over the wire */
+  readonly log: { from: Plug; bytes: Buffer; at: number }[] = []
+
+  constructor(plugs: readonly Plug[], options: BusOptions = {}) {
+    this.options = options
+    for (const plug of plugs) this.join(plug)
+  }
+
+  join(plug: Plug): void {
+    this.#plugs.push(plug)
+    plug.onBytes = bytes => this.#carry(plug, Buffer.from(bytes))
+  }
+
+  leave(plug: Plug): void {
+    this.#plugs.splice(this.#plugs.indexOf(plug), 1)
+    plug.onBytes = () => undefined
+  }
+
+  #carry(from: Plug, sent: Buffer): void {
+    const bytes = this.options.noise ? this.options.noise(sent) : sent
+    this.log.push({ from, bytes: sent, at: performance.now() })
+    if (bytes.length === 0) return
+    for (const plug of this.#plugs) if (plug !== from || this.options.echo) plug.write(bytes)
+  }
+}

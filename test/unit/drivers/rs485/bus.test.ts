@@ -1,0 +1,227 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, type TestContext, test } from 'node:test'
+import { createRs485 } from '../../../../drivers/rs485'
+import { systemClock } from '../../../../src/lib/clock'
+import type { OsError } from '../../../../src/lib/errors'
+import { silentLogger } from '../../../../src/lib/logger'
+import type { Medium, PacketOrigin } from '../../../../src/links/contracts'
+import { parsePoll } from '../../../../src/protocol/turns'
+import { frameSerial, unframeSerial } from '../../../../src/wire/serial'
+import { until } from '../../../lib/gateway'
+import { dataPacket } from '../../../lib/packets'
+import { type Plug, Ptys } from '../../../lib/ptys'
+import { prng } from '../../../lib/random'
+import { SerialBus } from '../../../lib/serialbus'
+
+const context = { clock: systemClock, logger: silentLogger }
+const dir = mkdtempSync(join(tmpdir(), 'rs485-'))
+let ptys: Ptys
+let ports = 0
+before(() => {
+  ptys = new Ptys()
+})
+after(() => {
+  ptys.close()
+  rmSync(dir, { recursive: true })
+})
+
+const plugs = (count: number): Promise<Plug[]> =>
+  Promise.all(Array.from({ length: count }, () => ptys.port(join(dir, `p${ports++}`))))
+
+interface End {
+  medium: Medium
+  got: { packet: Buffer; origin: PacketOrigin }[]
+  lost: string[]
+  complaints: string[]
+}
+
+async function open(t: TestContext, plug: Plug, options: Record<string, unknown>): Promise<End> {
+  const medium = createRs485(
+    `rs485-${plug.id}`,
+    { port: plug.path, baudrate: 1_000_000, direction: 'auto_hardware', ...options },
+    context,
+  )
+  const end: End = { medium, got: [], lost: [], complaints: [] }
+  medium.onPacket((packet, origin) => end.got.push({ packet: Buffer.from(packet), origin }))
+  await medium.open({ lost: reason => end.lost.push(reason), degraded: reason => end.complaints.push(reason) })
+  t.after(() => medium.close())
+  return end
+}
+
+/** Turns fast enough for a test; ptys have no characters to wait for. */
+const master = (slaves: number[]) => ({
+  role: 'master',
+  mode: 'listen',
+  slaves,
+  turn_timeout_ms: 60,
+  poll_interval_ms: 5,
+})
+const slave = (address: number) => ({ role: 'slave', address, turn_timeout_ms: 60 })
+
+test('a port whose driver cannot switch the direction is refused, and what to say then is said', async () => {
+  const [plug] = await plugs(1)
+  const medium = createRs485('r', { port: plug!.path }, context)
+  await assert.rejects(medium.open({ lost: () => {}, degraded: () => {} }), (error: OsError) => {
+    assert.match(error.message, /does not switch the direction/)
+    assert.match(error.hint, /auto_hardware/)
+    return error.code === 'UNSUPPORTED'
+  })
+  await medium.close()
+})
+
+test('two ends with an echo, NULs in front of every frame and noise between them: packets arrive, none of the own', async t => {
+  const [a, b] = await plugs(2)
+  const random = prng(7)
+  new SerialBus([a!, b!], {
+    echo: true,
+    noise: bytes => Buffer.concat([Buffer.from([0]), bytes, Buffer.from([Math.floor(random() * 256) | 0x80])]),
+  })
+  const one = await open(t, a!, {})
+  const two = await open(t, b!, { mode: 'listen' })
+  for (let k = 0; k < 50; k++) assert.equal(await one.medium.send(dataPacket(k)), true)
+  await until('all came', () => two.got.length === 50)
+  assert.deepEqual(
+    two.got.map(({ packet }) => packet),
+    Array.from({ length: 50 }, (_, k) => Buffer.from(dataPacket(k))),
+  )
+  assert.equal(one.got.length, 0)
+  await two.got[0]!.origin.reply(Uint8Array.of(0x09, 0, 1))
+  await until('answered', () => one.got.length === 1)
+  assert.equal(one.medium.counters.detail!.echoes, 50)
+})
+
+test('both ends speak at once: nothing is lost, since neither begins while the other speaks', async t => {
+  const [a, b] = await plugs(2)
+  new SerialBus([a!, b!])
+  const one = await open(t, a!, {})
+  const two = await open(t, b!, {})
+  const sends = Array.from({ length: 20 }, (_, k) => [
+    one.medium.send(dataPacket(k)),
+    two.medium.send(dataPacket(100 + k)),
+  ])
+  await Promise.all(sends.flat())
+  await until('all came', () => one.got.length === 20 && two.got.length === 20)
+})
+
+test('a master and three slaves: each speaks in its turn only, and is known by its address', async t => {
+  const [m, ...rest] = await plugs(4)
+  const bus = new SerialBus([m!, ...rest], { echo: true })
+  const chief = await open(t, m!, master([7, 8, 9]))
+  const slaves = await Promise.all(rest.map((plug, k) => open(t, plug, slave(7 + k))))
+  await Promise.all(
+    slaves.flatMap((end, k) => Array.from({ length: 15 }, (_, n) => end.medium.send(dataPacket(1000 * k + n)))),
+  )
+  await until('all came', () => chief.got.length === 45)
+  for (let k = 0; k < 3; k++) {
+    const mine = chief.got.filter(({ origin }) => origin.address === `${m!.path}#${7 + k}`)
+    assert.deepEqual(
+      mine.map(({ packet }) => packet),
+      Array.from({ length: 15 }, (_, n) => Buffer.from(dataPacket(1000 * k + n))),
+    )
+  }
+  // the master's own packets are for all, and no slave hears another's
+  await chief.medium.send(dataPacket(5))
+  await until('heard', () => slaves.every(({ got }) => got.length === 1))
+  for (const { got } of slaves) assert.equal(got[0]!.origin.address.endsWith('#master'), true)
+  // between two polls only the one asked has spoken
+  let asked: number | undefined
+  for (const { from, bytes } of bus.log) {
+    const poll = from === m ? parsePoll(unframeSerial(bytes, 'rs485') ?? new Uint8Array()) : null
+    if (poll) asked = poll.aid
+    else if (from !== m) assert.equal(from, rest[asked! - 7])
+  }
+})
+
+test('a dead slave costs only its own time-out, is asked more rarely, named, and taken back when it is there', async t => {
+  const [m, a, b] = await plugs(3)
+  const bus = new SerialBus([m!, a!])
+  const chief = await open(t, m!, master([1, 2]))
+  const alive = await open(t, a!, slave(1))
+  await until('named', () => chief.complaints.includes('no answer from 2'))
+  const before = chief.medium.counters.detail!
+  const start = performance.now()
+  for (let k = 0; k < 20; k++) await alive.medium.send(dataPacket(k))
+  await until('all came', () => chief.got.length === 20)
+  const took = performance.now() - start
+  const missed = chief.medium.counters.detail!.missed_turns! - before.missed_turns!
+  assert.ok(missed <= 2 + took / 900, `${missed} turns lost in ${took} ms`)
+  bus.join(b!)
+  const back = await open(t, b!, slave(2))
+  await back.medium.send(dataPacket(99))
+  await until('back', () => chief.complaints.at(-1) === '')
+  assert.equal(chief.got.length, 21)
+})
+
+test('a second master is noticed by both, and one of them goes on', async t => {
+  const [m, n, a] = await plugs(3)
+  new SerialBus([m!, n!, a!])
+  const one = await open(t, m!, master([1]))
+  const end = await open(t, a!, slave(1))
+  await end.medium.send(dataPacket(0))
+  await until('works', () => one.got.length === 1)
+  const two = await open(t, n!, master([1]))
+  await until('noticed', () =>
+    [one, two].some(({ complaints }) => complaints.some(text => /another master/.test(text))),
+  )
+  const sent = end.medium.send(dataPacket(1))
+  await until('one goes on', () => one.got.length + two.got.length >= 2)
+  assert.equal(await sent, true)
+})
+
+test('noise on a bus of several costs the packets it hits, never a wrong one', async t => {
+  const [m, a, b] = await plugs(3)
+  const random = prng(11)
+  let noisy = false
+  new SerialBus([m!, a!, b!], {
+    noise: bytes => {
+      if (!noisy || random() > 0.3) return bytes
+      const at = Math.floor(random() * bytes.length)
+      const kind = random()
+      if (kind < 0.4) bytes[at]! ^= 1 << Math.floor(random() * 8)
+      else if (kind < 0.7) return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + 1)])
+      else return Buffer.concat([bytes.subarray(0, at), Buffer.from([2, 9, 3]), bytes.subarray(at)])
+      return bytes
+    },
+  })
+  const chief = await open(t, m!, master([1, 2]))
+  const slaves = [await open(t, a!, slave(1)), await open(t, b!, slave(2))]
+  noisy = true
+  await Promise.all(
+    slaves.flatMap((end, k) => Array.from({ length: 60 }, (_, n) => end.medium.send(dataPacket(1000 * k + n)))),
+  )
+  noisy = false
+  await Promise.all(slaves.map((end, k) => end.medium.send(dataPacket(1000 * k + 999))))
+  await until('the last came', () =>
+    [0, 1].every(k => chief.got.some(({ packet }) => packet.equals(Buffer.from(dataPacket(1000 * k + 999))))),
+  )
+  const known = new Set(
+    [0, 1].flatMap(k => [...Array(60).keys(), 999].map(n => Buffer.from(dataPacket(1000 * k + n)).toString('hex'))),
+  )
+  for (const { packet } of chief.got) assert.ok(known.has(packet.toString('hex')), packet.toString('hex'))
+  assert.ok(chief.got.length > 60, `${chief.got.length} of 122`)
+})
+
+test('a slave nobody asks keeps a bounded number of packets and says what it refused', async t => {
+  const [a] = await plugs(1)
+  const end = await open(t, a!, slave(1))
+  const sent = Array.from({ length: 70 }, (_, k) => end.medium.send(dataPacket(k)))
+  assert.deepEqual(await Promise.all(sent.slice(64)), Array(6).fill(false))
+  assert.deepEqual([end.medium.counters.detail!.waiting, end.medium.counters.detail!.refused], [64, 6])
+  await end.medium.close()
+  assert.deepEqual(await Promise.all(sent), Array(70).fill(false))
+})
+
+test('a peer that knows no turns answers the PING, and its answer ends the turn', async t => {
+  const [m, a] = await plugs(2)
+  const chief = await open(t, m!, master([3]))
+  a!.plugged = true
+  m!.onBytes = bytes => {
+    const poll = parsePoll(unframeSerial(bytes, 'rs485') ?? new Uint8Array())
+    if (poll) m!.write(frameSerial(Uint8Array.of(0x0a, poll.seq >> 8, poll.seq & 0xff), 'rs485'))
+  }
+  await until('asked', () => chief.medium.counters.detail!.turns! > 10)
+  assert.equal(chief.medium.counters.detail!.missed_turns, 0)
+})

@@ -1,0 +1,263 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { object, parse } from 'valibot'
+import { type SerialSettings, serialEntries, serialLine } from '../../../../drivers/serial'
+import { systemClock } from '../../../../src/lib/clock'
+import type { OsError } from '../../../../src/lib/errors'
+import { silentLogger } from '../../../../src/lib/logger'
+import { until } from '../../../lib/gateway'
+import { Ptys } from '../../../lib/ptys'
+
+const context = { clock: systemClock, logger: silentLogger }
+const dir = mkdtempSync(join(tmpdir(), 'serial-'))
+let ptys: Ptys
+before(() => {
+  ptys = new Ptys()
+})
+after(() => {
+  ptys.close()
+  rmSync(dir, { recursive: true })
+})
+
+const settings = (port: string, more: Partial<SerialSettings> = {}): SerialSettings =>
+  ({ ...parse(object(serialEntries(1_000_000)), { port, ...more }) }) as SerialSettings
+
+const heard = () => {
+  const lost: string[] = []
+  const complaints: string[] = []
+  return {
+    lost,
+    complaints,
+    events: { lost: (r: string) => lost.push(r), degraded: (r: string) => complaints.push(r) },
+  }
+}
+
+test('bytes go both ways as they are, and two who name the same port share it', async () => {
+  const plug = await ptys.port(join(dir, 'a'))
+  const one = serialLine('one', settings(plug.path), context)
+  const two = serialLine('two', settings(plug.path), context)
+  const got: Buffer[][] = [[], []]
+  one.onData(chunk => got[0]!.push(Buffer.from(chunk)))
+  two.onData(chunk => got[1]!.push(Buffer.from(chunk)))
+  await Promise.all([one.open(heard().events), two.open(heard().events)])
+  assert.equal(one.device, two.device)
+  assert.equal(one.port, two.port)
+  const every = Uint8Array.from({ length: 256 }, (_, k) => k)
+  plug.write(every)
+  await until('both heard', () => got.every(list => Buffer.concat(list).length === 256))
+  for (const list of got) assert.deepEqual(Buffer.concat(list), Buffer.from(every))
+  const sent: Buffer[] = []
+  plug.onBytes = bytes => sent.push(Buffer.from(bytes))
+  await Promise.all([one.write(every), two.write(every)])
+  await until('both sent', () => Buffer.concat(sent).length === 512)
+  assert.deepEqual(Buffer.concat(sent), Buffer.concat([every, every]))
+  await one.close()
+  await two.write(every)
+  await two.close()
+  await assert.rejects(two.write(every), /is not open/)
+})
+
+test('a large write goes out in pieces, and settles when it is on the wire', async () => {
+  const plug = await ptys.port(join(dir, 'b'))
+  const line = serialLine('b', settings(plug.path, { baudrate: 230_400 }), context)
+  let count = 0
+  plug.onBytes = bytes => {
+    count += bytes.length
+  }
+  await line.open(heard().events)
+  const start = performance.now()
+  await line.write(new Uint8Array(11_520))
+  assert.ok(performance.now() - start > 450, '500 ms at 230400 baud')
+  await until('all came', () => count === 11_520)
+  await line.close()
+})
+
+test('other settings for an open port are refused by name', async () => {
+  const plug = await ptys.port(join(dir, 'c'))
+  const one = serialLine('one', settings(plug.path), context)
+  const two = serialLine('two', settings(plug.path, { parity: 'even' }), context)
+  await one.open(heard().events)
+  await assert.rejects(two.open(heard().events), /open for one with other settings/)
+  await one.close()
+  await two.open(heard().events)
+  await two.close()
+})
+
+test('pulling the plug is told once, and what is back is noticed under a new device', async () => {
+  const plug = await ptys.port(join(dir, 'd'))
+  const line = serialLine('d', settings(plug.path), context)
+  const { events, lost } = heard()
+  await line.open(events)
+  const device = line.device
+  const other = await ptys.port(join(dir, 'd-other'))
+  await plug.unplug()
+  await until('told', () => lost.length > 0)
+  assert.match(lost[0]!, /unplugged or hung up/)
+  await line.close()
+  await assert.rejects(line.open(events), (error: OsError) => error.code === 'NOT_FOUND')
+  let back = 0
+  const end = line.onReturn(() => back++)
+  await ptys.port(join(dir, 'd-third')) // takes the number that became free
+  await plug.plug()
+  await until('noticed', () => back === 1)
+  end()
+  await line.open(events)
+  assert.notEqual(line.device, device)
+  assert.equal(lost.length, 1)
+  await line.close()
+  await other.unplug()
+})
+
+test('a peer that takes nothing: writes are given up, the link is degraded and well again, closing does not wait', async () => {
+  const plug = await ptys.port(join(dir, 'e'))
+  const line = serialLine(
+    'e',
+    settings(plug.path, { baudrate: 4_000_000, write_timeout_ms: 100, flow: 'xon_xoff' }),
+    context,
+  )
+  const { events, complaints } = heard()
+  await line.open(events)
+  plug.write(Uint8Array.of(0x13)) // XOFF
+  await until('held', async () => {
+    const failed = line.write(new Uint8Array(8192)).then(
+      () => null,
+      (error: OsError) => error,
+    )
+    const error = await failed
+    return error?.code === 'TIMEOUT'
+  })
+  assert.match(complaints[0]!, /nothing went out for 0.1 s, the peer holds the line/)
+  plug.write(Uint8Array.of(0x11)) // XON
+  await until('well again', async () => {
+    await line.write(Uint8Array.of(1)).catch(() => undefined)
+    return complaints.at(-1) === ''
+  })
+  plug.write(Uint8Array.of(0x13))
+  void line.write(new Uint8Array(20_000)).catch(() => undefined)
+  const start = performance.now()
+  await line.close()
+  assert.ok(performance.now() - start < 2000)
+})
+
+test('too much waiting is refused at once', async () => {
+  const plug = await ptys.port(join(dir, 'f'))
+  const line = serialLine('f', settings(plug.path, { baudrate: 300 }), context)
+  await line.open(heard().events)
+  const writes = Array.from({ length: 200 }, () =>
+    line.write(new Uint8Array(10)).then(
+      () => 'ok',
+      (e: OsError) => e.code,
+    ),
+  )
+  const codes = await Promise.all([...writes, line.close().then(() => 'closed')])
+  assert.equal(codes.filter(code => code === 'TIMEOUT').length, 200 - 128)
+})
+
+test('a port another program has locked is named as busy', async () => {
+  const plug = await ptys.port(join(dir, 'g'))
+  const line = serialLine('g', settings(plug.path), context)
+  const { spawn } = await import('node:child_process')
+  const other = spawn('flock', ['-x', plug.path, 'sleep', '30'], { detached: true })
+  try {
+    await until('busy', async () => {
+      try {
+        await line.open(heard().events)
+      } catch (error) {
+        return (error as OsError).code === 'PORT_BUSY' && /in use by another program/.test((error as OsError).message)
+      }
+      await line.close()
+      return false
+    })
+  } finally {
+    process.kill(-other.pid!, 'SIGKILL')
+  }
+})
+
+test('a file that is no terminal is no serial port', async () => {
+  const line = serialLine('h', settings('/dev/null'), context)
+  await assert.rejects(
+    line.open(heard().events),
+    (error: OsError) => error.code === 'CONFIG_INVALID' && /no serial port/.test(error.message),
+  )
+})
+
+test('a port that may not be opened says which group is missing', {
+  skip: process.getuid?.() !== 0 && 'needs root to give a device away',
+}, async () => {
+  const { openError } = await import('../../../../drivers/serial/errors')
+  const error = openError(new Error('Error: Permission denied, cannot open /dev/tty0'), '/dev/tty0')
+  assert.equal(error.code, 'NO_ACCESS')
+  assert.match(error.message, /not in the group \w+/)
+  assert.match(error.hint, /usermod -aG/)
+})
+
+test('exclusive turns run one after the other', async () => {
+  const plug = await ptys.port(join(dir, 'i'))
+  const one = serialLine('one', settings(plug.path), context)
+  const two = serialLine('two', settings(plug.path), context)
+  await one.open(heard().events)
+  await two.open(heard().events)
+  const order: string[] = []
+  const turn = (line: typeof one, name: string) =>
+    line.exclusive(async () => {
+      order.push(`${name} begins`)
+      await line.write(new Uint8Array(3000))
+      order.push(`${name} ends`)
+    })
+  await Promise.all([turn(one, 'one'), turn(two, 'two')])
+  assert.deepEqual(order, ['one begins', 'one ends', 'two begins', 'two ends'])
+  await one.close()
+  await two.close()
+})
+
+test('a custom baud rate is set', async () => {
+  const plug = await ptys.port(join(dir, 'k'))
+  const line = serialLine('k', settings(plug.path, { baudrate: 250_000 }), context)
+  const { events, complaints } = heard()
+  await line.open(events)
+  assert.equal(line.port!.baudrate, 250_000)
+  assert.deepEqual(complaints, [])
+  await line.close()
+})
+
+test('R14: a thousand plugs and unplugs leave descriptors and memory as they were, and other ports untouched', async () => {
+  const quiet = await ptys.port(join(dir, 'quiet'))
+  const other = serialLine('quiet', settings(quiet.path), context)
+  const { events: otherEvents, lost: otherLost } = heard()
+  let heardThere = 0
+  other.onData(chunk => {
+    heardThere += chunk.length
+  })
+  await other.open(otherEvents)
+  const plug = await ptys.port(join(dir, 'replug'))
+  const line = serialLine('replug', settings(plug.path), context)
+  const fds = () => readdirSync('/proc/self/fd').length
+  const rounds = async (count: number) => {
+    for (let k = 0; k < count; k++) {
+      const { events, lost } = heard()
+      const got = new Promise<void>(resolve => line.onData(() => resolve()))
+      await line.open(events)
+      await line.write(Uint8Array.of(k & 0xff))
+      plug.write(Uint8Array.of(1))
+      await got
+      await plug.unplug()
+      await until('lost', () => lost.length > 0)
+      await line.close()
+      await plug.plug()
+      quiet.write(Uint8Array.of(2))
+    }
+  }
+  await rounds(100)
+  global.gc?.()
+  const [descriptors, rss] = [fds(), process.memoryUsage().rss]
+  await rounds(1000)
+  global.gc?.()
+  assert.equal(fds(), descriptors)
+  assert.ok(process.memoryUsage().rss - rss < 12 * 1024 * 1024, `${(process.memoryUsage().rss - rss) / 1024} KiB more`)
+  await until('the other heard all', () => heardThere === 1100)
+  assert.deepEqual(otherLost, [])
+  await other.close()
+})
