@@ -39,6 +39,8 @@ const sourceTable: DriverTable<SourceDriver> = {
   can: async () => (await import('../drivers/can/signals/source')).canSource,
   line: async () => (await import('../drivers/lines')).lineSource,
   nmea: async () => (await import('../drivers/lines')).nmeaSource,
+  modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
+  modbus_tcp: async () => (await import('../drivers/modbus')).modbusTcp,
 }
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })

@@ -19,6 +19,8 @@ export interface Feed {
   close(): Promise<void>
   /** what the newest value of a channel came from: bytes in hex, or text; asked only for channels that were heard */
   raw(index: number): string
+  /** see Openable */
+  onReturn?(back: () => void): () => void
   readonly detail?: Readonly<Record<string, number>>
 }
 
@@ -86,6 +88,10 @@ export class LatestSource implements Source {
   async close(): Promise<void> {
     this.#events = undefined
     await this.#feed.close()
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#feed.onReturn?.(back) ?? (() => undefined)
   }
 
   async read(): Promise<readonly SourceReading[]> {

@@ -11,6 +11,8 @@ export interface Probe {
   close(): Promise<void>
   /** One sample for each channel, in their order. Throws only when the way to the device is lost. */
   sample(): Promise<readonly Sample[]>
+  /** see Openable */
+  onReturn?(back: () => void): () => void
   /** what else it counts, by name */
   readonly detail?: Readonly<Record<string, number>>
 }
@@ -54,6 +56,10 @@ export class PolledSource implements Source {
   async close(): Promise<void> {
     this.#events = undefined
     await this.#probe.close()
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#probe.onReturn?.(back) ?? (() => undefined)
   }
 
   async read(): Promise<readonly SourceReading[]> {

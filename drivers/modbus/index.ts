@@ -4,10 +4,13 @@ import type { GenericSchema } from 'valibot'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/options'
 import { HostResolver } from '../../src/links/resolve'
+import { setRs485 } from '../../src/native/rs485'
 import { PolledSource } from '../kit/source'
+import { afterReading, characterMs, type OpenPort, type SerialContext, serialLine, serialSettings } from '../serial'
 import { Bus } from './bus'
-import { type SharedOptions, type TcpSourceOptions, tcpSchema } from './options'
+import { type RtuSourceOptions, rtuSchema, type SharedOptions, type TcpSourceOptions, tcpSchema } from './options'
 import { channelsOf, RegisterProbe } from './registers'
+import { RtuTransport } from './rtu'
 import { Membership } from './shared'
 import { TcpTransport } from './tcp'
 
@@ -24,6 +27,38 @@ export function slaveSource(
 ): Source {
   const probe = new RegisterProbe(name, unit, options, options.timeout_ms ?? timeoutMs, bus)
   return new PolledSource(name, { type, intervalMs: options.interval_ms, channels: channelsOf(options) }, probe)
+}
+
+const RTU_TIMEOUT_MS = 500
+
+/** One bus for all sources of a port. */
+function rtuBus(name: string, options: RtuSourceOptions, context: SerialContext): Membership {
+  const { port, pause_ms, direction, rts_on_send } = options
+  const serial = serialSettings(options)
+  return new Membership(`modbus ${port}`, { serial, pause_ms, direction, rts_on_send }, () => {
+    const byKernel = async (opened: OpenPort): Promise<void> => {
+      await setRs485(opened.fd, { rtsOnSend: rts_on_send })
+    }
+    const line = serialLine(name, serial, { ...context, ...(direction === 'kernel' && { prepare: byKernel }) })
+    const transport = new RtuTransport(line, {
+      characterMs: characterMs(serial),
+      baudrate: serial.baudrate,
+      clock: context.clock,
+      timers: afterReading(context.timers),
+      exclusive: run => line.exclusive(run),
+      pauseMs: pause_ms,
+    })
+    return new Bus(transport, context.clock)
+  })
+}
+
+export const modbusRtu: SourceDriver<RtuSourceOptions> = {
+  type: 'modbus_rtu',
+  schema: rtuSchema as GenericSchema<unknown, RtuSourceOptions>,
+  create(name, raw, context) {
+    const options = checkOptions(this.schema!, raw, name)
+    return slaveSource(this.type, name, options.slave, options, RTU_TIMEOUT_MS, rtuBus(name, options, context))
+  },
 }
 
 let resolver: HostResolver | undefined

@@ -1,6 +1,7 @@
 // Options of the source types modbus_rtu and modbus_tcp.
 import * as v from 'valibot'
 import { channelEntries, interval, sensorId, strict, whole } from '../kit/options'
+import { serialEntries } from '../serial/options'
 import { TYPES, WORD_ORDERS } from './values'
 
 const register = v.pipe(
@@ -34,13 +35,19 @@ const shared = {
   registers: v.pipe(v.array(register), v.minLength(1), v.maxLength(1000)),
 }
 
-export const rtuEntries = {
+export const rtuSchema = strict({
   ...shared,
+  ...serialEntries(9600),
+  port: v.pipe(v.string(), v.minLength(1, 'must be given')),
   /** 1 to 247; nobody answers to 0, the broadcast */
   slave: whole(1, 247),
   /** silence before a request beyond the standard's 3.5 characters */
   pause_ms: v.optional(whole(0, 1000), 0),
-}
+  /** who switches an RS485 transceiver: it does so itself, or the UART's driver in the kernel by RTS */
+  direction: v.optional(v.picklist(['auto', 'kernel']), 'auto'),
+  /** direction kernel: RTS is high while sending */
+  rts_on_send: v.optional(v.boolean(), true),
+})
 
 export const tcpSchema = strict({
   ...shared,
@@ -51,5 +58,6 @@ export const tcpSchema = strict({
   connect_timeout_ms: v.optional(whole(100, 60_000), 5000),
 })
 
+export type RtuSourceOptions = v.InferOutput<typeof rtuSchema>
 export type TcpSourceOptions = v.InferOutput<typeof tcpSchema>
 export type SharedOptions = Pick<TcpSourceOptions, keyof typeof shared>

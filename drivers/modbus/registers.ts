@@ -60,6 +60,10 @@ export class RegisterProbe implements Probe {
     return this.#bus.close()
   }
 
+  onReturn(back: () => void): () => void {
+    return this.#bus.onReturn(back)
+  }
+
   async sample(): Promise<readonly Sample[]> {
     const samples: Sample[] = new Array(this.#places.length)
     let silent: OsError | undefined

@@ -12,10 +12,12 @@ import { badReply, noReply, type Transport } from './transport'
 
 export interface RtuOptions {
   baudrate: number
-  /** bits of a character, start and stop included */
-  characterBits: number
+  /** a character on the wire takes this long */
+  characterMs: number
   clock: Clock
   timers?: Timers
+  /** keeps others that use the same line away from a request and its answer */
+  exclusive?: <T>(run: () => Promise<T>) => Promise<T>
   /** more silence before a request than the standard asks for, for slow transceivers */
   pauseMs?: number
 }
@@ -32,6 +34,7 @@ interface Waiting {
 export class RtuTransport implements Transport {
   readonly confuses = true
   readonly #line: Line
+  readonly #exclusive: <T>(run: () => Promise<T>) => Promise<T>
   readonly #clock: Clock
   readonly #timers: Timers
   readonly #silenceMs: number
@@ -42,11 +45,13 @@ export class RtuTransport implements Transport {
   #active = Number.NEGATIVE_INFINITY
   #waiting: Waiting | undefined
 
-  constructor(line: Line, { baudrate, characterBits, clock, timers = systemTimers, pauseMs = 0 }: RtuOptions) {
+  constructor(line: Line, options: RtuOptions) {
+    const { baudrate, characterMs, clock, timers = systemTimers, pauseMs = 0 } = options
     this.#line = line
+    this.#exclusive = options.exclusive ?? (run => run())
     this.#clock = clock
     this.#timers = timers
-    this.#characterMs = (characterBits * 1000) / baudrate
+    this.#characterMs = characterMs
     // 3.5 characters; above 19200 baud a fixed 1.75 ms
     this.#silenceMs = Math.max(pauseMs, Math.ceil(baudrate > 19_200 ? 1.75 : 3.5 * this.#characterMs))
     line.onData(chunk => this.#take(chunk))
@@ -67,7 +72,15 @@ export class RtuTransport implements Transport {
     return this.#line.close()
   }
 
-  async exchange(unit: number, request: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+  onReturn(back: () => void): () => void {
+    return this.#line.onReturn?.(back) ?? (() => undefined)
+  }
+
+  exchange(unit: number, request: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+    return this.#exclusive(() => this.#ask(unit, request, timeoutMs))
+  }
+
+  async #ask(unit: number, request: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
     await this.#silence(timeoutMs)
     const frame = frameRtu(unit, request)
     this.#length = 0

@@ -11,16 +11,22 @@ interface Entry {
   readonly bus: Bus
   readonly settings: unknown
   readonly members: Set<Membership>
-  opened: Promise<void>
+  readonly opened: Promise<void>
+  /** set once: the bus may be open again for others by then */
+  ended?: Promise<void>
 }
 
 const entries = new Map<string, Entry>()
+/** sources that wait for a port to come back */
+const waiting = new Map<string, Set<() => void>>()
 /** buses that are being closed: opening the same port again waits for that */
 const closing = new Map<string, Promise<void>>()
 
 /** One source's hold on a bus. */
 export class Membership {
   #entry: Entry | undefined
+  /** made at the first opening that fell to this one */
+  #mine: Bus | undefined
   #events: OpenableEvents | undefined
 
   constructor(
@@ -63,8 +69,24 @@ export class Membership {
     if (entry.members.size === 0) await end(this.key, entry)
   }
 
+  /** Tells that the port is back; whoever waits for the same one is told too. */
+  onReturn(back: () => void): () => void {
+    const others = waiting.get(this.key) ?? new Set()
+    waiting.set(this.key, others.add(back))
+    const end = this.#mine?.transport.onReturn?.(() => {
+      for (const tell of [...others]) tell()
+    })
+    return () => {
+      others.delete(back)
+      if (others.size === 0) waiting.delete(this.key)
+      end?.()
+    }
+  }
+
   #begin(): Entry {
-    const bus = this.make()
+    this.#mine ??= this.make()
+    const bus = this.#mine
+    bus.reset()
     const members = new Set<Membership>()
     const opened = bus.transport.open({
       lost: reason => {
@@ -83,13 +105,14 @@ export class Membership {
   }
 }
 
-async function end(key: string, entry: Entry): Promise<void> {
+function end(key: string, entry: Entry): Promise<void> {
+  entry.ended ??= finish(key, entry)
+  return entry.ended
+}
+
+async function finish(key: string, entry: Entry): Promise<void> {
   if (entries.get(key) === entry) entries.delete(key)
-  const before = closing.get(key)
-  const closed = (async () => {
-    await before
-    await entry.bus.transport.close()
-  })()
+  const closed = entry.bus.transport.close()
   closing.set(key, closed)
   try {
     await closed

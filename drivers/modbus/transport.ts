@@ -10,6 +10,8 @@ export interface Transport {
    * exchange. Throws NO_REPLY (nothing came in time), BAD_REPLY (it was damaged), LINK_DOWN.
    */
   exchange(unit: number, request: Uint8Array, timeoutMs: number): Promise<Uint8Array>
+  /** see Openable */
+  onReturn?(back: () => void): () => void
   /** an answer that comes after its time may be taken for the answer to the next request to that slave */
   readonly confuses: boolean
 }

@@ -16,8 +16,8 @@ import {
   type CanFilter,
   CanFrames,
   CanRaw,
-  canLink,
 } from '../../../src/native/can'
+import { canLink } from '../../../src/native/can-link'
 import type { Feed, Take } from '../../kit/latest'
 import { startAdvice } from '../errors'
 import { MessageDecoder } from './codec'
