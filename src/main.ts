@@ -46,6 +46,9 @@ const sourceTable: DriverTable<SourceDriver> = {
     ]),
   ),
   w1: async () => (await import('../drivers/host/w1')).w1Source,
+  can: async () => (await import('../drivers/can/signals/source')).canSource,
+  line: async () => (await import('../drivers/lines')).lineSource,
+  nmea: async () => (await import('../drivers/lines')).nmeaSource,
   modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
   modbus_tcp: async () => (await import('../drivers/modbus')).modbusTcp,
 }

@@ -5,7 +5,7 @@
 import { OsError } from '../../src/lib/errors'
 import type { Source, SourceReading } from '../../src/links/contracts'
 import { safeNames } from '../../src/links/names'
-import { matcher } from './match'
+import { matcher } from '../kit/match'
 
 export interface Sensor {
   /** native name; made safe by the group */

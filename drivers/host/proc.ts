@@ -2,6 +2,7 @@
 // no such file (NOT_FOUND at the scan, LINK_DOWN later), a text that is not the documented one (no values), an interface
 // that vanished (its places stay, ERROR). Per cent and rates need two looks; the first read makes the second look itself.
 import { OsError } from '../../src/lib/errors'
+import { matcher } from '../kit/match'
 import {
   busyPercent,
   type CpuTicks,
@@ -16,7 +17,6 @@ import {
 } from './codec'
 import { type HostEnvironment, procText } from './environment'
 import type { Probe, Sensor } from './group'
-import { matcher } from './match'
 
 /** long enough for twenty clock ticks of one CPU */
 const SECOND_LOOK_MS = 200

@@ -12,7 +12,7 @@ import {
   parseNetDev,
   parseUptime,
 } from '../../../drivers/host/codec'
-import { matcher } from '../../../drivers/host/match'
+import { matcher } from '../../../drivers/kit/match'
 
 const STAT = `cpu  7331 12 4042 333099 203 0 63 10 5 1
 cpu0 2962 0 1856 167498 18 0 15 5 0 0

@@ -1,0 +1,221 @@
+// Hears the frames of a plan at one CAN interface and hands their signals on. The kernel
+// lets only those ids through; error frames are none of its business.
+//
+// What fails: no addon, no such interface, one that is down (open throws with what to do), one that goes down (lost), a
+// message of J1939 that two stations send (its signals are ERROR until one is chosen: two sensors must not mix under one name).
+import type { Clock } from '../../../src/lib/clock'
+import { OsError } from '../../../src/lib/errors'
+import type { OpenableEvents } from '../../../src/links/contracts'
+import { AGAIN, READABLE, systemError } from '../../../src/native'
+import {
+  CAN_EFF,
+  CAN_EFF_MASK,
+  CAN_ERR,
+  CAN_RTR,
+  CAN_SFF_MASK,
+  type CanFilter,
+  CanFrames,
+  CanRaw,
+} from '../../../src/native/can'
+import { canLink } from '../../../src/native/can-link'
+import type { Feed, Take } from '../../kit/latest'
+import { startAdvice } from '../errors'
+import { MessageDecoder } from './codec'
+import { destinationOf, pgnMask, pgnOf, sourceOf } from './j1939'
+import { keyOf, type Plan, type PlannedMessage } from './plan'
+import { TP_CONTROL, TP_DATA, Transport } from './transport'
+
+/** What is needed of the addon's sockets; tests bring their own. */
+export interface CanBus {
+  open(name: string, options: { filters: readonly CanFilter[]; fd: boolean }): CanPort
+}
+export type CanPort = Pick<CanRaw, 'receive' | 'watch' | 'close'>
+
+export const nativeBus: CanBus = {
+  open: (name, options) => {
+    if (!canLink(name).up)
+      throw new OsError('LINK_DOWN', `${name} is down`, {
+        hint: startAdvice(name),
+      })
+    return CanRaw.open(name, options)
+  },
+}
+
+/** the kernel takes no more on one socket (CAN_RAW_FILTER_MAX) */
+const MAX_FILTERS = 512
+/** batches of one wake-up at most, so that a full bus leaves room for everything else */
+const MAX_ROUNDS = 8
+
+interface Entry {
+  readonly planned: PlannedMessage
+  readonly decoder: MessageDecoder
+  /** the newest frame's data */
+  readonly last: Uint8Array
+  lastLength: number
+  /** who sent it, and when (monotonic ms); -1: nobody yet */
+  source: number
+  at: number
+  /** another station sends it too */
+  mixed: string | undefined
+}
+
+export interface CanFeedOptions {
+  interface: string
+  plan: Plan
+  fd?: boolean | undefined
+  checkRange: boolean
+  sourceAddress?: number | undefined
+  maxAgeMs: number
+  clock: Clock
+  bus: CanBus
+  detail: { frames: number; short: number; incomplete: number; mixed: number }
+}
+
+export class CanFeed implements Feed {
+  readonly detail: CanFeedOptions['detail']
+  readonly #options: CanFeedOptions
+  readonly #entries: readonly Entry[]
+  /** of every channel */
+  readonly #entryOf: Entry[] = []
+  readonly #standard = new Map<number, Entry>()
+  readonly #extended = new Map<number, Entry>()
+  /** by parameter group; where several messages share one, the source in the id tells them apart */
+  readonly #groups = new Map<number, Entry[]>()
+  readonly #frames = new CanFrames()
+  readonly #transport: Transport
+  #port: CanPort | undefined
+  #take: Take = () => undefined
+
+  constructor(options: CanFeedOptions) {
+    this.#options = options
+    this.detail = options.detail
+    const { plan, checkRange } = options
+    this.#entries = plan.messages.map(planned => ({
+      planned,
+      decoder: new MessageDecoder(planned.message, planned.channels, { j1939: planned.j1939, checkRange }),
+      last: new Uint8Array(Math.max(64, planned.message.length)),
+      lastLength: 0,
+      source: -1,
+      at: 0,
+      mixed: undefined,
+    }))
+    for (const entry of this.#entries) {
+      const { planned } = entry
+      for (const place of planned.channels.values()) this.#entryOf[place] = entry
+      const key = keyOf(planned)
+      if (planned.j1939) this.#groups.set(key, [...(this.#groups.get(key) ?? []), entry])
+      else if (planned.message.format === 'standard') this.#standard.set(key, entry)
+      else this.#extended.set(key, entry)
+    }
+    this.#transport = new Transport(
+      pgn => this.#groups.has(pgn),
+      (pgn, source, data) => this.#group(pgn, source, data),
+    )
+  }
+
+  async open(events: OpenableEvents, take: Take): Promise<void> {
+    this.#take = take
+    for (const entry of this.#entries) {
+      entry.source = -1
+      entry.mixed = undefined
+    }
+    const { interface: name, bus } = this.#options
+    const long = this.#entries.some(({ planned }) => !planned.j1939 && planned.message.length > 8)
+    const port = bus.open(name, { filters: this.filters(), fd: this.#options.fd ?? long })
+    this.#port = port
+    port.watch(READABLE, () => this.#receive(port, events))
+  }
+
+  async close(): Promise<void> {
+    this.#port?.close()
+    this.#port = undefined
+  }
+
+  raw(index: number): string {
+    const entry = this.#entryOf[index]!
+    return Buffer.from(entry.last.subarray(0, entry.lastLength)).toString('hex')
+  }
+
+  /** What the kernel is to let through: each id, each parameter group of anybody or of one station. */
+  filters(): CanFilter[] {
+    const { sourceAddress } = this.#options
+    const whose = sourceAddress === undefined ? 0 : 0xff
+    const flags = CAN_EFF + CAN_RTR
+    const group = (pgn: number): CanFilter => ({
+      id: CAN_EFF + (pgn << 8) + (sourceAddress ?? 0),
+      mask: flags + pgnMask(pgn) + whose,
+    })
+    const filters = [
+      ...[...this.#standard.keys()].map(id => ({ id, mask: flags + CAN_SFF_MASK })),
+      ...[...this.#extended.keys()].map(id => ({ id: CAN_EFF + id, mask: flags + CAN_EFF_MASK })),
+      ...[...this.#groups.keys()].map(group),
+    ]
+    const long = this.#entries.some(({ planned }) => planned.j1939 && planned.message.length > 8)
+    if (long) filters.push(group(TP_CONTROL), group(TP_DATA))
+    return filters.length > MAX_FILTERS ? [{ id: 0, mask: 0 }] : filters
+  }
+
+  #receive(port: CanPort, events: OpenableEvents): void {
+    for (let round = 0; round < MAX_ROUNDS && port === this.#port; round++) {
+      const count = port.receive(this.#frames)
+      if (count === AGAIN) return
+      if (count < 0) {
+        this.#port = undefined
+        port.close()
+        events.lost(`${this.#options.interface} is gone or went down (${systemError(count, 'read').code})`)
+        return
+      }
+      for (let slot = 0; slot < count; slot++) this.#frame(this.#frames.id(slot), this.#frames.data(slot))
+      if (count < this.#frames.capacity) return
+    }
+  }
+
+  #frame(id: number, data: Uint8Array): void {
+    if ((id & (CAN_ERR | CAN_RTR)) !== 0) return
+    this.detail.frames++
+    if (id < CAN_EFF) {
+      const entry = this.#standard.get(id & CAN_SFF_MASK)
+      if (entry) this.#decode(entry, -1, data)
+      return
+    }
+    const plain = id & CAN_EFF_MASK
+    const entry = this.#extended.get(plain)
+    if (entry) this.#decode(entry, -1, data)
+    if (this.#groups.size === 0) return
+    const pgn = pgnOf(plain)
+    const source = sourceOf(plain)
+    if (source !== (this.#options.sourceAddress ?? source)) return
+    if (pgn === TP_CONTROL) this.#transport.control(source, destinationOf(plain), data, this.#options.clock.mono())
+    else if (pgn === TP_DATA) this.#transport.data(source, destinationOf(plain), data, this.#options.clock.mono())
+    this.detail.incomplete = this.#transport.incomplete
+    this.#group(pgn, source, data)
+  }
+
+  /** A message of a parameter group, in one frame or put together. */
+  #group(pgn: number, source: number, data: Uint8Array): void {
+    const entries = this.#groups.get(pgn)
+    if (!entries) return
+    if (entries.length === 1) this.#decode(entries[0]!, source, data)
+    else
+      for (const entry of entries) if (sourceOf(entry.planned.message.id) === source) this.#decode(entry, source, data)
+  }
+
+  #decode(entry: Entry, source: number, data: Uint8Array): void {
+    const now = this.#options.clock.mono()
+    if (source >= 0 && entry.source >= 0 && entry.source !== source && now - entry.at < this.#options.maxAgeMs) {
+      if (entry.mixed === undefined) this.detail.mixed++
+      entry.mixed ??= `is sent by stations ${entry.source} and ${source}: choose one with source_address`
+    }
+    if (entry.mixed !== undefined) {
+      for (const place of entry.planned.channels.values()) this.#take(place, null, entry.mixed)
+      return
+    }
+    entry.source = source
+    entry.at = now
+    entry.lastLength = Math.min(data.length, entry.last.length)
+    entry.last.set(data.length > entry.last.length ? data.subarray(0, entry.last.length) : data)
+    const before = entry.decoder.short
+    entry.decoder.decode(data, this.#take)
+    this.detail.short += entry.decoder.short - before
+  }
+}

@@ -1,0 +1,184 @@
+// The words of a DBC file, one after the other, each looked at once: names, numbers, texts in quotes, punctuation. What
+// fails: a text that never ends runs to the end of the file, as a word of the kind 'text'; nothing throws.
+
+export type TokenKind = 'name' | 'number' | 'text' | 'mark' | 'end'
+
+/** longer words are cut to it: nothing of a DBC file is that long but comments, which nobody reads */
+const MAX_WORD = 512
+
+const isDigit = (c: number): boolean => c >= 0x30 && c <= 0x39
+const isLetter = (c: number): boolean => (c >= 0x41 && c <= 0x5a) || (c >= 0x61 && c <= 0x7a) || c === 0x5f || c > 0x7f
+
+/** The bytes of a file as text: UTF-8 where they are, else Latin 1, which older editors write. */
+export function dbcText(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1') // not UTF-8: that is the answer
+  }
+}
+
+export class Tokens {
+  readonly #source: string
+  #at = 0
+  #nextLine = 1
+  /** the word under the reader */
+  kind: TokenKind = 'end'
+  text = ''
+  /** of the word's begin, from 1 */
+  line = 1
+  /** the last word before it ended on this line */
+  lineBefore = 0
+
+  constructor(source: string) {
+    this.#source = source
+    this.next()
+  }
+
+  /** Moves on to the next word. */
+  next(): void {
+    const s = this.#source
+    this.lineBefore = this.#nextLine
+    this.#skipBlank()
+    this.line = this.#nextLine
+    if (this.#at >= s.length) {
+      this.kind = 'end'
+      this.text = ''
+      return
+    }
+    const c = s.charCodeAt(this.#at)
+    if (c === 0x22) this.#quoted()
+    else if (isLetter(c)) this.#word('name', k => isLetter(k) || isDigit(k))
+    else if (this.#startsNumber())
+      this.#word('number', k => isDigit(k) || isLetter(k) || isSign(k) || k === 0x2e || k === 0x23)
+    else {
+      this.kind = 'mark'
+      this.text = s[this.#at++]!
+    }
+  }
+
+  /** as `kind`, asked anew */
+  is(kind: TokenKind): boolean {
+    return this.kind === kind
+  }
+
+  /** The name or mark that must stand here. Throws a text that says what stands there instead. */
+  expect(text: string): void {
+    if (this.text !== text || this.kind === 'text') throw this.wrong(`"${text}"`)
+    this.next()
+  }
+
+  /** True, and past it, when `text` stands here. */
+  take(text: string): boolean {
+    if (this.text !== text || this.kind === 'text') return false
+    this.next()
+    return true
+  }
+
+  name(): string {
+    return this.#get('name', 'a name')
+  }
+
+  /** A text in quotes. */
+  quoted(): string {
+    return this.#get('text', 'a text in quotes')
+  }
+
+  /** A decimal number; NaN where the file has one that is none ('1.#QNAN'). */
+  number(): number {
+    return Number(this.#get('number', 'a number'))
+  }
+
+  /** A whole number of 0 … `most`. */
+  whole(most: number): number {
+    const text = this.#get('number', 'a whole number')
+    const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
+    if (!(value <= most)) throw new SyntaxError(`${text} is not a whole number of 0 to ${most}`)
+    return value
+  }
+
+  /** Up to and past the next `;`, or to a word that begins a line and that `stop` knows. */
+  skipStatement(stop: (name: string) => boolean): void {
+    while (this.kind !== 'end') {
+      if (this.kind === 'mark' && this.text === ';') {
+        this.next()
+        return
+      }
+      if (this.kind === 'name' && this.line > this.lineBefore && stop(this.text)) return
+      this.next()
+    }
+  }
+
+  /** Past the rest of the line on which the last word ended. */
+  skipLine(): void {
+    const line = this.lineBefore
+    while (this.kind !== 'end' && this.line === line) this.next()
+  }
+
+  wrong(wanted: string): SyntaxError {
+    const found = this.kind === 'end' ? 'the file ends' : `"${this.text.slice(0, 40)}" stands there`
+    return new SyntaxError(`${wanted} is expected, ${found}`)
+  }
+
+  #get(kind: TokenKind, what: string): string {
+    if (this.kind !== kind) throw this.wrong(what)
+    const { text } = this
+    this.next()
+    return text
+  }
+
+  #skipBlank(): void {
+    const s = this.#source
+    for (; this.#at < s.length; this.#at++) {
+      const c = s.charCodeAt(this.#at)
+      if (c === 0x0a) this.#nextLine++
+      else if (c === 0x2f && s.charCodeAt(this.#at + 1) === 0x2f) {
+        // `//` to the end of the line: not of the format, but people write it
+        const end = s.indexOf('\n', this.#at)
+        this.#at = (end < 0 ? s.length : end) - 1
+      } else if (c > 0x20 && c !== 0xfeff && c !== 0xa0) return
+    }
+  }
+
+  #quoted(): void {
+    const s = this.#source
+    const from = ++this.#at
+    let escaped = false
+    for (; this.#at < s.length; this.#at++) {
+      const c = s.charCodeAt(this.#at)
+      if (c === 0x0a) this.#nextLine++
+      if (c === 0x22) break
+      // a backslash makes the quote a part of the text, but at the end of a path, where the line ends
+      if (c === 0x5c && s.charCodeAt(this.#at + 1) === 0x22 && !endsText(s, this.#at + 2)) {
+        escaped = true
+        this.#at++
+      }
+    }
+    this.kind = 'text'
+    this.text = s.slice(from, Math.min(this.#at, from + MAX_WORD))
+    if (escaped) this.text = this.text.replaceAll('\\"', '"')
+    this.#at++
+  }
+
+  #word(kind: TokenKind, inside: (c: number) => boolean): void {
+    const s = this.#source
+    const from = this.#at++
+    while (this.#at < s.length && inside(s.charCodeAt(this.#at))) this.#at++
+    this.kind = kind
+    this.text = s.slice(from, Math.min(this.#at, from + MAX_WORD))
+  }
+
+  #startsNumber(): boolean {
+    const s = this.#source
+    let at = this.#at
+    if (isSign(s.charCodeAt(at))) at++
+    if (s.charCodeAt(at) === 0x2e) at++
+    return isDigit(s.charCodeAt(at))
+  }
+}
+
+const isSign = (c: number): boolean => c === 0x2b || c === 0x2d
+
+/** Whether what follows a quote is the end of a statement and of its line. */
+const endsText = (s: string, at: number): boolean =>
+  s[at] === ';' && (at + 1 >= s.length || s[at + 1] === '\n' || s[at + 1] === '\r')

@@ -1,0 +1,122 @@
+// Messages of J1939 with more than 8 bytes, put together out of the frames of its transport protocol (J1939-21): announced
+// to everybody (BAM) or sent to one station that lets it through (RTS/CTS). We only listen: nobody is asked to send again.
+//
+// What fails: a frame that is lost leaves its message incomplete; it is given up when it is silent, aborted, or announced
+// anew (counted). Bounded: a fixed number of messages at once, the one that is silent longest makes room.
+import { MAX_BYTES } from './model'
+
+/** parameter groups of the protocol's own frames */
+export const TP_CONTROL = 0xec00
+export const TP_DATA = 0xeb00
+
+const RTS = 16
+const BAM = 32
+const ABORT = 255
+/** as long as a receiver waits for the next frame of a message that it lets through (T2) */
+const SILENCE_MS = 1250
+const SESSIONS = 32
+/** bytes in a data frame, behind its number */
+const PIECE = 7
+
+class Session {
+  /** source and destination; -1: free */
+  key = -1
+  pgn = 0
+  size = 0
+  packets = 0
+  missing = 0
+  /** monotonic ms */
+  at = 0
+  readonly data = new Uint8Array(PIECE * 255)
+  readonly got = new Uint8Array(256)
+}
+
+export class Transport {
+  /** messages that were announced and never complete */
+  incomplete = 0
+  readonly #sessions: Session[] = []
+  readonly #wanted: (pgn: number) => boolean
+  readonly #onMessage: (pgn: number, source: number, data: Uint8Array) => void
+
+  /** `data` of onMessage is only valid during the call. */
+  constructor(wanted: (pgn: number) => boolean, onMessage: (pgn: number, source: number, data: Uint8Array) => void) {
+    this.#wanted = wanted
+    this.#onMessage = onMessage
+  }
+
+  /** A frame of TP_CONTROL. */
+  control(source: number, destination: number, data: Uint8Array, now: number): void {
+    if (data.length < 8) return
+    const kind = data[0]!
+    const pgn = data[5]! | (data[6]! << 8) | (data[7]! << 16)
+    const key = (source << 8) | destination
+    if (kind === ABORT) {
+      // either side may give up
+      this.#giveUp(key, pgn)
+      this.#giveUp((destination << 8) | source, pgn)
+      return
+    }
+    if ((kind !== BAM && kind !== RTS) || !this.#wanted(pgn)) return
+    const size = data[1]! | (data[2]! << 8)
+    const packets = data[3]!
+    if (size < 9 || size > MAX_BYTES || packets !== Math.ceil(size / PIECE)) return
+    const session = this.#session(key, now)
+    session.pgn = pgn
+    session.size = size
+    session.packets = packets
+    session.missing = packets
+    session.at = now
+    session.got.fill(0)
+  }
+
+  /** A frame of TP_DATA. */
+  data(source: number, destination: number, data: Uint8Array, now: number): void {
+    const session = this.#find((source << 8) | destination)
+    if (!session || data.length < 8) return
+    if (now - session.at > SILENCE_MS) {
+      this.#free(session)
+      return
+    }
+    const number = data[0]!
+    if (number < 1 || number > session.packets) return
+    session.at = now
+    if (session.got[number] === 1) return // asked for again
+    session.got[number] = 1
+    for (let k = 0; k < PIECE; k++) session.data[(number - 1) * PIECE + k] = data[k + 1]!
+    if (--session.missing > 0) return
+    session.key = -1
+    this.#onMessage(session.pgn, source, session.data.subarray(0, session.size))
+  }
+
+  #giveUp(key: number, pgn: number): void {
+    const session = this.#find(key)
+    if (session?.pgn === pgn) this.#free(session)
+  }
+
+  #free(session: Session): void {
+    session.key = -1
+    this.incomplete++
+  }
+
+  #find(key: number): Session | undefined {
+    for (const session of this.#sessions) if (session.key === key) return session
+    return undefined
+  }
+
+  /** The session of a pair of stations begun anew, or a free one, or the one that is silent longest. */
+  #session(key: number, now: number): Session {
+    for (const session of this.#sessions)
+      if (session.key >= 0 && (session.key === key || now - session.at > SILENCE_MS)) this.#free(session)
+    let session = this.#find(-1)
+    if (!session && this.#sessions.length < SESSIONS) {
+      session = new Session()
+      this.#sessions.push(session)
+    }
+    if (!session) {
+      session = this.#sessions.reduce((oldest, other) => (other.at < oldest.at ? other : oldest))
+      this.#free(session)
+    }
+    session.key = key
+    return session
+  }
+}

@@ -1,0 +1,189 @@
+// Sentences of NMEA 0183 as values, whoever the talker is. Pure. A field that is empty, or a sentence that says its data are
+// not valid, gives null: the device has no value for now. A field that is no number gives null too. What is no sentence we
+// know says nothing. Time and date are not taken: the gateway has a clock of its own.
+
+/** channel → unit and what it is */
+export const NMEA_CHANNELS = {
+  // degrees as a note: in radians, with the four decimals of the wire, a position would be good to 600 m
+  lat: '{deg}',
+  lon: '{deg}',
+  altitude: 'm',
+  speed: 'm/s',
+  course: 'deg',
+  satellites: '{satellites}',
+  satellites_in_view: '{satellites}',
+  /** GGA: 0 none, 1 GNSS, 2 differential, 4 RTK, 5 float RTK, 6 estimated */
+  fix: '1',
+  /** GSA: 1 none, 2 two dimensions, 3 three */
+  fix_mode: '1',
+  hdop: '1',
+  vdop: '1',
+  pdop: '1',
+  heading: 'deg',
+  heading_magnetic: 'deg',
+  depth: 'm',
+  water_temperature: 'Cel',
+  /** relative to the bow, as felt on board */
+  wind_angle: 'deg',
+  wind_speed: 'm/s',
+  wind_angle_true: 'deg',
+  wind_speed_true: 'm/s',
+} as const
+export type NmeaChannel = keyof typeof NMEA_CHANNELS
+export const NMEA_NAMES = Object.keys(NMEA_CHANNELS) as NmeaChannel[]
+
+/** What a satellite receiver tells. */
+export const GNSS_CHANNELS: readonly NmeaChannel[] = [
+  'lat',
+  'lon',
+  'altitude',
+  'speed',
+  'course',
+  'satellites',
+  'hdop',
+  'fix',
+]
+
+export interface NmeaSink {
+  put(channel: NmeaChannel, value: number | null): void
+  /** a transducer of XDR: its name, its value and the unit the sentence gives, as UCUM */
+  transducer(name: string, value: number | null, unit: string): void
+}
+
+const KNOT = 1852 / 3600
+const NUMBER = /^[+-]?\d{1,15}(?:\.\d{0,15})?$/
+
+const number = (text: string | undefined): number | null =>
+  text !== undefined && NUMBER.test(text) ? Number(text) : null
+
+const times = (value: number | null, factor: number): number | null => (value === null ? null : value * factor)
+
+const within = (value: number | null, least: number, most: number): number | null =>
+  value === null || value < least || value > most ? null : value
+
+/** `4807.038,N` in degrees, south and west less than zero. */
+function degrees(text: string | undefined, side: string | undefined, sides: string, most: number): number | null {
+  const [, whole, minutes] = /^(\d{1,3})(\d\d(?:\.\d{0,12})?)$/.exec(text ?? '') ?? []
+  const way = side ? sides.indexOf(side) : -1
+  if (whole === undefined || way < 0 || Number(minutes) >= 60) return null
+  const value = Number(whole) + Number(minutes) / 60
+  return value > most ? null : way === 0 ? value : -value
+}
+
+function position(f: readonly string[], at: number, sink: NmeaSink, valid: boolean): void {
+  const lat = degrees(f[at], f[at + 1], 'NS', 90)
+  const lon = degrees(f[at + 2], f[at + 3], 'EW', 180)
+  const both = valid && lat !== null && lon !== null
+  sink.put('lat', both ? lat : null)
+  sink.put('lon', both ? lon : null)
+}
+
+/** metres per second in K (km/h), M (m/s), N (knots) or S (miles per hour) */
+const SPEEDS: Readonly<Record<string, number>> = { K: 1 / 3.6, M: 1, N: KNOT, S: 0.44704 }
+/** mode of newer receivers: N is not valid, E estimated (dead reckoning counts) */
+const isValid = (mode: string | undefined): boolean => mode !== 'N'
+
+type Handler = (fields: readonly string[], sink: NmeaSink) => void
+
+const HANDLERS: Readonly<Record<string, Handler>> = {
+  GGA: (f, sink) => {
+    const fix = within(number(f[6]), 0, 9)
+    const valid = fix !== null && fix > 0
+    sink.put('fix', fix)
+    position(f, 2, sink, valid)
+    sink.put('satellites', number(f[7]))
+    sink.put('hdop', valid ? number(f[8]) : null)
+    sink.put('altitude', valid && f[10] === 'M' ? number(f[9]) : null)
+  },
+  RMC: (f, sink) => {
+    const valid = f[2] === 'A' && isValid(f[12])
+    position(f, 3, sink, valid)
+    sink.put('speed', valid ? times(number(f[7]), KNOT) : null)
+    sink.put('course', valid ? within(number(f[8]), 0, 360) : null)
+  },
+  GLL: (f, sink) => position(f, 1, sink, f[6] === 'A' && isValid(f[7])),
+  VTG: (f, sink) => {
+    const valid = isValid(f[9])
+    sink.put('course', valid && f[2] === 'T' ? within(number(f[1]), 0, 360) : null)
+    sink.put('speed', valid && f[6] === 'N' ? times(number(f[5]), KNOT) : null)
+  },
+  GSA: (f, sink) => {
+    sink.put('fix_mode', within(number(f[2]), 1, 3))
+    sink.put('pdop', number(f[15]))
+    sink.put('hdop', number(f[16]))
+    sink.put('vdop', number(f[17]))
+  },
+  HDT: (f, sink) => sink.put('heading', f[2] === 'T' ? within(number(f[1]), 0, 360) : null),
+  HDM: (f, sink) => sink.put('heading_magnetic', f[2] === 'M' ? within(number(f[1]), 0, 360) : null),
+  HDG: (f, sink) => sink.put('heading_magnetic', within(number(f[1]), 0, 360)),
+  DBT: (f, sink) => sink.put('depth', f[4] === 'M' ? number(f[3]) : null),
+  DPT: (f, sink) => sink.put('depth', number(f[1])),
+  MTW: (f, sink) => sink.put('water_temperature', f[2] === 'C' ? number(f[1]) : null),
+  MWV: (f, sink) => {
+    if (f[2] !== 'R' && f[2] !== 'T') return
+    const factor = SPEEDS[f[4] ?? '']
+    const valid = f[5] === 'A'
+    const angle = valid ? within(number(f[1]), 0, 360) : null
+    const speed = valid && factor !== undefined ? times(number(f[3]), factor) : null
+    sink.put(f[2] === 'R' ? 'wind_angle' : 'wind_angle_true', angle)
+    sink.put(f[2] === 'R' ? 'wind_speed' : 'wind_speed_true', speed)
+  },
+  XDR: (f, sink) => {
+    for (let k = 1; k + 3 < f.length; k += 4) {
+      const unit = transducerUnit(f[k]!, f[k + 2]!)
+      if (f[k + 3] !== '') sink.transducer(f[k + 3]!, number(f[k + 1]), unit)
+    }
+  },
+}
+
+/** type of the transducer and its letter for the unit → UCUM; what has no unit is '1' */
+const TRANSDUCERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  A: { D: 'deg', R: 'rad' },
+  C: { C: 'Cel', F: '[degF]', K: 'K' },
+  D: { M: 'm', F: '[ft_i]', I: '[in_i]' },
+  F: { H: 'Hz' },
+  H: { P: '%' },
+  I: { A: 'A' },
+  N: { N: 'N' },
+  P: { B: 'bar', P: 'Pa' },
+  R: { L: 'L/s' },
+  T: { R: '/min' },
+  U: { V: 'V' },
+  V: { M: 'm3', L: 'L', P: '%' },
+  E: { P: '%', L: 'L', M: 'm3' },
+}
+
+export const transducerUnit = (type: string, unit: string): string =>
+  (Object.hasOwn(TRANSDUCERS, type) ? TRANSDUCERS[type]![unit] : undefined) ?? '1'
+
+/** satellites in view, by talker: each system counts its own. More talkers than there are systems are not kept. */
+const MAX_TALKERS = 12
+/** receivers send GSV every few seconds */
+const TALKER_MS = 15_000
+
+export class NmeaReader {
+  readonly #inView = new Map<string, { count: number; at: number }>()
+
+  /** Reads a sentence without its checksum; false where it is none, or none we know. `now` is monotonic ms. */
+  read(text: string, sink: NmeaSink, now: number): boolean {
+    const [, talker, type] = /^\$([A-Z][A-Z0-9])([A-Z]{3}),/.exec(text) ?? []
+    if (talker === undefined || type === undefined) return false
+    const fields = text.split(',', 128)
+    if (type === 'GSV') return this.#view(talker, number(fields[3]), sink, now)
+    const handler = Object.hasOwn(HANDLERS, type) ? HANDLERS[type] : undefined
+    handler?.(fields, sink)
+    return handler !== undefined
+  }
+
+  #view(talker: string, count: number | null, sink: NmeaSink, now: number): boolean {
+    const seen = this.#inView
+    if (count !== null && (seen.has(talker) || seen.size < MAX_TALKERS)) seen.set(talker, { count, at: now })
+    let sum = 0
+    for (const [key, { count: own, at }] of seen) {
+      if (now - at > TALKER_MS) seen.delete(key)
+      else sum += own
+    }
+    sink.put('satellites_in_view', count === null && seen.size === 0 ? null : sum)
+    return true
+  }
+}

@@ -1,0 +1,85 @@
+// Regular expressions over lines: each named group is a channel. Pure. An expression is the owner's, yet one that takes a
+// second for a line would stop the whole gateway: it is tried on hostile lines before it is taken, and lines are bounded.
+import type { Take } from '../kit/latest'
+
+export interface GroupOptions {
+  /** of a number in the text; default 10 */
+  base?: number | undefined
+  /** numbers for words: {"ON": 1, "OFF": 0} */
+  words?: Readonly<Record<string, number>> | undefined
+}
+
+/** The names of an expression's groups, in their order. Throws a SyntaxError where it is none. */
+export function groupsOf(pattern: string): string[] {
+  // with an empty alternative every text matches, and the answer has all names
+  return Object.keys(new RegExp(`${pattern}|`).exec('')?.groups ?? {})
+}
+
+const DECIMAL = /^[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d{1,3})?$/
+const HEX = /^(?:0[xX])?[0-9a-fA-F]{1,13}$/
+
+/** The number in a group's text, NaN where there is none. A comma may stand for the point. */
+export function numberOf(text: string, { base = 10, words }: GroupOptions = {}): number {
+  const plain = text.trim()
+  if (words && Object.hasOwn(words, plain)) return words[plain]!
+  if (base === 16) return HEX.test(plain) ? Number.parseInt(plain, 16) : Number.NaN
+  return DECIMAL.test(plain) ? Number(plain.replace(',', '.')) : Number.NaN
+}
+
+/** Reads lines by several expressions; all that fit count. `groups`: the place and the options of every named group. */
+export function patternReader(
+  patterns: readonly string[],
+  ignoreCase: boolean,
+  groups: ReadonlyMap<string, { place: number; options: GroupOptions }>,
+): (text: string, take: Take) => boolean {
+  const expressions = patterns.map(pattern => new RegExp(pattern, ignoreCase ? 'i' : ''))
+  return (text, take) => {
+    let said = false
+    for (const expression of expressions) {
+      const found = expression.exec(text)?.groups
+      if (!found) continue
+      for (const [name, { place, options }] of groups) {
+        const part = found[name]
+        if (part === undefined) continue
+        said = true
+        const value = numberOf(part, options)
+        if (Number.isNaN(value)) take(place, null, `is no number: ${JSON.stringify(part.slice(0, 40))}`)
+        else take(place, value)
+      }
+    }
+    return said
+  }
+}
+
+/** a line of a sensor takes microseconds */
+const BUDGET_MS = 50
+const TRIES = 3
+const PIECES = ['a', '1', ' ', '1.', 'a1', '1,', 'a ', '-', ';', '="']
+
+/**
+ * Whether an expression takes unreasonably long on a line of up to `maxLength` characters: tried on lines that grow by
+ * little, so that one whose time doubles with each character is caught before it takes seconds.
+ */
+export function tooSlow(pattern: string, maxLength: number): boolean {
+  const expression = new RegExp(pattern)
+  // the characters that the expression names itself lead deepest into it
+  const own = [...new Set(pattern.replace(/\\.|\(\?<\w+>/g, ''))]
+    .filter(c => !'()[]{}|?*+^$.\\'.includes(c))
+    .slice(0, 16)
+  for (const piece of new Set([...PIECES, ...own]))
+    for (let length = 8; length <= maxLength; length = length < 64 ? length + 2 : Math.ceil(length * 1.25)) {
+      const line = `${piece.repeat(length).slice(0, length - 1)}\u0001`
+      if (takesLong(expression, line)) return true
+    }
+  return false
+}
+
+/** Several times in a row, so that a machine that was busy with something else does not count. */
+function takesLong(expression: RegExp, line: string): boolean {
+  for (let k = 0; k < TRIES; k++) {
+    const began = performance.now()
+    expression.exec(line)
+    if (performance.now() - began <= BUDGET_MS) return false
+  }
+  return true
+}

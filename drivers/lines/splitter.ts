@@ -1,0 +1,61 @@
+// Cuts a byte stream into lines. However the bytes come in chunks, the lines are the same; one that is longer than the
+// bound is left out whole, and counted. Bounded memory, linear time, nothing made on the heap.
+
+export class LineSplitter {
+  /** lines that were too long */
+  tooLong = 0
+  readonly #separator: Uint8Array
+  /** lines end with a line feed: a carriage return before it belongs to the end */
+  readonly #dropsReturn: boolean
+  readonly #buffer: Uint8Array
+  #length = 0
+  /** in a line that is too long */
+  #overflow = false
+  readonly #onLine: (line: Uint8Array) => void
+
+  /** `line` of onLine is only valid during the call; empty lines are not told. */
+  constructor(separator: Uint8Array, maxLength: number, onLine: (line: Uint8Array) => void) {
+    this.#separator = separator
+    this.#dropsReturn = separator.length === 1 && separator[0] === 0x0a
+    this.#buffer = new Uint8Array(maxLength + separator.length + 1)
+    this.#onLine = onLine
+  }
+
+  push(chunk: Uint8Array): void {
+    const last = this.#separator[this.#separator.length - 1]!
+    for (let k = 0; k < chunk.length; k++) {
+      if (this.#length === this.#buffer.length) {
+        // keeps as many bytes as a separator may have begun with
+        const keep = this.#separator.length - 1
+        this.#buffer.copyWithin(0, this.#length - keep, this.#length)
+        this.#length = keep
+        this.#overflow = true
+      }
+      this.#buffer[this.#length++] = chunk[k]!
+      if (chunk[k] === last && this.#endsHere()) this.#line()
+    }
+  }
+
+  /** Forgets what came of a line that has no end yet. */
+  reset(): void {
+    this.#length = 0
+    this.#overflow = false
+  }
+
+  #endsHere(): boolean {
+    const from = this.#length - this.#separator.length
+    if (from < 0) return false
+    for (let k = 0; k < this.#separator.length; k++) if (this.#buffer[from + k] !== this.#separator[k]) return false
+    return true
+  }
+
+  #line(): void {
+    let end = this.#length - this.#separator.length
+    const overflow = this.#overflow
+    this.reset()
+    if (this.#dropsReturn && end > 0 && this.#buffer[end - 1] === 0x0d) end--
+    const most = this.#buffer.length - this.#separator.length - 1
+    if (overflow || end > most) this.tooLong++
+    else if (end > 0) this.#onLine(this.#buffer.subarray(0, end))
+  }
+}

@@ -1,0 +1,302 @@
+// The source `can` over a bus in memory: which signals it reads, what the kernel is asked to let through, and what a reading
+// is when frames come, stop, or come from two stations.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseDbc } from '../../../../drivers/can/signals/dbc'
+import type { CanBus, CanPort } from '../../../../drivers/can/signals/feed'
+import { canSourceOptions } from '../../../../drivers/can/signals/options'
+import { plan, unitOf } from '../../../../drivers/can/signals/plan'
+import { CanSource, canSource } from '../../../../drivers/can/signals/source'
+import { ManualClock } from '../../../../src/lib/clock'
+import { silentLogger } from '../../../../src/lib/logger'
+import { checkOptions } from '../../../../src/links/options'
+import { AGAIN } from '../../../../src/native'
+import { CAN_EFF, CAN_ERR, CAN_RTR, type CanFilter, type CanFrames } from '../../../../src/native/can'
+
+const DBC = `BO_ 291 Basics: 8 Engine
+ SG_ Coolant : 7|16@0- (0.1,-40) [-40|215] "degC" X
+ SG_ Speed : 16|12@1+ (0.0625,0) [0|250] "km/h" X
+ SG_ Gear : 28|3@1+ (1,0) [0|7] "" X
+ SG_ Steps : 32|8@1+ (1,0) [0|0] "steps" X
+BO_ 2364540158 EEC1: 8 Engine
+ SG_ EngSpeed : 24|16@1+ (0.125,0) [0|8031.875] "rpm" X
+BO_ 2566834942 DM1: 16 Engine
+ SG_ Speed : 0|8@1+ (1,0) [0|0] "" X
+ SG_ Last : 88|8@1+ (1,0) [0|0] "V" X
+BO_ 300 Mux: 8 Engine
+ SG_ Which M : 0|8@1+ (1,0) [0|0] "" X
+ SG_ One m1 : 8|8@1+ (1,0) [0|0] "bar" X
+ SG_ Two m2 : 8|8@1+ (1,0) [0|0] "bar" X
+BA_DEF_ BO_ "VFrameFormat" ENUM "StandardCAN","ExtendedCAN","reserved","J1939PG";
+BA_ "VFrameFormat" BO_ 2364540158 3;
+BA_ "VFrameFormat" BO_ 2566834942 3;
+VAL_ 291 Gear 0 "Neutral" 1 "Gear one" 7 "Error" ;
+`
+
+class Bus implements CanBus {
+  opened: { name: string; filters: readonly CanFilter[]; fd: boolean } | undefined
+  closed = 0
+  #queue: [number, string][] = []
+  #error = 0
+  #wake: () => void = () => undefined
+  open(name: string, options: { filters: readonly CanFilter[]; fd: boolean }): CanPort {
+    this.opened = { name, ...options }
+    return {
+      watch: (_, wake) => {
+        this.#wake = () => wake(1)
+      },
+      receive: (frames: CanFrames) => this.#fill(frames),
+      close: () => {
+        this.closed++
+      },
+    }
+  }
+  /** Frames as id and hex: those that the filters let through arrive. */
+  arrive(...frames: [id: number, hex: string][]): void {
+    const passes = ([id]: [number, string]): boolean =>
+      this.opened!.filters.some(filter => ((id ^ filter.id) & filter.mask) === 0)
+    this.#queue.push(...frames.filter(passes))
+    this.#wake()
+  }
+  fail(error: number): void {
+    this.#error = error
+    this.#wake()
+  }
+  #fill(frames: CanFrames): number {
+    if (this.#error !== 0) return this.#error
+    const some = this.#queue.splice(0, frames.capacity)
+    for (const [slot, [id, hex]] of some.entries()) frames.set(slot, id, Buffer.from(hex, 'hex'))
+    return some.length === 0 ? AGAIN : some.length
+  }
+}
+
+interface World {
+  source: CanSource
+  bus: Bus
+  clock: ManualClock
+  lost: string[]
+  degraded: string[]
+  said: string[]
+}
+
+async function world(options: Record<string, unknown> = {}, dbc = DBC): Promise<World> {
+  const bus = new Bus()
+  const clock = new ManualClock()
+  const said: string[] = []
+  const logger = { ...silentLogger, warn: (line: string) => void said.push(line) }
+  const raw = { interface: 'can0', dbc: '/etc/os-node/engine.dbc', ...options }
+  const files = { size: () => dbc.length, read: () => Buffer.from(dbc) }
+  const source = new CanSource(
+    'engine',
+    checkOptions(canSourceOptions, raw, 'engine'),
+    { clock, logger },
+    { files, bus },
+  )
+  const lost: string[] = []
+  const degraded: string[] = []
+  await source.open({ lost: why => lost.push(why), degraded: why => degraded.push(why) })
+  return { source, bus, clock, lost, degraded, said }
+}
+
+test('readings are the newest values of the chosen signals, in the order of the file', async () => {
+  const { source, bus } = await world({ match: ['EngSpeed', 'Basics.*'], value_words: true })
+  assert.deepEqual(
+    (await source.read()).map(row => row.slice(0, 3)),
+    [
+      ['Coolant', 'ERROR', null],
+      ['Basics_Speed', 'ERROR', null],
+      ['Gear', 'ERROR', null],
+      ['Steps', 'ERROR', null],
+      ['EngSpeed', 'ERROR', null],
+    ],
+  )
+  bus.arrive([291, '0000000000000000'], [291, 'ff9c401605000000'], [CAN_EFF + 0x0cf00417, 'ffffff6813ffffff'])
+  assert.deepEqual(await source.read(), [
+    ['Coolant', 'OK', -50, 'degC'],
+    ['Basics_Speed', 'OK', 100, 'km/h'],
+    ['Gear', 'GEAR_ONE', 1, '1'],
+    ['Steps', 'OK', 5, '{steps}'],
+    ['EngSpeed', 'OK', 621, 'rpm'],
+  ])
+  bus.arrive([291, 'ff9c407605000000'])
+  assert.deepEqual((await source.read())[2], ['Gear', 'ERROR', null, '1'])
+  assert.deepEqual(source.counters.detail, { frames: 4, short: 0, incomplete: 0, mixed: 0 })
+})
+
+test('a channel may have another name, unit, scale and status', async () => {
+  const { source, bus, said } = await world({
+    match: ['Coolant', 'Steps'],
+    channels: {
+      'Basics.Coolant': { id: 'water', unit: 'K', offset: 273.15, status: [{ above: 350, status: 'ALARM' }] },
+      Steps: { scale: 2 },
+    },
+  })
+  bus.arrive([291, '0320000007000000'])
+  assert.deepEqual(await source.read(), [
+    ['water', 'OK', 800 * 0.1 - 40 + 273.15, 'K'],
+    ['Steps', 'OK', 14, '{steps}'],
+  ])
+  bus.arrive([291, '0500000007000000'])
+  assert.equal((await source.read())[0]![1], 'ALARM')
+  assert.match(said.join(), /units nobody knows are kept as notes: \{steps\}/)
+})
+
+test('a signal that is not heard any more is an error, multiplexed ones each by themselves', async () => {
+  const { source, bus, clock, degraded } = await world({ match: 'Mux', max_age_ms: 1000 })
+  bus.arrive([300, '0111'], [300, '0222'])
+  clock.advance(900)
+  bus.arrive([300, '0112'])
+  assert.deepEqual(
+    (await source.read()).map(row => row[2]),
+    [1, 0x12, 0x22],
+  )
+  clock.advance(200)
+  assert.deepEqual(
+    (await source.read()).map(row => row[2]),
+    [1, 0x12, null],
+  )
+  assert.match(degraded.at(-1)!, /Two was not heard for 1 s/)
+})
+
+test('only the frames of chosen signals are let through, by id, by group, by station', async () => {
+  const all = await world()
+  assert.deepEqual(all.bus.opened, {
+    name: 'can0',
+    fd: false,
+    filters: [
+      { id: 291, mask: CAN_EFF + CAN_RTR + 0x7ff },
+      { id: 300, mask: CAN_EFF + CAN_RTR + 0x7ff },
+      { id: CAN_EFF + 0x00f00400, mask: CAN_EFF + CAN_RTR + 0x03ffff00 },
+      { id: CAN_EFF + 0x00feca00, mask: CAN_EFF + CAN_RTR + 0x03ffff00 },
+      { id: CAN_EFF + 0x00ec0000, mask: CAN_EFF + CAN_RTR + 0x03ff0000 },
+      { id: CAN_EFF + 0x00eb0000, mask: CAN_EFF + CAN_RTR + 0x03ff0000 },
+    ],
+  })
+  const one = await world({ match: 'EEC1', source_address: 23 })
+  assert.deepEqual(one.bus.opened!.filters, [{ id: CAN_EFF + 0x00f00417, mask: CAN_EFF + CAN_RTR + 0x03ffffff }])
+  const plain = await world({ match: 'EEC1', j1939: false })
+  assert.deepEqual(plain.bus.opened!.filters, [{ id: CAN_EFF + 0x0cf004fe, mask: CAN_EFF + CAN_RTR + 0x1fffffff }])
+  // an 11-bit id that looks like a part of a long one, a request for a frame, an error frame: not ours
+  all.bus.arrive([CAN_EFF + 291, '00'], [291 + CAN_RTR, ''], [CAN_ERR + 4, '0000000000000000'])
+  assert.equal(all.source.counters.detail.frames, 0)
+})
+
+test('what J1939 calls not available has no value; long messages are put together', async () => {
+  const { source, bus } = await world({ match: ['EEC1', 'DM1'] })
+  bus.arrive(
+    [CAN_EFF + 0x0cf00400, 'ffffffffffffffff'],
+    [CAN_EFF + 0x18ecff00, '200c0002ffcafe00'],
+    [CAN_EFF + 0x18ebff00, '0105000000000000'],
+    [CAN_EFF + 0x18ebff00, '020000000018ffff'],
+  )
+  assert.deepEqual(await source.readRaw(), [
+    {
+      sensor_id: 'EngSpeed',
+      raw: 'ffffffffffffffff',
+      status: 'ERROR',
+      value: null,
+      unit: 'rpm',
+      error: 'is not available, says the device',
+    },
+    { sensor_id: 'DM1_Speed', raw: '050000000000000000000018', status: 'OK', value: 5, unit: '1' },
+    { sensor_id: 'Last', raw: '050000000000000000000018', status: 'OK', value: 0x18, unit: 'V' },
+  ])
+})
+
+test('one message from two stations is an error until one is chosen, or one falls silent', async () => {
+  const { source, bus, clock } = await world({ match: 'EEC1', max_age_ms: 1000 })
+  const value = async (): Promise<unknown> => (await source.read())[0]![2]
+  bus.arrive([CAN_EFF + 0x0cf00400, 'ffffff6813ffffff'])
+  assert.equal(await value(), 621)
+  clock.advance(1500)
+  bus.arrive([CAN_EFF + 0x0cf00401, 'ffffff0010ffffff'])
+  assert.equal(await value(), 512)
+  bus.arrive([CAN_EFF + 0x0cf00400, 'ffffff6813ffffff'], [CAN_EFF + 0x0cf00401, 'ffffff0010ffffff'])
+  assert.equal(await value(), null)
+  assert.match((await source.readRaw())[0]!.error!, /sent by stations 1 and 0: choose one with source_address/)
+  const chosen = await world({ match: 'EEC1', source_address: 1 })
+  chosen.bus.arrive([CAN_EFF + 0x0cf00401, 'ffffff0010ffffff'], [CAN_EFF + 0x0cf00400, 'ffffff6813ffffff'])
+  assert.equal((await chosen.source.read())[0]![2], 512)
+})
+
+test('a file that tells two stations of one group apart reads each from its own', async () => {
+  const dbc = `BO_ 2364540160 Front: 8 X
+ SG_ A : 0|8@1+ (1,0) [0|0] "V" X
+BO_ 2364540161 Rear: 8 X
+ SG_ B : 0|8@1+ (1,0) [0|0] "V" X
+BA_ "ProtocolType" "J1939";`
+  const { source, bus } = await world({}, dbc)
+  bus.arrive([CAN_EFF + 0x18f00401, '22'], [CAN_EFF + 0x18f00400, '11'], [CAN_EFF + 0x18f00402, '33'])
+  assert.deepEqual(
+    (await source.read()).map(row => row[2]),
+    [null, null],
+  )
+  bus.arrive([CAN_EFF + 0x18f00501, '22'], [CAN_EFF + 0x18f00500, '11'], [CAN_EFF + 0x18f00502, '33'])
+  assert.deepEqual(
+    (await source.read()).map(row => row[2]),
+    [0x11, 0x22],
+  )
+})
+
+test('an interface that goes down loses the link; closing and opening begin anew', async () => {
+  const { source, bus, lost } = await world({ match: 'Coolant' })
+  bus.arrive([291, '0000000000000000'])
+  await source.read()
+  bus.fail(-100)
+  assert.deepEqual(lost, ['can0 is gone or went down (ENETDOWN)'])
+  await source.close()
+  await source.close()
+  assert.equal(bus.closed, 1)
+  await assert.rejects(source.read(), { code: 'LINK_DOWN' })
+  assert.equal(source.counters.rx, 1)
+})
+
+test('options that cannot be meant are refused with what was meant', async () => {
+  const refused = (options: Record<string, unknown>, message: RegExp, dbc?: string): Promise<void> =>
+    assert.rejects(world(options, dbc), { code: 'CONFIG_INVALID', message })
+  await refused({ match: 'Coolent' }, /no signal matches Coolent/)
+  await assert.rejects(world({ match: 'Coolent' }), { hint: 'did you mean Coolant?' })
+  await refused({ channels: { Speed: {} } }, /Basics.Speed and DM1.Speed have this name/)
+  await refused({ channels: { Nothing: {} } }, /channels.Nothing: no message has such a signal/)
+  await refused({ channels: { Gear: { id: 'Steps' } } }, /two channels have the id Steps/)
+  await refused({ intervall_ms: 5 }, /did you mean interval_ms/)
+  await refused({ interface: '' }, /interface/)
+  await refused({}, /describes no message \(line 1:/, 'BO_ x')
+  const source = canSource.create(
+    'x',
+    { interface: 'can0', dbc: '/no/such.dbc' },
+    {
+      clock: new ManualClock(),
+      logger: undefined as never,
+    },
+  )
+  await assert.rejects(source.open({ lost: () => undefined, degraded: () => undefined }), {
+    code: 'NOT_FOUND',
+    message: 'the DBC file /no/such.dbc is not there',
+  })
+})
+
+test('a group has an end', () => {
+  const signals = Array.from({ length: 513 }, (_, k) => ` SG_ S${k} : 0|8@1+ (1,0) [0|0] "" X`).join('\n')
+  const options = checkOptions(canSourceOptions, { interface: 'can0', dbc: 'x' }, 'x')
+  assert.throws(() => plan('x', parseDbc(`BO_ 1 M: 8 X\n${signals}`), options), /513 signals are chosen, 512 can be/)
+  assert.equal(plan('x', parseDbc(`BO_ 1 M: 8 X\n${signals}`), { ...options, match: 'S5*' }).channels.length, 24)
+})
+
+test('units of DBC files are understood, mended or kept as notes', () => {
+  const pairs: Record<string, string> = {
+    degC: 'degC',
+    '°C': '°C',
+    'Â°C': '°C',
+    'ï¿½C': '°C',
+    '\ufffdC': '°C',
+    '': '1',
+    '-': '1',
+    ' bar ': 'bar',
+    '1/min': '1/min',
+    'm/s^2': 'm/s^2',
+    'Bool {x}': '{Bool_x}',
+    'g/kWh': 'g/kWh',
+  }
+  for (const [unit, expected] of Object.entries(pairs)) assert.equal(unitOf(unit), expected, unit)
+})
