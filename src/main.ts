@@ -36,6 +36,12 @@ const sourceTable: DriverTable<SourceDriver> = {
       async () => (await import('../drivers/host')).hostSources[type],
     ]),
   ),
+  ...Object.fromEntries(
+    (['bthome', 'ibeacon', 'eddystone', 'ruuvi'] as const).map(type => [
+      type,
+      async () => (await import('../drivers/bluetooth')).advertisementSources[type],
+    ]),
+  ),
 }
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })

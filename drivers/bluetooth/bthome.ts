@@ -106,7 +106,9 @@ export class BthomeDecoder implements Decoder {
     })
     const bytes = packetId < 0 && !this.#cipher ? Buffer.from(objects).toString('latin1') : ''
     const repeat =
-      packetId >= 0 ? packetId === this.#packetId : bytes !== '' && bytes === this.#lastBytes && now - this.#lastAt < SAME_EVENT_MS
+      packetId >= 0
+        ? packetId === this.#packetId
+        : bytes !== '' && bytes === this.#lastBytes && now - this.#lastAt < SAME_EVENT_MS
     this.#packetId = packetId
     this.#lastBytes = bytes
     this.#lastAt = now
