@@ -7,6 +7,7 @@
 //
 // What fails: package or native part missing (NO_DRIVER), adapter missing, off or not allowed (machine.ts), adapter gone
 // (lost within a second, the library asks that often), a peer that does not answer (deadline on every step).
+/// <reference path="./library.d.ts" />
 import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings'
 import type { Hci } from '@stoprocent/noble/lib/hci-socket/bindings'
 import type Noble from '@stoprocent/noble/lib/noble'
@@ -109,13 +110,15 @@ export class NobleRadio implements Radio {
     const state = new Promise<string>(resolve => {
       told = resolve
     })
-    noble.on('stateChange', (to: string) => {
+    void noble.state // the first look at it starts the bindings
+    const heard = (to: string): void => {
       if (to === 'poweredOn' || to === 'unsupported' || to === 'unauthorized') told(to)
       if (to === 'poweredOff') this.#lost(`${adapter} is off: hciconfig ${adapter} up`)
       else if (to !== 'poweredOn') this.#lost(`${adapter} ${to}`)
-    })
-    void noble.state // the first look at it starts the bindings
-    this.#takeOver(noble)
+    }
+    noble.on('stateChange', heard)
+    this.#takeOver()
+    if (noble.state !== 'unknown') heard(noble.state) // told before we listened
     const reached = await this.#within(POWER_ON_MS, state, '')
     if (reached === 'poweredOn') return
     if (reached === 'unauthorized') throw new OsError('NO_ACCESS', `no right to use ${adapter}`)
@@ -125,7 +128,7 @@ export class NobleRadio implements Radio {
   }
 
   /** Puts ourselves between the parts of the library; see above. */
-  #takeOver(_noble: Noble): void {
+  #takeOver(): void {
     const bindings = this.#bindings!
     const hci = bindings._hci
     if (!hci?._socket) throw new OsError('NO_DRIVER', 'this version of @stoprocent/noble is not known')
