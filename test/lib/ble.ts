@@ -188,8 +188,7 @@ export class UartDevice implements Line {
 
   async write(bytes: Uint8Array): Promise<void> {
     if (!this.#update) throw new Error('nobody is connected')
-    for (let at = 0; at < bytes.length; at += this.#size)
-      this.#update(Buffer.from(bytes.subarray(at, at + this.#size)))
+    for (let at = 0; at < bytes.length; at += this.#size) this.#update(Buffer.from(bytes.subarray(at, at + this.#size)))
     this.counters.tx += bytes.length
   }
 }
