@@ -29,11 +29,15 @@ export interface AdapterOptions {
   logger: Logger
   /** what may be behind a silence, for people; asked when one is told */
   suspicion?: () => string
+  /** whether the machine has it at all */
+  present?: () => boolean
 }
 
 const SILENCE_MS = 60_000
 /** after somebody stopped the scan: not at once, since that may go on for ever */
 const AGAIN_MS = 1000
+/** how often is looked for an adapter that is missing */
+const LOOK_MS = 2000
 
 export class Adapter {
   readonly name: string
@@ -86,6 +90,18 @@ export class Adapter {
   async leave(user: AdapterUser): Promise<void> {
     if (!this.#users.delete(user) || this.#users.size > 0) return
     await this.#end()
+  }
+
+  /** Calls back when an adapter that is missing now is plugged in. Returns what ends the watch. */
+  onReturn(back: () => void): () => void {
+    const { present = () => true, timers } = this.#options
+    let cancel = (): void => undefined
+    const look = (): void => {
+      if (present()) back()
+      else cancel = timers.after(LOOK_MS, look)
+    }
+    if (!present()) cancel = timers.after(LOOK_MS, look)
+    return () => cancel()
   }
 
   /** Hears the advertisements of one address, or of all (null). Returns the function that ends it. */

@@ -19,6 +19,7 @@ export function sharedAdapter(name: string, extended: boolean, { clock, logger }
     clock,
     timers: systemTimers,
     logger,
+    present: () => realFiles.exists(`/sys/class/bluetooth/${name}`),
     suspicion: () => (bluetoothdRuns(realFiles) ? '; bluetoothd scans too: systemctl disable --now bluetooth' : ''),
   })
   known.set(key, made)

@@ -180,6 +180,10 @@ export class PeersMedium implements Medium {
     if (user) await this.#options.adapter.leave(user)
   }
 
+  onReturn(back: () => void): () => void {
+    return this.#options.adapter.onReturn(back)
+  }
+
   /** Nobody to send to in general: answers go by the origin of a packet. */
   send(): Promise<boolean> {
     return Promise.resolve(false)

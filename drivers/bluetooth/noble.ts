@@ -63,6 +63,8 @@ export class NobleRadio implements Radio {
   /** we asked for it ourselves */
   #stopping = false
   #resetting = false
+  /** what comes before that are the library's own first steps */
+  #ready = false
 
   constructor(options: NobleRadioOptions) {
     this.#options = { files: realFiles, timers: systemTimers, ...options }
@@ -90,6 +92,7 @@ export class NobleRadio implements Radio {
 
   async close(): Promise<void> {
     const noble = this.#noble
+    this.#ready = false
     this.#events = undefined
     this.#noble = undefined
     const hci = this.#bindings?._hci
@@ -120,7 +123,10 @@ export class NobleRadio implements Radio {
     this.#takeOver()
     if (noble.state !== 'unknown') heard(noble.state) // told before we listened
     const reached = await this.#within(POWER_ON_MS, state, '')
-    if (reached === 'poweredOn') return
+    if (reached === 'poweredOn') {
+      this.#ready = true
+      return
+    }
     if (reached === 'unauthorized') throw new OsError('NO_ACCESS', `no right to use ${adapter}`)
     if (reached === 'unsupported')
       throw new OsError('LINK_DOWN', `${adapter} cannot be used for Bluetooth LE, or another program holds it alone`)
@@ -179,7 +185,7 @@ export class NobleRadio implements Radio {
 
   #disturbed(what: 'scan stopped' | 'adapter reset'): void {
     if (what === 'adapter reset') this.#forgetScan()
-    this.#events?.disturbed(what)
+    if (this.#ready) this.#events?.disturbed(what)
   }
 
   /** What the library believes of a scan that is no more. */

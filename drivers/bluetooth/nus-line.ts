@@ -115,6 +115,7 @@ export class NusLine implements Line {
   onReturn(back: () => void): () => void {
     const { adapter } = this.#options
     if (!this.#absent) return () => undefined
+    const unlook = adapter.onReturn(back)
     const user: AdapterUser = { lost: () => undefined, degraded: () => undefined }
     let ended = false
     let unlisten = (): void => undefined
@@ -122,10 +123,11 @@ export class NusLine implements Line {
       () => {
         if (!ended) unlisten = this.#listen(() => back())
       },
-      () => undefined, // the adapter itself is missing: the pause has to do
+      () => undefined, // the adapter itself is missing: unlook tells when it is not
     )
     return () => {
       ended = true
+      unlook()
       unlisten()
       void adapter.leave(user)
     }

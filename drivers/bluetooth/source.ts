@@ -36,6 +36,7 @@ export interface AdvertisedOptions {
 const COMMON_UNITS = new Map<string, string>(COMMON_CHANNELS.map(({ key, unit }) => [key, unit]))
 
 export class AdvertisedSource extends LatestSource {
+  readonly #adapter: Adapter
   readonly #feed: AdvertisementFeed
   readonly #keys: readonly string[]
   readonly #unitOf: (key: string) => string
@@ -75,12 +76,18 @@ export class AdvertisedSource extends LatestSource {
       },
       feed,
     )
+    this.#adapter = adapter
     this.#feed = feed
     this.#keys = keys
     this.#unitOf = unitOf
     this.#timers = timers
     this.#waitMs = testWaitMs
     Object.defineProperty(this.counters, 'detail', { get: () => feed.detail, enumerable: true })
+  }
+
+  /** An adapter that is plugged in again is used at once. */
+  onReturn(back: () => void): () => void {
+    return this.#adapter.onReturn(back)
   }
 
   override async read(): Promise<readonly SourceReading[]> {

@@ -39,6 +39,7 @@ const LE = 0x08
 /** A device on adapter `n` that sends what it is given, ten times a second. */
 export class Advertiser {
   readonly #socket: HciSocket
+  #again: NodeJS.Timeout | undefined
 
   private constructor(socket: HciSocket) {
     this.#socket = socket
@@ -62,15 +63,22 @@ export class Advertiser {
   send(...structures: Buffer[]): void {
     const data = Buffer.concat([Buffer.of(2, 1, 6), ...structures])
     if (data.length > 31) throw new Error('an advertisement has 31 bytes')
+    this.silence()
     this.#command(0x08, [data.length, ...data, ...Buffer.alloc(31 - data.length)])
-    this.#command(0x0a, [1])
+    // the virtual radio tells of a device once, when it begins: so it begins again and again
+    this.#again = setInterval(() => {
+      this.#command(0x0a, [0])
+      this.#command(0x0a, [1])
+    }, 200)
   }
 
   silence(): void {
+    clearInterval(this.#again)
     this.#command(0x0a, [0])
   }
 
   close(): void {
+    clearInterval(this.#again)
     this.#socket.stop()
   }
 
@@ -97,6 +105,7 @@ interface Bleno {
   stopAdvertising(done: () => void): void
   setServices(services: unknown[], done: (error?: Error) => void): void
   disconnect(handle?: unknown): void
+  stop(): void
   mtu: number
 }
 
@@ -183,7 +192,7 @@ export class UartDevice implements Line {
   }
 
   async close(): Promise<void> {
-    this.disconnect()
+    this.#bleno?.stop()
   }
 
   async write(bytes: Uint8Array): Promise<void> {

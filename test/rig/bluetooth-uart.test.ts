@@ -10,12 +10,24 @@ import { silentLogger } from '../../src/lib/logger'
 import { LineMedium } from '../../src/links/line/medium'
 import { systemTimers } from '../../src/links/timers'
 import { exportFacts } from '../../src/log'
+import { COMMAND } from '../../src/wire/commands'
 import { adapterAddress, plugInAdapters, UartDevice, unplugAdapters } from '../lib/ble'
 import { askControl } from '../lib/control'
 import { keyOf, type LoggedFact, Machine, until } from '../lib/gateway'
 import { peerFrame } from '../lib/peer'
 import { inTheRig } from '../lib/rig'
 
+/** of the hub to what the office asked */
+const ANSWERS: ReadonlySet<number> = new Set([
+  COMMAND.ID_ASSIGN,
+  COMMAND.ID_POOL_RES,
+  COMMAND.HANDSHAKE_ACK,
+  COMMAND.HANDSHAKE_NACK,
+  COMMAND.PONG,
+  COMMAND.TIME_RESPONSE,
+  COMMAND.SECURE_DICT_READY,
+  COMMAND.SECURE_CHANNEL_ACK,
+])
 const SERVER = 9301
 const BRIDGE = 9302
 const flags = { physical_status: { bluetooth: true } }
@@ -50,6 +62,7 @@ inTheRig(
     let towards = SERVER
     const hub = new Machine('/run/hub', 'run', {
       device_id: 'HUB',
+      assigned_id: 11,
       gateway: {
         log: { commit_interval_ms: 200 },
         sources: [{ name: 'up', type: 'uptime', interval_ms: 300 }],
@@ -60,12 +73,12 @@ inTheRig(
     })
     const office = new Machine('/run/office', 'run', {
       device_id: 'OFFICE',
-      web_user: { enabled: false },
+      assigned_id: 12,
       RESOURCES: { service_plugins: { web_user: { port: 8770 } } },
       gateway: {
         log: { commit_interval_ms: 200 },
         sources: [{ name: 'up', type: 'uptime', interval_ms: 300 }],
-        uplinks: [{ name: 'bridge', medium: 'UDP', host: '127.0.0.1', port: BRIDGE }],
+        uplinks: [{ name: 'bridge', medium: 'UDP', host: '127.0.0.1', port: BRIDGE, max_packet: 380 }],
         receivers: [{ name: 'in', medium: 'UDP', host: '127.0.0.1', port: SERVER }],
       },
     })
@@ -78,7 +91,7 @@ inTheRig(
       await new Promise<void>(resolve => socket.bind(BRIDGE, '127.0.0.1', resolve))
       // requests of the hub go to the office's receiver, answers to what the office asked go to its uplink
       line.onPacket(packet => {
-        const answers = packet[0] === 0x05 || packet[0] === 0x0a || packet[0] === 0x04
+        const answers = ANSWERS.has(packet[0]!)
         socket.send(packet.slice(), answers && towards !== SERVER ? towards : SERVER, '127.0.0.1')
       })
       socket.on('message', (packet, from) => {
@@ -89,7 +102,9 @@ inTheRig(
     after(async () => {
       await Promise.all([hub.stop(), office.stop()])
       socket.close()
+      await line.close()
       await unplugAdapters()
+      setTimeout(() => process.exit(), 1000).unref() // the device's library leaves something open
     })
 
     test('facts go both ways over the radio, and each is acknowledged', async () => {
@@ -107,9 +122,10 @@ inTheRig(
     })
 
     test('a packet of C firmware is decoded', async () => {
-      const body = 'FW1.1.ts1|t1>K.A01:2V8|'
-      await line.send(peerFrame(63, [4711], 1, Date.now(), body))
-      assert.ok(true)
+      // the time of a frame of theirs is in seconds
+      await line.send(peerFrame(63, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
+      const fact = await until('the fact', () => facts(hub).find(({ s1_id }) => s1_id === 'T1'))
+      assert.ok(Math.abs(Number(fact.s1_v) - 274.5726) < 1e-9, String(fact.s1_v))
     })
 
     test('a connection that is cut comes back, and nothing is missing', async () => {

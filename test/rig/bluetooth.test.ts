@@ -137,7 +137,11 @@ inTheRig(
         tool('hcitool', '-i', 'hci0', 'cmd', ...command)
         await until('heard again', async () => {
           const { disturbed, advertisements } = (await link('plain')).detail
-          return disturbed > before.disturbed && advertisements > before.advertisements + 20
+          return disturbed > before.disturbed && advertisements > before.advertisements + 3
+        }).catch(async error => {
+          throw new Error(
+            `${command}: ${error.message} ${JSON.stringify(before)} ${JSON.stringify((await link('plain')).detail)}`,
+          )
         })
       }
     })
@@ -161,11 +165,10 @@ inTheRig(
         const seen = await link('plain')
         return seen.state === 'down' ? seen : undefined
       })
-      assert.match(reason, /hci0/)
+      assert.match(reason, /hci0|no Bluetooth adapter/)
       await plugInAdapters(2)
       device = await Advertiser.on(1)
       device.send(serviceDataOf(0xfcd2, '4002280a03bf13'))
-      askControl(machine.dataDir, 'reload').catch(() => undefined)
       await logged('plain_temperature', 26 + 273.15)
     })
   },
