@@ -4,6 +4,7 @@
 import { rs485Options } from '../drivers/rs485/options'
 import { uartOptions } from '../drivers/uart/options'
 import { canOptions } from '../drivers/can/options'
+import { bluetoothOptions } from '../drivers/bluetooth/options'
 import { Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
@@ -38,6 +39,7 @@ export const busOptions: MediaOptions = {
   UART: uartOptions,
   RS485: rs485Options,
   CAN: canOptions,
+  Bluetooth: bluetoothOptions,
 }
 
 /** Media by name, loaded on first use. */
@@ -49,6 +51,7 @@ export const mediaTable = {
   TCP: async () => (await import('./media/tcp')).tcpDriver,
   RS485: async () => (await import('../drivers/rs485')).rs485Driver,
   UART: async () => (await import('../drivers/uart')).uartDriver,
+  Bluetooth: async () => (await import('../drivers/bluetooth')).bluetoothDriver,
 }
 
 const parts = (): NodeParts => ({

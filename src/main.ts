@@ -51,6 +51,12 @@ const sourceTable: DriverTable<SourceDriver> = {
   nmea: async () => (await import('../drivers/lines')).nmeaSource,
   modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
   modbus_tcp: async () => (await import('../drivers/modbus')).modbusTcp,
+  ...Object.fromEntries(
+    (['bthome', 'ibeacon', 'eddystone', 'ruuvi'] as const).map(type => [
+      type,
+      async () => (await import('../drivers/bluetooth')).advertisementSources[type],
+    ]),
+  ),
 }
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })

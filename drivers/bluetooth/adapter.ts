@@ -1,0 +1,268 @@
+// One Bluetooth adapter for all that use it: it scans while somebody listens, connects for one after the other (a connection
+// takes the scan's place on the air for a second or two), and looks after a scan that has gone silent (R20). Opened by the
+// first user, closed by the last.
+//
+// What fails: the radio cannot be opened (every user that joins is told), is lost (every user is told, the next that joins
+// opens it anew), a remedy against silence (the next one is tried; a library that does not open again is a loss).
+import type { Clock } from '../../src/lib/clock'
+import { asOsError, OsError } from '../../src/lib/errors'
+import type { Logger } from '../../src/lib/logger'
+import type { Timers } from '../../src/links/timers'
+import type { Connection, ConnectOptions, Radio, Report } from './radio'
+import { type Remedy, Silence } from './silence'
+
+export type OnReport = (report: Report) => void
+
+export interface AdapterUser {
+  /** the adapter is gone: this user is out */
+  lost(reason: string): void
+  /** works, but hears nothing; '' when it hears again */
+  degraded(reason: string): void
+}
+
+export interface AdapterOptions {
+  /** hci0 … */
+  name: string
+  radio: Radio
+  clock: Clock
+  timers: Timers
+  logger: Logger
+  /** what may be behind a silence, for people; asked when one is told */
+  suspicion?: () => string
+  /** whether the machine has it at all */
+  present?: () => boolean
+}
+
+const SILENCE_MS = 60_000
+/** after somebody stopped the scan: not at once, since that may go on for ever */
+const AGAIN_MS = 1000
+/** how often is looked for an adapter that is missing */
+const LOOK_MS = 2000
+
+export class Adapter {
+  readonly name: string
+  /** what all users together have seen */
+  readonly #tally = { advertisements: 0, scan_restarts: 0, adapter_resets: 0, reopened: 0, disturbed: 0 }
+  readonly #options: AdapterOptions
+  readonly #users = new Set<AdapterUser>()
+  readonly #byAddress = new Map<string, Set<OnReport>>()
+  readonly #toAll = new Set<OnReport>()
+  #opening: Promise<void> | undefined
+  /** every step of the radio runs after the one before */
+  #turn: Promise<unknown> = Promise.resolve()
+  #scanning = false
+  #silence = new Silence(SILENCE_MS)
+  #cancelWatch: () => void = () => undefined
+  #cancelAgain: () => void = () => undefined
+  #complaint = ''
+
+  constructor(options: AdapterOptions) {
+    this.name = options.name
+    this.#options = options
+  }
+
+  get detail(): Readonly<Record<string, number>> {
+    return { ...this.#tally, ...this.#options.radio.detail }
+  }
+
+  /** addresses somebody waits for */
+  get listeners(): number {
+    return this.#byAddress.size + this.#toAll.size
+  }
+
+  /** Opens the radio for the first. `silenceMs`: shorter than the usual minute. Throws why it cannot be opened. */
+  async join(user: AdapterUser, { silenceMs = SILENCE_MS }: { silenceMs?: number } = {}): Promise<void> {
+    this.#users.add(user)
+    if (silenceMs < this.#silence.afterMs) this.#silence = new Silence(silenceMs)
+    this.#opening ??= this.#inTurn(() => this.#open())
+    try {
+      await this.#opening
+    } catch (error) {
+      this.#users.delete(user)
+      if (this.#users.size === 0) this.#opening = undefined
+      throw error
+    }
+    if (!this.#users.has(user)) throw new OsError('LINK_DOWN', `${this.name} was lost`)
+    if (this.#complaint !== '') user.degraded(this.#complaint)
+  }
+
+  /** Closes the radio when nobody is left. */
+  async leave(user: AdapterUser): Promise<void> {
+    if (!this.#users.delete(user) || this.#users.size > 0) return
+    await this.#end()
+  }
+
+  /** Calls back when an adapter that is missing now is plugged in. Returns what ends the watch. */
+  onReturn(back: () => void): () => void {
+    const { present = () => true, timers } = this.#options
+    let cancel = (): void => undefined
+    const look = (): void => {
+      if (present()) back()
+      else cancel = timers.after(LOOK_MS, look)
+    }
+    if (!present()) cancel = timers.after(LOOK_MS, look)
+    return () => cancel()
+  }
+
+  /** Hears the advertisements of one address, or of all (null). Returns the function that ends it. */
+  listen(address: string | null, onReport: OnReport): () => void {
+    const set = address === null ? this.#toAll : (this.#byAddress.get(address) ?? new Set())
+    set.add(onReport)
+    if (address !== null) this.#byAddress.set(address, set)
+    this.#arrange()
+    return () => {
+      if (!set.delete(onReport)) return
+      if (address !== null && set.size === 0 && this.#byAddress.get(address) === set) this.#byAddress.delete(address)
+      this.#arrange()
+    }
+  }
+
+  /** Connects; the scan waits meanwhile. Throws as Radio.connect does. */
+  connect(options: ConnectOptions): Promise<Connection> {
+    return this.#inTurn(async () => {
+      if (!this.#opening) throw new OsError('LINK_DOWN', `${this.name} is closed`)
+      await this.#stopScan()
+      try {
+        return await this.#options.radio.connect(options)
+      } finally {
+        this.#arrange()
+      }
+    })
+  }
+
+  async #open(): Promise<void> {
+    await this.#options.radio.open({
+      report: report => this.#report(report),
+      lost: reason => this.#lost(reason),
+      disturbed: what => {
+        this.#tally.disturbed++
+        this.#options.logger.debug(`${this.name}: ${what}, by another program`)
+        this.#scanning = false
+        this.#cancelAgain()
+        this.#cancelAgain = this.#options.timers.after(AGAIN_MS, () => this.#arrange())
+      },
+    })
+    this.#complaint = ''
+    this.#arrange()
+  }
+
+  #end(): Promise<void> {
+    this.#opening = undefined
+    this.#quiet()
+    return this.#inTurn(async () => {
+      if (this.#opening === undefined) await this.#options.radio.close()
+    })
+  }
+
+  #quiet(): void {
+    this.#cancelWatch()
+    this.#cancelAgain()
+    this.#scanning = false
+    this.#complaint = ''
+  }
+
+  #lost(reason: string): void {
+    const users = [...this.#users]
+    this.#users.clear()
+    void this.#end()
+    for (const user of users) user.lost(reason)
+  }
+
+  /** Runs for every advertisement in reach: hundreds a second in a busy place. */
+  #report(report: Report): void {
+    this.#tally.advertisements++
+    this.#silence.heard(this.#options.clock.mono())
+    if (this.#complaint !== '') this.#complain('')
+    for (const onReport of this.#toAll) onReport(report)
+    const mine = this.#byAddress.get(report.address)
+    if (mine) for (const onReport of mine) onReport(report)
+  }
+
+  /** Makes the scan what it should be: on while somebody listens. */
+  #arrange(): void {
+    void this.#inTurn(async () => {
+      if (!this.#opening || this.listeners > 0 === this.#scanning) return
+      if (this.listeners === 0) await this.#stopScan()
+      else await this.#startScan()
+    }).catch(error => {
+      this.#options.logger.warn(`${this.name}: ${asOsError(error).message}`)
+      this.#watch() // a scan that does not start is a silence
+    })
+  }
+
+  async #startScan(): Promise<void> {
+    this.#silence.heard(this.#options.clock.mono())
+    await this.#options.radio.startScan()
+    this.#scanning = true
+    this.#watch()
+  }
+
+  async #stopScan(): Promise<void> {
+    if (!this.#scanning) return
+    this.#cancelWatch()
+    this.#scanning = false
+    await this.#options.radio.stopScan()
+  }
+
+  #watch(): void {
+    const { clock, timers } = this.#options
+    this.#cancelWatch()
+    this.#cancelWatch = timers.after(Math.max(1, this.#silence.due - clock.mono()), () => {
+      if (!this.#opening || this.listeners === 0) return
+      const remedy = this.#silence.next(clock.mono())
+      if (remedy) void this.#inTurn(() => this.#apply(remedy)).catch(error => this.#lost(asOsError(error).message))
+      else this.#watch()
+    })
+  }
+
+  /** Throws when the adapter cannot be brought back. */
+  async #apply(remedy: Remedy): Promise<void> {
+    if (!this.#opening) return
+    const { radio, logger } = this.#options
+    const seconds = Math.round(this.#silence.afterMs / 1000)
+    this.#complain(`nothing heard for ${seconds} s; helped ${this.#silence.taken} times${this.#suspicion()}`)
+    logger.debug(`${this.name}: silent, ${remedy}`)
+    try {
+      this.#scanning = false
+      if (remedy === 'reopen') await this.#reopen()
+      // a reset is refused while there are connections: these show that the radio works
+      else if (remedy === 'reset' && (await radio.reset())) this.#tally.adapter_resets++
+      else {
+        this.#tally.scan_restarts++
+        await radio.stopScan()
+      }
+      await radio.startScan()
+      this.#scanning = true
+    } catch (error) {
+      if (remedy === 'reopen') throw error
+      logger.warn(`${this.name}: ${remedy} failed: ${asOsError(error).message}`)
+    }
+    this.#watch()
+  }
+
+  async #reopen(): Promise<void> {
+    const { radio } = this.#options
+    // connections that live are not cut for a silence
+    if (!(await radio.reset())) return
+    this.#tally.reopened++
+    const complaint = this.#complaint
+    await radio.close()
+    await this.#open()
+    this.#complaint = complaint
+  }
+
+  #suspicion(): string {
+    return this.#options.suspicion?.() ?? ''
+  }
+
+  #complain(reason: string): void {
+    this.#complaint = reason
+    for (const user of this.#users) user.degraded(reason)
+  }
+
+  #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const mine = this.#turn.then(run, run)
+    this.#turn = mine.catch(() => undefined)
+    return mine
+  }
+}

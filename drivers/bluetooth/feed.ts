@@ -1,0 +1,128 @@
+// From advertisements to the newest values of a source's channels. What fails: the adapter (lost: the source is opened again),
+// a device that is not heard (its values grow too old; presence says 0), an advertisement that cannot be used (counted,
+// and told by a test of the source), one sent again by somebody else (counted as refused).
+import type { Clock } from '../../src/lib/clock'
+import type { OpenableEvents } from '../../src/links/contracts'
+import type { Timers } from '../../src/links/timers'
+import type { Feed, Take } from '../kit/latest'
+import type { Adapter, AdapterUser } from './adapter'
+import type { Decoder, Emit } from './codec'
+import type { Report } from './radio'
+
+export interface Heard {
+  readonly value: number | null
+  readonly raw: string
+}
+
+export interface FeedOptions {
+  adapter: Adapter
+  /** null: whatever the decoder knows as its own */
+  address: string | null
+  /** made anew with every opening, since what it remembers is of one */
+  decoder: () => Decoder
+  /** the channel at each index */
+  keys: readonly string[]
+  awayMs: number
+  silenceMs: number
+  clock: Clock
+  timers: Timers
+}
+
+/** a device that sends ever new names costs no more than this */
+const MOST_KEYS = 64
+
+export class AdvertisementFeed implements Feed {
+  /** everything the device told since the opening, by channel, also what nobody asked for */
+  readonly heard = new Map<string, Heard>()
+  /** why its last advertisement was of no use; '' when it was */
+  refusal = ''
+  readonly #tally = { frames: 0, refused: 0 }
+  readonly #options: FeedOptions
+  readonly #index: ReadonlyMap<string, number>
+  #decoder: Decoder | undefined
+  #take: Take = () => undefined
+  #user: AdapterUser | undefined
+  #unlisten: () => void = () => undefined
+  #cancelAway: () => void = () => undefined
+  #onHeard: () => void = () => undefined
+  #raw = ''
+  readonly #emit: Emit = (key, value) => this.#tell(key, value)
+
+  constructor(options: FeedOptions) {
+    this.#options = options
+    this.#index = new Map(options.keys.map((key, k) => [key, k]))
+  }
+
+  get detail(): Readonly<Record<string, number>> {
+    return { ...this.#tally, ...this.#options.adapter.detail }
+  }
+
+  /** Calls back at every advertisement of the device, for a test that waits for one. */
+  onHeard(heard: () => void): void {
+    this.#onHeard = heard
+  }
+
+  async open(events: OpenableEvents, take: Take): Promise<void> {
+    const { adapter, address, decoder, silenceMs } = this.#options
+    const user: AdapterUser = { lost: reason => events.lost(reason), degraded: () => undefined }
+    this.#user = user
+    this.#take = take
+    this.#decoder = decoder()
+    this.heard.clear()
+    this.refusal = ''
+    await adapter.join(user, { silenceMs })
+    if (this.#user !== user) return adapter.leave(user)
+    this.#unlisten = adapter.listen(address, report => this.#report(report))
+    this.#waitAway()
+  }
+
+  async close(): Promise<void> {
+    const user = this.#user
+    this.#user = undefined
+    this.#unlisten()
+    this.#cancelAway()
+    if (user) await this.#options.adapter.leave(user)
+  }
+
+  raw(index: number): string {
+    return this.heard.get(this.#options.keys[index]!)?.raw ?? ''
+  }
+
+  #report({ data, address, rssi }: Report): void {
+    this.#raw = ''
+    this.#current = data
+    const verdict = this.#decoder!.decode(data, address, rssi, this.#options.clock.mono(), this.#emit)
+    if (verdict === null) return
+    this.refusal = verdict
+    if (verdict === '') this.#tally.frames++
+    else this.#tally.refused++
+    if (rssi !== null) this.#tell('rssi', rssi)
+    this.#tell('presence', 1)
+    this.#waitAway()
+    this.#onHeard()
+  }
+
+  #current: Uint8Array = new Uint8Array()
+
+  #tell(key: string, value: number | null): void {
+    if (this.heard.size < MOST_KEYS || this.heard.has(key)) {
+      if (this.#raw === '') this.#raw = Buffer.from(this.#current).toString('hex')
+      this.heard.set(key, { value, raw: this.#raw })
+    }
+    const index = this.#index.get(key)
+    if (index !== undefined) this.#take(index, value)
+  }
+
+  /** Says that the device is away, again and again, so that this does not grow old itself. */
+  #waitAway(): void {
+    const { awayMs, timers } = this.#options
+    if (!this.#index.has('presence')) return
+    this.#cancelAway()
+    this.#cancelAway = timers.after(awayMs, () => {
+      this.#raw = ''
+      this.#current = new Uint8Array()
+      this.#tell('presence', 0)
+      this.#waitAway()
+    })
+  }
+}

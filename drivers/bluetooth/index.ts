@@ -1,0 +1,133 @@
+// Bluetooth Low Energy: packets over the Nordic UART service (this gateway is the central), and sources that read
+// advertisements: BTHome v2, iBeacon, Eddystone telemetry, Ruuvi. Declarations only; see medium.ts, adapter.ts and feed.ts
+// for what fails. Port 5454 is used by nothing but the UDP stand-in, where the options ask for it (D10).
+import type { GenericSchema } from 'valibot'
+import { OsError } from '../../src/lib/errors'
+import type { DriverContext, Medium, MediumDriver, SourceDriver } from '../../src/links/contracts'
+import { checkOptions } from '../../src/links/options'
+import { systemTimers, type Timers } from '../../src/links/timers'
+import type { FixedChannel } from '../kit/options'
+import type { Adapter } from './adapter'
+import { sharedAdapter } from './adapters'
+import { BthomeDecoder } from './bthome'
+import { channelUnit } from './bthome-objects'
+import { EDDYSTONE_CHANNELS, EddystoneDecoder } from './eddystone'
+import { IBEACON_CHANNELS, IbeaconDecoder } from './ibeacon'
+import { type NusOptions, PeersMedium, peerMedium } from './medium'
+import { type BluetoothOptions, bluetoothOptions } from './options'
+import { RUUVI_CHANNELS, RUUVI_USUAL, RuuviDecoder } from './ruuvi'
+import { UdpShim } from './shim'
+import { AdvertisedSource, type SourceParts } from './source'
+import { bthomeOptions, type CommonOptions, eddystoneOptions, ibeaconOptions, ruuviOptions } from './source-options'
+
+const wrong = (link: string, key: string, text: string): OsError =>
+  new OsError('CONFIG_INVALID', `options of ${link}: ${key}: ${text}`, { details: { link, keys: [key] } })
+
+/** A medium over the radio, or its UDP stand-in. Throws CONFIG_INVALID. `parts` replaces the radio and the time (tests). */
+export function createBluetooth(
+  name: string,
+  raw: unknown,
+  context: DriverContext,
+  parts: { adapter?: Adapter; timers?: Timers } = {},
+): Medium {
+  const options = checkOptions(bluetoothOptions, raw, name)
+  const { clock, logger } = context
+  if (options.shim === 'udp' || options.mode === 'udp_shim') {
+    const { host = '127.0.0.1', port, max_packet: maxPacket } = options
+    return new UdpShim(name, { listen: options.mode === 'listen', host, port, maxPacket, logger })
+  }
+  const peers = options.peers ?? []
+  if (!/^hci\d{1,2}$/.test(options.adapter)) throw wrong(name, 'adapter', 'an adapter is called hci0, hci1 …')
+  if (peers.length === 0) throw wrong(name, 'peers', 'name the devices; bluetoothctl scan le shows addresses and names')
+  const nus: NusOptions = {
+    adapter: parts.adapter ?? sharedAdapter(options.adapter, options.extended_scan, context),
+    framing: options.framing,
+    maxPacket: options.max_packet,
+    findMs: options.find_timeout_ms,
+    connectMs: options.connect_timeout_ms,
+    silenceMs: options.silence_ms,
+    clock,
+    timers: parts.timers ?? systemTimers,
+    logger,
+  }
+  if (options.mode === 'listen') return new PeersMedium(name, peers, nus)
+  if (peers.length > 1) throw wrong(name, 'peers', 'a sending link has one peer')
+  return peerMedium(name, 'send', peers[0]!, nus)
+}
+
+export const bluetoothDriver: MediumDriver<BluetoothOptions> = {
+  medium: 'Bluetooth',
+  schema: bluetoothOptions,
+  create: (name, options, context) => createBluetooth(name, options, context),
+}
+
+export type AdvertisementType = 'bthome' | 'ibeacon' | 'eddystone' | 'ruuvi'
+
+type Make = (name: string, raw: unknown, context: DriverContext, parts?: SourceParts) => AdvertisedSource
+
+type Channels = Readonly<Record<string, FixedChannel | undefined>>
+
+/** Every usual channel, changed or switched off by the options, and every other one that they name. */
+function withUsual(usual: readonly string[], chosen: Channels = {}): Channels {
+  return { ...Object.fromEntries(usual.map(key => [key, chosen[key] ?? { enabled: true }])), ...chosen }
+}
+
+const unitIn =
+  (specs: readonly { readonly key: string; readonly unit: string }[]) =>
+  (key: string): string | undefined =>
+    specs.find(spec => spec.key === key)?.unit
+
+const source = (type: AdvertisementType, make: Make, schema: GenericSchema<unknown, CommonOptions>) => ({
+  type,
+  schema,
+  create: make,
+})
+
+/** type → driver. `create` takes parts in place of the machine's (tests). */
+export const advertisementSources = {
+  bthome: source(
+    'bthome',
+    (name, raw, context, parts) => {
+      const options = checkOptions(bthomeOptions, raw, name)
+      const { address, bind_key } = options
+      const key = bind_key === undefined ? undefined : Buffer.from(bind_key, 'hex')
+      const made = { type: 'bthome', options, address, unitOf: channelUnit, channels: options.channels }
+      return new AdvertisedSource(name, { ...made, decoder: () => new BthomeDecoder(key) }, context, parts)
+    },
+    bthomeOptions,
+  ),
+  ibeacon: source(
+    'ibeacon',
+    (name, raw, context, parts) => {
+      const options = checkOptions(ibeaconOptions, raw, name)
+      const { address = null, path_loss, channels } = options
+      const decoder = (): IbeaconDecoder => new IbeaconDecoder(options, path_loss)
+      const made = { type: 'ibeacon', options, address, unitOf: unitIn(IBEACON_CHANNELS) }
+      const usual = withUsual(['presence', 'rssi', 'distance'], channels)
+      return new AdvertisedSource(name, { ...made, decoder, channels: usual }, context, parts)
+    },
+    ibeaconOptions,
+  ),
+  eddystone: source(
+    'eddystone',
+    (name, raw, context, parts) => {
+      const options = checkOptions(eddystoneOptions, raw, name)
+      const made = { type: 'eddystone', options, address: options.address, unitOf: unitIn(EDDYSTONE_CHANNELS) }
+      const usual = withUsual(['battery', 'temperature', 'advertisements', 'uptime'], options.channels)
+      const decoder = (): EddystoneDecoder => new EddystoneDecoder()
+      return new AdvertisedSource(name, { ...made, decoder, channels: usual }, context, parts)
+    },
+    eddystoneOptions,
+  ),
+  ruuvi: source(
+    'ruuvi',
+    (name, raw, context, parts) => {
+      const options = checkOptions(ruuviOptions, raw, name)
+      const made = { type: 'ruuvi', options, address: options.address, unitOf: unitIn(RUUVI_CHANNELS) }
+      const channels = withUsual(RUUVI_USUAL, options.channels)
+      const decoder = (): RuuviDecoder => new RuuviDecoder()
+      return new AdvertisedSource(name, { ...made, decoder, channels }, context, parts)
+    },
+    ruuviOptions,
+  ),
+} satisfies Record<AdvertisementType, SourceDriver>

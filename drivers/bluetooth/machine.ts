@@ -1,0 +1,63 @@
+// Why an adapter cannot be used, told from what the kernel shows: no such adapter, blocked by rfkill, switched off, no
+// rights. Asked when opening fails or before it would, since the library says only that something is wrong.
+import { join } from 'node:path'
+import { OsError } from '../../src/lib/errors'
+import type { Files } from '../../src/lib/files'
+
+/** bits of the capability set (linux/capability.h) */
+const NET_ADMIN = 12n
+const NET_RAW = 13n
+
+const read = (files: Files, path: string): string => {
+  try {
+    return files.read(path).toString('utf8').trim()
+  } catch {
+    return '' // not there on this kernel: nothing can be said from it
+  }
+}
+
+const list = (files: Files, path: string): string[] => {
+  try {
+    return files.list(path)
+  } catch {
+    return [] // as above
+  }
+}
+
+/** The error that explains why `adapter` (hci0) cannot be opened, or null when nothing speaks against it. */
+export function adapterTrouble(files: Files, adapter: string): OsError | null {
+  const all = list(files, '/sys/class/bluetooth').filter(name => /^hci\d+$/.test(name))
+  if (!all.includes(adapter)) {
+    const there = all.length === 0 ? 'no Bluetooth adapter' : `no adapter ${adapter}; there is ${all.join(', ')}`
+    return new OsError('NOT_FOUND', `this machine has ${there}`, {
+      hint: 'plug one in, or remove dtoverlay=disable-bt from config.txt and start hciuart; ls /sys/class/bluetooth shows it',
+    })
+  }
+  const blocked = rfkill(files, adapter)
+  if (blocked) return blocked
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(read(files, '/proc/self/status'))?.[1]
+  const rights = effective === undefined ? -1n : BigInt(`0x${effective}`)
+  if (((rights >> NET_ADMIN) & (rights >> NET_RAW) & 1n) === 0n)
+    return new OsError('NO_ACCESS', `no right to use ${adapter}`, {
+      hint: 'run with AmbientCapabilities=CAP_NET_RAW CAP_NET_ADMIN (systemd), or as root',
+    })
+  return null
+}
+
+function rfkill(files: Files, adapter: string): OsError | null {
+  const dir = `/sys/class/bluetooth/${adapter}`
+  for (const name of list(files, dir).filter(entry => entry.startsWith('rfkill'))) {
+    if (read(files, join(dir, name, 'soft')) === '1')
+      return new OsError('NO_ACCESS', `${adapter} is blocked by rfkill`, { hint: 'rfkill unblock bluetooth' })
+    if (read(files, join(dir, name, 'hard')) === '1')
+      return new OsError('NO_ACCESS', `${adapter} is switched off by a switch of the machine`, {
+        hint: 'look for a radio switch or a BIOS setting',
+      })
+  }
+  return null
+}
+
+/** True when bluetoothd runs, which scans and resets on its own. */
+export function bluetoothdRuns(files: Files): boolean {
+  return list(files, '/proc').some(pid => /^\d+$/.test(pid) && read(files, `/proc/${pid}/comm`) === 'bluetoothd')
+}

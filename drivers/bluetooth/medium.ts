@@ -1,0 +1,208 @@
+// Packets over the Nordic UART service in D8 framing. A sending medium has one peer and is down without it. A listening one
+// has any number: it is up as soon as the adapter is, each peer connects and reconnects by itself, and those that are
+// missing are told (degraded). Media that name the same peer share one connection.
+import type { Clock } from '../../src/lib/clock'
+import type { Logger } from '../../src/lib/logger'
+import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import { LineMedium } from '../../src/links/line/medium'
+import { Link } from '../../src/links/link'
+import type { Timers } from '../../src/links/timers'
+import { sharedMedium } from '../kit/shared'
+import { bleAddress } from './ad'
+import type { Adapter, AdapterUser } from './adapter'
+import { NusLine } from './nus-line'
+
+/** Notifications of one packet come a connection interval apart, and one may have to be sent again. */
+const GAP_MS = 500
+
+export interface NusOptions {
+  adapter: Adapter
+  framing: 'uart' | 'cobs'
+  maxPacket: number
+  findMs: number
+  connectMs: number
+  silenceMs: number
+  clock: Clock
+  timers: Timers
+  logger: Logger
+}
+
+/** One connection: a line medium that tells where packets came from, how strong, and what its adapter counts. */
+export class NusMedium implements Medium {
+  readonly name: string
+  readonly medium = 'Bluetooth'
+  readonly maxPacket: number
+  readonly #line: NusLine
+  readonly #inner: LineMedium
+
+  constructor(peer: string, options: NusOptions) {
+    const { adapter, framing, findMs, connectMs, silenceMs, clock, timers, logger } = options
+    this.name = peer
+    this.maxPacket = options.maxPacket
+    this.#line = new NusLine({ name: peer, peer, adapter, timers, findMs, connectMs, silenceMs })
+    this.#inner = new LineMedium(this.#line, {
+      medium: this.medium,
+      framing,
+      maxPacket: this.maxPacket,
+      clock,
+      timers,
+      logger,
+      gapMs: GAP_MS,
+    })
+  }
+
+  get counters(): LinkCounters {
+    const { rx, tx, errors } = this.#inner.counters
+    return { rx, tx, errors, detail: this.#line.counters.detail }
+  }
+
+  onPacket(handler: PacketHandler): void {
+    const line = this.#line
+    const known: PacketOrigin = {
+      medium: this.medium,
+      get address() {
+        return line.peer
+      },
+      get rssi() {
+        return line.rssi ?? undefined
+      },
+      reply: packet => this.send(packet),
+    }
+    this.#inner.onPacket(packet => handler(packet, known))
+  }
+
+  open(events: OpenableEvents): Promise<void> {
+    return this.#inner.open(events)
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close()
+  }
+
+  send(packet: Uint8Array): Promise<boolean> {
+    return this.#inner.send(packet)
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#inner.onReturn(back)
+  }
+}
+
+/** The connection to a peer, shared with others that name it. */
+export function peerMedium(name: string, mode: 'send' | 'listen', peer: string, options: NusOptions): Medium {
+  const { adapter, framing, maxPacket, findMs, connectMs, silenceMs, logger } = options
+  return sharedMedium('Bluetooth', {
+    name,
+    mode,
+    key: `${adapter.name} ${bleAddress(peer) ?? peer}`,
+    settings: { framing, maxPacket, findMs, connectMs, silenceMs },
+    make: () => new NusMedium(peer, options),
+    logger,
+  })
+}
+
+/** a peer that comes back is heard at once; this is for one that is there and does not connect */
+const RETRY = { minMs: 1000, maxMs: 10_000 }
+
+export class PeersMedium implements Medium {
+  readonly medium = 'Bluetooth'
+  readonly maxPacket: number
+  readonly #options: NusOptions
+  readonly #peers: readonly { peer: string; medium: Medium; link: Link }[]
+  #events: OpenableEvents | undefined
+  #user: AdapterUser | undefined
+  #silent = ''
+
+  constructor(
+    readonly name: string,
+    peers: readonly string[],
+    options: NusOptions,
+  ) {
+    this.#options = options
+    this.maxPacket = options.maxPacket
+    const { clock, timers, logger } = options
+    this.#peers = peers.map(peer => {
+      const medium = peerMedium(name, 'listen', peer, options)
+      const link = new Link(medium, {
+        clock,
+        timers,
+        logger: logger.child(peer),
+        backoff: RETRY,
+        openTimeoutMs: options.findMs + options.connectMs + 5000,
+        onState: () => this.#tell(),
+      })
+      return { peer, medium, link }
+    })
+  }
+
+  get counters(): LinkCounters {
+    const sum = { rx: 0, tx: 0, errors: 0 }
+    for (const { medium } of this.#peers) {
+      const { rx, tx, errors } = medium.counters
+      sum.rx += rx
+      sum.tx += tx
+      sum.errors += errors
+    }
+    return {
+      ...sum,
+      detail: { ...this.#options.adapter.detail, peers: this.#peers.length, connected: this.#connected() },
+    }
+  }
+
+  onPacket(handler: PacketHandler): void {
+    for (const { medium } of this.#peers) medium.onPacket(handler)
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    const { adapter, silenceMs } = this.#options
+    const user: AdapterUser = {
+      lost: reason => events.lost(reason),
+      degraded: reason => {
+        this.#silent = reason
+        this.#tell()
+      },
+    }
+    this.#user = user
+    this.#events = events
+    await adapter.join(user, { silenceMs })
+    if (this.#user !== user) return adapter.leave(user)
+    for (const { link } of this.#peers) link.enable()
+    this.#tell()
+  }
+
+  async close(): Promise<void> {
+    const user = this.#user
+    this.#user = undefined
+    this.#events = undefined
+    this.#silent = ''
+    await Promise.all(this.#peers.map(({ link }) => link.disable()))
+    if (user) await this.#options.adapter.leave(user)
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#options.adapter.onReturn(back)
+  }
+
+  /** Nobody to send to in general: answers go by the origin of a packet. */
+  send(): Promise<boolean> {
+    return Promise.resolve(false)
+  }
+
+  #connected(): number {
+    return this.#peers.filter(({ link }) => link.usable).length
+  }
+
+  #tell(): void {
+    const missing = this.#peers.filter(({ link }) => !link.usable)
+    if (missing.length === 0) {
+      this.#events?.degraded('')
+      return
+    }
+    const reasons = missing.map(({ peer, link: { state } }) =>
+      'reason' in state ? state.reason : `looking for ${peer}`,
+    )
+    const connected = `${this.#peers.length - missing.length} of ${this.#peers.length} peers connected`
+    this.#events?.degraded([connected, ...reasons.slice(0, 3), this.#silent].filter(text => text !== '').join('; '))
+  }
+}

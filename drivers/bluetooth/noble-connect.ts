@@ -1,0 +1,138 @@
+// A byte stream over one GATT connection of noble: connect, find the service, subscribe, hand over what is notified. Every
+// step has the same deadline; whatever fails ends the connection and leaves nothing of it in the library.
+/// <reference path="./library.d.ts" />
+import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings'
+import type Noble from '@stoprocent/noble/lib/noble'
+import type { Characteristic, Peripheral } from '@stoprocent/noble/lib/noble'
+import { OsError } from '../../src/lib/errors'
+import type { Timers } from '../../src/links/timers'
+import type { Connection, ConnectOptions } from './radio'
+
+/** ATT without an exchange of sizes (Core Specification, volume 3, part F, 3.2.8) */
+const SMALLEST_MTU = 23
+const NO_RSSI = 127
+const RSSI_MS = 10_000
+
+/** The library's object for a peer, made as if it had been discovered. */
+function peripheralOf(noble: Noble, bindings: Bindings, { address, addressType, rssi }: ConnectOptions): Peripheral {
+  const id = address.replaceAll(':', '')
+  forget(noble, bindings, id)
+  const advertisement = { serviceUuids: [], serviceData: [] }
+  bindings.onDiscover(0, address, addressType, true, advertisement, rssi ?? NO_RSSI, false)
+  const peripheral = noble._peripherals.get(id)
+  if (!peripheral) throw new OsError('NO_DRIVER', 'this version of @stoprocent/noble is not known')
+  return peripheral
+}
+
+function forget(noble: Noble, bindings: Bindings, id: string): void {
+  noble._peripherals.get(id)?.removeAllListeners()
+  noble._cleanupPeriperals(id)
+  for (const table of [bindings._addresses, bindings._addresseTypes, bindings._connectable, bindings.scannable])
+    delete table[id]
+}
+
+/** In whatever state it is: the library throws when it is asked to end what is not there. */
+function giveUp(peripheral: Peripheral): void {
+  if (peripheral.state === 'connecting') peripheral.cancelConnect()
+  else if (peripheral.state === 'connected') peripheral.disconnect()
+}
+
+/** Throws LINK_DOWN, NOT_FOUND or TIMEOUT; see Radio.connect. */
+export async function connectStream(
+  noble: Noble,
+  bindings: Bindings,
+  options: ConnectOptions,
+  timers: Timers,
+): Promise<Connection> {
+  const { address, stream, timeoutMs, mtu, onData } = options
+  const peripheral = peripheralOf(noble, bindings, options)
+  let cancel = (): void => undefined
+  let tellLost = (_reason: string): void => undefined
+  const over = new Promise<never>((_, reject) => {
+    cancel = timers.after(timeoutMs, () =>
+      reject(new OsError('TIMEOUT', `${address} did not answer within ${timeoutMs / 1000} s`)),
+    )
+    tellLost = reason => reject(new OsError('LINK_DOWN', `${address}: ${reason}`))
+  })
+  peripheral.once('disconnect', (reason: unknown) => {
+    forget(noble, bindings, peripheral.id)
+    tellLost(`disconnected (${String(reason)})`)
+  })
+  const steps = async (): Promise<{ write: Characteristic; notify: Characteristic }> => {
+    await peripheral.connectAsync({ mtu })
+    const [service] = await peripheral.discoverServicesAsync([stream.service])
+    if (!service) throw new OsError('NOT_FOUND', `${address} has no service ${stream.service}`)
+    const found = await service.discoverCharacteristicsAsync([stream.write, stream.notify])
+    const write = found.find(({ uuid }) => uuid === stream.write)
+    const notify = found.find(({ uuid }) => uuid === stream.notify)
+    if (!write || !notify)
+      throw new OsError('NOT_FOUND', `the service of ${address} lacks a characteristic of the Nordic UART`)
+    notify.on('data', (data: Buffer) => onData(data))
+    await notify.subscribeAsync()
+    return { write, notify }
+  }
+  const walk = steps()
+  walk.catch(() => undefined) // told by the race; what comes after it is over is not news
+  try {
+    const { write } = await Promise.race([walk, over])
+    return new NobleConnection(peripheral, write, options, timers, handler => {
+      tellLost = handler
+    })
+  } catch (error) {
+    giveUp(peripheral)
+    forget(noble, bindings, peripheral.id)
+    if (error instanceof OsError) throw error
+    throw new OsError('LINK_DOWN', `${address}: ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    })
+  } finally {
+    cancel()
+    over.catch(() => undefined) // nobody waits for it any more
+  }
+}
+
+class NobleConnection implements Connection {
+  readonly mtu: number
+  readonly writes: Connection['writes']
+  readonly #peripheral: Peripheral
+  readonly #write: Characteristic
+  #cancelRssi: () => void = () => undefined
+
+  constructor(
+    peripheral: Peripheral,
+    write: Characteristic,
+    { rssi, onLost }: ConnectOptions,
+    timers: Timers,
+    whenLost: (handler: (reason: string) => void) => void,
+  ) {
+    this.#peripheral = peripheral
+    this.#write = write
+    this.mtu = Math.max(SMALLEST_MTU, peripheral.mtu ?? SMALLEST_MTU)
+    peripheral.rssi = rssi ?? NO_RSSI
+    this.writes = {
+      withResponse: write.properties.includes('write'),
+      withoutResponse: write.properties.includes('writeWithoutResponse'),
+    }
+    whenLost(reason => {
+      this.#cancelRssi()
+      onLost(reason)
+    })
+    const ask = (): void => {
+      peripheral.updateRssi()
+      this.#cancelRssi = timers.after(RSSI_MS, ask)
+    }
+    this.#cancelRssi = timers.after(RSSI_MS, ask)
+  }
+
+  get rssi(): number | null {
+    return this.#peripheral.rssi === NO_RSSI ? null : this.#peripheral.rssi
+  }
+
+  write(bytes: Uint8Array, withResponse: boolean): Promise<void> {
+    return this.#write.writeAsync(Buffer.from(bytes), !withResponse)
+  }
+
+  disconnect(): void {
+    giveUp(this.#peripheral)
+  }
+}

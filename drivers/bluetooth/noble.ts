@@ -1,0 +1,263 @@
+// A radio on noble's HCI socket. What the library does by itself is taken away where it does not fit a gateway:
+// - it keeps an object for every device it ever heard: here it is told only of those that are connected to; reports are taken
+//   from the socket's parser as they are, also because it merges the reports of one device;
+// - it ends the process at SIGINT: whoever stops the gateway does that;
+// - bytes of a peer that its parser does not expect throw out of a socket event: they are counted instead.
+// The package's version is pinned, since this leans on its inner parts; what is missing of them is NO_DRIVER.
+//
+// What fails: package or native part missing (NO_DRIVER), adapter missing, off or not allowed (machine.ts), adapter gone
+// (lost within a second, the library asks that often), a peer that does not answer (deadline on every step).
+/// <reference path="./library.d.ts" />
+import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings'
+import type { Hci } from '@stoprocent/noble/lib/hci-socket/bindings'
+import type Noble from '@stoprocent/noble/lib/noble'
+import { asOsError, OsError } from '../../src/lib/errors'
+import { type Files, realFiles } from '../../src/lib/files'
+import type { Logger } from '../../src/lib/logger'
+import { systemTimers, type Timers } from '../../src/links/timers'
+import { adapterTrouble } from './machine'
+import { connectStream } from './noble-connect'
+import type { AddressType, Connection, ConnectOptions, Radio, RadioEvents } from './radio'
+
+const POWER_ON_MS = 5000
+const STEP_MS = 3000
+/** what HCI says where a strength is not known */
+const NO_RSSI = 127
+
+interface Library {
+  Noble: typeof Noble
+  Bindings: typeof Bindings
+}
+
+async function load(): Promise<Library> {
+  try {
+    const [noble, bindings] = await Promise.all([
+      import('@stoprocent/noble/lib/noble'),
+      import('@stoprocent/noble/lib/hci-socket/bindings'),
+    ])
+    return { Noble: noble.default, Bindings: bindings.default }
+  } catch (cause) {
+    throw new OsError('NO_DRIVER', `Bluetooth needs the package @stoprocent/noble: ${asOsError(cause).message}`, {
+      cause,
+      hint: 'npm install @stoprocent/noble beside os-node (optional packages were left out)',
+    })
+  }
+}
+
+export interface NobleRadioOptions {
+  /** hci0 … */
+  adapter: string
+  /** extended scanning of Bluetooth 5: hears long advertisements, where the adapter can */
+  extended: boolean
+  logger: Logger
+  files?: Files
+  timers?: Timers
+}
+
+export class NobleRadio implements Radio {
+  readonly detail = { unreadable: 0 }
+  readonly #options: Required<NobleRadioOptions>
+  #noble: Noble | undefined
+  #bindings: Bindings | undefined
+  #events: RadioEvents | undefined
+  /** we asked for it ourselves */
+  #stopping = false
+  #resetting = false
+  /** what comes before that are the library's own first steps */
+  #ready = false
+
+  constructor(options: NobleRadioOptions) {
+    this.#options = { files: realFiles, timers: systemTimers, ...options }
+  }
+
+  async open(events: RadioEvents): Promise<void> {
+    await this.close()
+    const { adapter, extended, files } = this.#options
+    this.#events = events
+    const trouble = adapterTrouble(files, adapter)
+    if (trouble) throw trouble
+    const library = await load()
+    if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
+    this.#bindings = new library.Bindings({ deviceId: Number(adapter.slice(3)), extended })
+    this.#noble = new library.Noble(this.#bindings)
+    this.#noble.removeAllListeners('warning')
+    this.#noble.on('warning', text => this.#options.logger.debug(`noble: ${text}`))
+    try {
+      await this.#poweredOn(this.#noble)
+    } catch (error) {
+      await this.close()
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    const noble = this.#noble
+    this.#ready = false
+    this.#events = undefined
+    this.#noble = undefined
+    const hci = this.#bindings?._hci
+    this.#bindings = undefined
+    if (!noble) return
+    try {
+      noble.stop()
+    } catch (error) {
+      this.#options.logger.debug(`noble did not stop cleanly: ${asOsError(error).message}`)
+    }
+    noble.removeAllListeners()
+    hci?._socket.removeAllListeners()
+  }
+
+  async #poweredOn(noble: Noble): Promise<void> {
+    const { adapter } = this.#options
+    let told = (_state: string): void => undefined
+    const state = new Promise<string>(resolve => {
+      told = resolve
+    })
+    void noble.state // the first look at it starts the bindings
+    const heard = (to: string): void => {
+      if (to === 'poweredOn' || to === 'unsupported' || to === 'unauthorized') told(to)
+      if (to === 'poweredOff') this.#lost(`${adapter} is off: hciconfig ${adapter} up`)
+      else if (to !== 'poweredOn') this.#lost(`${adapter} ${to}`)
+    }
+    noble.on('stateChange', heard)
+    this.#takeOver()
+    if (noble.state !== 'unknown') heard(noble.state) // told before we listened
+    const reached = await this.#within(POWER_ON_MS, state, '')
+    if (reached === 'poweredOn') {
+      this.#ready = true
+      return
+    }
+    if (reached === 'unauthorized') throw new OsError('NO_ACCESS', `no right to use ${adapter}`)
+    if (reached === 'unsupported')
+      throw new OsError('LINK_DOWN', `${adapter} cannot be used for Bluetooth LE, or another program holds it alone`)
+    throw new OsError('LINK_DOWN', `${adapter} is off or does not answer: hciconfig ${adapter} up`)
+  }
+
+  /** Puts ourselves between the parts of the library; see above. */
+  #takeOver(): void {
+    const bindings = this.#bindings!
+    const hci = bindings._hci
+    if (!hci?._socket) throw new OsError('NO_DRIVER', 'this version of @stoprocent/noble is not known')
+    process.removeListener('SIGINT', bindings._sigIntHandler)
+    this.#guard(hci)
+    hci.removeAllListeners('leAdvertisingReport')
+    hci.removeAllListeners('leExtendedAdvertisingReport')
+    hci.on('leAdvertisingReport', (_status: number, _type: number, address: string, type: AddressType, data, rssi) =>
+      this.#report(address, type, data, rssi),
+    )
+    hci.on(
+      'leExtendedAdvertisingReport',
+      (_status: number, _type: number, address: string, type: AddressType, _power: number, rssi: number, data) =>
+        this.#report(address, type, data, rssi),
+    )
+    hci.on('reset', () => {
+      if (!this.#resetting) this.#disturbed('adapter reset')
+    })
+    bindings.on('scanStop', () => {
+      if (!this.#stopping) this.#disturbed('scan stopped')
+    })
+  }
+
+  #guard(hci: Hci): void {
+    const parse = hci.onSocketData.bind(hci)
+    const guarded = (data: Buffer): void => {
+      try {
+        parse(data)
+      } catch (error) {
+        this.detail.unreadable++
+        this.#options.logger.debug(`an event of the adapter could not be read: ${asOsError(error).message}`)
+      }
+    }
+    hci.onSocketData = guarded
+    hci._socket.removeAllListeners('data')
+    hci._socket.on('data', guarded)
+  }
+
+  #report(address: string, addressType: AddressType, data: Buffer, rssi: number): void {
+    this.#events?.report({ address, addressType, data, rssi: rssi === NO_RSSI ? null : rssi })
+  }
+
+  #lost(reason: string): void {
+    const events = this.#events
+    this.#events = undefined
+    events?.lost(reason)
+  }
+
+  #disturbed(what: 'scan stopped' | 'adapter reset'): void {
+    if (what === 'adapter reset') this.#forgetScan()
+    if (this.#ready) this.#events?.disturbed(what)
+  }
+
+  /** What the library believes of a scan that is no more. */
+  #forgetScan(): void {
+    if (!this.#bindings) return
+    this.#bindings._isScanning = false
+    this.#bindings._isScanningStarted = false
+  }
+
+  async startScan(): Promise<void> {
+    const noble = this.#open()
+    const started = new Promise<void>((resolve, reject) => {
+      noble.startScanning([], true, error => (error ? reject(error) : resolve()))
+    })
+    await this.#within(STEP_MS, started, 'the adapter did not start to scan')
+  }
+
+  async stopScan(): Promise<void> {
+    const noble = this.#open()
+    this.#stopping = true
+    try {
+      const stopped = new Promise<void>(resolve => noble.stopScanning(() => resolve()))
+      await this.#within(STEP_MS, stopped, 'the adapter did not stop to scan')
+    } finally {
+      this.#stopping = false
+      this.#forgetScan()
+    }
+  }
+
+  async reset(): Promise<boolean> {
+    this.#open()
+    const hci = this.#bindings!._hci!
+    if (hci._aclConnections.size > 0) return false
+    this.#resetting = true
+    try {
+      const done = new Promise<void>(resolve => hci.once('reset', resolve))
+      hci.reset()
+      await this.#within(STEP_MS, done, 'the adapter did not answer a reset')
+    } finally {
+      this.#resetting = false
+      this.#forgetScan()
+    }
+    return true
+  }
+
+  async connect(options: ConnectOptions): Promise<Connection> {
+    const noble = this.#open()
+    const bindings = this.#bindings!
+    this.#stopping = true // connecting needs the scan's place on the air
+    try {
+      return await connectStream(noble, bindings, options, this.#options.timers)
+    } finally {
+      this.#stopping = false
+    }
+  }
+
+  #open(): Noble {
+    if (!this.#noble) throw new OsError('LINK_DOWN', `${this.#options.adapter} is closed`)
+    return this.#noble
+  }
+
+  async #within<T>(ms: number, done: Promise<T>, late: string): Promise<T | undefined> {
+    let cancel = (): void => undefined
+    const over = new Promise<undefined>((resolve, reject) => {
+      cancel = this.#options.timers.after(ms, () =>
+        late === '' ? resolve(undefined) : reject(new OsError('LINK_DOWN', late)),
+      )
+    })
+    try {
+      return await Promise.race([done, over])
+    } finally {
+      cancel()
+    }
+  }
+}

@@ -1,0 +1,236 @@
+// A byte stream to one peer over the Nordic UART service: this gateway is the central, the peer advertises. The peer is
+// named by its address or by the name it advertises. A frame is cut at the connection's MTU less the three bytes of its
+// header; all pieces but the last are written without a response, the last one with: so the peer's pace holds us back.
+//
+// What fails: the peer is not heard (LINK_DOWN; while down the air is watched, and it is tried at once when it comes), it does
+// not answer or has no such service, it disconnects (lost), a write it never confirms (the connection is ended).
+import { OsError } from '../../src/lib/errors'
+import type { Line, OpenableEvents } from '../../src/links/contracts'
+import type { Timers } from '../../src/links/timers'
+import { bleAddress, localName } from './ad'
+import type { Adapter, AdapterUser } from './adapter'
+import type { Connection, Report, StreamService } from './radio'
+
+/** 6e40000N-b5a3-f393-e0a9-e50e24dcca9e */
+const nus = (n: number): string => `6e40000${n}b5a3f393e0a9e50e24dcca9e`
+export const NUS: StreamService = { service: nus(1), write: nus(2), notify: nus(3) }
+
+/** the most a notification carries where both ends have data length extension: 251 - 4 (L2CAP) */
+const MTU = 247
+const ATT_HEADER = 3
+const WRITE_MS = 10_000
+
+export interface NusLineOptions {
+  name: string
+  /** address or advertised name */
+  peer: string
+  adapter: Adapter
+  timers: Timers
+  /** until the peer is heard */
+  findMs: number
+  /** until the stream is there, from then on */
+  connectMs: number
+  silenceMs?: number | undefined
+}
+
+export class NusLine implements Line {
+  readonly name: string
+  readonly #options: NusLineOptions
+  readonly #address: string | null
+  readonly #tally = { rx: 0, tx: 0, errors: 0 }
+  #handler: (chunk: Uint8Array) => void = () => undefined
+  #user: AdapterUser | undefined
+  #connection: Connection | undefined
+  #peer = ''
+  /** down because it was not there: the only case in which hearing it is news */
+  #absent = true
+  #giveUp: (error: OsError) => void = () => undefined
+  #writing: Promise<unknown> = Promise.resolve()
+
+  constructor(options: NusLineOptions) {
+    this.name = options.name
+    this.#options = options
+    this.#address = bleAddress(options.peer)
+  }
+
+  get counters(): { rx: number; tx: number; errors: number; detail: Readonly<Record<string, number>> } {
+    return { ...this.#tally, detail: this.#options.adapter.detail }
+  }
+
+  /** address of the peer, once it was connected to */
+  get peer(): string {
+    return this.#peer || this.#options.peer
+  }
+
+  get rssi(): number | null {
+    return this.#connection?.rssi ?? null
+  }
+
+  /** bytes that go into one write; 0 while closed */
+  get pieceBytes(): number {
+    return this.#connection ? this.#connection.mtu - ATT_HEADER : 0
+  }
+
+  onData(handler: (chunk: Uint8Array) => void): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    await this.close()
+    const { adapter, silenceMs } = this.#options
+    const user: AdapterUser = {
+      lost: reason => {
+        this.#giveUp(new OsError('LINK_DOWN', reason))
+        events.lost(reason)
+      },
+      // a stream that works says more than a silent scan does
+      degraded: reason => {
+        if (!this.#connection) events.degraded(reason)
+      },
+    }
+    this.#user = user
+    this.#absent = true
+    try {
+      await adapter.join(user, { silenceMs })
+      const report = await this.#find()
+      this.#absent = false
+      await this.#connect(report, events, user)
+    } catch (error) {
+      if (this.#user === user) await this.close()
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    const user = this.#user
+    this.#user = undefined
+    this.#giveUp(new OsError('LINK_DOWN', 'closed while opening'))
+    const connection = this.#connection
+    this.#connection = undefined
+    connection?.disconnect()
+    if (user) await this.#options.adapter.leave(user)
+  }
+
+  /** While down: watches the air for a peer that was not there. */
+  onReturn(back: () => void): () => void {
+    const { adapter } = this.#options
+    if (!this.#absent) return () => undefined
+    const unlook = adapter.onReturn(back)
+    const user: AdapterUser = { lost: () => undefined, degraded: () => undefined }
+    let ended = false
+    let unlisten = (): void => undefined
+    adapter.join(user).then(
+      () => {
+        if (!ended) unlisten = this.#listen(() => back())
+      },
+      () => undefined, // the adapter itself is missing: unlook tells when it is not
+    )
+    return () => {
+      ended = true
+      unlook()
+      unlisten()
+      void adapter.leave(user)
+    }
+  }
+
+  /** Cuts, writes, waits for the last piece's response. Throws LINK_DOWN. */
+  write(bytes: Uint8Array): Promise<void> {
+    const mine = this.#writing.then(() => this.#write(bytes))
+    this.#writing = mine.catch(() => undefined)
+    return mine
+  }
+
+  #listen(onReport: (report: Report) => void): () => void {
+    const { adapter, peer } = this.#options
+    if (this.#address !== null) return adapter.listen(this.#address, onReport)
+    return adapter.listen(null, report => {
+      if (localName(report.data) === peer) onReport(report)
+    })
+  }
+
+  async #find(): Promise<Pick<Report, 'address' | 'addressType' | 'rssi'>> {
+    const { peer, findMs, timers } = this.#options
+    let end = (): void => undefined
+    let cancel = (): void => undefined
+    try {
+      return await new Promise((resolve, reject) => {
+        this.#giveUp = reject
+        cancel = timers.after(findMs, () =>
+          reject(
+            new OsError(
+              'LINK_DOWN',
+              `${peer} is not heard: is it switched on, in reach, and not connected to another?`,
+            ),
+          ),
+        )
+        end = this.#listen(({ address, addressType, rssi }) => resolve({ address, addressType, rssi }))
+      })
+    } finally {
+      cancel()
+      end()
+    }
+  }
+
+  async #connect(
+    { address, addressType, rssi }: Pick<Report, 'address' | 'addressType' | 'rssi'>,
+    events: OpenableEvents,
+    user: AdapterUser,
+  ): Promise<void> {
+    const { adapter, connectMs } = this.#options
+    let connection: Connection | undefined
+    connection = await adapter.connect({
+      address,
+      addressType,
+      rssi,
+      stream: NUS,
+      timeoutMs: connectMs,
+      mtu: MTU,
+      onData: chunk => {
+        if (this.#user !== user) return
+        this.#tally.rx += chunk.length
+        this.#handler(chunk)
+      },
+      onLost: reason => {
+        if (this.#connection !== connection || !connection) return
+        this.#connection = undefined
+        this.#absent = true
+        events.lost(reason)
+      },
+    })
+    if (this.#user !== user) {
+      connection.disconnect()
+      throw new OsError('LINK_DOWN', 'closed while opening')
+    }
+    this.#connection = connection
+    this.#peer = address
+  }
+
+  async #write(bytes: Uint8Array): Promise<void> {
+    const connection = this.#connection
+    if (!connection) throw new OsError('LINK_DOWN', `${this.peer} is not connected`)
+    const piece = connection.mtu - ATT_HEADER
+    const { withResponse, withoutResponse } = connection.writes
+    for (let at = 0; at < bytes.length; at += piece) {
+      const last = at + piece >= bytes.length
+      const confirmed = withResponse && (last || !withoutResponse)
+      await this.#inTime(connection, connection.write(bytes.subarray(at, at + piece), confirmed))
+    }
+    this.#tally.tx += bytes.length
+  }
+
+  async #inTime(connection: Connection, done: Promise<void>): Promise<void> {
+    let cancel = (): void => undefined
+    const late = new Promise<never>((_, reject) => {
+      cancel = this.#options.timers.after(WRITE_MS, () => {
+        this.#tally.errors++
+        connection.disconnect()
+        reject(new OsError('TIMEOUT', `${this.peer} did not confirm a write within ${WRITE_MS / 1000} s`))
+      })
+    })
+    try {
+      await Promise.race([done, late])
+    } finally {
+      cancel()
+    }
+  }
+}

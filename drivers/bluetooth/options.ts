@@ -1,0 +1,37 @@
+// Options of the Bluetooth medium, as in Config.json: what they mean, their bounds and defaults.
+import { array, check, type InferOutput, maxLength, object, pipe, string } from 'valibot'
+import { choice, flag, int, maybe, optionalText, port, text } from '../../src/config/fields'
+
+/** a frame of 512 bytes is three notifications at the usual MTU of 247 */
+const DEFAULT_MAX_PACKET = 512
+
+export const bluetoothOptions = object({
+  mode: choice(
+    ['send', 'listen', 'udp_shim'],
+    'send',
+    'send: to the one peer; listen: to every peer; udp_shim: send by UDP to host and port instead of by radio',
+  ),
+  shim: choice(
+    ['off', 'udp'],
+    'off',
+    'udp: raw packets by UDP to and from 127.0.0.1 and port instead of by radio, as the reference does',
+  ),
+  peers: maybe(
+    pipe(
+      array(pipe(string(), maxLength(248))),
+      check(peers => new Set(peers.map(peer => peer.toLowerCase())).size === peers.length, 'names a peer twice'),
+    ),
+    'addresses (a4:c1:38:8d:18:b2) or advertised names of the devices with a Nordic UART service',
+  ),
+  adapter: text('hci0', 'the adapter, as ls /sys/class/bluetooth shows it'),
+  framing: choice(['uart', 'cobs'], 'uart', 'uart: 02 packet 03 (D8); cobs: for peers that are os-node too'),
+  max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 32, max: 4096 }),
+  extended_scan: flag(false, 'scan as Bluetooth 5 does, where the adapter can'),
+  find_timeout_ms: int(15_000, 'until a peer is heard', { min: 1000, max: 60_000 }),
+  connect_timeout_ms: int(10_000, 'from then on until it can be used', { min: 1000, max: 60_000 }),
+  silence_ms: int(60_000, 'a scan that hears nothing for so long is helped in steps', { min: 1000, max: 3_600_000 }),
+  host: optionalText('the shim: address of the peer, or the one listened on (127.0.0.1)'),
+  port: port(5454, 'the shim: its UDP port; not used by the radio'),
+})
+
+export type BluetoothOptions = InferOutput<typeof bluetoothOptions>

@@ -1,0 +1,203 @@
+// Bluetooth on a virtual radio, for tests inside the rig: btvirt's adapters, a device that advertises whatever bytes it is
+// given, and one with a Nordic UART service, which is a Line here.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import type { Line, OpenableEvents } from '../../src/links/contracts'
+import { until } from './gateway'
+import { tool } from './rig'
+
+let radio: ChildProcess | undefined
+
+/** Switches on adapters hci0 … on one air. Their addresses are bleAddressOf(n). */
+export async function plugInAdapters(count: number): Promise<void> {
+  radio = spawn('btvirt', [`-l${count}`], { stdio: 'ignore' })
+  for (let n = 0; n < count; n++) {
+    await until(`hci${n} appears`, () => existsSync(`/sys/class/bluetooth/hci${n}`))
+    await until(`hci${n} is up`, () => tool('hciconfig', `hci${n}`, 'up') === '')
+  }
+}
+
+/** Pulls them all out, as an USB adapter is pulled. */
+export async function unplugAdapters(): Promise<void> {
+  radio?.kill('SIGKILL')
+  radio = undefined
+  await until('hci0 is gone', () => !existsSync('/sys/class/bluetooth/hci0'))
+}
+
+export const adapterAddress = (n: number): string => `00:aa:01:0${n}:00:0${n}`
+
+interface HciSocket {
+  bindRaw(device: number): number
+  start(): void
+  stop(): void
+  write(bytes: Buffer): void
+  on(event: string, listener: (...args: never[]) => void): void
+}
+
+const LE = 0x08
+
+/** A device on adapter `n` that sends what it is given, ten times a second. */
+export class Advertiser {
+  readonly #socket: HciSocket
+  #again: NodeJS.Timeout | undefined
+
+  private constructor(socket: HciSocket) {
+    this.#socket = socket
+  }
+
+  static async on(n: number): Promise<Advertiser> {
+    const { default: Socket } = (await import('@stoprocent/bluetooth-hci-socket' as string)) as {
+      default: new () => HciSocket
+    }
+    const socket = new Socket()
+    socket.on('error', () => undefined) // the adapter is pulled out in the middle of a test
+    socket.bindRaw(n)
+    socket.start()
+    const advertiser = new Advertiser(socket)
+    // every 100 ms, not connectable, from the public address, on all channels
+    advertiser.#command(0x06, [0xa0, 0, 0xa0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0])
+    return advertiser
+  }
+
+  /** At most 31 bytes. */
+  send(...structures: Buffer[]): void {
+    const data = Buffer.concat([Buffer.of(2, 1, 6), ...structures])
+    if (data.length > 31) throw new Error('an advertisement has 31 bytes')
+    this.silence()
+    this.#command(0x08, [data.length, ...data, ...Buffer.alloc(31 - data.length)])
+    // the virtual radio tells of a device once, when it begins: so it begins again and again
+    this.#again = setInterval(() => {
+      this.#command(0x0a, [0])
+      this.#command(0x0a, [1])
+    }, 200)
+  }
+
+  silence(): void {
+    clearInterval(this.#again)
+    this.#command(0x0a, [0])
+  }
+
+  close(): void {
+    clearInterval(this.#again)
+    this.#socket.stop()
+  }
+
+  #command(code: number, parameters: number[]): void {
+    const bytes = Buffer.from([1, 0, 0, parameters.length, ...parameters])
+    bytes.writeUInt16LE((LE << 10) | code, 1)
+    this.#socket.write(bytes)
+  }
+}
+
+const structure = (type: number, id: number, data: Buffer): Buffer =>
+  Buffer.concat([Buffer.of(data.length + 3, type, id & 0xff, id >> 8), data])
+
+export const serviceDataOf = (uuid: number, hex: string): Buffer => structure(0x16, uuid, Buffer.from(hex, 'hex'))
+export const manufacturerDataOf = (company: number, hex: string): Buffer =>
+  structure(0xff, company, Buffer.from(hex, 'hex'))
+
+const NUS = ['6e400001b5a3f393e0a9e50e24dcca9e', '6e400002b5a3f393e0a9e50e24dcca9e', '6e400003b5a3f393e0a9e50e24dcca9e']
+
+/** What of bleno is used. */
+interface Bleno {
+  on(event: string, listener: (...args: never[]) => void): void
+  startAdvertising(name: string, services: string[], done: (error?: Error) => void): void
+  stopAdvertising(done: () => void): void
+  setServices(services: unknown[], done: (error?: Error) => void): void
+  disconnect(handle?: unknown): void
+  stop(): void
+  mtu: number
+}
+
+/** A device on adapter `n` with a Nordic UART service. */
+export class UartDevice implements Line {
+  readonly name: string
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  /** bytes of each write that came */
+  readonly pieces: number[] = []
+  /** how many connections there were */
+  connections = 0
+  #handler: (chunk: Uint8Array) => void = () => undefined
+  #update: ((data: Buffer) => void) | undefined
+  #size = 20
+  #bleno: Bleno | undefined
+  readonly #n: number
+
+  constructor(name: string, n: number) {
+    this.name = name
+    this.#n = n
+  }
+
+  get connected(): boolean {
+    return this.#update !== undefined
+  }
+
+  onData(handler: (chunk: Uint8Array) => void): void {
+    this.#handler = handler
+  }
+
+  async open(_events?: OpenableEvents): Promise<void> {
+    // biome-ignore lint/suspicious/noExplicitAny: the package's types do not know its second form
+    const package_ = (await import('@stoprocent/bleno' as string)) as any
+    const { withBindings, PrimaryService, Characteristic } = package_.default
+    const bleno: Bleno = withBindings('hci', { deviceId: this.#n, extended: false })
+    this.#bleno = bleno
+    const write = new Characteristic({
+      uuid: NUS[1],
+      properties: ['write', 'writeWithoutResponse'],
+      onWriteRequest: (_of: unknown, data: Buffer, _at: number, _silent: boolean, done: (result: number) => void) => {
+        this.pieces.push(data.length)
+        this.counters.rx += data.length
+        done(Characteristic.RESULT_SUCCESS)
+        this.#handler(data)
+      },
+    })
+    const notify = new Characteristic({
+      uuid: NUS[2],
+      properties: ['notify'],
+      onSubscribe: (_of: unknown, size: number, update: (data: Buffer) => void) => {
+        this.connections++
+        this.#size = size
+        this.#update = update
+      },
+      onUnsubscribe: () => {
+        this.#update = undefined
+      },
+    })
+    bleno.on('disconnect', () => {
+      this.#update = undefined
+    })
+    await new Promise<void>(resolve => {
+      bleno.on('stateChange', ((state: string) => {
+        if (state === 'poweredOn') resolve()
+      }) as never)
+    })
+    await new Promise<void>((resolve, reject) =>
+      bleno.setServices([new PrimaryService({ uuid: NUS[0], characteristics: [write, notify] })], error =>
+        error ? reject(error) : resolve(),
+      ),
+    )
+    await this.advertise()
+  }
+
+  advertise(): Promise<void> {
+    return new Promise((resolve, reject) =>
+      this.#bleno!.startAdvertising(this.name, [NUS[0]!], error => (error ? reject(error) : resolve())),
+    )
+  }
+
+  /** Cuts the connection; it goes on advertising. */
+  disconnect(): void {
+    this.#bleno?.disconnect()
+  }
+
+  async close(): Promise<void> {
+    this.#bleno?.stop()
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    if (!this.#update) throw new Error('nobody is connected')
+    for (let at = 0; at < bytes.length; at += this.#size) this.#update(Buffer.from(bytes.subarray(at, at + this.#size)))
+    this.counters.tx += bytes.length
+  }
+}

@@ -1,0 +1,151 @@
+// Packets over the Nordic UART service on a virtual radio. This process is the device on hci1: it takes packets out of their
+// frames and hands them on by UDP, so that a whole os-node stands behind it. The gateway on hci0 sends to it and receives
+// from it, with acknowledgements (X29); connections are cut and come back.
+import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { systemClock } from '../../src/lib/clock'
+import { silentLogger } from '../../src/lib/logger'
+import { LineMedium } from '../../src/links/line/medium'
+import { systemTimers } from '../../src/links/timers'
+import { exportFacts } from '../../src/log'
+import { COMMAND } from '../../src/wire/commands'
+import { adapterAddress, plugInAdapters, UartDevice, unplugAdapters } from '../lib/ble'
+import { askControl } from '../lib/control'
+import { keyOf, type LoggedFact, Machine, until } from '../lib/gateway'
+import { peerFrame } from '../lib/peer'
+import { inTheRig } from '../lib/rig'
+
+/** of the hub to what the office asked */
+const ANSWERS: ReadonlySet<number> = new Set([
+  COMMAND.ID_ASSIGN,
+  COMMAND.ID_POOL_RES,
+  COMMAND.HANDSHAKE_ACK,
+  COMMAND.HANDSHAKE_NACK,
+  COMMAND.PONG,
+  COMMAND.TIME_RESPONSE,
+  COMMAND.SECURE_DICT_READY,
+  COMMAND.SECURE_CHANNEL_ACK,
+])
+const SERVER = 9301
+const BRIDGE = 9302
+const flags = { physical_status: { bluetooth: true } }
+const radio = { find_timeout_ms: 5000, max_packet: 400 }
+
+const facts = (machine: Machine): LoggedFact[] => {
+  try {
+    return [...exportFacts(join(machine.dataDir, 'log'), 1)] as unknown as LoggedFact[]
+  } catch {
+    return [] // no log yet
+  }
+}
+const keys = (machine: Machine, id: string): string[] =>
+  facts(machine)
+    .filter(fact => fact.id === id)
+    .map(keyOf)
+
+inTheRig(
+  () => {
+    const device = new UartDevice('office', 1)
+    const line = new LineMedium(device, {
+      medium: 'UART',
+      framing: 'uart',
+      maxPacket: 512,
+      clock: systemClock,
+      timers: systemTimers,
+      logger: silentLogger,
+      gapMs: 500,
+    })
+    const socket = createSocket('udp4')
+    /** where packets that come from the radio go; answers from there go back over the radio */
+    let towards = SERVER
+    const hub = new Machine('/run/hub', 'run', {
+      device_id: 'HUB',
+      assigned_id: 11,
+      gateway: {
+        log: { commit_interval_ms: 200 },
+        sources: [{ name: 'up', type: 'uptime', interval_ms: 300 }],
+        uplinks: [{ name: 'air', medium: 'Bluetooth', peers: [adapterAddress(1)], ...radio }],
+        receivers: [{ name: 'devices', medium: 'Bluetooth', peers: [adapterAddress(1)], ...radio }],
+      },
+      RESOURCES: flags,
+    })
+    const office = new Machine('/run/office', 'run', {
+      device_id: 'OFFICE',
+      assigned_id: 12,
+      RESOURCES: { service_plugins: { web_user: { port: 8770 } } },
+      gateway: {
+        log: { commit_interval_ms: 200 },
+        sources: [{ name: 'up', type: 'uptime', interval_ms: 300 }],
+        uplinks: [{ name: 'bridge', medium: 'UDP', host: '127.0.0.1', port: BRIDGE, max_packet: 380 }],
+        receivers: [{ name: 'in', medium: 'UDP', host: '127.0.0.1', port: SERVER }],
+      },
+    })
+    // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
+    const link = async (name: string): Promise<any> => (await askControl(hub.dataDir, 'status')).links[name]
+
+    before(async () => {
+      await plugInAdapters(2)
+      await line.open({ lost: () => undefined, degraded: () => undefined })
+      await new Promise<void>(resolve => socket.bind(BRIDGE, '127.0.0.1', resolve))
+      // requests of the hub go to the office's receiver, answers to what the office asked go to its uplink
+      line.onPacket(packet => {
+        const answers = ANSWERS.has(packet[0]!)
+        socket.send(packet.slice(), answers && towards !== SERVER ? towards : SERVER, '127.0.0.1')
+      })
+      socket.on('message', (packet, from) => {
+        if (from.port !== SERVER) towards = from.port
+        void line.send(packet)
+      })
+    })
+    after(async () => {
+      await Promise.all([hub.stop(), office.stop()])
+      socket.close()
+      await line.close()
+      await unplugAdapters()
+      setTimeout(() => process.exit(), 1000).unref() // the device's library leaves something open
+    })
+
+    test('facts go both ways over the radio, and each is acknowledged', async () => {
+      await Promise.all([office.start([], 8770), hub.start([])])
+      await until('the office has facts of the hub', () => keys(office, 'HUB').length > 8, 30_000)
+      await until('the hub has facts of the office', () => keys(hub, 'OFFICE').length > 8, 30_000)
+      const { uplinks } = await askControl(hub.dataDir, 'status')
+      const [uplink] = Object.values(uplinks) as [{ delivery: string }]
+      assert.equal(uplink.delivery, 'acked')
+      assert.ok(
+        Math.max(...device.pieces) > 20,
+        `the MTU was negotiated: ${Math.max(...device.pieces)} bytes in a piece`,
+      )
+      assert.equal(device.connections, 1, 'the uplink and the receiver share a connection')
+    })
+
+    test('a packet of C firmware is decoded', async () => {
+      // the time of a frame of theirs is in seconds
+      await line.send(peerFrame(63, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
+      const fact = await until('the fact', () => facts(hub).find(({ s1_id }) => s1_id === 'T1'))
+      assert.ok(Math.abs(Number(fact.s1_v) - 274.5726) < 1e-9, String(fact.s1_v))
+    })
+
+    test('a connection that is cut comes back, and nothing is missing', async () => {
+      for (let round = 1; round <= 2; round++) {
+        const connections = device.connections
+        device.disconnect()
+        await until('connected again', () => device.connections > connections, 20_000)
+      }
+      const all = keys(hub, 'HUB')
+      await until(
+        'all of them are there',
+        () => {
+          const there = new Set(keys(office, 'HUB'))
+          return all.every(key => there.has(key))
+        },
+        30_000,
+      )
+      const { state } = await link('devices')
+      assert.equal(state, 'up')
+    })
+  },
+  { seconds: 110 },
+)

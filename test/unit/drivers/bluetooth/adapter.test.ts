@@ -1,0 +1,181 @@
+// The adapter without a radio: who shares it, when it scans, and what is done against silence (R20).
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createBluetooth } from '../../../../drivers/bluetooth'
+import { Adapter } from '../../../../drivers/bluetooth/adapter'
+import type { Connection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
+import { ManualClock } from '../../../../src/lib/clock'
+import { OsError } from '../../../../src/lib/errors'
+import { silentLogger } from '../../../../src/lib/logger'
+import { ManualTimers } from '../../../../src/links/timers'
+
+const PEER = 'a4:c1:38:8d:18:b2'
+
+class FakeRadio implements Radio {
+  readonly detail = {}
+  readonly did: string[] = []
+  events: RadioEvents | undefined
+  fails: OsError | undefined
+  written: { bytes: number; response: boolean }[] = []
+  peer: ConnectOptions | undefined
+
+  async open(events: RadioEvents): Promise<void> {
+    this.did.push('open')
+    if (this.fails) throw this.fails
+    this.events = events
+  }
+  async close(): Promise<void> {
+    this.did.push('close')
+    this.events = undefined
+  }
+  async startScan(): Promise<void> {
+    this.did.push('scan')
+  }
+  async stopScan(): Promise<void> {
+    this.did.push('stop')
+  }
+  async reset(): Promise<boolean> {
+    this.did.push('reset')
+    return this.peer === undefined
+  }
+  async connect(options: ConnectOptions): Promise<Connection> {
+    this.did.push('connect')
+    this.peer = options
+    return {
+      mtu: 103,
+      rssi: -50,
+      writes: { withResponse: true, withoutResponse: true },
+      write: async (bytes, response) => {
+        this.written.push({ bytes: bytes.length, response })
+      },
+      disconnect: () => {
+        this.peer = undefined
+        options.onLost('ended')
+      },
+    }
+  }
+  hear(address = PEER): void {
+    this.events?.report({ address, addressType: 'random', data: new Uint8Array(), rssi: -60 })
+  }
+}
+
+function world() {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const radio = new FakeRadio()
+  const adapter = new Adapter({ name: 'hci0', radio, clock, timers, logger: silentLogger })
+  const told: string[] = []
+  const user = { lost: (why: string) => told.push(`lost ${why}`), degraded: (why: string) => told.push(why) }
+  const took = (): string[] => radio.did.splice(0)
+  return { clock, timers, radio, adapter, told, user, took }
+}
+const listening = { lost: () => undefined, degraded: () => undefined }
+
+test('the first user opens, the last closes, and it scans while somebody listens', async () => {
+  const { adapter, radio, timers, user, took } = world()
+  const other = { ...listening }
+  await Promise.all([adapter.join(user), adapter.join(other)])
+  assert.deepEqual(took(), ['open'])
+  const end = adapter.listen(PEER, () => undefined)
+  await timers.advance(1)
+  assert.deepEqual(took(), ['scan'])
+  end()
+  await timers.advance(1)
+  assert.deepEqual(took(), ['stop'])
+  await adapter.leave(user)
+  assert.deepEqual(took(), [])
+  await adapter.leave(other)
+  assert.deepEqual([took(), radio.events], [['close'], undefined])
+})
+
+test('silence: scan anew, then reset, then open anew, each after the same time; then after twice the time', async () => {
+  const { adapter, timers, user, told, took, radio } = world()
+  await adapter.join(user, { silenceMs: 10_000 })
+  adapter.listen(PEER, () => undefined)
+  await timers.advance(9_999)
+  assert.deepEqual(took(), ['open', 'scan'])
+  await timers.advance(10_000)
+  assert.deepEqual(took(), ['stop', 'scan'])
+  assert.match(told.at(-1)!, /nothing heard for 10 s/)
+  await timers.advance(10_000)
+  assert.deepEqual(took(), ['reset', 'scan'])
+  await timers.advance(10_000)
+  assert.deepEqual(took().slice(0, 3), ['reset', 'close', 'open'])
+  await timers.advance(9_000)
+  assert.deepEqual(took(), [], 'now it has twice the time')
+  await timers.advance(2_000)
+  assert.deepEqual(took(), ['stop', 'scan'])
+  radio.hear('11:22:33:44:55:66')
+  assert.equal(told.at(-1), '', 'anything that is heard ends it')
+  assert.equal(adapter.detail.scan_restarts, 2)
+})
+
+test('a library that does not open again is a loss, and the next user opens it anew', async () => {
+  const { adapter, timers, user, told, took, radio } = world()
+  await adapter.join(user, { silenceMs: 1000 })
+  adapter.listen(PEER, () => undefined)
+  radio.fails = new OsError('NOT_FOUND', 'no adapter')
+  await timers.advance(3500)
+  assert.equal(told.at(-1), 'lost no adapter')
+  radio.fails = undefined
+  took()
+  await adapter.join(user)
+  assert.equal(took().at(0), 'open')
+})
+
+test('thousands of strangers leave nothing behind', async () => {
+  const { adapter, user, radio } = world()
+  await adapter.join(user)
+  let heard = 0
+  adapter.listen(PEER, () => heard++)
+  for (let n = 0; n < 5000; n++) radio.hear(`00:00:00:00:${(n >> 8).toString(16)}:${(n & 255).toString(16)}`)
+  radio.hear()
+  assert.deepEqual([heard, adapter.listeners, adapter.detail.advertisements], [1, 1, 5001])
+})
+
+test('a packet is cut at the MTU, and only its last piece waits for a response', async () => {
+  const { adapter, timers, clock, radio } = world()
+  const medium = createBluetooth(
+    'air',
+    { peers: [PEER.toUpperCase()] },
+    { clock, logger: silentLogger },
+    { adapter, timers },
+  )
+  const lost: string[] = []
+  const opening = medium.open({ lost: why => lost.push(why), degraded: () => undefined })
+  await timers.advance(1)
+  radio.hear()
+  await timers.advance(1)
+  await opening
+  assert.equal(await medium.send(new Uint8Array(248).fill(0x7f)), true)
+  assert.deepEqual(radio.written, [
+    { bytes: 100, response: false },
+    { bytes: 100, response: false },
+    { bytes: 50, response: true },
+  ])
+  radio.peer!.onLost('out of reach')
+  assert.deepEqual(lost, ['out of reach'])
+  await medium.close()
+})
+
+test('a peer that is not heard is said so', async () => {
+  const { adapter, timers, clock } = world()
+  const options = { peers: ['office'], find_timeout_ms: 1000 }
+  const medium = createBluetooth('air2', options, { clock, logger: silentLogger }, { adapter, timers })
+  const opening = assert.rejects(
+    medium.open({ lost: () => undefined, degraded: () => undefined }),
+    /office is not heard/,
+  )
+  await timers.advance(1500)
+  await opening
+})
+
+test('options that cannot be are refused with their key', () => {
+  const { adapter, timers, clock } = world()
+  const make = (options: unknown) => () =>
+    createBluetooth('air', options, { clock, logger: silentLogger }, { adapter, timers })
+  assert.throws(make({}), /peers: name the devices/)
+  assert.throws(make({ peers: ['a', 'b'] }), /one peer/)
+  assert.throws(make({ peers: ['a', 'A'] }), /twice/)
+  assert.throws(make({ mode: 'udp_shim', host: 'somewhere' }), /IP address/)
+})
