@@ -6,7 +6,7 @@
 // the process ends with the code's exit status and says what to do. Everything later is a state.
 import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
-import type { CommandContext, LogAccess, NodeLike, StartedGateway, StartOverrides } from './commands'
+import type { CommandContext, LogAccess, NodeLike, SourcesLike, StartedGateway, StartOverrides } from './commands'
 import type { ConfigStore } from './config'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
@@ -141,6 +141,16 @@ function localTransport(config: ConfigStore, logger: Logger): TransportControl {
   })
 }
 
+/** Without a gateway: sources are opened for a test and closed again. */
+async function localSources(config: ConfigStore, logger: Logger): Promise<SourcesLike> {
+  const { ConfiguredSources } = await import('./gateway/intake/test-source')
+  const entries = async () => config.config.gateway.sources ?? (await hostDefaults(config))
+  return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
+}
+
+/** What a machine that configures no source reads. */
+const hostDefaults = async (config: ConfigStore) => (await import('../drivers/host')).defaultSources(config.dataDir)
+
 async function startGateway(
   config: ConfigStore,
   logger: Logger,
@@ -189,7 +199,7 @@ async function startGateway(
       version: __VERSION__,
       builtAt: __BUILT_AT__,
       logger,
-      defaultSources: (await import('../drivers/host')).defaultSources(config.dataDir),
+      defaultSources: await hostDefaults(config),
       role,
       supervision: watched.supervision,
       ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
@@ -250,6 +260,7 @@ async function startGateway(
       log: logOfGateway(gateway),
       node: async () => nodeLike(node),
       transport: () => transport,
+      sources: async () => gateway.sources,
       safeMode: async leave => {
         if (leave) await gateway.leaveSafeMode()
         return gateway.guard.safeModeReport()
@@ -357,6 +368,7 @@ async function cli(): Promise<void> {
         log: logOf(config.dataDir),
         node: async () => nodeLike((node ??= new Node(null, { config, logger, idAllocator: null }))),
         transport: () => localTransport(config, logger),
+        sources: () => localSources(config, logger),
         safeMode: async leave => {
           const { crashesOf } = await import('./gateway/guard/process')
           return crashesOf(config, __VERSION__, logger).look(leave)

@@ -3,6 +3,7 @@
 import type { ConfigStore } from '../config'
 import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { ReloadReport } from '../gateway/guard/reload'
+import type { SourceItem, SourceTest } from '../gateway/intake/test-source'
 import type { GatewayStatus, LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
 import type { TransportView } from '../links/transport-view'
@@ -67,6 +68,13 @@ export interface TransportLike {
   reload(medium: string): Promise<{ name: string; reloaded: boolean }>
 }
 
+/** What is read here; see test-source.ts of the gateway's intake. */
+export interface SourcesLike {
+  list(): Promise<readonly SourceItem[]>
+  /** Throws NOT_FOUND, LINK_DOWN with the reason, TIMEOUT. */
+  test(name: string): Promise<SourceTest>
+}
+
 export interface LogVerification {
   ok: boolean
   records: number
@@ -112,6 +120,7 @@ export interface CommandContext {
   readonly log: LogAccess
   node(): Promise<NodeLike>
   transport(): TransportLike
+  sources(): Promise<SourcesLike>
   /** What safe mode there is (R25); `leave`: ends it first. */
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */

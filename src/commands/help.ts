@@ -43,12 +43,15 @@ export function programHelp(verbs: readonly Verb[], version: string): string {
   ].join('\n')
 }
 
+const operandsOf = ({ operands = [], options }: Verb): string[] =>
+  operands.map(name => options[name]?.value ?? name.toUpperCase())
+
 export function verbHelp(verb: Verb): string {
   const own = Object.keys(verb.options).length > 0
   return [
     `os-node ${verb.name}: ${verb.summary}`,
     '',
-    `Usage: os-node ${verb.name} [OPTIONS]`,
+    `Usage: os-node ${[verb.name, ...operandsOf(verb)].join(' ')} [OPTIONS]`,
     ...(verb.aliases?.length ? [`Also: ${verb.aliases.join(', ')}`] : []),
     ...(verb.description ? ['', verb.description] : []),
     ...(own ? ['', 'Options:', table(optionRows(verb.options))] : []),

@@ -10,6 +10,7 @@ import { ensureId, timeSync } from './verbs/identity'
 import { logExport, logVerify } from './verbs/log'
 import { reload } from './verbs/reload'
 import { safeMode } from './verbs/safe-mode'
+import { sourceList, sourceTest } from './verbs/source'
 import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
 import { token } from './verbs/token'
@@ -32,6 +33,8 @@ export const VERBS: readonly Verb[] = [
   decode,
   ensureId,
   timeSync,
+  sourceList,
+  sourceTest,
   transportStatus,
   transporterToggle,
   reloadProtocol,

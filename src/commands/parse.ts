@@ -75,7 +75,10 @@ export function parseCommand(
     }
   }
   if (values.help === true) return { verb, options: {}, help: true, json: values.json === true }
-  if (positionals.length > 0) throw usage(`os-node ${verb.name} does not take ${JSON.stringify(positionals[0])}`, hint)
+  const operands = (verb.operands ?? []).filter(name => values[name] === undefined)
+  const [extra] = positionals.splice(operands.length)
+  if (extra !== undefined) throw usage(`os-node ${verb.name} does not take ${JSON.stringify(extra)}`, hint)
+  for (const [k, value] of positionals.entries()) values[operands[k]!] = value
   return { verb, options: checkOptions(verb, values, env), help: false, json: values.json === true }
 }
 
@@ -95,7 +98,8 @@ export function checkOptions(
     const fromEnv = spec.env ? env[spec.env] : undefined
     const raw = Object.hasOwn(given, name) && given[name] !== undefined ? given[name] : fromEnv || spec.default
     if (raw === undefined) {
-      if (spec.required) throw usage(`os-node ${verb.name} needs --${name} ${spec.value ?? ''}`.trim(), hint)
+      const what = verb.operands?.includes(name) ? (spec.value ?? name) : `--${name} ${spec.value ?? ''}`
+      if (spec.required) throw usage(`os-node ${verb.name} needs ${what}`.trim(), hint)
       continue
     }
     out[name] = one(name, spec, raw, hint)

@@ -41,6 +41,8 @@ export interface Verb {
   readonly description?: string
   readonly examples: readonly string[]
   readonly options: Readonly<Record<string, OptionSpec>>
+  /** options that may stand without their name, in this order */
+  readonly operands?: readonly string[]
   /** gateway: needs one; local: never inside one; either: inside when one runs */
   readonly where: 'gateway' | 'local' | 'either'
   /** true: works on files alone only with the data directory's lock */

@@ -93,6 +93,7 @@ export class Gateway {
   readonly uplinks: Uplinks
   readonly receive: Receive
   readonly receivers: Receivers
+  readonly sources: Sources
   readonly guard: Guard
   readonly loopback: StandIn
   readonly #options: GatewayOptions
@@ -105,7 +106,6 @@ export class Gateway {
   readonly #duplicates = new DuplicateFilter()
   readonly #keeper: TimeKeeper
   readonly #pickers: WirePickers
-  readonly #sources: Sources
   #allowed: (address: string) => boolean
   #reloader: Reloader | undefined
   #stopping: Promise<void> | undefined
@@ -203,7 +203,7 @@ export class Gateway {
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.latest.note(fact, { medium: 'local' }),
     })
-    this.#sources = new Sources(this.#links, this.intake)
+    this.sources = new Sources(this.#links, this.intake)
     this.#allowed = allowList(config.config.receiver.allow, logger)
     this.loopback = new StandIn(() => ({
       script: options.script,
@@ -381,7 +381,7 @@ export class Gateway {
     return applyAll({
       receivers,
       uplinks: { builder: this.uplinks, list: uplinks },
-      sources: { builder: this.#sources, list: sources ?? defaultSources },
+      sources: { builder: this.sources, list: sources ?? defaultSources },
     })
   }
 

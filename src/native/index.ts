@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
 import type { BusAddon } from './bus'
 import { nativeError } from './errors'
+import type { GpioAddon } from './gpio'
 import { NativeSocket, type SocketAddon } from './socket'
 
 export { nativeError, systemError } from './errors'
@@ -25,7 +26,7 @@ export interface NtpState {
 }
 
 /** What C exports: every function returns a number, less than zero is minus errno. */
-interface Addon extends SocketAddon, BusAddon {
+interface Addon extends SocketAddon, GpioAddon, BusAddon {
   sendUnixDatagram(path: string, bytes: Uint8Array): number
   ntpState(out: Float64Array): number
 }
@@ -55,6 +56,11 @@ export class Native {
     const opened = this.#addon.openUnixDatagram(path)
     if (typeof opened === 'number') throw nativeError(opened, 'bind', path)
     return new NativeSocket(this.#addon, opened)
+  }
+
+  /** The calls of GPIO, for gpio.ts. */
+  get gpio(): GpioAddon {
+    return this.#addon
   }
 
   /** A UDP socket; buffers in bytes, 0 leaves the kernel's. Throws the system's error. */

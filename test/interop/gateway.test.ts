@@ -51,6 +51,28 @@ const get = async (path: string, headers: Record<string, string> = { 'X-Admin-To
 }
 
 describe('a gateway at work', () => {
+  test('source test: the link of the gateway is read, one that is down is tried and says why', () => {
+    const { via, sources } = gateway.json('source', 'list')
+    assert.equal(via, 'gateway')
+    assert.deepEqual(
+      sources.map(({ name, state }: { name: string; state: string }) => [name, state]),
+      [
+        ['cpu', 'up'],
+        ['chips', 'down'],
+      ],
+    )
+    const cpu = gateway.json('source', 'test', 'cpu')
+    assert.equal(cpu.via, 'gateway')
+    assert.ok(cpu.readings.every(({ sensor_id }: { sensor_id: string }) => sensor_id.length > 0))
+    const down = gateway.run('source', 'test', 'chips')
+    assert.equal(down.code, 5)
+    assert.match(down.stderr, /chips is down: no hwmon sensors on this machine/)
+    const unknown = gateway.run('source', 'test', 'cpus')
+    assert.equal(unknown.code, 1)
+    assert.match(unknown.stderr, /no source is named cpus; did you mean cpu\?/)
+    assert.match(unknown.stderr, /sources: cpu, chips/)
+  })
+
   test('status tells identity, time, links, log, uplinks, storage and what was dropped', async () => {
     const status = gateway.json('status')
     assert.equal(status.via, 'gateway')
@@ -351,5 +373,27 @@ describe('without a gateway', () => {
     const status = gateway.json('status')
     assert.equal(status.via, 'local')
     assert.ok(status.log.last_seq >= keys.length)
+  })
+})
+
+describe('source test without a gateway', () => {
+  test('the source is opened for the test', () => {
+    const machine = new Machine(join(dir, 'alone'), 'run', {
+      gateway: {
+        sources: [
+          { name: 'up', type: 'uptime' },
+          { name: 'bad', type: 'uptime', interval_ms: 50 },
+        ],
+      },
+    })
+    const tested = machine.json('source', 'test', 'up')
+    assert.equal(tested.via, 'local')
+    assert.ok(tested.readings[0].value > 0)
+    assert.match(machine.run('source', 'test', 'up').stdout, /^up \(uptime\), \d+ ms\nsensor +raw +status/)
+    assert.match(machine.run('source', 'list').stdout, /\nup +uptime +not running/)
+    const bad = machine.run('source', 'test', 'bad')
+    assert.equal(bad.code, 3)
+    assert.match(bad.stderr, /options of bad: interval_ms/)
+    assert.match(machine.run('source', 'test', 'nobody').stderr, /sources: up, bad/)
   })
 })

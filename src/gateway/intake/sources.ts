@@ -8,6 +8,7 @@ import { type Applied, compareLinks } from '../guard/apply'
 import type { LinkParts } from '../parts'
 import { Deadband } from './deadband'
 import type { Intake } from './intake'
+import { listRunning, type SourceItem, type SourceTest, testRunning } from './test-source'
 
 export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
 
@@ -37,6 +38,20 @@ export class Sources {
 
   get names(): string[] {
     return [...this.#running.keys()]
+  }
+
+  /** `os-node source list` */
+  async list(): Promise<SourceItem[]> {
+    return listRunning(this.#entries, this.#parts.supervisor)
+  }
+
+  /** Reads a source once, beside its schedule. Throws NOT_FOUND, LINK_DOWN, TIMEOUT. */
+  test(name: string): Promise<SourceTest> {
+    return testRunning(this.#entries, this.#parts.supervisor, name, this.#parts)
+  }
+
+  get #entries(): SourceEntry[] {
+    return [...this.#running.values()].map(({ entry }) => entry)
   }
 
   /**

@@ -86,6 +86,25 @@ export function fake(
         return { name: args[0].toUpperCase(), reloaded: args[0] === 'udp' }
       },
     }),
+    sources: async () => ({
+      list: async () => [
+        { name: 'boiler', type: 'modbus_rtu', state: 'down', reason: 'no such port', interval_ms: 1000 },
+        { name: 'cellar', type: 'bme280' },
+      ],
+      test: async (...args) => {
+        calls.push(['test', ...args])
+        const hot = { sensor_id: 't', raw: '02 7a', status: 'OK', value: 63.4, unit: 'Cel' }
+        const cold = {
+          sensor_id: 'r',
+          raw: '',
+          status: 'ERROR',
+          value: null,
+          unit: 'Cel',
+          error: 'no answer from slave 7',
+        }
+        return { name: args[0], type: 'modbus_rtu', took_ms: 12, readings: args[0] === 'cellar' ? [hot] : [hot, cold] }
+      },
+    }),
     startGateway: async (...args) => {
       calls.push(['startGateway', ...args])
       return {

@@ -32,6 +32,16 @@ test('numbers below zero are values, in both spellings', () => {
   assert.equal(parse('config-set --key a.b --value -5').options.value, '-5')
 })
 
+test('an operand stands without its name; too many and too few are told', () => {
+  assert.equal(parse('source test boiler').options.name, 'boiler')
+  assert.equal(parse('source test --name boiler').options.name, 'boiler')
+  assert.equal(parse('source test --json boiler').options.name, 'boiler')
+  refused('source test', /os-node source test needs NAME$/)
+  refused('source test boiler cellar', /does not take "cellar"/)
+  refused('source test --name boiler cellar', /does not take "cellar"/)
+  assert.match(verbHelp(parse('source test boiler').verb), /Usage: os-node source test NAME \[OPTIONS\]/)
+})
+
 test('two-word commands, and their group', () => {
   assert.equal(parse('log export --from 5').options.from, 5)
   assert.equal(parse('log verify').verb.name, 'log verify')

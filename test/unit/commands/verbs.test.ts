@@ -20,6 +20,7 @@ const run = (context: CommandContext, ...argv: string[]) => {
   const { verb, options } = parseCommand(VERBS, argv)
   return verb.run(context, options)
 }
+const plain = { bold: String, dim: String, good: String, bad: String, warn: String }
 const code = (wanted: string) => (error: unknown) => error instanceof OsError && error.code === wanted
 
 test('transmit gives the fields of the specification and sends by the default medium', async () => {
@@ -203,4 +204,22 @@ test('a gateway runs requests by name or command line, checks their options, and
     await assert.rejects(runRequest(context, request), code('USAGE'), JSON.stringify(request))
   }
   assert.equal((await runRequest(context, { id: 1, command: 'log export', options: { from: 1 } })).result, undefined)
+})
+
+test('source test shows raw bytes, values and reasons; a sensor without a value is exit 1', async () => {
+  const { context, calls } = fake(config())
+  const { value, exitCode } = await run(context, 'source', 'test', 'boiler')
+  assert.deepEqual(calls, [['test', 'boiler']])
+  assert.equal(exitCode, 1)
+  const text = parseCommand(VERBS, ['source', 'test', 'x']).verb.text!(value!, plain)
+  assert.match(text, /^boiler \(modbus_rtu\), 12 ms\n/)
+  assert.match(text, /\nt +02 7a +OK +63\.4 +Cel\n/)
+  assert.match(text, /\nr +- +ERROR +- +no answer from slave 7$/)
+  assert.equal((await run(context, 'source', 'test', 'cellar')).exitCode, 0)
+})
+
+test('source list shows states where a gateway runs', async () => {
+  const { value } = await run(fake(config()).context, 'source', 'list')
+  const text = parseCommand(VERBS, ['source', 'list']).verb.text!(value!, plain)
+  assert.match(text, /\nboiler +modbus_rtu +down +1000 ms +no such port\ncellar +bme280 +not running$/)
 })

@@ -7,6 +7,8 @@ import { test } from 'node:test'
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
 const FLOORS: Record<string, number> = {
+  // data about boards, no code
+  board: 1,
   'src/lib': 1,
   'src/wire': 1,
   'src/units': 2,
@@ -39,6 +41,7 @@ const FLOORS: Record<string, number> = {
 /** The room a file of the project is in: the folder of the table, each folder of drivers/ a room of its own. */
 const room = (file: string): string => {
   const parts = file.split('/')
+  if (parts[0] === 'board') return 'board'
   return parts[0] === 'drivers' ? `drivers/${parts[1]}` : parts.slice(0, 2).join('/')
 }
 const floor = (name: string): number | undefined =>

@@ -1,0 +1,55 @@
+// The boards we know, from the files of board/ (they are inside the bundle), and which one this is by its device tree. A
+// machine without a device tree, or with an unknown one, is `generic`: no header, its chips as they are found.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import cm4 from '../../board/cm4.json'
+import generic from '../../board/generic.json'
+import rpi3 from '../../board/rpi-3.json'
+import rpi4 from '../../board/rpi-4.json'
+import rpi5 from '../../board/rpi-5.json'
+import rpiZero2W from '../../board/rpi-zero-2-w.json'
+import { OsError } from '../../src/lib/errors'
+import type { Board } from './types'
+
+export const GENERIC = generic as unknown as Board
+
+/** The last one is `generic`. */
+export const BOARDS: readonly Board[] = [...([rpiZero2W, rpi3, rpi4, cm4, rpi5] as unknown as Board[]), GENERIC]
+
+export interface DeviceTree {
+  /** '' without one */
+  readonly model: string
+  readonly compatible: readonly string[]
+}
+
+/** What the machine says it is. `root` is in front of /proc. */
+export function deviceTree(root = ''): DeviceTree {
+  const texts = (file: string): string[] => {
+    try {
+      const text = readFileSync(join(root, '/proc/device-tree', file), 'utf8')
+      return text.split('\0').filter(Boolean)
+    } catch {
+      return [] // no device tree: an ordinary PC, or another kind of machine
+    }
+  }
+  return { model: texts('model')[0] ?? '', compatible: texts('compatible') }
+}
+
+/** The board with this device tree. */
+export function detectBoard({ model, compatible }: DeviceTree): Board {
+  return (
+    BOARDS.find(board => board.compatible.some(name => compatible.includes(name))) ??
+    BOARDS.find(board => board.model !== '' && model.startsWith(board.model)) ??
+    GENERIC
+  )
+}
+
+/** Throws CONFIG_INVALID for a name we do not know. */
+export function boardNamed(name: string): Board {
+  const found = BOARDS.find(board => board.name === name)
+  if (!found)
+    throw new OsError('CONFIG_INVALID', `gateway.board: no board is named ${JSON.stringify(name)}`, {
+      hint: `there are ${BOARDS.map(board => board.name).join(', ')}; left out: as detected`,
+    })
+  return found
+}

@@ -1,0 +1,78 @@
+// Options that every source of drivers/ has in common, as valibot fragments. An option nobody knows is refused with the
+// nearest name there is, since a misspelt option that is silently left out costs an afternoon in front of a cabinet.
+import * as v from 'valibot'
+import { nearest } from '../../src/config'
+
+/** An object with these options and no others; the message for another one names the nearest. */
+export const strict = <E extends v.ObjectEntries>(entries: E) =>
+  v.strictObject(entries, issue => {
+    if (issue.expected !== 'never') return issue.expected === 'Object' ? 'must be an object' : 'must be given'
+    const meant = nearest(String(issue.input).replaceAll('"', ''), Object.keys(entries))
+    return meant
+      ? `no such option; did you mean ${meant}?`
+      : `no such option; there are ${Object.keys(entries).join(', ')}`
+  })
+
+export const finite = v.pipe(v.number(), v.finite())
+
+/** A whole number within bounds. */
+export const whole = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max))
+
+/** `interval_ms` with what suits the type. */
+export const interval = (standard: number, min = 100) => v.optional(whole(min, 86_400_000), standard)
+
+/** `max_age_ms` of what arrives by itself: an older value counts as no value. */
+export const maxAge = (standard: number) => v.optional(whole(100, 86_400_000), standard)
+
+/** Sensor ids as the wire takes them. */
+export const sensorId = v.pipe(
+  v.string(),
+  v.regex(/^[A-Za-z0-9_-]{1,64}$/, 'a name of 1 to 64 letters, digits, _ or -'),
+)
+
+const BOUNDS = ['above', 'below', 'from', 'to', 'equals'] as const
+
+const statusRule = v.pipe(
+  strict({
+    /** what the reading's status is when all the bounds hold */
+    status: v.pipe(v.string(), v.regex(/^[A-Za-z0-9_-]{1,32}$/, 'a word of letters, digits, _ or -')),
+    /** value > */
+    above: v.optional(finite),
+    /** value < */
+    below: v.optional(finite),
+    /** value >= */
+    from: v.optional(finite),
+    /** value <= */
+    to: v.optional(finite),
+    /** value is this, or one of these */
+    equals: v.optional(v.union([finite, v.pipe(v.array(finite), v.minLength(1))])),
+  }),
+  v.check(rule => BOUNDS.some(bound => rule[bound] !== undefined), `needs one of ${BOUNDS.join(', ')}`),
+)
+
+export type StatusRule = v.InferOutput<typeof statusRule>
+
+/** What may be said of one channel of any source. */
+export const channelEntries = {
+  /** UCUM unit of the value after scale and offset */
+  unit: v.optional(v.pipe(v.string(), v.maxLength(64))),
+  /** value = raw * scale + offset */
+  scale: v.optional(v.pipe(finite, v.notValue(0, 'must not be 0'))),
+  offset: v.optional(finite),
+  /** the first rule that fits gives the status, else OK; ERROR takes the value away */
+  status: v.optional(v.array(statusRule)),
+}
+
+const fixedChannel = strict({
+  /** false: not read into the log */
+  enabled: v.optional(v.boolean(), true),
+  /** default: name of the source and of the channel */
+  id: v.optional(sensorId),
+  ...channelEntries,
+})
+
+export type FixedChannel = v.InferOutput<typeof fixedChannel>
+
+/** `channels: {temperature: {id, enabled, unit, scale, offset, status}, …}` of a device whose channels are known. */
+export const fixedChannels = (keys: readonly string[]) =>
+  v.optional(strict(Object.fromEntries(keys.map(key => [key, v.optional(fixedChannel)]))))

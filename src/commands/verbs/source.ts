@@ -1,0 +1,56 @@
+// source list and source test: what is read here, and one source read once with the bytes its bus gave. In a running gateway
+// the gateway's own link is read; without one the source is opened for the test.
+import type { SourceItem, SourceTest } from '../../gateway/intake/test-source'
+import type { Verb } from '../verb'
+import { columns } from './status'
+
+export const sourceList: Verb = {
+  name: 'source list',
+  summary: 'the sources that are read here',
+  examples: ['os-node source list', 'os-node source list --json'],
+  options: {},
+  where: 'either',
+  run: async ({ sources }) => ({ value: { sources: await (await sources()).list() } }),
+  text(value, paint) {
+    const { sources } = value as { sources: readonly SourceItem[] }
+    if (sources.length === 0) return 'no source is configured'
+    const rows = sources.map(({ name, type, state = 'not running', interval_ms, reason = '' }) => [
+      name,
+      type,
+      state,
+      interval_ms === undefined ? '' : `${interval_ms} ms`,
+      reason,
+    ])
+    return columns([['source', 'type', 'state', 'interval', ''], ...rows], paint)
+  },
+}
+
+export const sourceTest: Verb = {
+  name: 'source test',
+  summary: 'read a source once and show raw bytes and values',
+  description:
+    'Nothing of it goes into the log, and the schedule goes on. A source that is down is tried at once. ' +
+    'Exit 1 when one of its sensors has no value.',
+  examples: ['os-node source test boiler', 'os-node source test boiler --json'],
+  options: { name: { type: 'string', value: 'NAME', required: true, help: 'source, as os-node source list shows it' } },
+  operands: ['name'],
+  where: 'either',
+  async run({ sources }, { name }) {
+    const result = await (await sources()).test(String(name))
+    const failed = result.readings.some(({ value }) => value === null)
+    return { value: { ...result }, exitCode: failed ? 1 : 0 }
+  },
+  text(value, paint) {
+    const { name, type, took_ms, readings } = value as unknown as SourceTest
+    const rows = readings.map(({ sensor_id, raw, status, value: v, unit, error = '' }) => [
+      sensor_id,
+      raw === '' ? '-' : raw,
+      status,
+      v === null ? '-' : String(Number(v.toPrecision(10))),
+      v === null ? '' : unit,
+      error,
+    ])
+    const head = `${paint.bold(name)} (${type}), ${took_ms} ms`
+    return `${head}\n${columns([['sensor', 'raw', 'status', 'value', 'unit', ''], ...rows], paint)}`
+  },
+}

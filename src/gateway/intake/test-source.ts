@@ -1,0 +1,156 @@
+// Reads one source once, for `os-node source test NAME`: raw bytes and values, nothing of it goes into the log. In a running
+// gateway the source's own link is read, between two turns of its schedule; one that is down is tried at once, and stays
+// open when that works. Without a gateway the source is made, opened, read and closed.
+//
+// What fails: no such source (NOT_FOUND with the names there are), a source that does not open (its own error), one that
+// does not answer within the deadline (TIMEOUT).
+import { nearest } from '../../config'
+import { asOsError, OsError } from '../../lib/errors'
+import type { DriverContext, RawReading, Source } from '../../links/contracts'
+import type { Registry } from '../../links/registry'
+import type { Supervisor } from '../../links/supervisor'
+import { systemTimers, type Timers } from '../../links/timers'
+import type { SourceEntry } from './sources'
+
+export interface SourceItem {
+  readonly name: string
+  readonly type: string
+  /** absent where no gateway runs */
+  readonly state?: string
+  readonly reason?: string
+  readonly interval_ms?: number
+}
+
+export interface SourceTest {
+  readonly name: string
+  readonly type: string
+  /** opening, where it was not open, and reading */
+  readonly took_ms: number
+  readonly readings: readonly RawReading[]
+}
+
+const OPEN_MS = 35_000
+const READ_MS = 15_000
+
+/** The entry of that name. Throws NOT_FOUND with the names there are. */
+function entryOf<E extends Pick<SourceEntry, 'name'>>(entries: readonly E[], name: string): E {
+  const found = entries.find(entry => entry.name === name)
+  if (found) return found
+  const names = entries.map(entry => entry.name)
+  const meant = nearest(name, names)
+  throw new OsError('NOT_FOUND', `no source is named ${name}${meant ? `; did you mean ${meant}?` : ''}`, {
+    hint: names.length > 0 ? `sources: ${names.join(', ')}` : 'no source is configured',
+  })
+}
+
+/** Of a gateway's sources. */
+export function listRunning(entries: readonly SourceEntry[], supervisor: Supervisor): SourceItem[] {
+  const links = supervisor.links()
+  return entries.map(({ name, type }) => {
+    const { state, reason, interval_ms } = links[name] ?? { state: 'off' }
+    return {
+      name,
+      type,
+      state,
+      ...(reason !== undefined && { reason }),
+      ...(interval_ms !== undefined && { interval_ms }),
+    }
+  })
+}
+
+/** Tests a source of a running gateway. Throws NOT_FOUND, LINK_DOWN with the reason, TIMEOUT. */
+export async function testRunning(
+  entries: readonly SourceEntry[],
+  supervisor: Supervisor,
+  name: string,
+  { clock, timers = systemTimers }: Pick<DriverContext, 'clock'> & { timers?: Timers },
+): Promise<SourceTest> {
+  const { type } = entryOf(entries, name)
+  const link = supervisor.get(name)
+  if (!link) throw new OsError('LINK_DOWN', `${name} is not running`, { hint: 'see os-node status' })
+  const began = clock.mono()
+  if (!link.usable) await reopened(supervisor, name, timers)
+  if (!link.usable) {
+    const { state } = link
+    const why = 'reason' in state ? `: ${state.reason}` : ''
+    throw new OsError('LINK_DOWN', `${name} is ${state.state}${why}`, link.hint ? { hint: link.hint } : {})
+  }
+  const readings = await within(timers, READ_MS, `${name} did not answer`, rawOf(link.thing as Source))
+  return { name, type, took_ms: Math.round(clock.mono() - began), readings }
+}
+
+/** Sources of a configuration without a gateway: each is opened for its test and closed again. */
+export class ConfiguredSources {
+  constructor(
+    readonly entries: () => Promise<readonly SourceEntry[]>,
+    readonly registry: Registry,
+    readonly context: DriverContext,
+    readonly timers: Timers = systemTimers,
+  ) {}
+
+  async list(): Promise<SourceItem[]> {
+    return (await this.entries()).map(({ name, type }) => ({ name, type }))
+  }
+
+  /** Throws NOT_FOUND, NO_DRIVER, CONFIG_INVALID, TIMEOUT, what open throws. */
+  async test(wanted: string): Promise<SourceTest> {
+    const { timers, registry } = this
+    const { name, type, deadband: _, ...options } = entryOf(await this.entries(), wanted)
+    const context = { ...this.context, logger: this.context.logger.child(name) }
+    const source = (await registry.sourceDriver(type)).create(name, options, context)
+    const began = context.clock.mono()
+    let lost: (reason: OsError) => void = () => undefined
+    const gone = new Promise<never>((_, reject) => {
+      lost = reject
+    })
+    gone.catch(() => undefined) // heard through the races below, or too late to matter
+    const events = { lost: (why: string) => lost(new OsError('LINK_DOWN', why)), degraded: () => undefined }
+    try {
+      await within(timers, OPEN_MS, `${name} did not open`, Promise.race([gone, source.open(events)]))
+      const readings = await within(timers, READ_MS, `${name} did not answer`, Promise.race([gone, rawOf(source)]))
+      return { name, type, took_ms: Math.round(context.clock.mono() - began), readings }
+    } finally {
+      await source.close().catch(error => context.logger.warn(`close failed: ${asOsError(error).message}`))
+    }
+  }
+}
+
+/** The driver's raw reading, or what it reads where it has no bytes to show. */
+async function rawOf(source: Source): Promise<readonly RawReading[]> {
+  if (source.readRaw) return source.readRaw()
+  return (await source.read()).map(([sensor_id, status, value, unit]) => ({
+    sensor_id,
+    raw: '',
+    status,
+    value,
+    unit: String(unit),
+  }))
+}
+
+/** Tries a link that is down at once. Settles when that worked or not. */
+async function reopened(supervisor: Supervisor, name: string, timers: Timers): Promise<void> {
+  let unlisten = (): void => undefined
+  const settled = new Promise<void>(resolve => {
+    unlisten = supervisor.onChange((changed, { state }) => {
+      if (changed === name && state !== 'opening') resolve()
+    })
+  })
+  try {
+    supervisor.reopen(name)
+    if (supervisor.get(name)?.state.state !== 'disabled') await within(timers, OPEN_MS, `${name} did not open`, settled)
+  } finally {
+    unlisten()
+  }
+}
+
+async function within<T>(timers: Timers, ms: number, what: string, work: Promise<T>): Promise<T> {
+  let cancel = (): void => undefined
+  const late = new Promise<never>((_, reject) => {
+    cancel = timers.after(ms, () => reject(new OsError('TIMEOUT', `${what} within ${ms / 1000} s`)))
+  })
+  try {
+    return await Promise.race([late, work])
+  } finally {
+    cancel()
+  }
+}

@@ -1,0 +1,309 @@
+// GPIO lines by the kernel's character devices (gpiod, second version). A chip is asked what lines it has; a request holds
+// some of them, reads and sets them and tells their edges with the kernel's times. What fails: no such chip or line
+// (NOT_FOUND), a line that somebody else has (LINK_DOWN, details.errno EBUSY), no right (LINK_DOWN, EACCES), a chip that
+// cannot do what is asked (INTERNAL EINVAL or LINK_DOWN ENXIO, EOPNOTSUPP: edges without an interrupt, bias). A chip that
+// was pulled answers every later call NOT_FOUND (ENODEV), and whoever hears edges is told so.
+import { nativeError } from './errors'
+import { native } from './index'
+import { AGAIN, type Descriptor, READABLE } from './socket'
+
+/** What C exports for GPIO: a number less than zero is minus errno. */
+export interface GpioAddon {
+  openGpioChip(path: string): Descriptor | number
+  gpioChipInfo(chip: Descriptor, out: Uint8Array): number
+  gpioLineInfo(chip: Descriptor, line: number, out: Uint8Array): number
+  requestGpio(
+    chip: Descriptor,
+    lines: Uint32Array,
+    flags: number,
+    debounceUs: number,
+    values: Uint8Array,
+    events: number,
+    consumer: string,
+  ): Descriptor | number
+  readGpio(lines: Descriptor, out: Uint8Array): number
+  setGpio(lines: Descriptor, index: number, value: number): number
+  readGpioEvents(lines: Descriptor, out: Uint32Array): number
+  watch(lines: Descriptor, events: number, wake: ((events: number) => void) | null): number
+  close(descriptor: Descriptor): number
+}
+
+/** GPIO_V2_LINE_FLAG_… */
+export const GPIO_FLAG = {
+  USED: 1,
+  ACTIVE_LOW: 2,
+  INPUT: 4,
+  OUTPUT: 8,
+  EDGE_RISING: 16,
+  EDGE_FALLING: 32,
+  OPEN_DRAIN: 64,
+  OPEN_SOURCE: 128,
+  BIAS_PULL_UP: 256,
+  BIAS_PULL_DOWN: 512,
+  BIAS_DISABLED: 1024,
+} as const
+
+/** lines of one request: their values are the bits of one number */
+export const MAX_LINES = 32
+/** edges the kernel keeps at most until they are read */
+const KEPT_EDGES = 1024
+/** edges read at once; what is left wakes us again, one turn of the loop later */
+const BATCH = 128
+const EVENT_WORDS = 12
+const NAME_BYTES = 32
+const TWO_32 = 4_294_967_296
+
+export type Bias = 'pull_up' | 'pull_down' | 'disabled'
+export type Edge = 'rising' | 'falling' | 'both'
+export type Drive = 'push_pull' | 'open_drain' | 'open_source'
+
+export interface LinesOptions {
+  /** offsets on the chip; place in this list = bit of values() */
+  lines: readonly number[]
+  direction: 'input' | 'output'
+  /** input: edges to be told */
+  edges?: Edge
+  /** left out: as the line is */
+  bias?: Bias
+  /** the logical value is 1 when the level is low */
+  active_low?: boolean
+  /** output: default push_pull */
+  drive?: Drive
+  /** input: shorter changes are no edges and do not show in the value; 0 none */
+  debounceUs?: number
+  /** output: logical values to begin with, by place in `lines`; default 0 */
+  initial?: readonly (0 | 1)[]
+  /** shown as the line's consumer; cut to 31 bytes */
+  consumer: string
+}
+
+export interface ChipInfo {
+  /** gpiochip0 */
+  name: string
+  /** what the chip is: pinctrl-bcm2711 */
+  label: string
+  lines: number
+}
+
+export interface LineInfo {
+  line: number
+  /** '' where the board gives none */
+  name: string
+  consumer: string
+  used: boolean
+  direction: 'input' | 'output'
+  active_low: boolean
+  bias: Bias | null
+  drive: Drive
+  edges: Edge | null
+}
+
+const zeroEnded = (bytes: Uint8Array, at: number): string => {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset + at, NAME_BYTES)
+  const end = text.indexOf(0)
+  return text.toString('utf8', 0, end < 0 ? NAME_BYTES : end)
+}
+
+function opened(result: Descriptor | number, call: string, what: string): Descriptor {
+  if (typeof result === 'number') throw nativeError(result, call, what)
+  return result
+}
+
+function checked(result: number, call: string, what: string): number {
+  if (result < 0) throw nativeError(result, call, what)
+  return result
+}
+
+function flagsOf({ direction, edges, bias, active_low, drive }: LinesOptions): number {
+  let flags: number = direction === 'output' ? GPIO_FLAG.OUTPUT : GPIO_FLAG.INPUT
+  if (active_low) flags |= GPIO_FLAG.ACTIVE_LOW
+  if (edges === 'rising' || edges === 'both') flags |= GPIO_FLAG.EDGE_RISING
+  if (edges === 'falling' || edges === 'both') flags |= GPIO_FLAG.EDGE_FALLING
+  if (bias === 'pull_up') flags |= GPIO_FLAG.BIAS_PULL_UP
+  if (bias === 'pull_down') flags |= GPIO_FLAG.BIAS_PULL_DOWN
+  if (bias === 'disabled') flags |= GPIO_FLAG.BIAS_DISABLED
+  if (drive === 'open_drain') flags |= GPIO_FLAG.OPEN_DRAIN
+  if (drive === 'open_source') flags |= GPIO_FLAG.OPEN_SOURCE
+  return flags
+}
+
+function infoOf(line: number, flags: number, names: Uint8Array): LineInfo {
+  const has = (flag: number): boolean => (flags & flag) !== 0
+  const [rising, falling] = [has(GPIO_FLAG.EDGE_RISING), has(GPIO_FLAG.EDGE_FALLING)]
+  return {
+    line,
+    name: zeroEnded(names, 0),
+    consumer: zeroEnded(names, NAME_BYTES),
+    used: has(GPIO_FLAG.USED),
+    direction: has(GPIO_FLAG.OUTPUT) ? 'output' : 'input',
+    active_low: has(GPIO_FLAG.ACTIVE_LOW),
+    bias: has(GPIO_FLAG.BIAS_PULL_UP)
+      ? 'pull_up'
+      : has(GPIO_FLAG.BIAS_PULL_DOWN)
+        ? 'pull_down'
+        : has(GPIO_FLAG.BIAS_DISABLED)
+          ? 'disabled'
+          : null,
+    drive: has(GPIO_FLAG.OPEN_DRAIN) ? 'open_drain' : has(GPIO_FLAG.OPEN_SOURCE) ? 'open_source' : 'push_pull',
+    edges: rising && falling ? 'both' : rising ? 'rising' : falling ? 'falling' : null,
+  }
+}
+
+/** An open chip. Asking changes nothing; it holds no line. */
+export class GpioChip {
+  readonly path: string
+  readonly #addon: GpioAddon
+  readonly #chip: Descriptor
+  readonly #names = new Uint8Array(2 * NAME_BYTES)
+
+  /** Throws E_NO_ADDON, NOT_FOUND (no such chip), LINK_DOWN (no right; ENOTTY: no GPIO chip). */
+  static open(path: string): GpioChip {
+    const addon = native().gpio
+    return new GpioChip(path, addon, opened(addon.openGpioChip(path), 'open', path))
+  }
+
+  private constructor(path: string, addon: GpioAddon, chip: Descriptor) {
+    this.path = path
+    this.#addon = addon
+    this.#chip = chip
+  }
+
+  info(): ChipInfo {
+    const lines = checked(this.#addon.gpioChipInfo(this.#chip, this.#names), 'chip info', this.path)
+    return { name: zeroEnded(this.#names, 0), label: zeroEnded(this.#names, NAME_BYTES), lines }
+  }
+
+  line(line: number): LineInfo {
+    const flags = checked(this.#addon.gpioLineInfo(this.#chip, line, this.#names), 'line info', `${this.path} ${line}`)
+    return infoOf(line, flags, this.#names)
+  }
+
+  /** Takes lines over until they are closed; the chip may be closed before. */
+  request(options: LinesOptions): GpioLines {
+    const { lines, debounceUs = 0, initial = [], consumer, edges } = options
+    if (lines.length > MAX_LINES) throw new RangeError(`one request holds ${MAX_LINES} lines at most`)
+    const label = Buffer.from(consumer, 'utf8')
+      .subarray(0, NAME_BYTES - 1)
+      .toString('utf8')
+      .replace(/[\0\uFFFD]/g, '')
+    const held = this.#addon.requestGpio(
+      this.#chip,
+      Uint32Array.from(lines),
+      flagsOf(options),
+      debounceUs,
+      Uint8Array.from(lines, (_, k) => initial[k] ?? 0),
+      edges ? KEPT_EDGES : 0,
+      label,
+    )
+    const what = `${this.path} line ${lines.join(', ')}`
+    return new GpioLines(this.#addon, opened(held, 'request', what), what, lines.length)
+  }
+
+  /** Safe to call twice. */
+  close(): void {
+    this.#addon.close(this.#chip)
+  }
+}
+
+/** A batch of edges, oldest first. Valid during the call only. */
+export class Edges {
+  readonly words = new Uint32Array(BATCH * EVENT_WORDS)
+  count = 0
+
+  /** the kernel's monotonic clock, in nanoseconds */
+  ns(k: number): number {
+    const at = k * EVENT_WORDS
+    return this.words[at]! + this.words[at + 1]! * TWO_32
+  }
+  /** true: became active */
+  rising(k: number): boolean {
+    return this.words[k * EVENT_WORDS + 2] === 1
+  }
+  /** offset on the chip */
+  line(k: number): number {
+    return this.words[k * EVENT_WORDS + 3]!
+  }
+  /** counts the edges of the whole request from 1, also those the kernel had to drop; 32 bits, wraps */
+  seqno(k: number): number {
+    return this.words[k * EVENT_WORDS + 4]!
+  }
+}
+
+export type EdgeHandler = (edges: Edges) => void
+
+/** Lines that we hold. */
+export class GpioLines {
+  /** edges the kernel dropped because they were not read in time */
+  missed = 0
+  readonly #addon: GpioAddon
+  readonly #lines: Descriptor
+  readonly #what: string
+  readonly #values: Uint8Array
+  #seqno = 0
+
+  /** Opens the chip, requests and closes the chip again. Throws as GpioChip.open and request do. */
+  static request(chipPath: string, options: LinesOptions): GpioLines {
+    const chip = GpioChip.open(chipPath)
+    try {
+      return chip.request(options)
+    } finally {
+      chip.close()
+    }
+  }
+
+  /** By GpioChip.request only. */
+  constructor(addon: GpioAddon, lines: Descriptor, what: string, count: number) {
+    this.#addon = addon
+    this.#lines = lines
+    this.#what = what
+    this.#values = new Uint8Array(count)
+  }
+
+  /** Logical values: bit k is the k-th requested line. Throws NOT_FOUND when the chip is gone. */
+  values(): number {
+    const values = this.#values
+    checked(this.#addon.readGpio(this.#lines, values), 'read', this.#what)
+    let bits = 0
+    for (let k = 0; k < values.length; k++) bits |= values[k]! << k
+    return bits >>> 0
+  }
+
+  /** Sets the output at place `index` of the request to a logical value. */
+  set(index: number, value: 0 | 1): void {
+    checked(this.#addon.setGpio(this.#lines, index, value), 'set', this.#what)
+  }
+
+  /**
+   * Tells edges from now on, many at once. `lost` is called once when no more can come (the chip was pulled); the lines
+   * are closed then.
+   */
+  onEdges(handler: EdgeHandler, lost: (error: Error) => void = () => undefined): void {
+    const edges = new Edges()
+    const wake = (): void => {
+      const got = this.#addon.readGpioEvents(this.#lines, edges.words)
+      if (got === AGAIN) return
+      if (got < 0) {
+        this.close()
+        lost(nativeError(got, 'edges', this.#what))
+        return
+      }
+      edges.count = got
+      this.#countMissed(edges)
+      handler(edges)
+    }
+    checked(this.#addon.watch(this.#lines, READABLE, wake), 'watch', this.#what)
+  }
+
+  #countMissed(edges: Edges): void {
+    for (let k = 0; k < edges.count; k++) {
+      const seqno = edges.seqno(k)
+      this.missed += (seqno - this.#seqno - 1) >>> 0
+      this.#seqno = seqno
+    }
+  }
+
+  /** Gives the lines back; outputs keep their level or not as the hardware has it. Safe to call twice. */
+  close(): void {
+    this.#addon.close(this.#lines)
+  }
+}

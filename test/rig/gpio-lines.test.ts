@@ -1,0 +1,173 @@
+// The addon's GPIO against the kernel's simulated chips, and beside the tools of libgpiod.
+import assert from 'node:assert/strict'
+import { closeSync, openSync, readdirSync, writeSync } from 'node:fs'
+import { test } from 'node:test'
+import { OsError } from '../../src/lib/errors'
+import { GpioChip, GpioLines } from '../../src/native/gpio'
+import { until } from '../lib/gateway'
+import { GpioSim } from '../lib/gpiosim'
+import { inTheRig, tool } from '../lib/rig'
+
+const errnoIs = (name: string) => (error: unknown) => error instanceof OsError && error.details.errno === name
+
+const LINES = ['GPIO17', 'GPIO27', 'GPIO22', '']
+
+inTheRig(() => {
+  const sim = new GpioSim('lines', 'pinctrl-test', LINES)
+
+  test('a chip tells its label, and its lines their names, as gpioinfo does', () => {
+    const chip = GpioChip.open(sim.path)
+    assert.deepEqual(chip.info(), { name: sim.path.slice(5), label: 'pinctrl-test', lines: 4 })
+    assert.deepEqual(
+      [0, 1, 2, 3].map(k => chip.line(k).name),
+      LINES,
+    )
+    assert.throws(() => chip.line(4), errnoIs('EINVAL'))
+    assert.match(tool('gpioinfo', sim.path.slice(5)), /line {3}0: +"GPIO17" +unused +input +active-high/)
+    chip.close()
+    assert.throws(() => chip.info(), errnoIs('EBADF'))
+  })
+
+  test('inputs follow the pins, with bias and active low, and the request shows its consumer', () => {
+    const held = GpioLines.request(sim.path, { lines: [2, 0], direction: 'input', bias: 'pull_up', consumer: 'door' })
+    assert.equal(held.values(), 0b11)
+    sim.drive(0, 0)
+    assert.equal(held.values(), 0b01)
+    const low = GpioLines.request(sim.path, {
+      lines: [3],
+      direction: 'input',
+      active_low: true,
+      consumer: 'x'.repeat(99),
+    })
+    assert.equal(low.values(), 1)
+    const chip = GpioChip.open(sim.path)
+    assert.deepEqual(chip.line(2), {
+      line: 2,
+      name: 'GPIO22',
+      consumer: 'door',
+      used: true,
+      direction: 'input',
+      active_low: false,
+      bias: 'pull_up',
+      drive: 'push_pull',
+      edges: null,
+    })
+    assert.equal(chip.line(3).consumer, 'x'.repeat(31))
+    chip.close()
+    assert.throws(
+      () => GpioLines.request(sim.path, { lines: [0], direction: 'input', consumer: 'x' }),
+      errnoIs('EBUSY'),
+    )
+    held.close()
+    held.close()
+    low.close()
+    assert.throws(() => held.values(), errnoIs('EBADF'))
+  })
+
+  test('outputs begin with their value, are set and seen at the pin', () => {
+    const held = GpioLines.request(sim.path, { lines: [1, 3], direction: 'output', initial: [1, 0], consumer: 'relay' })
+    assert.deepEqual([sim.level(1), sim.level(3)], [1, 0])
+    held.set(1, 1)
+    held.set(0, 0)
+    assert.deepEqual([sim.level(1), sim.level(3), held.values()], [0, 1, 0b10])
+    held.close()
+    const inverted = GpioLines.request(sim.path, {
+      lines: [1],
+      direction: 'output',
+      active_low: true,
+      initial: [1],
+      consumer: 'r',
+    })
+    assert.equal(sim.level(1), 0)
+    inverted.set(0, 0)
+    assert.equal(sim.level(1), 1)
+    inverted.close()
+  })
+
+  // gpio-sim tells an edge with the next tick of the clock, so a line has a hundred a second at most: many lines are fast
+  test('four thousand edges on 32 lines come one by one, with rising times, none missed', async () => {
+    const wide = new GpioSim('wide', 'wide', Array(32).fill(''))
+    const lines = wide.lines.map((_, k) => k)
+    const held = GpioLines.request(wide.path, { lines, direction: 'input', edges: 'both', consumer: 'pulses' })
+    const seen = new Array<number>(32).fill(0)
+    let [total, wrong, last] = [0, 0, 0]
+    held.onEdges(edges => {
+      for (let k = 0; k < edges.count; k++) {
+        const line = edges.line(k)
+        if (edges.rising(k) !== (seen[line]! % 2 === 0) || edges.ns(k) < last) wrong++
+        last = edges.ns(k)
+        seen[line]!++
+        total++
+      }
+    })
+    const pins = lines.map(k => openSync(wide.pullFile(k), 'w'))
+    const toggle = (round: number): void => {
+      for (const pin of pins) writeSync(pin, round % 2 === 0 ? 'pull-up' : 'pull-down', 0)
+    }
+    for (let round = 0; round < 125; round++) {
+      toggle(round)
+      while (total < (round + 1) * 32) await new Promise(resolve => setTimeout(resolve, 1))
+    }
+    assert.deepEqual([seen, wrong, held.missed], [Array(32).fill(125), 0, 0])
+    // more than the kernel keeps, while nobody reads: the rest is counted as missed
+    const still = new Int32Array(new SharedArrayBuffer(4))
+    for (let round = 0; round < 60; round++) {
+      toggle(round + 1)
+      Atomics.wait(still, 0, 0, 21)
+    }
+    await until('what was kept came', () => total >= 4000 + 1024)
+    toggle(1)
+    await until('the next edges came', () => total + held.missed >= 4000 + 61 * 32)
+    assert.deepEqual([total + held.missed, total], [4000 + 61 * 32, 4000 + 1024 + 32])
+    for (const pin of pins) closeSync(pin)
+    held.close()
+    wide.remove()
+  })
+
+  test('the kernel debounces: bounces shorter than the time are no edges', async () => {
+    sim.drive(2, 0)
+    const held = GpioLines.request(sim.path, {
+      lines: [2],
+      direction: 'input',
+      edges: 'both',
+      debounceUs: 20_000,
+      consumer: 'button',
+    })
+    const seen: boolean[] = []
+    held.onEdges(edges => {
+      for (let k = 0; k < edges.count; k++) seen.push(edges.rising(k))
+    })
+    for (const level of [1, 0, 1, 0, 1] as const) sim.drive(2, level)
+    await until('the press came', () => seen.length > 0)
+    for (const level of [0, 1, 0] as const) sim.drive(2, level)
+    await until('the release came', () => seen.length > 1)
+    assert.deepEqual(seen, [true, false])
+    held.close()
+  })
+
+  test('a pulled chip is told to who hears edges, and refuses every call', async () => {
+    const before = readdirSync('/proc/self/fd').length
+    const edges = GpioLines.request(sim.path, { lines: [0], direction: 'input', edges: 'both', consumer: 'a' })
+    const output = GpioLines.request(sim.path, { lines: [1], direction: 'output', consumer: 'b' })
+    const told: unknown[] = []
+    edges.onEdges(
+      () => undefined,
+      error => told.push(error),
+    )
+    sim.pull()
+    await until('it is told', () => told.length > 0)
+    assert.ok(errnoIs('ENODEV')(told[0]))
+    assert.throws(() => output.values(), errnoIs('ENODEV'))
+    assert.throws(() => output.set(0, 1), errnoIs('ENODEV'))
+    output.close()
+    sim.plug()
+    GpioLines.request(sim.path, { lines: [0, 1], direction: 'input', consumer: 'c' }).close()
+    await until('no descriptor is left', () => readdirSync('/proc/self/fd').length <= before)
+    assert.equal(told.length, 1)
+  })
+
+  test('what is no chip is told', () => {
+    assert.throws(() => GpioChip.open('/dev/null'), errnoIs('ENOTTY'))
+    assert.throws(() => GpioChip.open('/dev/gpiochip99'), errnoIs('ENOENT'))
+  })
+})
