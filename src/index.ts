@@ -1,6 +1,7 @@
 // The library: what `import … from 'os-node'` gives. Here the rooms are put together, so that each class works alone with
 // the units of units/ and the media of media/ in their places.
 
+import { loraOptions } from '../drivers/lora/options'
 import { Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
@@ -31,7 +32,9 @@ export class Fusion extends BareFusion {
 }
 
 /** What the configuration may say of the media that drivers/ brings: their option files, which load no driver. */
-export const busOptions: MediaOptions = {}
+export const busOptions: MediaOptions = {
+  LoRa: loraOptions,
+}
 
 /** Media by name, loaded on first use. */
 export const mediaTable = {
@@ -39,6 +42,7 @@ export const mediaTable = {
   MQTT: async () => (await import('./media/mqtt')).mqttDriver,
   QUIC: async () => (await import('./media/quic')).quicDriver,
   TCP: async () => (await import('./media/tcp')).tcpDriver,
+  LoRa: async () => (await import('../drivers/lora')).loraDriver,
 }
 
 const parts = (): NodeParts => ({

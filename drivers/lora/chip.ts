@@ -3,17 +3,7 @@
 // through. A chip that answers wrong throws a Fault, which the radio heals by setting it up anew.
 import type { Spi } from './hardware'
 import { frequencyError, frfRegisters, type Modem, packetRssi, packetSnr, strictBits } from './modem'
-import {
-  CHIP_VERSION,
-  DIO0,
-  IRQ,
-  LONG_RANGE,
-  LOW_FREQUENCY,
-  MODE,
-  REG,
-  STAT_RECEIVING,
-  WRITE,
-} from './registers'
+import { CHIP_VERSION, DIO0, IRQ, LONG_RANGE, LOW_FREQUENCY, MODE, REG, STAT_RECEIVING, WRITE } from './registers'
 
 /** The chip is not as it should be; `kind` is what counts it. */
 export class Fault extends Error {
@@ -50,7 +40,9 @@ export class Chip {
   constructor(spi: Spi, modem: Modem) {
     this.#spi = spi
     this.#modem = modem
-    this.#autoGain = modem.registers.some(([register, value]) => register === REG.MODEM_CONFIG_3 && (value & 0x04) !== 0)
+    this.#autoGain = modem.registers.some(
+      ([register, value]) => register === REG.MODEM_CONFIG_3 && (value & 0x04) !== 0,
+    )
   }
 
   async read(register: number): Promise<number> {

@@ -120,7 +120,10 @@ export class DutyCycle {
 
   /** What the longest window still holds, newest last. */
   ago(now: number): SpentAgo[] {
-    const longest = this.#limits.reduce((best, { windowMs }, k) => (windowMs > this.#limits[best]!.windowMs ? k : best), 0)
+    const longest = this.#limits.reduce(
+      (best, { windowMs }, k) => (windowMs > this.#limits[best]!.windowMs ? k : best),
+      0,
+    )
     return this.#windows[longest]?.ago(now) ?? []
   }
 

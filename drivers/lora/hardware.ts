@@ -33,12 +33,22 @@ export const realHardware = (clock: Clock): Hardware => ({
   openSpi: (path, speedHz) => SpiBus.open(path, { speedHz, clock }),
   openOutput(pin, initial) {
     const { chip, line } = resolvePin(pin)
-    const lines = GpioLines.request(chip, { lines: [line], direction: 'output', initial: [initial], consumer: 'os-node lora' })
+    const lines = GpioLines.request(chip, {
+      lines: [line],
+      direction: 'output',
+      initial: [initial],
+      consumer: 'os-node lora',
+    })
     return { set: value => lines.set(0, value), close: () => lines.close() }
   },
   openInput(pin, onRise, lost) {
     const { chip, line } = resolvePin(pin)
-    const lines = GpioLines.request(chip, { lines: [line], direction: 'input', edges: 'rising', consumer: 'os-node lora' })
+    const lines = GpioLines.request(chip, {
+      lines: [line],
+      direction: 'input',
+      edges: 'rising',
+      consumer: 'os-node lora',
+    })
     lines.onEdges(() => onRise(), lost)
     return { close: () => lines.close() }
   },

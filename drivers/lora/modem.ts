@@ -15,11 +15,40 @@ const MHZ = 1_000_000
 /** bandwidths as they are, Hz; the names of the three narrow ones are rounded */
 const BANDWIDTHS_HZ = [7812.5, 10_416.7, 15_625, 20_833.3, 31_250, 41_666.7, 62_500, 125_000, 250_000, 500_000]
 
-const CHIPS: Readonly<Record<LoraOptions['chip'], { bandsMhz: readonly (readonly [number, number])[]; maxSf: number }>> = {
-  sx1276: { bandsMhz: [[137, 175], [410, 525], [862, 1020]], maxSf: 12 },
-  sx1277: { bandsMhz: [[137, 175], [410, 525], [862, 1020]], maxSf: 9 },
-  sx1278: { bandsMhz: [[137, 175], [410, 525]], maxSf: 12 },
-  sx1279: { bandsMhz: [[137, 160], [410, 480], [779, 960]], maxSf: 12 },
+const CHIPS: Readonly<
+  Record<LoraOptions['chip'], { bandsMhz: readonly (readonly [number, number])[]; maxSf: number }>
+> = {
+  sx1276: {
+    bandsMhz: [
+      [137, 175],
+      [410, 525],
+      [862, 1020],
+    ],
+    maxSf: 12,
+  },
+  sx1277: {
+    bandsMhz: [
+      [137, 175],
+      [410, 525],
+      [862, 1020],
+    ],
+    maxSf: 9,
+  },
+  sx1278: {
+    bandsMhz: [
+      [137, 175],
+      [410, 525],
+    ],
+    maxSf: 12,
+  },
+  sx1279: {
+    bandsMhz: [
+      [137, 160],
+      [410, 480],
+      [779, 960],
+    ],
+    maxSf: 12,
+  },
 }
 
 /** All a radio needs to know of how it is set. */
@@ -73,8 +102,16 @@ function spurious(bandwidth: number): { ifFreq: number | null; offsetHz: number 
 /** Errata 2.1: sensitivity at 500 kHz. */
 function highBandwidth(bandwidth: number, hz: number): readonly (readonly [number, number])[] {
   if (bandwidth !== 9) return [[REG.HIGH_BW_OPTIMIZE_1, 0x03]]
-  if (hz >= 862 * MHZ && hz <= 1020 * MHZ) return [[REG.HIGH_BW_OPTIMIZE_1, 0x02], [REG.HIGH_BW_OPTIMIZE_2, 0x64]]
-  if (hz >= 410 * MHZ && hz <= 525 * MHZ) return [[REG.HIGH_BW_OPTIMIZE_1, 0x02], [REG.HIGH_BW_OPTIMIZE_2, 0x7f]]
+  if (hz >= 862 * MHZ && hz <= 1020 * MHZ)
+    return [
+      [REG.HIGH_BW_OPTIMIZE_1, 0x02],
+      [REG.HIGH_BW_OPTIMIZE_2, 0x64],
+    ]
+  if (hz >= 410 * MHZ && hz <= 525 * MHZ)
+    return [
+      [REG.HIGH_BW_OPTIMIZE_1, 0x02],
+      [REG.HIGH_BW_OPTIMIZE_2, 0x7f],
+    ]
   return [[REG.HIGH_BW_OPTIMIZE_1, 0x03]]
 }
 
@@ -113,7 +150,8 @@ export function modemOf(options: LoraOptions): Modem {
   const most = implicitBytes > 0 ? implicitBytes - 1 : options.max_packet
   const maxPacket = implicitBytes > fits ? 0 : Math.min(most, fits)
   if (maxPacket < 32) {
-    const reason = implicitBytes > 0 && implicitBytes <= 32 ? 'implicit_bytes is too small' : `at most ${longest} ms may be sent`
+    const reason =
+      implicitBytes > 0 && implicitBytes <= 32 ? 'implicit_bytes is too small' : `at most ${longest} ms may be sent`
     throw wrong(`leaves packets of ${maxPacket} bytes, 32 are needed (${reason})`, 'spreading_factor')
   }
   const { ifFreq, offsetHz } = spurious(bandwidth)
@@ -150,7 +188,12 @@ export function modemOf(options: LoraOptions): Modem {
       [REG.MAX_PAYLOAD_LENGTH, 0xff],
       [REG.HOP_PERIOD, 0],
       [REG.MODEM_CONFIG_3, (air.lowDataRate ? 0x08 : 0) | (gain === 0 ? 0x04 : 0)],
-      ...(ifFreq === null ? [] : ([[REG.IF_FREQ_1, ifFreq], [REG.IF_FREQ_2, 0]] as const)),
+      ...(ifFreq === null
+        ? []
+        : ([
+            [REG.IF_FREQ_1, ifFreq],
+            [REG.IF_FREQ_2, 0],
+          ] as const)),
       // reserved bits keep their values after a reset; bit 7 is the automatic intermediate frequency
       [REG.DETECT_OPTIMIZE, (ifFreq === null ? 0xc0 : 0x40) | (sf === 6 ? 0x05 : 0x03)],
       [REG.DETECTION_THRESHOLD, sf === 6 ? 0x0c : 0x0a],

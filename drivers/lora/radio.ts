@@ -6,18 +6,19 @@
 // a register or mode that is not what was written, a wrong version, a sending that does not end, a receiver whose noise stands
 // still: the chip is reset and set up anew (`reinits` counts it, `detail` says for what). When that fails three times, or the
 // bus does not answer, the link is lost with the reason and the supervisor opens it again.
-import { asOsError, OsError } from '../../src/lib/errors'
+
 import type { Clock } from '../../src/lib/clock'
+import { asOsError, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { OpenableEvents } from '../../src/links/contracts'
 import type { Timers } from '../../src/links/timers'
-import { Chip, Fault, type Reception } from './chip'
+import { airtimeMs } from './airtime'
 import type { Channel } from './channel'
+import { Chip, Fault, type Reception } from './chip'
 import type { Hardware, InputPin, OutputPin, Spi } from './hardware'
 import type { Modem } from './modem'
 import type { LoraOptions } from './options'
 import { IRQ } from './registers'
-import { airtimeMs } from './airtime'
 
 export interface RadioParts {
   readonly hardware: Hardware

@@ -68,14 +68,11 @@ NAPI_MODULE_INIT() {
     addon_address(env, exports);
     addon_udp(env, exports);
     addon_batch(env, exports);
-<<<<<<< HEAD
     addon_gpio(env, exports);
-=======
     addon_bus(env, exports);
     addon_spi(env, exports);
     addon_i2c(env, exports);
     addon_tty(env, exports);
     addon_file(env, exports);
->>>>>>> native
     return exports;
 }
