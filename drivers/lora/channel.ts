@@ -141,6 +141,8 @@ export class Channel {
     const { job } = this.#sending
     this.#sending = null
     this.#parts.duty.ended(now)
+    // others get their turn
+    this.#backoffUntil = now + this.#slotMs * (1 + 3 * this.#parts.random())
     if (ASKS.has(job.packet[0]!)) this.#quietUntil = now + ANSWER_MS + 2 * this.#parts.modem.airtime(ANSWER_BYTES)
     this.queue.done(job, sent)
   }
