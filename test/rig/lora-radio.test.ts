@@ -214,6 +214,51 @@ inTheRig(() => {
       await until('most arrive', () => a.heard.length + b.heard.length >= 12)
     }))
 
+  test('R18: over three hours the air log of the chip has no hour over the duty cycle, a restart in between', async () => {
+    let leapt = 0
+    const clock = { mono: () => systemClock.mono() + leapt, wall: () => systemClock.wall() + leapt }
+    const dataDir = '/run/duty'
+    const open = async (): Promise<Station> => {
+      const options = { ...near.wiring, region: 'EU868', frequency_hz: 864_000_000, check_interval_ms: 500 }
+      const a = new Station(
+        near,
+        createLora('on duty', options, { clock, logger: silentLogger, dataDir }, { budgets: new Map() }),
+      )
+      await a.open()
+      return a
+    }
+    const before = near.sent().length
+    let a = await open()
+    let refusals = 0
+    for (const end = clock.mono() + 3 * 3_600_000; clock.mono() < end; ) {
+      if (a.medium.airtime!.waitMs(255, true) === 0) {
+        assert.equal(await a.medium.send(bytes(255)), true)
+        continue
+      }
+      refusals++
+      assert.match(
+        a.reasons.findLast(Boolean)!,
+        /^duty cycle used up until ..:..:.. UTC \(0\.1 % of an hour in band 863-865 MHz\)$/,
+      )
+      if (refusals === 3) {
+        await a.medium.close()
+        a = await open()
+      }
+      leapt += 300_000
+      await near.command('jump 300000')
+    }
+    await a.medium.close()
+    const sent = near.sent().slice(before)
+    assert.ok(sent.length > 20, `${sent.length} packets`)
+    const total = (end: number): number =>
+      sent.reduce((sum, { at_ms, airtime_ms }) => {
+        const overlap = Math.min(at_ms + airtime_ms, end) - Math.max(at_ms, end - 3_600_000)
+        return sum + Math.max(0, overlap)
+      }, 0)
+    const worst = Math.max(...sent.map(({ at_ms, airtime_ms }) => total(at_ms + airtime_ms)))
+    assert.ok(worst <= 3600 && worst > 2800, `${worst} ms in an hour`)
+  })
+
   test('what is no SX127x is refused with its version, and none at all with what to check', async () => {
     const a = station(near, { reset_pin: undefined })
     await near.command('version 24')

@@ -7,6 +7,7 @@
  *   eio N            so many messages on the bus fail with EIO               hang MS   the next one takes that long
  *   link RSSI SNR HZ how what is heard comes in       occupy MS  somebody's carrier
  *   hear HEX         a packet of somebody else, set as this chip is
+ *   jump MS          its time leaps
  *   speed N          how fast its time runs           counts, register HEX    answers */
 #include "model.h"
 #include <stdio.h>
@@ -44,6 +45,7 @@ void control(char *command, char *out, size_t size) {
     else if (!strcmp(word, "link")) chip_link(a, b, c);
     else if (!strcmp(word, "occupy")) chip_occupy(model_now() + a);
     else if (!strcmp(word, "speed")) model_speed(a);
+    else if (!strcmp(word, "jump")) model_jump(a);
     else if (!strcmp(word, "register")) snprintf(out, size, "%02x", chip_register((uint8_t)first));
     else if (!strcmp(word, "hear")) {
         struct transmission t;

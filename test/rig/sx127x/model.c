@@ -37,6 +37,8 @@ void model_speed(double speed) {
     options.speed = speed;
 }
 
+void model_jump(double ms) { model_base += ms; }
+
 void model_lock(void) {
     pthread_mutex_lock(&lock);
     chip_run(model_now());

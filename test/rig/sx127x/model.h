@@ -22,6 +22,7 @@ void control(char *command, char *out, size_t size);
 /* what commands reach */
 double model_now(void);
 void model_speed(double speed);
+void model_jump(double ms);
 void bus_fail(int messages);
 void bus_hang(int ms);
 #endif
