@@ -5,6 +5,7 @@ import { rs485Options } from '../drivers/rs485/options'
 import { uartOptions } from '../drivers/uart/options'
 import { canOptions } from '../drivers/can/options'
 import { bluetoothOptions } from '../drivers/bluetooth/options'
+import { loraOptions } from '../drivers/lora/options'
 import { Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
@@ -40,6 +41,7 @@ export const busOptions: MediaOptions = {
   RS485: rs485Options,
   CAN: canOptions,
   Bluetooth: bluetoothOptions,
+  LoRa: loraOptions,
 }
 
 /** Media by name, loaded on first use. */
@@ -52,6 +54,7 @@ export const mediaTable = {
   RS485: async () => (await import('../drivers/rs485')).rs485Driver,
   UART: async () => (await import('../drivers/uart')).uartDriver,
   Bluetooth: async () => (await import('../drivers/bluetooth')).bluetoothDriver,
+  LoRa: async () => (await import('../drivers/lora')).loraDriver,
 }
 
 const parts = (): NodeParts => ({

@@ -7,7 +7,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import { OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
-import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import type {
+  Airtime,
+  LinkCounters,
+  Medium,
+  OpenableEvents,
+  PacketHandler,
+  PacketOrigin,
+} from '../../src/links/contracts'
 import { handOver } from '../../src/links/handing'
 import { COMMAND } from '../../src/wire/commands'
 
@@ -154,6 +161,10 @@ export class SharedMedium implements Medium {
 
   get acknowledges(): boolean | undefined {
     return this.#hardware.medium.acknowledges
+  }
+
+  get airtime(): Airtime | undefined {
+    return this.#hardware.medium.airtime
   }
 
   /** Packets are this one's; what the hardware counts besides is the same for all that share it. */

@@ -87,8 +87,20 @@ export interface Medium extends Openable {
   readonly acknowledges?: boolean
   /** Sends several packets at once, in order, where that is cheaper; resolves how many of the first ones were taken. */
   sendBatch?(packets: readonly Uint8Array[]): Promise<number>
+  /** present where sending takes its time and the law may bound it (LoRa) */
+  readonly airtime?: Airtime
   /** receives packets (replies on a sending medium, everything on a listening one) */
   onPacket(handler: PacketHandler): void
+}
+
+/** What whoever sends over a slow shared medium plans with. */
+export interface Airtime {
+  /** ms that a packet of so many bytes takes */
+  of(bytes: number): number
+  /** share of all time that may be used for sending, more than 0; 1: all of it */
+  readonly share: number
+  /** ms until a packet of so many bytes may go, 0: now. Some of the budget is kept for what is `urgent`. */
+  waitMs(bytes: number, urgent: boolean): number
 }
 
 /** Produces readings: a fixed, ordered group of sensors with one interval. */
@@ -153,6 +165,8 @@ export interface DriverContext {
   readonly identity?: NodeIdentity
   /** the best guess at the real time in UNIX ms, also with an unset system clock (certificates, R22); by default the clock's */
   readonly trueNow?: () => number
+  /** where a driver may keep a small file of its own over restarts; left out: it keeps nothing */
+  readonly dataDir?: string
 }
 
 /**

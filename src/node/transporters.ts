@@ -70,11 +70,16 @@ export class TransporterManager {
     if (!info || !this.#isUsable(info)) return null
     const known = this.#drivers.get(info.name)
     if (known) return known
-    const { registry, clock, logger, timers, onPacket } = this.#options
+    const { registry, clock, logger, timers, onPacket, config } = this.#options
     const driver = new LazyTransporter(info.name, this.#settings(info), {
       create: async options => {
         const made = await registry.mediumDriver(info.name)
-        return made.create(`dispatch-${info.options_name}`, options, { clock, logger, ...this.#context })
+        return made.create(`dispatch-${info.options_name}`, options, {
+          clock,
+          logger,
+          dataDir: config.dataDir,
+          ...this.#context,
+        })
       },
       after: this.#closing.get(info.name) ?? Promise.resolve(),
       logger,

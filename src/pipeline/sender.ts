@@ -209,6 +209,12 @@ export class UplinkEncoder {
     this.keyFrameNext()
   }
 
+  /** Key frames that are due by count or time keep that far apart, where they are dear. */
+  keyFramesApart(ms: number): void {
+    this.policy.fullGapMs = ms
+    this.#timed = readsClock(this.policy)
+  }
+
   /** The next packet of this template, or of every template, is a key frame: after NACK NEED_FULL, after a reconnect. */
   keyFrameNext(tid?: number): void {
     if (tid === undefined)

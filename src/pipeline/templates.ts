@@ -11,6 +11,8 @@ export interface DiffPolicy {
   fullEvery: number
   /** a key frame after so many milliseconds; 0 = never */
   fullIntervalMs: number
+  /** key frames due by count or time keep that many milliseconds apart; left out: 0 */
+  fullGapMs?: number
   /** the peer acknowledges packets */
   acknowledged?: boolean
 }
@@ -28,7 +30,8 @@ export const TS = 0
 export const NOW = 1
 
 /** True when a policy decides by time; the others are spared the clock (50 ns). */
-export const readsClock = (policy: DiffPolicy): boolean => policy.diffBase === 'sticky' || policy.fullIntervalMs > 0
+export const readsClock = (policy: DiffPolicy): boolean =>
+  policy.diffBase === 'sticky' || policy.fullIntervalMs > 0 || (policy.fullGapMs ?? 0) > 0
 
 /** The reference's bytes: each DIFF against the packet before, no key frames. */
 export const REFERENCE_POLICY: DiffPolicy = { diffBase: 'last', fullEvery: 0, fullIntervalMs: 0 }
@@ -109,10 +112,15 @@ export class SendTemplate {
       !this.known ||
       this.forceFull ||
       this.count === 0 ||
-      (policy.fullEvery > 0 && this.sinceFull >= policy.fullEvery) ||
-      (policy.fullIntervalMs > 0 && times[NOW]! - this.fullAt >= policy.fullIntervalMs) ||
+      this.#keyFrameDue(policy, times[NOW]!) ||
       times[NOW]! < this.fullOnlyUntil
     )
+  }
+
+  #keyFrameDue({ fullEvery, fullIntervalMs, fullGapMs }: DiffPolicy, now: number): boolean {
+    const due =
+      (fullEvery > 0 && this.sinceFull >= fullEvery) || (fullIntervalMs > 0 && now - this.fullAt >= fullIntervalMs)
+    return due && (fullGapMs === undefined || now - this.fullAt >= fullGapMs)
   }
 
   /**

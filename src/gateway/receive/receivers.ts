@@ -80,7 +80,7 @@ export class Receivers {
   async #make({ settings, enabled }: Standing): Promise<Openable> {
     const { name, medium, host, ...rest } = settings
     if (!enabled) return new MissingLink(name, mediumOff(medium))
-    const { clock, logger, registry, trueNow, identity } = this.#links
+    const { config, clock, logger, registry, trueNow, identity } = this.#links
     try {
       const driver = await registry.mediumDriver(medium)
       const options = {
@@ -90,7 +90,13 @@ export class Receivers {
         listen_host: host ?? '0.0.0.0',
         port: settings.port ?? portOf(medium, settings),
       }
-      const thing: Medium = driver.create(name, options, { clock, logger: logger.child(name), trueNow, identity })
+      const thing: Medium = driver.create(name, options, {
+        clock,
+        logger: logger.child(name),
+        trueNow,
+        identity,
+        dataDir: config.dataDir,
+      })
       thing.onPacket((packet, origin) => this.#receive.packet(packet, origin))
       return thing
     } catch (error) {

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { UplinkConfig } from '../../config'
 import type { Files } from '../../lib/files'
+import type { Medium } from '../../links/contracts'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { portOf } from '../../links/registry'
 import type { Timers } from '../../links/timers'
@@ -52,7 +53,13 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
   if (!mediumEnabled(config, mediumName)) throw mediumOff(mediumName)
   const driver = await registry.mediumDriver(mediumName)
   const options = { ...rest, host, port: portOf(mediumName, settings) }
-  const medium = driver.create(name, options, { clock, logger, trueNow: build.trueNow, identity })
+  const medium = driver.create(name, options, {
+    clock,
+    logger,
+    trueNow: build.trueNow,
+    identity,
+    dataDir: config.dataDir,
+  })
   const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
   const requests = new UpstreamRequests({ send, nextSeq, clock, time, identity, logger, changed, pool })
   const plain = settings.delivery === 'best_effort'
@@ -113,7 +120,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       () => uplink.probe(),
       () => uplink.probing.cancel(),
     )
-    supervisor.add(probed, { backoff: { minMs: 2000, maxMs: 60_000 } })
+    supervisor.add(probed, { backoff: { minMs: 2000, maxMs: probesApart(medium) } })
   }
   return async () => {
     await supervisor.remove(name)
@@ -123,6 +130,14 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
     uplink.stop()
   }
 }
+
+const PROBE_BYTES = 10
+/** part of the allowed time on the air that probes of a peer that is away may take */
+const PROBE_PART = 0.25
+
+/** Longest pause between two openings: X29's minute, and more where a probe is dear. */
+const probesApart = ({ airtime }: Medium): number =>
+  Math.max(60_000, airtime ? (2 * airtime.of(PROBE_BYTES)) / (airtime.share * PROBE_PART) : 0)
 
 /** How long a record of a time quality is held back: what nobody vouches for waits for the first sync, but not for ever (D18). */
 export const holding =

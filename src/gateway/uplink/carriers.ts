@@ -42,9 +42,11 @@ export class ExchangeCarrier<Token> implements Carrier<Token> {
   readonly #sender: DeliverySender<Token | null>
   readonly #medium: Medium
   readonly #refused: () => void
+  readonly #clock: Clock
 
   /** `refused`: the medium did not take a frame; it is repeated by timer. */
-  constructor(sender: DeliverySender<Token | null>, medium: Medium, refused: () => void) {
+  constructor(sender: DeliverySender<Token | null>, medium: Medium, clock: Clock, refused: () => void) {
+    this.#clock = clock
     this.#sender = sender
     this.#medium = medium
     this.#refused = refused
@@ -66,7 +68,10 @@ export class ExchangeCarrier<Token> implements Carrier<Token> {
     const frame = this.#sender.poll(now)
     if (!frame) return 0
     const { length } = frame
-    if (!(await this.#medium.send(frame))) this.#refused()
+    const taken = await this.#medium.send(frame)
+    // where sending takes its time, the wait for the answer begins after that
+    if (this.#medium.airtime) this.#sender.left(this.#clock.mono())
+    if (!taken) this.#refused()
     return length
   }
 

@@ -4,6 +4,7 @@
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
+import type { Airtime } from '../../links/contracts'
 import type { FlashLog } from '../../log'
 import { Engine } from '../../pipeline/compress'
 import type { UnitDialect, WireUnits } from '../../pipeline/core'
@@ -12,7 +13,8 @@ import { type EncodedFrame, type EncodeOptions, OPENER_TID, UplinkEncoder } from
 import { PacketSlab } from '../../pipeline/slab'
 import type { RefusedFrame } from '../../protocol/nack'
 import type { SecureClient } from '../../protocol/secure/client'
-import { isSecure } from '../../wire/commands'
+import { baseCommand, COMMAND, isSecure } from '../../wire/commands'
+import { KeyFramePlan } from './keyframes'
 import { RecentFrames } from './recent'
 import { TidCounters } from './tids'
 
@@ -36,6 +38,8 @@ export interface PackerParts {
   client: SecureClient
   /** something that held packing back is over */
   changed: () => void
+  /** of media where it is bounded: key frames are planned by it */
+  airtime?: Airtime | undefined
 }
 
 /** source AIDs with templates of their own at once; one takes about 10 KiB */
@@ -60,16 +64,18 @@ export class Packer {
   #latest = -1
   readonly #engine: Engine
   readonly #slab = new PacketSlab()
+  readonly #plan: KeyFramePlan | null
   #answers = false
   #diffBase: PackSettings['diffBase']
 
-  constructor(settings: PackSettings, { log, clock, logger, units, client, changed }: PackerParts) {
+  constructor(settings: PackSettings, { log, clock, logger, units, client, changed, airtime }: PackerParts) {
     this.#settings = settings
     this.#diffBase = settings.diffBase
     const { precision, dialect } = settings
     this.#engine = new Engine(null, { precision, unitDialect: dialect, units, clock })
     this.#clock = clock
     this.#client = client
+    this.#plan = airtime ? new KeyFramePlan(airtime) : null
     this.#tids = new TidCounters(settings.name, log, logger, changed)
   }
 
@@ -88,7 +94,9 @@ export class Packer {
   /** One frame of at most `limit` bytes; `full` for a relayed fact. Throws PACKET_TOO_LARGE too. */
   pack(fact: Fact, full: boolean, limit: number): EncodedFrame {
     const encoder = this.#encoder(fact.aid)
+    if (this.#plan) encoder.keyFramesApart(this.#plan.gapMs)
     const packet = encoder.encode(fact, full ? FULL : AUTO, this.#client.outboundKey(fact.aid))
+    if (baseCommand(packet.cmd) === COMMAND.DATA_FULL) this.#plan?.note(fact.aid, packet.tid, packet.size)
     if (packet.size <= limit) return packet
     // booked as sent, but it never leaves: the next one must not build on it
     encoder.keyFrameNext(packet.tid)

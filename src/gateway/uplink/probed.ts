@@ -13,6 +13,7 @@ export interface Probed {
   readonly mode: string
   poll(now: number): Uint8Array | null
   nextDeadline(now: number): number
+  left(now: number): void
 }
 
 /** Sends the probes of one opening and waits for the answer. A new opening, or cancel(), ends the one before. */
@@ -21,6 +22,8 @@ export class Probing {
   readonly #send: (packet: Uint8Array) => Promise<boolean>
   readonly #clock: Clock
   readonly #timers: Timers
+  /** what the medium adds to the wait for an answer */
+  readonly #answerMs: number
   /** openings without an answer, one after the other */
   #unanswered = 0
   #wake = (): void => undefined
@@ -31,7 +34,9 @@ export class Probing {
     send: (packet: Uint8Array) => Promise<boolean>,
     clock: Clock,
     timers: Timers = systemTimers,
+    answerMs = 0,
   ) {
+    this.#answerMs = answerMs
     this.#sender = sender
     this.#send = send
     this.#clock = clock
@@ -42,10 +47,17 @@ export class Probing {
   async ask(): Promise<void> {
     this.cancel()
     const opening = this.#opening
-    const end = this.#clock.mono() + WAIT_MS[Math.min(this.#unanswered, WAIT_MS.length - 1)]!
+    let end = this.#clock.mono() + WAIT_MS[Math.min(this.#unanswered, WAIT_MS.length - 1)]! + this.#answerMs
     for (let now = this.#clock.mono(); now < end && opening === this.#opening; now = this.#clock.mono()) {
       const ping = this.#sender.poll(now)
-      if (ping) await this.#send(ping)
+      if (ping) {
+        await this.#send(ping)
+        // a slow medium takes its time to send: the wait for the answer begins after that
+        const left = this.#clock.mono()
+        this.#sender.left(left)
+        end += left - now
+        now = left
+      }
       if (this.#sender.mode === 'probing') await this.#sleep(Math.min(end, this.#sender.nextDeadline(now)) - now)
       if (this.#sender.mode !== 'probing' && opening === this.#opening) {
         this.#unanswered = 0

@@ -28,6 +28,8 @@ export type { UplinkParts, UplinkSettings }
 
 /** packets handed to the medium before the event loop gets its turn */
 const BURST = 32
+/** of an answer in the exchange, for estimates */
+const ANSWER_BYTES = 24
 /** packets in flight when the exchange begins: as many as one answer can name */
 const START_PACKETS = 32
 
@@ -77,7 +79,8 @@ export class Uplink {
     this.watchers = parts.watchers ?? new SentWatchers()
     const { ratePacketsS = 0, rateBytesS = 0, batchWindowMs = 0, batchItems = BURST, diffBase = 'sticky' } = settings
     this.#pace = new Pace({ ratePacketsS, rateBytesS, batchWindowMs, batchItems })
-    this.#packer = new Packer({ ...settings, diffBase }, { ...parts, client, changed: () => this.pump() })
+    const { airtime } = medium
+    this.#packer = new Packer({ ...settings, diffBase }, { ...parts, airtime, client, changed: () => this.pump() })
     this.#session = new UplinkSession({
       client,
       packer: this.#packer,
@@ -105,14 +108,20 @@ export class Uplink {
       startPackets: START_PACKETS,
       ...(settings.batchItems !== undefined && { batchItems }),
       ...(batchBytes !== undefined && { batchBytes }),
+      // the longest frame and its answer, each after a wait for a free channel
+      ...(airtime && {
+        leastPauseMs: 2 * (airtime.of(medium.maxPacket) + 2 * airtime.of(ANSWER_BYTES)),
+        backsOff: true,
+      }),
       nextSeq: parts.nextSeq,
       randomEpoch: parts.randomEpoch,
       onAcked: shipment => shipment && this.#acked(shipment),
       onResend: shipment => shipment && this.#records.again(shipment, this.maxPacket),
     })
-    this.#exchange = new ExchangeCarrier<Sent>(this.#delivery, medium, () => this.#frameRefused())
+    this.#exchange = new ExchangeCarrier<Sent>(this.#delivery, medium, clock, () => this.#frameRefused())
     this.#carrier = this.#exchange
-    this.probing = new Probing(this.#delivery, packet => medium.send(packet), clock, this.#timers)
+    const answerMs = airtime ? 2 * airtime.of(ANSWER_BYTES) : 0
+    this.probing = new Probing(this.#delivery, packet => medium.send(packet), clock, this.#timers, answerMs)
     medium.onPacket((packet, origin) => this.#received(packet, origin))
   }
 
@@ -180,7 +189,9 @@ export class Uplink {
   async probe(): Promise<void> {
     this.#delivery.reset()
     this.#rewind()
-    if (!this.#parts.medium.acknowledges) await this.probing.ask()
+    const { acknowledges, airtime } = this.#parts.medium
+    if (airtime && airtime.waitMs(ANSWER_BYTES, true) > 0) throw new OsError('LINK_DOWN', 'duty cycle used up')
+    if (!acknowledges) await this.probing.ask()
   }
 
   /** Something may have changed: a commit, an assigned id, a sync. */
@@ -240,9 +251,9 @@ export class Uplink {
     const { clock } = this.#parts
     for (let burst = 0; this.#usable && opening === this.#opening; ) {
       const now = clock.mono()
-      const took = this.#takes && this.#fill(now)
+      const took = this.#takes && this.#allowed && this.#fill(now)
       // over budget only what was taken all the same goes: alarms
-      const sent = took || this.#pace.readyAt(now) <= now ? await this.#send(now) : 0
+      const sent = took || this.#readyAt(now) <= now ? await this.#send(now) : 0
       if (opening !== this.#opening) return
       if (sent === 0 && !took) break
       if (++burst % BURST === 0) await new Promise(setImmediate)
@@ -313,7 +324,7 @@ export class Uplink {
     let took = false
     // a batch is packed whole before it is sent
     while (this.#carrier.room(this.maxPacket)) {
-      const over = this.#pace.readyAt(now) > now || this.#batchAt(now) > now
+      const over = this.#readyAt(now) > now || this.#batchAt(now) > now
       const next = this.#records.take(over, this.maxPacket, !this.#carrying)
       if (!next) break
       took = true
@@ -325,6 +336,19 @@ export class Uplink {
     }
     if (took) this.#pace.batchDone()
     return took
+  }
+
+  /** When the budgets let ordinary data go: the configured one, and the medium's own. */
+  #readyAt(now: number): number {
+    const { airtime, maxPacket } = this.#parts.medium
+    const paced = this.#pace.readyAt(now)
+    return airtime ? Math.max(paced, now + airtime.waitMs(maxPacket, false)) : paced
+  }
+
+  /** The medium's own budget lets alarms go, at least. */
+  get #allowed(): boolean {
+    const { airtime, maxPacket } = this.#parts.medium
+    return !airtime || airtime.waitMs(maxPacket, true) <= 0
   }
 
   #batchAt(now: number): number {
@@ -384,7 +408,7 @@ export class Uplink {
     this.#cancelTimer?.()
     if (!this.#usable) return
     const now = this.#parts.clock.mono()
-    const paced = this.#pace.readyAt(now)
+    const paced = this.#readyAt(now)
     const batch = this.#batchAt(now)
     const takes = this.#takes
     const due = Math.min(

@@ -23,6 +23,7 @@ export class Prober {
   #open: { seq: number; at: number }[] = []
   #due = Number.NEGATIVE_INFINITY
   #pause = FIRST_PAUSE_MS
+  #lastPause = FIRST_PAUSE_MS
 
   /** `nextSeq` is the counter all requests share, never 0. */
   constructor(nextSeq: () => number) {
@@ -46,12 +47,21 @@ export class Prober {
   poll(now: number): Uint8Array | null {
     if (now < this.#due) return null
     this.#due = now + this.#pause
+    this.#lastPause = this.#pause
     this.#pause = Math.min(LAST_PAUSE_MS, this.#pause * 2)
     this.count++
     const seq = this.#nextSeq()
     this.#open.push({ seq, at: now })
     if (this.#open.length > OPEN_PROBES) this.#open.shift()
     return buildProbe(seq)
+  }
+
+  /** The last probe has left only now. */
+  left(now: number): void {
+    const last = this.#open.at(-1)
+    if (!last) return
+    last.at = now
+    this.#due = now + this.#lastPause
   }
 
   /** What a PONG to one of the open probes says; null for every other packet. */

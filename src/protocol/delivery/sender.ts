@@ -59,6 +59,9 @@ export class DeliverySender<Token> {
   #patience = 1
   /** the oldest packet went again since the last answer */
   #asked = false
+  /** seqs of the frame that poll() gave last */
+  #frameFrom = 0
+  #frameEnd = 0
   /** bytes already asked for that did not fit the frame before */
   #waiting: { seq: number; packet: Uint8Array } | null = null
 
@@ -70,6 +73,8 @@ export class DeliverySender<Token> {
     batchBytes = 0xffff,
     silentAfter = 5,
     renewAt = RENEW_AT,
+    leastPauseMs = MIN_RETRANSMIT_MS,
+    backsOff = false,
     ...options
   }: DeliverySenderOptions<Token>) {
     const least = Math.min(startPackets, maxPackets)
@@ -81,6 +86,8 @@ export class DeliverySender<Token> {
       batchBytes,
       silentAfter,
       renewAt,
+      leastPauseMs: Math.max(MIN_RETRANSMIT_MS, leastPauseMs),
+      backsOff,
       ...options,
     }
     this.#window = least
@@ -169,6 +176,16 @@ export class DeliverySender<Token> {
     return this.#resendFrame(now) ?? this.#newFrame(now)
   }
 
+  /**
+   * What poll() gave last has left only now: the wait for its answer begins here. To be told by who sends over a medium that
+   * takes its time.
+   */
+  left(now: number): void {
+    if (this.#mode === 'probing') this.#prober.left(now)
+    for (let seq = Math.max(this.#base, this.#frameFrom); seq < this.#frameEnd; seq++)
+      if (this.#state[seq & this.#mask] === SENT) this.#sentAt[seq & this.#mask] = now
+  }
+
   /** When poll() will have something, in the time given to it; Infinity: not before the next call of another method. */
   nextDeadline(now: number): number {
     if (this.#mode === 'probing') return this.#prober.due(now)
@@ -244,6 +261,7 @@ export class DeliverySender<Token> {
     this.#queue.clear()
     this.#mode = 'probing'
     this.#quietRounds = this.#srtt = 0
+    this.#frameFrom = this.#frameEnd = 0
     this.#window = this.#options.startPackets
     this.#calmUntil = Number.NEGATIVE_INFINITY
     this.#patience = 1
@@ -263,7 +281,8 @@ export class DeliverySender<Token> {
   }
 
   #retransmitMs(): number {
-    const pause = Math.max(MIN_RETRANSMIT_MS, 4 * this.#srtt + this.#commitMs)
+    const { leastPauseMs, backsOff } = this.#options
+    const pause = Math.max(leastPauseMs, 4 * this.#srtt + this.#commitMs) * (backsOff ? 2 ** this.#quietRounds : 1)
     return Math.max(pause, Math.min(MAX_PATIENCE_MS, pause * this.#patience))
   }
 
@@ -303,8 +322,10 @@ export class DeliverySender<Token> {
         if (n > 0) break
         continue
       }
-      if (n === 0) startFrame(this.#frame, this.#epoch, this.#base, seq)
-      else if (!this.#fits(packet.length)) {
+      if (n === 0) {
+        startFrame(this.#frame, this.#epoch, this.#base, seq)
+        this.#frameFrom = seq
+      } else if (!this.#fits(packet.length)) {
         this.#waiting = { seq, packet: packet.slice() }
         break
       }
@@ -320,6 +341,7 @@ export class DeliverySender<Token> {
       n++
     }
     if (n === 0) return null
+    this.#frameEnd = this.#frameFrom + n
     this.slower(now)
     return finishFrame(this.#frame, n)
   }
@@ -342,6 +364,7 @@ export class DeliverySender<Token> {
   #newFrame(now: number): Uint8Array | null {
     if (this.#unsent >= this.#next) return null
     startFrame(this.#frame, this.#epoch, this.#base, this.#unsent)
+    this.#frameFrom = this.#unsent
     let n = 0
     while (this.#unsent < this.#next && n < this.#options.batchItems) {
       const size = this.#size[this.#unsent & this.#mask]!
@@ -353,6 +376,7 @@ export class DeliverySender<Token> {
       this.#unsent++
       n++
     }
+    this.#frameEnd = this.#unsent
     return finishFrame(this.#frame, n)
   }
 

@@ -1,0 +1,115 @@
+// Keeps the time on the air over a restart, so that the law holds across it too. A file in the data directory says what each
+// band was used for, by minutes; it is written ahead: with a twentieth of the budget that may be used before the next
+// writing, which an ungraceful end leaves counted as used. So flash is written about twenty times an hour at the very most.
+//
+// What fails: no such file is a radio that never sent; one that cannot be read counts as a whole budget used just now; one that
+// cannot be written is told once, and sending goes on. A clock that went back makes what was sent look younger, never older.
+import { dirname } from 'node:path'
+import { atomicWrite } from '../../src/lib/atomic'
+import type { Clock } from '../../src/lib/clock'
+import { asOsError, errno } from '../../src/lib/errors'
+import type { Files } from '../../src/lib/files'
+import type { Logger } from '../../src/lib/logger'
+import type { DutyCycle, SpentAgo } from './duty'
+
+export interface BookParts {
+  readonly path: string
+  readonly band: string
+  readonly duty: DutyCycle
+  readonly budgetMs: number
+  readonly clock: Clock
+  readonly files: Files
+  readonly logger: Logger
+}
+
+interface Page {
+  /** UNIX ms of the writing */
+  at: number
+  reserved_ms: number
+  spent: SpentAgo[]
+}
+type Pages = Record<string, Page>
+
+const MINUTE_MS = 60_000
+const RESERVES = 20
+
+export class DutyBook {
+  readonly #parts: BookParts
+  readonly #reserveMs: number
+  /** ms that may be used before the next writing */
+  #left = 0
+  #others: Pages = {}
+  #told = false
+
+  constructor(parts: BookParts) {
+    this.#parts = parts
+    this.#reserveMs = parts.budgetMs / RESERVES
+  }
+
+  /** Books what an earlier run sent; before anything is sent. */
+  load(): void {
+    const { duty, clock } = this.#parts
+    duty.restore(this.#read(), clock.mono())
+  }
+
+  /** So much was booked; to be called before it is sent. */
+  spent(ms: number, now: number): void {
+    this.#left -= ms
+    if (this.#left >= 0) return
+    this.#left = this.#reserveMs
+    this.#write(now, this.#reserveMs)
+  }
+
+  /** Nothing more is sent: exactly what was used is kept. */
+  close(now: number): void {
+    if (this.#left === 0) return
+    this.#left = 0
+    this.#write(now, 0)
+  }
+
+  #read(): SpentAgo[] {
+    const { path, band, files, clock, logger, budgetMs } = this.#parts
+    try {
+      this.#others = JSON.parse(files.read(path).toString('utf8')) as Pages
+      const page = this.#others[band]
+      if (!page) return []
+      const elapsed = Math.max(0, clock.wall() - page.at)
+      const spent = page.spent.map(({ ago_ms, ms }) => ({ ago_ms: ago_ms + elapsed, ms }))
+      if (![...spent, { ago_ms: 0, ms: page.reserved_ms }].every(valid)) throw new Error('it holds no times')
+      return [...spent, { ago_ms: 0, ms: page.reserved_ms }]
+    } catch (error) {
+      if (errno(error) === 'ENOENT') return []
+      logger.warn(`${path} cannot be read (${asOsError(error).message}): counts as a whole duty cycle used just now`)
+      this.#others = {}
+      return [{ ago_ms: 0, ms: budgetMs }]
+    }
+  }
+
+  #write(now: number, reserved_ms: number): void {
+    const { path, band, duty, files, clock, logger } = this.#parts
+    const pages: Pages = { ...this.#others, [band]: { at: clock.wall(), reserved_ms, spent: byMinutes(duty.ago(now)) } }
+    try {
+      files.mkdir(dirname(path))
+      atomicWrite(path, JSON.stringify(pages), files)
+    } catch (error) {
+      if (!this.#told) logger.warn(`${path} cannot be written, a restart will not know it: ${asOsError(error).message}`)
+      this.#told = true
+    }
+  }
+}
+
+const valid = ({ ago_ms, ms }: SpentAgo): boolean => ago_ms >= 0 && ms >= 0 && Number.isFinite(ago_ms + ms)
+
+/** The same, in fewer entries: all of a minute counts as its youngest. */
+function byMinutes(spent: readonly SpentAgo[]): SpentAgo[] {
+  const minutes = new Map<number, { ago_ms: number; ms: number }>()
+  for (const { ago_ms, ms } of spent) {
+    const key = Math.floor(ago_ms / MINUTE_MS)
+    const minute = minutes.get(key)
+    if (minute) {
+      minute.ms += ms
+      minute.ago_ms = Math.min(minute.ago_ms, ago_ms)
+    } else minutes.set(key, { ago_ms, ms })
+  }
+  return [...minutes.values()].map(({ ago_ms, ms }) => ({ ago_ms: Math.floor(ago_ms), ms: Math.ceil(ms) }))
+}

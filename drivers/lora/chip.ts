@@ -1,0 +1,208 @@
+// The registers of one SX127x: reading, writing, modes, packets in and out of its buffer, and whether it still is what it
+// was set to. No policy and no waiting; the radio decides when. Every transfer has a deadline; what the bus rejects goes
+// through. A chip that answers wrong throws a Fault, which the radio heals by setting it up anew.
+import type { Spi } from './hardware'
+import { frequencyError, frfRegisters, type Modem, packetRssi, packetSnr, strictBits } from './modem'
+import { CHIP_VERSION, DIO0, IRQ, LONG_RANGE, LOW_FREQUENCY, MODE, REG, STAT_RECEIVING, WRITE } from './registers'
+
+/** The chip is not as it should be; `kind` is what counts it. */
+export class Fault extends Error {
+  constructor(
+    readonly kind: 'version' | 'register' | 'mode' | 'flags' | 'deaf' | 'transmit' | 'cad',
+    message: string,
+  ) {
+    super(message)
+    this.name = 'Fault'
+  }
+}
+
+export interface Reception {
+  /** valid until the next call */
+  bytes: Uint8Array
+  rssi: number
+  snr: number
+  frequencyErrorHz: number
+}
+
+const DEADLINE_MS = 1000
+/** FIFO and one more byte for the address */
+const BUFFER = 257
+/** registers are compared by one transfer from OP_MODE to this one */
+const LAST = REG.PA_DAC
+
+export class Chip {
+  readonly #spi: Spi
+  readonly #modem: Modem
+  readonly #tx = new Uint8Array(BUFFER)
+  readonly #rx = new Uint8Array(BUFFER)
+  readonly #autoGain: boolean
+
+  constructor(spi: Spi, modem: Modem) {
+    this.#spi = spi
+    this.#modem = modem
+    this.#autoGain = modem.registers.some(
+      ([register, value]) => register === REG.MODEM_CONFIG_3 && (value & 0x04) !== 0,
+    )
+  }
+
+  async read(register: number): Promise<number> {
+    return (await this.#burst(register, 1))[0]!
+  }
+
+  async write(register: number, value: number): Promise<void> {
+    this.#tx[0] = register | WRITE
+    this.#tx[1] = value
+    await this.#spi.transfer(this.#tx.subarray(0, 2), null, DEADLINE_MS)
+  }
+
+  /** From power-up or anything else to standby with every setting written. Throws Fault where it is no SX127x. */
+  async setUp(): Promise<void> {
+    const version = await this.read(REG.VERSION)
+    if (version !== CHIP_VERSION) throw new Fault('version', versionText(version))
+    // the modem changes only asleep; sleep also empties the buffer and the flags
+    await this.write(REG.OP_MODE, MODE.SLEEP)
+    await this.#mode(MODE.SLEEP)
+    for (const [register, value] of this.#modem.registers) await this.write(register, value)
+    await this.#mode(MODE.STANDBY)
+    await this.write(REG.IRQ_FLAGS, 0xff)
+    this.#compare(await this.#burst(REG.OP_MODE, LAST - REG.OP_MODE + 1))
+  }
+
+  /** Hears from now on, one packet after the other. */
+  async receive(): Promise<void> {
+    await this.#mode(MODE.STANDBY)
+    if (this.#modem.rxFrf !== this.#modem.txFrf) await this.#frequency(this.#modem.rxFrf)
+    await this.write(REG.DIO_MAPPING_1, DIO0.RX_DONE)
+    if (this.#modem.implicitBytes > 0) await this.write(REG.PAYLOAD_LENGTH, this.#modem.implicitBytes)
+    await this.write(REG.FIFO_ADDR_PTR, 0)
+    await this.#mode(MODE.RX_CONTINUOUS)
+  }
+
+  /** Looks for the preamble of somebody else; IRQ.CAD_DONE comes after about two symbols. */
+  async startCad(): Promise<void> {
+    await this.#mode(MODE.STANDBY)
+    await this.write(REG.DIO_MAPPING_1, DIO0.CAD_DONE)
+    await this.write(REG.IRQ_FLAGS, 0xff)
+    await this.#mode(MODE.CAD)
+  }
+
+  /** Everything but the sending itself. */
+  async load(packet: Uint8Array): Promise<void> {
+    await this.#mode(MODE.STANDBY)
+    if (this.#modem.rxFrf !== this.#modem.txFrf) await this.#frequency(this.#modem.txFrf)
+    await this.write(REG.DIO_MAPPING_1, DIO0.TX_DONE)
+    await this.write(REG.IRQ_FLAGS, 0xff)
+    await this.write(REG.FIFO_ADDR_PTR, 0)
+    const { implicitBytes } = this.#modem
+    let at = 1
+    this.#tx.fill(0)
+    this.#tx[0] = REG.FIFO | WRITE
+    if (implicitBytes > 0) this.#tx[at++] = packet.length
+    this.#tx.set(packet, at)
+    const size = implicitBytes > 0 ? implicitBytes : packet.length
+    await this.#spi.transfer(this.#tx.subarray(0, size + 1), null, DEADLINE_MS)
+    await this.write(REG.PAYLOAD_LENGTH, size)
+  }
+
+  /** What was loaded goes out; IRQ.TX_DONE comes when it has. */
+  transmit(): Promise<void> {
+    return this.#mode(MODE.TX)
+  }
+
+  flags(): Promise<number> {
+    return this.read(REG.IRQ_FLAGS)
+  }
+
+  /** Throws Fault when flags stay that were cleared twice. */
+  async clear(flags: number): Promise<void> {
+    for (let k = 0; k < 2; k++) {
+      await this.write(REG.IRQ_FLAGS, flags)
+      // a packet cannot come in between: none is that short
+      if (((await this.flags()) & flags) === 0) return
+    }
+    throw new Fault('flags', `interrupt flags 0x${flags.toString(16)} stay set`)
+  }
+
+  /** True while something is being received. */
+  async receiving(): Promise<boolean> {
+    return ((await this.read(REG.MODEM_STAT)) & STAT_RECEIVING) !== 0
+  }
+
+  /** The packet whose flags were `flags`; null: its check sum, or its length, is wrong. */
+  async take(flags: number): Promise<Reception | null> {
+    const from = REG.FIFO_RX_CURRENT
+    const about = Uint8Array.from(await this.#burst(from, REG.HOP_CHANNEL - from + 1))
+    const size = about[REG.RX_NB_BYTES - from]!
+    if ((flags & IRQ.PAYLOAD_CRC_ERROR) !== 0 || size === 0) return null
+    const [msb, mid, lsb] = Uint8Array.from(await this.#burst(REG.FEI_MSB, 3))
+    await this.write(REG.FIFO_ADDR_PTR, about[0]!)
+    const all = await this.#burst(REG.FIFO, size)
+    const { implicitBytes, lowPort, air } = this.#modem
+    const inner = implicitBytes > 0 ? all[0]! : size
+    if (inner === 0 || inner > (implicitBytes > 0 ? size - 1 : size)) return null
+    const snr = packetSnr(about[REG.PKT_SNR - from]!)
+    return {
+      bytes: implicitBytes > 0 ? all.subarray(1, 1 + inner) : all,
+      snr,
+      rssi: packetRssi(about[REG.PKT_RSSI - from]!, snr, lowPort),
+      frequencyErrorHz: frequencyError(msb!, mid!, lsb!, air.bandwidthHz),
+    }
+  }
+
+  /** Noise now, as the register has it: it never stands still while the chip hears. */
+  noise(): Promise<number> {
+    return this.read(REG.RSSI)
+  }
+
+  /** Throws Fault when the chip is not the one that was set up, not in continuous reception, or not set as it was. */
+  async verify(): Promise<void> {
+    const all = await this.#burst(REG.OP_MODE, LAST - REG.OP_MODE + 1)
+    const version = all[REG.VERSION - REG.OP_MODE]!
+    if (version !== CHIP_VERSION) throw new Fault('version', versionText(version))
+    const mode = all[0]!
+    if (mode !== this.#opMode(MODE.RX_CONTINUOUS)) throw new Fault('mode', `mode 0x${hex(mode)}, not receiving`)
+    this.#compare(all)
+  }
+
+  /** Throws Fault for the first register that does not read back as written. */
+  #compare(all: Uint8Array): void {
+    for (const [register, value] of this.#modem.registers) {
+      const strict = strictBits(register, this.#autoGain)
+      const got = all[register - REG.OP_MODE]!
+      if ((got & strict) !== (value & strict))
+        throw new Fault('register', `register 0x${hex(register)} reads 0x${hex(got)}, not 0x${hex(value)}`)
+    }
+  }
+
+  /** Puts it to sleep: it neither hears nor sends. */
+  sleep(): Promise<void> {
+    return this.#mode(MODE.SLEEP)
+  }
+
+  async #frequency(word: number): Promise<void> {
+    for (const [register, value] of frfRegisters(word)) await this.write(register, value)
+  }
+
+  #opMode(mode: number): number {
+    return LONG_RANGE | (this.#modem.lowPort ? LOW_FREQUENCY : 0) | mode
+  }
+
+  #mode(mode: number): Promise<void> {
+    return this.write(REG.OP_MODE, this.#opMode(mode))
+  }
+
+  /** Registers in a row, or bytes of the buffer; valid until the next call. */
+  async #burst(register: number, count: number): Promise<Uint8Array> {
+    this.#tx.fill(0, 0, count + 1)
+    this.#tx[0] = register
+    await this.#spi.transfer(this.#tx.subarray(0, count + 1), this.#rx.subarray(0, count + 1), DEADLINE_MS)
+    return this.#rx.subarray(1, count + 1)
+  }
+}
+
+const hex = (n: number): string => n.toString(16).padStart(2, '0')
+
+const versionText = (version: number): string =>
+  version === 0x00 || version === 0xff
+    ? `no chip answers on SPI (version 0x${hex(version)}): check power, wires and chip select`
+    : `version 0x${hex(version)} is no SX1276/77/78/79`

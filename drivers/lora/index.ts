@@ -1,0 +1,70 @@
+// LoRa (D10): SX1276, 77, 78 and 79 on the kernel's spidev, their DIO and reset lines on gpiod. A radio is opened once,
+// whoever uses it: uplink, receiver and dispatch of the same `spi` share it and must be set the same. The budget of time on
+// the air belongs to the radio and its band, outlives the links, and lies in <data_dir>/lora.
+// What fails: see radio.ts, channel.ts and book.ts; options that the chip or the law does not allow: CONFIG_INVALID.
+import { basename, join } from 'node:path'
+import { type Files, realFiles } from '../../src/lib/files'
+import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
+import { checkOptions } from '../../src/links/options'
+import { systemTimers, type Timers } from '../../src/links/timers'
+import { sharedMedium } from '../kit/shared'
+import { DutyBook } from './book'
+import { DutyCycle } from './duty'
+import { type Hardware, realHardware } from './hardware'
+import { LoraMedium } from './medium'
+import { modemOf } from './modem'
+import { type LoraOptions, loraOptions } from './options'
+
+/** What tests put in the place of the machine. */
+export interface LoraEnvironment {
+  readonly hardware?: Hardware
+  readonly timers?: Timers
+  readonly files?: Files
+  readonly random?: () => number
+  readonly budgets?: Budgets
+}
+
+interface Budget {
+  readonly duty: DutyCycle
+  readonly book: DutyBook | null
+}
+
+/** by radio and band; one process has one */
+export type Budgets = Map<string, Budget>
+const budgetsOfAll: Budgets = new Map()
+
+/** Throws CONFIG_INVALID. */
+export function createLora(name: string, raw: unknown, context: DriverContext, more: LoraEnvironment = {}): Medium {
+  const options = checkOptions<LoraOptions>(loraOptions, raw, name)
+  const modem = modemOf(options)
+  const { clock, logger, dataDir } = context
+  const { timers = systemTimers, files = realFiles, random = Math.random, budgets = budgetsOfAll } = more
+  const { hardware = realHardware(clock) } = more
+  const { band } = modem
+  const { mode, ...settings } = options
+
+  const budget = (): Budget => {
+    const key = `${options.spi} ${options.region} ${band.name}`
+    const known = budgets.get(key)
+    if (known) return known
+    const duty = new DutyCycle(band.limits)
+    const longest = [...band.limits].sort((a, b) => b.windowMs - a.windowMs)[0]
+    const path = dataDir === undefined ? null : join(dataDir, 'lora', `${basename(options.spi)}.json`)
+    const parts = { path: path ?? '', band: `${options.region} ${band.name}`, duty, clock, files, logger }
+    const book = path !== null && longest ? new DutyBook({ ...parts, budgetMs: longest.budgetMs }) : null
+    book?.load()
+    budgets.set(key, { duty, book })
+    return { duty, book }
+  }
+
+  return sharedMedium('LoRa', {
+    ...{ name, mode, logger, key: options.spi, settings },
+    make: () => new LoraMedium(options.spi, { hardware, options, modem, clock, timers, logger, random, ...budget() }),
+  })
+}
+
+export const loraDriver: MediumDriver<LoraOptions> = {
+  medium: 'LoRa',
+  schema: loraOptions,
+  create: (name, options, context) => createLora(name, options, context),
+}

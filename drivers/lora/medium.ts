@@ -1,0 +1,126 @@
+// LoRa as a medium: raw packets on the air, no addresses. Everybody who is set the same hears everything, so answers find
+// their asker by what is in them; an address names the channel. send() resolves true when the packet was on the air.
+import type { Clock } from '../../src/lib/clock'
+import type { Logger } from '../../src/lib/logger'
+import type { Airtime, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import { handOver } from '../../src/links/handing'
+import type { Timers } from '../../src/links/timers'
+import type { DutyBook } from './book'
+import { Channel } from './channel'
+import type { Reception } from './chip'
+import type { DutyCycle } from './duty'
+import type { Hardware } from './hardware'
+import type { Modem } from './modem'
+import type { LoraOptions } from './options'
+import { Radio } from './radio'
+
+export interface LoraParts {
+  readonly hardware: Hardware
+  readonly options: LoraOptions
+  readonly modem: Modem
+  readonly duty: DutyCycle
+  readonly book: DutyBook | null
+  readonly clock: Clock
+  readonly timers: Timers
+  readonly logger: Logger
+  readonly random: () => number
+}
+
+const MHZ = 1_000_000
+
+export class LoraMedium implements Medium {
+  readonly medium = 'LoRa'
+  readonly maxPacket: number
+  readonly airtime: Airtime
+  readonly #parts: LoraParts
+  readonly #counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #channel: Channel
+  readonly #radio: Radio
+  readonly #address: string
+  #handler: PacketHandler = () => undefined
+  #events: OpenableEvents | undefined
+  /** why it works badly: the budget, and the chip */
+  readonly #complaints = { channel: '', radio: '' }
+
+  constructor(
+    readonly name: string,
+    parts: LoraParts,
+  ) {
+    const { modem, duty, book, clock, random } = parts
+    this.#parts = parts
+    this.maxPacket = modem.maxPacket
+    this.#address = `${modem.frequencyHz / MHZ}MHz/SF${modem.air.spreadingFactor}`
+    this.#channel = new Channel({
+      ...{ modem, duty, book, clock, random },
+      complain: reason => this.#complain('channel', reason),
+    })
+    this.airtime = this.#channel.airtime
+    this.#radio = new Radio({ ...parts, channel: this.#channel, onReception: reception => this.#received(reception) })
+  }
+
+  get counters(): Medium['counters'] {
+    const { duty, clock } = this.#parts
+    const usage = duty.usage(clock.mono())
+    const { airtime_ms, ...channel } = this.#channel.counters
+    return {
+      ...this.#counters,
+      detail: {
+        airtime_ms: Math.round(airtime_ms),
+        ...(usage && { duty_used_ms: Math.round(usage.usedMs), duty_budget_ms: usage.budgetMs }),
+        waiting: this.#channel.queue.length,
+        ...channel,
+        ...this.#radio.counters,
+      },
+    }
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    this.#events = events
+    this.#complaints.channel = this.#complaints.radio = ''
+    await this.#radio.open({ lost: events.lost, degraded: reason => this.#complain('radio', reason) })
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    await this.#radio.close()
+    this.#channel.close()
+  }
+
+  /** False: too large, not open, no room, given up, or the chip failed. */
+  async send(packet: Uint8Array): Promise<boolean> {
+    const fits = packet.length > 0 && packet.length <= this.maxPacket && this.#events !== undefined
+    if (fits) {
+      const sent = this.#channel.queue.add(packet, this.#parts.clock.mono())
+      this.#radio.wake()
+      if (await sent) {
+        this.#counters.tx++
+        return true
+      }
+    }
+    this.#counters.errors++
+    return false
+  }
+
+  #received({ bytes, rssi, snr }: Reception): void {
+    const origin: PacketOrigin = {
+      medium: this.medium,
+      address: this.#address,
+      rssi,
+      snr,
+      reply: packet => this.send(packet),
+    }
+    handOver(bytes, origin, this.#handler, this.#counters, this.#parts.logger)
+  }
+
+  #complain(who: 'channel' | 'radio', reason: string): void {
+    if (this.#complaints[who] === reason) return
+    this.#complaints[who] = reason
+    const { channel, radio } = this.#complaints
+    this.#events?.degraded([channel, radio].filter(Boolean).join('; '))
+  }
+}

@@ -1,0 +1,351 @@
+// One SX127x at work: hears all the time, sends when the channel and the law allow, and looks after the chip. A single loop
+// makes every transfer, so nothing ever meets on the bus; it is woken by edges of DIO0, by packets to send, and by time.
+//
+// What fails, and what happens then: an edge that does not come is found by asking (the link then works on, degraded); a
+// channel that stays busy, or a budget that is used up, lets packets wait, and then gives them up; a flag that does not clear,
+// a register or mode that is not what was written, a wrong version, a sending that does not end, a receiver whose noise stands
+// still: the chip is reset and set up anew (`reinits` counts it, `detail` says for what). When that fails three times, or the
+// bus does not answer, the link is lost with the reason and the supervisor opens it again.
+
+import type { Clock } from '../../src/lib/clock'
+import { asOsError, OsError } from '../../src/lib/errors'
+import type { Logger } from '../../src/lib/logger'
+import type { OpenableEvents } from '../../src/links/contracts'
+import type { Timers } from '../../src/links/timers'
+import { airtimeMs } from './airtime'
+import type { Channel } from './channel'
+import { Chip, Fault, type Reception } from './chip'
+import type { Hardware, InputPin, OutputPin, Spi } from './hardware'
+import type { Modem } from './modem'
+import type { LoraOptions } from './options'
+import { IRQ } from './registers'
+
+export interface RadioParts {
+  readonly hardware: Hardware
+  readonly modem: Modem
+  readonly options: LoraOptions
+  readonly channel: Channel
+  readonly clock: Clock
+  readonly timers: Timers
+  readonly logger: Logger
+  /** `bytes` are valid during the call */
+  readonly onReception: (reception: Reception) => void
+}
+
+/** attempts to set a faulty chip up before the link is given up, and the pause after each */
+const REVIVALS = 3
+const REVIVAL_PAUSE_MS = 500
+/** data sheet 7.2.2: 100 us low, then 5 ms; twice as long where a kernel is slow */
+const RESET_LOW_MS = 5
+const RESET_READY_MS = 10
+/** noise samples that are all the same before the receiver counts as deaf; one check takes as many */
+const STILL_SAMPLES = 12
+const SAMPLES_PER_CHECK = 6
+const LONGEST_SLEEP_MS = 60_000
+
+export class Radio {
+  readonly counters = {
+    reinits: 0,
+    crc_errors: 0,
+    spi_errors: 0,
+    missed_edges: 0,
+    frequency_error_hz: 0,
+    fault_version: 0,
+    fault_register: 0,
+    fault_mode: 0,
+    fault_flags: 0,
+    fault_deaf: 0,
+    fault_transmit: 0,
+    fault_cad: 0,
+  }
+  readonly #parts: RadioParts
+  readonly #pollMs: number
+  #events: OpenableEvents | undefined
+  #spi: Spi | undefined
+  #chip: Chip | undefined
+  #reset: OutputPin | undefined
+  readonly #inputs: InputPin[] = []
+  #opened = false
+  #running: Promise<void> | undefined
+  #wake = (): void => undefined
+  /** an edge of DIO0 that nobody looked after yet */
+  #edge = false
+  /** DIO0 was configured and gives edges as it should */
+  #edges = false
+  #checkAt = 0
+  #pollAt = 0
+  #heardAt = 0
+  #noise = -1
+  #still = 0
+  #revived = 0
+
+  constructor(parts: RadioParts) {
+    this.#parts = parts
+    // a packet stays in the buffer until the next one comes, and none is shorter than this
+    this.#pollMs = Math.min(20, Math.max(2, airtimeMs(1, parts.modem.air) / 4))
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    const { hardware, options, clock } = this.#parts
+    await this.close()
+    this.#opened = true
+    this.#events = events
+    try {
+      const spi = await hardware.openSpi(options.spi, options.spi_speed_hz)
+      this.#spi = spi
+      if (!this.#opened) throw new OsError('LINK_DOWN', 'closed while opening')
+      const lost = (error: Error): void => this.#lose(asOsError(error).message)
+      if (options.reset_pin !== undefined) this.#reset = hardware.openOutput(options.reset_pin, 1)
+      if (options.dio0_pin !== undefined)
+        this.#inputs.push(hardware.openInput(options.dio0_pin, () => this.#rose(), lost))
+      this.#edges = options.dio0_pin !== undefined
+      this.#chip = new Chip(spi, this.#parts.modem)
+      await this.#start()
+    } catch (error) {
+      await this.close()
+      throw error instanceof Fault
+        ? new OsError('LINK_DOWN', error.message, { cause: error, hint: 'dtparam=spi=on; see the wiring of this bus' })
+        : error
+    }
+    this.#heardAt = clock.mono()
+    this.#revived = 0
+    this.#running = this.#run()
+  }
+
+  async close(): Promise<void> {
+    const chip = this.#chip
+    this.#opened = false
+    this.#chip = undefined
+    this.#wake()
+    await this.#running
+    this.#running = undefined
+    // nobody hears it any more; a chip that cannot be reached is left as it is
+    await chip?.sleep().catch(() => undefined)
+    for (const pin of this.#inputs.splice(0)) pin.close()
+    this.#reset?.close()
+    this.#spi?.close()
+    this.#reset = this.#spi = this.#events = undefined
+  }
+
+  /** Something waits in the channel. */
+  wake(): void {
+    this.#wake()
+  }
+
+  async #run(): Promise<void> {
+    while (this.#opened) {
+      try {
+        await this.#sleep(await this.#turn())
+      } catch (error) {
+        if (!this.#opened) return
+        if (!(await this.#revive(error))) return
+      }
+    }
+  }
+
+  /** Does what is due; resolves how long nothing is. */
+  async #turn(): Promise<number> {
+    const { clock, channel, options } = this.#parts
+    if (this.#edge || clock.mono() >= this.#pollAt) await this.#serve()
+    if (clock.mono() >= this.#checkAt) await this.#check()
+    const waiting = channel.next(clock.mono())
+    if (waiting.packet) {
+      if (await this.#free()) await this.#transmit(waiting.packet)
+      return 0
+    }
+    const now = clock.mono()
+    const poll = this.#edges ? options.check_interval_ms : this.#pollMs
+    this.#pollAt = Math.min(Math.max(this.#pollAt, now), now + poll)
+    if (this.#pollAt <= now) this.#pollAt = now + poll
+    return Math.min(waiting.afterMs, this.#checkAt - now, this.#pollAt - now, LONGEST_SLEEP_MS)
+  }
+
+  /** Takes what was received, if anything was. */
+  async #serve(): Promise<void> {
+    const { clock, channel, onReception } = this.#parts
+    const chip = this.#chip!
+    const byEdge = this.#edge
+    this.#edge = false
+    this.#pollAt = 0
+    const flags = await chip.flags()
+    if (flags === 0) return
+    // cleared before it is read, so that the next one is not lost
+    await chip.clear(flags)
+    if ((flags & IRQ.RX_DONE) === 0) return
+    if (this.#edges && !byEdge) this.#missed()
+    const reception = await chip.take(flags)
+    this.#heardAt = clock.mono()
+    this.#still = 0
+    channel.heard(clock.mono())
+    if (!reception) {
+      this.counters.crc_errors++
+      return
+    }
+    this.counters.frequency_error_hz = reception.frequencyErrorHz
+    if (this.#opened) onReception(reception)
+  }
+
+  /** True when nobody else sends. */
+  async #free(): Promise<boolean> {
+    const { clock, channel, options } = this.#parts
+    const chip = this.#chip!
+    if ((await chip.flags()) !== 0) {
+      // something came in the meantime: first things first
+      this.#pollAt = 0
+      return false
+    }
+    if (!options.listen_before_talk) return true
+    if (await chip.receiving()) {
+      channel.busy(clock.mono())
+      return false
+    }
+    await chip.startCad()
+    const flags = await this.#await(IRQ.CAD_DONE, channel.cadMs, 'cad')
+    if ((flags & IRQ.CAD_DETECTED) === 0) return true
+    await chip.receive()
+    channel.busy(clock.mono())
+    return false
+  }
+
+  async #transmit(packet: Uint8Array): Promise<void> {
+    const { clock, channel } = this.#parts
+    const chip = this.#chip!
+    await chip.load(packet)
+    const ms = channel.begins(clock.mono())
+    if (ms === null) {
+      await chip.receive()
+      return
+    }
+    let sent = false
+    try {
+      await chip.transmit()
+      await this.#await(IRQ.TX_DONE, ms, 'transmit')
+      sent = true
+    } finally {
+      channel.ended(clock.mono(), sent)
+    }
+    await chip.receive()
+  }
+
+  /** Waits for a flag that comes after about `ms`; clears and resolves all of them. Throws a Fault of that kind. */
+  async #await(flag: number, ms: number, kind: 'cad' | 'transmit'): Promise<number> {
+    const { clock } = this.#parts
+    const chip = this.#chip!
+    const begun = clock.mono()
+    const late = begun + ms * 1.25 + 250
+    for (let at = begun + ms; ; at = Math.max(begun + ms, clock.mono() + this.#pollMs)) {
+      await this.#sleep(at - clock.mono())
+      this.#edge = false
+      const flags = await chip.flags()
+      if (flags & flag) {
+        await chip.clear(flags)
+        return flags
+      }
+      if (!this.#opened) throw new OsError('LINK_DOWN', 'closed')
+      const doing = kind === 'cad' ? 'listening' : 'sending'
+      if (clock.mono() > late) throw new Fault(kind, `no end of ${doing} in ${Math.round(late - begun)} ms`)
+    }
+  }
+
+  /** Compares the chip with what it must be. Throws a Fault. */
+  async #check(): Promise<void> {
+    const { clock, options, logger } = this.#parts
+    const chip = this.#chip!
+    this.#checkAt = clock.mono() + options.check_interval_ms
+    await chip.verify()
+    for (let k = 0; k < SAMPLES_PER_CHECK; k++) {
+      const noise = await chip.noise()
+      this.#still = noise === this.#noise ? this.#still + 1 : 0
+      this.#noise = noise
+    }
+    if (this.#still >= STILL_SAMPLES) throw new Fault('deaf', 'the receiver hears nothing, not even noise')
+    const silent = clock.mono() - this.#heardAt
+    if (options.deaf_after_s > 0 && silent > options.deaf_after_s * 1000) {
+      logger.debug(`nothing heard for ${Math.round(silent / 1000)} s: set up anew`)
+      this.#heardAt = clock.mono()
+      await this.#start()
+    }
+    // well for a whole round
+    this.#revived = 0
+  }
+
+  /** Reset, settings, reception. Throws Fault, or what the bus says. */
+  async #start(): Promise<void> {
+    const { clock, options } = this.#parts
+    if (this.#reset) {
+      this.#reset.set(0)
+      await this.#pause(RESET_LOW_MS)
+      this.#reset.set(1)
+      await this.#pause(RESET_READY_MS)
+    }
+    if (!this.#chip) throw new OsError('LINK_DOWN', 'closed while opening')
+    await this.#chip.setUp()
+    await this.#chip.receive()
+    this.#edge = false
+    this.#still = 0
+    this.#pollAt = 0
+    this.#checkAt = clock.mono() + options.check_interval_ms
+  }
+
+  /** After a fault; false: the link is lost. */
+  async #revive(fault: unknown): Promise<boolean> {
+    const { logger, channel, clock } = this.#parts
+    let error = fault
+    channel.ended(clock.mono(), false)
+    while (this.#opened) {
+      if (error instanceof Fault) this.counters[`fault_${error.kind}`]++
+      else this.counters.spi_errors++
+      const { code, message } = asOsError(error)
+      const reachable = code !== 'TIMEOUT' && code !== 'BUS_STUCK'
+      if (!reachable || this.#revived >= REVIVALS) {
+        this.#lose(message)
+        return false
+      }
+      this.#revived++
+      this.counters.reinits++
+      logger.warn(`set up anew: ${message}`)
+      try {
+        await this.#start()
+        return true
+      } catch (again) {
+        error = again
+        await this.#pause(REVIVAL_PAUSE_MS)
+      }
+    }
+    return false
+  }
+
+  #lose(reason: string): void {
+    this.#events?.lost(reason)
+  }
+
+  #rose(): void {
+    this.#edge = true
+    this.#wake()
+  }
+
+  /** A packet was there and DIO0 said nothing: the line is not wired as configured. Asked from now on. */
+  #missed(): void {
+    this.counters.missed_edges++
+    if (this.counters.missed_edges < 3) return
+    this.#edges = false
+    this.#events?.degraded('DIO0 says nothing: check its wire and dio0_pin; the chip is asked instead')
+  }
+
+  /** Until the time is over or something happens. */
+  #sleep(ms: number): Promise<void> {
+    if (ms <= 0 || !this.#opened || this.#edge) return new Promise(resolve => setImmediate(resolve))
+    return new Promise(resolve => {
+      const cancel = this.#parts.timers.after(ms, resolve)
+      this.#wake = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+
+  /** Nothing shortens it but closing. */
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>(resolve => this.#parts.timers.after(ms, resolve))
+  }
+}

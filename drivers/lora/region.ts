@@ -1,0 +1,91 @@
+// What the law allows where: bands with their limits, one table. Europe: ERC Recommendation 70-03 annex 1 and EN 300 220-2;
+// United States: FCC 15.247; the others as the LoRaWAN Regional Parameters (RP002) have them. The station's owner answers for
+// what is sent; this table keeps an honest configuration within bounds. A frequency outside every band is refused.
+import { OsError } from '../../src/lib/errors'
+
+export const REGIONS = ['EU868', 'EU433', 'US915', 'AS923', 'IN865', 'AU915', 'none'] as const
+export type Region = (typeof REGIONS)[number]
+
+/** At most `budgetMs` of sending within any `windowMs`. */
+export interface Limit {
+  readonly windowMs: number
+  readonly budgetMs: number
+}
+
+export interface Band {
+  readonly name: string
+  readonly fromHz: number
+  readonly toHz: number
+  readonly maxEirpDbm: number
+  /** each holds for any window of its length */
+  readonly limits: readonly Limit[]
+  /** longest single transmission, ms */
+  readonly dwellMs: number
+}
+
+const HOUR_MS = 3_600_000
+const MHZ = 1_000_000
+const unlimited = Number.POSITIVE_INFINITY
+
+const duty = (percent: number): Limit => ({ windowMs: HOUR_MS, budgetMs: (HOUR_MS * percent) / 100 })
+const band = (
+  name: string,
+  from: number,
+  to: number,
+  maxEirpDbm: number,
+  limits: readonly Limit[] = [],
+  dwellMs = unlimited,
+): Band => ({ name, fromHz: from * MHZ, toHz: to * MHZ, maxEirpDbm, limits, dwellMs })
+
+/** FCC 15.247 (a)(1)(i): 0.4 s on one frequency within 20 s, for channels below 500 kHz */
+const DWELL: Limit = { windowMs: 20_000, budgetMs: 400 }
+
+/** ERP limits are given as EIRP: 2.15 dB more */
+const BANDS: Readonly<Record<Exclude<Region, 'none'>, { usualHz: number; bands: readonly Band[] }>> = {
+  EU868: {
+    usualHz: 868_100_000,
+    bands: [
+      band('863-865', 863, 865, 16.15, [duty(0.1)]),
+      band('865-868', 865, 868, 16.15, [duty(1)]),
+      band('868.0-868.6', 868, 868.6, 16.15, [duty(1)]),
+      band('868.7-869.2', 868.7, 869.2, 16.15, [duty(0.1)]),
+      band('869.4-869.65', 869.4, 869.65, 29.15, [duty(10)]),
+      band('869.7-870', 869.7, 870, 16.15, [duty(1)]),
+    ],
+  },
+  EU433: { usualHz: 433_175_000, bands: [band('433.05-434.79', 433.05, 434.79, 12.15, [duty(10)])] },
+  US915: { usualHz: 903_900_000, bands: [band('902-928', 902, 928, 36, [DWELL], 400)] },
+  AS923: { usualHz: 923_200_000, bands: [band('920-925', 920, 925, 16, [duty(1)], 400)] },
+  IN865: { usualHz: 865_062_500, bands: [band('865-867', 865, 867, 30)] },
+  AU915: { usualHz: 916_800_000, bands: [band('915-928', 915, 928, 30, [DWELL], 400)] },
+}
+
+/** channels this wide are digital modulation by the same rule: no dwell time */
+const WIDE_HZ = 500_000
+
+export const bandsOf = (region: Exclude<Region, 'none'>): readonly Band[] => BANDS[region].bands
+
+/** The frequency used where none is configured; without a region the European one. */
+export const usualFrequency = (region: Region): number => BANDS[region === 'none' ? 'EU868' : region].usualHz
+
+/**
+ * The band in which a channel lies whole. Throws CONFIG_INVALID, naming the bands of the region, where there is none. Region
+ * `none` has no limits: a shielded bench, or a licence of one's own.
+ */
+export function bandOf(region: Region, frequencyHz: number, bandwidthHz: number): Band {
+  if (region === 'none') return band('none', 0, 2000, unlimited)
+  const low = frequencyHz - bandwidthHz / 2
+  const high = frequencyHz + bandwidthHz / 2
+  const { bands } = BANDS[region]
+  const found = bands.find(({ fromHz, toHz }) => low >= fromHz && high <= toHz)
+  if (!found) {
+    const names = bands.map(({ name }) => name).join(', ')
+    throw new OsError(
+      'CONFIG_INVALID',
+      `${region}: a channel of ${bandwidthHz / 1000} kHz at ${frequencyHz / MHZ} MHz lies in none of ${names} MHz`,
+      { hint: 'choose frequency_hz, bandwidth_hz or region anew' },
+    )
+  }
+  const free = bandwidthHz >= WIDE_HZ && found.limits[0] === DWELL
+  return free ? { ...found, limits: [], dwellMs: unlimited } : found
+}

@@ -1,0 +1,170 @@
+// LoRa's pure parts against the data sheet's tables and examples, and published times on the air.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type AirSettings, airtimeMs, bytesWithin, symbolMs } from '../../../../drivers/lora/airtime'
+import {
+  currentRegister,
+  frequencyError,
+  frequencyWord,
+  modemOf,
+  packetRssi,
+  packetSnr,
+  powerRegisters,
+} from '../../../../drivers/lora/modem'
+import { type LoraOptions, loraOptions } from '../../../../drivers/lora/options'
+import { bandOf, bandsOf, REGIONS, usualFrequency } from '../../../../drivers/lora/region'
+import { REG } from '../../../../drivers/lora/registers'
+import { OsError } from '../../../../src/lib/errors'
+import { checkOptions } from '../../../../src/links/options'
+
+const settings = (raw: Record<string, unknown> = {}): LoraOptions =>
+  checkOptions(loraOptions, raw, 'test') as LoraOptions
+const registers = (raw: Record<string, unknown> = {}): Map<number, number> => new Map(modemOf(settings(raw)).registers)
+const refused = (raw: Record<string, unknown>, pattern: RegExp): void =>
+  assert.throws(
+    () => modemOf(settings(raw)),
+    error => error instanceof OsError && error.code === 'CONFIG_INVALID' && pattern.test(error.message),
+  )
+
+const air = (spreadingFactor: number, more: Partial<AirSettings> = {}): AirSettings => ({
+  spreadingFactor,
+  bandwidthHz: 125_000,
+  codingRate: 1,
+  preambleSymbols: 8,
+  implicitHeader: false,
+  crc: true,
+  lowDataRate: spreadingFactor > 10,
+  ...more,
+})
+
+test('airtime: the published times of 23 bytes at 125 kHz, and of others', () => {
+  // The Things Network's table for 13 bytes of header and 10 of payload
+  for (const [sf, ms] of [
+    [7, 61.7],
+    [8, 113.2],
+    [9, 205.8],
+    [10, 370.7],
+    [11, 823.3],
+    [12, 1482.8],
+  ] as const)
+    assert.equal(Math.round(airtimeMs(23, air(sf)) * 10) / 10, ms, `SF${sf}`)
+  // by hand: SF7 12.25 + 8 + ceil((80 - 28 + 28 + 16) / 28) * 5 = 40.25 symbols of 1.024 ms
+  assert.ok(Math.abs(airtimeMs(10, air(7)) - 41.216) < 1e-9)
+  // SF6 implicit, no check sum, 4/8, 500 kHz: 12.25 + 8 + ceil((160 - 24 + 28 - 20) / 24) * 8 = 68.25 symbols of 0.128 ms
+  const six = air(6, { implicitHeader: true, crc: false, codingRate: 4, bandwidthHz: 500_000 })
+  assert.ok(Math.abs(airtimeMs(20, six) - 8.736) < 1e-9)
+  assert.equal(airtimeMs(0, air(12, { crc: false, implicitHeader: true })), (12.25 + 8) * 32.768)
+  assert.equal(symbolMs(12, 125_000), 32.768)
+})
+
+test('the largest packet within a time', () => {
+  for (const ms of [60, 100, 400]) {
+    const bytes = bytesWithin(ms, air(8))
+    assert.ok(airtimeMs(bytes, air(8)) <= ms && airtimeMs(bytes + 1, air(8)) > ms)
+  }
+  assert.equal(bytesWithin(10_000, air(7)), 255)
+  assert.equal(bytesWithin(1, air(7)), 0)
+})
+
+test('frequency words of the data sheet and of usual channels', () => {
+  assert.equal(frequencyWord(434_000_000), 0x6c8000)
+  assert.equal(frequencyWord(868_000_000), 0xd90000)
+  assert.equal(frequencyWord(868_100_000), 0xd90666)
+  assert.equal(frequencyWord(915_000_000), 0xe4c000)
+})
+
+test('settings become register values', () => {
+  const usual = registers()
+  assert.equal(usual.get(REG.MODEM_CONFIG_1), 0x72)
+  assert.equal(usual.get(REG.MODEM_CONFIG_2), 0x74)
+  assert.equal(usual.get(REG.MODEM_CONFIG_3), 0x04)
+  assert.deepEqual(
+    [REG.FRF_MSB, 7, 8].map(at => usual.get(at)),
+    [0xd9, 0x06, 0x66],
+  )
+  assert.equal(usual.get(REG.DETECT_OPTIMIZE), 0x43)
+  assert.equal(usual.get(REG.DETECTION_THRESHOLD), 0x0a)
+  assert.equal(usual.get(REG.SYNC_WORD), 0x12)
+  assert.equal(usual.get(REG.LNA), 0x23)
+  assert.deepEqual([usual.get(REG.INVERT_IQ), usual.get(REG.INVERT_IQ_2)], [0x27, 0x1d])
+  const slow = registers({ spreading_factor: 12, coding_rate: '4/8', preamble_symbols: 300, lna_gain: 3, crc: false })
+  assert.equal(slow.get(REG.MODEM_CONFIG_1), 0x78)
+  assert.equal(slow.get(REG.MODEM_CONFIG_2), 0xc0)
+  assert.equal(slow.get(REG.MODEM_CONFIG_3), 0x08, 'low data rate, fixed gain')
+  assert.deepEqual([slow.get(REG.PREAMBLE_MSB), slow.get(REG.PREAMBLE_LSB)], [1, 44])
+  assert.equal(slow.get(REG.LNA), 0x63)
+  const six = registers({ spreading_factor: 6, implicit_bytes: 64, invert_iq: true, sync_word: 0x34 })
+  assert.equal(six.get(REG.MODEM_CONFIG_1), 0x73)
+  assert.deepEqual([six.get(REG.DETECT_OPTIMIZE), six.get(REG.DETECTION_THRESHOLD)], [0x45, 0x0c])
+  assert.deepEqual([six.get(REG.INVERT_IQ), six.get(REG.INVERT_IQ_2), six.get(REG.SYNC_WORD)], [0x66, 0x19, 0x34])
+})
+
+test('errata: 500 kHz, and the receiver set off below 62.5 kHz', () => {
+  const none = { region: 'none' }
+  const high = registers({ ...none, bandwidth_khz: 500 })
+  assert.deepEqual([high.get(0x36), high.get(0x3a), high.get(0x31), high.get(0x2f)], [0x02, 0x64, 0xc3, undefined])
+  const low = registers({ ...none, bandwidth_khz: 500, frequency_hz: 433_500_000 })
+  assert.deepEqual([low.get(0x36), low.get(0x3a)], [0x02, 0x7f])
+  for (const [bandwidth_khz, ifFreq, off] of [
+    [7.8, 0x48, 7812.5],
+    [20.8, 0x44, 20_833.3],
+    [41.7, 0x44, 41_666.7],
+    [62.5, 0x40, 0],
+    [250, 0x40, 0],
+  ] as const) {
+    const modem = modemOf(settings({ ...none, bandwidth_khz }))
+    const written = new Map(modem.registers)
+    assert.deepEqual([written.get(0x2f), written.get(0x30), written.get(0x31)], [ifFreq, 0, 0x43])
+    assert.equal(modem.rxFrf - modem.txFrf, frequencyWord(868_100_000 + off) - frequencyWord(868_100_000))
+    assert.equal(written.get(0x36), 0x03)
+  }
+})
+
+test('power, current, signal, noise and offset as the data sheet has them', () => {
+  assert.deepEqual(powerRegisters(2, 'PA_BOOST'), { config: 0xf0, dac: 0x84 })
+  assert.deepEqual(powerRegisters(17, 'PA_BOOST'), { config: 0xff, dac: 0x84 })
+  assert.deepEqual(powerRegisters(20, 'PA_BOOST'), { config: 0xff, dac: 0x87 })
+  assert.deepEqual(powerRegisters(14, 'RFO'), { config: 0x7e, dac: 0x84 })
+  assert.deepEqual(powerRegisters(-4, 'RFO'), { config: 0x00, dac: 0x84 })
+  for (const [ma, value] of [
+    [45, 0x20],
+    [100, 0x2b],
+    [120, 0x2f],
+    [140, 0x31],
+    [240, 0x3b],
+  ] as const)
+    assert.equal(currentRegister(ma), value, `${ma} mA`)
+  assert.equal(packetSnr(0x24), 9)
+  assert.equal(packetSnr(0xe3), -7.25)
+  assert.equal(packetRssi(90, 5, false), -61)
+  assert.equal(packetRssi(30, -10, true), -144)
+  assert.equal(frequencyError(0x00, 0x01, 0x00, 125_000), Math.round((256 * 2 ** 24) / 32e6 / 4))
+  assert.equal(frequencyError(0x0f, 0xff, 0xff, 500_000), -1)
+})
+
+test('what the chip or the law does not allow is refused with the key named', () => {
+  refused({ spreading_factor: 6 }, /spreading_factor.*implicit_bytes/)
+  refused({ chip: 'sx1277', spreading_factor: 10 }, /sx1277 does 6 to 9/)
+  refused({ chip: 'sx1278' }, /frequency_hz: 868\.1 MHz, but the sx1278 does 137-175, 410-525/)
+  refused({ power_dbm: 20 }, /22 dBm EIRP, band 868\.0-868\.6 allows 16\.15/)
+  refused({ power_pin: 'RFO', power_dbm: 15, antenna_gain_dbi: 5 }, /EIRP/)
+  refused({ power_dbm: 1 }, /PA_BOOST gives 2 to 20/)
+  refused({ frequency_hz: 868_650_000 }, /lies in none of/)
+  refused({ frequency_hz: 868_590_000 }, /a channel of 125 kHz at 868\.59 MHz lies in none/)
+  refused({ region: 'US915', spreading_factor: 12 }, /at most 400 ms/)
+  refused({ implicit_bytes: 20 }, /implicit_bytes is too small/)
+  assert.equal(modemOf(settings({ frequency_hz: 869_525_000, power_dbm: 20 })).band.name, '869.4-869.65')
+  assert.throws(() => settings({ bandwidth_khz: 100 }), /bandwidth_khz/)
+})
+
+test('regions: the usual channel lies in a band, dwell time bounds the packet, wide channels are free of it', () => {
+  for (const region of REGIONS) assert.ok(bandOf(region, usualFrequency(region), 125_000))
+  assert.deepEqual(
+    bandsOf('EU868').map(({ limits }) => limits[0]!.budgetMs / 36_000),
+    [0.1, 1, 1, 0.1, 10, 1],
+  )
+  const us = modemOf(settings({ region: 'US915', spreading_factor: 9 }))
+  assert.ok(us.airtime(us.maxPacket) <= 400 && us.maxPacket < 255)
+  const wide = modemOf(settings({ region: 'US915', bandwidth_khz: 500, power_dbm: 20 }))
+  assert.deepEqual([wide.maxPacket, wide.band.limits], [255, []])
+})
