@@ -1,6 +1,7 @@
 // The library: what `import … from 'os-node'` gives. Here the rooms are put together, so that each class works alone with
 // the units of units/ and the media of media/ in their places.
 
+import { iwipOptions, uipOptions } from '../drivers/slip/options'
 import { Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
@@ -31,7 +32,10 @@ export class Fusion extends BareFusion {
 }
 
 /** What the configuration may say of the media that drivers/ brings: their option files, which load no driver. */
-export const busOptions: MediaOptions = {}
+export const busOptions: MediaOptions = {
+  IWIP: iwipOptions,
+  UIP: uipOptions,
+}
 
 /** Media by name, loaded on first use. */
 export const mediaTable = {
@@ -39,6 +43,8 @@ export const mediaTable = {
   MQTT: async () => (await import('./media/mqtt')).mqttDriver,
   QUIC: async () => (await import('./media/quic')).quicDriver,
   TCP: async () => (await import('./media/tcp')).tcpDriver,
+  IWIP: async () => (await import('../drivers/slip')).iwipDriver((await import('./media/udp')).udpDriver),
+  UIP: async () => (await import('../drivers/slip')).uipDriver,
 }
 
 const parts = (): NodeParts => ({

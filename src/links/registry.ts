@@ -67,10 +67,11 @@ export const mediumInfo = (name: string): MediumInfo | undefined => BY_NAME.get(
 /** 8883 is what a broker with TLS listens on; every other medium has one port for both */
 const TLS_PORTS: Readonly<Record<string, number>> = { MQTT: 8883 }
 
-/** The port of a medium's options: the one given, else its default. */
+/** The port of a medium's options: the one given, else its default where that is a number. */
 export function portOf(name: string, { port, tls }: { port?: unknown; tls?: unknown }): unknown {
   const info = mediumInfo(name)
-  return port || (tls && info && TLS_PORTS[info.name]) || info?.default_port
+  const standard = typeof info?.default_port === 'number' ? info.default_port : undefined
+  return port || (tls && info && TLS_PORTS[info.name]) || standard
 }
 
 export type DriverTable<Driver> = Readonly<Record<string, () => Promise<Driver>>>
