@@ -22,6 +22,7 @@ import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { deflateRawSync } from 'node:zlib'
 import { buildAddon, installAddon } from './drivers/native/build.mjs'
+import { installPrebuilt, prebuiltPackages } from './drivers/native/prebuilt.mjs'
 
 const root = dirname(fileURLToPath(import.meta.url))
 const flags = new Set(process.argv.slice(2))
@@ -110,8 +111,10 @@ export async function bundle({ tests = false, types = true } = {}) {
     logLevel: 'warning',
   }
   rmSync(join(root, 'dist'), { recursive: true, force: true })
+  const prebuilt = new Map()
   await esbuild.build({
     ...common,
+    plugins: [...common.plugins, prebuiltPackages(prebuilt)],
     entryPoints: ['src/main.ts'],
     outfile: 'dist/os-node.js',
     minify: true,
@@ -123,6 +126,7 @@ export async function bundle({ tests = false, types = true } = {}) {
   })
   addon()
   quicLibrary()
+  installPrebuilt(prebuilt, join(root, 'dist'), say)
   if (types) emitTypes()
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })

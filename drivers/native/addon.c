@@ -68,5 +68,10 @@ NAPI_MODULE_INIT() {
     addon_address(env, exports);
     addon_udp(env, exports);
     addon_batch(env, exports);
+    addon_bus(env, exports);
+    addon_spi(env, exports);
+    addon_i2c(env, exports);
+    addon_tty(env, exports);
+    addon_file(env, exports);
     return exports;
 }

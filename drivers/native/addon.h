@@ -32,5 +32,10 @@ void addon_time(napi_env env, napi_value exports);
 void addon_address(napi_env env, napi_value exports);
 void addon_udp(napi_env env, napi_value exports);
 void addon_batch(napi_env env, napi_value exports);
+void addon_bus(napi_env env, napi_value exports);
+void addon_spi(napi_env env, napi_value exports);
+void addon_i2c(napi_env env, napi_value exports);
+void addon_tty(napi_env env, napi_value exports);
+void addon_file(napi_env env, napi_value exports);
 
 #endif

@@ -9,7 +9,20 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const here = dirname(fileURLToPath(import.meta.url))
-const FLAGS = ['-std=gnu11', '-O2', '-fPIC', '-shared', '-fvisibility=hidden', '-Wall', '-Wextra', '-Werror', '-s']
+/** a thread in a call that does not return runs on when Node has unloaded the addon: its code stays */
+const NODELETE = '-Wl,-z,nodelete'
+const FLAGS = [
+  '-std=gnu11',
+  '-O2',
+  '-fPIC',
+  '-shared',
+  '-fvisibility=hidden',
+  '-Wall',
+  '-Wextra',
+  '-Werror',
+  '-s',
+  NODELETE,
+]
 /** undefined behaviour ends the process, so that no test can overlook it */
 const SANITIZE = [
   '-std=gnu11',
@@ -21,7 +34,7 @@ const SANITIZE = [
   '-Wall',
   '-Wextra',
   '-Werror',
-].concat('-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer')
+].concat('-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer', NODELETE)
 const CROSS = { arm64: 'aarch64-linux-gnu-gcc', arm: 'arm-linux-gnueabihf-gcc', x64: 'x86_64-linux-gnu-gcc' }
 
 const compilerOf = arch => (arch === process.arch ? (process.env.CC ?? 'cc') : CROSS[arch])

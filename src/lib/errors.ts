@@ -53,6 +53,7 @@ export const ERRORS = {
   NETWORK: traits(503, 5, true, 'check the network and the address'),
   MEDIUM_OFF: traits(503, 5, false, 'os-node transporter-toggle --name MEDIUM --enable'),
   PORT_BUSY: traits(503, 5, true, 'another program uses this port: stop it or choose another with --port'),
+  E_PERMISSION: traits(503, 5, false, 'let the user of the gateway open this device'),
   LINK_DOWN: traits(503, 5, true, 'see os-node status for the reason'),
   TLS_FILE: traits(500, 3, false, 'name PEM files that this user may read'),
   TLS_UNTRUSTED: traits(503, 5, false, "give the authority that signed the peer's certificate as tls.ca"),
@@ -60,6 +61,15 @@ export const ERRORS = {
   TLS_EXPIRED: traits(503, 5, false, 'renew the certificate of the peer; check the clock of this machine'),
   TLS_NOT_YET_VALID: traits(503, 5, true, 'check the clocks of this machine and of the one that made the certificate'),
   TLS_HANDSHAKE: traits(503, 5, true, 'check that the peer speaks TLS at this port, and its log'),
+  NO_ACCESS: traits(503, 5, false, 'make the user a member of the group that owns the device (ls -l shows it)'),
+  UNSUPPORTED: traits(503, 5, false, 'this device or its driver in the kernel cannot do that'),
+  BUS_BUSY: traits(503, 5, true, 'too many calls wait for this bus: ask less often'),
+  BUS_STUCK: traits(
+    503,
+    5,
+    true,
+    'a device keeps the kernel waiting: check wiring and power; it is used again by itself',
+  ),
   E_NO_ADDON: traits(503, 5, false, 'native addon missing'),
   // configuration
   CONFIG_SYNTAX: traits(500, 3, false, 'mend the file at the line named; the last good copy is used until then'),

@@ -35,6 +35,11 @@ export interface Openable {
   /** Closes and frees everything; safe to call twice, when open failed, and while open runs (which then fails). */
   close(): Promise<void>
   readonly counters: LinkCounters
+  /**
+   * While it is down: tells when the thing that was missing has come (a plug is back in), so that it is tried at once and
+   * not at the end of a pause. Told of a change only, never because it is still there. Returns what ends the watch.
+   */
+  onReturn?(back: () => void): () => void
 }
 
 export interface OpenableEvents {

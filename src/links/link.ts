@@ -222,7 +222,16 @@ export class Link {
   #retry(): void {
     if (this.#state.state !== 'down') return
     const pause = Math.max(0, (this.#state.retry_at ?? 0) - this.#options.clock.wall())
-    this.#cancelRetry = this.#options.timers.after(pause, () => this.#open())
+    const cancelPause = this.#options.timers.after(pause, () => this.#open())
+    // what was unplugged and is back is not left waiting
+    const run = this.#run
+    const endWatch = this.thing.onReturn?.(() => {
+      if (run === this.#run && this.#state.state === 'down') this.#open()
+    })
+    this.#cancelRetry = () => {
+      cancelPause()
+      endWatch?.()
+    }
   }
 
   /** up or degraded, as the reasons say */

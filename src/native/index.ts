@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
+import type { BusAddon } from './bus'
 import { nativeError } from './errors'
 import { NativeSocket, type SocketAddon } from './socket'
 
@@ -24,7 +25,7 @@ export interface NtpState {
 }
 
 /** What C exports: every function returns a number, less than zero is minus errno. */
-interface Addon extends SocketAddon {
+interface Addon extends SocketAddon, BusAddon {
   sendUnixDatagram(path: string, bytes: Uint8Array): number
   ntpState(out: Float64Array): number
 }
@@ -64,6 +65,11 @@ export class Native {
   /** The address in place `slot` of what receive() wrote: '192.0.2.1', '::1', 'fe80::1%eth0'. */
   addressText(peers: Uint8Array, slot: number): string {
     return this.#addon.addressText(peers, slot)
+  }
+
+  /** For the classes of bus.ts, spi.ts, i2c.ts and their like. */
+  get buses(): BusAddon {
+    return this.#addon
   }
 
   /** The kernel's view of its clock (adjtimex, read only). */

@@ -117,4 +117,8 @@ export class ProbedMedium implements Medium {
   onPacket(handler: PacketHandler): void {
     this.#inner.onPacket(handler)
   }
+
+  onReturn(back: () => void): () => void {
+    return this.#inner.onReturn?.(back) ?? (() => undefined)
+  }
 }

@@ -94,6 +94,10 @@ export class LineMedium implements Medium {
     return this.#line.close()
   }
 
+  onReturn(back: () => void): () => void {
+    return this.#line.onReturn?.(back) ?? (() => undefined)
+  }
+
   async send(packet: Uint8Array): Promise<boolean> {
     if (packet.length === 0 || packet.length > this.maxPacket || this.#pending >= MAX_PENDING) {
       this.counters.errors++

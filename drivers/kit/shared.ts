@@ -1,0 +1,228 @@
+// One piece of hardware, several media: an uplink, a receiver and dispatch on the same bus each have a medium of their own,
+// and one thing behind them is opened by the first and closed by the last. What it receives is handed to whom it concerns:
+// answers to those that send, everything else to those that listen; where only one kind is open, it gets all.
+//
+// What fails: the hardware is lost → each of them is told, and the next that opens opens it anew; one that asks for other
+// settings than those it is open with is refused (LINK_DOWN, tried again: a reload changes them one by one).
+import { isDeepStrictEqual } from 'node:util'
+import { OsError } from '../../src/lib/errors'
+import type { Logger } from '../../src/lib/logger'
+import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import { handOver } from '../../src/links/handing'
+import { COMMAND } from '../../src/wire/commands'
+
+/** Packets that answer a request: for whoever sent it. */
+const ANSWERS: ReadonlySet<number> = new Set([
+  COMMAND.ID_ASSIGN,
+  COMMAND.ID_POOL_RES,
+  COMMAND.HANDSHAKE_ACK, // the answer of a delivery begins with the same byte (X29)
+  COMMAND.HANDSHAKE_NACK,
+  COMMAND.PONG,
+  COMMAND.TIME_RESPONSE,
+  COMMAND.SECURE_DICT_READY,
+  COMMAND.SECURE_CHANNEL_ACK,
+])
+
+export interface ShareOptions {
+  /** of the link, as the supervisor knows it */
+  name: string
+  mode: 'send' | 'listen'
+  /** what names the hardware among those of its medium, for example the port */
+  key: string
+  /** what must be the same for all that share it */
+  settings: unknown
+  /** makes what stands behind them: once per key and settings, opened and closed as often as need be */
+  make: () => Medium
+  logger: Logger
+}
+
+/** What stands behind the media of one key. */
+class Hardware {
+  readonly open = new Set<SharedMedium>()
+  /** the opening or open state; undefined: closed */
+  opening: Promise<void> | undefined
+  #closing: Promise<void> = Promise.resolve()
+  #complaint = ''
+  /** counts the openings: what an older one still says is not heard */
+  #run = 0
+
+  constructor(
+    readonly medium: Medium,
+    readonly settings: unknown,
+  ) {
+    medium.onPacket((packet, origin) => this.#packet(packet, origin))
+  }
+
+  async enter(member: SharedMedium): Promise<void> {
+    this.open.add(member)
+    this.opening ??= this.#opened(++this.#run)
+    const { opening } = this
+    try {
+      await opening
+    } catch (error) {
+      this.open.delete(member)
+      throw error
+    }
+    if (this.#complaint !== '') member.events?.degraded(this.#complaint)
+  }
+
+  async leave(member: SharedMedium): Promise<void> {
+    if (!this.open.delete(member) || this.open.size > 0) return this.#closing
+    this.#end()
+    return this.#closing
+  }
+
+  async #opened(run: number): Promise<void> {
+    await this.#closing
+    this.#complaint = ''
+    try {
+      await this.medium.open({
+        lost: reason => {
+          if (run !== this.#run) return
+          this.#end()
+          for (const member of [...this.open]) member.events?.lost(reason)
+        },
+        degraded: reason => {
+          if (run !== this.#run) return
+          this.#complaint = reason
+          for (const member of this.open) member.events?.degraded(reason)
+        },
+      })
+    } catch (error) {
+      if (run === this.#run) this.#end()
+      throw error
+    }
+    if (run !== this.#run) throw new OsError('LINK_DOWN', 'closed while opening')
+  }
+
+  #end(): void {
+    if (!this.opening) return
+    this.#run++
+    this.opening = undefined
+    const closing = this.medium.close()
+    // the next opening waits for it, whatever became of it; who leaves last is told
+    this.#closing = closing
+    closing.catch(() => {
+      if (this.#closing === closing) this.#closing = Promise.resolve()
+    })
+  }
+
+  #packet(packet: Uint8Array, origin: PacketOrigin): void {
+    const wanted = ANSWERS.has(packet[0]!) ? 'send' : 'listen'
+    let handed = false
+    for (const member of this.open) {
+      if (member.mode !== wanted) continue
+      handed = true
+      member.receive(packet, origin)
+    }
+    if (!handed) for (const member of this.open) member.receive(packet, origin)
+  }
+}
+
+const known = new Map<string, Hardware>()
+
+export class SharedMedium implements Medium {
+  readonly name: string
+  readonly medium: string
+  readonly mode: 'send' | 'listen'
+  events: OpenableEvents | undefined
+  readonly #options: ShareOptions
+  readonly #own = { rx: 0, tx: 0, errors: 0 }
+  #hardware: Hardware
+  #handler: PacketHandler = () => undefined
+
+  constructor(medium: string, options: ShareOptions) {
+    this.name = options.name
+    this.medium = medium
+    this.mode = options.mode
+    this.#options = options
+    const others = known.get(this.#place)
+    if (others && isDeepStrictEqual(others.settings, options.settings)) this.#hardware = others
+    else {
+      this.#hardware = new Hardware(options.make(), options.settings)
+      if (!others || others.open.size === 0) known.set(this.#place, this.#hardware)
+    }
+  }
+
+  get #place(): string {
+    return `${this.medium} ${this.#options.key}`
+  }
+
+  get maxPacket(): number {
+    return this.#hardware.medium.maxPacket
+  }
+
+  get acknowledges(): boolean | undefined {
+    return this.#hardware.medium.acknowledges
+  }
+
+  /** Packets are this one's; what the hardware counts besides is the same for all that share it. */
+  get counters(): LinkCounters {
+    const { errors, dropped, detail } = this.#hardware.medium.counters
+    return {
+      rx: this.#own.rx,
+      tx: this.#own.tx,
+      errors: errors + this.#own.errors,
+      ...(dropped !== undefined && { dropped }),
+      ...(detail && { detail }),
+    }
+  }
+
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    const closed = this.close()
+    this.events = events
+    await closed
+    if (this.events === events) {
+      this.#join()
+      await this.#hardware.enter(this)
+    }
+    if (this.events === events) return
+    if (!this.events) await this.#hardware.leave(this)
+    throw new OsError('LINK_DOWN', 'closed while opening')
+  }
+
+  async close(): Promise<void> {
+    this.events = undefined
+    await this.#hardware.leave(this)
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#hardware.medium.onReturn?.(back) ?? (() => undefined)
+  }
+
+  async send(packet: Uint8Array): Promise<boolean> {
+    if (!this.events) {
+      this.#own.errors++
+      return false
+    }
+    const sent = await this.#hardware.medium.send(packet)
+    if (sent) this.#own.tx++
+    return sent
+  }
+
+  /** One packet of the hardware. What the handler throws costs this packet only. */
+  receive(packet: Uint8Array, origin: PacketOrigin): void {
+    handOver(packet, origin, this.#handler, this.#own, this.#options.logger)
+  }
+
+  /** Takes what others have made of this hardware, if it is the same; throws LINK_DOWN when it is in use and is not. */
+  #join(): void {
+    const { key, settings } = this.#options
+    const others = known.get(this.#place)
+    if (others === this.#hardware) return
+    if (others && isDeepStrictEqual(others.settings, settings)) this.#hardware = others
+    else if (others && others.open.size > 0) {
+      const [user] = others.open
+      throw new OsError('LINK_DOWN', `${key} is open for ${user!.name} with other settings`, {
+        hint: `give ${this.name} and ${user!.name} the same options`,
+      })
+    } else known.set(this.#place, this.#hardware)
+  }
+}
+
+/** A medium of its own for the hardware of that key; see above. */
+export const sharedMedium = (medium: string, options: ShareOptions): Medium => new SharedMedium(medium, options)

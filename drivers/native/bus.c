@@ -1,0 +1,326 @@
+#define _GNU_SOURCE
+#include "bus.h"
+#include "descriptor.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* enough for the deepest work, little enough for a board with many buses */
+enum { STACK = 256 * 1024 };
+
+/* job numbers in the order they came; BUS_JOBS of them can never overrun it */
+struct line {
+    uint8_t numbers[BUS_JOBS];
+    unsigned first, count;
+};
+
+struct bus {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    int owners; /* the JavaScript value and the thread; freed with the last */
+    bool closing, ended;
+    int fd; /* what the thread begins with */
+    int events; /* the eventfd until JavaScript has it, then -1 */
+    int wake;   /* another end of it, open as long as the thread may write to it */
+    struct bus_job *jobs; /* the thread's own once closing */
+    struct line waiting, done;
+};
+
+static void line_put(struct line *line, unsigned number) {
+    line->numbers[(line->first + line->count++) % BUS_JOBS] = (uint8_t)number;
+}
+
+static unsigned line_get(struct line *line) {
+    unsigned number = line->numbers[line->first];
+    line->first = (line->first + 1) % BUS_JOBS;
+    line->count--;
+    return number;
+}
+
+/* Lets go of all but the bus itself, which JavaScript may hold much longer. */
+static void empty(struct bus *self) {
+    int *const open[] = {&self->events, &self->wake, &self->fd};
+    for (unsigned k = 0; k < sizeof open / sizeof *open; k++) {
+        if (*open[k] >= 0)
+            close(*open[k]);
+        *open[k] = -1;
+    }
+    for (unsigned k = 0; self->jobs != NULL && k < BUS_JOBS; k++)
+        free(self->jobs[k].bytes);
+    free(self->jobs);
+    self->jobs = NULL;
+}
+
+/* Unlocks, and frees when nobody is left. */
+static void leave(struct bus *self, bool owner_goes) {
+    bool last = owner_goes && --self->owners == 0;
+    pthread_mutex_unlock(&self->lock);
+    if (!last)
+        return;
+    empty(self);
+    pthread_cond_destroy(&self->work);
+    pthread_mutex_destroy(&self->lock);
+    free(self);
+}
+
+static void *run(void *data) {
+    struct bus *self = data;
+    int fd = self->fd;
+    self->fd = -1;
+    pthread_mutex_lock(&self->lock);
+    for (;;) {
+        while (self->waiting.count == 0 && !self->closing)
+            pthread_cond_wait(&self->work, &self->lock);
+        if (self->closing)
+            break;
+        unsigned number = line_get(&self->waiting);
+        struct bus_job *job = &self->jobs[number];
+        job->state = BUS_RUNNING;
+        pthread_mutex_unlock(&self->lock);
+        int64_t result = job->work(&fd, job);
+        pthread_mutex_lock(&self->lock);
+        job->result = result;
+        job->state = BUS_DONE;
+        line_put(&self->done, number);
+        eventfd_write(self->wake, 1);
+    }
+    pthread_mutex_unlock(&self->lock);
+    if (fd >= 0)
+        close(fd); /* may wait for the hardware too */
+    pthread_mutex_lock(&self->lock);
+    self->ended = true;
+    empty(self);
+    leave(self, true);
+    return NULL;
+}
+
+static int start(struct bus *self) {
+    pthread_attr_t how;
+    pthread_t thread;
+    sigset_t all, before;
+    if (pthread_attr_init(&how) != 0)
+        return -ENOMEM;
+    pthread_attr_setstacksize(&how, STACK);
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    /* signals are for Node's own threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    self->owners++;
+    int result = -pthread_create(&thread, &how, run, self);
+    if (result != 0)
+        self->owners--;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&how);
+    return result;
+}
+
+/* Nothing more is begun; the thread ends when it is free. */
+static void close_bus(struct bus *self, bool owner_goes) {
+    pthread_mutex_lock(&self->lock);
+    self->closing = true;
+    pthread_cond_signal(&self->work);
+    leave(self, owner_goes);
+}
+
+static void on_collected(napi_env env, void *data, void *hint) {
+    (void)env;
+    (void)hint;
+    close_bus(data, true);
+}
+
+static struct bus *bus_of(napi_env env, napi_value value) {
+    void *data = NULL;
+    return napi_get_value_external(env, value, &data) == napi_ok ? data : NULL;
+}
+
+/* busStart(fd) → bus, or minus errno; it works on a duplicate of fd, or (-1) on what a job of it opens */
+static napi_value bus_start(napi_env env, napi_callback_info info) {
+    napi_value args[1], value;
+    int32_t fd;
+    addon_args(env, info, 1, args);
+    if (!addon_number(env, args[0], &fd))
+        return addon_int(env, -EINVAL);
+    struct bus *self = calloc(1, sizeof *self);
+    if (self == NULL)
+        return addon_int(env, -ENOMEM);
+    pthread_mutex_init(&self->lock, NULL);
+    pthread_cond_init(&self->work, NULL);
+    self->owners = 1;
+    self->jobs = calloc(BUS_JOBS, sizeof *self->jobs);
+    self->fd = self->wake = -1;
+    self->events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (self->events >= 0)
+        self->wake = fcntl(self->events, F_DUPFD_CLOEXEC, 0);
+    if (self->wake >= 0 && fd >= 0)
+        self->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int result = self->jobs == NULL ? -ENOMEM : self->wake < 0 || (fd >= 0 && self->fd < 0) ? -errno : start(self);
+    if (result == 0 && napi_create_external(env, self, on_collected, NULL, &value) == napi_ok)
+        return value;
+    close_bus(self, true);
+    return addon_int(env, result < 0 ? result : -ENOMEM);
+}
+
+/* busEvents(bus) → descriptor to watch for reading: some jobs are done. To be asked for once. */
+static napi_value bus_events(napi_env env, napi_callback_info info) {
+    napi_value args[1];
+    addon_args(env, info, 1, args);
+    struct bus *self = bus_of(env, args[0]);
+    if (self == NULL || self->events < 0)
+        return addon_int(env, -EINVAL);
+    int events = self->events;
+    self->events = -1;
+    return descriptor_new(env, events);
+}
+
+/* NULL for none, and when closed. */
+static struct bus_job *job_of(struct bus *self, napi_env env, napi_value value) {
+    int32_t number;
+    return self != NULL && !self->closing && addon_number(env, value, &number) && number >= 0 && number < BUS_JOBS ? &self->jobs[number] : NULL;
+}
+
+struct bus_job *bus_take(napi_env env, napi_value bus, size_t length, int *error) {
+    struct bus *self = bus_of(env, bus);
+    struct bus_job *job = NULL;
+    *error = -EINVAL;
+    if (self == NULL)
+        return NULL;
+    *error = self->closing ? -EBADF : length > BUS_BYTES ? -EMSGSIZE : -EAGAIN;
+    if (*error != -EAGAIN)
+        return NULL;
+    /* the thread frees no job, so a free one stays free; the last first: its memory is there and warm */
+    pthread_mutex_lock(&self->lock);
+    for (unsigned k = 0; k < BUS_JOBS && job == NULL; k++)
+        if (self->jobs[k].state == BUS_FREE)
+            job = &self->jobs[k];
+    pthread_mutex_unlock(&self->lock);
+    if (job == NULL)
+        return NULL;
+    if (job->room < length) {
+        uint8_t *more = realloc(job->bytes, length);
+        *error = -ENOMEM;
+        if (more == NULL)
+            return NULL;
+        job->bytes = more;
+        job->room = length;
+    }
+    job->length = length;
+    job->answer_at = job->answer_length = 0;
+    return job;
+}
+
+struct bus_job *bus_take_path(napi_env env, napi_value bus, napi_value path, int *error) {
+    char text[PATH_MAX];
+    int length = addon_text(env, path, text, sizeof text);
+    *error = -EINVAL;
+    struct bus_job *job = length < 0 ? NULL : bus_take(env, bus, (size_t)length + 1, error);
+    if (job != NULL)
+        memcpy(job->bytes, text, (size_t)length + 1);
+    return job;
+}
+
+napi_value bus_queue(napi_env env, napi_value bus, struct bus_job *job, bus_work *work) {
+    struct bus *self = bus_of(env, bus);
+    unsigned number = (unsigned)(job - self->jobs);
+    pthread_mutex_lock(&self->lock);
+    job->work = work;
+    job->state = BUS_QUEUED;
+    line_put(&self->waiting, number);
+    pthread_cond_signal(&self->work);
+    pthread_mutex_unlock(&self->lock);
+    return addon_int(env, number);
+}
+
+/* busDone(bus) → the number of the job that was done next, or -EAGAIN: the descriptor tells when to ask again */
+static napi_value bus_done(napi_env env, napi_callback_info info) {
+    napi_value args[1];
+    eventfd_t count;
+    addon_args(env, info, 1, args);
+    struct bus *self = bus_of(env, args[0]);
+    if (self == NULL)
+        return addon_int(env, -EINVAL);
+    int result = -EAGAIN;
+    pthread_mutex_lock(&self->lock);
+    if (self->done.count > 0)
+        result = (int)line_get(&self->done);
+    else
+        eventfd_read(self->wake, &count);
+    pthread_mutex_unlock(&self->lock);
+    return addon_int(env, result);
+}
+
+/* busResult(bus, job, answer: Uint8Array | null) → the job's result; its answer, unless it failed, goes into `answer`, as much
+   as fits, and the job is free for the next */
+static napi_value bus_result(napi_env env, napi_callback_info info) {
+    napi_value args[3];
+    void *answer;
+    size_t bytes;
+    addon_args(env, info, 3, args);
+    struct bus *self = bus_of(env, args[0]);
+    struct bus_job *job = job_of(self, env, args[1]);
+    if (job == NULL)
+        return addon_int(env, -EINVAL);
+    pthread_mutex_lock(&self->lock);
+    bool done = job->state == BUS_DONE;
+    pthread_mutex_unlock(&self->lock);
+    if (!done)
+        return addon_int(env, -EBUSY);
+    if (job->result >= 0 && addon_bytes(env, args[2], 1, &answer, &bytes) && bytes > 0 && job->answer_length > 0)
+        memcpy(answer, job->bytes + job->answer_at, bytes < job->answer_length ? bytes : job->answer_length);
+    int64_t result = job->result;
+    pthread_mutex_lock(&self->lock);
+    job->state = BUS_FREE;
+    pthread_mutex_unlock(&self->lock);
+    return addon_int(env, result);
+}
+
+/* busCancel(bus, job) → 0 it will not be begun, -EBUSY it runs, -EALREADY it is done, -EINVAL there is none */
+static napi_value bus_cancel(napi_env env, napi_callback_info info) {
+    napi_value args[2];
+    addon_args(env, info, 2, args);
+    struct bus *self = bus_of(env, args[0]);
+    struct bus_job *job = job_of(self, env, args[1]);
+    if (job == NULL)
+        return addon_int(env, -EINVAL);
+    static const int results[] = {[BUS_FREE] = -EINVAL, [BUS_QUEUED] = 0, [BUS_RUNNING] = -EBUSY, [BUS_DONE] = -EALREADY};
+    pthread_mutex_lock(&self->lock);
+    int result = results[job->state];
+    if (result == 0) {
+        for (unsigned left = self->waiting.count; left > 0; left--) {
+            unsigned number = line_get(&self->waiting);
+            if (&self->jobs[number] != job)
+                line_put(&self->waiting, number);
+        }
+        job->state = BUS_FREE;
+    }
+    pthread_mutex_unlock(&self->lock);
+    return addon_int(env, result);
+}
+
+/* busClose(bus) → 1 the thread has ended, 0 it will when the call it is in returns; asking again does no harm */
+static napi_value bus_close(napi_env env, napi_callback_info info) {
+    napi_value args[1];
+    addon_args(env, info, 1, args);
+    struct bus *self = bus_of(env, args[0]);
+    if (self == NULL)
+        return addon_int(env, -EINVAL);
+    close_bus(self, false);
+    pthread_mutex_lock(&self->lock);
+    bool ended = self->ended;
+    pthread_mutex_unlock(&self->lock);
+    return addon_int(env, ended ? 1 : 0);
+}
+
+void addon_bus(napi_env env, napi_value exports) {
+    addon_export(env, exports, "busStart", bus_start);
+    addon_export(env, exports, "busEvents", bus_events);
+    addon_export(env, exports, "busDone", bus_done);
+    addon_export(env, exports, "busResult", bus_result);
+    addon_export(env, exports, "busCancel", bus_cancel);
+    addon_export(env, exports, "busClose", bus_close);
+}

@@ -1,0 +1,252 @@
+// A serial port as a Line. Whoever names the same port with the same settings shares one opened port: all hear what comes
+// in, writes go out one after the other, and who needs question and answer undisturbed takes the port for a while.
+//
+// What fails: a port that is not there, may not be opened or is in use: see errors.ts and names.ts; other settings than
+// those it is open with: LINK_DOWN. Lost by one, it is lost by all. While it is away the names are looked at four times a
+// second: what is plugged in again is open within half a second, under whatever name the kernel gives it.
+import { isDeepStrictEqual } from 'node:util'
+import { asOsError, OsError } from '../../src/lib/errors'
+import type { DriverContext, Line, OpenableEvents } from '../../src/links/contracts'
+import { systemTimers, type Timers } from '../../src/links/timers'
+import { nodeIdentity, PortNames, type UsbIdentity } from './names'
+import { characterMs, type SerialSettings } from './options'
+import { OpenPort } from './port'
+
+export interface SerialContext extends DriverContext {
+  /** for tests */
+  timers?: Timers
+  names?: PortNames
+  /** Called with every opened port before it is used, for what termios does not know (RS485). A throw fails the opening. */
+  prepare?: (port: OpenPort) => void | Promise<void>
+}
+
+const LOOK_MS = 250
+/** a baud rate that is further off than this garbles characters */
+const OFF_BY = 0.03
+
+/** One port that is open or opening, and those that use it. */
+class Shared {
+  readonly members = new Set<SerialLine>()
+  port: OpenPort | undefined
+  readonly opened: Promise<void>
+  /** who has the port for itself, and who waits for it */
+  #turns: Promise<unknown> = Promise.resolve()
+
+  constructor(
+    readonly path: string,
+    readonly settings: unknown,
+    open: (shared: Shared) => Promise<OpenPort>,
+  ) {
+    this.opened = open(this).then(port => {
+      this.port = port
+    })
+  }
+
+  exclusive<T>(run: () => Promise<T>): Promise<T> {
+    const turn = this.#turns.then(run)
+    this.#turns = turn.catch(() => undefined) // told to whoever took the turn
+    return turn
+  }
+
+  /** Takes it out of use: whoever comes next opens anew. */
+  async end(): Promise<void> {
+    if (ports.get(this.path) === this) ports.delete(this.path)
+    await this.opened.catch(() => undefined) // told to those who opened
+    await this.port?.close()
+  }
+}
+
+const ports = new Map<string, Shared>()
+
+export class SerialLine implements Line {
+  readonly name: string
+  readonly settings: SerialSettings
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly #context: SerialContext
+  readonly #names: PortNames
+  readonly #timers: Timers
+  #handler: (chunk: Uint8Array) => void = () => undefined
+  #shared: Shared | undefined
+  #events: OpenableEvents | undefined
+  /** what the name stood for at the last try, and what was behind it */
+  #tried: string | null = null
+  #usb: UsbIdentity | undefined
+  #device: string | undefined
+
+  constructor(name: string, settings: SerialSettings, context: SerialContext) {
+    this.name = name
+    this.settings = settings
+    this.#context = context
+    this.#names = context.names ?? new PortNames()
+    this.#timers = context.timers ?? systemTimers
+  }
+
+  /** the device in use, for example '/dev/ttyUSB0'; undefined while it is not open */
+  get device(): string | undefined {
+    return this.#shared?.port?.path
+  }
+
+  /** the opened port; undefined while there is none */
+  get port(): OpenPort | undefined {
+    return this.#shared?.port
+  }
+
+  /** One handler; the last one set counts. */
+  onData(handler: (chunk: Uint8Array) => void): void {
+    this.#handler = handler
+  }
+
+  /** Rejects with NOT_FOUND, E_PERMISSION, PORT_BUSY, CONFIG_INVALID, NO_DRIVER or LINK_DOWN. */
+  async open(events: OpenableEvents): Promise<void> {
+    const closed = this.close()
+    this.#events = events
+    await closed
+    this.#tried = null
+    const path = this.#names.resolve(this.settings.port, this.#usb)
+    this.#tried = nodeIdentity(path)
+    const shared = this.#join(path)
+    this.#shared = shared
+    shared.members.add(this)
+    try {
+      await shared.opened
+    } catch (error) {
+      await this.#leave(shared)
+      throw error
+    }
+    if (this.#events !== events) {
+      await this.#leave(shared)
+      throw new OsError('LINK_DOWN', 'closed while opening')
+    }
+    this.#remember(path)
+    const { baudrate } = shared.port!
+    if (Math.abs(baudrate - this.settings.baudrate) > OFF_BY * this.settings.baudrate)
+      events.degraded(`${path} runs at ${baudrate} baud, not at ${this.settings.baudrate}`)
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    const shared = this.#shared
+    this.#shared = undefined
+    if (shared) await this.#leave(shared)
+  }
+
+  /** Settles when the bytes are on the wire, as the baud rate tells. Rejects with LINK_DOWN or TIMEOUT. */
+  async write(bytes: Uint8Array): Promise<void> {
+    const port = this.#shared?.port
+    if (!port || !this.#events) throw new OsError('LINK_DOWN', `${this.settings.port} is not open`)
+    try {
+      await port.write(bytes)
+      this.counters.tx += bytes.length
+    } catch (error) {
+      this.counters.errors++
+      throw error
+    }
+  }
+
+  /**
+   * Runs `run` while nobody else runs one on the same port: a question and its answer. What others write without it goes
+   * out all the same. Rejects with LINK_DOWN while the port is not open.
+   */
+  exclusive<T>(run: () => Promise<T>): Promise<T> {
+    const shared = this.#shared
+    if (!shared) return Promise.reject(new OsError('LINK_DOWN', `${this.settings.port} is not open`))
+    return shared.exclusive(run)
+  }
+
+  onReturn(back: () => void): () => void {
+    let cancel = (): void => undefined
+    const look = (): void => {
+      const now = this.#look()
+      if (now === null) this.#tried = null
+      else if (now !== this.#tried) {
+        back()
+        return
+      }
+      cancel = this.#timers.after(LOOK_MS, look)
+    }
+    cancel = this.#timers.after(LOOK_MS, look)
+    return () => cancel()
+  }
+
+  /** The node the name stands for now, null: none. */
+  #look(): string | null {
+    try {
+      return nodeIdentity(this.#names.resolve(this.settings.port, this.#usb))
+    } catch {
+      return null // not there, or several that fit
+    }
+  }
+
+  #join(path: string): Shared {
+    const { port: _, ...settings } = this.settings
+    const others = ports.get(path)
+    if (!others) {
+      const made = new Shared(path, settings, shared => this.#open(path, shared))
+      ports.set(path, made)
+      return made
+    }
+    if (!isDeepStrictEqual(others.settings, settings)) {
+      const [user] = others.members
+      throw new OsError('LINK_DOWN', `${path} is open for ${user?.name ?? 'another link'} with other settings`, {
+        hint: `give ${this.name} and ${user?.name ?? 'that link'} the same baudrate, parity and flow control`,
+      })
+    }
+    return others
+  }
+
+  async #open(path: string, shared: Shared): Promise<OpenPort> {
+    const port = await OpenPort.open(
+      path,
+      this.settings,
+      {
+        data: chunk => {
+          for (const member of shared.members) member.#data(chunk)
+        },
+        lost: reason => {
+          void shared.end()
+          for (const member of [...shared.members]) member.#events?.lost(reason)
+        },
+        stuck: reason => {
+          for (const member of shared.members) member.#events?.degraded(reason)
+        },
+      },
+      { clock: this.#context.clock, timers: this.#timers },
+    )
+    try {
+      await this.#context.prepare?.(port)
+      return port
+    } catch (error) {
+      await port.close()
+      throw error
+    }
+  }
+
+  async #leave(shared: Shared): Promise<void> {
+    shared.members.delete(this)
+    if (shared.members.size === 0) await shared.end()
+  }
+
+  #data(chunk: Uint8Array): void {
+    this.counters.rx += chunk.length
+    try {
+      this.#handler(chunk)
+    } catch (error) {
+      this.counters.errors++
+      this.#context.logger.error(`bytes were not handled: ${asOsError(error).message}`)
+    }
+  }
+
+  #remember(path: string): void {
+    if (this.#device !== undefined && this.#device !== path)
+      this.#context.logger.info(`${this.settings.port} is now ${path}`)
+    this.#device = path
+    this.#usb = this.#names.usbOf(path)
+  }
+}
+
+/** The port as a Line; see above. */
+export const serialLine = (name: string, settings: SerialSettings, context: SerialContext): SerialLine =>
+  new SerialLine(name, settings, context)
+
+/** Milliseconds a number of bytes takes on such a line. */
+export const lineMs = (settings: SerialSettings, bytes: number): number => bytes * characterMs(settings)

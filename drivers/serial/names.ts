@@ -1,0 +1,148 @@
+// Names of serial ports (R15). A port is named by a path (best one of /dev/serial/by-id), by its plain name, or by what the
+// USB adapter says of itself; ttyUSB0 that came back as ttyUSB1 is found again by its adapter.
+//
+// What fails: a name that fits no port, or several: NOT_FOUND, with the ports that are there.
+import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { OsError } from '../../src/lib/errors'
+
+export interface UsbIdentity {
+  readonly vendor: string
+  readonly product: string
+  /** '' where the adapter has none */
+  readonly serial: string
+  /** which socket, and which interface of the adapter, for example '1-1.3:1.0' */
+  readonly place: string
+}
+
+export interface PortInfo {
+  /** for example '/dev/ttyUSB0' */
+  readonly path: string
+  /** names of /dev/serial/by-id */
+  readonly ids: readonly string[]
+  readonly usb?: UsbIdentity
+}
+
+const USB_PATTERN = /^usb:([0-9a-f]{4}):([0-9a-f]{4})(?::(.+))?$/i
+
+const listOf = (dir: string): string[] => {
+  try {
+    return readdirSync(dir).sort()
+  } catch {
+    return [] // no such folder: nothing of that kind is there
+  }
+}
+
+const textOf = (path: string): string | null => {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return null // a port says only what it has
+  }
+}
+
+const realOf = (path: string): string | null => {
+  try {
+    return realpathSync(path)
+  } catch {
+    return null // a dangling link, or nothing
+  }
+}
+
+export class PortNames {
+  readonly #dev: string
+  readonly #sys: string
+
+  /** The folders are for tests. */
+  constructor(dev = '/dev', sys = '/sys/class/tty') {
+    this.#dev = dev
+    this.#sys = sys
+  }
+
+  /**
+   * The device a name stands for now. `before`: what stood behind it when it was last open, looked for where the name is
+   * gone. Throws NOT_FOUND with what is there as its hint.
+   */
+  resolve(port: string, before?: UsbIdentity): string {
+    if (port === '') throw this.#missing('no serial port is named')
+    const usb = USB_PATTERN.exec(port)
+    if (usb) return this.#byUsb(port, usb[1]!.toLowerCase(), usb[2]!.toLowerCase(), usb[3])
+    const places = port.startsWith('/')
+      ? [port]
+      : [port, `serial/by-id/${port}`, `serial/by-path/${port}`].map(name => join(this.#dev, name))
+    for (const place of places) {
+      const real = realOf(place)
+      if (real) return real
+    }
+    const moved = before && this.list().find(({ usb: other }) => other && isSame(before, other))
+    if (moved) return moved.path
+    throw this.#missing(`there is no serial port ${port}`)
+  }
+
+  /** What a USB adapter says of the device, undefined for others. */
+  usbOf(device: string): UsbIdentity | undefined {
+    const start = realOf(join(this.#sys, basename(device), 'device'))
+    for (let dir = start, depth = 0; dir && depth < 4; dir = dirname(dir), depth++) {
+      const vendor = textOf(join(dir, 'idVendor'))
+      const product = textOf(join(dir, 'idProduct'))
+      if (!vendor || !product) continue
+      const place = depth === 0 ? basename(dir) : basename(start!).includes(':') ? basename(start!) : basename(dir)
+      return { vendor, product, serial: textOf(join(dir, 'serial')) ?? '', place }
+    }
+    return undefined
+  }
+
+  /** Every serial port that has hardware behind it. */
+  list(): PortInfo[] {
+    const byId = join(this.#dev, 'serial/by-id')
+    const ids = listOf(byId).map(name => ({ id: join(byId, name), real: realOf(join(byId, name)) }))
+    return listOf(this.#sys)
+      .filter(name => realOf(join(this.#sys, name, 'device')) && textOf(join(this.#sys, name, 'type')) !== '0')
+      .map(name => join(this.#dev, name))
+      .filter(path => realOf(path))
+      .map(path => {
+        const usb = this.usbOf(path)
+        return { path, ids: ids.filter(({ real }) => real === path).map(({ id }) => id), ...(usb && { usb }) }
+      })
+  }
+
+  /** `NOT_FOUND: …`, with every port that is there in the hint. */
+  #missing(text: string): OsError {
+    const there = this.list().map(({ path, ids: [id] }) => (id ? `${id} (${basename(path)})` : path))
+    const hint =
+      there.length > 0
+        ? `there are: ${there.join(', ')}`
+        : 'this machine has no serial port now: plug the adapter in, or enable the UART (enable_uart=1 in config.txt)'
+    return new OsError('NOT_FOUND', text, { hint, details: { ports: there } })
+  }
+
+  #byUsb(port: string, vendor: string, product: string, serial: string | undefined): string {
+    const found = this.list().filter(
+      ({ usb }) => usb?.vendor === vendor && usb.product === product && (serial === undefined || usb.serial === serial),
+    )
+    if (found.length === 1) return found[0]!.path
+    if (found.length === 0)
+      throw this.#missing(`no USB adapter ${port.slice('usb:'.length)} with a serial port is there`)
+    throw new OsError('NOT_FOUND', `${found.length} ports fit ${port}`, {
+      hint: `name one of: ${found.map(({ path, ids: [id] }) => id ?? path).join(', ')}`,
+    })
+  }
+}
+
+/** The same adapter and interface: by its serial number, or by the socket it is in where it has none. */
+function isSame(a: UsbIdentity, b: UsbIdentity): boolean {
+  if (a.vendor !== b.vendor || a.product !== b.product || a.serial !== b.serial) return false
+  const [socketA, interfaceA] = a.place.split(':')
+  const [socketB, interfaceB] = b.place.split(':')
+  return a.serial === '' ? a.place === b.place : interfaceA === interfaceB || socketA === socketB
+}
+
+/** What tells one device node from the one that stood there before; null: none is there. */
+export function nodeIdentity(path: string): string | null {
+  try {
+    const { dev, ino, rdev, mode, gid, ctimeMs } = statSync(path)
+    return [dev, ino, rdev, mode, gid, ctimeMs].join(':')
+  } catch {
+    return null // gone
+  }
+}

@@ -1,0 +1,258 @@
+// One opened serial port. Bytes that come in are handed on as they come; bytes that go out leave in order, and a write
+// settles when they are on the wire as far as the baud rate tells: what waits, waits here, where it is bounded and can
+// be given up, and not in the kernel, where seconds of old frames would stand before an answer.
+//
+// What fails: the port is unplugged or hangs up → `lost`; nothing goes out for `write_timeout_ms` (flow control, a wedged
+// adapter) → what waits is refused with TIMEOUT and `stuck` is told, until bytes go again. Nothing here blocks.
+import { readSync, writeSync } from 'node:fs'
+import type { Clock } from '../../src/lib/clock'
+import { errno, OsError } from '../../src/lib/errors'
+import type { Timers } from '../../src/links/timers'
+import { baudRateOf, closeNative, openNative, setLines, watchReadable } from './binding'
+import { lostReason, openError } from './errors'
+import { characterMs, type SerialSettings } from './options'
+
+export interface PortEvents {
+  /** `chunk` is only valid during the call */
+  data(chunk: Uint8Array): void
+  lost(reason: string): void
+  /** nothing goes out; '' : again it does */
+  stuck(reason: string): void
+}
+
+interface Write {
+  readonly bytes: Uint8Array
+  at: number
+  done: (error?: OsError) => void
+}
+
+/** frames and bytes that wait at most */
+const MAX_WRITES = 128
+const MAX_BYTES = 262_144
+/** how far ahead of the wire the kernel is filled: a busy loop must not leave gaps in what goes out */
+const AHEAD_MS = 20
+/** reads of one turn, so that one fast port does not starve the others */
+const READS = 8
+
+// read into by every port, one at a time: the bytes are handed on before the next read
+const buffer = Buffer.allocUnsafeSlow(4096)
+/** devices that are being opened: an opening that hangs in its driver is not joined by others */
+const openings = new Set<string>()
+
+export class OpenPort {
+  readonly path: string
+  readonly fd: number
+  /** bits per second that the driver of the port really uses */
+  readonly baudrate: number
+  readonly #events: PortEvents
+  readonly #clock: Clock
+  readonly #timers: Timers
+  readonly #settings: SerialSettings
+  readonly #characterMs: number
+  readonly #watch: { again(): void; stop(): void }
+  #writes: Write[] = []
+  #waiting = 0
+  #cancelTimer: (() => void) | undefined
+  /** when the last byte given to the kernel is on the wire */
+  #wireFree = 0
+  #progress = 0
+  #stuck = false
+  #closed: Promise<Error | null> | undefined
+
+  private constructor(
+    path: string,
+    fd: number,
+    baudrate: number,
+    settings: SerialSettings,
+    events: PortEvents,
+    parts: { clock: Clock; timers: Timers },
+  ) {
+    this.path = path
+    this.fd = fd
+    this.baudrate = baudrate
+    this.#settings = settings
+    this.#events = events
+    this.#clock = parts.clock
+    this.#timers = parts.timers
+    this.#characterMs = characterMs(settings)
+    this.#watch = watchReadable(fd, error => this.#readable(error))
+  }
+
+  /** Opens with an exclusive lock. Rejects with NOT_FOUND, E_PERMISSION, PORT_BUSY, CONFIG_INVALID or LINK_DOWN. */
+  static async open(
+    path: string,
+    settings: SerialSettings,
+    events: PortEvents,
+    parts: { clock: Clock; timers: Timers },
+  ): Promise<OpenPort> {
+    if (openings.has(path)) throw new OsError('LINK_DOWN', `${path} is still being opened or closed`)
+    openings.add(path)
+    let fd: number
+    try {
+      fd = await openNative(path, {
+        baudRate: settings.baudrate,
+        dataBits: settings.data_bits,
+        parity: settings.parity,
+        stopBits: settings.stop_bits,
+        rtscts: settings.flow === 'rts_cts',
+        xon: settings.flow === 'xon_xoff',
+        xoff: settings.flow === 'xon_xoff',
+        xany: false,
+        hupcl: true,
+        lock: true,
+        vmin: 1,
+        vtime: 0,
+      })
+    } catch (error) {
+      throw openError(error, path)
+    } finally {
+      openings.delete(path)
+    }
+    try {
+      if (settings.dtr !== undefined || settings.rts !== undefined)
+        await setLines(fd, { dtr: settings.dtr ?? true, rts: settings.rts ?? true })
+      const port = new OpenPort(path, fd, await baudRateOf(fd), settings, events, parts)
+      port.#watch.again()
+      return port
+    } catch (error) {
+      await closeNative(fd)
+      throw openError(error, path)
+    }
+  }
+
+  /** Milliseconds from now until the last byte given to the kernel is on the wire, by computation. */
+  get wireFreeMs(): number {
+    return Math.max(0, this.#wireFree - this.#clock.mono())
+  }
+
+  /**
+   * Sends. Settles when the bytes are on the wire, as the baud rate tells; they must stay as they are until then. Rejects
+   * with LINK_DOWN or TIMEOUT, and at once when too much waits already.
+   */
+  write(bytes: Uint8Array): Promise<void> {
+    if (this.#closed) return Promise.reject(new OsError('LINK_DOWN', `${this.path} is closed`))
+    if (this.#writes.length >= MAX_WRITES || this.#waiting + bytes.length > MAX_BYTES)
+      return Promise.reject(new OsError('TIMEOUT', `${this.path} does not take more now`))
+    return new Promise((resolve, reject) => {
+      this.#writes.push({ bytes, at: 0, done: error => (error ? reject(error) : resolve()) })
+      this.#waiting += bytes.length
+      if (this.#writes.length === 1) {
+        this.#progress = this.#clock.mono()
+        this.#push()
+      }
+    })
+  }
+
+  /** Refuses what waits and closes; what the kernel holds is thrown away. Safe to call twice. Never rejects. */
+  close(): Promise<Error | null> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  #close(): Promise<Error | null> {
+    this.#watch.stop()
+    this.#cancelTimer?.()
+    this.#refuse(new OsError('LINK_DOWN', `${this.path} was closed`))
+    openings.add(this.path)
+    return closeNative(this.fd).finally(() => openings.delete(this.path))
+  }
+
+  #readable(error: Error | null): void {
+    if (this.#closed) return
+    for (let turn = 0; turn < READS && !this.#closed; turn++) {
+      const got = this.#read()
+      if (got > 0) this.#events.data(buffer.subarray(0, got))
+      if (got < buffer.length) break
+    }
+    if (error) this.#lose(error)
+    else if (!this.#closed) this.#watch.again()
+  }
+
+  /** Bytes read into the buffer; 0 also when the port is lost. */
+  #read(): number {
+    try {
+      const got = readSync(this.fd, buffer, 0, buffer.length, null)
+      // a terminal gives nothing only when it has hung up
+      if (got === 0) this.#lose(null)
+      return got
+    } catch (error) {
+      if (errno(error) !== 'EAGAIN' && errno(error) !== 'EINTR') this.#lose(error)
+      return 0
+    }
+  }
+
+  /** Gives the kernel what the wire is ready for; comes again by timer while something waits. */
+  #push(): void {
+    this.#cancelTimer = undefined
+    const pause = this.#advance()
+    if (pause !== null) this.#cancelTimer = this.#timers.after(Math.max(1, Math.ceil(pause)), () => this.#push())
+  }
+
+  /** Milliseconds after which to go on, null: nothing waits. */
+  #advance(): number | null {
+    for (;;) {
+      const write = this.#writes[0]
+      if (!write || this.#closed) return null
+      const now = this.#clock.mono()
+      if (this.#wireFree - now > AHEAD_MS) return this.#wireFree - now - AHEAD_MS / 2
+      if (write.at === write.bytes.length) {
+        this.#writes.shift()
+        this.#waiting -= write.bytes.length
+        write.done()
+        continue
+      }
+      const taken = this.#write(write)
+      if (taken < 0) return null
+      if (taken > 0) this.#took(taken, now)
+      else if (now - Math.max(this.#progress, this.#wireFree) < this.#settings.write_timeout_ms)
+        return Math.max(2, Math.min(50, 64 * this.#characterMs))
+      else {
+        this.#giveUp()
+        return null
+      }
+    }
+  }
+
+  #took(bytes: number, now: number): void {
+    this.#progress = now
+    this.#wireFree = Math.max(now, this.#wireFree) + bytes * this.#characterMs
+    if (!this.#stuck) return
+    this.#stuck = false
+    this.#events.stuck('')
+  }
+
+  /** Bytes taken, 0: none now, -1: the port is lost. */
+  #write(write: Write): number {
+    try {
+      const taken = writeSync(this.fd, write.bytes, write.at)
+      write.at += taken
+      return taken
+    } catch (error) {
+      if (errno(error) === 'EAGAIN' || errno(error) === 'EINTR') return 0
+      this.#lose(error)
+      return -1
+    }
+  }
+
+  #giveUp(): void {
+    const { flow, write_timeout_ms } = this.#settings
+    const why = flow === 'none' ? 'the adapter takes no bytes' : `the peer holds the line (flow: ${flow})`
+    const reason = `${this.path}: nothing went out for ${write_timeout_ms / 1000} s, ${why}`
+    this.#stuck = true
+    this.#refuse(new OsError('TIMEOUT', reason))
+    this.#events.stuck(reason)
+  }
+
+  #refuse(error: OsError): void {
+    const writes = this.#writes
+    this.#writes = []
+    this.#waiting = 0
+    for (const { done } of writes) done(error)
+  }
+
+  #lose(error: unknown): void {
+    if (this.#closed) return
+    void this.close()
+    this.#events.lost(lostReason(error, this.path))
+  }
+}

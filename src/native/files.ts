@@ -1,0 +1,33 @@
+// Files whose reading can wait for hardware (sensor chips in sysfs, 1-Wire): read on a thread of their own, never in libuv's
+// pool, which also syncs the log. One reader serves whoever waits for the same thing; a file that does not answer makes the
+// reader stuck (bus.ts), so files that fail apart have readers apart.
+import { Bus, type BusOptions } from './bus'
+
+export class FileReader {
+  readonly #bus: Bus
+
+  /** `name` tells readers apart in messages. Throws E_NO_ADDON, BUS_STUCK. */
+  constructor(name: string, options: BusOptions = {}) {
+    this.#bus = new Bus(name, options)
+  }
+
+  get stuck(): boolean {
+    return this.#bus.stuck
+  }
+
+  /**
+   * Fills `into` with the file's beginning and resolves with how many bytes that are. `into` belongs to the call until it is
+   * settled. Throws the error of the kernel, TIMEOUT, BUS_STUCK.
+   */
+  read(path: string, into: Uint8Array, deadlineMs: number): Promise<number> {
+    const refusal = this.#bus.refusal()
+    if (refusal) return Promise.reject(refusal)
+    const job = this.#bus.addon.fileRead(this.#bus.handle, path, into.length)
+    return this.#bus.finish(job, `read of ${path}`, deadlineMs, into)
+  }
+
+  /** Safe to call twice, and while stuck. */
+  close(): void {
+    this.#bus.close()
+  }
+}

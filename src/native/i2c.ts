@@ -1,0 +1,108 @@
+// An I2C adapter by the kernel's i2c-dev. One thread for each adapter, shared by all who open the same path; it ends with the
+// last of them. Adapters that know SMBus only are spoken to by the SMBus calls with the same bytes on the wire.
+// What fails: nobody answers at an address: NO_REPLY; a stuck bus: TIMEOUT, then BUS_STUCK for all devices on it (bus.ts).
+import { OsError } from '../lib/errors'
+import { Bus, type BusOptions, DEFAULT_DEADLINE_MS } from './bus'
+
+export interface I2cOptions {
+  clock?: BusOptions['clock']
+  /** for opening; default 1 s */
+  deadlineMs?: number
+}
+
+/** bits of `functions` */
+export const I2C_FUNC_I2C = 1
+
+interface Adapter {
+  bus: Bus
+  /** what the adapter can do (I2C_FUNC_…) */
+  opened: Promise<number>
+  users: number
+}
+
+const adapters = new Map<string, Adapter>()
+
+function adapterAt(path: string, options: I2cOptions): Adapter {
+  const there = adapters.get(path)
+  const refusal = there?.bus.refusal()
+  if (refusal) throw refusal
+  if (there) return there
+  const bus = new Bus(path, options)
+  const opened = bus.finish(bus.addon.i2cOpen(bus.handle, path), 'open', options.deadlineMs ?? DEFAULT_DEADLINE_MS)
+  const adapter = { bus, opened, users: 0 }
+  adapters.set(path, adapter)
+  return adapter
+}
+
+function leave(path: string, adapter: Adapter): void {
+  if (--adapter.users > 0) return
+  adapter.bus.close()
+  if (adapters.get(path) === adapter) adapters.delete(path)
+}
+
+export class I2cBus {
+  readonly #adapter: Adapter
+  #closed = false
+
+  private constructor(
+    readonly path: string,
+    adapter: Adapter,
+    /** what the adapter can do (I2C_FUNC_…) */
+    readonly functions: number,
+  ) {
+    this.#adapter = adapter
+  }
+
+  /** Throws NOT_FOUND (no such adapter: enable I2C), NO_ACCESS (the group i2c), TIMEOUT, BUS_STUCK, E_NO_ADDON. */
+  static async open(path: string, options: I2cOptions = {}): Promise<I2cBus> {
+    const adapter = adapterAt(path, options)
+    adapter.users++
+    try {
+      return new I2cBus(path, adapter, await adapter.opened)
+    } catch (error) {
+      leave(path, adapter)
+      throw error
+    }
+  }
+
+  /** a transfer has missed its deadline and is still in the kernel */
+  get stuck(): boolean {
+    return this.#adapter.bus.stuck
+  }
+
+  /**
+   * Writes `write`, then, without a stop between, reads as many bytes as `read` is long; either may be null. `read` belongs
+   * to the call until it is settled. Resolves with the bytes read. Throws NO_REPLY, UNSUPPORTED (an SMBus adapter has no such
+   * call), TIMEOUT, BUS_STUCK, LINK_DOWN.
+   */
+  transfer(address: number, write: Uint8Array | null, read: Uint8Array | null, deadlineMs: number): Promise<number> {
+    const { bus } = this.#adapter
+    const refusal = this.#closed ? new OsError('LINK_DOWN', `${this.path}: closed`) : bus.refusal()
+    if (refusal) return Promise.reject(refusal)
+    const job = bus.addon.i2cTransfer(bus.handle, address, write, read ? read.length : -1)
+    return bus.finish(job, 'transfer', deadlineMs, read, error => explain(error, this.path, address))
+  }
+
+  /** Safe to call twice, and while stuck. Calls under way are rejected when this was the adapter's last user. */
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    leave(this.path, this.#adapter)
+  }
+}
+
+/** A transfer's error in words of the bus. */
+function explain(error: OsError, path: string, address: number): OsError {
+  const errno = String(error.details['errno'])
+  const at = `${path} 0x${address.toString(16).padStart(2, '0')}`
+  const details = { errno }
+  if (errno === 'ENXIO' || errno === 'EREMOTEIO')
+    return new OsError('NO_REPLY', `${at}: no device answers (${errno})`, {
+      cause: error.cause,
+      details,
+      hint: 'check address, wiring, pull-up resistors and power; i2cdetect shows who is there',
+    })
+  if (errno === 'EBUSY')
+    return new OsError('PORT_BUSY', `${at}: a driver of the kernel uses this address`, { cause: error.cause, details })
+  return new OsError(error.code, `${at}: ${error.message}`, { cause: error.cause, details, hint: error.hint })
+}

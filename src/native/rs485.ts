@@ -1,0 +1,82 @@
+// Who switches the direction of an RS485 transceiver: the UART's driver in the kernel, if it can. A port that cannot says
+// UNSUPPORTED, and nothing is changed. The settings stay with the port until it is closed by all, so they are set on the
+// descriptor of whoever uses the port.
+import { OsError } from '../lib/errors'
+import { Bus, DEFAULT_DEADLINE_MS } from './bus'
+import { nativeError } from './errors'
+import { native } from './index'
+
+/** Times in ms. */
+export interface Rs485 {
+  enabled: boolean
+  /** level of RTS while sending, and after it: one true, the other false */
+  rtsOnSend: boolean
+  rtsAfterSend: boolean
+  /** the port hears what it sends */
+  rxDuringTx: boolean
+  delayBeforeMs: number
+  delayAfterMs: number
+}
+
+const HINT = 'this port cannot switch the direction: use a transceiver that does it by itself, or another port'
+
+const [ENABLED, RTS_ON_SEND, RTS_AFTER_SEND, RX_DURING_TX] = [1, 2, 4, 16] as const
+
+/**
+ * Turns the kernel's RS485 mode of a port on or off and resolves with what the driver made of it. `port` is a path or an open
+ * descriptor. Throws UNSUPPORTED where the port's driver has no such mode.
+ */
+export async function setRs485(
+  port: string | number,
+  wanted: Partial<Rs485>,
+  deadlineMs = DEFAULT_DEADLINE_MS,
+): Promise<Rs485> {
+  const { enabled = true, rtsOnSend = true, rtsAfterSend = !rtsOnSend, rxDuringTx = false } = wanted
+  const flags =
+    (enabled ? ENABLED : 0) |
+    (rtsOnSend ? RTS_ON_SEND : 0) |
+    (rtsAfterSend ? RTS_AFTER_SEND : 0) |
+    (rxDuringTx ? RX_DURING_TX : 0)
+  return on(port, deadlineMs, bus =>
+    bus.addon.rs485Set(bus.handle, flags, wanted.delayBeforeMs ?? 0, wanted.delayAfterMs ?? 0),
+  )
+}
+
+/** The kernel's RS485 mode of a port; throws as setRs485. */
+export const getRs485 = (port: string | number, deadlineMs = DEFAULT_DEADLINE_MS): Promise<Rs485> =>
+  on(port, deadlineMs, null)
+
+async function on(port: string | number, deadlineMs: number, set: ((bus: Bus) => number) | null): Promise<Rs485> {
+  const byPath = typeof port === 'string'
+  const bus = new Bus(byPath ? port : `descriptor ${port}`, {}, byPath ? -1 : port)
+  try {
+    if (byPath) await bus.finish(bus.addon.ttyOpen(bus.handle, port), 'open', deadlineMs)
+    if (set) await bus.finish(set(bus), 'TIOCSRS485', deadlineMs, null, refused)
+    const words = new Uint32Array(3)
+    await bus.finish(bus.addon.rs485Get(bus.handle), 'TIOCGRS485', deadlineMs, new Uint8Array(words.buffer), refused)
+    const [flags, delayBeforeMs, delayAfterMs] = words as unknown as [number, number, number]
+    return {
+      enabled: (flags & ENABLED) !== 0,
+      rtsOnSend: (flags & RTS_ON_SEND) !== 0,
+      rtsAfterSend: (flags & RTS_AFTER_SEND) !== 0,
+      rxDuringTx: (flags & RX_DURING_TX) !== 0,
+      delayBeforeMs,
+      delayAfterMs,
+    }
+  } finally {
+    bus.close()
+  }
+}
+
+/** A driver without the mode answers in many ways. */
+function refused(error: OsError): OsError {
+  const errno = error.details['errno']
+  if (errno !== 'ENOTTY' && errno !== 'EINVAL' && errno !== 'ENOSYS' && errno !== 'EOPNOTSUPP') return error
+  return new OsError('UNSUPPORTED', error.message, { cause: error.cause, details: error.details, hint: HINT })
+}
+
+/** Keeps others from opening the port of this descriptor (root may); never blocks. */
+export function lockPort(fd: number, locked = true): void {
+  const result = native().buses.ttyExclusive(fd, locked ? 1 : 0)
+  if (result < 0) throw nativeError(result, 'TIOCEXCL', `descriptor ${fd}`)
+}

@@ -1,0 +1,253 @@
+// Calls that may block, on threads of their own. What really blocks here is a FIFO without a writer: opening it for reading
+// waits in the kernel, as a bus does whose chip holds a line down.
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { closeSync, constants, existsSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { Worker } from 'node:worker_threads'
+import { OsError } from '../../../src/lib/errors'
+import { nativeOrNull } from '../../../src/native'
+import { BUS_JOBS, stuckThreads } from '../../../src/native/bus'
+import { FileReader } from '../../../src/native/files'
+import { I2cBus } from '../../../src/native/i2c'
+import { getRs485, setRs485 } from '../../../src/native/rs485'
+import { SpiBus } from '../../../src/native/spi'
+
+const lacks = nativeOrNull() && existsSync('/proc/self/fd') ? false : 'this machine has no C compiler'
+
+const LONG = 60_000
+const descriptors = (): number => readdirSync('/proc/self/fd').length
+const threads = (): number => readdirSync('/proc/self/task').length
+const code = (expected: string) => (error: OsError) => error instanceof OsError && error.code === expected
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  for (let k = 0; k < 2000; k++) {
+    if (holds()) return
+    await new Promise(resolve => setTimeout(resolve, 2))
+  }
+  assert.fail(`never: ${what}`)
+}
+
+/** A FIFO that nobody writes to, and how to let the one that reads it go. */
+function fifo(t: TestContext): { path: string; release(): Promise<void> } {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-fifo-'))
+  const path = join(dir, 'chip')
+  execFileSync('mkfifo', [path])
+  const release = (): boolean => {
+    try {
+      closeSync(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK))
+      return true
+    } catch {
+      return false // nobody reads (yet)
+    }
+  }
+  t.after(() => {
+    release()
+    rmSync(dir, { recursive: true })
+  })
+  return { path, release: () => until('somebody reads', release) }
+}
+
+function reader(t: TestContext, name: string): FileReader {
+  const made = new FileReader(name)
+  t.after(() => made.close())
+  return made
+}
+
+test('calls are done in order, into buffers of the caller', { skip: lacks }, async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-bus-'))
+  t.after(() => rmSync(dir, { recursive: true }))
+  const bus = reader(t, 'files')
+  const done: number[] = []
+  const buffers = Array.from({ length: BUS_JOBS }, () => Buffer.alloc(8, '.'))
+  await Promise.all(
+    buffers.map(async (buffer, k) => {
+      const path = join(dir, `f${k}`)
+      writeFileSync(path, 'x'.repeat(k % 12))
+      assert.equal(await bus.read(path, buffer, LONG), Math.min(k % 12, 8))
+      done.push(k)
+    }),
+  )
+  assert.deepEqual(
+    done,
+    buffers.map((_, k) => k),
+  )
+  assert.equal(buffers[3]!.toString(), 'xxx.....')
+  await assert.rejects(bus.read(join(dir, 'none'), buffers[0]!, LONG), code('NOT_FOUND'))
+  await assert.rejects(bus.read(dir, buffers[0]!, LONG), (error: OsError) => error.details['errno'] === 'EISDIR')
+})
+
+test('a call that misses its deadline makes the bus stuck until it returns; nothing behind it is begun', {
+  skip: lacks,
+}, async t => {
+  const { path, release } = fifo(t)
+  const states: boolean[] = []
+  const bus = new FileReader('chip', { onStuck: stuck => states.push(stuck) })
+  t.after(() => bus.close())
+  const into = Buffer.alloc(8, '.')
+  const first = assert.rejects(bus.read(path, into, 20), code('TIMEOUT'))
+  const behind = assert.rejects(bus.read('/proc/self/stat', into, LONG), code('BUS_STUCK'))
+  await Promise.all([first, behind])
+  assert.equal(bus.stuck, true)
+  await assert.rejects(bus.read('/proc/self/stat', into, LONG), code('BUS_STUCK'))
+  assert.deepEqual(states, [true])
+  await release()
+  await until('the call comes back', () => !bus.stuck)
+  assert.deepEqual(states, [true, false])
+  assert.equal(into.toString(), '........', 'a late answer is thrown away')
+  assert.equal(await bus.read('/proc/self/stat', into, LONG), 8)
+})
+
+test('a call that only waited in vain is taken back, and the bus is not stuck', { skip: lacks }, async t => {
+  const { path, release } = fifo(t)
+  const bus = reader(t, 'chip')
+  const first = bus.read(path, Buffer.alloc(8), LONG)
+  await assert.rejects(bus.read('/proc/self/stat', Buffer.alloc(8), 20), code('TIMEOUT'))
+  assert.equal(bus.stuck, false)
+  await release()
+  assert.equal(await first, 0)
+})
+
+test('more than 64 calls are refused, not queued', { skip: lacks }, async t => {
+  const { path, release } = fifo(t)
+  const bus = reader(t, 'chip')
+  const calls = Array.from({ length: BUS_JOBS }, (_, k) =>
+    bus.read(k === 0 ? path : '/proc/self/stat', Buffer.alloc(4), LONG),
+  )
+  await assert.rejects(bus.read('/proc/self/stat', Buffer.alloc(4), LONG), code('BUS_BUSY'))
+  await release()
+  await Promise.all(calls)
+  assert.equal(await bus.read('/proc/self/stat', Buffer.alloc(4), LONG), 4)
+})
+
+test('closing a stuck bus leaves its thread alone; the same thing is not opened again until it is back', {
+  skip: lacks,
+}, async t => {
+  const { path, release } = fifo(t)
+  const [fds, running] = [descriptors(), threads()]
+  const bus = new FileReader('stuck chip')
+  const call = assert.rejects(bus.read(path, Buffer.alloc(8), 20), code('TIMEOUT'))
+  await call
+  bus.close()
+  bus.close()
+  assert.equal(stuckThreads('stuck chip'), 1)
+  assert.throws(() => new FileReader('stuck chip'), code('BUS_STUCK'))
+  await assert.rejects(bus.read(path, Buffer.alloc(8), 20), code('LINK_DOWN'))
+  await release()
+  await until('the thread ends', () => threads() <= running)
+  assert.equal(stuckThreads('stuck chip'), 0)
+  new FileReader('stuck chip').close()
+  await until('descriptors are back', () => descriptors() <= fds)
+})
+
+test('closing rejects what is under way', { skip: lacks }, async t => {
+  const { path } = fifo(t)
+  const bus = new FileReader('chip')
+  const calls = [bus.read(path, Buffer.alloc(8), LONG), bus.read(path, Buffer.alloc(8), LONG)]
+  bus.close()
+  for (const call of calls) await assert.rejects(call, code('LINK_DOWN'))
+  assert.equal(stuckThreads('chip'), 0, 'its deadline is far')
+})
+
+test('a thousand buses leave neither threads, descriptors nor memory behind', { skip: lacks }, async () => {
+  const turn = async (count: number): Promise<void> => {
+    const into = Buffer.alloc(64)
+    for (let k = 0; k < count; k++) {
+      const bus = new FileReader('turn')
+      await bus.read('/proc/self/stat', into, LONG)
+      bus.close()
+    }
+    await new Promise(setImmediate)
+    collect()
+  }
+  const running = threads()
+  await turn(200)
+  const [fds, rss] = [descriptors(), process.memoryUsage.rss()]
+  await turn(1000)
+  await until('threads have ended', () => threads() <= running)
+  await until('descriptors are back', () => descriptors() <= fds)
+  const grown = (process.memoryUsage.rss() - rss) / 1048576
+  // the sanitizers keep freed memory for a while
+  if (!process.env.OS_NODE_ADDON_DIR) assert.ok(grown < 12, `${grown} MiB more`)
+})
+
+test('a hundred thousand calls leave no memory behind', { skip: lacks }, async t => {
+  const bus = reader(t, 'many')
+  const into = Buffer.alloc(64)
+  const turn = async (count: number): Promise<void> => {
+    for (let k = 0; k < count; k++) await bus.read('/proc/self/comm', into, LONG)
+    collect()
+  }
+  await turn(5000)
+  const rss = process.memoryUsage.rss()
+  await turn(process.env.OS_NODE_ADDON_DIR ? 5000 : 40_000)
+  const grown = (process.memoryUsage.rss() - rss) / 1048576
+  if (!process.env.OS_NODE_ADDON_DIR) assert.ok(grown < 12, `${grown} MiB more`)
+})
+
+/** Code that opens a bus on `path`, whose read never returns, out of the addon alone. */
+const STUCK = `
+  const { workerData, isMainThread } = require('node:worker_threads')
+  const { addonPath, path } = workerData ?? JSON.parse(process.argv[1])
+  const module_ = { exports: {} }
+  process.dlopen(module_, addonPath)
+  const addon = module_.exports
+  const bus = addon.busStart(-1)
+  globalThis.kept = bus
+  addon.watch(addon.busEvents(bus), 1, () => undefined)
+  addon.fileRead(bus, path, 100)
+  addon.fileRead(bus, path, 100)
+  if (isMainThread) setTimeout(() => process.exit(7), 30)`
+
+const addonPath = (): string => {
+  const folder = process.env.OS_NODE_ADDON_DIR ?? join(process.env.OS_NODE_TEST_ROOT!, 'dist/native')
+  return join(folder, `${process.platform}-${process.arch}/os_node.node`)
+}
+
+test('a thread of Node ends while its bus is stuck, and what comes back later harms nobody', {
+  skip: lacks,
+}, async t => {
+  const { path, release } = fifo(t)
+  const [fds, running] = [descriptors(), threads()]
+  for (let k = 0; k < 4; k++) {
+    const worker = new Worker(STUCK, { eval: true, workerData: { addonPath: addonPath(), path } })
+    await new Promise((resolve, reject) => worker.once('online', resolve).once('error', reject))
+    await new Promise(resolve => setTimeout(resolve, 30))
+    await worker.terminate()
+  }
+  await release()
+  await until('the stuck threads end', () => threads() <= running)
+  await until('descriptors are back', () => descriptors() <= fds)
+})
+
+test('a process ends while its bus is stuck', { skip: lacks }, t => {
+  const { path } = fifo(t)
+  const ran = spawnSync(process.execPath, ['-e', STUCK, JSON.stringify({ addonPath: addonPath(), path })], {
+    encoding: 'utf8',
+    timeout: 20_000,
+  })
+  assert.deepEqual([ran.status, ran.signal, ran.stderr], [7, null, ''])
+})
+
+test('what is not there, is none, or is not ours says so', { skip: lacks }, async t => {
+  await assert.rejects(SpiBus.open('/dev/spidev99.0'), code('NOT_FOUND'))
+  await assert.rejects(I2cBus.open('/dev/i2c-99'), code('NOT_FOUND'))
+  await assert.rejects(SpiBus.open('/dev/null'), code('UNSUPPORTED'))
+  await assert.rejects(I2cBus.open('/dev/null'), code('UNSUPPORTED'))
+  await assert.rejects(getRs485('/dev/ttyNONE'), code('NOT_FOUND'))
+  await assert.rejects(setRs485('/dev/ptmx', {}), (error: OsError) => {
+    return error.code === 'UNSUPPORTED' && /cannot switch the direction/.test(error.hint)
+  })
+  const fd = openSync('/dev/ptmx', 'r+')
+  t.after(() => closeSync(fd))
+  await assert.rejects(getRs485(fd), code('UNSUPPORTED'))
+})
+
+function collect(): void {
+  setFlagsFromString('--expose_gc')
+  runInNewContext('gc')()
+}
