@@ -3,7 +3,7 @@
 import { OsError } from '../../src/lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/options'
-import { type SerialOptions, serialLine } from '../serial'
+import { serialLine, serialSettings } from '../serial'
 import { type Endpoint, HEADERS, parseIp } from './codec'
 import { SlipMedium } from './medium'
 import { BoundedMedium } from './network'
@@ -27,10 +27,9 @@ function addressOf(name: string, key: string, text: string): number {
 }
 
 function slipMedium(name: string, medium: string, options: Options, context: DriverContext): Medium {
-  const { mode, host, port, address, mtu, device, baudrate } = options
+  const { mode, host, port, address, mtu, device } = options
   const ip = addressOf(name, 'address', address)
-  const serial: SerialOptions = { port: device, baudrate }
-  const line = serialLine(name, serial, context)
+  const line = serialLine(name, serialSettings({ ...options, port: device }), context)
   if (mode === 'listen') return new SlipMedium(line, { medium, mtu, own: { ip, port }, logger: context.logger })
   if (!host)
     throw new OsError('CONFIG_INVALID', `options of ${name}: host: the IPv4 address of the board is needed`, {

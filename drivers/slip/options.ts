@@ -1,6 +1,10 @@
 // Options of the media UIP and IWIP, as in Config.json: what they mean, their bounds and defaults.
 import { type InferOutput, object } from 'valibot'
 import { choice, int, optionalText, port, text } from '../../src/config/fields'
+import { serialEntries } from '../serial/options'
+
+/** `port` is the UDP port here; the serial port is `device` */
+const { port: _, ...line } = serialEntries(115_200)
 
 const common = {
   mode: choice(
@@ -10,7 +14,7 @@ const common = {
   ),
   host: optionalText('IPv4 address of the peer'),
   port: port(8080, 'UDP port of the peer, or the one listened on'),
-  baudrate: int(115_200, 'bits per second of the serial port', { min: 50, max: 12_000_000 }),
+  ...line,
   address: text('10.0.0.1', 'IPv4 address of this end of the line'),
 }
 

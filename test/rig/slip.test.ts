@@ -20,7 +20,7 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
 
 /** As C firmware sends one sensor: value × 10 000, no time in the text, the frame's time in seconds. */
 const firmware = (aid: number, value: number): Buffer =>
-  peerFrame(0x3f, [aid], 1, SECONDS, `${aid};TEMP|Pa|${peerText(BigInt(value * 10_000))}`)
+  peerFrame(0x3f, [aid], 1, SECONDS, `TEMP|Pa|${peerText(BigInt(value * 10_000))}`)
 
 const values = (facts: LoggedFact[], id = 'TEMP'): (number | null)[] =>
   facts.flatMap(sensorsOf).flatMap(sensor => (sensor.id === id ? [sensor.value] : []))
@@ -34,8 +34,11 @@ inTheRig(
       await until('the cable', () => existsSync('/run/a') && existsSync('/run/b'))
     }
     const unplug = async (): Promise<void> => {
-      const gone = new Promise(resolve => cable?.once('exit', resolve))
-      cable?.kill()
+      const was = cable
+      cable = undefined
+      if (!was) return
+      const gone = new Promise(resolve => was.once('exit', resolve))
+      was.kill()
       await gone
     }
     const machines: Machine[] = []
@@ -90,13 +93,14 @@ inTheRig(
         send(firmware(77, 1014))
         await until('the fact', () => values(upstream.logFacts()).includes(1014))
         const { links } = await askControl(upstream.dataDir, 'status')
-        assert.ok(links.board.counters.detail.fragments >= 2, JSON.stringify(links.board))
-        await upstream.stop()
+        assert.ok(links.board.detail.fragments >= 2, JSON.stringify(links.board))
       })
+
+      await upstream.stop()
 
       await t.test('a gateway upstream over it: acknowledged, and every reading once', async () => {
         const far = machine('FAR', 'serve', {
-          gateway: { receivers: [{ name: 'udp', medium: 'UDP', port: 9001 }], log: { commit_interval_ms: 100 } },
+          gateway: { receivers: [{ name: 'far', medium: 'UDP', port: 9001 }], log: { commit_interval_ms: 100 } },
         })
         await far.start(['--web-port', '8002', '--port', '8102'], 8002)
         const gateway = machine('GATEWAY', 'run', uplink('UIP'))
@@ -113,7 +117,11 @@ inTheRig(
         await gateway.stop()
         const sent = gateway.logKeys()
         const got = far.logFacts().filter(fact => fact.id === 'GATEWAY')
-        assert.ok(got.length > 20 && new Set(got.map(fact => fact.t_raw)).size === got.length)
+        assert.ok(
+          got.length > 10 && got.length >= sent.length - 5,
+          `${got.length} of ${sent.length}, ${JSON.stringify(far.logFacts()[0])}`,
+        )
+        assert.equal(new Set(got.map(fact => fact.t_raw)).size, got.length)
         t.diagnostic(`${got.length} of ${sent.length} facts over 115200 baud that a pty does not keep to`)
         await far.stop()
       })
@@ -140,7 +148,7 @@ inTheRig(
           '--unit',
           'Cel',
         )
-        assert.equal(sent.dispatched ?? sent.ok, true, JSON.stringify(sent))
+        assert.equal(sent.sent, true, JSON.stringify(sent))
         await until('the packet', () => got.length > 0)
         assert.equal(peerOpen(got[0]!).aid, 5)
         const wide = sender.run(
@@ -178,7 +186,8 @@ inTheRig(
       await until('lwIP runs', () => lines.includes('ready'))
       return { child, lines }
     }
-    const exchange = async (medium: string, where: string[], link: Record<string, unknown>): Promise<void> => {
+    const exchange = async (port: string, where: string[], link: Record<string, unknown>): Promise<void> => {
+      const medium = 'IWIP'
       const { child, lines } = await board(...where)
       const gateway = machine(`${medium}-${where[0]}`, 'run', {
         gateway: {
@@ -188,13 +197,18 @@ inTheRig(
             { name: 'to-board', medium, address: OURS, host: THEIRS, port: PORT, delivery: 'best_effort', ...link },
           ],
           log: { commit_interval_ms: 100 },
+          // nobody here tells the time
+          time: { hold_unsynced_s: 0 },
         },
         assigned_id: 9,
       })
-      await gateway.start(['--port', '8104'])
+      await gateway.start(['--port', port])
       const say = (bytes: Uint8Array): void => void child.stdin!.write(`${hex(bytes)}\n`)
-      await until('packets at the board', () => lines.filter(line => /^[0-9a-f]{30,}$/.test(line)).length >= 5)
-      const packets = lines.filter(line => /^[0-9a-f]{30,}$/.test(line)).map(line => Buffer.from(line, 'hex'))
+      // not its requests for the time
+      const frames = (): Buffer[] =>
+        lines.filter(line => /^(3f|aa|7f)/.test(line)).map(line => Buffer.from(line, 'hex'))
+      await until('packets at the board', () => frames().length >= 5)
+      const packets = frames()
       for (const packet of packets) assert.equal(peerOpen(packet).aid, 9)
       say(firmware(78, 1000.5))
       say(Uint8Array.of(0x09, 0x00, 0x07))
@@ -206,7 +220,7 @@ inTheRig(
 
     test('lwIP at the other end of the line', async () => {
       await plug()
-      await exchange('IWIP', ['slip', '/run/b'], { device: '/run/a', mtu: 296 })
+      await exchange('8104', ['slip', '/run/b'], { device: '/run/a', mtu: 296 })
       await unplug()
     })
 
@@ -214,7 +228,7 @@ inTheRig(
       tool('ip', 'tuntap', 'add', 'dev', 'tap0', 'mode', 'tap')
       tool('ip', 'addr', 'add', `${OURS}/24`, 'dev', 'tap0')
       tool('ip', 'link', 'set', 'tap0', 'up')
-      await exchange('IWIP', ['tap', 'tap0'], {})
+      await exchange('8105', ['tap', 'tap0'], {})
     })
   },
   { memory: 1024, seconds: 120 },
