@@ -1,11 +1,12 @@
 // The library: what `import … from 'os-node'` gives. Here the rooms are put together, so that each class works alone with
 // the units of units/ and the media of media/ in their places.
 
-import { rs485Options } from '../drivers/rs485/options'
-import { uartOptions } from '../drivers/uart/options'
-import { canOptions } from '../drivers/can/options'
 import { bluetoothOptions } from '../drivers/bluetooth/options'
+import { canOptions } from '../drivers/can/options'
 import { loraOptions } from '../drivers/lora/options'
+import { rs485Options } from '../drivers/rs485/options'
+import { iwipOptions, uipOptions } from '../drivers/slip/options'
+import { uartOptions } from '../drivers/uart/options'
 import { Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
@@ -40,21 +41,25 @@ export const busOptions: MediaOptions = {
   UART: uartOptions,
   RS485: rs485Options,
   CAN: canOptions,
-  Bluetooth: bluetoothOptions,
   LoRa: loraOptions,
+  Bluetooth: bluetoothOptions,
+  IWIP: iwipOptions,
+  UIP: uipOptions,
 }
 
 /** Media by name, loaded on first use. */
 export const mediaTable = {
-  CAN: async () => (await import('../drivers/can')).canDriver,
   UDP: async () => (await import('./media/udp')).udpDriver,
-  MQTT: async () => (await import('./media/mqtt')).mqttDriver,
-  QUIC: async () => (await import('./media/quic')).quicDriver,
   TCP: async () => (await import('./media/tcp')).tcpDriver,
-  RS485: async () => (await import('../drivers/rs485')).rs485Driver,
+  QUIC: async () => (await import('./media/quic')).quicDriver,
+  MQTT: async () => (await import('./media/mqtt')).mqttDriver,
   UART: async () => (await import('../drivers/uart')).uartDriver,
-  Bluetooth: async () => (await import('../drivers/bluetooth')).bluetoothDriver,
+  RS485: async () => (await import('../drivers/rs485')).rs485Driver,
+  CAN: async () => (await import('../drivers/can')).canDriver,
   LoRa: async () => (await import('../drivers/lora')).loraDriver,
+  Bluetooth: async () => (await import('../drivers/bluetooth')).bluetoothDriver,
+  IWIP: async () => (await import('../drivers/slip')).iwipDriver((await import('./media/udp')).udpDriver),
+  UIP: async () => (await import('../drivers/slip')).uipDriver,
 }
 
 const parts = (): NodeParts => ({

@@ -86,7 +86,7 @@ export class AdvertisedSource extends LatestSource {
   }
 
   /** An adapter that is plugged in again is used at once. */
-  onReturn(back: () => void): () => void {
+  override onReturn(back: () => void): () => void {
     return this.#adapter.onReturn(back)
   }
 

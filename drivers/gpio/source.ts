@@ -126,7 +126,7 @@ export class GpioSource extends PolledSource {
     this.#dev = dev
   }
 
-  onReturn(back: () => void): () => void {
+  override onReturn(back: () => void): () => void {
     const watcher = watch(this.#dev, (_, file) => {
       if (file?.startsWith('gpiochip')) back()
     })

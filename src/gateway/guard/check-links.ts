@@ -4,8 +4,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from '../../config'
 import { asOsError, OsError } from '../../lib/errors'
-import { withHardware } from '../../links/physical'
 import { checkOptions } from '../../links/options'
+import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
 
 interface Entry {

@@ -1,0 +1,178 @@
+// UDP over IPv4 over SLIP on a byte stream: the native link of boards with uIP, Contiki or lwIP on a serial port. Nothing
+// of the kernel's network takes part: headers and checksums are made here.
+//
+// What fails: a line that cannot be opened or is lost is told by the line. A packet larger than the peer's MTU is refused:
+// send() is false, counted and named in the log with both sizes, since a fragment would be lost on such a board. What comes
+// and does not hold is dropped and counted by reason in `counters.detail`. A listening end answers echo requests, so that
+// the board can ping it.
+import { asOsError } from '../../src/lib/errors'
+import type { Logger } from '../../src/lib/logger'
+import type { Line, LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import { handOver } from '../../src/links/handing'
+import {
+  decode,
+  type Endpoint,
+  encodeEchoReply,
+  encodeSlip,
+  encodeUdp,
+  HEADERS,
+  ipText,
+  type Received,
+  type Refusal,
+  SlipDecoder,
+  slipSize,
+} from './codec'
+
+export interface SlipOptions {
+  /** UIP or IWIP */
+  medium: string
+  mtu: number
+  own: Endpoint
+  /** where send() goes; left out by who only listens */
+  peer?: Endpoint
+  logger: Logger
+}
+
+/** frames handed to the line and not yet taken; a stuck port costs no more memory than these */
+const MAX_PENDING = 64
+/** peers whose way back is remembered; a board has one address */
+const MAX_ORIGINS = 256
+
+export class SlipMedium implements Medium {
+  readonly name: string
+  readonly medium: string
+  readonly maxPacket: number
+  readonly #line: Line
+  readonly #options: SlipOptions
+  readonly #decoder: SlipDecoder
+  readonly #tally = { rx: 0, tx: 0, errors: 0 }
+  readonly #dropped: Record<Refusal | 'too_large' | 'other_port', number> = {
+    bad_header: 0,
+    bad_checksum: 0,
+    fragments: 0,
+    other_protocol: 0,
+    other_address: 0,
+    other_port: 0,
+    too_large: 0,
+  }
+  readonly #datagram: Uint8Array
+  readonly #origins = new Map<string, PacketOrigin>()
+  #handler: PacketHandler = () => undefined
+  #open = false
+  #pending = 0
+  #id = 0
+  #told = 0
+
+  constructor(line: Line, options: SlipOptions) {
+    this.name = line.name
+    this.medium = options.medium
+    this.maxPacket = options.mtu - HEADERS
+    this.#line = line
+    this.#options = options
+    this.#datagram = new Uint8Array(options.mtu)
+    this.#decoder = new SlipDecoder(options.mtu, frame => this.#frame(frame))
+    line.onData(chunk => this.#decoder.push(chunk))
+  }
+
+  get counters(): LinkCounters {
+    const { broken } = this.#decoder
+    const detail = Object.fromEntries(
+      Object.entries({ broken_frames: broken, ...this.#dropped }).filter(([, count]) => count > 0),
+    )
+    return Object.keys(detail).length === 0 ? this.#tally : { ...this.#tally, detail }
+  }
+
+  /** One handler; the last one set counts. */
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    this.#decoder.reset()
+    await this.#line.open(events)
+    this.#open = true
+  }
+
+  close(): Promise<void> {
+    this.#open = false
+    return this.#line.close()
+  }
+
+  send(packet: Uint8Array): Promise<boolean> {
+    const { peer } = this.#options
+    if (peer) return this.#send(packet, peer)
+    this.#tally.errors++
+    return Promise.resolve(false)
+  }
+
+  async #send(packet: Uint8Array, to: Endpoint): Promise<boolean> {
+    if (packet.length > this.maxPacket) {
+      this.#dropped.too_large++
+      this.#tally.errors++
+      // one line for each size, not for each packet
+      if (this.#told !== packet.length)
+        this.#options.logger.warn(
+          `PACKET_TOO_LARGE: ${packet.length} bytes to ${ipText(to.ip)}, which takes ${this.maxPacket} (mtu ${this.#options.mtu})`,
+        )
+      this.#told = packet.length
+      return false
+    }
+    const size = encodeUdp(packet, this.#options.own, to, this.#nextId(), this.#datagram)
+    const taken = await this.#write(this.#datagram.subarray(0, size))
+    if (taken) this.#tally.tx++
+    return taken
+  }
+
+  /** The datagram is in the line's own buffer when this returns, before its promise ends. */
+  async #write(datagram: Uint8Array): Promise<boolean> {
+    if (!this.#open || this.#pending >= MAX_PENDING) {
+      this.#tally.errors++
+      return false
+    }
+    const frame = new Uint8Array(slipSize(datagram.length))
+    const used = encodeSlip(datagram, frame)
+    this.#pending++
+    try {
+      await this.#line.write(frame.subarray(0, used))
+      return true
+    } catch (error) {
+      this.#tally.errors++
+      this.#options.logger.warn(`not sent: ${asOsError(error).message}`)
+      return false
+    } finally {
+      this.#pending--
+    }
+  }
+
+  #nextId(): number {
+    this.#id = (this.#id + 1) & 0xffff
+    return this.#id
+  }
+
+  #frame(frame: Uint8Array): void {
+    const { own, peer, logger } = this.#options
+    const came = decode(frame, own.ip)
+    if (typeof came === 'string') this.#dropped[came]++
+    else if (came.kind === 'echo') this.#echo(came)
+    else if (came.port !== own.port) this.#dropped.other_port++
+    else if (peer && (came.from.ip !== peer.ip || came.from.port !== peer.port)) this.#dropped.other_address++
+    else handOver(came.payload, this.#origin(came.from), this.#handler, this.#tally, logger)
+  }
+
+  #echo({ payload, from }: Received): void {
+    if (this.#options.peer || payload.length + 20 > this.#options.mtu) return
+    const size = encodeEchoReply(payload, this.#options.own.ip, from.ip, this.#nextId(), this.#datagram)
+    void this.#write(this.#datagram.subarray(0, size))
+  }
+
+  #origin(from: Endpoint): PacketOrigin {
+    const address = `${ipText(from.ip)}:${from.port}`
+    let origin = this.#origins.get(address)
+    if (!origin) {
+      origin = { medium: this.medium, address, reply: packet => this.#send(packet, from) }
+      if (this.#origins.size >= MAX_ORIGINS) this.#origins.delete(this.#origins.keys().next().value!)
+      this.#origins.set(address, origin)
+    }
+    return origin
+  }
+}

@@ -1,0 +1,75 @@
+// IWIP without a serial line: UDP over IPv4 by this machine's own network, to boards with lwIP, within what such a board
+// takes. Everything but the size is the UDP medium's, which is handed in.
+//
+// What fails: what fails there; and a packet larger than one datagram of the peer's MTU is refused by name and counted, in
+// both directions, since the kernel would send it in fragments, and many lwIP boards are built without putting them together.
+import type { Logger } from '../../src/lib/logger'
+import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+
+export class BoundedMedium implements Medium {
+  readonly name: string
+  readonly maxPacket: number
+  readonly #inner: Medium
+  readonly #logger: Logger
+  readonly #origins = new WeakMap<PacketOrigin, PacketOrigin>()
+  #tooLarge = 0
+  #told = 0
+
+  /** `medium`: the name it goes by; `maxPacket`: bytes of the largest packet, headers not counted. */
+  constructor(
+    inner: Medium,
+    readonly medium: string,
+    maxPacket: number,
+    logger: Logger,
+  ) {
+    this.name = inner.name
+    this.maxPacket = maxPacket
+    this.#inner = inner
+    this.#logger = logger
+  }
+
+  get counters(): LinkCounters {
+    const { counters } = this.#inner
+    if (this.#tooLarge === 0) return counters
+    const detail = { ...counters.detail, too_large: this.#tooLarge }
+    return { ...counters, errors: counters.errors + this.#tooLarge, detail }
+  }
+
+  onPacket(handler: PacketHandler): void {
+    this.#inner.onPacket((packet, origin) => handler(packet, this.#origin(origin)))
+  }
+
+  open(events: OpenableEvents): Promise<void> {
+    return this.#inner.open(events)
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close()
+  }
+
+  send(packet: Uint8Array): Promise<boolean> {
+    return this.#fits(packet) ? this.#inner.send(packet) : Promise.resolve(false)
+  }
+
+  #fits(packet: Uint8Array): boolean {
+    if (packet.length <= this.maxPacket) return true
+    this.#tooLarge++
+    if (this.#told !== packet.length)
+      this.#logger.warn(`PACKET_TOO_LARGE: ${packet.length} bytes, the peer takes ${this.maxPacket} in one datagram`)
+    this.#told = packet.length
+    return false
+  }
+
+  #origin(from: PacketOrigin): PacketOrigin {
+    let origin = this.#origins.get(from)
+    if (!origin) {
+      origin = {
+        medium: this.medium,
+        address: from.address,
+        reply: packet => (this.#fits(packet) ? from.reply(packet) : Promise.resolve(false)),
+      }
+      this.#origins.set(from, origin)
+    }
+    return origin
+  }
+}
