@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const rig = join(root, 'test/rig/run')
 /** One awaited read may cost this many plain ones: the rig's one processor goes to the thread and back for each. */
-const MOST_TIMES = 12
+const MOST_TIMES = 20
 
 function ran(command, args, env = process.env) {
   const { status, stdout, stderr, error } = spawnSync(command, args, { cwd: root, encoding: 'utf8', env })

@@ -3,7 +3,9 @@ const { spawn, execFileSync } = require('node:child_process')
 const { existsSync } = require('node:fs')
 const { join } = require('node:path')
 
-const COUNT = 2000
+/** the best of some windows: a neighbour on the machine does not count */
+const WINDOWS = 5
+const COUNT = 480
 const [dir] = process.argv.slice(2)
 const { SpiBus } = require(join(dir, 'spi.cjs'))
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
@@ -14,10 +16,14 @@ async function main() {
   const spi = await SpiBus.open('/dev/spidev5.0')
   const [tx, rx] = [Uint8Array.of(0x42, 0), new Uint8Array(2)]
   const timed = async run => {
-    await run(200)
-    const from = performance.now()
-    await run(COUNT)
-    return ((performance.now() - from) * 1000) / COUNT
+    await run(192)
+    let best = Number.POSITIVE_INFINITY
+    for (let k = 0; k < WINDOWS; k++) {
+      const from = performance.now()
+      await run(COUNT)
+      best = Math.min(best, ((performance.now() - from) * 1000) / COUNT)
+    }
+    return best
   }
   const read = await timed(async count => {
     for (let k = 0; k < count; k++) {
@@ -33,7 +39,8 @@ async function main() {
       await Promise.all(calls)
     }
   })
-  const c = Number(execFileSync(join(dir, 'read'), ['/dev/spidev5.0', String(COUNT)], { encoding: 'utf8' }))
+  const plain = () => Number(execFileSync(join(dir, 'read'), ['/dev/spidev5.0', String(COUNT)], { encoding: 'utf8' }))
+  const c = Math.min(...Array.from({ length: WINDOWS }, plain))
   console.log(JSON.stringify({ read, queued, c }))
   spi.close()
   chip.kill('SIGKILL')
