@@ -13,6 +13,7 @@ import { benchMqtt } from './mqtt.mjs'
 import { benchNodes } from './nodes.mjs'
 import { peers } from './peers.mjs'
 import { benchRecovery } from './recovery.mjs'
+import { benchSpi } from './spi.mjs'
 import { printTable } from './table.mjs'
 import { benchUdp } from './udp.mjs'
 
@@ -314,6 +315,8 @@ if ('ids/'.startsWith(only) || only.startsWith('ids/'))
     else put(key, value)
   })
 if ('udp/'.startsWith(only) || only.startsWith('udp/')) await benchUdp({ put, gate, gateLeast, mark, problems })
+
+if ('spi/'.startsWith(only) || only.startsWith('spi/')) await benchSpi({ put, gate })
 
 if ('nodes/'.startsWith(only) || only.startsWith('nodes/')) await benchNodes({ put, gate })
 

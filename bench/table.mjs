@@ -11,6 +11,7 @@ const PARTS = [
   ['ID allocator, a million ids', /^ids\//],
   ['UDP out, packets of 40 bytes on the loopback', /^udp\/out\//],
   ['UDP in, decoded and logged by a gateway: the highest paced rate without loss', /^udp\/in\//],
+  ['SPI register reads in the kernel rig, beside a plain C loop in the same boot', /^spi\//],
   ['A whole gateway and 20 000 nodes of six sensors, reporting in turn over UDP', /^nodes\//],
   ['Recovery: a backlog of 50 000 facts when the upstream comes back', /^recovery\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
@@ -23,6 +24,7 @@ function unit(key) {
   if (/rss_mb$/.test(key)) return 'MB'
   if (/seconds$/.test(key)) return 's'
   if (/bytes/.test(key)) return 'B'
+  if (/_us$/.test(key)) return 'µs'
   if (/us_per_packet$/.test(key)) return 'µs'
   if (/_times$/.test(key)) return '×'
   if (/(lost|refused|sent_twice)$/.test(key)) return ''

@@ -87,8 +87,10 @@ static void *run(void *data) {
         pthread_mutex_lock(&self->lock);
         job->result = result;
         job->state = BUS_DONE;
+        /* told once; JavaScript then asks until there is none */
+        if (self->done.count == 0)
+            eventfd_write(self->wake, 1);
         line_put(&self->done, number);
-        eventfd_write(self->wake, 1);
     }
     pthread_mutex_unlock(&self->lock);
     if (fd >= 0)
