@@ -93,8 +93,9 @@ inTheRig(() => {
   }
 
   test('what gateways log arrives over classic and FD frames, once, and is acknowledged', async t => {
-    await sleep(4000)
     for (const node of nodes) {
+      await until('it has logged enough', () => logged(node).length > 20, 60_000)
+      await sleep(3000)
       const count = await deliveredAll(node)
       assert.ok(count > 10, `${count}`)
       const { uplinks, links } = await status(node)
