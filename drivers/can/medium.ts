@@ -1,6 +1,6 @@
 // The CAN medium (D9): packets to and from peers, each with its own pair of CAN ids, over the kernel's ISO-TP. It sends to one
 // peer and listens to all of its list. Opening needs the interface and every peer's socket; losing the interface loses all of
-// it. What is wrong with the bus, or a peer that takes nothing, is `degraded`.
+// it. What is wrong with the bus, or the peer that is sent to and takes nothing, is `degraded`.
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { DriverContext, LinkCounters, Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
 import { systemTimers, type Timers } from '../../src/links/timers'
@@ -94,8 +94,9 @@ export class CanMedium implements Medium {
         events.lost(reason)
       },
       degraded: reason => {
-        // on a bus that is off nobody answers: no fault of the peers
-        if (reason === (this.#reasons.get(key) ?? '') || (key !== name && reason && this.#reasons.get(name))) return
+        // on a bus that is off nobody answers; and one of many peers that is off is no fault of a listener
+        const excused = key !== name && (this.#options.mode === 'listen' || this.#reasons.get(name))
+        if (reason === (this.#reasons.get(key) ?? '') || (reason && excused)) return
         this.#reasons.set(key, reason)
         events.degraded([...this.#reasons.values()].filter(Boolean).join('; '))
       },

@@ -93,8 +93,9 @@ inTheRig(() => {
   }
 
   test('what gateways log arrives over classic and FD frames, once, and is acknowledged', async t => {
-    await sleep(4000)
     for (const node of nodes) {
+      await until('it has logged enough', () => logged(node).length > 20, 60_000)
+      await sleep(3000)
       const count = await deliveredAll(node)
       assert.ok(count > 10, `${count}`)
       const { uplinks, links } = await status(node)
@@ -159,7 +160,7 @@ inTheRig(() => {
     assert.match(link.reason, /^vxcan0 is down: systemctl start os-node-can@vxcan0/)
     await sleep(1500)
     tool('ip', 'link', 'set', 'vxcan0', 'up')
-    await until('up', async () => (await status(nodes[0]!)).links.bus.state === 'up', 5000)
+    await until('up', async () => (await status(nodes[0]!)).links.bus.state === 'up')
     for (const node of nodes) await deliveredAll(node)
     const { links } = await status(hub)
     assert.equal(links.bus.state, 'up')

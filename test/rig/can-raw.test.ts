@@ -212,7 +212,8 @@ inTheRig(() => {
   // 1 Mbit/s of classic frames with 11-bit ids and 8 bytes: 111 bits and at least 3 between them, no stuff bits: 8770/s
   test('the line rate of classic CAN for ten seconds: nothing is dropped', async () => {
     const rate = 8770
-    const socket = CanRaw.open('vcan0', { receiveBuffer: 1 << 20 })
+    // two seconds of it: the machine this rig runs on has other things to do
+    const socket = CanRaw.open('vcan0', { receiveBuffer: 16 << 20 })
     open.push(socket)
     const frames = new CanFrames()
     let got = 0
