@@ -6,8 +6,19 @@ export type TokenKind = 'name' | 'number' | 'text' | 'mark' | 'end'
 /** longer words are cut to it: nothing of a DBC file is that long but comments, which nobody reads */
 const MAX_WORD = 512
 
-const isDigit = (c: number): boolean => c >= 0x30 && c <= 0x39
-const isLetter = (c: number): boolean => (c >= 0x41 && c <= 0x5a) || (c >= 0x61 && c <= 0x7a) || c === 0x5f || c > 0x7f
+/** what a character may be a part of */
+const NAME = 1
+const DIGIT = 2
+const NUMBER = 4
+const KINDS = Uint8Array.from({ length: 128 }, (_, c) => {
+  const text = String.fromCharCode(c)
+  if (/\d/.test(text)) return NAME | DIGIT | NUMBER
+  if (/[A-Za-z_]/.test(text)) return NAME | NUMBER
+  return /[-+.#]/.test(text) ? NUMBER : 0
+})
+/** letters of other scripts are letters; NaN, behind the end, is nothing */
+const is = (kinds: number, c: number): boolean =>
+  c < 128 ? (KINDS[c]! & kinds) !== 0 : c >= 128 && (kinds & NAME) !== 0
 
 /** The bytes of a file as text: UTF-8 where they are, else Latin 1, which older editors write. */
 export function dbcText(bytes: Uint8Array): string {
@@ -48,9 +59,8 @@ export class Tokens {
     }
     const c = s.charCodeAt(this.#at)
     if (c === 0x22) this.#quoted()
-    else if (isLetter(c)) this.#word('name', k => isLetter(k) || isDigit(k))
-    else if (this.#startsNumber())
-      this.#word('number', k => isDigit(k) || isLetter(k) || isSign(k) || k === 0x2e || k === 0x23)
+    else if (is(NAME, c) && !is(DIGIT, c)) this.#word('name', NAME)
+    else if (this.#startsNumber(c)) this.#word('number', NUMBER)
     else {
       this.kind = 'mark'
       this.text = s[this.#at++]!
@@ -160,24 +170,24 @@ export class Tokens {
     this.#at++
   }
 
-  #word(kind: TokenKind, inside: (c: number) => boolean): void {
+  #word(kind: TokenKind, of: number): void {
     const s = this.#source
     const from = this.#at++
-    while (this.#at < s.length && inside(s.charCodeAt(this.#at))) this.#at++
+    let at = from + 1
+    while (at < s.length && is(of, s.charCodeAt(at))) at++
+    this.#at = at
     this.kind = kind
-    this.text = s.slice(from, Math.min(this.#at, from + MAX_WORD))
+    this.text = s.slice(from, Math.min(at, from + MAX_WORD))
   }
 
-  #startsNumber(): boolean {
+  #startsNumber(c: number): boolean {
     const s = this.#source
     let at = this.#at
-    if (isSign(s.charCodeAt(at))) at++
+    if (c === 0x2b || c === 0x2d) at++
     if (s.charCodeAt(at) === 0x2e) at++
-    return isDigit(s.charCodeAt(at))
+    return is(DIGIT, s.charCodeAt(at))
   }
 }
-
-const isSign = (c: number): boolean => c === 0x2b || c === 0x2d
 
 /** Whether what follows a quote is the end of a statement and of its line. */
 const endsText = (s: string, at: number): boolean =>
