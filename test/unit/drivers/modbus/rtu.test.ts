@@ -240,6 +240,7 @@ test('a lost port is told to every source of it, once; the next that opens opens
   await b.close()
   await b.open(events)
   assert.equal(wire.opens, 2)
+  assert.ok(wire.events, 'the close of the old opening closed the new one')
   const rows = await settle(Promise.all([a.read(), b.read()]))
   assert.deepEqual(
     rows.map(([row]) => row![2]),
