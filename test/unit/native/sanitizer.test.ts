@@ -22,7 +22,7 @@ test('the tests of the addon and of UDP pass with sanitizers', {
 }, () => {
   const built = spawnSync(process.execPath, ['build.mjs', '--sanitize', '--quiet'], { cwd: root, encoding: 'utf8' })
   assert.equal(built.status, 0, built.stderr)
-  const tests = ['native/socket', 'native/loader', 'media/udp', 'media/udp-batch']
+  const tests = ['native/socket', 'native/loader', 'native/gpio', 'media/udp', 'media/udp-batch']
   const files = tests.map(name => join(root, '.build/test/unit', `${name}.test.js`))
   const env = {
     ...process.env,
