@@ -1,7 +1,8 @@
 // The source type `gpio`: a group of inputs and outputs, read at an interval, and at once when an input of mode edge changes.
 // What fails: a pin that cannot be had (the group does not open, with the pin named), a chip that is pulled (the group is
 // lost and opens again as soon as a chip appears; outputs come back as they were last set).
-import { watch } from 'node:fs'
+import { existsSync, watch } from 'node:fs'
+import { join } from 'node:path'
 import { OsError } from '../../src/lib/errors'
 import type { OpenableEvents, Outputs } from '../../src/links/contracts'
 import { systemTimers, type Timers } from '../../src/links/timers'
@@ -127,11 +128,15 @@ export class GpioSource extends PolledSource {
   }
 
   override onReturn(back: () => void): () => void {
-    const watcher = watch(this.#dev, (_, file) => {
-      if (file?.startsWith('gpiochip')) back()
-    })
-    watcher.on('error', () => watcher.close()) // then the pause alone decides
-    return () => watcher.close()
+    try {
+      const watcher = watch(this.#dev, (_, file) => {
+        if (file?.startsWith('gpiochip') && existsSync(join(this.#dev, file))) back()
+      })
+      watcher.on('error', () => watcher.close())
+      return () => watcher.close()
+    } catch {
+      return () => undefined // no watches left on this machine: the pause alone decides
+    }
   }
 }
 

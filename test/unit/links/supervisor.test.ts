@@ -660,3 +660,30 @@ test('whatever happens in whatever order: one opening at a time, all closed at t
     )
   }
 })
+
+test('a source that says something is due is read at once, once more after a read that is out, and not while it is down', async () => {
+  const { timers, supervisor, got } = rig()
+  const source = new FakeSource('s', 60_000)
+  supervisor.add(source)
+  await timers.advance(0)
+  assert.equal(got.length, 1)
+  source.events?.due?.()
+  await timers.advance(0)
+  assert.equal(got.length, 2)
+  let answer: (rows: readonly SourceReading[]) => void = () => undefined
+  source.onRead = () =>
+    new Promise(resolve => {
+      answer = resolve
+    })
+  for (let k = 0; k < 5; k++) source.events?.due?.()
+  assert.equal(source.reads, 3)
+  source.onRead = async n => [['a', 'OK', n, 'Cel']]
+  answer([['a', 'OK', 3, 'Cel']])
+  await timers.advance(0)
+  assert.deepEqual([source.reads, got.length], [4, 4])
+  const old = source.events
+  await supervisor.disable('s')
+  old?.due?.()
+  await timers.advance(0)
+  assert.equal(source.reads, 4)
+})
