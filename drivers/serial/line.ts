@@ -27,6 +27,7 @@ const OFF_BY = 0.03
 const VIRTUAL = /^\/dev\/ttyGS/
 /** a port that was open for so long worked; and how long one waits after it hung up */
 const WORKED_MS = 1000
+const FRESH_MS = 3000
 
 /** One port that is open or opening, and those that use it. */
 class Shared {
@@ -79,6 +80,8 @@ export class SerialLine implements Line {
   /** when it was opened, and when it hung up after it had worked */
   #openedAt = 0
   #hungUpAt: number | undefined
+  /** until when a device that has come is tried at every look */
+  #freshUntil = 0
 
   constructor(name: string, settings: SerialSettings, context: SerialContext) {
     this.name = name
@@ -130,6 +133,7 @@ export class SerialLine implements Line {
       throw new OsError('LINK_DOWN', 'closed while opening')
     }
     this.#openedAt = this.#context.clock.mono()
+    this.#freshUntil = 0
     this.#remember(path)
     const { baudrate } = shared.port!
     if (!VIRTUAL.test(path) && Math.abs(baudrate - this.settings.baudrate) > OFF_BY * this.settings.baudrate)
@@ -172,6 +176,7 @@ export class SerialLine implements Line {
       const now = this.#look()
       if (now === null) this.#tried = null
       else if (now !== this.#tried || this.#mayCallAgain()) {
+        if (now !== this.#tried) this.#freshUntil = this.#context.clock.mono() + FRESH_MS
         this.#hungUpAt = undefined
         back()
         return
@@ -182,8 +187,12 @@ export class SerialLine implements Line {
     return () => cancel()
   }
 
-  /** It worked, hung up, and its device is still there: tried again once, after a moment, whatever came before. */
+  /**
+   * Its device is still there, and worked before it hung up: tried again once, after a moment, whatever came before. Or it
+   * has come just now, and could not be opened yet: drivers and udev take their time.
+   */
   #mayCallAgain(): boolean {
+    if (this.#context.clock.mono() < this.#freshUntil) return true
     return this.#hungUpAt !== undefined && this.#context.clock.mono() - this.#hungUpAt >= WORKED_MS
   }
 

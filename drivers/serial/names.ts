@@ -81,13 +81,14 @@ export class PortNames {
 
   /** What a USB adapter says of the device, undefined for others. */
   usbOf(device: string): UsbIdentity | undefined {
+    let place: string | undefined
     const start = realOf(join(this.#sys, basename(device), 'device'))
     for (let dir = start, depth = 0; dir && depth < 4; dir = dirname(dir), depth++) {
+      if (basename(dir).includes(':')) place ??= basename(dir)
       const vendor = textOf(join(dir, 'idVendor'))
       const product = textOf(join(dir, 'idProduct'))
       if (!vendor || !product) continue
-      const place = depth === 0 ? basename(dir) : basename(start!).includes(':') ? basename(start!) : basename(dir)
-      return { vendor, product, serial: textOf(join(dir, 'serial')) ?? '', place }
+      return { vendor, product, serial: textOf(join(dir, 'serial')) ?? '', place: place ?? basename(dir) }
     }
     return undefined
   }
@@ -132,9 +133,8 @@ export class PortNames {
 /** The same adapter and interface: by its serial number, or by the socket it is in where it has none. */
 function isSame(a: UsbIdentity, b: UsbIdentity): boolean {
   if (a.vendor !== b.vendor || a.product !== b.product || a.serial !== b.serial) return false
-  const [socketA, interfaceA] = a.place.split(':')
-  const [socketB, interfaceB] = b.place.split(':')
-  return a.serial === '' ? a.place === b.place : interfaceA === interfaceB || socketA === socketB
+  if (a.serial === '') return a.place === b.place
+  return a.place.split(':')[1] === b.place.split(':')[1]
 }
 
 /** What tells one device node from the one that stood there before; null: none is there. */

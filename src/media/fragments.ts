@@ -25,6 +25,8 @@ const NETWORK: MediaOptions = {
 const COMMON = new Set(['mode', 'host', 'port', 'listen_host'])
 /** in the schema of an uplink already, for every medium */
 const OF_UPLINKS = new Set(['delivery'])
+/** in the schema of a medium's own section already */
+const OF_SECTIONS = new Set(['baudrate'])
 
 interface Option {
   readonly key: string
@@ -70,7 +72,7 @@ export function mediaFragments(more: MediaOptions = {}): Fragment[] {
   const dispatch = Object.entries(all).flatMap(([medium, { entries }]) => {
     const { section, options_name } = mediumInfo(medium)!
     return (Object.entries(entries) as [string, AnySchema][])
-      .filter(([key, schema]) => !COMMON.has(key) && metaOf(schema).side !== 'listen')
+      .filter(([key, schema]) => !COMMON.has(key) && !OF_SECTIONS.has(key) && metaOf(schema).side !== 'listen')
       .map(([key, schema]) => ({ at: `RESOURCES.${section}.${options_name}.${key}`, schema: schema as never }))
   })
   return [...links, ...dispatch]

@@ -1,11 +1,24 @@
 // Real gateways on serial lines: pseudo-terminals joined by the test, which pulls plugs, adds noise and plays firmware.
 // Everything sent arrives, is in both logs once, and is acknowledged over the same wires.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { frameSerial } from '../../src/wire/serial'
 import { askControl } from '../lib/control'
-import { freePort, keyOf, type LoggedFact, Machine, removeDir, sensorsOf, sleep, tempDir, until } from '../lib/gateway'
+import {
+  freePort,
+  keyOf,
+  type LoggedFact,
+  Machine,
+  removeDir,
+  root,
+  sensorsOf,
+  sleep,
+  tempDir,
+  until,
+} from '../lib/gateway'
 import { peerFrame } from '../lib/peer'
 import { type Plug, Ptys } from '../lib/ptys'
 import { prng } from '../lib/random'
@@ -161,6 +174,27 @@ test('UART: frames of C firmware and of dispatch are received on a port that an 
   assert.equal(sent.code, 0, sent.stderr + sent.stdout)
   await until('what was dispatched is in the log', () => facts().find(one => one.id === 'CLI'))
   await far.unplug()
+})
+
+test('the built files run from a folder without node_modules, serial ports included', async () => {
+  const place = join(dir, 'alone')
+  cpSync(join(root, 'dist'), place, { recursive: true })
+  const plug = await port('alone-port')
+  let bytes = 0
+  plug.onBytes = chunk => {
+    bytes += chunk.length
+  }
+  const config = join(dir, 'alone.json')
+  const RESOURCES = { physical_status: on, physical_config: { uart: { port: plug.path } } }
+  writeFileSync(config, JSON.stringify({ assigned_id: 5, RESOURCES }))
+  const args = ['transmit', '--value', '1', '--unit', 'K', '--medium', 'UART', '--config', config]
+  const ran = spawn(process.execPath, [join(place, 'os-node.js'), ...args, '--data-dir', join(dir, 'alone-data')], {
+    cwd: dir,
+    env: { PATH: process.env.PATH },
+  })
+  const code = await new Promise(resolve => ran.once('exit', resolve))
+  assert.equal(code, 0)
+  await until('the packet came', () => bytes > 16)
 })
 
 test('RS485: a master receives from two gateways as slaves, each in its turn, and acknowledges all', async t => {

@@ -12,8 +12,11 @@ const network = (host: string, standardPort: number) =>
     port: port(standardPort, 'port of the peer; 0: Client_Core.server_port'),
   })
 
-/** The port of a serial bus; its speed and the rest come with the medium. */
-const serial = () => options({ port: text('', 'name of the serial port, for example /dev/serial/by-id/…') })
+const serial = (baudrate: number) =>
+  options({
+    port: text('', 'name of the serial port, for example /dev/serial/by-id/…'),
+    baudrate: int(baudrate, 'bits per second', { min: 50, max: 12_000_000 }),
+  })
 
 const enabled = (standard: boolean) => flag(standard, 'whether this medium may be used')
 const anyOptions = v.looseObject({})
@@ -72,8 +75,8 @@ export const resourceEntries = {
   ),
   physical_config: map(
     {
-      uart: serial(),
-      rs485: serial(),
+      uart: serial(115200),
+      rs485: serial(9600),
       can: options(),
       lora: options(),
       bluetooth: options({ port: port(5454, 'port of the UDP shim', atStart) }),

@@ -348,6 +348,38 @@ test('reopen cuts a pause short; on a disabled link it does nothing', async () =
   assert.equal(thing.opens, 2)
 })
 
+test('what is back is tried at once, without the pauses of before; a watch ends with its pause', async () => {
+  const { supervisor, timers, clock } = rig()
+  const watches: (() => void)[] = []
+  let ended = 0
+  const thing = Object.assign(new FakeThing('usb'), {
+    onReturn: (back: () => void) => {
+      watches.push(back)
+      return () => ended++
+    },
+  })
+  let there = false
+  thing.onOpen = () => {
+    if (!there) throw new OsError('LINK_DOWN', 'no such port')
+  }
+  supervisor.add(thing)
+  await timers.advance(20_000)
+  assert.ok(supervisor.links()['usb']!.retry_at! - clock.wall() > 5000)
+  assert.equal(watches.length - ended, 1, 'one watch at a time')
+  there = true
+  watches.at(-1)!()
+  await timers.advance(0)
+  assert.equal(supervisor.links()['usb']?.state, 'up')
+  assert.equal(ended, watches.length)
+  for (const back of watches) back()
+  await timers.advance(0)
+  assert.equal(supervisor.links()['usb']?.opens, 1, 'an old watch is not heard')
+  thing.events!.lost('unplugged')
+  assert.equal(supervisor.links()['usb']!.retry_at! - clock.wall(), 1000)
+  await supervisor.disable('usb')
+  assert.equal(ended, watches.length)
+})
+
 test('one link that fails leaves the others alone, and its own pauses can be set', async () => {
   const { supervisor, timers } = rig()
   const bad = new FakeThing('bad')

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { type AnySchema, ConfigStore, defaults, MASK, openSchema } from '../../../src/config'
-import { mediaTable } from '../../../src/index'
+import { busOptions, mediaTable } from '../../../src/index'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger } from '../../../src/lib/logger'
 import { mediumInfo } from '../../../src/links/registry'
@@ -20,7 +20,14 @@ function open(gateway: object = {}, resources: object = {}): { store: ConfigStor
   const logger = createLogger({ write: () => undefined })
   return {
     file,
-    store: ConfigStore.load({ path: file, env: {}, dataDir: root, logger, fragments: mediaFragments(), keep: false }),
+    store: ConfigStore.load({
+      path: file,
+      env: {},
+      dataDir: root,
+      logger,
+      fragments: mediaFragments(busOptions),
+      keep: false,
+    }),
   }
 }
 

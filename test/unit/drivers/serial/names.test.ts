@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { nodeIdentity, PortNames } from '../../../../drivers/serial'
+import type { OsError } from '../../../../src/lib/errors'
+
+const root = mkdtempSync(join(tmpdir(), 'names-'))
+after(() => rmSync(root, { recursive: true }))
+const [dev, sys, devices] = ['dev', 'sys', 'devices'].map(name => join(root, name)) as [string, string, string]
+for (const dir of [join(dev, 'serial/by-id'), sys, devices]) mkdirSync(dir, { recursive: true })
+const names = new PortNames(dev, sys)
+
+/** A USB adapter as the kernel shows it: its folder, the interface, and the tty below. */
+function adapter(tty: string, socket: string, serial: string, id?: string): void {
+  const usb = join(devices, socket)
+  const port = join(usb, `${socket}:1.0`, tty)
+  mkdirSync(port, { recursive: true })
+  for (const [name, text] of Object.entries({ idVendor: '0403', idProduct: '6001', serial }))
+    writeFileSync(join(usb, name), `${text}\n`)
+  mkdirSync(join(sys, tty), { recursive: true })
+  symlinkSync(port, join(sys, tty, 'device'))
+  writeFileSync(join(dev, tty), '')
+  if (id) symlinkSync(join(dev, tty), join(dev, 'serial/by-id', id))
+}
+const gone = (tty: string): void => {
+  unlinkSync(join(dev, tty))
+  rmSync(join(sys, tty), { recursive: true })
+}
+
+test('without any port the hint says what to do', () => {
+  assert.throws(
+    () => names.resolve('/dev/serial/by-id/none'),
+    (error: OsError) => error.code === 'NOT_FOUND' && /enable_uart/.test(error.hint),
+  )
+})
+
+test('a port is found by path, by name, by id, and by what its adapter says', () => {
+  adapter('ttyUSB0', '1-1', 'AAA', 'usb-FTDI_AAA-if00-port0')
+  adapter('ttyUSB1', '1-2', 'BBB', 'usb-FTDI_BBB-if00-port0')
+  const first = join(dev, 'ttyUSB0')
+  for (const port of [
+    first,
+    'ttyUSB0',
+    join(dev, 'serial/by-id/usb-FTDI_AAA-if00-port0'),
+    'usb-FTDI_AAA-if00-port0',
+    'usb:0403:6001:AAA',
+  ])
+    assert.equal(names.resolve(port), first)
+  assert.equal(names.resolve('usb:0403:6001:BBB'), join(dev, 'ttyUSB1'))
+})
+
+test('a name that fits none, or several, is answered with the ports that are there', () => {
+  const both = (error: OsError): boolean => /AAA.*\(ttyUSB0\).*BBB.*\(ttyUSB1\)/.test(error.hint)
+  assert.throws(
+    () => names.resolve('ttyUSB7'),
+    (error: OsError) => /no serial port ttyUSB7/.test(error.message) && both(error),
+  )
+  assert.throws(
+    () => names.resolve('usb:1a86:7523'),
+    (error: OsError) => both(error),
+  )
+  assert.throws(
+    () => names.resolve('usb:0403:6001'),
+    (error: OsError) => /2 ports fit/.test(error.message) && /AAA.*BBB/.test(error.hint),
+  )
+  assert.throws(() => names.resolve(''), /no serial port is named/)
+})
+
+test('R15: an adapter that comes back under another number is found by its serial number, whatever it was called', () => {
+  const before = names.usbOf(join(dev, 'ttyUSB0'))
+  assert.deepEqual(before, { vendor: '0403', product: '6001', serial: 'AAA', place: '1-1:1.0' })
+  gone('ttyUSB0')
+  adapter('ttyUSB2', '1-3', 'AAA')
+  assert.equal(names.resolve(join(dev, 'ttyUSB0'), before), join(dev, 'ttyUSB2'))
+  assert.throws(() => names.resolve(join(dev, 'ttyUSB0')), /no serial port/)
+})
+
+test('an adapter without a serial number is known by the socket it is in', () => {
+  adapter('ttyUSB3', '2-1', '')
+  const before = names.usbOf(join(dev, 'ttyUSB3'))
+  gone('ttyUSB3')
+  adapter('ttyUSB4', '2-2', '')
+  assert.throws(() => names.resolve('ttyUSB3', before), /no serial port/)
+  rmSync(join(devices, '2-1'), { recursive: true })
+  adapter('ttyUSB5', '2-1', '')
+  assert.equal(names.resolve('ttyUSB3', before), join(dev, 'ttyUSB5'))
+})
+
+test('a port without hardware is not offered', () => {
+  adapter('ttyS0', 'pnp0', '')
+  writeFileSync(join(sys, 'ttyS0', 'type'), '0\n')
+  assert.ok(!names.list().some(({ path }) => path.endsWith('ttyS0')))
+})
+
+test('another node at the same path has another identity', () => {
+  const path = join(dev, 'ttyX')
+  assert.equal(nodeIdentity(path), null)
+  writeFileSync(path, '')
+  const first = nodeIdentity(path)
+  writeFileSync(`${path}2`, '')
+  renameSync(`${path}2`, path)
+  assert.notEqual(nodeIdentity(path), first)
+})
