@@ -35,9 +35,9 @@ export interface RadioParts {
 /** attempts to set a faulty chip up before the link is given up, and the pause after each */
 const REVIVALS = 3
 const REVIVAL_PAUSE_MS = 500
-/** data sheet 7.2.2: 100 us low, then 5 ms; twice as long where a kernel is slow */
+/** data sheet 7.2.2: 100 us low, then 5 ms; ten times as long costs nothing where a machine is busy */
 const RESET_LOW_MS = 5
-const RESET_READY_MS = 10
+const RESET_READY_MS = 50
 /** noise samples that are all the same before the receiver counts as deaf; one check takes as many */
 const STILL_SAMPLES = 12
 const SAMPLES_PER_CHECK = 6
@@ -72,6 +72,11 @@ export class Radio {
   #edge = false
   /** DIO0 was configured and gives edges as it should */
   #edges = false
+  /** a packet was found by asking, and its edge has not come yet; how many in a row */
+  #unannounced = false
+  #misses = 0
+  /** woken while at work */
+  #again = false
   #checkAt = 0
   #pollAt = 0
   #heardAt = 0
@@ -129,6 +134,7 @@ export class Radio {
 
   /** Something waits in the channel. */
   wake(): void {
+    this.#again = true
     this.#wake()
   }
 
@@ -320,21 +326,32 @@ export class Radio {
   }
 
   #rose(): void {
+    this.#unannounced = false
+    this.#misses = 0
     this.#edge = true
     this.#wake()
   }
 
-  /** A packet was there and DIO0 said nothing: the line is not wired as configured. Asked from now on. */
+  /**
+   * A packet was there before its edge. Where none comes until the next one, again and again, the line is not wired as
+   * configured: asked from now on.
+   */
   #missed(): void {
+    if (!this.#unannounced) {
+      this.#unannounced = true
+      return
+    }
     this.counters.missed_edges++
-    if (this.counters.missed_edges < 3) return
+    if (++this.#misses < 3) return
     this.#edges = false
     this.#events?.degraded('DIO0 says nothing: check its wire and dio0_pin; the chip is asked instead')
   }
 
   /** Until the time is over or something happens. */
   #sleep(ms: number): Promise<void> {
-    if (ms <= 0 || !this.#opened || this.#edge) return new Promise(resolve => setImmediate(resolve))
+    const again = this.#again
+    this.#again = false
+    if (ms <= 0 || !this.#opened || this.#edge || again) return new Promise(resolve => setImmediate(resolve))
     return new Promise(resolve => {
       const cancel = this.#parts.timers.after(ms, resolve)
       this.#wake = () => {

@@ -19,6 +19,8 @@ export function exportRow({ boot, seq, quality, medium, wallMs, fact, link }: Lo
     source_aid: fact!.aid,
     medium,
     ...(link?.address !== undefined && { address: link.address }),
+    ...(link?.rssi !== undefined && { rssi: link.rssi }),
+    ...(link?.snr !== undefined && { snr: link.snr }),
     time_quality: quality,
     logged_ms: wallMs,
   }

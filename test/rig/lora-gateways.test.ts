@@ -81,12 +81,11 @@ inTheRig(
       await far.command('link -80 6.5 0')
       await until('facts arrive', () => from('NEAR').length >= 3, 40_000).catch(tell)
       await delivered()
-      const last = from('NEAR').at(-1)! as LoggedFact & { link: { medium: string; rssi: number; snr: number } }
-      assert.equal(last.link.medium, 'LoRa')
-      assert.equal(last.link.snr, 6.5)
-      assert.ok(Math.abs(last.link.rssi + 80) <= 1, JSON.stringify(last.link))
+      const { medium, rssi, snr } = from('NEAR').at(-1)!
+      assert.deepEqual([medium, snr], ['LoRa', 6.5])
+      assert.ok(Math.abs(Number(rssi) + 80) <= 1, String(rssi))
       const { uplinks } = await status(gateway)
-      assert.equal(uplinks.radio.delivery, 'exchange', JSON.stringify(uplinks))
+      assert.equal(uplinks.radio.delivery, 'acked', JSON.stringify(uplinks))
     })
 
     test('R18: faults of either chip, and lost packets, cost no reading', async () => {
@@ -102,10 +101,13 @@ inTheRig(
     })
 
     test('a frame of C firmware that comes in by radio is decoded and logged', async () => {
-      await far.command(`hear ${firmware.toString('hex')}`)
-      const fact = await until('it is logged', () => upstream.logFacts().find(({ s1_id }) => s1_id === 'T9')).catch(
-        tell,
-      )
+      // a radio that is sending does not hear it
+      const logged = async (): Promise<LoggedFact | undefined> => {
+        await far.command(`hear ${firmware.toString('hex')}`)
+        await new Promise(resolve => setTimeout(resolve, 700))
+        return upstream.logFacts().find(({ s1_id }) => s1_id === 'T9')
+      }
+      const fact = await until('it is logged', logged).catch(tell)
       assert.deepEqual([fact.s1_v, fact.s1_u], [294.5, 'K'])
     })
 

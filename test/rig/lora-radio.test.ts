@@ -143,7 +143,7 @@ inTheRig(() => {
     pair(
       {},
       async (a, b) => {
-        for (let k = 0; k < 4; k++) {
+        for (let k = 0; k < 6; k++) {
           await a.medium.send(bytes(20, k))
           await until('it arrives', () => b.heard.length === k + 1)
         }
