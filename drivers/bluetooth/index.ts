@@ -38,7 +38,7 @@ export function createBluetooth(
   }
   const peers = options.peers ?? []
   if (!/^hci\d{1,2}$/.test(options.adapter)) throw wrong(name, 'adapter', 'an adapter is called hci0, hci1 …')
-  if (peers.length === 0) throw wrong(name, 'peers', 'name the devices; bluetoothctl scan le shows addresses and names')
+  if (peers.length === 0) throw wrong(name, 'peers', 'name the devices; btmgmt find -l shows addresses and names')
   const nus: NusOptions = {
     adapter: parts.adapter ?? sharedAdapter(options.adapter, options.extended_scan, context),
     framing: options.framing,

@@ -8,7 +8,8 @@ import { type AnySchema, openSchema } from './schema'
 
 export const MASK = '********'
 /** Names that hold secrets wherever they stand, also below parts without a schema. */
-export const SECRET_NAME = /(^|_)(password|passwd|passphrase|secret|token|psk|api_?key|private_?key|credentials?)$/i
+export const SECRET_NAME =
+  /(^|_)(password|passwd|passphrase|secret|token|psk|api_?key|private_?key|bind_?key|credentials?)$/i
 const URL_PASSWORD = /([a-z][a-z0-9+.-]*:\/\/[^\s:/?#@]*:)([^\s/?#]+)(@)/gi
 
 export function isSecret(schema: AnySchema, path: readonly (string | number)[]): boolean {

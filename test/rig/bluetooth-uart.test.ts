@@ -2,9 +2,11 @@
 // frames and hands them on by UDP, so that a whole os-node stands behind it. The gateway on hci0 sends to it and receives
 // from it, with acknowledgements (X29); connections are cut and come back.
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
 import { systemClock } from '../../src/lib/clock'
 import { silentLogger } from '../../src/lib/logger'
 import { LineMedium } from '../../src/links/line/medium'
@@ -13,7 +15,7 @@ import { exportFacts } from '../../src/log'
 import { COMMAND } from '../../src/wire/commands'
 import { adapterAddress, plugInAdapters, UartDevice, unplugAdapters } from '../lib/ble'
 import { askControl } from '../lib/control'
-import { keyOf, type LoggedFact, Machine, until } from '../lib/gateway'
+import { keyOf, type LoggedFact, Machine, script, until } from '../lib/gateway'
 import { peerFrame } from '../lib/peer'
 import { inTheRig } from '../lib/rig'
 
@@ -30,6 +32,7 @@ const ANSWERS: ReadonlySet<number> = new Set([
 ])
 const SERVER = 9301
 const BRIDGE = 9302
+const execute = promisify(execFile)
 const flags = { physical_status: { bluetooth: true } }
 const radio = { find_timeout_ms: 5000, max_packet: 400 }
 
@@ -69,7 +72,7 @@ inTheRig(
         uplinks: [{ name: 'air', medium: 'Bluetooth', peers: [adapterAddress(1)], ...radio }],
         receivers: [{ name: 'devices', medium: 'Bluetooth', peers: [adapterAddress(1)], ...radio }],
       },
-      RESOURCES: flags,
+      RESOURCES: { ...flags, physical_config: { bluetooth: { peers: [adapterAddress(1)], ...radio } } },
     })
     const office = new Machine('/run/office', 'run', {
       device_id: 'OFFICE',
@@ -126,6 +129,16 @@ inTheRig(
       await line.send(peerFrame(63, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
       const fact = await until('the fact', () => facts(hub).find(({ s1_id }) => s1_id === 'T1'))
       assert.ok(Math.abs(Number(fact.s1_v) - 274.5726) < 1e-9, String(fact.s1_v))
+    })
+
+    test('a reading can be sent over the radio by hand', async () => {
+      const rows = JSON.stringify([['hand', 'OK', 7, '1']])
+      const connections = device.connections
+      // not waited for in place: the device at the other end is this process
+      const command = ['transmit', '--medium', 'Bluetooth', '--sensors', rows, '--device-id', 'HAND']
+      await execute(process.execPath, [script, ...command, '--config', hub.config, '--data-dir', hub.dataDir])
+      await until('it is there', () => keys(office, 'HAND').length === 1)
+      assert.equal(device.connections, connections, 'over the connection that is open')
     })
 
     test('a connection that is cut comes back, and nothing is missing', async () => {

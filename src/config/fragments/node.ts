@@ -1,6 +1,6 @@
 // Identity, server address and the media a node may use (specification, "Configuration keys").
 import * as v from 'valibot'
-import { choice, flag, int, map, port, section, text } from '../fields'
+import { choice, flag, int, map, maybe, port, section, text } from '../fields'
 
 const options = (entries: v.ObjectEntries = {}) => v.optional(v.looseObject(entries), {})
 const atStart = { restart: true }
@@ -79,7 +79,13 @@ export const resourceEntries = {
       rs485: serial(9600),
       can: options(),
       lora: options(),
-      bluetooth: options({ port: port(5454, 'port of the UDP shim', atStart) }),
+      bluetooth: options({
+        mode: maybe(
+          v.picklist(['udp_shim']),
+          'udp_shim: packets by UDP to port instead of by radio, as the reference does',
+        ),
+        port: port(5454, 'port of the UDP shim', atStart),
+      }),
     },
     anyOptions,
     'settings of each bus or radio',
