@@ -23,6 +23,8 @@ export const canSourceOptions = strict({
   source_address: v.optional(whole(0, 253)),
   /** CAN FD frames too; left out: where a chosen message has more than 8 bytes */
   fd: v.optional(v.boolean()),
+  /** what the kernel may hold while the gateway is busy: 4 MiB is a second of a full bus of 1 Mbit/s */
+  receive_buffer_bytes: v.optional(whole(4096, 64 << 20), 4 << 20),
   interval_ms: interval(1000, 10),
   max_age_ms: maxAge(10_000),
   /** a value outside the limits of the DBC file is an error */
