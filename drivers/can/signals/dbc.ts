@@ -32,7 +32,7 @@ export function parseDbc(text: string): Dbc {
 }
 
 /** statements between two looks at the clock, and how long everything else may wait */
-const STATEMENTS_A_LOOK = 64
+const STATEMENTS_A_LOOK = 16
 const SLICE_MS = 10
 
 /** The same without holding up everything else: a file of a whole vehicle takes seconds on a small board. */
