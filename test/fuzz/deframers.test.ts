@@ -1,4 +1,4 @@
-// R19 in full: a million mutated inputs, a quarter for every deframer of a serial line. What streams.test.ts and slip.test.ts
+// R19 in full: a million mutated inputs for every deframer of a serial line. What streams.test.ts and slip.test.ts
 // look at deeply with few inputs, this looks at flatly with many: damaged frames, one after the other through the same
 // deframers, once whole and once cut at random. Nothing throws, no packet is longer than it may be, nothing waits after
 // silence, both hand on the same packets, and the work per byte is bounded.
@@ -12,7 +12,7 @@ import { frameSerial } from '../../src/wire/serial'
 import { prng } from '../lib/random'
 import { examples } from './harness'
 
-const INPUTS = 250_000
+const INPUTS = 1_000_000
 const MAX_PACKET = 128
 /** a byte costs at most one step for each open candidate */
 const STEPS = 130

@@ -14,7 +14,7 @@ import { until } from '../../../lib/gateway'
 import { dataPacket } from '../../../lib/packets'
 import { type Plug, Ptys } from '../../../lib/ptys'
 import { prng } from '../../../lib/random'
-import { SerialBus } from '../../../lib/serialbus'
+import { damaged, SerialBus } from '../../../lib/serialbus'
 
 const context = { clock: systemClock, logger: silentLogger }
 const dir = mkdtempSync(join(tmpdir(), 'rs485-'))
@@ -199,15 +199,7 @@ test('noise on a bus of several costs the packets it hits, never a wrong one', a
   const random = prng(11)
   let noisy = false
   new SerialBus([m!, a!, b!], {
-    noise: bytes => {
-      if (!noisy || random() > 0.3) return bytes
-      const at = Math.floor(random() * bytes.length)
-      const kind = random()
-      if (kind < 0.4) bytes[at]! ^= 1 << Math.floor(random() * 8)
-      else if (kind < 0.7) return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + 1)])
-      else return Buffer.concat([bytes.subarray(0, at), Buffer.from([2, 9, 3]), bytes.subarray(at)])
-      return bytes
-    },
+    noise: bytes => damaged(bytes, random, noisy ? 0.3 : 0),
   })
   const chief = await open(t, m!, master([1, 2]))
   const slaves = [await open(t, a!, slave(1)), await open(t, b!, slave(2))]
