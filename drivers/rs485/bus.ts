@@ -7,6 +7,8 @@ import type { Timers } from '../../src/links/timers'
 export interface TurnParts {
   /** packets in frames on the half-duplex line */
   inner: Medium
+  /** resolves when nobody speaks; rejects with TIMEOUT when that takes too long */
+  silence: () => Promise<void>
   clock: Clock
   timers: Timers
   logger: Logger

@@ -92,7 +92,7 @@ export class HalfDuplexLine implements Line {
   }
 
   async #write(bytes: Uint8Array): Promise<void> {
-    await this.#silence()
+    await this.silence()
     if (this.tally.echoes > 0 || this.#unheard < UNHEARD) this.#expected.push(bytes)
     this.#expectedUntil = Number.POSITIVE_INFINITY
     try {
@@ -105,7 +105,8 @@ export class HalfDuplexLine implements Line {
     this.#expectedUntil = this.#options.clock.mono() + this.#wire.wireFreeMs + ECHO_MS
   }
 
-  async #silence(): Promise<void> {
+  /** Resolves when the line is free to speak on. Rejects with TIMEOUT when it never is. */
+  async silence(): Promise<void> {
     const { clock, timers, turnaroundMs, gapMs, receiving, jitter = () => 0 } = this.#options
     const start = clock.mono()
     let extra = 0

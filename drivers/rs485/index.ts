@@ -116,6 +116,7 @@ function makeBus(name: string, options: Rs485Options, context: DriverContext & S
   if (role === 'point_to_point') return framed
   const parts: TurnParts = {
     inner: framed,
+    silence: () => duplex.silence(),
     clock,
     timers,
     logger,

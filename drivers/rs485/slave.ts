@@ -1,7 +1,8 @@
 // A slave on a bus of several: what is to be sent waits until the master asks this address, goes out within the bytes the
 // master gives, and the end of the turn is told. It never speaks unasked, so two slaves cannot talk over each other.
 //
-// What other slaves say in their turns is not for this one; a turn is over with its end, or when the line was silent.
+// What other slaves say in their turns is not for this one; a turn is over with its end, or when the line was silent. A slave
+// that comes so late that somebody else was asked meanwhile (a busy machine) keeps its packets for its next turn.
 //
 // What fails: no master asks (degraded after QUIET_MS, packets refused after WAIT_MS), no address yet (degraded).
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
@@ -31,13 +32,15 @@ export class SlaveMedium implements Medium {
   readonly #parts: TurnParts
   readonly #options: SlaveOptions
   readonly #outbox: Outbox
-  readonly #tally = { turns: 0, of_others: 0 }
+  readonly #tally = { turns: 0, of_others: 0, late_turns: 0 }
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #cancelQuiet: (() => void) | undefined
   #complaining = false
   /** another one has the turn */
   #foreign = false
+  /** counts the polls heard, whoever was asked */
+  #polls = 0
   #heardAt = 0
 
   constructor(options: SlaveOptions, parts: TurnParts) {
@@ -96,6 +99,7 @@ export class SlaveMedium implements Medium {
   #received(packet: Uint8Array, origin: PacketOrigin): void {
     const poll = parsePoll(packet)
     if (poll) {
+      this.#polls++
       this.#foreign = poll.aid !== this.#options.address()
       if (this.#foreign) this.#options.expectEnd(poll.seq)
       else void this.#turn(poll.seq, poll.aid, poll.bytes)
@@ -109,6 +113,7 @@ export class SlaveMedium implements Medium {
 
   async #turn(seq: number, aid: number, bytes: number): Promise<void> {
     const { inner, frameSize } = this.#parts
+    const turn = this.#polls
     this.#tally.turns++
     this.#quiet()
     if (this.#complaining) this.#complain('')
@@ -117,9 +122,21 @@ export class SlaveMedium implements Medium {
       const size = frameSize(this.#outbox.first)
       if (size > left && sent > 0) break
       left -= size
+      if (!(await this.#mayGoOn(turn))) return
       if (!(await this.#outbox.sendFirst(packet => inner.send(packet)))) return // the line is gone, or never silent
     }
-    await inner.send(buildTurnEnd(seq, aid, this.#outbox.length))
+    if (await this.#mayGoOn(turn)) await inner.send(buildTurnEnd(seq, aid, this.#outbox.length))
+  }
+
+  /** Waits until the line is free; false when the master has asked again meanwhile, so that this turn is over. */
+  async #mayGoOn(turn: number): Promise<boolean> {
+    const free = await this.#parts.silence().then(
+      () => true,
+      () => false, // never silent: the master sees a missed turn
+    )
+    if (free && this.#events && turn === this.#polls) return true
+    this.#tally.late_turns++
+    return false
   }
 
   /** Asked now; complains when nobody asks any more. */

@@ -8,6 +8,8 @@
 //
 // What fails: a machine the package has no file for: NO_DRIVER with the reason.
 import { asOsError, OsError } from '../../src/lib/errors'
+import { nativeOrNull } from '../../src/native'
+import { closeAside } from '../../src/native/closing'
 
 export interface NativeOpenOptions {
   baudRate: number
@@ -78,23 +80,25 @@ export async function setLines(fd: number, lines: { dtr: boolean; rts: boolean }
   await call<void>(done => loaded!.set(fd, { ...rest, ...lines }, done))
 }
 
-/** Closings run one after the other: a driver that waits for its last bytes holds one thread of the pool and no more. */
+/** Closings without the addon run one after the other: a driver that waits holds one thread of the pool and no more. */
 let closings: Promise<void> = Promise.resolve()
 
 /**
- * Throws away what was not sent, so that closing does not wait for a peer that takes nothing, and closes. Never rejects;
- * the result says what went wrong, if anything.
+ * Throws away what was not sent and closes. Drivers of USB adapters cannot throw it away and wait for a peer that takes
+ * nothing, so the addon closes on a thread of its own where it is there. Resolves when that is over; never rejects.
  */
-export function closeNative(fd: number): Promise<Error | null> {
-  const closed = closings.then(async () => {
-    await call<void>(done => loaded!.flush(fd, done)).catch(() => undefined) // a port that is gone has nothing to throw away
-    return call<void>(done => loaded!.close(fd, done)).then(
-      () => null,
-      (error: Error) => error,
-    )
-  })
-  closings = closed.then(() => undefined)
-  return closed
+export async function closeNative(fd: number): Promise<void> {
+  await call<void>(done => loaded!.flush(fd, done)).catch(() => undefined) // a port that is gone has nothing to throw away
+  if (nativeOrNull()) {
+    try {
+      return await closeAside(fd)
+    } catch {
+      // no thread to be had: by the pool, as without the addon
+    }
+  }
+  // what closing says does not matter: the descriptor is gone in any case
+  closings = closings.then(() => call<void>(done => loaded!.close(fd, done)).catch(() => undefined))
+  return closings
 }
 
 interface Watched {

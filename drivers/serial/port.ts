@@ -36,7 +36,9 @@ const READS = 8
 
 // read into by every port, one at a time: the bytes are handed on before the next read
 const buffer = Buffer.allocUnsafeSlow(4096)
-/** devices that are being opened: an opening that hangs in its driver is not joined by others */
+/** closing is waited for so long */
+const CLOSING_MS = 1000
+/** devices that are being opened or closed: a call that hangs in its driver is not joined by others */
 const openings = new Set<string>()
 
 export class OpenPort {
@@ -59,7 +61,7 @@ export class OpenPort {
   #stuck = false
   #letOut = false
   #isLost = false
-  #closed: Promise<Error | null> | undefined
+  #closed: Promise<void> | undefined
 
   private constructor(
     path: string,
@@ -145,22 +147,29 @@ export class OpenPort {
     })
   }
 
-  /** Refuses what waits and closes; what the kernel holds is thrown away. Safe to call twice. Never rejects. */
-  close(): Promise<Error | null> {
+  /**
+   * Refuses what waits and closes; what the kernel holds is thrown away. Safe to call twice, never rejects. A driver that
+   * does not come back is not waited for; until it does, the port is not opened again.
+   */
+  close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
   }
 
-  #close(): Promise<Error | null> {
+  #close(): Promise<void> {
     this.#watch.stop()
     this.#cancelTimer?.()
     // what was told to be sent is on its way; closing throws away what the kernel holds
     this.#letOut = this.#writes.length === 0 && this.#wireFree > 0
     this.#refuse(new OsError('LINK_DOWN', `${this.path} was closed`))
     openings.add(this.path)
-    return this.#sentOut()
+    const closed = this.#sentOut()
       .then(() => closeNative(this.fd))
       .finally(() => openings.delete(this.path))
+    const longEnough = new Promise<void>(resolve => {
+      void closed.then(this.#timers.after(CLOSING_MS, resolve))
+    })
+    return Promise.race([closed, longEnough])
   }
 
   /** Waits until the last bytes are on the wire: as long as they are ahead of it, and a little. */

@@ -7,12 +7,15 @@ import { type Deframer, type DeframerOptions, SerialDeframer } from '../../src/l
 import * as control from '../../src/protocol/control'
 import { DeliveryStream } from '../../src/protocol/delivery'
 import * as delivery from '../../src/protocol/delivery/frame'
+import { buildPoll, buildTurnEnd } from '../../src/protocol/turns'
 import { frameSerial } from '../../src/wire/serial'
 import { examples, fuzz } from './harness'
 import { type Random, repeated } from './mutate'
 
 const MAX_PACKET = 2048
-const packets = examples().filter(bytes => bytes.length > 2)
+const packets = [...examples(), Buffer.from(buildPoll(9, 7, 512)), Buffer.from(buildTurnEnd(9, 7, 3))].filter(
+  bytes => bytes.length > 2,
+)
 
 /** Sizes of chunks that follow from the bytes alone, so that an input is the same in every run. */
 function* chunks(input: Uint8Array): Generator<Uint8Array> {
@@ -65,7 +68,14 @@ for (const [name, { make, frame }] of Object.entries(KINDS))
       frame(Buffer.alloc(600, 0)),
       frame(Buffer.alloc(600, 2)),
     ],
-    words: [Uint8Array.of(2), Uint8Array.of(3), Uint8Array.of(0), Uint8Array.of(2, 0x3f, 1), Uint8Array.of(2, 0x10)],
+    words: [
+      Uint8Array.of(2),
+      Uint8Array.of(3),
+      Uint8Array.of(0),
+      Uint8Array.of(2, 0x3f, 1),
+      Uint8Array.of(2, 0x10),
+      Uint8Array.of(0x4f, 0x53, 0x4e, 2),
+    ],
     // whole frames between the noise
     shape: (input, random: Random) =>
       random.chance(0.5) ? Buffer.concat([input, frame(random.pick(packets)), Buffer.of(random.below(4))]) : input,

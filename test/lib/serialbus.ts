@@ -9,6 +9,17 @@ export interface BusOptions {
   noise?: (bytes: Buffer) => Buffer
 }
 
+/** Of a share of all pieces one bit is turned, one byte is lost, or bytes that look like the start of a frame come in. */
+export function damaged(bytes: Buffer, random: () => number, share: number): Buffer {
+  if (random() >= share) return bytes
+  const at = Math.floor(random() * bytes.length)
+  const kind = random()
+  if (kind < 0.4) bytes[at]! ^= 1 << Math.floor(random() * 8)
+  else if (kind < 0.7) return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + 1)])
+  else return Buffer.concat([bytes.subarray(0, at), Buffer.from([2, 9, 0, 3]), bytes.subarray(at)])
+  return bytes
+}
+
 export class SerialBus {
   readonly #plugs: Plug[] = []
   readonly options: BusOptions
