@@ -1,6 +1,9 @@
 // The radio on a chip in memory: what is written to it, what is read of it, when, and how it comes back from faults (R18). The
 // same behaviour on a real spidev and real lines: test/rig/lora-radio.test.ts.
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { createLora } from '../../../../drivers/lora'
 import { frequencyWord } from '../../../../drivers/lora/modem'
@@ -21,12 +24,12 @@ class World {
   readonly timers = new ManualTimers(this.clock)
   readonly air = new FakeAir(this.timers)
 
-  station(options: Record<string, unknown> = {}): Station {
+  station(options: Record<string, unknown> = {}, dataDir?: string): Station {
     const chip = new FakeChip(this.air)
     const pins = { dio0_pin: 'GPIO25', reset_pin: 'GPIO22' }
     // an SPI device of its own: what is opened once is shared
     const all = { spi: `/dev/fake${++stations}`, ...pins, region: 'none', frequency_hz: 868_100_000, ...options }
-    const parts = { clock: this.clock, logger: silentLogger }
+    const parts = { clock: this.clock, logger: silentLogger, ...(dataDir !== undefined && { dataDir }) }
     const more = { hardware: chip, timers: this.timers, random: prng(stations), budgets: new Map() }
     return new Station(chip, createLora('radio', all, parts, more), this)
   }
@@ -267,6 +270,22 @@ test('the book of time on the air has what was really on the air, answers and fa
   assert.equal(await b.within(b.heard[0]!.origin.reply(bytes(5))), true)
   assert.equal(b.detail.duty_used_ms, Math.round(b.chip.sent[0]!.to - b.chip.sent[0]!.from))
   await end(a, b)
+})
+
+test('R18: a process that was killed has booked what it sent, before it sent it', async t => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'lora-'))
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }))
+  const world = new World()
+  const a = await world.station({ region: 'EU868', spi: '/dev/one/kept' }, dataDir).open()
+  const sending = a.medium.send(bytes(200))
+  await world.run(150)
+  assert.equal(a.chip.mode, 3, 'it is on the air')
+  // what the next process finds: the same file, by its last name, and other memory
+  const b = world.station({ region: 'EU868', spi: '/dev/two/kept' }, dataDir)
+  assert.equal(b.detail.airtime_ms, 0)
+  assert.ok(b.detail.duty_used_ms! >= 300, JSON.stringify(b.detail))
+  assert.equal(await a.within(sending), true)
+  await end(a)
 })
 
 test('who waits for the channel is not run over: eight packets from each of two, at once', async () => {
