@@ -93,9 +93,9 @@ inTheRig(() => {
   }
 
   test('what gateways log arrives over classic and FD frames, once, and is acknowledged', async t => {
+    await until('they have logged enough', () => nodes.every(node => logged(node).length > 20), 60_000)
+    await sleep(3000)
     for (const node of nodes) {
-      await until('it has logged enough', () => logged(node).length > 20, 60_000)
-      await sleep(3000)
       const count = await deliveredAll(node)
       assert.ok(count > 10, `${count}`)
       const { uplinks, links } = await status(node)
