@@ -293,7 +293,7 @@ async function startGateway(
       log: logOfGateway(gateway),
       node: async () => nodeLike(node),
       transport: () => transport,
-      sources: async () => gateway.sources,
+      sources: async () => gateway.built.then(() => gateway.sources),
       hardware: () => hardware(config, gateway),
       outputs: gateway.sources.outputs,
       safeMode: async leave => {

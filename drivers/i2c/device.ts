@@ -50,6 +50,8 @@ export class ChipProbe implements Probe {
   #io: ChipIo | undefined
   #bus: Bus | undefined
   #ready = false
+  /** counts closings: a link may be closed, and opened again, while an opening is still under way */
+  #closings = 0
 
   constructor(chip: Chip, options: ChipOptions) {
     this.#chip = chip
@@ -63,18 +65,26 @@ export class ChipProbe implements Probe {
     if (owner !== undefined && owner !== name)
       throw new OsError('CONFIG_INVALID', `${this.#key} is read by ${owner} already`)
     claimed.set(this.#key, name)
+    const closings = this.#closings
     try {
-      this.#bus = await openBus(path)
-      this.#io = this.#ioOf(this.#bus)
+      const bus = await openBus(path)
+      if (closings !== this.#closings) {
+        bus.close()
+        throw new OsError('LINK_DOWN', `${this.#key} was closed while opening`)
+      }
+      this.#bus = bus
+      this.#io = this.#ioOf(bus)
       await this.#chip.setUp(this.#io)
-      this.#ready = true
+      if (closings === this.#closings) this.#ready = true
     } catch (error) {
-      await this.close()
+      // not what was opened since
+      if (closings === this.#closings) await this.close()
       throw error
     }
   }
 
   async close(): Promise<void> {
+    this.#closings++
     this.#ready = false
     this.#io = undefined
     this.#bus?.close()

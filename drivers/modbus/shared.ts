@@ -28,6 +28,8 @@ export class Membership {
   /** made at the first opening that fell to this one */
   #mine: Bus | undefined
   #events: OpenableEvents | undefined
+  /** counts closings: an opening begun before one ends for nobody else */
+  #closings = 0
 
   constructor(
     readonly key: string,
@@ -41,9 +43,12 @@ export class Membership {
     return this.#entry.bus
   }
 
-  /** Throws what the bus throws, and LINK_DOWN when it is open with other settings. */
+  /** Throws what the bus throws, and LINK_DOWN when it is open with other settings or closed meanwhile. */
   async open(events: OpenableEvents): Promise<void> {
+    const closings = this.#closings
+    const closed = () => new OsError('LINK_DOWN', `${this.key} was closed while opening`)
     await closing.get(this.key)
+    if (closings !== this.#closings) throw closed()
     const entry = entries.get(this.key) ?? this.#begin()
     if (!isDeepStrictEqual(entry.settings, this.settings))
       throw new OsError('LINK_DOWN', `${this.key} is in use with other settings`, {
@@ -55,12 +60,15 @@ export class Membership {
     try {
       await entry.opened
     } catch (error) {
-      await this.close()
+      // not what was opened since
+      if (closings === this.#closings) await this.close()
       throw error
     }
+    if (closings !== this.#closings) throw closed()
   }
 
   async close(): Promise<void> {
+    this.#closings++
     const entry = this.#entry
     this.#entry = undefined
     this.#events = undefined

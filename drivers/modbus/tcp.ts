@@ -7,7 +7,8 @@ import { connect, type Socket } from 'node:net'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { type HostResolver, hostPort } from '../../src/links/resolve'
-import { systemTimers, type Timers } from '../../src/links/timers'
+import type { Timers } from '../../src/links/timers'
+import { afterReading } from '../serial'
 import { frameTcp, MAX_ANSWER_BYTES, MBAP_BYTES, nextTcp } from './codec'
 import { badReply, noReply, type Transport } from './transport'
 
@@ -41,13 +42,15 @@ export class TcpTransport implements Transport {
   #length = 0
   #socket: Socket | undefined
   #events: OpenableEvents | undefined
+  /** counts closings: a connection begun before one is none for whoever opened since */
+  #closings = 0
   #transaction = 0
   #silent = 0
   #waiting: Waiting | undefined
 
   constructor(options: TcpOptions) {
     this.#options = options
-    this.#timers = options.timers ?? systemTimers
+    this.#timers = afterReading(options.timers)
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -56,6 +59,7 @@ export class TcpTransport implements Transport {
   }
 
   async close(): Promise<void> {
+    this.#closings++
     this.#events = undefined
     this.#drop('the connection was closed')
   }
@@ -97,6 +101,7 @@ export class TcpTransport implements Transport {
 
   async #connect(): Promise<void> {
     const { host, port, connectTimeoutMs, resolver } = this.#options
+    const closings = this.#closings
     const { address, family } = resolver.known(host) ?? (await resolver.resolve(host))
     const where = hostPort(host, port)
     const socket = connect({
@@ -125,7 +130,7 @@ export class TcpTransport implements Transport {
     } finally {
       cancel()
     }
-    if (!this.#events) {
+    if (closings !== this.#closings) {
       socket.destroy()
       throw new OsError('LINK_DOWN', 'closed while connecting')
     }

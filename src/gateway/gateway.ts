@@ -71,6 +71,11 @@ export class Gateway {
   readonly receive: Receive
   readonly receivers: Receivers
   readonly sources: Sources
+  #built = (): void => undefined
+  /** settles when the configured links are made; a command that names one waits for it */
+  readonly built = new Promise<void>(resolve => {
+    this.#built = resolve
+  })
   readonly guard: Guard
   readonly loopback: StandIn
   readonly #options: GatewayOptions
@@ -243,7 +248,7 @@ export class Gateway {
       this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
       this.#database(db => db.pause(`kept off by safe mode: ${this.guard.safeMode}`))
     } else this.#database(db => db.connect())
-    await this.#applyLinks()
+    await this.#applyLinks().finally(this.#built)
     this.log.onCommit(() => {
       this.#sessions.sessions.save()
       this.uplinks.pump()

@@ -127,7 +127,7 @@ async function rawOf(source: Source): Promise<readonly RawReading[]> {
   }))
 }
 
-/** Tries a link that is down at once. Settles when that worked or not. */
+/** Tries a link that is down at once; one that opens just now is waited for. Settles when that worked or not. */
 async function reopened(supervisor: Supervisor, name: string, timers: Timers): Promise<void> {
   let unlisten = (): void => undefined
   const settled = new Promise<void>(resolve => {
@@ -136,7 +136,7 @@ async function reopened(supervisor: Supervisor, name: string, timers: Timers): P
     })
   })
   try {
-    supervisor.reopen(name)
+    if (supervisor.get(name)?.state.state !== 'opening') supervisor.reopen(name)
     if (supervisor.get(name)?.state.state !== 'disabled') await within(timers, OPEN_MS, `${name} did not open`, settled)
   } finally {
     unlisten()

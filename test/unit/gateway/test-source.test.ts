@@ -79,6 +79,20 @@ test('a link that is down is tried at once: it stays open, or says why not', asy
   await supervisor.stop()
 })
 
+test('a link that is opening is waited for, not begun anew', async () => {
+  const { supervisor, source, timers, parts } = running()
+  supervisor.add(source)
+  assert.equal(supervisor.get('boiler')!.state.state, 'opening')
+  const tested = testRunning(entries, supervisor, 'boiler', parts)
+  await timers.advance(0)
+  assert.equal((await tested).readings.length, 1)
+  assert.deepEqual(
+    source.calls.filter(call => call === 'open' || call === 'close'),
+    ['open'],
+  )
+  await supervisor.stop()
+})
+
 test('a device that hangs ends the test, not the link', async () => {
   const { supervisor, source, timers, parts } = running()
   supervisor.add(source)

@@ -254,6 +254,20 @@ test('INA219: calibrated, read, and set up again after it lost power', async () 
   await source.close()
 })
 
+test('closed while it opens, and opened again: one bus is held, and let go at the end', async () => {
+  const world = new World()
+  world.chips.set(0x68, registers(new Uint8Array(32)))
+  const source = world.source('ds3231')
+  const first = assert.rejects(source.open(events), { code: 'LINK_DOWN' })
+  await source.close()
+  await source.open(events)
+  await first
+  assert.equal((await source.read())[0]![2], 0)
+  assert.equal(world.open, 1)
+  await source.close()
+  assert.equal(world.open, 0)
+})
+
 test('R20: a stuck transfer takes the link down with its reason, and it comes back with the bus; nothing hangs', async () => {
   const world = new World()
   world.chips.set(0x68, registers(new Uint8Array(32)))
