@@ -138,22 +138,22 @@ class FakeGpio implements GpioWorld {
   nowNs(): number {
     return this.now
   }
-  request(name: string, options: LinesOptions): GpioLines {
+  async request(name: string, options: LinesOptions): Promise<GpioLines> {
     const errno = this.refuse(options)
     if (errno) throw new OsError('LINK_DOWN', `request ${errno}`, { details: { errno } })
     this.asked.push({ ...options, name })
     if (options.direction === 'output') this.levels.set(name, options.initial?.[0] ?? 0)
-    const values = (): number => {
+    const values = async (): Promise<number> => {
       if (this.gone) throw new OsError('NOT_FOUND', 'ENODEV')
       return this.levels.get(name) ?? 0
     }
     const lines = {
       missed: 0,
       values,
-      set: (_: number, value: 0 | 1) => this.levels.set(name, value),
+      set: async (_: number, value: 0 | 1) => void this.levels.set(name, value),
       onEdges: (handler: EdgeHandler) => this.#heard.set(name, handler),
       drain: () => undefined,
-      close: () => this.#heard.delete(name),
+      close: async () => void this.#heard.delete(name),
     }
     return lines as unknown as GpioLines
   }
