@@ -55,7 +55,8 @@ export async function requestPin(
 }
 
 function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, pin: ResolvedPin | undefined): OsError {
-  const what = `${name}: ${pinText(spec)}`
+  const text = pinText(spec)
+  const what = name === text ? name : `${name}: ${text}`
   const { errno } = error.details
   if (errno === 'EBUSY') {
     const who = pin ? quietly(() => world.consumer(pin)) : ''
@@ -71,18 +72,28 @@ function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, 
       hint: error.hint,
       details: error.details,
     })
+  if (errno === 'ENOTTY')
+    return new OsError('CONFIG_INVALID', `${what}: ${pin?.chip} is no GPIO chip`, {
+      cause: error,
+      details: { errno },
+      hint: 'os-node gpio lists the chips',
+    })
   if (refuses(error))
     return new OsError('LINK_DOWN', `${what}: the chip cannot do this (${errno})`, {
       cause: error,
       details: { errno },
-      hint: 'leave out bias, drive or debounce_ms; a line without an interrupt knows mode level only',
+      hint: 'leave out bias, drive or debounce_ms; a line without an interrupt knows mode level only; os-node gpio lists the lines there are',
     })
   const allowed = pin ? withoutRight(error, pin.chip) : error
-  return new OsError(allowed.code, `${what}: ${allowed.message}`, {
-    cause: error,
-    hint: allowed.hint,
-    details: allowed.details,
-  })
+  return new OsError(
+    allowed.code,
+    allowed.message.startsWith(text) ? `${name}: ${allowed.message}` : `${what}: ${allowed.message}`,
+    {
+      cause: error,
+      hint: allowed.hint,
+      details: allowed.details,
+    },
+  )
 }
 
 /** For messages only: what cannot be told is left out. */
