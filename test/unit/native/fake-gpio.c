@@ -1,8 +1,8 @@
 /*
  * A GPIO chip for the addon where there is none, put before the C library (LD_PRELOAD), so that the same calls run with
  * sanitizers: /fake/gpio has eight lines, of which each pair (0 and 1, 2 and 3 …) is joined by a wire: what is set on one
- * is read, and told as an edge, on the other. Reading line 7 takes half a second, as behind a bus that hangs. Anything else is
- * the kernel's.
+ * is read, and told as an edge, on the other. To read line 7, and to request lines for "slow", takes half a second, as behind a
+ * bus that hangs. Anything else is the kernel's.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -172,7 +172,9 @@ int ioctl(int fd, unsigned long request, ...) {
     int who = fd >= 0 && fd < MOST ? whose[fd] : 0;
     if (who == 0)
         return real(fd, request, argument);
-    if (who > 0 && requests[who - 1].lines.offsets[0] == SLOW && request == GPIO_V2_LINE_GET_VALUES_IOCTL)
+    if ((who > 0 && requests[who - 1].lines.offsets[0] == SLOW && request == GPIO_V2_LINE_GET_VALUES_IOCTL) ||
+        (who == CHIP && request == GPIO_V2_GET_LINE_IOCTL &&
+         strcmp(((struct gpio_v2_line_request *)argument)->consumer, "slow") == 0))
         usleep(500000);
     pthread_mutex_lock(&lock);
     int result = who == CHIP ? chip(request, argument) : lines(&requests[who - 1], request, argument);
