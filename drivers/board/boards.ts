@@ -38,7 +38,7 @@ export function deviceTree(root = ''): DeviceTree {
 /** The board with this device tree. */
 export function detectBoard({ model, compatible }: DeviceTree): Board {
   return (
-    BOARDS.find(board => board.compatible.some(name => compatible.includes(name))) ??
+    BOARDS.find(board => compatible.some(name => Object.hasOwn(board.compatible, name))) ??
     BOARDS.find(board => board.model !== '' && model.startsWith(board.model)) ??
     GENERIC
   )

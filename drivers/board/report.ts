@@ -4,6 +4,7 @@ import { accessSync, constants, existsSync, readdirSync, readFileSync, realpathS
 import { basename, join } from 'node:path'
 import type { BoardReport, BusKind, BusReport } from '../../src/links/hardware'
 import type { DeviceTree } from './boards'
+import { type BootConfig, bootConfigOf } from './bootconfig'
 import type { Board, BoardBus } from './types'
 import { headerPins } from './types'
 import { type UseEntry, usesOf } from './uses'
@@ -22,7 +23,12 @@ export interface ReportInput {
 export function boardReport({ board, tree, configured, entries, root = '' }: ReportInput): BoardReport {
   const uses = usesOf(board, entries)
   const bootConfig = board.boot_config.find(path => existsSync(join(root, path))) ?? null
-  const bootLines = bootConfig === null ? [] : linesOf(textOf(join(root, bootConfig)))
+  const sections =
+    tree.compatible.find(name => Object.hasOwn(board.compatible, name)) ?? Object.keys(board.compatible)[0]
+  const boot = bootConfigOf(
+    bootConfig === null ? '' : textOf(join(root, bootConfig)),
+    board.compatible[sections ?? ''] ?? [],
+  )
   return {
     board: board.name,
     title: board.title,
@@ -35,9 +41,7 @@ export function boardReport({ board, tree, configured, entries, root = '' }: Rep
       functions: board.functions[name] ?? [],
       used_by: uses.pins.get(name) ?? [],
     })),
-    buses: board.buses.map(bus =>
-      busReport(bus, uses.buses.get(bus.name) ?? [], { root, bootLines, bootConfig, board }),
-    ),
+    buses: board.buses.map(bus => busReport(bus, uses.buses.get(bus.name) ?? [], { root, boot, bootConfig, board })),
     leds: Object.fromEntries(
       Object.entries(board.leds).map(([led, names]) => [
         led,
@@ -50,7 +54,7 @@ export function boardReport({ board, tree, configured, entries, root = '' }: Rep
 
 interface Machine {
   readonly root: string
-  readonly bootLines: readonly string[]
+  readonly boot: BootConfig
   readonly bootConfig: string | null
   readonly board: Board
 }
@@ -84,11 +88,8 @@ function portAt({ address }: BoardBus, root: string): string | null {
 /** Kernels since 6.4 put the port's own device (fe201000.serial:0.0) between chip and tty. */
 const isBelow = (tty: string, address: string): boolean => realpathSync(tty).split('/').includes(address)
 
-function howToEnable(
-  { enable, modules = [], kind }: BoardBus,
-  { root, bootLines, bootConfig, board }: Machine,
-): string {
-  const asked = enable.some(lines => lines.every(line => bootLines.includes(line)))
+function howToEnable({ enable, modules = [], kind }: BoardBus, { root, boot, bootConfig, board }: Machine): string {
+  const asked = enable.some(lines => lines.every(line => boot.lines.includes(line)))
   const missing = modules.filter(module => !existsSync(join(root, '/sys/module', module.replaceAll('-', '_'))))
   if (asked && missing.length > 0)
     return `sudo modprobe ${missing.join(' ')} (and its name in /etc/modules-load.d/os-node.conf)`
@@ -96,15 +97,8 @@ function howToEnable(
   const file = bootConfig ?? board.boot_config[0]
   const ways = enable.map(lines => lines.join(' and '))
   const also = missing.length > 0 ? `; then modprobe ${missing.join(' ')}` : ''
-  return `add to ${file}: ${ways.join(', or ')}; reboot${also}`
+  return `add to ${file}${boot.open ? '' : ', below a line [all]'}: ${ways.join(', or ')}; reboot${also}`
 }
-
-/** Settings that count: comments and spaces gone. Sections for other boards are not told apart. */
-const linesOf = (text: string): string[] =>
-  text
-    .split('\n')
-    .map(line => line.replace(/#.*/, '').replaceAll(/\s+/g, ''))
-    .filter(Boolean)
 
 function mayUse(path: string): boolean {
   try {

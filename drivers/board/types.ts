@@ -23,8 +23,8 @@ export interface BoardBus {
 export interface Board {
   readonly name: string
   readonly title: string
-  /** entries of the device tree's `compatible` that mean this board */
-  readonly compatible: readonly string[]
+  /** entries of the device tree's `compatible` that mean this board → the sections of config.txt that are for it */
+  readonly compatible: Readonly<Record<string, readonly string[]>>
   /** how its `model` begins; '' for none */
   readonly model: string
   /** where the firmware reads its configuration; the first that exists counts */

@@ -1,7 +1,7 @@
 // One input: its line, what was seen of it, and its value at a reading. Counting goes by the kernel's numbers of edges, so
 // that edges it had to drop are counted too; frequency by the kernel's times. What fails: the line cannot be had (open
 // throws), the chip is pulled (`lost`).
-import { asOsError } from '../../src/lib/errors'
+import { asOsError, OsError } from '../../src/lib/errors'
 import type { Edge, Edges, GpioLines } from '../../src/native/gpio'
 import { Debounce } from './debounce'
 import { Frequency } from './frequency'
@@ -31,6 +31,8 @@ export class Input {
   /** mode edge: what the last reading said, and whether the line has changed since */
   #told: 0 | 1 | undefined
   #changes = 0
+  /** counts openings and closings: lines that come after a close are not for us */
+  #run = 0
 
   constructor(name: string, options: InputOptions, world: GpioWorld) {
     const { mode, edge, window_s, timeout_s } = options
@@ -46,10 +48,15 @@ export class Input {
     return this.#missed + (this.#lines?.missed ?? 0)
   }
 
-  /** Throws as requestPin does. */
-  open(events: InputEvents): void {
+  /** Rejects as requestPin does. */
+  async open(events: InputEvents): Promise<void> {
     this.#events = events
-    const lines = this.#request()
+    const run = ++this.#run
+    const lines = await this.#request()
+    if (run !== this.#run) {
+      await lines.close()
+      throw new OsError('LINK_DOWN', `${this.#name} was closed while opening`)
+    }
     this.#lines = lines
     this.#seqno = 0
     this.#told = undefined
@@ -61,18 +68,22 @@ export class Input {
       )
   }
 
-  close(): void {
+  /** Never rejects. */
+  async close(): Promise<void> {
     this.#events = undefined
     this.#missed = this.missed
-    this.#lines?.close()
+    const lines = this.#lines
+    this.#run++
     this.#lines = undefined
+    await lines?.close()
   }
 
-  /** The value now: level, count or Hz. Throws when the chip is gone. */
-  value(): number {
-    const lines = this.#lines!
+  /** The value now: level, count or Hz. Rejects when the chip is gone, hangs or is closed. */
+  async value(): Promise<number> {
+    const lines = this.#lines
     // also tells whether the chip is still there, which a line without edges would never say
-    const level = (lines.values() & 1) as 0 | 1
+    const level = (((await lines?.values()) ?? 0) & 1) as 0 | 1
+    if (!lines || this.#lines !== lines) throw new OsError('LINK_DOWN', `${this.#name} is not open`)
     lines.drain()
     const now = this.#world.nowNs()
     if (this.#debounce?.settle(now)) this.#changed(this.#debounce.level, now)
@@ -98,7 +109,7 @@ export class Input {
         : `${this.count} edges`
   }
 
-  #request(): GpioLines {
+  async #request(): Promise<GpioLines> {
     const { debounce_ms, mode, bias, active_low } = this.#options
     const asked = {
       direction: 'input' as const,
@@ -110,12 +121,17 @@ export class Input {
     this.#debounce = undefined
     const debounceUs = Math.round(debounce_ms * 1000)
     try {
-      return requestPin(this.#world, this.#name, this.#options, { ...asked, ...edges, debounceUs })
+      return await requestPin(this.#world, this.#name, this.#options, { ...asked, ...edges, debounceUs })
     } catch (error) {
       if (debounceUs === 0 || !refuses(asOsError(error))) throw error
       // both edges are needed to see how long a level stayed
-      const lines = requestPin(this.#world, this.#name, this.#options, { ...asked, edges: 'both' })
-      this.#debounce = new Debounce(debounce_ms * 1e6, (lines.values() & 1) as 0 | 1)
+      const lines = await requestPin(this.#world, this.#name, this.#options, { ...asked, edges: 'both' })
+      try {
+        this.#debounce = new Debounce(debounce_ms * 1e6, ((await lines.values()) & 1) as 0 | 1)
+      } catch (gone) {
+        await lines.close()
+        throw gone
+      }
       return lines
     }
   }

@@ -1,13 +1,13 @@
 // What inputs and outputs share: a pin of the options → a requested line, with errors that a person at the terminal
 // understands. A chip or line that is not there is LINK_DOWN, since it may be plugged at any moment.
 import { asOsError, OsError } from '../../src/lib/errors'
-import { GpioChip, type GpioLines, type LinesOptions } from '../../src/native/gpio'
+import { GpioChip, GpioLines, type LinesOptions } from '../../src/native/gpio'
 import { board, type PinSpec, pinName, pinText, type ResolvedPin, resolvePin, withoutRight } from '../board'
 
 /** How lines are had; handed in for tests. */
 export interface GpioWorld {
   resolve(spec: PinSpec): ResolvedPin
-  request(chip: string, options: LinesOptions): GpioLines
+  request(chip: string, options: LinesOptions): Promise<GpioLines>
   /** who has a line now; '' when nobody says */
   consumer(pin: ResolvedPin): string
   /** the clock of the kernel's edges, in nanoseconds */
@@ -16,14 +16,7 @@ export interface GpioWorld {
 
 export const kernelGpio: GpioWorld = {
   resolve: resolvePin,
-  request: (path, options) => {
-    const chip = GpioChip.open(path)
-    try {
-      return chip.request(options)
-    } finally {
-      chip.close()
-    }
-  },
+  request: (path, options) => GpioLines.request(path, options),
   consumer: ({ chip: path, line }) => {
     const chip = GpioChip.open(path)
     try {
@@ -45,24 +38,25 @@ const NOT_ABLE = ['EINVAL', 'ENXIO', 'EOPNOTSUPP', 'ENOSYS', 'ENOTSUP']
 export const refuses = (error: OsError): boolean =>
   NOT_ABLE.includes(String(error.details.errno)) || /-524$/.test(String(error.details.errno))
 
-/** Requests the line of a pin. Throws CONFIG_INVALID, LINK_DOWN, FORBIDDEN, E_NO_ADDON with the pin named. */
-export function requestPin(
+/** Requests the line of a pin. Rejects CONFIG_INVALID, LINK_DOWN, FORBIDDEN, TIMEOUT, BUS_STUCK, E_NO_ADDON, the pin named. */
+export async function requestPin(
   world: GpioWorld,
   name: string,
   spec: PinSpec,
   options: Omit<LinesOptions, 'lines'>,
-): GpioLines {
+): Promise<GpioLines> {
   let pin: ResolvedPin | undefined
   try {
     pin = world.resolve(spec)
-    return world.request(pin.chip, { ...options, lines: [pin.line] })
+    return await world.request(pin.chip, { ...options, lines: [pin.line] })
   } catch (thrown) {
     throw explain(world, asOsError(thrown), name, spec, pin)
   }
 }
 
 function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, pin: ResolvedPin | undefined): OsError {
-  const what = `${name}: ${pinText(spec)}`
+  const text = pinText(spec)
+  const what = name === text ? name : `${name}: ${text}`
   const { errno } = error.details
   if (errno === 'EBUSY') {
     const who = pin ? quietly(() => world.consumer(pin)) : ''
@@ -78,18 +72,28 @@ function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, 
       hint: error.hint,
       details: error.details,
     })
+  if (errno === 'ENOTTY')
+    return new OsError('CONFIG_INVALID', `${what}: ${pin?.chip} is no GPIO chip`, {
+      cause: error,
+      details: { errno },
+      hint: 'os-node gpio lists the chips',
+    })
   if (refuses(error))
     return new OsError('LINK_DOWN', `${what}: the chip cannot do this (${errno})`, {
       cause: error,
       details: { errno },
-      hint: 'leave out bias, drive or debounce_ms; a line without an interrupt knows mode level only',
+      hint: 'leave out bias, drive or debounce_ms; a line without an interrupt knows mode level only; os-node gpio lists the lines there are',
     })
   const allowed = pin ? withoutRight(error, pin.chip) : error
-  return new OsError(allowed.code, `${what}: ${allowed.message}`, {
-    cause: error,
-    hint: allowed.hint,
-    details: allowed.details,
-  })
+  return new OsError(
+    allowed.code,
+    allowed.message.startsWith(text) ? `${name}: ${allowed.message}` : `${what}: ${allowed.message}`,
+    {
+      cause: error,
+      hint: allowed.hint,
+      details: allowed.details,
+    },
+  )
 }
 
 /** For messages only: what cannot be told is left out. */

@@ -1,5 +1,6 @@
 // One output: set by CLI and API, and a reading like any other. After a chip was pulled it comes back with the value it was
 // last set to; `initial` counts only for the start of the gateway. What fails: the line cannot be had, the chip is gone.
+import { OsError } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
 import { type GpioWorld, requestPin } from './lines'
 import type { OutputOptions } from './options'
@@ -8,7 +9,11 @@ export class Output {
   readonly #options: OutputOptions
   readonly #world: GpioWorld
   #lines: GpioLines | undefined
+  /** what it was set to, or has been read as since */
+  #level: 0 | 1 | null = null
   #wanted: 0 | 1
+  /** counts openings and closings: lines that come after a close are not for us */
+  #run = 0
 
   constructor(
     readonly name: string,
@@ -20,38 +25,63 @@ export class Output {
     this.#wanted = options.initial
   }
 
-  /** Throws as requestPin does. */
-  open(): void {
+  /** Rejects as requestPin does. */
+  async open(): Promise<void> {
     const { active_low, drive } = this.#options
-    this.#lines = requestPin(this.#world, this.name, this.#options, {
+    const run = ++this.#run
+    const lines = await requestPin(this.#world, this.name, this.#options, {
       direction: 'output',
       consumer: `os-node ${this.name}`,
       active_low,
       drive,
       initial: [this.#wanted],
     })
+    if (run !== this.#run) {
+      await lines.close()
+      throw new OsError('LINK_DOWN', `${this.name} was closed while opening`)
+    }
+    this.#lines = lines
+    this.#level = this.#wanted
   }
 
-  /** The level as the chip has it, as a logical value; null while closed. Throws when the chip is gone. */
-  value(): 0 | 1 | null {
-    return this.#lines ? ((this.#lines.values() & 1) as 0 | 1) : null
+  /** A logical value as it was last set or read; null while closed. */
+  get level(): 0 | 1 | null {
+    return this.#level
   }
 
-  /** Throws when the chip is gone. */
-  set(value: 0 | 1): void {
-    this.#lines?.set(0, value)
+  /** The level as the chip has it. Rejects when the chip is gone, hangs or is closed. */
+  async value(): Promise<0 | 1> {
+    const lines = this.#opened()
+    const level = ((await lines.values()) & 1) as 0 | 1
+    if (this.#lines === lines) this.#level = level
+    return level
+  }
+
+  /** Rejects as value() does; nothing is remembered then. */
+  async set(value: 0 | 1): Promise<void> {
+    const lines = this.#opened()
+    await lines.set(0, value)
     this.#wanted = value
+    if (this.#lines === lines) this.#level = value
   }
 
-  /** `stopping`: for good, so that on_stop counts. Never throws. */
-  close(stopping: boolean): void {
+  #opened(): GpioLines {
+    if (!this.#lines) throw new OsError('LINK_DOWN', `${this.name} is not open`)
+    return this.#lines
+  }
+
+  /** `stopping`: for good, so that on_stop counts. Never rejects. */
+  async close(stopping: boolean): Promise<void> {
     const { on_stop } = this.#options
+    const lines = this.#lines
+    this.#run++
+    this.#lines = undefined
+    this.#level = null
     try {
-      if (stopping && on_stop !== 'keep') this.#lines?.set(0, on_stop)
+      if (stopping && on_stop !== 'keep') await lines?.set(0, on_stop)
     } catch {
       // the chip is gone, and its levels with it
     }
-    this.#lines?.close()
-    this.#lines = undefined
+    await lines?.close()
   }
 }

@@ -40,8 +40,8 @@ class GpioProbe implements Probe {
     this.#events = events
     this.#lost = false
     const hear = { changed: () => this.due(), lost: (reason: string) => this.#goes(reason) }
-    for (const input of this.#inputs) input.open(hear)
-    for (const output of this.#outputs) output.open()
+    for (const input of this.#inputs) await input.open(hear)
+    for (const output of this.#outputs) await output.open()
   }
 
   async close(): Promise<void> {
@@ -49,22 +49,26 @@ class GpioProbe implements Probe {
     this.#cancelGap?.()
     this.#cancelGap = undefined
     this.#count()
-    for (const input of this.#inputs) input.close()
-    for (const output of this.#outputs) output.close(!this.#lost)
+    // together: a chip that hangs is waited for once
+    await Promise.all([
+      ...this.#inputs.map(input => input.close()),
+      ...this.#outputs.map(output => output.close(!this.#lost)),
+    ])
   }
 
   async sample(): Promise<readonly Sample[]> {
     try {
-      const inputs = this.#inputs.map(input => {
-        const value = input.value()
-        return { value, raw: input.raw(value) }
-      })
-      const outputs = this.#outputs.map(output => {
-        const value = output.value()
-        return { value, raw: `output ${value}` }
-      })
+      const samples: Sample[] = []
+      for (const input of this.#inputs) {
+        const value = await input.value()
+        samples.push({ value, raw: input.raw(value) })
+      }
+      for (const output of this.#outputs) {
+        const value = await output.value()
+        samples.push({ value, raw: `output ${value}` })
+      }
       this.#count()
-      return [...inputs, ...outputs]
+      return samples
     } catch (error) {
       this.#lost = true
       throw error
@@ -142,15 +146,14 @@ export class GpioSource extends PolledSource {
 
 function outputsOf(held: readonly Output[], changed: () => void): Outputs {
   return {
-    list: () => held.map(output => ({ name: output.name, value: output.value() })),
+    list: () => held.map(({ name, level }) => ({ name, value: level })),
     set: async (name, value) => {
       const output = held.find(one => one.name === name)
       if (!output)
         throw new OsError('NOT_FOUND', `no output is named ${name}`, {
           hint: held.length > 0 ? `outputs: ${held.map(one => one.name).join(', ')}` : 'this source has no outputs',
         })
-      if (output.value() === null) throw new OsError('LINK_DOWN', `${name} is not open`)
-      output.set(value)
+      await output.set(value)
       changed()
     },
   }

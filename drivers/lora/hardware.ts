@@ -13,27 +13,27 @@ export interface Spi {
 }
 
 export interface OutputPin {
-  set(value: 0 | 1): void
+  set(value: 0 | 1): unknown
   /** gives the line back: an input again */
-  close(): void
+  close(): unknown
 }
 
 export interface InputPin {
-  close(): void
+  close(): unknown
 }
 
 export interface Hardware {
   openSpi(path: string, speedHz: number): Promise<Spi>
-  openOutput(pin: PinSpec, initial: 0 | 1): OutputPin
+  openOutput(pin: PinSpec, initial: 0 | 1): OutputPin | Promise<OutputPin>
   /** `onRise` runs for each rising edge, `lost` once when the chip of the line is gone. */
-  openInput(pin: PinSpec, onRise: () => void, lost: (error: Error) => void): InputPin
+  openInput(pin: PinSpec, onRise: () => void, lost: (error: Error) => void): InputPin | Promise<InputPin>
 }
 
 export const realHardware = (clock: Clock): Hardware => ({
   openSpi: (path, speedHz) => SpiBus.open(path, { speedHz, clock }),
-  openOutput(pin, initial) {
+  async openOutput(pin, initial) {
     const { chip, line } = resolvePin(pin)
-    const lines = GpioLines.request(chip, {
+    const lines = await GpioLines.request(chip, {
       lines: [line],
       direction: 'output',
       initial: [initial],
@@ -41,9 +41,9 @@ export const realHardware = (clock: Clock): Hardware => ({
     })
     return { set: value => lines.set(0, value), close: () => lines.close() }
   },
-  openInput(pin, onRise, lost) {
+  async openInput(pin, onRise, lost) {
     const { chip, line } = resolvePin(pin)
-    const lines = GpioLines.request(chip, {
+    const lines = await GpioLines.request(chip, {
       lines: [line],
       direction: 'input',
       edges: 'rising',

@@ -99,11 +99,11 @@ export class Radio {
     try {
       const spi = await hardware.openSpi(options.spi, options.spi_speed_hz)
       this.#spi = spi
-      if (!this.#opened) throw new OsError('LINK_DOWN', 'closed while opening')
       const lost = (error: Error): void => this.#lose(asOsError(error).message)
-      if (options.reset_pin !== undefined) this.#reset = hardware.openOutput(options.reset_pin, 1)
+      if (options.reset_pin !== undefined) this.#reset = await hardware.openOutput(options.reset_pin, 1)
       if (options.dio0_pin !== undefined)
-        this.#inputs.push(hardware.openInput(options.dio0_pin, () => this.#rose(), lost))
+        this.#inputs.push(await hardware.openInput(options.dio0_pin, () => this.#rose(), lost))
+      if (!this.#opened) throw new OsError('LINK_DOWN', 'closed while opening')
       this.#edges = options.dio0_pin !== undefined
       this.#chip = new Chip(spi, this.#parts.modem)
       await this.#start()
@@ -127,8 +127,8 @@ export class Radio {
     this.#running = undefined
     // nobody hears it any more; a chip that cannot be reached is left as it is
     await chip?.sleep().catch(() => undefined)
-    for (const pin of this.#inputs.splice(0)) pin.close()
-    this.#reset?.close()
+    for (const pin of this.#inputs.splice(0)) await pin.close()
+    await this.#reset?.close()
     this.#spi?.close()
     this.#reset = this.#spi = this.#events = undefined
   }
@@ -280,9 +280,9 @@ export class Radio {
   async #start(): Promise<void> {
     const { clock, options } = this.#parts
     if (this.#reset) {
-      this.#reset.set(0)
+      await this.#reset.set(0)
       await this.#pause(RESET_LOW_MS)
-      this.#reset.set(1)
+      await this.#reset.set(1)
       await this.#pause(RESET_READY_MS)
     }
     if (!this.#chip) throw new OsError('LINK_DOWN', 'closed while opening')

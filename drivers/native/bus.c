@@ -43,6 +43,12 @@ static unsigned line_get(struct line *line) {
     return number;
 }
 
+static void close_file(struct bus_job *job) {
+    if (job->file >= 0)
+        close(job->file);
+    job->file = -1;
+}
+
 /* Lets go of all but the bus itself, which JavaScript may hold much longer. */
 static void empty(struct bus *self) {
     int *const open[] = {&self->events, &self->wake, &self->fd};
@@ -51,8 +57,10 @@ static void empty(struct bus *self) {
             close(*open[k]);
         *open[k] = -1;
     }
-    for (unsigned k = 0; self->jobs != NULL && k < BUS_JOBS; k++)
+    for (unsigned k = 0; self->jobs != NULL && k < BUS_JOBS; k++) {
+        close_file(&self->jobs[k]);
         free(self->jobs[k].bytes);
+    }
     free(self->jobs);
     self->jobs = NULL;
 }
@@ -155,6 +163,8 @@ static napi_value bus_start(napi_env env, napi_callback_info info) {
     pthread_cond_init(&self->work, NULL);
     self->owners = 1;
     self->jobs = calloc(BUS_JOBS, sizeof *self->jobs);
+    for (unsigned k = 0; self->jobs != NULL && k < BUS_JOBS; k++)
+        self->jobs[k].file = -1;
     self->fd = self->wake = -1;
     self->events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->events >= 0)
@@ -213,6 +223,7 @@ struct bus_job *bus_take(napi_env env, napi_value bus, size_t length, int *error
     }
     job->length = length;
     job->answer_at = job->answer_length = 0;
+    job->certain = false;
     return job;
 }
 
@@ -275,13 +286,30 @@ static napi_value bus_result(napi_env env, napi_callback_info info) {
     if (job->result >= 0 && addon_bytes(env, args[2], 1, &answer, &bytes) && bytes > 0 && job->answer_length > 0)
         memcpy(answer, job->bytes + job->answer_at, bytes < job->answer_length ? bytes : job->answer_length);
     int64_t result = job->result;
+    close_file(job);
     pthread_mutex_lock(&self->lock);
     job->state = BUS_FREE;
     pthread_mutex_unlock(&self->lock);
     return addon_int(env, result);
 }
 
-/* busCancel(bus, job) → 0 it will not be begun, -EBUSY it runs, -EALREADY it is done, -EINVAL there is none */
+/* busFile(bus, job) → the file a job that is done has opened, as a descriptor; -EBADF: none. To be asked for before busResult. */
+static napi_value bus_file(napi_env env, napi_callback_info info) {
+    napi_value args[2];
+    addon_args(env, info, 2, args);
+    struct bus *self = bus_of(env, args[0]);
+    struct bus_job *job = job_of(self, env, args[1]);
+    if (job == NULL)
+        return addon_int(env, -EINVAL);
+    pthread_mutex_lock(&self->lock);
+    int file = job->state == BUS_DONE ? job->file : -1;
+    if (file >= 0)
+        job->file = -1;
+    pthread_mutex_unlock(&self->lock);
+    return file < 0 ? addon_int(env, -EBADF) : descriptor_new(env, file);
+}
+
+/* busCancel(bus, job) → 0 it will not be begun, -EBUSY it runs or must, -EALREADY it is done, -EINVAL there is none */
 static napi_value bus_cancel(napi_env env, napi_callback_info info) {
     napi_value args[2];
     addon_args(env, info, 2, args);
@@ -291,13 +319,14 @@ static napi_value bus_cancel(napi_env env, napi_callback_info info) {
         return addon_int(env, -EINVAL);
     static const int results[] = {[BUS_FREE] = -EINVAL, [BUS_QUEUED] = 0, [BUS_RUNNING] = -EBUSY, [BUS_DONE] = -EALREADY};
     pthread_mutex_lock(&self->lock);
-    int result = results[job->state];
+    int result = job->state == BUS_QUEUED && job->certain ? -EBUSY : results[job->state];
     if (result == 0) {
         for (unsigned left = self->waiting.count; left > 0; left--) {
             unsigned number = line_get(&self->waiting);
             if (&self->jobs[number] != job)
                 line_put(&self->waiting, number);
         }
+        close_file(job);
         job->state = BUS_FREE;
     }
     pthread_mutex_unlock(&self->lock);
@@ -323,6 +352,7 @@ void addon_bus(napi_env env, napi_value exports) {
     addon_export(env, exports, "busEvents", bus_events);
     addon_export(env, exports, "busDone", bus_done);
     addon_export(env, exports, "busResult", bus_result);
+    addon_export(env, exports, "busFile", bus_file);
     addon_export(env, exports, "busCancel", bus_cancel);
     addon_export(env, exports, "busClose", bus_close);
 }

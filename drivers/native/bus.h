@@ -27,6 +27,10 @@ struct bus_job {
     size_t length, room;
     /* which part of bytes the caller gets */
     size_t answer_at, answer_length;
+    /* of the job alone, -1: none; what a work leaves here is handed out by busFile, or closed with the job */
+    int file;
+    /* done in any case: cannot be cancelled */
+    bool certain;
     int64_t result;
     enum { BUS_FREE, BUS_QUEUED, BUS_RUNNING, BUS_DONE } state;
 };

@@ -1,12 +1,15 @@
 /*
  * GPIO by the kernel's character devices, second version of the interface (Linux 5.10 and newer; the first one goes away).
- * A chip is opened to be asked about its lines and to request some; requested lines are a descriptor of their own, which
- * keeps them for as long as it is open. Edges wait in the kernel's queue with their times and are read many at once.
+ * Requested lines are a descriptor, which keeps them for as long as it is open. What may reach the hardware is a job of the
+ * chip's thread (bus.h), since a chip behind I2C takes its time and may hang: to request lines, read, set and give them back.
+ * What the kernel knows by itself is asked at once: what lines a chip has, and the edges that wait in its queue.
  */
 #define _GNU_SOURCE
+#include "bus.h"
 #include "descriptor.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/gpio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -79,26 +82,46 @@ static void add_attribute(struct gpio_v2_line_config *config, struct gpio_v2_lin
     config->attrs[config->num_attrs++] = (struct gpio_v2_line_config_attribute){.attr = attribute, .mask = mask};
 }
 
+/* What a job of the thread works on: the request, and behind it the path of the chip. */
+static int64_t request_work(int *fd, struct bus_job *job) {
+    struct gpiochip_info chip;
+    struct gpio_v2_line_request request;
+    (void)fd;
+    memcpy(&request, job->bytes, sizeof request);
+    int opened = open((const char *)job->bytes + sizeof request, O_RDWR | O_CLOEXEC);
+    if (opened < 0)
+        return -errno;
+    int result = ioctl(opened, GPIO_GET_CHIPINFO_IOCTL, &chip) != 0 || ioctl(opened, GPIO_V2_GET_LINE_IOCTL, &request) != 0
+                     ? -errno
+                     : 0;
+    close(opened);
+    if (result < 0)
+        return result;
+    job->file = request.fd;
+    int kept = fcntl(request.fd, F_GETFL);
+    return kept < 0 || fcntl(request.fd, F_SETFL, kept | O_NONBLOCK) != 0 ? -errno : 0;
+}
+
 /*
- * requestGpio(chip, lines: Uint32Array, flags, debounceUs, values: Uint8Array, events, consumer) → descriptor
- * All lines get the same flags (GPIO_V2_LINE_FLAG_…) and debounce time (0: none); outputs begin with `values`, one byte for
- * each line. `events` is how many edges the kernel is to keep until they are read (0: its own choice).
+ * gpioRequest(bus, path, lines: Uint32Array, flags, debounceUs, values: Uint8Array, events, consumer) → job, whose file are
+ * the lines. All get the same flags (GPIO_V2_LINE_FLAG_…) and debounce time (0: none); outputs begin with `values`, one byte
+ * for each line. `events` is how many edges the kernel is to keep until they are read (0: its own choice).
  */
 static napi_value request_lines(napi_env env, napi_callback_info info) {
-    napi_value args[7];
+    napi_value args[8];
+    char path[PATH_MAX];
     void *lines, *values;
     size_t lines_bytes, values_bytes;
     int32_t flags, debounce, events;
+    int error;
     struct gpio_v2_line_request request;
-    addon_args(env, info, 7, args);
-    int fd = descriptor_fd(env, args[0]);
-    if (fd < 0)
-        return addon_int(env, fd);
+    addon_args(env, info, 8, args);
     memset(&request, 0, sizeof request);
-    if (!addon_bytes(env, args[1], sizeof(uint32_t), &lines, &lines_bytes) || !addon_number(env, args[2], &flags) ||
-        !addon_number(env, args[3], &debounce) || !addon_bytes(env, args[4], 1, &values, &values_bytes) ||
-        !addon_number(env, args[5], &events) ||
-        addon_text(env, args[6], request.consumer, sizeof request.consumer) < 0 || debounce < 0 || events < 0)
+    int length = addon_text(env, args[1], path, sizeof path);
+    if (length <= 0 || !addon_bytes(env, args[2], sizeof(uint32_t), &lines, &lines_bytes) ||
+        !addon_number(env, args[3], &flags) || !addon_number(env, args[4], &debounce) ||
+        !addon_bytes(env, args[5], 1, &values, &values_bytes) || !addon_number(env, args[6], &events) ||
+        addon_text(env, args[7], request.consumer, sizeof request.consumer) < 0 || debounce < 0 || events < 0)
         return addon_int(env, -EINVAL);
     size_t count = lines_bytes / sizeof(uint32_t);
     if (count == 0 || count > GPIO_V2_LINES_MAX || values_bytes < count)
@@ -118,49 +141,92 @@ static napi_value request_lines(napi_env env, napi_callback_info info) {
         add_attribute(&request.config,
             (struct gpio_v2_line_attribute){.id = GPIO_V2_LINE_ATTR_ID_DEBOUNCE, .debounce_period_us = (uint32_t)debounce},
             all);
-    if (ioctl(fd, GPIO_V2_GET_LINE_IOCTL, &request) != 0)
-        return addon_int(env, -errno);
-    int kept = fcntl(request.fd, F_GETFL);
-    if (kept < 0 || fcntl(request.fd, F_SETFL, kept | O_NONBLOCK) != 0) {
-        int result = -errno;
-        close(request.fd);
-        return addon_int(env, result);
-    }
-    return descriptor_new(env, request.fd);
+    struct bus_job *job = bus_take(env, args[0], sizeof request + (size_t)length + 1, &error);
+    if (job == NULL)
+        return addon_int(env, error);
+    memcpy(job->bytes, &request, sizeof request);
+    memcpy(job->bytes + sizeof request, path, (size_t)length + 1);
+    return bus_queue(env, args[0], job, request_work);
 }
 
-/* readGpio(lines, out: Uint8Array) → how many lines; out gets 1 for each active one, else 0. `out` is as long as the request. */
-static napi_value read_values(napi_env env, napi_callback_info info) {
-    napi_value args[2];
-    void *out;
-    size_t count;
-    addon_args(env, info, 2, args);
-    int fd = descriptor_fd(env, args[0]);
-    if (fd < 0)
-        return addon_int(env, fd);
-    if (!addon_bytes(env, args[1], 1, &out, &count) || count == 0 || count > GPIO_V2_LINES_MAX)
-        return addon_int(env, -EINVAL);
+/* A job on lines of its own: whoever closes the others meanwhile does not take them from it. NULL: *error tells why. */
+static struct bus_job *take_lines(napi_env env, napi_value bus, napi_value lines, int *error) {
+    int fd = descriptor_fd(env, lines);
+    *error = fd;
+    struct bus_job *job = fd < 0 ? NULL : bus_take(env, bus, 0, error);
+    if (job == NULL)
+        return NULL;
+    job->file = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    *error = -errno;
+    return job->file < 0 ? NULL : job;
+}
+
+/* The lines are given back when the last who has them closes them, and that may take its time: never on Node's thread. */
+static int64_t close_work(int *fd, struct bus_job *job) {
+    (void)fd;
+    close(job->file);
+    job->file = -1;
+    return 0;
+}
+
+static int64_t read_work(int *fd, struct bus_job *job) {
+    uint32_t count = job->words[0];
     struct gpio_v2_line_values values = {.mask = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1};
-    if (ioctl(fd, GPIO_V2_LINE_GET_VALUES_IOCTL, &values) != 0)
-        return addon_int(env, -errno);
-    for (size_t k = 0; k < count; k++)
-        ((uint8_t *)out)[k] = (uint8_t)(values.bits >> k & 1);
-    return addon_int(env, (int64_t)count);
+    int result = ioctl(job->file, GPIO_V2_LINE_GET_VALUES_IOCTL, &values) != 0 ? -errno : 0;
+    close_work(fd, job);
+    return result < 0 ? result : (int64_t)(values.bits & values.mask);
 }
 
-/* setGpio(lines, index, value) → 0; index: its place in the request */
-static napi_value set_value(napi_env env, napi_callback_info info) {
+/* gpioRead(bus, lines, count) → job, whose result has a bit for each of the first `count` lines, at most 32: 1 is active. */
+static napi_value read_values(napi_env env, napi_callback_info info) {
     napi_value args[3];
-    int32_t index, value;
+    int32_t count;
+    int error;
     addon_args(env, info, 3, args);
-    int fd = descriptor_fd(env, args[0]);
-    if (fd < 0)
-        return addon_int(env, fd);
-    if (!addon_number(env, args[1], &index) || !addon_number(env, args[2], &value) || index < 0 ||
+    if (!addon_number(env, args[2], &count) || count < 1 || count > 32)
+        return addon_int(env, -EINVAL);
+    struct bus_job *job = take_lines(env, args[0], args[1], &error);
+    if (job == NULL)
+        return addon_int(env, error);
+    job->words[0] = (uint32_t)count;
+    return bus_queue(env, args[0], job, read_work);
+}
+
+static int64_t set_work(int *fd, struct bus_job *job) {
+    uint64_t line = UINT64_C(1) << job->words[0];
+    struct gpio_v2_line_values values = {.mask = line, .bits = job->words[1] == 0 ? 0 : line};
+    int result = ioctl(job->file, GPIO_V2_LINE_SET_VALUES_IOCTL, &values) != 0 ? -errno : 0;
+    close_work(fd, job);
+    return result;
+}
+
+/* gpioSet(bus, lines, index, value) → job; index: its place in the request */
+static napi_value set_value(napi_env env, napi_callback_info info) {
+    napi_value args[4];
+    int32_t index, value;
+    int error;
+    addon_args(env, info, 4, args);
+    if (!addon_number(env, args[2], &index) || !addon_number(env, args[3], &value) || index < 0 ||
         index >= GPIO_V2_LINES_MAX)
         return addon_int(env, -EINVAL);
-    struct gpio_v2_line_values values = {.mask = UINT64_C(1) << index, .bits = value == 0 ? 0 : UINT64_C(1) << index};
-    return addon_int(env, ioctl(fd, GPIO_V2_LINE_SET_VALUES_IOCTL, &values) != 0 ? -errno : 0);
+    struct bus_job *job = take_lines(env, args[0], args[1], &error);
+    if (job == NULL)
+        return addon_int(env, error);
+    job->words[0] = (uint32_t)index;
+    job->words[1] = (uint32_t)value;
+    return bus_queue(env, args[0], job, set_work);
+}
+
+/* gpioRelease(bus, lines) → job that gives the lines back, in any case: to be begun before the lines are closed. */
+static napi_value release_lines(napi_env env, napi_callback_info info) {
+    napi_value args[2];
+    int error;
+    addon_args(env, info, 2, args);
+    struct bus_job *job = take_lines(env, args[0], args[1], &error);
+    if (job == NULL)
+        return addon_int(env, error);
+    job->certain = true;
+    return bus_queue(env, args[0], job, close_work);
 }
 
 /*
@@ -186,8 +252,9 @@ void addon_gpio(napi_env env, napi_value exports) {
     addon_export(env, exports, "openGpioChip", open_chip);
     addon_export(env, exports, "gpioChipInfo", chip_info);
     addon_export(env, exports, "gpioLineInfo", line_info);
-    addon_export(env, exports, "requestGpio", request_lines);
-    addon_export(env, exports, "readGpio", read_values);
-    addon_export(env, exports, "setGpio", set_value);
+    addon_export(env, exports, "gpioRequest", request_lines);
+    addon_export(env, exports, "gpioRead", read_values);
+    addon_export(env, exports, "gpioSet", set_value);
+    addon_export(env, exports, "gpioRelease", release_lines);
     addon_export(env, exports, "readGpioEvents", read_events);
 }

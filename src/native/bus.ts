@@ -19,6 +19,7 @@ export interface BusAddon {
   busStart(fd: number): BusHandle | number
   busEvents(bus: BusHandle): Descriptor | number
   busDone(bus: BusHandle): number
+  busFile(bus: BusHandle, job: number): Descriptor | number
   busResult(bus: BusHandle, job: number, answer: Uint8Array | null): number
   busCancel(bus: BusHandle, job: number): number
   busClose(bus: BusHandle): number
@@ -58,6 +59,7 @@ interface Call {
   deadlineAt: number
   deadlineMs: number
   answer: Uint8Array | null
+  opened: ((file: Descriptor) => void) | null
   explain: ((error: OsError) => OsError) | null
   busy: boolean
 }
@@ -151,7 +153,8 @@ export class Bus {
   /**
    * Waits for the job the addon answered `job` for (an error of the addon rejects). Its answer is in `answer` when the
    * promise resolves with the result. `what` names the call in messages, `explain` may turn the kernel's error into one that
-   * says more.
+   * says more; `opened` gets the file of a job that opens one, before the promise resolves: nobody gets one that comes late,
+   * it is closed.
    */
   finish(
     job: number,
@@ -159,6 +162,7 @@ export class Bus {
     deadlineMs: number,
     answer: Uint8Array | null = null,
     explain: ((error: OsError) => OsError) | null = null,
+    opened: ((file: Descriptor) => void) | null = null,
   ): Promise<number> {
     if (job === AGAIN) return Promise.reject(new OsError('BUS_BUSY', `${this.path}: ${BUS_JOBS} calls are waiting`))
     if (job < 0) return Promise.reject(this.#error(job, what, null))
@@ -169,6 +173,7 @@ export class Bus {
       deadlineAt: 0,
       deadlineMs,
       answer,
+      opened,
       explain,
       busy: false,
     })
@@ -177,6 +182,7 @@ export class Bus {
     call.deadlineAt = this.#clock.mono() + deadlineMs
     call.answer = answer
     call.explain = explain
+    call.opened = opened
     call.busy = true
     this.#arm(call.deadlineAt)
     if (this.#pending++ === 0) this.#timer?.ref()
@@ -208,19 +214,23 @@ export class Bus {
       const job = this.addon.busDone(this.handle)
       if (job < 0) return
       const call = this.#calls[job]
+      const file = call?.busy && call.opened ? this.addon.busFile(this.handle, job) : null
       const result = this.addon.busResult(this.handle, job, call?.busy ? call.answer : null)
       if (!call?.busy) {
         this.late++
         if (this.#stuck) this.#moveTo(false)
       } else if (result < 0) this.#settle(call, this.#error(result, call.what, call.explain), 0)
-      else this.#settle(call, null, result)
+      else {
+        if (file !== null && typeof file !== 'number') call.opened?.(file)
+        this.#settle(call, null, result)
+      }
     }
   }
 
   #settle(call: Call, error: OsError | null, result: number): void {
     const { resolve, reject } = call
     call.busy = false
-    call.resolve = call.reject = call.answer = call.explain = null
+    call.resolve = call.reject = call.answer = call.opened = call.explain = null
     if (--this.#pending === 0) this.#timer?.unref()
     if (error) reject?.(error)
     else resolve?.(result)

@@ -1,28 +1,33 @@
 // GPIO lines by the kernel's character devices (gpiod, second version). A chip is asked what lines it has; a request holds
-// some of them, reads and sets them and tells their edges with the kernel's times. What fails: no such chip or line
-// (NOT_FOUND), a line that somebody else has (LINK_DOWN, details.errno EBUSY), no right (LINK_DOWN, EACCES), a chip that
-// cannot do what is asked (INTERNAL EINVAL or LINK_DOWN ENXIO, EOPNOTSUPP: edges without an interrupt, bias). A chip that
-// was pulled answers every later call NOT_FOUND (ENODEV), and whoever hears edges is told so.
+// some of them, reads and sets them and tells their edges with the kernel's times. Requests, values and settings go through
+// one thread for each chip, which lives as long as the program: a chip behind I2C takes a millisecond, and may hang. What
+// fails: no such chip (NOT_FOUND) or line (INTERNAL, details.errno EINVAL), a line that somebody else has (PORT_BUSY), no
+// right (NO_ACCESS), a chip that cannot do what is asked (EINVAL, ENXIO, EOPNOTSUPP: edges without an interrupt, bias), a chip
+// that hangs (TIMEOUT, then BUS_STUCK until its call comes back). A chip that was pulled answers every later call NOT_FOUND
+// (ENODEV), and whoever hears edges is told so.
+import { Bus, type BusHandle, DEFAULT_DEADLINE_MS } from './bus'
 import { nativeError } from './errors'
 import { native } from './index'
 import { AGAIN, type Descriptor, READABLE } from './socket'
 
-/** What C exports for GPIO: a number less than zero is minus errno. */
+/** What C exports for GPIO: a number less than zero is minus errno; with a bus, the number of a job of its thread. */
 export interface GpioAddon {
   openGpioChip(path: string): Descriptor | number
   gpioChipInfo(chip: Descriptor, out: Uint8Array): number
   gpioLineInfo(chip: Descriptor, line: number, out: Uint8Array): number
-  requestGpio(
-    chip: Descriptor,
+  gpioRequest(
+    bus: BusHandle,
+    path: string,
     lines: Uint32Array,
     flags: number,
     debounceUs: number,
     values: Uint8Array,
     events: number,
     consumer: string,
-  ): Descriptor | number
-  readGpio(lines: Descriptor, out: Uint8Array): number
-  setGpio(lines: Descriptor, index: number, value: number): number
+  ): number
+  gpioRead(bus: BusHandle, lines: Descriptor, count: number): number
+  gpioSet(bus: BusHandle, lines: Descriptor, index: number, value: number): number
+  gpioRelease(bus: BusHandle, lines: Descriptor): number
   readGpioEvents(lines: Descriptor, out: Uint32Array): number
   watch(lines: Descriptor, events: number, wake: ((events: number) => void) | null): number
   close(descriptor: Descriptor): number
@@ -149,14 +154,14 @@ function infoOf(line: number, flags: number, names: Uint8Array): LineInfo {
   }
 }
 
-/** An open chip. Asking changes nothing; it holds no line. */
+/** An open chip. Asking changes nothing, holds no line, and asks the kernel only, never the hardware. */
 export class GpioChip {
   readonly path: string
   readonly #addon: GpioAddon
   readonly #chip: Descriptor
   readonly #names = new Uint8Array(2 * NAME_BYTES)
 
-  /** Throws E_NO_ADDON, NOT_FOUND (no such chip), LINK_DOWN (no right; ENOTTY: no GPIO chip). */
+  /** Throws E_NO_ADDON, NOT_FOUND (no such chip), NO_ACCESS, UNSUPPORTED (it is no GPIO chip). */
   static open(path: string): GpioChip {
     const addon = native().gpio
     return new GpioChip(path, addon, opened(addon.openGpioChip(path), 'open', path))
@@ -176,27 +181,6 @@ export class GpioChip {
   line(line: number): LineInfo {
     const flags = checked(this.#addon.gpioLineInfo(this.#chip, line, this.#names), 'line info', `${this.path} ${line}`)
     return infoOf(line, flags, this.#names)
-  }
-
-  /** Takes lines over until they are closed; the chip may be closed before. */
-  request(options: LinesOptions): GpioLines {
-    const { lines, debounceUs = 0, initial = [], consumer, edges } = options
-    if (lines.length > MAX_LINES) throw new RangeError(`one request holds ${MAX_LINES} lines at most`)
-    const label = Buffer.from(consumer, 'utf8')
-      .subarray(0, NAME_BYTES - 1)
-      .toString('utf8')
-      .replace(/[\0\uFFFD]/g, '')
-    const held = this.#addon.requestGpio(
-      this.#chip,
-      Uint32Array.from(lines),
-      flagsOf(options),
-      debounceUs,
-      Uint8Array.from(lines, (_, k) => initial[k] ?? 0),
-      edges ? KEPT_EDGES : 0,
-      label,
-    )
-    const what = `${this.path} line ${lines.join(', ')}`
-    return new GpioLines(this.#addon, opened(held, 'request', what), what, lines.length)
   }
 
   /** Safe to call twice. */
@@ -231,50 +215,88 @@ export class Edges {
 
 export type EdgeHandler = (edges: Edges) => void
 
+/** The threads of chips, by path. */
+const threads = new Map<string, Bus>()
+
+function threadOf(path: string): Bus {
+  const bus = threads.get(path) ?? new Bus(path)
+  threads.set(path, bus)
+  const refusal = bus.refusal()
+  if (refusal) throw refusal
+  return bus
+}
+
 /** Lines that we hold. */
 export class GpioLines {
   /** edges the kernel dropped because they were not read in time */
   missed = 0
   readonly #addon: GpioAddon
+  readonly #bus: Bus
   readonly #lines: Descriptor
   readonly #what: string
-  readonly #values: Uint8Array
+  readonly #count: number
   readonly #edges = new Edges()
   #handler: EdgeHandler = () => undefined
   #lost: (error: Error) => void = () => undefined
-  #closed = false
+  #released: Promise<void> | undefined
   #seqno = 0
 
-  /** Opens the chip, requests and closes the chip again. Throws as GpioChip.open and request do. */
-  static request(chipPath: string, options: LinesOptions): GpioLines {
-    const chip = GpioChip.open(chipPath)
-    try {
-      return chip.request(options)
-    } finally {
-      chip.close()
-    }
+  /**
+   * Takes lines over until they are closed. Rejects E_NO_ADDON, NOT_FOUND (no such chip), NO_ACCESS, PORT_BUSY (somebody has
+   * a line), UNSUPPORTED (no GPIO chip, or it cannot do this), INTERNAL (EINVAL: no such line), TIMEOUT, BUS_STUCK.
+   */
+  static async request(chipPath: string, options: LinesOptions, deadlineMs = DEFAULT_DEADLINE_MS): Promise<GpioLines> {
+    const { lines, debounceUs = 0, initial = [], consumer, edges } = options
+    if (lines.length > MAX_LINES) throw new RangeError(`one request holds ${MAX_LINES} lines at most`)
+    const label = Buffer.from(consumer, 'utf8')
+      .subarray(0, NAME_BYTES - 1)
+      .toString('utf8')
+      .replace(/[\0\uFFFD]/g, '')
+    const addon = native().gpio
+    const bus = threadOf(chipPath)
+    const job = addon.gpioRequest(
+      bus.handle,
+      chipPath,
+      Uint32Array.from(lines),
+      flagsOf(options),
+      debounceUs,
+      Uint8Array.from(lines, (_, k) => initial[k] ?? 0),
+      edges ? KEPT_EDGES : 0,
+      label,
+    )
+    const what = `line ${lines.join(', ')}`
+    let held: GpioLines | undefined
+    await bus.finish(job, `request of ${what}`, deadlineMs, null, null, descriptor => {
+      held = new GpioLines(addon, bus, descriptor, what, lines.length)
+    })
+    return held!
   }
 
-  /** By GpioChip.request only. */
-  constructor(addon: GpioAddon, lines: Descriptor, what: string, count: number) {
+  private constructor(addon: GpioAddon, bus: Bus, lines: Descriptor, what: string, count: number) {
     this.#addon = addon
+    this.#bus = bus
     this.#lines = lines
     this.#what = what
-    this.#values = new Uint8Array(count)
+    this.#count = count
   }
 
-  /** Logical values: bit k is the k-th requested line. Throws NOT_FOUND when the chip is gone. */
-  values(): number {
-    const values = this.#values
-    checked(this.#addon.readGpio(this.#lines, values), 'read', this.#what)
-    let bits = 0
-    for (let k = 0; k < values.length; k++) bits |= values[k]! << k
-    return bits >>> 0
+  /** Logical values: bit k is the k-th requested line. Rejects NOT_FOUND when the chip is gone, TIMEOUT, BUS_STUCK. */
+  async values(deadlineMs = DEFAULT_DEADLINE_MS): Promise<number> {
+    this.#check()
+    const job = this.#addon.gpioRead(this.#bus.handle, this.#lines, this.#count)
+    return await this.#bus.finish(job, `read of ${this.#what}`, deadlineMs)
   }
 
-  /** Sets the output at place `index` of the request to a logical value. */
-  set(index: number, value: 0 | 1): void {
-    checked(this.#addon.setGpio(this.#lines, index, value), 'set', this.#what)
+  /** Sets the output at place `index` of the request to a logical value. Rejects as values() does. */
+  async set(index: number, value: 0 | 1, deadlineMs = DEFAULT_DEADLINE_MS): Promise<void> {
+    this.#check()
+    const job = this.#addon.gpioSet(this.#bus.handle, this.#lines, index, value)
+    await this.#bus.finish(job, `setting of ${this.#what}`, deadlineMs)
+  }
+
+  #check(): void {
+    const refusal = this.#bus.refusal()
+    if (refusal) throw refusal
   }
 
   /**
@@ -287,7 +309,7 @@ export class GpioLines {
     checked(
       this.#addon.watch(this.#lines, READABLE, () => void this.#take()),
       'watch',
-      this.#what,
+      this.#name,
     )
   }
 
@@ -298,13 +320,13 @@ export class GpioLines {
 
   /** Reads one batch and tells it; how many there were. */
   #take(): number {
-    if (this.#closed) return 0
+    if (this.#released) return 0
     const edges = this.#edges
     const got = this.#addon.readGpioEvents(this.#lines, edges.words)
     if (got === AGAIN) return 0
     if (got < 0) {
-      this.close()
-      this.#lost(nativeError(got, 'edges', this.#what))
+      void this.close()
+      this.#lost(nativeError(got, 'edges', this.#name))
       return 0
     }
     edges.count = got
@@ -321,9 +343,26 @@ export class GpioLines {
     }
   }
 
-  /** Gives the lines back; outputs keep their level or not as the hardware has it. Safe to call twice. */
-  close(): void {
-    this.#closed = true
+  get #name(): string {
+    return `${this.#bus.path} ${this.#what}`
+  }
+
+  /**
+   * Gives the lines back; outputs keep their level or not as the hardware has it. Resolves when they can be requested anew,
+   * or when the chip hangs: they are given back as soon as it does not. Never rejects; safe to call twice.
+   */
+  close(): Promise<void> {
+    this.#released ??= this.#release()
+    return this.#released
+  }
+
+  async #release(): Promise<void> {
+    const job = this.#addon.gpioRelease(this.#bus.handle, this.#lines)
     this.#addon.close(this.#lines)
+    try {
+      await this.#bus.finish(job, `release of ${this.#what}`, DEFAULT_DEADLINE_MS)
+    } catch {
+      // the thread does it when its call comes back, and whoever asks for the lines until then is told
+    }
   }
 }

@@ -45,11 +45,11 @@ inTheRig(
     before(async () => {
       await machine.start([], port)
       token = await until('the token is told', () => /admin token +(\S+)/.exec(machine.output)?.[1])
-      await until('both are up', () =>
-        Object.values(machine.json('status').links as Record<string, { state: string }>).every(
-          ({ state }) => state === 'up',
-        ),
-      )
+      // asked by HTTP: in the rig a start of the program takes seconds
+      await until('the outputs are held', async () => {
+        const items = (await ask('/api/outputs'))[1].items as { value: number | null }[]
+        return items.length > 0 && items.every(({ value }) => value !== null)
+      })
     })
     after(async () => {
       await machine.stop('SIGKILL')

@@ -28,18 +28,23 @@ inTheRig(() => {
     assert.throws(() => chip.info(), errnoIs('EBADF'))
   })
 
-  test('inputs follow the pins, with bias and active low, and the request shows its consumer', () => {
-    const held = GpioLines.request(sim.path, { lines: [2, 0], direction: 'input', bias: 'pull_up', consumer: 'door' })
-    assert.equal(held.values(), 0b11)
+  test('inputs follow the pins, with bias and active low, and the request shows its consumer', async () => {
+    const held = await GpioLines.request(sim.path, {
+      lines: [2, 0],
+      direction: 'input',
+      bias: 'pull_up',
+      consumer: 'door',
+    })
+    assert.equal(await held.values(), 0b11)
     sim.drive(0, 0)
-    assert.equal(held.values(), 0b01)
-    const low = GpioLines.request(sim.path, {
+    assert.equal(await held.values(), 0b01)
+    const low = await GpioLines.request(sim.path, {
       lines: [3],
       direction: 'input',
       active_low: true,
       consumer: 'x'.repeat(99),
     })
-    assert.equal(low.values(), 1)
+    assert.equal(await low.values(), 1)
     const chip = GpioChip.open(sim.path)
     assert.deepEqual(chip.line(2), {
       line: 2,
@@ -54,24 +59,29 @@ inTheRig(() => {
     })
     assert.equal(chip.line(3).consumer, 'x'.repeat(31))
     chip.close()
-    assert.throws(
-      () => GpioLines.request(sim.path, { lines: [0], direction: 'input', consumer: 'x' }),
+    await assert.rejects(
+      GpioLines.request(sim.path, { lines: [0], direction: 'input', consumer: 'x' }),
       errnoIs('EBUSY'),
     )
-    held.close()
-    held.close()
-    low.close()
-    assert.throws(() => held.values(), errnoIs('EBADF'))
+    await held.close()
+    await held.close()
+    await low.close()
+    await assert.rejects(held.values(), errnoIs('EBADF'))
   })
 
-  test('outputs begin with their value, are set and seen at the pin', () => {
-    const held = GpioLines.request(sim.path, { lines: [1, 3], direction: 'output', initial: [1, 0], consumer: 'relay' })
+  test('outputs begin with their value, are set and seen at the pin', async () => {
+    const held = await GpioLines.request(sim.path, {
+      lines: [1, 3],
+      direction: 'output',
+      initial: [1, 0],
+      consumer: 'relay',
+    })
     assert.deepEqual([sim.level(1), sim.level(3)], [1, 0])
-    held.set(1, 1)
-    held.set(0, 0)
-    assert.deepEqual([sim.level(1), sim.level(3), held.values()], [0, 1, 0b10])
-    held.close()
-    const inverted = GpioLines.request(sim.path, {
+    await held.set(1, 1)
+    await held.set(0, 0)
+    assert.deepEqual([sim.level(1), sim.level(3), await held.values()], [0, 1, 0b10])
+    await held.close()
+    const inverted = await GpioLines.request(sim.path, {
       lines: [1],
       direction: 'output',
       active_low: true,
@@ -79,16 +89,16 @@ inTheRig(() => {
       consumer: 'r',
     })
     assert.equal(sim.level(1), 0)
-    inverted.set(0, 0)
+    await inverted.set(0, 0)
     assert.equal(sim.level(1), 1)
-    inverted.close()
+    await inverted.close()
   })
 
   // gpio-sim tells an edge with the next tick of the clock, so a line has a hundred a second at most: many lines are fast
   test('four thousand edges on 32 lines come one by one, with rising times, none missed', async () => {
     const wide = new GpioSim('wide', 'wide', Array(32).fill(''))
     const lines = wide.lines.map((_, k) => k)
-    const held = GpioLines.request(wide.path, { lines, direction: 'input', edges: 'both', consumer: 'pulses' })
+    const held = await GpioLines.request(wide.path, { lines, direction: 'input', edges: 'both', consumer: 'pulses' })
     const seen = new Array<number>(32).fill(0)
     let [total, wrong, last] = [0, 0, 0]
     held.onEdges(edges => {
@@ -120,13 +130,13 @@ inTheRig(() => {
     await until('the next edges came', () => total + held.missed >= 4000 + 61 * 32)
     assert.deepEqual([total + held.missed, total], [4000 + 61 * 32, 4000 + 1024 + 32])
     for (const pin of pins) closeSync(pin)
-    held.close()
+    await held.close()
     wide.remove()
   })
 
   test('the kernel debounces: bounces shorter than the time are no edges', async () => {
     sim.drive(2, 0)
-    const held = GpioLines.request(sim.path, {
+    const held = await GpioLines.request(sim.path, {
       lines: [2],
       direction: 'input',
       edges: 'both',
@@ -142,13 +152,13 @@ inTheRig(() => {
     for (const level of [0, 1, 0] as const) sim.drive(2, level)
     await until('the release came', () => seen.length > 1)
     assert.deepEqual(seen, [true, false])
-    held.close()
+    await held.close()
   })
 
   test('a pulled chip is told to who hears edges, and refuses every call', async () => {
     const before = readdirSync('/proc/self/fd').length
-    const edges = GpioLines.request(sim.path, { lines: [0], direction: 'input', edges: 'both', consumer: 'a' })
-    const output = GpioLines.request(sim.path, { lines: [1], direction: 'output', consumer: 'b' })
+    const edges = await GpioLines.request(sim.path, { lines: [0], direction: 'input', edges: 'both', consumer: 'a' })
+    const output = await GpioLines.request(sim.path, { lines: [1], direction: 'output', consumer: 'b' })
     const told: unknown[] = []
     edges.onEdges(
       () => undefined,
@@ -157,11 +167,12 @@ inTheRig(() => {
     sim.pull()
     await until('it is told', () => told.length > 0)
     assert.ok(errnoIs('ENODEV')(told[0]))
-    assert.throws(() => output.values(), errnoIs('ENODEV'))
-    assert.throws(() => output.set(0, 1), errnoIs('ENODEV'))
-    output.close()
+    await assert.rejects(output.values(), errnoIs('ENODEV'))
+    await assert.rejects(output.set(0, 1), errnoIs('ENODEV'))
+    await output.close()
     sim.plug()
-    GpioLines.request(sim.path, { lines: [0, 1], direction: 'input', consumer: 'c' }).close()
+    const again = await GpioLines.request(sim.path, { lines: [0, 1], direction: 'input', consumer: 'c' })
+    await again.close()
     await until('no descriptor is left', () => readdirSync('/proc/self/fd').length <= before)
     assert.equal(told.length, 1)
   })

@@ -124,7 +124,7 @@ inTheRig(() => {
     const taken = tool('sh', '-c', `gpioset --mode=signal --background ${chip} 7=1; sleep 0.2; pidof gpioset`).trim()
     const link = supervisor.add(make('busy', { interval_ms: 50, pins: [{ pin: 'GPIO7' }] }))
     await link.tried
-    assert.match(JSON.stringify(link.state), /GPIO7: GPIO7 is in use by gpioset/)
+    assert.match(JSON.stringify(link.state), /"GPIO7 is in use by gpioset/)
     process.kill(Number(taken))
     await until('it is taken', () => link.usable)
     await supervisor.remove('busy')

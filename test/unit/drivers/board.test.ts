@@ -15,6 +15,7 @@ import {
   pinSpec,
   resolveIn,
 } from '../../../drivers/board'
+import { bootConfigOf } from '../../../drivers/board/bootconfig'
 import { boardReport } from '../../../drivers/board/report'
 import { usesOf } from '../../../drivers/board/uses'
 import { BOARD_NAMES } from '../../../src/config/fragments/gateway'
@@ -177,6 +178,27 @@ test('the configuration is searched for pins and buses, whatever the options are
   )
 })
 
+test('of the boot configuration counts what is for this board', () => {
+  const of = (text: string, ...sections: string[]) => bootConfigOf(text, sections)
+  const text = 'a=1\n[pi3]\nb=1\n[pi4]\nc=1 # why\n[cm4]\n d = 1\n[none]\ne=1\n[pi4]\nf=1\n[all]\n\n#g=1\nh=1\r\n'
+  assert.deepEqual(of(text, 'pi4'), { lines: ['a=1', 'c=1', 'h=1'], open: true })
+  assert.deepEqual(of(text, 'pi4', 'cm4').lines, ['a=1', 'c=1', 'd=1', 'h=1'])
+  assert.deepEqual(of(text).lines, ['a=1', 'h=1'])
+  // both must be met, and what only the firmware knows is not
+  assert.deepEqual(of('[gpio4=1]\na=1\n[pi4]\nb=1\n[all]\nc=1\n[PI4]\nd=1', 'pi4'), {
+    lines: ['c=1', 'd=1'],
+    open: true,
+  })
+  assert.deepEqual(of('[pi4]\n[pi5]\n', 'pi4'), { lines: [], open: false })
+  // every way to say the same
+  for (const on of ['dtparam=i2c_arm=on,spi', 'dtparam=i2c1=yes\ndtparam=spi=1', 'dtparam=i2c,spi=true'])
+    assert.deepEqual(of(on).lines, ['dtparam=i2c_arm=on', 'dtparam=spi=on'])
+  assert.deepEqual(of('dtparam=i2c_arm=off,i2c_arm_baudrate=400000').lines, [
+    'dtparam=i2c_arm=off',
+    'dtparam=i2c_arm_baudrate=400000',
+  ])
+})
+
 test('the report says of each bus what is to be done', () => {
   const dir = tempDir()
   const file = (path: string, text = ''): void => {
@@ -218,6 +240,11 @@ test('the report says of each bus what is to be done', () => {
     file('boot/firmware/config.txt', 'dtparam=i2c_arm=on')
     assert.match(bus('i2c1').todo ?? '', /^sudo modprobe i2c-dev/)
     mkdirSync(join(dir, 'sys/module/i2c_dev'), { recursive: true })
+    assert.equal(bus('i2c1').todo, 'reboot')
+    // for another board; what is added at the end would be for that one too
+    file('boot/firmware/config.txt', '[pi5]\ndtparam=i2c_arm=on')
+    assert.match(bus('i2c1').todo ?? '', /^add to .*config.txt, below a line \[all\]: dtparam=i2c_arm=on; reboot$/)
+    file('boot/firmware/config.txt', '[pi4]\ndtparam=i2c_arm=on')
     assert.equal(bus('i2c1').todo, 'reboot')
   } finally {
     removeDir(dir)

@@ -138,22 +138,22 @@ class FakeGpio implements GpioWorld {
   nowNs(): number {
     return this.now
   }
-  request(name: string, options: LinesOptions): GpioLines {
+  async request(name: string, options: LinesOptions): Promise<GpioLines> {
     const errno = this.refuse(options)
     if (errno) throw new OsError('LINK_DOWN', `request ${errno}`, { details: { errno } })
     this.asked.push({ ...options, name })
     if (options.direction === 'output') this.levels.set(name, options.initial?.[0] ?? 0)
-    const values = (): number => {
+    const values = async (): Promise<number> => {
       if (this.gone) throw new OsError('NOT_FOUND', 'ENODEV')
       return this.levels.get(name) ?? 0
     }
     const lines = {
       missed: 0,
       values,
-      set: (_: number, value: 0 | 1) => this.levels.set(name, value),
+      set: async (_: number, value: 0 | 1) => void this.levels.set(name, value),
       onEdges: (handler: EdgeHandler) => this.#heard.set(name, handler),
       drain: () => undefined,
-      close: () => this.#heard.delete(name),
+      close: async () => void this.#heard.delete(name),
     }
     return lines as unknown as GpioLines
   }
@@ -277,6 +277,7 @@ test('what goes wrong names the pin, who has it, and what to do', async () => {
     })
   }
   await fails('EBUSY', {}, /door: GPIO8 is in use by spi0 CS0/, /one owner/)
+  await fails('ENOTTY', {}, /door: GPIO8: GPIO8 is no GPIO chip/, /os-node gpio/)
   await fails('EACCES', {}, /door: GPIO8: .*no right/, /usermod -aG gpio/)
   await fails('EOPNOTSUPP', { bias: 'pull_up' }, /door: GPIO8: the chip cannot do this/, /leave out bias/)
 })
