@@ -29,19 +29,20 @@ interface Library {
   Bindings: typeof Bindings
 }
 
+const missing = (cause: unknown): never => {
+  throw new OsError('NO_DRIVER', `Bluetooth needs the package @stoprocent/noble: ${asOsError(cause).message}`, {
+    cause,
+    hint: 'build os-node where npm ci installs optional packages (not with --omit=optional)',
+  })
+}
+
+/** Each import with its own catch: only so is the build without the package no error. */
 async function load(): Promise<Library> {
-  try {
-    const [noble, bindings] = await Promise.all([
-      import('@stoprocent/noble/lib/noble'),
-      import('@stoprocent/noble/lib/hci-socket/bindings'),
-    ])
-    return { Noble: noble.default, Bindings: bindings.default }
-  } catch (cause) {
-    throw new OsError('NO_DRIVER', `Bluetooth needs the package @stoprocent/noble: ${asOsError(cause).message}`, {
-      cause,
-      hint: 'npm install @stoprocent/noble beside os-node (optional packages were left out)',
-    })
-  }
+  const [noble, bindings] = await Promise.all([
+    import('@stoprocent/noble/lib/noble').catch(missing),
+    import('@stoprocent/noble/lib/hci-socket/bindings').catch(missing),
+  ])
+  return { Noble: noble.default, Bindings: bindings.default }
 }
 
 export interface NobleRadioOptions {

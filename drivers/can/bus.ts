@@ -167,7 +167,7 @@ export class CanBus {
     if (link.kind === 'other') throw new OsError('CONFIG_INVALID', `${name} is no CAN interface`)
     if (!link.up) throw new OsError('LINK_DOWN', downText(name), { hint })
     if (fd && !link.fd) {
-      const way = `set DBITRATE in /etc/os-node/${name}.conf, or leave fd out of the peers`
+      const way = `set DBITRATE in /etc/os-node/${name}.conf, or leave fd out`
       throw new OsError('LINK_DOWN', `${name} carries no FD frames: ${way}`, { hint: way })
     }
     if (link.state === 'bus-off') throw new OsError('LINK_DOWN', complaint(name, 'bus-off', link))

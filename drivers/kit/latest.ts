@@ -52,6 +52,9 @@ export class LatestSource implements Source {
   readonly #errors: (string | undefined)[]
   readonly #take: Take
   #events: OpenableEvents | undefined
+  /** what the feed says of itself, and what the last read found */
+  #complaint = ''
+  #missing = ''
   #heard: (() => void) | undefined
 
   /** Throws CONFIG_INVALID when two channels have one id. */
@@ -82,7 +85,14 @@ export class LatestSource implements Source {
   async open(events: OpenableEvents): Promise<void> {
     this.#events = events
     this.#at.fill(NEVER)
-    await this.#feed.open(events, this.#take)
+    this.#complaint = this.#missing = ''
+    const degraded = (reason: string): void => {
+      if (this.#events !== events) return
+      this.#complaint = reason
+      this.#say()
+    }
+    const due = events.due && { due: () => events.due!() }
+    await this.#feed.open({ lost: reason => events.lost(reason), degraded, ...due }, this.#take)
   }
 
   async close(): Promise<void> {
@@ -100,8 +110,14 @@ export class LatestSource implements Source {
     this.counters.errors += missing.length
     const [first] = missing
     const why = first && this.#why(channels.indexOf(first))
-    this.#events?.degraded(first ? `${missing.length} of ${channels.length} sensors: ${first.id} ${why}` : '')
+    this.#missing = first ? `${missing.length} of ${channels.length} sensors: ${first.id} ${why}` : ''
+    this.#say()
     return channels.map((channel, k) => channel.reading(this.#why(k) === undefined ? this.#values[k]! : null))
+  }
+
+  /** Both reasons stand beside each other: one must not hide the other. */
+  #say(): void {
+    this.#events?.degraded([this.#complaint, this.#missing].filter(Boolean).join('; '))
   }
 
   /** Waits a while for channels that were not heard yet. */

@@ -1,14 +1,26 @@
 // The registers of one SX127x: reading, writing, modes, packets in and out of its buffer, and whether it still is what it
-// was set to. No policy and no waiting; the radio decides when. Every transfer has a deadline; what the bus rejects goes
+// was set to. No policy, and no waiting but where the radio hands it in; the radio decides when. Every transfer has a deadline; what the bus rejects goes
 // through. A chip that answers wrong throws a Fault, which the radio heals by setting it up anew.
 import type { Spi } from './hardware'
 import { frequencyError, frfRegisters, type Modem, packetRssi, packetSnr, strictBits } from './modem'
-import { CHIP_VERSION, DIO0, IRQ, LONG_RANGE, LOW_FREQUENCY, MODE, REG, STAT_RECEIVING, WRITE } from './registers'
+import {
+  CHIP_VERSION,
+  DIO0,
+  IMAGE_CAL_RUNNING,
+  IMAGE_CAL_START,
+  IRQ,
+  LONG_RANGE,
+  LOW_FREQUENCY,
+  MODE,
+  REG,
+  STAT_RECEIVING,
+  WRITE,
+} from './registers'
 
 /** The chip is not as it should be; `kind` is what counts it. */
 export class Fault extends Error {
   constructor(
-    readonly kind: 'version' | 'register' | 'mode' | 'flags' | 'deaf' | 'transmit' | 'cad',
+    readonly kind: 'version' | 'calibration' | 'register' | 'mode' | 'flags' | 'deaf' | 'transmit' | 'cad',
     message: string,
   ) {
     super(message)
@@ -25,6 +37,9 @@ export interface Reception {
 }
 
 const DEADLINE_MS = 1000
+/** a calibration takes 10 ms; asked so often, that far apart */
+const CALIBRATION_MS = 10
+const CALIBRATION_ASKS = 10
 /** FIFO and one more byte for the address */
 const BUFFER = 257
 /** registers are compared by one transfer from OP_MODE to this one */
@@ -56,9 +71,10 @@ export class Chip {
   }
 
   /** From power-up or anything else to standby with every setting written. Throws Fault where it is no SX127x. */
-  async setUp(): Promise<void> {
+  async setUp(pause: (ms: number) => Promise<void>): Promise<void> {
     const version = await this.read(REG.VERSION)
     if (version !== CHIP_VERSION) throw new Fault('version', versionText(version))
+    await this.#calibrate(pause)
     // the modem changes only asleep; sleep also empties the buffer and the flags
     await this.write(REG.OP_MODE, MODE.SLEEP)
     await this.#mode(MODE.SLEEP)
@@ -66,6 +82,26 @@ export class Chip {
     await this.#mode(MODE.STANDBY)
     await this.write(REG.IRQ_FLAGS, 0xff)
     this.#compare(await this.#burst(REG.OP_MODE, LAST - REG.OP_MODE + 1))
+  }
+
+  /**
+   * Image rejection at the frequency it hears on; by itself the chip does it at power-up only, at 434 MHz (data sheet 2.1.3.8).
+   * Only the other modem can, in standby.
+   */
+  async #calibrate(pause: (ms: number) => Promise<void>): Promise<void> {
+    const port = this.#modem.lowPort ? LOW_FREQUENCY : 0
+    // the first puts it to sleep whatever it does, the second takes the other modem
+    await this.write(REG.OP_MODE, port | MODE.SLEEP)
+    await this.write(REG.OP_MODE, port | MODE.SLEEP)
+    await this.#frequency(this.#modem.rxFrf)
+    await this.write(REG.OP_MODE, port | MODE.STANDBY)
+    await pause(CALIBRATION_MS)
+    await this.write(REG.IMAGE_CAL, IMAGE_CAL_START)
+    for (let k = 0; k < CALIBRATION_ASKS; k++) {
+      await pause(CALIBRATION_MS)
+      if (((await this.read(REG.IMAGE_CAL)) & IMAGE_CAL_RUNNING) === 0) return
+    }
+    throw new Fault('calibration', 'the image calibration does not end')
   }
 
   /** Hears from now on, one packet after the other. */

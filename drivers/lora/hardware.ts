@@ -1,4 +1,4 @@
-// What a radio is wired to: an SPI device and up to three lines. Here the driver meets the kernel; tests hand in a chip
+// What a radio is wired to: an SPI device and up to two lines. Here the driver meets the kernel; tests hand in a chip
 // made of registers instead. What fails: no device, no right, a line that somebody else has (the codes of src/native).
 import type { Clock } from '../../src/lib/clock'
 import { GpioLines } from '../../src/native/gpio'

@@ -27,7 +27,6 @@ export const loraOptions = object({
   chip: choice(['sx1276', 'sx1277', 'sx1278', 'sx1279'], 'sx1276', 'decides the frequencies and spreading factors'),
   reset_pin: maybe(pinSpec, 'line wired to RESET; left out: the chip is only put to sleep and set up again'),
   dio0_pin: maybe(pinSpec, 'line wired to DIO0; left out: the chip is asked every few milliseconds'),
-  dio1_pin: maybe(pinSpec, 'line wired to DIO1; left out: DIO0 and a timer do'),
   region: choice(REGIONS, 'EU868', 'whose limits of frequency, power and time on the air hold; none: no limits at all'),
   frequency_hz: maybeInt('middle of the channel; left out: the usual one of the region', {
     min: 137_000_000,

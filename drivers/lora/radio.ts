@@ -51,6 +51,7 @@ export class Radio {
     missed_edges: 0,
     frequency_error_hz: 0,
     fault_version: 0,
+    fault_calibration: 0,
     fault_register: 0,
     fault_mode: 0,
     fault_flags: 0,
@@ -285,8 +286,8 @@ export class Radio {
       await this.#pause(RESET_READY_MS)
     }
     if (!this.#chip) throw new OsError('LINK_DOWN', 'closed while opening')
-    await this.#chip.setUp()
-    await this.#chip.receive()
+    await this.#chip.setUp(ms => this.#pause(ms))
+    await this.#chip?.receive()
     this.#edge = false
     this.#still = 0
     this.#pollAt = 0

@@ -1,6 +1,7 @@
 // What the law allows where: bands with their limits, one table. Europe: ERC Recommendation 70-03 annex 1 and EN 300 220-2;
-// United States: FCC 15.247; the others as the LoRaWAN Regional Parameters (RP002) have them. The station's owner answers for
-// what is sent; this table keeps an honest configuration within bounds. A frequency outside every band is refused.
+// United States: FCC 15.247, with the EIRP of the LoRaWAN Regional Parameters (RP002); the others as those have them. The
+// station's owner answers for what is sent (in AS923 each country allows a part of the band only); this table keeps an honest
+// configuration within bounds. A frequency outside every band is refused.
 import { OsError } from '../../src/lib/errors'
 
 export const REGIONS = ['EU868', 'EU433', 'US915', 'AS923', 'IN865', 'AU915', 'none'] as const
@@ -23,6 +24,7 @@ export interface Band {
   readonly dwellMs: number
 }
 
+/** what a duty cycle is counted over (EN 300 220-1: one hour) */
 const HOUR_MS = 3_600_000
 const MHZ = 1_000_000
 const unlimited = Number.POSITIVE_INFINITY
@@ -54,8 +56,8 @@ const BANDS: Readonly<Record<Exclude<Region, 'none'>, { usualHz: number; bands: 
     ],
   },
   EU433: { usualHz: 433_175_000, bands: [band('433.05-434.79', 433.05, 434.79, 12.15, [duty(10)])] },
-  US915: { usualHz: 903_900_000, bands: [band('902-928', 902, 928, 36, [DWELL], 400)] },
-  AS923: { usualHz: 923_200_000, bands: [band('920-925', 920, 925, 16, [duty(1)], 400)] },
+  US915: { usualHz: 903_900_000, bands: [band('902-928', 902, 928, 30, [DWELL], 400)] },
+  AS923: { usualHz: 923_200_000, bands: [band('915-928', 915, 928, 16, [duty(1)], 400)] },
   IN865: { usualHz: 865_062_500, bands: [band('865-867', 865, 867, 30)] },
   AU915: { usualHz: 916_800_000, bands: [band('915-928', 915, 928, 30, [DWELL], 400)] },
 }

@@ -39,6 +39,8 @@ export const REG = {
   SYNC_WORD: 0x39,
   HIGH_BW_OPTIMIZE_2: 0x3a,
   INVERT_IQ_2: 0x3b,
+  /** of the other modem (FSK), where it is the image calibration */
+  IMAGE_CAL: 0x3b,
   DIO_MAPPING_1: 0x40,
   VERSION: 0x42,
   PA_DAC: 0x4d,
@@ -51,6 +53,10 @@ export const CHIP_VERSION = 0x12
 export const WRITE = 0x80
 
 export const MODE = { SLEEP: 0, STANDBY: 1, TX: 3, RX_CONTINUOUS: 5, CAD: 7 } as const
+/** IMAGE_CAL: begin, the rest as after a reset; bit that says it still goes on */
+export const IMAGE_CAL_START = 0x42
+export const IMAGE_CAL_RUNNING = 0x20
+
 export const LONG_RANGE = 0x80
 /** registers of the low frequency port, below 779 MHz */
 export const LOW_FREQUENCY = 0x08

@@ -10,11 +10,9 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import type { Registry } from '../links/registry'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
 import { Engine } from '../pipeline/compress'
-import type { UnitResolver, WireUnits } from '../pipeline/core'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { Receiver } from '../pipeline/receiver'
 import { maxFullSize } from '../pipeline/sender'
@@ -29,16 +27,17 @@ import type { NodeClock } from '../protocol/time'
 import { Database } from '../storage'
 import { applyAll, NOTHING_APPLIED } from './guard/apply'
 import { checkLinks } from './guard/check-links'
-import { Guard, type Supervision } from './guard/guard'
+import { Guard } from './guard/guard'
 import { statusLine } from './guard/line'
 import { Reloader, type ReloadReport } from './guard/reload'
 import type { GuardLevel } from './guard/resources'
 import { Identity } from './identity'
 import { GatewayIds } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
-import { type SourceEntry, Sources } from './intake/sources'
+import { Sources } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
 import { StandIn } from './loopback'
+import type { GatewayOptions } from './options'
 import type { LinkParts } from './parts'
 import { allowList } from './receive/allow'
 import { contentHash } from './receive/content'
@@ -51,32 +50,10 @@ import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
 import { stopGateway } from './stop'
 import { TimeKeeper } from './time/keeper'
-import type { ClockSigns } from './time/vouchers'
 import { alarmCheck } from './uplink/alarms'
 import { Uplinks } from './uplink/uplinks'
 
-export interface GatewayOptions {
-  config: ConfigStore
-  registry: Registry
-  units: WireUnits & UnitResolver
-  /** the bundle: SQL worker and loopback upstream run it again */
-  script: string
-  version: string
-  /** unix ms the program was built at: a system clock before it is not believed */
-  builtAt: number
-  logger: Logger
-  /** sources of a machine that configures none */
-  defaultSources: readonly SourceEntry[]
-  role: 'run' | 'serve'
-  /** `serve`: where packets are received */
-  listen?: { host: string; port: number }
-  clock?: Clock
-  files?: Files
-  /** what main knows of the process; without, the guard only looks */
-  supervision?: Supervision
-  /** what this machine tells of its clock; by default what can be read of it */
-  clockSigns?: () => ClockSigns
-}
+export type { GatewayOptions }
 
 export class Gateway {
   readonly config: ConfigStore

@@ -3,7 +3,7 @@
 //
 // In a link a default is told and not filled in, so that the file shows what was asked for; the driver fills it in.
 import * as v from 'valibot'
-import { type AnySchema, type Fragment, openSchema, type PlacedMeta } from '../config'
+import { type AnySchema, allowed, type Fragment, openSchema, type PlacedMeta } from '../config'
 import type { FieldMeta } from '../config/fields'
 import { mediumInfo } from '../links/registry'
 import { mqttOptions } from './mqtt/options'
@@ -21,39 +21,82 @@ const NETWORK: MediaOptions = {
   MQTT: mqttOptions,
 }
 
-/** Written by every link and medium, or given by whoever makes the medium. */
+/** Written by every link, or given by whoever makes the medium. */
 const COMMON = new Set(['mode', 'host', 'port', 'listen_host'])
+/** for dispatch these stand in the schema already, where every medium has them */
+const GIVEN = new Set(['mode', 'listen_host'])
+const PLACED: Readonly<Record<string, readonly string[]>> = {
+  udp: ['host', 'port'],
+  tcp: ['host', 'port'],
+  quic: ['host', 'port'],
+  mqtt: ['host', 'port'],
+  uart: ['port', 'baudrate'],
+  rs485: ['port', 'baudrate'],
+  bluetooth: ['port'],
+}
 /** in the schema of an uplink already, for every medium */
 const OF_UPLINKS = new Set(['delivery'])
-/** in the schema of a medium's own section already */
-const OF_SECTIONS = new Set(['baudrate'])
 
 interface Option {
   readonly key: string
-  readonly schema: AnySchema
+  /** of the media that have it, those that allow the same once */
+  readonly schemas: readonly AnySchema[]
   readonly meta: FieldMeta
   readonly media: string[]
 }
 
-/** Every option once; of a key that several media have, the words of the first, and the bounds of the last: the widest. */
+/** The words of the first; what only one side of one medium knows may mean something to the other side of the next. */
+const bothSides = ({ side, ...first }: FieldMeta, next: FieldMeta): FieldMeta =>
+  side !== undefined && side === next.side ? { ...first, side } : first
+
+/**
+ * Every option once. A key that several media have takes the words of the first, and what any of them allows: the driver of
+ * the link's own medium checks it again.
+ */
 function options(all: MediaOptions): Option[] {
   const found = new Map<string, Option>()
   for (const [medium, { entries }] of Object.entries(all)) {
     for (const [key, schema] of Object.entries(entries) as [string, AnySchema][]) {
       if (COMMON.has(key)) continue
       const other = found.get(key)
-      found.set(key, { key, schema, meta: other?.meta ?? metaOf(schema), media: [...(other?.media ?? []), medium] })
+      const others = other?.schemas ?? []
+      const schemas = others.some(one => holds(one, schema))
+        ? others
+        : [...others.filter(one => !holds(schema, one)), schema]
+      const meta = other ? bothSides(other.meta, metaOf(schema)) : metaOf(schema)
+      found.set(key, { key, schemas, meta, media: [...(other?.media ?? []), medium] })
     }
   }
   return [...found.values()]
 }
 
+/** Whether `wide` allows what `narrow` does: the same, or numbers between wider bounds. */
+function holds(wide: AnySchema, narrow: AnySchema): boolean {
+  if (allowed(wide) === allowed(narrow)) return true
+  if (openSchema(wide).core.type !== 'number' || openSchema(narrow).core.type !== 'number') return false
+  const bound = (schema: AnySchema, kind: string): number =>
+    Number(openSchema(schema).pipe.find(item => item.type === kind)?.requirement)
+  return (
+    bound(wide, 'min_value') <= bound(narrow, 'min_value') && bound(wide, 'max_value') >= bound(narrow, 'max_value')
+  )
+}
+
+/** What a schema asks of a value, without its default and its words. */
+function checksOf(schema: AnySchema): v.GenericSchema {
+  const { core } = openSchema(schema)
+  return v.pipe(...((core.pipe ?? [core]).filter(item => item.type !== 'metadata') as unknown as [v.GenericSchema]))
+}
+
 /** The option as a link may have it: its default in words, and the media that know it. */
-function inLink({ schema, meta, media }: Option): v.GenericSchema {
-  const { core, standard } = openSchema(schema)
-  const described: FieldMeta & PlacedMeta = { ...meta, media, ...(media.length === 1 && { standard }) }
-  const checks = (core.pipe ?? [core]).filter(item => item.type !== 'metadata') as unknown as [v.GenericSchema]
-  return v.optional(v.pipe(...checks, v.metadata(described as never)))
+function inLink({ schemas, meta, media }: Option): v.GenericSchema {
+  const [only, ...more] = schemas
+  const described: FieldMeta & PlacedMeta = {
+    ...meta,
+    media,
+    ...(media.length === 1 && { standard: openSchema(only!).standard }),
+  }
+  const checks = more.length === 0 ? checksOf(only!) : v.union(schemas.map(checksOf))
+  return v.optional(v.pipe(checks, v.metadata(described as never)))
 }
 
 /** For ConfigStore.load. `more`: options of the media that drivers bring. */
@@ -72,7 +115,9 @@ export function mediaFragments(more: MediaOptions = {}): Fragment[] {
   const dispatch = Object.entries(all).flatMap(([medium, { entries }]) => {
     const { section, options_name } = mediumInfo(medium)!
     return (Object.entries(entries) as [string, AnySchema][])
-      .filter(([key, schema]) => !COMMON.has(key) && !OF_SECTIONS.has(key) && metaOf(schema).side !== 'listen')
+      .filter(
+        ([key, schema]) => !GIVEN.has(key) && !PLACED[options_name]?.includes(key) && metaOf(schema).side !== 'listen',
+      )
       .map(([key, schema]) => ({ at: `RESOURCES.${section}.${options_name}.${key}`, schema: schema as never }))
   })
   return [...links, ...dispatch]

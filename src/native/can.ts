@@ -163,6 +163,11 @@ class CanSocket {
     return this.socket.state().dropped
   }
 
+  /** what the kernel may hold for us, as it counts: twice what was asked for; throws on a closed socket */
+  get receiveBuffer(): number {
+    return this.socket.state().receiveBuffer
+  }
+
   /** Safe to call twice. */
   close(): void {
     this.socket.close()

@@ -1,6 +1,6 @@
 // What nobody uses is not loaded: a process of the finished file with every medium switched on, but links over UDP alone,
-// has neither TLS (which TCP and MQTT bring) nor the QUIC library in memory. The same file with such links does: so the
-// test would see it.
+// has neither TLS (which TCP and MQTT bring) nor the native files of QUIC, serial ports and Bluetooth in memory. The same
+// file with such links does: so the test would see it. (Bluetooth with an adapter: test/rig/bluetooth.test.ts.)
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,11 @@ if (isMainThread) process.on('exit', () => {
 async function loadedBy(name: string, receivers: readonly object[]) {
   const [udp, web] = [await freeUdpPort(), await freePort()]
   const machine = new Machine(join(dir, name), 'serve', {
-    RESOURCES: { transport_status: { tcp: true, quic: true }, application_status: { mqtt: true } },
+    RESOURCES: {
+      transport_status: { tcp: true, quic: true },
+      application_status: { mqtt: true },
+      physical_status: { uart: true, rs485: true, can: true, lora: true, bluetooth: true },
+    },
     gateway: { sources: [{ name: 'cpu', type: 'cpu' }], receivers },
   })
   const [probe, loaded] = [join(dir, 'probe.cjs'), join(dir, `${name}.json`)]
@@ -41,14 +45,21 @@ async function loadedBy(name: string, receivers: readonly object[]) {
   )
   await machine.stop()
   const { builtin, libraries } = JSON.parse(readFileSync(loaded, 'utf8')) as Record<string, string[]>
-  return { tls: builtin!.includes('tls'), quic: libraries!.some(file => file.includes('quic-linux')) }
+  const has = (part: string): boolean => libraries!.some(file => file?.includes(part))
+  return { tls: builtin!.includes('tls'), quic: has('quic'), serial: has('serialport'), bluetooth: has('hci-socket') }
 }
 
+const none = { tls: false, quic: false, serial: false, bluetooth: false }
+
 test('a gateway with links over UDP alone loads no other medium, whatever is switched on', async () => {
-  assert.deepEqual(await loadedBy('plain', []), { tls: false, quic: false })
+  assert.deepEqual(await loadedBy('plain', []), none)
 })
 
 test('a medium is loaded by the first link over it', async () => {
   const mqtt = { name: 'broker', medium: 'MQTT', host: '127.0.0.1', port: 1 }
-  assert.deepEqual(await loadedBy('mqtt', [mqtt]), { tls: true, quic: false })
+  assert.deepEqual(await loadedBy('mqtt', [mqtt]), { ...none, tls: true })
+  const serial = { name: 'port', medium: 'UART', port: '/dev/ptmx' } // each who opens it has a terminal of its own
+  assert.deepEqual(await loadedBy('serial', [serial]), { ...none, serial: true })
+  const device = { name: 'device', medium: 'Bluetooth', peers: ['office'] }
+  assert.deepEqual(await loadedBy('bluetooth', [device]), none, 'without an adapter nothing is needed')
 })

@@ -1,51 +1,83 @@
 // Chips for tests inside the rig: programs that are a device (CUSE), and the kernel's own i2c-stub.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root, until } from './gateway'
 import { tool } from './rig'
 
-/** Compiles test/rig/models/<name>.c where that was not done since it changed; returns the program's path. */
-export function model(name: string): string {
+/**
+ * Compiles test/rig/models/<name>.c where that was not done since it changed; returns the program's path. To be called on this
+ * machine too, before the rig is entered: what is written inside is lost.
+ */
+export function model(name: 'spi-registers' | 'i2c-chips'): string {
   const source = join(root, 'test/rig/models', `${name}.c`)
   const program = join(root, '.build/models', name)
   if (existsSync(program) && statSync(program).mtimeMs > statSync(source).mtimeMs) return program
   mkdirSync(join(root, '.build/models'), { recursive: true })
   const fuse = execFileSync('pkg-config', ['--cflags', '--libs', 'fuse3'], { encoding: 'utf8' }).trim().split(/\s+/)
-  execFileSync('cc', ['-O2', '-Wall', '-Wextra', '-Werror', '-o', program, source, ...fuse])
+  const beside = `${program}.${process.pid}`
+  execFileSync('cc', ['-O2', '-Wall', '-Wextra', '-Werror', '-o', beside, source, ...fuse, '-lm'])
+  renameSync(beside, program)
   return program
 }
 
-/** A chip of 128 registers at /dev/<name>; see test/rig/models/spi-registers.c. */
-export class SpiChip {
+/** A program that is the device /dev/<name>. */
+class Device {
   readonly path: string
-  readonly #hold: string
+  readonly #fault: string
+  readonly #command: [string, ...string[]]
   #process: ChildProcess | undefined
 
-  constructor(readonly name: string) {
+  constructor(
+    readonly name: string,
+    program: string,
+    words: readonly string[] = [],
+  ) {
     this.path = `/dev/${name}`
-    this.#hold = `/run/${name}.hold`
+    this.#fault = `/run/${name}.fault`
+    this.#command = [program, name, this.#fault, ...words]
   }
 
   async start(): Promise<void> {
-    this.#process = spawn(model('spi-registers'), [this.name, this.#hold], { stdio: 'ignore' })
+    const [program, ...words] = this.#command
+    this.#process = spawn(program, words, { stdio: 'ignore' })
     await until(this.path, () => existsSync(this.path))
   }
 
   /** From now on it answers nothing. */
   hang(): void {
-    writeFileSync(this.#hold, '')
+    writeFileSync(this.#fault, '')
+  }
+
+  /** Every call fails with this error at once. */
+  fail(errno: number): void {
+    writeFileSync(`${this.#fault}.new`, String(errno))
+    renameSync(`${this.#fault}.new`, this.#fault)
   }
 
   /** It answers again, also what has waited. */
   recover(): void {
-    rmSync(this.#hold, { force: true })
+    rmSync(this.#fault, { force: true })
   }
 
   async stop(): Promise<void> {
     this.recover()
     this.#process?.kill('SIGKILL')
     await until(`no ${this.path}`, () => !existsSync(this.path))
+  }
+}
+
+/** A chip of 128 registers at /dev/<name>; see test/rig/models/spi-registers.c. It cannot fail, only hang. */
+export class SpiChip extends Device {
+  constructor(name: string) {
+    super(name, model('spi-registers'))
+  }
+}
+
+/** An I2C adapter /dev/i2c-<number> with chips on it, as 'sht3x=23.5,41'; see test/rig/models/i2c-chips.c. */
+export class I2cChips extends Device {
+  constructor(number: number, ...chips: string[]) {
+    super(`i2c-${number}`, model('i2c-chips'), chips)
   }
 }
 

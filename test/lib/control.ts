@@ -4,21 +4,21 @@ import { join } from 'node:path'
 
 /** The result of a command; throws what the gateway answers, or that nobody does. */
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
-export function askControl(dataDir: string, command: string): Promise<any> {
+export function askControl(dataDir: string, command: string, options: Record<string, unknown> = {}): Promise<any> {
   return new Promise((resolve, reject) => {
     const socket = createConnection(join(dataDir, 'os-node.sock'))
     let text = ''
     socket.setEncoding('utf8')
     socket.on('error', reject)
     socket.on('close', () => reject(new Error(`no answer to ${command}`)))
-    socket.on('connect', () => socket.write(`${JSON.stringify({ id: 1, command, options: {} })}\n`))
+    socket.on('connect', () => socket.write(`${JSON.stringify({ id: 1, command, options })}\n`))
     socket.on('data', chunk => {
       text += chunk
       for (const line of text.split('\n').slice(0, -1)) {
         const answer = JSON.parse(line)
         if (answer.working) continue
         socket.destroy()
-        if (answer.ok) resolve(answer.result)
+        if (answer.error === undefined) resolve(answer.result)
         else reject(new Error(JSON.stringify(answer.error)))
       }
     })

@@ -75,7 +75,7 @@ export class Sx127x {
   /** The options of a driver that say how it is wired. */
   get wiring(): Record<string, unknown> {
     const pin = (line: number): object => ({ chip: this.gpio!.path, line })
-    return { spi: this.device, ...(this.gpio && { dio0_pin: pin(0), dio1_pin: pin(1), reset_pin: pin(2) }) }
+    return { spi: this.device, ...(this.gpio && { dio0_pin: pin(0), reset_pin: pin(2) }) }
   }
 
   /** One command (see control.c); resolves its answer, throws what was wrong. */

@@ -112,6 +112,8 @@ export interface RoadSpec {
   medium?: string
   maxPacket?: number
   acknowledges?: boolean
+  /** takes the place of the road: a medium that brings its packets to `receive` by itself */
+  build?: () => Medium
   /** more keys of its entry in gateway.uplinks */
   entry?: Record<string, unknown>
 }
@@ -208,7 +210,8 @@ export class UplinkWorld {
           async () => ({
             medium: key.toUpperCase(),
             create: (name: string) => {
-              const { maxPacket = 1400, acknowledges } = this.#specs.get(name) ?? {}
+              const { maxPacket = 1400, acknowledges, build } = this.#specs.get(name) ?? {}
+              if (build) return build()
               const old = this.roads.get(name)
               const road = new Road(name, key.toUpperCase(), maxPacket, this, acknowledges)
               if (old) Object.assign(road, { cut: old.cut, dead: old.dead, delayMs: old.delayMs, lose: old.lose })

@@ -24,7 +24,27 @@ const REST_OF_LINE = new Set(['BU_', 'BS_', 'VERSION'])
 const BEGINS = new Set([...STATEMENTS, ...'SG_ CM_ BU_ BS_ EV_ VERSION BO_TX_BU_ SIG_GROUP_ BA_REL_'.split(' ')])
 
 export function parseDbc(text: string): Dbc {
-  return new Parser(text).run()
+  const steps = new Parser(text).run()
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
+
+/** statements between two looks at the clock, and how long everything else may wait */
+const STATEMENTS_A_LOOK = 16
+const SLICE_MS = 10
+
+/** The same without holding up everything else: a file of a whole vehicle takes seconds on a small board. */
+export async function parseDbcInSlices(text: string): Promise<Dbc> {
+  const steps = new Parser(text).run()
+  for (let since = performance.now(); ; ) {
+    const step = steps.next()
+    if (step.done) return step.value
+    if (performance.now() - since < SLICE_MS) continue
+    await new Promise(setImmediate)
+    since = performance.now()
+  }
 }
 
 class Parser {
@@ -46,9 +66,11 @@ class Parser {
     this.#tokens = new Tokens(text)
   }
 
-  run(): Dbc {
+  /** Stops now and then, so that somebody else may have a turn. */
+  *run(): Generator<undefined, Dbc> {
     const tokens = this.#tokens
-    while (tokens.kind !== 'end') {
+    for (let statements = 1; tokens.kind !== 'end'; statements++) {
+      if (statements % STATEMENTS_A_LOOK === 0) yield
       const { line, text, kind } = tokens
       try {
         tokens.next()
@@ -63,7 +85,11 @@ class Parser {
       }
     }
     this.#setFormats()
-    for (const message of this.#messages.values()) this.#settle(message)
+    let settled = 0
+    for (const message of this.#messages.values()) {
+      if (++settled % STATEMENTS_A_LOOK === 0) yield
+      this.#settle(message)
+    }
     return { messages: [...this.#messages.values()], problems: this.#problems }
   }
 

@@ -1,12 +1,12 @@
-// Hears the frames of a plan at one CAN interface and hands their signals on. The kernel
-// lets only those ids through; error frames are none of its business.
+// Hears the frames of a plan at one CAN interface and hands their signals on. The kernel lets only those ids through; how the
+// bus is doing comes from bus.ts.
 //
-// What fails: no addon, no such interface, one that is down (open throws with what to do), one that goes down (lost), a
-// message of J1939 that two stations send (its signals are ERROR until one is chosen: two sensors must not mix under one name).
+// What fails: no addon, no such interface, one that is down (open throws with what to do), one that goes down or a bus that
+// stays off (lost), frames that came faster than they were read (counted, degraded for a minute), a message of J1939 that two
+// stations send (its signals are ERROR while both do, or until one is chosen: two sensors must not mix under one name).
 import type { Clock } from '../../../src/lib/clock'
-import { OsError } from '../../../src/lib/errors'
 import type { OpenableEvents } from '../../../src/links/contracts'
-import { AGAIN, READABLE, systemError } from '../../../src/native'
+import { AGAIN, READABLE } from '../../../src/native'
 import {
   CAN_EFF,
   CAN_EFF_MASK,
@@ -16,35 +16,29 @@ import {
   type CanFilter,
   CanFrames,
   CanRaw,
+  type CanRawOptions,
 } from '../../../src/native/can'
-import { canLink } from '../../../src/native/can-link'
 import type { Feed, Take } from '../../kit/latest'
-import { startAdvice } from '../errors'
+import { type BusEdges, type CanBus, kernelEdges, lossOf } from '../bus'
 import { MessageDecoder } from './codec'
 import { destinationOf, pgnMask, pgnOf, sourceOf } from './j1939'
 import { keyOf, type Plan, type PlannedMessage } from './plan'
 import { TP_CONTROL, TP_DATA, Transport } from './transport'
 
-/** What is needed of the addon's sockets; tests bring their own. */
-export interface CanBus {
-  open(name: string, options: { filters: readonly CanFilter[]; fd: boolean }): CanPort
+/** What is needed of the kernel; tests bring their own. */
+export interface CanPorts extends BusEdges {
+  open(name: string, options: CanRawOptions): CanPort
 }
-export type CanPort = Pick<CanRaw, 'receive' | 'watch' | 'close'>
+export type CanPort = Pick<CanRaw, 'receive' | 'watch' | 'close' | 'dropped' | 'receiveBuffer'>
 
-export const nativeBus: CanBus = {
-  open: (name, options) => {
-    if (!canLink(name).up)
-      throw new OsError('LINK_DOWN', `${name} is down`, {
-        hint: startAdvice(name),
-      })
-    return CanRaw.open(name, options)
-  },
-}
+export const kernelPorts: CanPorts = { ...kernelEdges, open: (name, options) => CanRaw.open(name, options) }
 
 /** the kernel takes no more on one socket (CAN_RAW_FILTER_MAX) */
 const MAX_FILTERS = 512
 /** batches of one wake-up at most, so that a full bus leaves room for everything else */
 const MAX_ROUNDS = 8
+/** how long lost frames are told */
+const TOLD_MS = 60_000
 
 interface Entry {
   readonly planned: PlannedMessage
@@ -55,8 +49,9 @@ interface Entry {
   /** who sent it, and when (monotonic ms); -1: nobody yet */
   source: number
   at: number
-  /** another station sends it too */
+  /** another station sends it too; when that was last seen */
   mixed: string | undefined
+  mixedAt: number
 }
 
 export interface CanFeedOptions {
@@ -66,13 +61,27 @@ export interface CanFeedOptions {
   checkRange: boolean
   sourceAddress?: number | undefined
   maxAgeMs: number
+  /** bytes the kernel may hold */
+  receiveBuffer: number
   clock: Clock
+  ports: CanPorts
   bus: CanBus
-  detail: { frames: number; short: number; incomplete: number; mixed: number }
+  detail: FrameCounts
+}
+
+/** frames that were heard, signals they were too short for, long messages that were never whole, messages of two stations,
+ * frames that came faster than they were read, bytes the kernel holds for us as it counts them: twice those of the data */
+export interface FrameCounts extends Record<string, number> {
+  frames: number
+  short: number
+  incomplete: number
+  mixed: number
+  dropped: number
+  receive_buffer: number
 }
 
 export class CanFeed implements Feed {
-  readonly detail: CanFeedOptions['detail']
+  readonly detail: FrameCounts
   readonly #options: CanFeedOptions
   readonly #entries: readonly Entry[]
   /** of every channel */
@@ -85,6 +94,11 @@ export class CanFeed implements Feed {
   readonly #transport: Transport
   #port: CanPort | undefined
   #take: Take = () => undefined
+  #events: OpenableEvents | undefined
+  /** what is wrong with the bus; when frames were last lost, and how many of this opening */
+  #busReason = ''
+  #droppedAt = Number.NEGATIVE_INFINITY
+  #dropped = 0
 
   constructor(options: CanFeedOptions) {
     this.#options = options
@@ -98,6 +112,7 @@ export class CanFeed implements Feed {
       source: -1,
       at: 0,
       mixed: undefined,
+      mixedAt: 0,
     }))
     for (const entry of this.#entries) {
       const { planned } = entry
@@ -119,16 +134,65 @@ export class CanFeed implements Feed {
       entry.source = -1
       entry.mixed = undefined
     }
-    const { interface: name, bus } = this.#options
-    const long = this.#entries.some(({ planned }) => !planned.j1939 && planned.message.length > 8)
-    const port = bus.open(name, { filters: this.filters(), fd: this.#options.fd ?? long })
-    this.#port = port
-    port.watch(READABLE, () => this.#receive(port, events))
+    const { interface: name, bus, fd, ports, receiveBuffer } = this.#options
+    this.#busReason = ''
+    this.#dropped = 0
+    this.#droppedAt = Number.NEGATIVE_INFINITY
+    this.#events = events
+    try {
+      bus.open({ lost: reason => this.#lost(reason), degraded: reason => this.#say(reason) }, fd === true)
+      const long = this.#entries.some(({ planned }) => !planned.j1939 && planned.message.length > 8)
+      const port = ports.open(name, { filters: this.filters(), fd: fd ?? long, receiveBuffer })
+      this.#port = port
+      this.detail.receive_buffer = port.receiveBuffer
+      port.watch(READABLE, () => this.#receive(port))
+    } catch (error) {
+      await this.close()
+      throw error
+    }
   }
 
   async close(): Promise<void> {
+    this.#events = undefined
+    this.#options.bus.close()
     this.#port?.close()
     this.#port = undefined
+  }
+
+  /** Looks whether frames were lost; to be called now and then. */
+  check(): void {
+    if (!this.#port) return
+    const now = this.#options.clock.mono()
+    const more = this.#port.dropped - this.#dropped
+    const told = this.#droppedAt !== Number.NEGATIVE_INFINITY
+    if (more > 0) {
+      this.#dropped += more
+      this.detail.dropped += more
+      this.#droppedAt = now
+    } else if (told && now - this.#droppedAt > TOLD_MS) this.#droppedAt = Number.NEGATIVE_INFINITY
+    else return
+    this.#say(this.#busReason)
+  }
+
+  #say(reason: string): void {
+    this.#busReason = reason
+    const { interface: name, receiveBuffer } = this.#options
+    const { dropped, receive_buffer } = this.detail
+    const how =
+      receive_buffer < receiveBuffer
+        ? `the kernel holds ${receive_buffer} bytes for us, not ${receiveBuffer}: raise net.core.rmem_max`
+        : 'choose fewer signals, or raise receive_buffer_bytes'
+    const lost =
+      this.#droppedAt === Number.NEGATIVE_INFINITY
+        ? ''
+        : `${dropped} frames of ${name} came faster than they were read; ${how}`
+    this.#events?.degraded([reason, lost].filter(Boolean).join('; '))
+  }
+
+  #lost(reason: string): void {
+    const events = this.#events
+    void this.close()
+    events?.lost(reason)
   }
 
   raw(index: number): string {
@@ -155,14 +219,16 @@ export class CanFeed implements Feed {
     return filters.length > MAX_FILTERS ? [{ id: 0, mask: 0 }] : filters
   }
 
-  #receive(port: CanPort, events: OpenableEvents): void {
+  #receive(port: CanPort): void {
     for (let round = 0; round < MAX_ROUNDS && port === this.#port; round++) {
       const count = port.receive(this.#frames)
       if (count === AGAIN) return
       if (count < 0) {
-        this.#port = undefined
-        port.close()
-        events.lost(`${this.#options.interface} is gone or went down (${systemError(count, 'read').code})`)
+        const { interface: name, bus, ports } = this.#options
+        const loss = lossOf(name, count, ports)
+        if (loss === undefined) return
+        bus.missed()
+        this.#lost(loss)
         return
       }
       for (let slot = 0; slot < count; slot++) this.#frame(this.#frames.id(slot), this.#frames.data(slot))
@@ -202,16 +268,20 @@ export class CanFeed implements Feed {
 
   #decode(entry: Entry, source: number, data: Uint8Array): void {
     const now = this.#options.clock.mono()
-    if (source >= 0 && entry.source >= 0 && entry.source !== source && now - entry.at < this.#options.maxAgeMs) {
-      if (entry.mixed === undefined) this.detail.mixed++
-      entry.mixed ??= `is sent by stations ${entry.source} and ${source}: choose one with source_address`
-    }
+    const { maxAgeMs } = this.#options
+    if (source >= 0 && entry.source >= 0 && entry.source !== source && now - entry.at < maxAgeMs) {
+      if (entry.mixed === undefined) {
+        this.detail.mixed++
+        entry.mixed = `is sent by stations ${entry.source} and ${source}: choose one with source_address`
+      }
+      entry.mixedAt = now
+    } else if (now - entry.mixedAt >= maxAgeMs) entry.mixed = undefined
+    entry.source = source
+    entry.at = now
     if (entry.mixed !== undefined) {
       for (const place of entry.planned.channels.values()) this.#take(place, null, entry.mixed)
       return
     }
-    entry.source = source
-    entry.at = now
     entry.lastLength = Math.min(data.length, entry.last.length)
     entry.last.set(data.length > entry.last.length ? data.subarray(0, entry.last.length) : data)
     const before = entry.decoder.short

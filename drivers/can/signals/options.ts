@@ -4,6 +4,9 @@ import { channelEntries, interval, maxAge, sensorId, strict, whole } from '../..
 
 const pattern = v.pipe(v.string(), v.minLength(1), v.maxLength(200))
 
+/** bytes; the kernel allows itself twice of it, and a frame takes about 800 */
+export const RECEIVE_BUFFER = 4 << 20
+
 const signalChannel = strict({
   /** default: the signal's name, with its message's before it where two messages have it */
   id: v.optional(sensorId),
@@ -23,6 +26,8 @@ export const canSourceOptions = strict({
   source_address: v.optional(whole(0, 253)),
   /** CAN FD frames too; left out: where a chosen message has more than 8 bytes */
   fd: v.optional(v.boolean()),
+  /** what the kernel may hold while the gateway is busy: a second of a full bus of 1 Mbit/s */
+  receive_buffer_bytes: v.optional(whole(4096, 64 << 20), RECEIVE_BUFFER),
   interval_ms: interval(1000, 10),
   max_age_ms: maxAge(10_000),
   /** a value outside the limits of the DBC file is an error */

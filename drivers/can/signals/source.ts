@@ -7,6 +7,7 @@ import { asOsError, errno, OsError } from '../../../src/lib/errors'
 import { type Files, realFiles } from '../../../src/lib/files'
 import type {
   DriverContext,
+  LinkCounters,
   OpenableEvents,
   RawReading,
   Source,
@@ -14,9 +15,11 @@ import type {
   SourceReading,
 } from '../../../src/links/contracts'
 import { checkOptions } from '../../../src/links/options'
+import { systemTimers, type Timers } from '../../../src/links/timers'
 import { LatestSource } from '../../kit/latest'
-import { parseDbc } from './dbc'
-import { type CanBus, CanFeed, nativeBus } from './feed'
+import { CanBus } from '../bus'
+import { parseDbcInSlices } from './dbc'
+import { CanFeed, type CanPorts, type FrameCounts, kernelPorts } from './feed'
 import { type CanSourceOptions, canSourceOptions } from './options'
 import { type Plan, plan } from './plan'
 import { dbcText } from './tokens'
@@ -26,61 +29,89 @@ const MAX_FILE = 16 << 20
 
 export interface CanSourceParts {
   files?: Pick<Files, 'read' | 'size'>
-  bus?: CanBus
+  /** the kernel */
+  ports?: CanPorts
+  timers?: Timers
 }
 
 export class CanSource implements Source {
   readonly type = 'can'
   readonly intervalMs: number
-  readonly counters = { rx: 0, tx: 0, errors: 0, detail: { frames: 0, short: 0, incomplete: 0, mixed: 0 } }
   readonly #options: CanSourceOptions
   readonly #context: DriverContext
   readonly #parts: Required<CanSourceParts>
+  readonly #bus: CanBus
+  readonly #tally = { rx: 0, tx: 0, errors: 0 }
+  readonly #detail: FrameCounts = { frames: 0, short: 0, incomplete: 0, mixed: 0, dropped: 0, receive_buffer: 0 }
   #inner: LatestSource | undefined
+  #feed: CanFeed | undefined
+  /** counts openings and closings: one that takes its time may be overtaken */
+  #run = 0
 
   constructor(
     readonly name: string,
     options: CanSourceOptions,
     context: DriverContext,
-    { files = realFiles, bus = nativeBus }: CanSourceParts = {},
+    { files = realFiles, ports = kernelPorts, timers = systemTimers }: CanSourceParts = {},
   ) {
     this.intervalMs = options.interval_ms
     this.#options = options
     this.#context = context
-    this.#parts = { files, bus }
+    this.#parts = { files, ports, timers }
+    this.#bus = new CanBus(options.interface, timers, ports)
+  }
+
+  /** `detail` holds what CanBus and CanFeed count. */
+  get counters(): LinkCounters {
+    const { dropped, ...detail } = this.#detail
+    return { ...this.#tally, ...(dropped > 0 && { dropped }), detail: { ...this.#bus.detail, ...detail } }
   }
 
   async open(events: OpenableEvents): Promise<void> {
     const { clock, logger } = this.#context
-    const { interface: name, max_age_ms, check_range, fd, source_address } = this.#options
-    const chosen = this.#plan()
+    const { ports, timers } = this.#parts
+    const { interface: name, max_age_ms, check_range, fd, source_address, receive_buffer_bytes } = this.#options
+    const run = ++this.#run
+    const chosen = await this.#plan()
+    if (run !== this.#run) throw new OsError('LINK_DOWN', 'closed while opening')
     for (const warning of chosen.warnings) logger.warn(warning)
-    const feed = new CanFeed({
+    this.#feed = new CanFeed({
       interface: name,
       plan: chosen,
       fd,
       checkRange: check_range,
       sourceAddress: source_address,
       maxAgeMs: max_age_ms,
+      receiveBuffer: receive_buffer_bytes,
       clock,
-      bus: this.#parts.bus,
-      detail: this.counters.detail,
+      ports,
+      bus: this.#bus,
+      detail: this.#detail,
     })
     const { type, intervalMs } = this
     const { channels } = chosen
-    this.#inner = new LatestSource(this.name, { type, intervalMs, maxAgeMs: max_age_ms, channels, clock }, feed)
+    const latest = { type, intervalMs, maxAgeMs: max_age_ms, channels, clock, timers }
+    this.#inner = new LatestSource(this.name, latest, this.#feed)
     await this.#inner.open(events)
   }
 
   async close(): Promise<void> {
+    this.#run++
     this.#count()
     const inner = this.#inner
     this.#inner = undefined
+    this.#feed = undefined
     await inner?.close()
   }
 
+  onReturn(back: () => void): () => void {
+    return this.#bus.onReturn(back)
+  }
+
   async read(): Promise<readonly SourceReading[]> {
-    const readings = await this.#opened().read()
+    const inner = this.#opened()
+    this.#feed?.check()
+    const readings = await inner.read()
     this.#count()
     return readings
   }
@@ -94,9 +125,9 @@ export class CanSource implements Source {
     return this.#inner
   }
 
-  #plan(): Plan {
+  async #plan(): Promise<Plan> {
     const { dbc } = this.#options
-    return plan(this.name, parseDbc(dbcText(this.#read(dbc))), this.#options)
+    return plan(this.name, await parseDbcInSlices(dbcText(this.#read(dbc))), this.#options)
   }
 
   #read(path: string): Uint8Array {
@@ -116,8 +147,8 @@ export class CanSource implements Source {
   #count(): void {
     if (!this.#inner) return
     const { counters } = this.#inner
-    this.counters.rx += counters.rx
-    this.counters.errors += counters.errors
+    this.#tally.rx += counters.rx
+    this.#tally.errors += counters.errors
     counters.rx = 0
     counters.errors = 0
   }

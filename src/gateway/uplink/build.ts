@@ -132,12 +132,14 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
 }
 
 const PROBE_BYTES = 10
+/** of one opening, at most: after 0, 2, 6 and 14 s */
+const PROBES = 4
 /** part of the allowed time on the air that probes of a peer that is away may take */
 const PROBE_PART = 0.25
 
-/** Longest pause between two openings: X29's minute, and more where a probe is dear. */
+/** Longest pause between two openings: X29's minute, and more where a probe is dear; by chance they are half as long. */
 const probesApart = ({ airtime }: Medium): number =>
-  Math.max(60_000, airtime ? (2 * airtime.of(PROBE_BYTES)) / (airtime.share * PROBE_PART) : 0)
+  Math.max(60_000, airtime ? (2 * PROBES * airtime.of(PROBE_BYTES)) / (airtime.share * PROBE_PART) : 0)
 
 /** How long a record of a time quality is held back: what nobody vouches for waits for the first sync, but not for ever (D18). */
 export const holding =

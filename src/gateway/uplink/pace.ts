@@ -1,6 +1,7 @@
-// How fast an uplink sends: packets and bytes a second (token buckets, a second's worth at most saved up), and how long the
-// first record of a batch waits for others. Alarms wait for neither; they are counted all the same, so that the budget holds
-// over time. Pure; nothing fails.
+// How fast an uplink sends: packets and bytes a second (token buckets, a second's worth at most saved up), what the medium's
+// own budget lets go (duty cycle), and how long the first record of a batch waits for others. Alarms wait for none of them
+// but the last of the medium's budget; they are counted all the same, so that the budget holds over time. Pure; nothing fails.
+import type { Medium } from '../../links/contracts'
 
 export interface PaceSettings {
   /** 0: no bound */
@@ -43,19 +44,32 @@ export class Pace {
   readonly #bytes: Bucket
   readonly #windowMs: number
   readonly #items: number
+  readonly #medium: Pick<Medium, 'airtime' | 'maxPacket'>
   /** the batch that gathers goes then */
   #batchAt = Number.POSITIVE_INFINITY
 
-  constructor({ ratePacketsS, rateBytesS, batchWindowMs, batchItems }: PaceSettings) {
+  constructor(
+    { ratePacketsS, rateBytesS, batchWindowMs, batchItems }: PaceSettings,
+    medium: Pick<Medium, 'airtime' | 'maxPacket'>,
+  ) {
+    this.#medium = medium
     this.#items = batchItems
     this.#packets = new Bucket(ratePacketsS)
     this.#bytes = new Bucket(rateBytesS)
     this.#windowMs = batchWindowMs
   }
 
-  /** When the budget lets the next packet go, in mono ms. */
+  /** When the budgets let the next packet of ordinary data go, in mono ms. */
   readyAt(now: number): number {
-    return Math.max(this.#packets.readyAt(now), this.#bytes.readyAt(now))
+    const { airtime, maxPacket } = this.#medium
+    const paced = Math.max(this.#packets.readyAt(now), this.#bytes.readyAt(now))
+    return airtime ? Math.max(paced, now + airtime.waitMs(maxPacket, false)) : paced
+  }
+
+  /** The medium's own budget lets alarms go, at least. */
+  get urgentMay(): boolean {
+    const { airtime, maxPacket } = this.#medium
+    return !airtime || airtime.waitMs(maxPacket, true) <= 0
   }
 
   packets(count: number): void {

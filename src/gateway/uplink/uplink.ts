@@ -1,6 +1,7 @@
 // One road upstream (D6): while it carries, takes records from the feed the uplinks share, packs each for its own templates
 // and session, hands it to its carrier, and tells the feed what the upstream has. Link, probing and session stay alive
-// while another one carries; what is too large for that one it may take all the same. After a restart, a lost link or a handover the records after the cursor go again.
+// while another one carries; what is too large for that one it may take all the same. After a restart, a lost link or a
+// handover the records after the cursor go again.
 //
 // What fails: a link that is down leaves the cursor where it is; a peer that stops answering takes the link down, and the
 // supervisor opens it again; a send that never returns ends with the link; a record that waits for a session key stays
@@ -13,6 +14,7 @@ import type { RefusedFrame } from '../../protocol/nack'
 import { SecureClient } from '../../protocol/secure/client'
 import type { UplinkReport } from '../status'
 import { type Carrier, type Delivery, DirectCarrier, deliveryOf, ExchangeCarrier, packetsInFlight } from './carriers'
+import { ANSWER_BYTES, answerMs, exchangeOver } from './exchange'
 import { Feed } from './feed'
 import { Idle } from './idle'
 import { Pace } from './pace'
@@ -28,10 +30,6 @@ export type { UplinkParts, UplinkSettings }
 
 /** packets handed to the medium before the event loop gets its turn */
 const BURST = 32
-/** of an answer in the exchange, for estimates */
-const ANSWER_BYTES = 24
-/** packets in flight when the exchange begins: as many as one answer can name */
-const START_PACKETS = 32
 
 export class Uplink {
   readonly name: string
@@ -78,7 +76,7 @@ export class Uplink {
     this.#carrying = !parts.feed
     this.watchers = parts.watchers ?? new SentWatchers()
     const { ratePacketsS = 0, rateBytesS = 0, batchWindowMs = 0, batchItems = BURST, diffBase = 'sticky' } = settings
-    this.#pace = new Pace({ ratePacketsS, rateBytesS, batchWindowMs, batchItems })
+    this.#pace = new Pace({ ratePacketsS, rateBytesS, batchWindowMs, batchItems }, medium)
     const { airtime } = medium
     this.#packer = new Packer({ ...settings, diffBase }, { ...parts, airtime, client, changed: () => this.pump() })
     this.#session = new UplinkSession({
@@ -101,18 +99,8 @@ export class Uplink {
       largest: parts.largest ?? (() => this.maxPacket),
       keyGone: () => setImmediate(() => parts.lost('the key of the session is gone')),
     })
-    const { batchBytes } = settings
     this.#delivery = new DeliverySender<Sent | null>({
-      maxPacket: medium.maxPacket,
-      maxPackets: packetsInFlight(medium),
-      startPackets: START_PACKETS,
-      ...(settings.batchItems !== undefined && { batchItems }),
-      ...(batchBytes !== undefined && { batchBytes }),
-      // the longest frame and its answer, each after a wait for a free channel
-      ...(airtime && {
-        leastPauseMs: 2 * (airtime.of(medium.maxPacket) + 2 * airtime.of(ANSWER_BYTES)),
-        backsOff: true,
-      }),
+      ...exchangeOver(medium, settings),
       nextSeq: parts.nextSeq,
       randomEpoch: parts.randomEpoch,
       onAcked: shipment => shipment && this.#acked(shipment),
@@ -120,8 +108,7 @@ export class Uplink {
     })
     this.#exchange = new ExchangeCarrier<Sent>(this.#delivery, medium, clock, () => this.#frameRefused())
     this.#carrier = this.#exchange
-    const answerMs = airtime ? 2 * airtime.of(ANSWER_BYTES) : 0
-    this.probing = new Probing(this.#delivery, packet => medium.send(packet), clock, this.#timers, answerMs)
+    this.probing = new Probing(this.#delivery, packet => medium.send(packet), clock, this.#timers, answerMs(medium))
     medium.onPacket((packet, origin) => this.#received(packet, origin))
   }
 
@@ -251,9 +238,9 @@ export class Uplink {
     const { clock } = this.#parts
     for (let burst = 0; this.#usable && opening === this.#opening; ) {
       const now = clock.mono()
-      const took = this.#takes && this.#allowed && this.#fill(now)
+      const took = this.#takes && this.#pace.urgentMay && this.#fill(now)
       // over budget only what was taken all the same goes: alarms
-      const sent = took || this.#readyAt(now) <= now ? await this.#send(now) : 0
+      const sent = took || this.#pace.readyAt(now) <= now ? await this.#send(now) : 0
       if (opening !== this.#opening) return
       if (sent === 0 && !took) break
       if (++burst % BURST === 0) await new Promise(setImmediate)
@@ -324,7 +311,7 @@ export class Uplink {
     let took = false
     // a batch is packed whole before it is sent
     while (this.#carrier.room(this.maxPacket)) {
-      const over = this.#readyAt(now) > now || this.#batchAt(now) > now
+      const over = this.#pace.readyAt(now) > now || this.#batchAt(now) > now
       const next = this.#records.take(over, this.maxPacket, !this.#carrying)
       if (!next) break
       took = true
@@ -336,19 +323,6 @@ export class Uplink {
     }
     if (took) this.#pace.batchDone()
     return took
-  }
-
-  /** When the budgets let ordinary data go: the configured one, and the medium's own. */
-  #readyAt(now: number): number {
-    const { airtime, maxPacket } = this.#parts.medium
-    const paced = this.#pace.readyAt(now)
-    return airtime ? Math.max(paced, now + airtime.waitMs(maxPacket, false)) : paced
-  }
-
-  /** The medium's own budget lets alarms go, at least. */
-  get #allowed(): boolean {
-    const { airtime, maxPacket } = this.#parts.medium
-    return !airtime || airtime.waitMs(maxPacket, true) <= 0
   }
 
   #batchAt(now: number): number {
@@ -408,7 +382,7 @@ export class Uplink {
     this.#cancelTimer?.()
     if (!this.#usable) return
     const now = this.#parts.clock.mono()
-    const paced = this.#readyAt(now)
+    const paced = this.#pace.readyAt(now)
     const batch = this.#batchAt(now)
     const takes = this.#takes
     const due = Math.min(

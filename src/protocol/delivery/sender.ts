@@ -10,13 +10,11 @@
 import { OsError } from '../../lib/errors'
 import { ByteWriter } from '../../wire/cursor'
 import { addToFrame, BITMAP_BITS, ENVELOPE, finishFrame, fitsFrame, parseAnswer, startFrame } from './frame'
+import { RetransmitPause } from './pause'
 import { Prober } from './probe'
 import { PacketQueue } from './queue'
 import type { DeliveryCounters, DeliveryMode, DeliverySenderOptions } from './sender-options'
 
-const MIN_RETRANSMIT_MS = 2000
-/** a peer that holds packets and is slow to commit is asked ever less, yet so often that its end is seen within 80 s */
-const MAX_PATIENCE_MS = 16_000
 const RENEW_AT = 0xfff0_0000
 
 const FREE = 0
@@ -26,7 +24,7 @@ const ACKED = 3
 
 export class DeliverySender<Token> {
   readonly counters: DeliveryCounters = { acked: 0, resent: 0, abandoned: 0, stray: 0 }
-  readonly #options: Required<DeliverySenderOptions<Token>>
+  readonly #options: Required<Omit<DeliverySenderOptions<Token>, 'leastPauseMs' | 'backsOff'>>
   readonly #frame: ByteWriter
   readonly #mask: number
   readonly #state: Uint8Array
@@ -38,6 +36,7 @@ export class DeliverySender<Token> {
   readonly #tokens: (Token | undefined)[]
   readonly #queue = new PacketQueue()
   readonly #prober: Prober
+  readonly #pause: RetransmitPause
   #mode: DeliveryMode = 'probing'
   #epoch: number
   /** lowest seq still wanted; every seq below is acknowledged or given up */
@@ -52,13 +51,6 @@ export class DeliverySender<Token> {
   #window: number
   /** one loss is told by many packets: until then they count as one */
   #calmUntil = Number.NEGATIVE_INFINITY
-  #srtt = 0
-  #commitMs = 0
-  #quietRounds = 0
-  /** factor on the retransmit pause: doubles while the peer answers a packet sent again without naming it, see #patient() */
-  #patience = 1
-  /** the oldest packet went again since the last answer */
-  #asked = false
   /** seqs of the frame that poll() gave last */
   #frameFrom = 0
   #frameEnd = 0
@@ -73,8 +65,8 @@ export class DeliverySender<Token> {
     batchBytes = 0xffff,
     silentAfter = 5,
     renewAt = RENEW_AT,
-    leastPauseMs = MIN_RETRANSMIT_MS,
-    backsOff = false,
+    leastPauseMs,
+    backsOff,
     ...options
   }: DeliverySenderOptions<Token>) {
     const least = Math.min(startPackets, maxPackets)
@@ -86,8 +78,6 @@ export class DeliverySender<Token> {
       batchBytes,
       silentAfter,
       renewAt,
-      leastPauseMs: Math.max(MIN_RETRANSMIT_MS, leastPauseMs),
-      backsOff,
       ...options,
     }
     this.#window = least
@@ -101,6 +91,7 @@ export class DeliverySender<Token> {
     this.#tokens = new Array<Token | undefined>(ring)
     this.#frame = new ByteWriter(new Uint8Array(Math.min(options.maxPacket, 0xffff)))
     this.#prober = new Prober(options.nextSeq)
+    this.#pause = new RetransmitPause({ leastPauseMs, backsOff })
     this.#epoch = options.randomEpoch() >>> 0
   }
 
@@ -124,7 +115,7 @@ export class DeliverySender<Token> {
   }
   /** smoothed round trip in milliseconds, the peer's commit time included; 0 before the first answer */
   get roundTripMs(): number {
-    return this.#srtt
+    return this.#pause.roundTripMs
   }
 
   /** True when submit() would take a packet of that many bytes. */
@@ -139,7 +130,7 @@ export class DeliverySender<Token> {
   /** The road, or the peer behind it, does not keep up: fewer packets in flight. Losses seen here do so by themselves. */
   slower(now: number): void {
     if (now < this.#calmUntil) return
-    this.#calmUntil = now + this.#retransmitMs()
+    this.#calmUntil = now + this.#pause.ms()
     this.#window = Math.max(this.#options.startPackets, this.#window >>> 1)
   }
 
@@ -196,7 +187,7 @@ export class DeliverySender<Token> {
       const slot = seq & this.#mask
       if (this.#state[slot] === SENT && this.#sentAt[slot]! < oldest) oldest = this.#sentAt[slot]!
     }
-    return oldest + this.#retransmitMs()
+    return oldest + this.#pause.ms()
   }
 
   /**
@@ -214,7 +205,6 @@ export class DeliverySender<Token> {
       this.counters.stray++
       return true
     }
-    this.#quietRounds = 0
     const before = this.counters.acked
     let roundTrip = Number.POSITIVE_INFINITY
     let afterResend = false
@@ -232,13 +222,7 @@ export class DeliverySender<Token> {
       if ((bitmap >>> bit) & 1 && cum + 2 + bit >= this.#base) take(cum + 2 + bit)
     // With a packet sent twice in it, an answer tells no round trip: neither of that packet, since nobody knows which sending
     // was answered, nor of those named late because they were waiting for it. Measuring them would let the pause run away.
-    if (!afterResend && roundTrip < Number.POSITIVE_INFINITY) {
-      this.#srtt = this.#srtt === 0 ? roundTrip : this.#srtt + (roundTrip - this.#srtt) / 8
-      this.#patience = 1
-    } else if (this.counters.acked === before) this.#patient()
-    // it moves on: what made it slow is over, or was only late answers of a bad road
-    else this.#patience = Math.max(1, this.#patience / 2)
-    this.#asked = false
+    this.#pause.answered(afterResend ? Number.POSITIVE_INFINITY : roundTrip, this.counters.acked > before)
     this.#window = Math.min(this.#options.maxPackets, this.#window + this.counters.acked - before)
     this.#advance()
     return true
@@ -260,12 +244,10 @@ export class DeliverySender<Token> {
     this.#waiting = null
     this.#queue.clear()
     this.#mode = 'probing'
-    this.#quietRounds = this.#srtt = 0
+    this.#pause.reset()
     this.#frameFrom = this.#frameEnd = 0
     this.#window = this.#options.startPackets
     this.#calmUntil = Number.NEGATIVE_INFINITY
-    this.#patience = 1
-    this.#asked = false
     this.#prober.reset()
     if (renew) this.#renewEpoch()
     return left
@@ -275,24 +257,8 @@ export class DeliverySender<Token> {
     const pong = this.#prober.answered(raw, now)
     if (!pong) return false
     this.#mode = pong.commitMs === null ? 'best_effort' : 'acked'
-    this.#commitMs = pong.commitMs ?? 0
-    this.#srtt = pong.roundTripMs
+    this.#pause.begin(pong.roundTripMs, pong.commitMs ?? 0)
     return true
-  }
-
-  #retransmitMs(): number {
-    const { leastPauseMs, backsOff } = this.#options
-    const pause = Math.max(leastPauseMs, 4 * this.#srtt + this.#commitMs) * (backsOff ? 2 ** this.#quietRounds : 1)
-    return Math.max(pause, Math.min(MAX_PATIENCE_MS, pause * this.#patience))
-  }
-
-  /**
-   * A packet went again and the answer does not name it: the peer has it and its disk is slow. What a slow commit takes cannot
-   * be measured by packets sent twice, so the pause doubles while nothing new is named; a lost packet, which is followed by no
-   * answer at all, does not lengthen it.
-   */
-  #patient(): void {
-    if (this.#asked && this.#retransmitMs() < MAX_PATIENCE_MS) this.#patience *= 2
   }
 
   /** End of the range an answer can name: beyond it the peer may hold a packet without being able to say so. */
@@ -303,7 +269,7 @@ export class DeliverySender<Token> {
   /** A frame of one run of due packets; the packets between two frames keep their order. */
   #resendFrame(now: number): Uint8Array | null {
     if (this.#waiting && this.#state[this.#waiting.seq & this.#mask] !== SENT) this.#waiting = null
-    const due = now - this.#retransmitMs()
+    const due = now - this.#pause.ms()
     const end = this.#horizon()
     let n = 0
     for (let seq = this.#waiting?.seq ?? this.#base; seq < end && n < this.#options.batchItems; seq++) {
@@ -312,7 +278,7 @@ export class DeliverySender<Token> {
         if (n > 0) break
         continue
       }
-      if (seq === this.#base && this.#waiting?.seq !== seq && ++this.#quietRounds > this.#options.silentAfter) {
+      if (seq === this.#base && this.#waiting?.seq !== seq && ++this.#pause.quietRounds > this.#options.silentAfter) {
         this.#mode = 'silent'
         return null
       }
@@ -336,7 +302,7 @@ export class DeliverySender<Token> {
       }
       this.#sentAt[slot] = now
       if (this.#resends[slot]! < 0xffff) this.#resends[slot]!++
-      if (seq === this.#base) this.#asked = true
+      if (seq === this.#base) this.#pause.asks()
       this.counters.resent++
       n++
     }

@@ -1,5 +1,5 @@
 /* The registers of chip.h: what writing and reading them does, and what the modem does with time. Written after the data sheet
- * (SX1276/77/78/79 rev. 7, chapters 4.1 and 6.4). Left out: FSK, single reception's time-out, frequency hopping. */
+ * (SX1276/77/78/79 rev. 7, chapters 4.1 and 6.4). Of FSK only the image calibration. Left out: single reception's time-out, frequency hopping. */
 #include "chip.h"
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const struct world *world;
 static uint8_t reg[128], fifo[256];
 static struct heard air[HEARABLE];
 static int on_air;
-static double tx_end = INFINITY, cad_end = INFINITY, rx_since, occupied_until = -INFINITY;
+static double image_cal_end = -INFINITY, tx_end = INFINITY, cad_end = INFINITY, rx_since, occupied_until = -INFINITY;
 static int address = -1;
 static bool writing, held, deaf, jammed, dio_level[2];
 static uint8_t stuck;
@@ -240,6 +240,9 @@ static uint8_t read_register(int at) {
     case FIFO: return fifo[reg[FIFO_ADDR]++];
     case VERSION: return version >= 0 ? (uint8_t)version : reg[VERSION];
     case FLAGS: return reg[FLAGS] | stuck;
+    case INVERT_IQ_2:
+        if (reg[OP_MODE] & LONG_RANGE) return reg[at];
+        return 0x02 | (world->now_ms() < image_cal_end ? 0x20 : 0);
     case MODEM_STAT: return listening() && !deaf && occupied(world->now_ms()) ? 0x0b : 0x10;
     case RSSI: return deaf ? 30 : (uint8_t)(occupied(world->now_ms()) ? 97 : 40 + rand() % 9);
     default: return reg[at];
@@ -253,6 +256,14 @@ static void write_register(int at, uint8_t value) {
     case FLAGS:
         reg[FLAGS] &= (uint8_t)~value;
         update_lines();
+        break;
+    case INVERT_IQ_2:
+        if (reg[OP_MODE] & LONG_RANGE) reg[at] = value;
+        else if ((value & 0x40) && mode() == STANDBY) {
+            // 10 ms, at the frequency that is set
+            image_cal_end = world->now_ms() + 10;
+            chip_counts.calibrated_frf = (unsigned)(reg[FRF] << 16 | reg[FRF + 1] << 8 | reg[FRF + 2]);
+        }
         break;
     case RX_CURRENT: case RX_BYTES: case MODEM_STAT: case PKT_SNR: case PKT_RSSI: case RSSI: case HOP_CHANNEL: case VERSION:
         break; // read only

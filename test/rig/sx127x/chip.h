@@ -52,7 +52,7 @@ void chip_occupy(double until_ms); /* somebody's carrier is on the channel */
 uint8_t chip_register(uint8_t reg);
 
 struct chip_counts {
-    unsigned heard, delivered, collided, missed, sent, resets;
+    unsigned heard, delivered, collided, missed, sent, resets, calibrated_frf;
 };
 extern struct chip_counts chip_counts;
 #endif

@@ -56,8 +56,9 @@ void control(char *command, char *out, size_t size) {
         chip_hear(&t, model_now());
     } else if (!strcmp(word, "counts"))
         snprintf(out, size,
-                 "{\"heard\":%u,\"delivered\":%u,\"collided\":%u,\"missed\":%u,\"sent\":%u,\"resets\":%u,\"now_ms\":%.3f}",
+                 "{\"heard\":%u,\"delivered\":%u,\"collided\":%u,\"missed\":%u,\"sent\":%u,\"resets\":%u,"
+                 "\"calibrated_frf\":%u,\"now_ms\":%.3f}",
                  chip_counts.heard, chip_counts.delivered, chip_counts.collided, chip_counts.missed, chip_counts.sent,
-                 chip_counts.resets, model_now());
+                 chip_counts.resets, chip_counts.calibrated_frf, model_now());
     else snprintf(out, size, "no such command: %s", word);
 }

@@ -3,15 +3,25 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseDbc } from '../../../../drivers/can/signals/dbc'
-import type { CanBus, CanPort } from '../../../../drivers/can/signals/feed'
+import type { CanPort, CanPorts } from '../../../../drivers/can/signals/feed'
 import { canSourceOptions } from '../../../../drivers/can/signals/options'
 import { plan, unitOf } from '../../../../drivers/can/signals/plan'
 import { CanSource, canSource } from '../../../../drivers/can/signals/source'
 import { ManualClock } from '../../../../src/lib/clock'
+import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
 import { checkOptions } from '../../../../src/links/options'
+import { ManualTimers } from '../../../../src/links/timers'
 import { AGAIN } from '../../../../src/native'
-import { CAN_EFF, CAN_ERR, CAN_RTR, type CanFilter, type CanFrames } from '../../../../src/native/can'
+import {
+  CAN_EFF,
+  CAN_ERR,
+  CAN_RTR,
+  type CanFilter,
+  type CanFrames,
+  type CanRawOptions,
+} from '../../../../src/native/can'
+import type { CanLink } from '../../../../src/native/can-link'
 
 const DBC = `BO_ 291 Basics: 8 Engine
  SG_ Coolant : 7|16@0- (0.1,-40) [-40|215] "degC" X
@@ -33,15 +43,60 @@ BA_ "VFrameFormat" BO_ 2566834942 3;
 VAL_ 291 Gear 0 "Neutral" 1 "Gear one" 7 "Error" ;
 `
 
-class Bus implements CanBus {
+const LINK: CanLink = {
+  index: 3,
+  up: true,
+  running: true,
+  fd: false,
+  kind: 'can',
+  state: 'error-active',
+  tx_errors: 0,
+  rx_errors: 0,
+  bitrate: 500_000,
+  data_bitrate: 0,
+  restart_ms: 100,
+  bus_errors: 0,
+  warnings: 0,
+  passives: 0,
+  bus_offs: 0,
+  arbitration_lost: 0,
+  restarts: 0,
+}
+
+class Bus implements CanPorts {
   opened: { name: string; filters: readonly CanFilter[]; fd: boolean } | undefined
   closed = 0
+  dropped = 0
+  granted = 8 << 20
+  state: Partial<CanLink> = {}
   #queue: [number, string][] = []
   #error = 0
   #wake: () => void = () => undefined
-  open(name: string, options: { filters: readonly CanFilter[]; fd: boolean }): CanPort {
-    this.opened = { name, ...options }
+  #changed: () => void = () => undefined
+  link(name: string): CanLink {
+    if (name === 'can9') throw new OsError('NOT_FOUND', 'can9')
+    return { ...LINK, ...this.state }
+  }
+  errors(): ReturnType<CanPorts['errors']> {
+    return { receive: () => AGAIN, watch: () => undefined, close: () => undefined }
+  }
+  changes(changed: () => void): { close(): void } {
+    this.#changed = changed
+    return { close: () => undefined }
+  }
+  change(state: Partial<CanLink>): void {
+    this.state = state
+    this.#changed()
+  }
+  open(name: string, { filters = [], fd = false }: CanRawOptions): CanPort {
+    this.opened = { name, filters, fd }
+    this.#error = 0
+    const dropped = (): number => this.dropped
     return {
+      get dropped() {
+        return dropped()
+      },
+      receiveBuffer: this.granted,
       watch: (_, wake) => {
         this.#wake = () => wake(1)
       },
@@ -74,14 +129,15 @@ interface World {
   source: CanSource
   bus: Bus
   clock: ManualClock
+  timers: ManualTimers
   lost: string[]
   degraded: string[]
   said: string[]
 }
 
-async function world(options: Record<string, unknown> = {}, dbc = DBC): Promise<World> {
-  const bus = new Bus()
+async function world(options: Record<string, unknown> = {}, dbc = DBC, bus = new Bus()): Promise<World> {
   const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
   const said: string[] = []
   const logger = { ...silentLogger, warn: (line: string) => void said.push(line) }
   const raw = { interface: 'can0', dbc: '/etc/os-node/engine.dbc', ...options }
@@ -90,12 +146,12 @@ async function world(options: Record<string, unknown> = {}, dbc = DBC): Promise<
     'engine',
     checkOptions(canSourceOptions, raw, 'engine'),
     { clock, logger },
-    { files, bus },
+    { files, ports: bus, timers },
   )
   const lost: string[] = []
   const degraded: string[] = []
   await source.open({ lost: why => lost.push(why), degraded: why => degraded.push(why) })
-  return { source, bus, clock, lost, degraded, said }
+  return { source, bus, clock, timers, lost, degraded, said }
 }
 
 test('readings are the newest values of the chosen signals, in the order of the file', async () => {
@@ -120,7 +176,8 @@ test('readings are the newest values of the chosen signals, in the order of the 
   ])
   bus.arrive([291, 'ff9c407605000000'])
   assert.deepEqual((await source.read())[2], ['Gear', 'ERROR', null, '1'])
-  assert.deepEqual(source.counters.detail, { frames: 4, short: 0, incomplete: 0, mixed: 0 })
+  const { frames, short, incomplete, mixed, bitrate, receive_buffer } = source.counters.detail!
+  assert.deepEqual([frames, short, incomplete, mixed, bitrate, receive_buffer], [4, 0, 0, 0, 500_000, 8 << 20])
 })
 
 test('a channel may have another name, unit, scale and status', async () => {
@@ -178,7 +235,7 @@ test('only the frames of chosen signals are let through, by id, by group, by sta
   assert.deepEqual(plain.bus.opened!.filters, [{ id: CAN_EFF + 0x0cf004fe, mask: CAN_EFF + CAN_RTR + 0x1fffffff }])
   // an 11-bit id that looks like a part of a long one, a request for a frame, an error frame: not ours
   all.bus.arrive([CAN_EFF + 291, '00'], [291 + CAN_RTR, ''], [CAN_ERR + 4, '0000000000000000'])
-  assert.equal(all.source.counters.detail.frames, 0)
+  assert.equal(all.source.counters.detail!.frames, 0)
 })
 
 test('what J1939 calls not available has no value; long messages are put together', async () => {
@@ -214,6 +271,13 @@ test('one message from two stations is an error until one is chosen, or one fall
   bus.arrive([CAN_EFF + 0x0cf00400, 'ffffff6813ffffff'], [CAN_EFF + 0x0cf00401, 'ffffff0010ffffff'])
   assert.equal(await value(), null)
   assert.match((await source.readRaw())[0]!.error!, /sent by stations 1 and 0: choose one with source_address/)
+  // one has fallen silent, as after a station took another address
+  clock.advance(900)
+  bus.arrive([CAN_EFF + 0x0cf00401, 'ffffff0010ffffff'])
+  assert.equal(await value(), null)
+  clock.advance(200)
+  bus.arrive([CAN_EFF + 0x0cf00401, 'ffffff0010ffffff'])
+  assert.equal(await value(), 512)
   const chosen = await world({ match: 'EEC1', source_address: 1 })
   chosen.bus.arrive([CAN_EFF + 0x0cf00401, 'ffffff0010ffffff'], [CAN_EFF + 0x0cf00400, 'ffffff6813ffffff'])
   assert.equal((await chosen.source.read())[0]![2], 512)
@@ -242,13 +306,73 @@ test('an interface that goes down loses the link; closing and opening begin anew
   const { source, bus, lost } = await world({ match: 'Coolant' })
   bus.arrive([291, '0000000000000000'])
   await source.read()
+  bus.state = { up: false }
   bus.fail(-100)
-  assert.deepEqual(lost, ['can0 is gone or went down (ENETDOWN)'])
+  assert.equal(lost.length, 1)
+  assert.match(lost[0]!, /^can0 is down: systemctl start os-node-can@can0/)
   await source.close()
   await source.close()
   assert.equal(bus.closed, 1)
   await assert.rejects(source.read(), { code: 'LINK_DOWN' })
   assert.equal(source.counters.rx, 1)
+})
+
+test('the bus is shown beside what is missing, and a source whose bus is back is opened at once', async () => {
+  const bus = new Bus()
+  await assert.rejects(world({ interface: 'can9' }, DBC, bus), {
+    code: 'LINK_DOWN',
+    message: /no interface can9: plug/,
+  })
+  bus.state = { state: 'error-passive', tx_errors: 128 }
+  const { source, degraded, timers } = await world({ match: 'Coolant' }, DBC, bus)
+  assert.match(degraded.at(-1)!, /^can0 is error-passive \(128 transmit/)
+  await source.read()
+  assert.match(degraded.at(-1)!, /^can0 is error-passive .*; 1 of 1 sensors: Coolant was not heard yet$/)
+  bus.arrive([291, '0000000000000000'])
+  await source.read()
+  assert.match(degraded.at(-1)!, /^can0 is error-passive [^;]*$/)
+  await source.close()
+  bus.state = { up: false }
+  await assert.rejects(source.open({ lost: () => undefined, degraded: () => undefined }), /can0 is down/)
+  let back = 0
+  source.onReturn(() => back++)
+  await timers.advance(1)
+  assert.equal(back, 0)
+  bus.change({})
+  assert.equal(back, 1)
+})
+
+test('frames that came too fast are counted and told for a minute, with what to do', async () => {
+  const bus = new Bus()
+  const { source, degraded, clock } = await world({ match: 'Coolant', max_age_ms: 3_600_000 }, DBC, bus)
+  bus.arrive([291, '0000000000000000'])
+  await source.read()
+  assert.equal(degraded.at(-1), '')
+  bus.dropped = 7
+  await source.read()
+  assert.match(degraded.at(-1)!, /^7 frames of can0 came faster than they were read; choose fewer signals/)
+  assert.equal(source.counters.dropped, 7)
+  clock.advance(61_000)
+  await source.read()
+  assert.equal(degraded.at(-1), '')
+  await source.close()
+  bus.granted = 425_984
+  bus.dropped = 0
+  const told: string[] = []
+  await source.open({ lost: () => undefined, degraded: reason => told.push(reason) })
+  bus.arrive([291, '0000000000000000'])
+  bus.dropped = 1
+  await source.read()
+  assert.match(told.at(-1)!, /8 frames .*the kernel holds 425984 bytes for us, not 4194304: raise net.core.rmem_max/)
+})
+
+test('a source that is closed while its file is read stays closed', async () => {
+  const { source, bus } = await world({ match: 'Coolant' })
+  await source.close()
+  const opening = source.open({ lost: () => undefined, degraded: () => undefined })
+  await source.close()
+  await assert.rejects(opening, /closed while opening/)
+  assert.equal(bus.closed, 1)
 })
 
 test('options that cannot be meant are refused with what was meant', async () => {

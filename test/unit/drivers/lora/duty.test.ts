@@ -11,26 +11,7 @@ import { ManualClock } from '../../../../src/lib/clock'
 import { realFiles } from '../../../../src/lib/files'
 import { silentLogger } from '../../../../src/lib/logger'
 import { prng } from '../../../lib/random'
-
-interface Sending {
-  from: number
-  to: number
-}
-
-/** The most that was sent within any window of that length: one that ends with a sending holds the most. */
-function most(sent: readonly Sending[], windowMs: number): number {
-  let worst = 0
-  let first = 0
-  for (const { to } of sent) {
-    const begin = to - windowMs
-    while (sent[first]!.to <= begin) first++
-    let sum = 0
-    for (let k = first; k < sent.length && sent[k]!.from < to; k++)
-      sum += Math.min(sent[k]!.to, to) - Math.max(sent[k]!.from, begin)
-    worst = Math.max(worst, sum)
-  }
-  return worst
-}
+import { mostSent, type Sending } from './fake'
 
 /** Sends as often as it may, with pauses and lengths by chance; real sendings end a little late, as in life. */
 function drive(limits: readonly Limit[], seed: number, hours: number, greedy: boolean): Sending[] {
@@ -59,7 +40,7 @@ for (const region of REGIONS.filter(name => name !== 'none'))
       for (const greedy of [true, false]) {
         const sent = drive(band.limits, 7 + band.fromHz, greedy ? 3 : 30, greedy)
         for (const { windowMs, budgetMs } of band.limits) {
-          const worst = most(sent, windowMs)
+          const worst = mostSent(sent, windowMs)
           assert.ok(worst <= budgetMs + 1e-6, `${worst} of ${budgetMs} ms`)
           if (greedy) assert.ok(worst > budgetMs * 0.6, `${worst} of ${budgetMs} ms`)
         }

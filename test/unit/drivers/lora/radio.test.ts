@@ -1,0 +1,299 @@
+// The radio on a chip in memory: what is written to it, what is read of it, when, and how it comes back from faults (R18). The
+// same behaviour on a real spidev and real lines: test/rig/lora-radio.test.ts.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { createLora } from '../../../../drivers/lora'
+import { frequencyWord } from '../../../../drivers/lora/modem'
+import { ManualClock } from '../../../../src/lib/clock'
+import { silentLogger } from '../../../../src/lib/logger'
+import type { Medium, PacketOrigin } from '../../../../src/links/contracts'
+import { ManualTimers } from '../../../../src/links/timers'
+import { prng } from '../../../lib/random'
+import { FakeAir, FakeChip } from './fake'
+
+const bytes = (n: number, from = 1): Uint8Array => Uint8Array.from({ length: n }, (_, k) => (k * 7 + from) & 255)
+const hex = (packet: Uint8Array): string => Buffer.from(packet).toString('hex')
+
+let stations = 0
+
+class World {
+  readonly clock = new ManualClock()
+  readonly timers = new ManualTimers(this.clock)
+  readonly air = new FakeAir(this.timers)
+
+  station(options: Record<string, unknown> = {}, dataDir?: string): Station {
+    const chip = new FakeChip(this.air)
+    const pins = { dio0_pin: 'GPIO25', reset_pin: 'GPIO22' }
+    // an SPI device of its own: what is opened once is shared
+    const all = { spi: `/dev/fake${++stations}`, ...pins, region: 'none', frequency_hz: 868_100_000, ...options }
+    const parts = { clock: this.clock, logger: silentLogger, ...(dataDir !== undefined && { dataDir }) }
+    const more = { hardware: chip, timers: this.timers, random: prng(stations), budgets: new Map() }
+    return new Station(chip, createLora('radio', all, parts, more), this)
+  }
+
+  async run(ms: number, step = 2): Promise<void> {
+    for (let t = 0; t < ms; t += step) await this.timers.advance(Math.min(step, ms - t))
+  }
+}
+
+class Station {
+  readonly heard: { packet: string; origin: PacketOrigin }[] = []
+  readonly reasons: string[] = []
+  lost: string | undefined
+
+  constructor(
+    readonly chip: FakeChip,
+    readonly medium: Medium,
+    readonly world: World,
+  ) {
+    medium.onPacket((packet, origin) => this.heard.push({ packet: hex(packet), origin }))
+  }
+
+  async open(): Promise<this> {
+    const events = { lost: (why: string) => void (this.lost = why), degraded: (why: string) => this.reasons.push(why) }
+    await this.within(this.medium.open(events))
+    return this
+  }
+
+  /** The clock runs until it is settled. */
+  async within<T>(promise: Promise<T>, ms = 5000): Promise<T> {
+    let settled = false
+    promise.then(
+      () => (settled = true),
+      () => (settled = true),
+    )
+    for (let t = 0; !settled && t < ms; t += 2) await this.world.run(2)
+    assert.ok(settled, `not within ${ms} ms`)
+    return promise
+  }
+
+  send(packet: Uint8Array): Promise<boolean> {
+    return this.within(this.medium.send(packet))
+  }
+
+  get detail(): Readonly<Record<string, number>> {
+    return this.medium.counters.detail!
+  }
+}
+
+const pair = async (
+  options: Record<string, unknown> = {},
+  more: Record<string, unknown> = {},
+): Promise<[Station, Station, World]> => {
+  const world = new World()
+  return [await world.station(options).open(), await world.station({ ...options, ...more }).open(), world]
+}
+
+const end = async (...all: Station[]): Promise<void> => {
+  for (const { medium, chip, world } of all) {
+    const closed = medium.close()
+    await world.run(100)
+    await closed
+    assert.deepEqual([chip.openSpis, chip.pins], [0, 0], 'bus and lines are given back')
+  }
+}
+
+test('packets of 1 to 255 bytes cross whole, one behind the other in the buffer', async () => {
+  const [a, b, world] = await pair()
+  for (const n of [1, 2, 100, 254, 255, 33]) {
+    assert.equal(await a.send(bytes(n, n)), true)
+    await world.run(10)
+    assert.equal(b.heard.at(-1)!.packet, hex(bytes(n, n)))
+    assert.equal(hex(a.chip.sent.at(-1)!.payload), hex(bytes(n, n)), 'no byte more is on the air')
+  }
+  // two in a row, the second before the first was looked after: the newer one is what the registers tell of
+  b.chip.hear(bytes(20, 3))
+  await world.run(10)
+  b.chip.hear(bytes(30, 4))
+  await world.run(10)
+  assert.deepEqual(
+    b.heard.slice(-2).map(({ packet }) => packet),
+    [bytes(20, 3), bytes(30, 4)].map(hex),
+  )
+  assert.equal(b.chip.reg[0x12], 0, 'no flag stays set')
+  assert.deepEqual([a.detail.reinits, b.detail.reinits, b.detail.missed_edges], [0, 0, 0])
+  await end(a, b)
+})
+
+test('without a header, a length byte goes before the packet and zeros follow it', async () => {
+  const [a, b, world] = await pair({ spreading_factor: 6, implicit_bytes: 60 })
+  for (const n of [1, 40, 59]) {
+    assert.equal(await a.send(bytes(n)), true)
+    await world.run(10)
+    assert.equal(b.heard.at(-1)!.packet, hex(bytes(n)))
+    assert.deepEqual(a.chip.sent.at(-1)!.payload, Uint8Array.from([n, ...bytes(n), ...new Uint8Array(59 - n)]))
+  }
+  assert.equal(await a.send(bytes(60)), false)
+  const before = b.heard.length
+  b.chip.hear(Uint8Array.of(60, ...bytes(59)))
+  b.chip.hear(new Uint8Array(60))
+  await world.run(20)
+  assert.equal(b.heard.length, before, 'a length that cannot be is no packet')
+  await end(a, b)
+})
+
+test('signal and noise of each packet, above and below the noise, at either port; a wrong check sum is counted', async () => {
+  for (const [frequency_hz, rssi] of [
+    [868_100_000, [-61, -127.25]],
+    [433_500_000, [-68, -134.25]],
+  ] as const) {
+    const [a, b, world] = await pair({ frequency_hz })
+    for (const [pktRssi, pktSnr] of [
+      [90, 0x24],
+      [37, (-7.25 * 4) & 255],
+    ] as const) {
+      Object.assign(b.chip, { pktRssi, pktSnr })
+      b.chip.hear(bytes(9))
+      await world.run(10)
+    }
+    assert.deepEqual(
+      b.heard.map(({ origin }) => [origin.rssi, origin.snr]),
+      [
+        [rssi[0], 9],
+        [rssi[1], -7.25],
+      ],
+    )
+    b.chip.hear(bytes(9), true)
+    await world.run(10)
+    assert.deepEqual([b.heard.length, b.detail.crc_errors], [2, 1])
+    await end(a, b)
+  }
+})
+
+test('the receiver is calibrated where it hears; a calibration that does not end is a fault', async () => {
+  const world = new World()
+  const a = await world.station().open()
+  assert.equal(a.chip.calibrated, frequencyWord(868_100_000))
+  assert.deepEqual([a.chip.mode, a.chip.frf, a.chip.reg[0x3b]], [5, frequencyWord(868_100_000), 0x1d])
+  await end(a)
+  const b = world.station()
+  b.chip.calibratesForEver = true
+  await assert.rejects(b.open(), /the image calibration does not end/)
+  await end(b)
+})
+
+test('an idle radio with an edge line asks the chip no more than its checks need', async () => {
+  const world = new World()
+  const a = await world.station({ check_interval_ms: 2000 }).open()
+  await world.run(100)
+  const before = a.chip.transfers
+  await world.run(20_000, 20)
+  const each = (a.chip.transfers - before) / 10
+  assert.ok(each >= 7 && each <= 12, `${each} transfers in 2 s`)
+  await end(a)
+})
+
+test('without DIO0 packets are found by asking; with one that says nothing too, and the link says so', async () => {
+  const [a, b, world] = await pair({}, { dio0_pin: undefined })
+  for (let k = 0; k < 10; k++) assert.equal(await a.send(bytes(20, k)), true)
+  await world.run(50)
+  assert.deepEqual([b.heard.length, b.reasons.length], [10, 0])
+  await end(a, b)
+  const [c, d, other] = await pair({ check_interval_ms: 500 })
+  d.chip.unwired = true
+  for (let k = 0; k < 5; k++) {
+    await c.send(bytes(20, k))
+    await other.run(600)
+  }
+  assert.equal(d.heard.length, 5)
+  assert.match(d.reasons.at(-1)!, /^DIO0 says nothing: check its wire/)
+  await end(c, d)
+})
+
+for (const [fault, make, counted, reset] of [
+  ['a flag that does not clear', chip => (chip.stuck = 0x40), 'fault_flags', true],
+  ['a wrong version', chip => (chip.version = 0x33), 'fault_version', true],
+  ['a flipped bit of the spreading factor', chip => (chip.reg[0x1e]! ^= 0x10), 'fault_register', false],
+  ['a flipped bit of the frequency', chip => (chip.reg[0x07]! ^= 8), 'fault_register', false],
+  ['a flipped bit of the buffer base', chip => (chip.reg[0x0f]! ^= 0x80), 'fault_register', false],
+  ['a flipped bit of the mode', chip => (chip.reg[0x01]! ^= 1), 'fault_mode', false],
+  ['registers as after power-up', chip => chip.powerUp(), 'fault_mode', false],
+  ['a deaf receiver', chip => (chip.deaf = true), 'fault_deaf', true],
+  ['an error of the bus', chip => (chip.failing = 1), 'spi_errors', false],
+] as readonly (readonly [string, (chip: FakeChip) => unknown, string, boolean])[])
+  test(`R18: ${fault} heals within 10 s`, async () => {
+    const [a, b, world] = await pair({}, reset ? {} : { reset_pin: undefined })
+    make(b.chip)
+    await world.run(8000)
+    assert.ok(b.detail[counted]! > 0, JSON.stringify(b.detail))
+    assert.equal(await a.send(bytes(12)), true)
+    await world.run(100)
+    assert.deepEqual([b.heard.length, b.lost, b.detail.reinits! > 0], [1, undefined, true])
+    await end(a, b)
+  })
+
+test('R18: a sending that does not end is given up, and what waits behind it is sent once the chip is set up anew', async () => {
+  const [a, b, world] = await pair()
+  a.chip.jammed = true
+  const second = a.medium.send(bytes(30))
+  const third = a.medium.send(bytes(31))
+  assert.equal(await a.within(second), false)
+  assert.equal(await a.within(third), true)
+  await world.run(20)
+  assert.deepEqual([a.detail.fault_transmit, b.heard.at(-1)!.packet], [1, hex(bytes(31))])
+  await end(a, b)
+})
+
+test('a chip that cannot be revived three times loses the link with the reason', async () => {
+  const world = new World()
+  const a = await world.station({ reset_pin: undefined }).open()
+  a.chip.version = 0
+  await world.run(10_000)
+  assert.match(a.lost!, /no chip answers on SPI \(version 0x00\): check power, wires and chip select/)
+  assert.equal(a.detail.reinits, 3)
+  await end(a)
+})
+
+test('silence of deaf_after_s sets the chip up anew, without a fault', async () => {
+  const world = new World()
+  const a = await world.station({ deaf_after_s: 60 }).open()
+  const { resets } = a.chip
+  await world.run(70_000, 20)
+  assert.deepEqual([a.chip.resets - resets, a.detail.reinits, a.lost], [1, 0, undefined])
+  await end(a)
+})
+
+test('the book of time on the air has what was really on the air, answers and failures included', async () => {
+  const [a, b, world] = await pair({ region: 'EU868' })
+  const before = a.detail.duty_used_ms!
+  assert.equal(before, 0)
+  for (const n of [10, 200, 51]) await a.send(bytes(n))
+  a.chip.jammed = true
+  await a.send(bytes(100))
+  const aired = a.chip.sent.reduce((sum, { from, to }) => sum + to - from, 0)
+  assert.ok(Math.abs(a.detail.duty_used_ms! - aired) < 1, `${a.detail.duty_used_ms} of ${aired}`)
+  assert.ok(Math.abs(a.detail.airtime_ms! - aired) < 1)
+  await world.run(1000)
+  assert.equal(await b.within(b.heard[0]!.origin.reply(bytes(5))), true)
+  assert.equal(b.detail.duty_used_ms, Math.round(b.chip.sent[0]!.to - b.chip.sent[0]!.from))
+  await end(a, b)
+})
+
+test('R18: a process that was killed has booked what it sent, before it sent it', async t => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'lora-'))
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }))
+  const world = new World()
+  const a = await world.station({ region: 'EU868', spi: '/dev/one/kept' }, dataDir).open()
+  const sending = a.medium.send(bytes(200))
+  await world.run(150)
+  assert.equal(a.chip.mode, 3, 'it is on the air')
+  // what the next process finds: the same file, by its last name, and other memory
+  const b = world.station({ region: 'EU868', spi: '/dev/two/kept' }, dataDir)
+  assert.equal(b.detail.airtime_ms, 0)
+  assert.ok(b.detail.duty_used_ms! >= 300, JSON.stringify(b.detail))
+  assert.equal(await a.within(sending), true)
+  await end(a)
+})
+
+test('who waits for the channel is not run over: eight packets from each of two, at once', async () => {
+  const [a, b, world] = await pair()
+  const sent = [a, b].flatMap(({ medium }) => Array.from({ length: 8 }, (_, k) => medium.send(bytes(40, k))))
+  assert.deepEqual(await a.within(Promise.all(sent), 30_000), new Array(16).fill(true))
+  await world.run(100)
+  assert.ok(a.heard.length + b.heard.length >= 14, `${a.heard.length} and ${b.heard.length}`)
+  assert.ok(a.detail.channel_busy! + b.detail.channel_busy! > 0)
+  await end(a, b)
+})
