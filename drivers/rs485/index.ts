@@ -34,13 +34,17 @@ const FRAME = 3
 /** Tells the UART's driver to switch the direction. Throws what a person can do about it. */
 async function kernelDirection(options: Rs485Options, { fd, path }: OpenPort): Promise<void> {
   try {
-    await setRs485(fd, {
+    const made = await setRs485(fd, {
       enabled: true,
       rtsOnSend: options.rts_on_send,
       rtsAfterSend: !options.rts_on_send,
       delayBeforeMs: options.delay_before_ms,
       delayAfterMs: options.delay_after_ms,
     })
+    // a driver may take the call and do only what it can
+    if (!made.enabled) throw new OsError('UNSUPPORTED', 'it leaves the mode off')
+    if (made.rtsOnSend !== options.rts_on_send)
+      throw new OsError('UNSUPPORTED', `RTS is ${made.rtsOnSend ? 'high' : 'low'} while it sends, whatever is asked`)
   } catch (cause) {
     const { code, message } = asOsError(cause)
     const why =

@@ -3,7 +3,8 @@
 //
 // What fails: a station that does not begin, or falls silent in the middle, costs one turn time-out; after three of these it
 // is asked ever more rarely, at last every 15 s, and named in the link's reason. Another master on the bus is known by
-// polls that are not ours: this one falls silent for a while and looks again, so that of two masters one goes on.
+// polls that are not ours: this one falls silent for a while and looks again, so that of two masters one goes on; since each
+// listens before its first poll, it is the one that was there.
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { SequenceCounter } from '../../src/protocol/control'
 import { buildPoll, isPoll, isTurnEnd, POLL_SIZE, parseTurnEnd, TURN_END_SIZE } from '../../src/protocol/turns'
@@ -36,6 +37,8 @@ const RAREST_MS = 15_000
 const OWN_PACKETS = 8
 /** after a poll of another master: no poll of ours for once to twice as long */
 const FOREIGN_MS = 5000
+/** listens at most so long before the first poll */
+const LISTEN_MS = 1000
 /** more than this many turns' bytes is no turn any more */
 const OVERRUN = 2
 
@@ -87,7 +90,9 @@ export class MasterMedium implements Medium {
     await this.#parts.inner.open(events)
     this.#events = events
     this.#complaint = ''
-    this.#silentUntil = 0
+    const { turnTimeoutMs, pollIntervalMs } = this.#options
+    // as long as another master, whose stations answer, leaves between two polls
+    this.#silentUntil = this.#parts.clock.mono() + Math.min(LISTEN_MS, turnTimeoutMs + pollIntervalMs)
     for (const station of this.#stations) {
       station.misses = station.dueAt = station.waiting = 0
     }

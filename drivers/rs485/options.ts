@@ -23,7 +23,10 @@ export const rs485Options = v.object({
     'point_to_point: two ends; master: asks each of slaves in turn; slave: sends only when asked',
   ),
   slaves: list(aid, 'role master: the addresses (AIDs) that are asked'),
-  address: int(0, 'role slave: the address it answers to; 0: its AID', { max: 4_294_967_294 }),
+  // the words of all media that have the key: in a link they stand once
+  address: int(0, 'of a slave: the address it answers to, 0: its AID; on a SLIP line: the IPv4 address of this end', {
+    max: 4_294_967_294,
+  }),
   turn_timeout_ms: int(250, 'role master: how long a slave may take to begin, and to go on', { min: 10, max: 10_000 }),
   turn_bytes: int(1024, 'role master: what a slave may send in one turn', { min: 64, max: 65_535 }),
   poll_interval_ms: int(100, 'role master: pause between two rounds while nobody has more', { max: 60_000 }),

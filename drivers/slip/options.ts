@@ -28,7 +28,9 @@ export const uipOptions = object({
 export const iwipOptions = object({
   ...common,
   listen_host: text('0.0.0.0', 'address listened on, without a device'),
-  device: optionalText('serial port with the board at its other end; left out: over the network of this machine'),
+  device: optionalText(
+    'serial port with the board at its other end; IWIP without it: over the network of this machine',
+  ),
   mtu: int(1500, 'bytes of the largest IP datagram; a larger packet is refused, nothing is ever sent in fragments', {
     min: 96,
     max: 1500,

@@ -1,0 +1,87 @@
+// A port whose driver switches the direction (fake-direction.c, put before the C library; the file runs itself again with
+// it): the medium opens, has told the driver what the options say, and packets go both ways.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { createRs485 } from '../../../../drivers/rs485'
+import { systemClock } from '../../../../src/lib/clock'
+import type { OsError } from '../../../../src/lib/errors'
+import { silentLogger } from '../../../../src/lib/logger'
+import { nativeOrNull } from '../../../../src/native'
+import { getRs485 } from '../../../../src/native/rs485'
+import { root, until } from '../../../lib/gateway'
+import { dataPacket } from '../../../lib/packets'
+import { Ptys } from '../../../lib/ptys'
+import { SerialBus } from '../../../lib/serialbus'
+
+const INSIDE = 'OS_NODE_FAKE_DIRECTION'
+const context = { clock: systemClock, logger: silentLogger }
+const events = { lost: () => undefined, degraded: () => undefined }
+
+const around = (): void => {
+  test('the tests pass with the driver', { skip: nativeOrNull() ? false : 'this machine has no C compiler' }, t => {
+    const dir = mkdtempSync(join(tmpdir(), 'os-node-direction-'))
+    t.after(() => rmSync(dir, { recursive: true }))
+    const library = join(dir, 'fake.so')
+    const source = join(root, 'test/unit/drivers/rs485/fake-direction.c')
+    const made = spawnSync('cc', ['-O1', '-fPIC', '-shared', '-Wall', '-Werror', '-o', library, source, '-ldl'], {
+      encoding: 'utf8',
+    })
+    assert.equal(made.status, 0, made.stderr)
+    const env = { ...process.env, [INSIDE]: dir, LD_PRELOAD: library, NODE_TEST_CONTEXT: undefined }
+    const ran = spawnSync(process.execPath, ['--test-reporter=tap', process.argv[1]!], { env, encoding: 'utf8' })
+    assert.equal(ran.status, 0, ran.stdout + ran.stderr)
+    assert.match(ran.stdout, /^# pass 2$/m)
+  })
+}
+
+const inside = (dir: string): void => {
+  test('the driver is told what the options say, and packets go both ways', async () => {
+    const ptys = new Ptys()
+    const [a, b] = [await ptys.port(join(dir, 'a')), await ptys.port(join(dir, 'b'))]
+    new SerialBus([a, b])
+    const asked = { rts_on_send: false, delay_before_ms: 1, delay_after_ms: 2 }
+    const one = createRs485('one', { port: a.path, ...asked }, context)
+    const two = createRs485('two', { port: b.path, mode: 'listen', direction: 'auto_hardware' }, context)
+    const got: Buffer[] = []
+    two.onPacket((packet, origin) => {
+      got.push(Buffer.from(packet))
+      void origin.reply(Uint8Array.of(0x09, 0, 1))
+    })
+    let answered = false
+    one.onPacket(() => {
+      answered = true
+    })
+    await one.open(events)
+    await two.open(events)
+    const { enabled, rtsOnSend, rtsAfterSend, rxDuringTx, delayBeforeMs, delayAfterMs } = await getRs485(a.path)
+    assert.deepEqual([enabled, rtsOnSend, rtsAfterSend, rxDuringTx], [true, false, true, false])
+    assert.deepEqual([delayBeforeMs, delayAfterMs], [1, 2])
+    assert.equal(await one.send(dataPacket(1)), true)
+    await until('both ways', () => got.length === 1 && answered)
+    await one.close()
+    await two.close()
+    ptys.close()
+  })
+
+  test('a driver that takes the call and does something else is refused', async () => {
+    const ptys = new Ptys()
+    const { path } = await ptys.port(join(dir, 'c'))
+    for (const how of ['off', 'turned']) {
+      process.env.FAKE_RS485 = how
+      const medium = createRs485('r', { port: path }, context)
+      await assert.rejects(medium.open(events), (error: OsError) => {
+        assert.match(error.hint, /auto_hardware/)
+        return error.code === 'UNSUPPORTED'
+      })
+    }
+    ptys.close()
+  })
+}
+
+const dir = process.env[INSIDE]
+if (dir) inside(dir)
+else around()

@@ -1,0 +1,36 @@
+/*
+ * A serial port that can switch the direction of an RS485 transceiver, put before the C library (LD_PRELOAD): every terminal
+ * takes TIOCSRS485 and remembers it, as a UART's driver does. FAKE_RS485=off is a driver that takes the call and leaves it
+ * off, "turned" one that knows only one level of RTS. Anything else is the kernel's.
+ */
+#define _GNU_SOURCE
+#include <asm/ioctls.h>
+#include <dlfcn.h>
+#include <linux/serial.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct serial_rs485 direction;
+
+int ioctl(int fd, unsigned long request, ...) {
+    int (*real)(int, unsigned long, ...) = dlsym(RTLD_NEXT, "ioctl");
+    const char *how = getenv("FAKE_RS485");
+    va_list more;
+    va_start(more, request);
+    void *argument = va_arg(more, void *);
+    va_end(more);
+    if (request != TIOCSRS485 && request != TIOCGRS485)
+        return real(fd, request, argument);
+    if (request == TIOCGRS485) {
+        memcpy(argument, &direction, sizeof direction);
+        return 0;
+    }
+    memcpy(&direction, argument, sizeof direction);
+    if (how != NULL && strcmp(how, "off") == 0)
+        direction.flags &= ~(unsigned)SER_RS485_ENABLED;
+    if (how != NULL && strcmp(how, "turned") == 0)
+        direction.flags ^= SER_RS485_RTS_ON_SEND | SER_RS485_RTS_AFTER_SEND;
+    return 0;
+}
