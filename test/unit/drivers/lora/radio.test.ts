@@ -156,6 +156,7 @@ test('signal and noise of each packet, above and below the noise, at either port
         [rssi[1], -7.25],
       ],
     )
+    assert.deepEqual([b.detail.last_rssi_dbm, b.detail.last_snr_db], [rssi[1], -7.25], 'status has it')
     b.chip.hear(bytes(9), true)
     await world.run(10)
     assert.deepEqual([b.heard.length, b.detail.crc_errors], [2, 1])
@@ -263,6 +264,7 @@ test('the book of time on the air has what was really on the air, answers and fa
   for (const n of [10, 200, 51]) await a.send(bytes(n))
   a.chip.jammed = true
   await a.send(bytes(100))
+  assert.equal(a.detail.duty_used_percent, Math.round(a.detail.duty_used_ms! / 36) / 10)
   const aired = a.chip.sent.reduce((sum, { from, to }) => sum + to - from, 0)
   assert.ok(Math.abs(a.detail.duty_used_ms! - aired) < 1, `${a.detail.duty_used_ms} of ${aired}`)
   assert.ok(Math.abs(a.detail.airtime_ms! - aired) < 1)
