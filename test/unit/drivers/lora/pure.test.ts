@@ -194,6 +194,23 @@ test('regions: the usual channel lies in a band, dwell time bounds the packet, w
   )
   const us = modemOf(settings({ region: 'US915', spreading_factor: 9 }))
   assert.ok(us.airtime(us.maxPacket) <= 400 && us.maxPacket < 255)
+  let allowed = 0
+  for (const region of REGIONS.filter(name => name !== 'none'))
+    for (const spreading_factor of [7, 8, 9, 10, 11, 12])
+      for (const bandwidth_khz of [62.5, 125, 250, 500]) {
+        const set = settings({ region, spreading_factor, bandwidth_khz, power_dbm: 10 })
+        const band = bandOf(region, usualFrequency(region), 62_500)
+        try {
+          const modem = modemOf(set)
+          allowed++
+          const longest = Math.min(modem.band.dwellMs, ...modem.band.limits.map(({ budgetMs }) => budgetMs))
+          assert.ok(modem.maxPacket >= 32 && modem.airtime(modem.maxPacket) <= longest)
+          if (bandwidth_khz < 500) assert.equal(modem.band.dwellMs, band.dwellMs)
+        } catch (error) {
+          assert.ok(error instanceof OsError && error.code === 'CONFIG_INVALID', String(error))
+        }
+      }
+  assert.ok(allowed > 80, `${allowed} settings may be used`)
   const wide = modemOf(settings({ region: 'US915', bandwidth_khz: 500, power_dbm: 20 }))
   assert.deepEqual([wide.maxPacket, wide.band.limits], [255, []])
 })
