@@ -121,12 +121,15 @@ export class Channel {
     this.#quietUntil = Math.min(this.#quietUntil, now + this.#slotMs * this.#parts.random())
   }
 
-  /** The packet that next() named goes on the air now: how long for, in ms; null: it may not, after all. */
-  begins(now: number): number | null {
+  /**
+   * The packet that next() named goes on the air now: how long for, in ms; null: it may not, after all, or something more
+   * urgent came while the channel was listened to.
+   */
+  begins(packet: Uint8Array, now: number): number | null {
     const { modem, duty, book } = this.#parts
     const job = this.queue.peek()
-    if (!job) return null
-    const ms = modem.airtime(job.packet.length)
+    if (job?.packet !== packet) return null
+    const ms = modem.airtime(packet.length)
     if (duty.readyAt(ms, now) > now) return null
     duty.spend(ms, now)
     book?.spent(ms, now)

@@ -1,6 +1,8 @@
 // What a radio is wired to: an SPI device and up to two lines. Here the driver meets the kernel; tests hand in a chip
-// made of registers instead. What fails: no device, no right, a line that somebody else has (the codes of src/native).
+// made of registers instead. What fails: no device, no right (told with what to do), a line that somebody else has (the codes
+// of src/native).
 import type { Clock } from '../../src/lib/clock'
+import { asOsError, OsError } from '../../src/lib/errors'
 import { GpioLines } from '../../src/native/gpio'
 import { SpiBus } from '../../src/native/spi'
 import { type PinSpec, resolvePin } from '../board'
@@ -29,8 +31,27 @@ export interface Hardware {
   openInput(pin: PinSpec, onRise: () => void, lost: (error: Error) => void): InputPin | Promise<InputPin>
 }
 
+/** What a newcomer meets first: the bus is not enabled, or is not theirs. */
+export function explained(error: OsError, path: string): OsError {
+  const { code, details, cause } = error
+  if (code === 'NOT_FOUND')
+    return new OsError(code, `${path} is not there: SPI is not enabled, or has another number`, {
+      ...{ details, cause },
+      hint: 'dtparam=spi=on in /boot/firmware/config.txt, then restart; ls /dev/spidev*',
+    })
+  if (code === 'NO_ACCESS')
+    return new OsError(code, `${path} may not be opened by this user`, {
+      ...{ details, cause },
+      hint: 'sudo usermod -aG spi USER, then log in again or restart the service',
+    })
+  return error
+}
+
 export const realHardware = (clock: Clock): Hardware => ({
-  openSpi: (path, speedHz) => SpiBus.open(path, { speedHz, clock }),
+  openSpi: (path, speedHz) =>
+    SpiBus.open(path, { speedHz, clock }).catch(error => {
+      throw explained(asOsError(error), path)
+    }),
   async openOutput(pin, initial) {
     const { chip, line } = resolvePin(pin)
     const lines = await GpioLines.request(chip, {

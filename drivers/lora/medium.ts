@@ -37,6 +37,8 @@ export class LoraMedium implements Medium {
   readonly #channel: Channel
   readonly #radio: Radio
   readonly #address: string
+  /** of the last packet that came in */
+  #signal: { last_rssi_dbm: number; last_snr_db: number } | undefined
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   /** why it works badly: the budget, and the chip */
@@ -66,7 +68,12 @@ export class LoraMedium implements Medium {
       ...this.#counters,
       detail: {
         airtime_ms: Math.round(airtime_ms),
-        ...(usage && { duty_used_ms: Math.round(usage.usedMs), duty_budget_ms: usage.budgetMs }),
+        ...(usage && {
+          duty_used_ms: Math.round(usage.usedMs),
+          duty_budget_ms: usage.budgetMs,
+          duty_used_percent: Math.round((usage.usedMs / usage.budgetMs) * 1000) / 10,
+        }),
+        ...this.#signal,
         waiting: this.#channel.queue.length,
         ...channel,
         ...this.#radio.counters,
@@ -107,6 +114,7 @@ export class LoraMedium implements Medium {
   }
 
   #received({ bytes, rssi, snr }: Reception): void {
+    this.#signal = { last_rssi_dbm: rssi, last_snr_db: snr }
     const origin: PacketOrigin = {
       medium: this.medium,
       address: this.#address,

@@ -218,7 +218,7 @@ export class Radio {
     const { clock, channel } = this.#parts
     const chip = this.#chip!
     await chip.load(packet)
-    const ms = channel.begins(clock.mono())
+    const ms = channel.begins(packet, clock.mono())
     if (ms === null) {
       await chip.receive()
       return
@@ -285,9 +285,9 @@ export class Radio {
       await this.#reset.set(1)
       await this.#pause(RESET_READY_MS)
     }
-    if (!this.#chip) throw new OsError('LINK_DOWN', 'closed while opening')
-    await this.#chip.setUp(ms => this.#pause(ms))
+    await this.#chip?.setUp(ms => this.#pause(ms))
     await this.#chip?.receive()
+    if (!this.#chip) throw new OsError('LINK_DOWN', 'closed while opening')
     this.#edge = false
     this.#still = 0
     this.#pollAt = 0

@@ -1,11 +1,13 @@
 // The LoRa driver against a chip made of registers behind a real spidev, with its DIO and reset lines on gpio-sim.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { realHardware } from '../../drivers/lora/hardware'
 import { createLora } from '../../drivers/lora/index'
 import { frequencyWord } from '../../drivers/lora/modem'
 import { systemClock } from '../../src/lib/clock'
 import { silentLogger } from '../../src/lib/logger'
 import type { Medium, PacketOrigin } from '../../src/links/contracts'
+import { systemTimers, type Timers } from '../../src/links/timers'
 import { until } from '../lib/gateway'
 import { inTheRig } from '../lib/rig'
 import { buildModel, Sx127x } from '../lib/sx127x'
@@ -205,31 +207,36 @@ inTheRig(() => {
     await a.medium.close()
   })
 
-  test('a busy channel makes it wait, and what others send at once is not run over', () =>
+  // that two who begin at once let each other through: test/unit/drivers/lora/radio.test.ts, where time is exact
+  test('a busy channel makes it wait', () =>
     pair({}, async (a, b) => {
       await near.command('occupy 400')
       const begun = Date.now()
       assert.equal(await a.medium.send(bytes(12)), true)
       assert.ok(Date.now() - begun >= 390)
       assert.ok(a.detail.channel_busy! > 0)
-      const sent = [a, b].flatMap(({ medium }) => Array.from({ length: 8 }, (_, k) => medium.send(bytes(40, k))))
-      assert.deepEqual(await Promise.all(sent), new Array(16).fill(true))
-      await until('most arrive', () => a.heard.length + b.heard.length >= 12)
+      await until('it arrives', () => b.heard.length === 1)
     }))
 
   test('R18: over three hours the air log of the chip has no hour over the duty cycle, a restart in between', async () => {
+    const SPEED = 5
     let leapt = 0
-    const clock = { mono: () => systemClock.mono() + leapt, wall: () => systemClock.wall() + leapt }
+    const [mono, wall] = [systemClock.mono(), systemClock.wall()]
+    const passed = (): number => (systemClock.mono() - mono) * SPEED + leapt
+    const clock = { mono: () => mono + passed(), wall: () => wall + passed() }
+    const timers: Timers = { after: (ms, run) => systemTimers.after(ms / SPEED, run) }
+    const more = { hardware: realHardware(systemClock), timers }
     const dataDir = '/run/duty'
     const open = async (): Promise<Station> => {
       const options = { ...near.wiring, region: 'EU868', frequency_hz: 864_000_000, check_interval_ms: 500 }
       const a = new Station(
         near,
-        createLora('on duty', options, { clock, logger: silentLogger, dataDir }, { budgets: new Map() }),
+        createLora('on duty', options, { clock, logger: silentLogger, dataDir }, { budgets: new Map(), ...more }),
       )
       await a.open()
       return a
     }
+    await near.command(`speed ${SPEED}`)
     const before = near.sent().length
     let a = await open()
     let refusals = 0
@@ -251,6 +258,7 @@ inTheRig(() => {
       await near.command('jump 300000')
     }
     await a.medium.close()
+    await near.command('speed 1')
     const sent = near.sent().slice(before)
     assert.ok(sent.length > 20, `${sent.length} packets`)
     const total = (end: number): number =>

@@ -61,10 +61,10 @@ function hints(links: Links, paint: Paint): string[] {
   return [...of].map(([hint, names]) => paint.warn(`${names.join(', ')}: ${hint}`))
 }
 
-/** What listeners count besides packets. */
+/** What links count besides packets, and what they measure. */
 const details = (links: Links): string[] =>
   links.flatMap(([name, { detail = {} }]) => {
-    const counted = Object.entries(detail).filter(([, n]) => n > 0)
+    const counted = Object.entries(detail).filter(([, n]) => n !== 0)
     return counted.length === 0 ? [] : [`${name}: ${counted.map(([what, n]) => `${what} ${n}`).join(', ')}`]
   })
 

@@ -43,10 +43,10 @@ const world = async (t: TestContext) => {
   await w.apply({ name: 'radio', medium: 'LORA', build: near.build })
   /** `devices`: readings of so many relayed ones in turn; 0: of the gateway itself */
   const run = async (ms: number, everyMs = 0, devices = 0): Promise<void> => {
-    if (everyMs === 0) return w.run(ms, 50)
+    if (everyMs === 0) return w.run(ms, 200)
     for (let at = 0; at < ms; at += everyMs) {
       w.fact(devices === 0 ? undefined : 100 + ((at / everyMs) % devices))
-      await w.run(everyMs, 50)
+      await w.run(everyMs, 200)
     }
   }
   const within = (): void => {

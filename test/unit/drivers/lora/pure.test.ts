@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type AirSettings, airtimeMs, bytesWithin, symbolMs } from '../../../../drivers/lora/airtime'
+import { explained } from '../../../../drivers/lora/hardware'
 import {
   currentRegister,
   frequencyError,
@@ -14,7 +15,7 @@ import {
 import { type LoraOptions, loraOptions } from '../../../../drivers/lora/options'
 import { bandOf, bandsOf, REGIONS, usualFrequency } from '../../../../drivers/lora/region'
 import { REG } from '../../../../drivers/lora/registers'
-import { OsError } from '../../../../src/lib/errors'
+import { type ErrorCode, OsError } from '../../../../src/lib/errors'
 import { checkOptions } from '../../../../src/links/options'
 
 const settings = (raw: Record<string, unknown> = {}): LoraOptions =>
@@ -157,14 +158,59 @@ test('what the chip or the law does not allow is refused with the key named', ()
   assert.throws(() => settings({ bandwidth_khz: 100 }), /bandwidth_khz/)
 })
 
+test('a bus that is not there, or not theirs, says what to do', () => {
+  const of = (code: ErrorCode): string[] => {
+    const { message, hint, code: kept } = explained(new OsError(code, '/dev/spidev0.0: open E'), '/dev/spidev0.0')
+    return [kept, message, hint ?? '']
+  }
+  assert.match(of('NOT_FOUND').join(), /^NOT_FOUND,\/dev\/spidev0\.0 is not there: SPI is not enabled.*dtparam=spi=on/)
+  assert.match(of('NO_ACCESS').join(), /^NO_ACCESS,\/dev\/spidev0\.0 may not be opened.*usermod -aG spi/)
+  assert.equal(of('TIMEOUT')[1], '/dev/spidev0.0: open E')
+})
+
 test('regions: the usual channel lies in a band, dwell time bounds the packet, wide channels are free of it', () => {
   for (const region of REGIONS) assert.ok(bandOf(region, usualFrequency(region), 125_000))
+  const table = REGIONS.flatMap(region =>
+    region === 'none' ? [] : bandsOf(region).map(band => [region, band] as const),
+  )
   assert.deepEqual(
-    bandsOf('EU868').map(({ limits }) => limits[0]!.budgetMs / 36_000),
-    [0.1, 1, 1, 0.1, 10, 1],
+    table.map(([region, { fromHz, toHz, maxEirpDbm, limits, dwellMs }]) => [
+      ...[region, fromHz / 1e6, toHz / 1e6, maxEirpDbm],
+      ...[limits.map(({ budgetMs, windowMs }) => `${budgetMs}/${windowMs}`).join(), dwellMs],
+    ]),
+    [
+      ['EU868', 863, 865, 16.15, '3600/3600000', Infinity],
+      ['EU868', 865, 868, 16.15, '36000/3600000', Infinity],
+      ['EU868', 868, 868.6, 16.15, '36000/3600000', Infinity],
+      ['EU868', 868.7, 869.2, 16.15, '3600/3600000', Infinity],
+      ['EU868', 869.4, 869.65, 29.15, '360000/3600000', Infinity],
+      ['EU868', 869.7, 870, 16.15, '36000/3600000', Infinity],
+      ['EU433', 433.05, 434.79, 12.15, '360000/3600000', Infinity],
+      ['US915', 902, 928, 30, '400/20000', 400],
+      ['AS923', 915, 928, 16, '36000/3600000', 400],
+      ['IN865', 865, 867, 30, '', Infinity],
+      ['AU915', 915, 928, 30, '400/20000', 400],
+    ],
   )
   const us = modemOf(settings({ region: 'US915', spreading_factor: 9 }))
   assert.ok(us.airtime(us.maxPacket) <= 400 && us.maxPacket < 255)
+  let allowed = 0
+  for (const region of REGIONS.filter(name => name !== 'none'))
+    for (const spreading_factor of [7, 8, 9, 10, 11, 12])
+      for (const bandwidth_khz of [62.5, 125, 250, 500]) {
+        const set = settings({ region, spreading_factor, bandwidth_khz, power_dbm: 10 })
+        const band = bandOf(region, usualFrequency(region), 62_500)
+        try {
+          const modem = modemOf(set)
+          allowed++
+          const longest = Math.min(modem.band.dwellMs, ...modem.band.limits.map(({ budgetMs }) => budgetMs))
+          assert.ok(modem.maxPacket >= 32 && modem.airtime(modem.maxPacket) <= longest)
+          if (bandwidth_khz < 500) assert.equal(modem.band.dwellMs, band.dwellMs)
+        } catch (error) {
+          assert.ok(error instanceof OsError && error.code === 'CONFIG_INVALID', String(error))
+        }
+      }
+  assert.ok(allowed > 80, `${allowed} settings may be used`)
   const wide = modemOf(settings({ region: 'US915', bandwidth_khz: 500, power_dbm: 20 }))
   assert.deepEqual([wide.maxPacket, wide.band.limits], [255, []])
 })

@@ -11,6 +11,7 @@ import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Medium, PacketOrigin } from '../../../../src/links/contracts'
 import { ManualTimers } from '../../../../src/links/timers'
+import { COMMAND } from '../../../../src/wire/commands'
 import { prng } from '../../../lib/random'
 import { FakeAir, FakeChip } from './fake'
 
@@ -156,6 +157,7 @@ test('signal and noise of each packet, above and below the noise, at either port
         [rssi[1], -7.25],
       ],
     )
+    assert.deepEqual([b.detail.last_rssi_dbm, b.detail.last_snr_db], [rssi[1], -7.25], 'status has it')
     b.chip.hear(bytes(9), true)
     await world.run(10)
     assert.deepEqual([b.heard.length, b.detail.crc_errors], [2, 1])
@@ -173,6 +175,20 @@ test('the receiver is calibrated where it hears; a calibration that does not end
   b.chip.calibratesForEver = true
   await assert.rejects(b.open(), /the image calibration does not end/)
   await end(b)
+})
+
+test('closing in the midst of opening gives everything back, and it opens again', async () => {
+  const world = new World()
+  for (const ms of [0, 2, 20, 56, 64, 72]) {
+    const a = world.station()
+    const opening = assert.rejects(a.medium.open({ lost: () => undefined, degraded: () => undefined }))
+    await world.run(ms)
+    await end(a)
+    await opening
+    await a.open()
+    assert.equal(a.chip.mode, 5)
+    await end(a)
+  }
 })
 
 test('an idle radio with an edge line asks the chip no more than its checks need', async () => {
@@ -263,6 +279,7 @@ test('the book of time on the air has what was really on the air, answers and fa
   for (const n of [10, 200, 51]) await a.send(bytes(n))
   a.chip.jammed = true
   await a.send(bytes(100))
+  assert.equal(a.detail.duty_used_percent, Math.round(a.detail.duty_used_ms! / 36) / 10)
   const aired = a.chip.sent.reduce((sum, { from, to }) => sum + to - from, 0)
   assert.ok(Math.abs(a.detail.duty_used_ms! - aired) < 1, `${a.detail.duty_used_ms} of ${aired}`)
   assert.ok(Math.abs(a.detail.airtime_ms! - aired) < 1)
@@ -286,6 +303,25 @@ test('R18: a process that was killed has booked what it sent, before it sent it'
   assert.ok(b.detail.duty_used_ms! >= 300, JSON.stringify(b.detail))
   assert.equal(await a.within(sending), true)
   await end(a)
+})
+
+test('an answer that comes while a packet is about to go: each is on the air once, and told as sent when it was', async () => {
+  for (let ms = 0; ms < 6; ms += 0.5) {
+    const [a, b, world] = await pair()
+    await world.run(20)
+    const data = a.medium.send(bytes(60, 1))
+    // listening takes two symbols, 2 ms: it comes before, in or after that
+    for (let t = 0; t < ms; t += 0.5) await world.timers.advance(0.5)
+    const answer = a.medium.send(Uint8Array.of(COMMAND.PONG, 0, 1))
+    assert.deepEqual(await a.within(Promise.all([data, answer])), [true, true])
+    await world.run(50)
+    assert.deepEqual(
+      b.heard.map(({ packet }) => packet).sort(),
+      [hex(bytes(60, 1)), hex(Uint8Array.of(COMMAND.PONG, 0, 1))].sort(),
+    )
+    assert.equal(a.chip.sent.length, 2)
+    await end(a, b)
+  }
 })
 
 test('who waits for the channel is not run over: eight packets from each of two, at once', async () => {
