@@ -15,7 +15,7 @@ export const idOf = (typed: number | string): number => Number(typed)
 
 const canId = v.pipe(
   v.union(
-    [v.pipe(v.number(), v.integer()), v.pipe(v.string(), v.regex(/^0x[0-9a-f]{1,8}$/i))],
+    [v.pipe(v.number(), v.integer()), v.pipe(v.string(), v.regex(/^0x[0-9a-f]{1,8}$/i, 'a text such as "0x7E0"'))],
     'a number, or text such as "0x7E0"',
   ),
   v.check(typed => idOf(typed) >= 0 && idOf(typed) <= MAX_EXTENDED, 'an id has 29 bits at most: 0 to 0x1FFFFFFF'),

@@ -47,10 +47,12 @@ function faultsOf(
     const path = (issue.path ?? []).map(item => item.key as string | number)
     const known = schemaAt(schema as unknown as AnySchema, path)
     const missing = issue.received === 'undefined'
-    const what = known ? allowed(known) : (issue.expected ?? 'something else')
+    // what no schema can say, the check says in its own words
+    const own = issue.type === 'check' || issue.type === 'raw_check' ? issue.message : undefined
+    const what = own ?? (known ? allowed(known) : (issue.expected ?? 'something else'))
     const text = missing
       ? `${pointAt(document, path.slice(0, -1))}: ${String(path.at(-1))} is missing; it must be ${what}`
-      : `${pointAt(document, path)} must be ${what}, not ${show(issue.input, path)}`
+      : `${pointAt(document, path)}${own === undefined ? ` must be ${what}, not ${show(issue.input, path)}` : `: ${own}`}`
     const line = document?.placeOf(missing ? path.slice(0, -1) : path)?.line
     return { key: joinKey(path), ...(line !== undefined && { line }), allowed: what, text }
   })

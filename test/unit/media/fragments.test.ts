@@ -84,6 +84,8 @@ test('a key that several media have takes what any of them allows', () => {
   const udp = { name: 'udp', medium: 'UDP', max_packet: 65_507 }
   const { store } = open({ receivers: [can, ble, udp] })
   assert.deepEqual(store.warnings, [])
+  const twice = [...can.peers, { tx_id: 5, rx_id: '0x211' }]
+  assert.throws(() => store.set('gateway.receivers.0.peers', twice), /peers: peers.0 and peers.1 have the same rx_id$/)
   assert.throws(() => store.set('gateway.receivers.0.peers', [5]), /gateway\.receivers\.0\.peers.* must be a list/)
 })
 
