@@ -28,7 +28,8 @@ function adapterAt(path: string, options: I2cOptions): Adapter {
   if (refusal) throw refusal
   if (there) return there
   const bus = new Bus(path, options)
-  const opened = bus.finish(bus.addon.i2cOpen(bus.handle, path), 'open', options.deadlineMs ?? DEFAULT_DEADLINE_MS)
+  const job = bus.addon.i2cOpen(bus.handle, path)
+  const opened = bus.finish(job, 'open', options.deadlineMs ?? DEFAULT_DEADLINE_MS, null, error => noBus(error, path))
   const adapter = { bus, opened, users: 0 }
   adapters.set(path, adapter)
   return adapter
@@ -91,6 +92,20 @@ export class I2cBus {
   }
 }
 
+/** Why a bus does not open, and what to do. */
+function noBus(error: OsError, path: string): OsError {
+  const { cause, details } = error
+  if (error.code === 'NOT_FOUND')
+    return new OsError('NOT_FOUND', `there is no I2C bus ${path}`, {
+      cause,
+      details,
+      hint: 'enable I2C (dtparam=i2c_arm=on in config.txt) and load i2c-dev; ls /dev/i2c-* shows the buses there are',
+    })
+  if (error.code === 'NO_ACCESS')
+    return new OsError('NO_ACCESS', `${path}: no right to open it`, { cause, details, hint: 'be in the group i2c' })
+  return error
+}
+
 /** A transfer's error in words of the bus. */
 function explain(error: OsError, path: string, address: number): OsError {
   const errno = String(error.details['errno'])
@@ -103,6 +118,16 @@ function explain(error: OsError, path: string, address: number): OsError {
       hint: 'check address, wiring, pull-up resistors and power; i2cdetect shows who is there',
     })
   if (errno === 'EBUSY')
-    return new OsError('PORT_BUSY', `${at}: a driver of the kernel uses this address`, { cause: error.cause, details })
+    return new OsError('PORT_BUSY', `${at}: a driver of the kernel uses this address`, {
+      cause: error.cause,
+      details,
+      hint: 'read it through that driver (/sys/class/hwmon, source type host), or unload the driver',
+    })
+  if (errno === 'ETIMEDOUT')
+    return new OsError('TIMEOUT', `${at}: the transfer did not end (${errno})`, {
+      cause: error.cause,
+      details,
+      hint: 'a line is held low: check wiring and power; switching the chip off and on frees it',
+    })
   return new OsError(error.code, `${at}: transfer ${errno}`, { cause: error.cause, details, hint: error.hint })
 }

@@ -96,7 +96,10 @@ inTheRig(() => {
     assert.ok(Math.abs(pressure.value - 100653.27) < 0.5)
     assert.match(machine.run('source', 'test', 'clock').stdout, /clock +19 40 +OK +25\.25 +Cel/)
     await assert.rejects(ask('source test', 'none'), /none is down: /)
-    await assert.rejects(ask('source test', 'nowhere'), /nowhere is down: .*\/dev\/i2c-7/)
+    await assert.rejects(
+      ask('source test', 'nowhere'),
+      /nowhere is down: there is no I2C bus \/dev\/i2c-7.*dtparam=i2c_arm=on/,
+    )
   })
 
   test('an adapter of whole transfers: SHT3x, ADS1115 and INA219 give what they measure', async () => {
@@ -136,7 +139,7 @@ inTheRig(() => {
     for (const name of ['room', 'tank', 'battery'])
       assert.match(
         stuck[name]!.reason!,
-        /^\/dev\/i2c-5( 0x..)?: (transfer ETIMEDOUT|no end of transfer in 1000 ms|a call into the kernel has not come back)/,
+        /^\/dev\/i2c-5( 0x..)?: (no end of transfer in 1000 ms|a call into the kernel has not come back)/,
       )
     const seen = stuck['outside']!.rx
     await until('the other bus is read on', async () => {
@@ -155,7 +158,7 @@ inTheRig(() => {
     second.fail(constants.errno.ETIMEDOUT)
     await until('down', () => all('down', 'outside'))
     const { outside, room } = await states()
-    assert.match(outside!.reason!, /ETIMEDOUT/)
+    assert.match(outside!.reason!, /^\/dev\/i2c-6 0x44: the transfer did not end \(ETIMEDOUT\)/)
     assert.equal(room!.state, 'up')
     second.recover()
     await until('up', () => all('up', 'outside'))
