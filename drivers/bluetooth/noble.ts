@@ -20,6 +20,10 @@ import { adapterTrouble } from './machine'
 import { connectStream } from './noble-connect'
 import type { AddressType, Connection, ConnectOptions, Radio, RadioEvents } from './radio'
 
+/** until the library gives the kernel's way of connecting up for its own, by this variable; its two seconds block everything */
+const KERNEL_WAY = 'BLUETOOTH_HCI_L2CAP_CONNECT_TIMEOUT_MS'
+const KERNEL_WAY_MS = 20
+
 const POWER_ON_MS = 5000
 const STEP_MS = 3000
 /** what HCI says where a strength is not known */
@@ -45,6 +49,7 @@ const missing = (cause: unknown): never => {
 
 /** Each import with its own catch: only so is the build without the package no error. */
 async function load(): Promise<Library> {
+  process.env[KERNEL_WAY] ??= String(KERNEL_WAY_MS)
   const [noble, bindings] = await Promise.all([
     import('@stoprocent/noble/lib/noble.js').catch(missing),
     import('@stoprocent/noble/lib/hci-socket/bindings.js').catch(missing),

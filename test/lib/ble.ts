@@ -203,13 +203,6 @@ export class UartDevice implements Line {
     this.#again = againAndAgain(this.#commands)
   }
 
-  /** Cuts the connection and is not heard until advertise() is called. */
-  async vanish(): Promise<void> {
-    clearInterval(this.#again)
-    await new Promise<void>(resolve => this.#bleno!.stopAdvertising(() => resolve()))
-    this.#bleno!.disconnect()
-  }
-
   /** Cuts the connection; it goes on advertising. */
   disconnect(): void {
     this.#bleno?.disconnect()
