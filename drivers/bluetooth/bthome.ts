@@ -2,7 +2,7 @@
 // another version, an encrypted device without a key and the other way round (an attacker must not get around the key by
 // sending plainly), an object nobody knows: what came before it counts, since its length is not known either.
 import { serviceData } from './ad'
-import { BthomeCipher } from './bthome-cipher'
+import type { BthomeCipher } from './bthome-cipher'
 import { BUTTON, DIMMER, objectType, PACKET_ID, SKIPPED, VARIABLE } from './bthome-objects'
 import type { Decoder, Emit, Verdict } from './codec'
 
@@ -44,9 +44,9 @@ export class BthomeDecoder implements Decoder {
   /** events since this link was opened, by channel; a dimmer's own channel is the sum of its steps */
   readonly #events = new Map<string, number>()
 
-  /** `bindKey`: 16 bytes, for a device that encrypts */
-  constructor(bindKey?: Uint8Array) {
-    this.#cipher = bindKey && new BthomeCipher(bindKey)
+  /** `cipher`: for a device that encrypts. It outlives the decoder, so that its counter outlives a link that is opened anew. */
+  constructor(cipher?: BthomeCipher) {
+    this.#cipher = cipher
   }
 
   decode(data: Uint8Array, address: string, _rssi: number | null, now: number, emit: Emit): Verdict {

@@ -10,6 +10,7 @@ import type { FixedChannel } from '../kit/options'
 import type { Adapter } from './adapter'
 import { sharedAdapter } from './adapters'
 import { BthomeDecoder } from './bthome'
+import { BthomeCipher } from './bthome-cipher'
 import { channelUnit } from './bthome-objects'
 import { EDDYSTONE_CHANNELS, EddystoneDecoder } from './eddystone'
 import { IBEACON_CHANNELS, IbeaconDecoder } from './ibeacon'
@@ -90,9 +91,9 @@ export const advertisementSources = {
     (name, raw, context, parts) => {
       const options = checkOptions(bthomeOptions, raw, name)
       const { address, bind_key } = options
-      const key = bind_key === undefined ? undefined : Buffer.from(bind_key, 'hex')
+      const cipher = bind_key === undefined ? undefined : new BthomeCipher(Buffer.from(bind_key, 'hex'))
       const made = { type: 'bthome', options, address, unitOf: channelUnit, channels: options.channels }
-      return new AdvertisedSource(name, { ...made, decoder: () => new BthomeDecoder(key) }, context, parts)
+      return new AdvertisedSource(name, { ...made, decoder: () => new BthomeDecoder(cipher) }, context, parts)
     },
     bthomeOptions,
   ),

@@ -1,5 +1,5 @@
 // The parts of @stoprocent/noble 2.8 that noble.ts uses. Its own types know neither the inner modules nor what lies in them.
-declare module '@stoprocent/noble/lib/noble' {
+declare module '@stoprocent/noble/lib/noble.js' {
   import type { EventEmitter } from 'node:events'
   export interface Characteristic extends EventEmitter {
     uuid: string
@@ -33,7 +33,7 @@ declare module '@stoprocent/noble/lib/noble' {
     _cleanupPeriperals(id: string): void
   }
 }
-declare module '@stoprocent/noble/lib/hci-socket/bindings' {
+declare module '@stoprocent/noble/lib/hci-socket/bindings.js' {
   import type { EventEmitter } from 'node:events'
   export interface Hci extends EventEmitter {
     _socket: EventEmitter

@@ -1,9 +1,9 @@
 // A byte stream over one GATT connection of noble: connect, find the service, subscribe, hand over what is notified. Every
 // step has the same deadline; whatever fails ends the connection and leaves nothing of it in the library.
 /// <reference path="./library.d.ts" />
-import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings'
-import type Noble from '@stoprocent/noble/lib/noble'
-import type { Characteristic, Peripheral } from '@stoprocent/noble/lib/noble'
+import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings.js'
+import type Noble from '@stoprocent/noble/lib/noble.js'
+import type { Characteristic, Peripheral } from '@stoprocent/noble/lib/noble.js'
 import { OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/links/timers'
 import type { Connection, ConnectOptions } from './radio'

@@ -2,15 +2,16 @@
 // - it keeps an object for every device it ever heard: here it is told only of those that are connected to; reports are taken
 //   from the socket's parser as they are, also because it merges the reports of one device;
 // - it ends the process at SIGINT: whoever stops the gateway does that;
-// - bytes of a peer that its parser does not expect throw out of a socket event: they are counted instead.
+// - bytes of a peer that its parser does not expect throw out of a socket event: they are counted instead;
+// - its socket closes a descriptor twice, the second time when it is collected: so it never is.
 // The package's version is pinned, since this leans on its inner parts; what is missing of them is NO_DRIVER.
 //
 // What fails: package or native part missing (NO_DRIVER), adapter missing, off or not allowed (machine.ts), adapter gone
 // (lost within a second, the library asks that often), a peer that does not answer (deadline on every step).
 /// <reference path="./library.d.ts" />
-import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings'
-import type { Hci } from '@stoprocent/noble/lib/hci-socket/bindings'
-import type Noble from '@stoprocent/noble/lib/noble'
+import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings.js'
+import type { Hci } from '@stoprocent/noble/lib/hci-socket/bindings.js'
+import type Noble from '@stoprocent/noble/lib/noble.js'
 import { asOsError, OsError } from '../../src/lib/errors'
 import { type Files, realFiles } from '../../src/lib/files'
 import type { Logger } from '../../src/lib/logger'
@@ -19,10 +20,20 @@ import { adapterTrouble } from './machine'
 import { connectStream } from './noble-connect'
 import type { AddressType, Connection, ConnectOptions, Radio, RadioEvents } from './radio'
 
+/** until the library gives the kernel's way of connecting up for its own, by this variable; its two seconds block everything */
+const KERNEL_WAY = 'BLUETOOTH_HCI_L2CAP_CONNECT_TIMEOUT_MS'
+const KERNEL_WAY_MS = 20
+
 const POWER_ON_MS = 5000
 const STEP_MS = 3000
 /** what HCI says where a strength is not known */
 const NO_RSSI = 127
+
+/**
+ * Sockets that were closed, for ever: the library's destructor closes the number of its descriptor once more, which by then is
+ * somebody else's. A few hundred bytes for each opening.
+ */
+const closed = new Set<unknown>()
 
 interface Library {
   Noble: typeof Noble
@@ -38,9 +49,10 @@ const missing = (cause: unknown): never => {
 
 /** Each import with its own catch: only so is the build without the package no error. */
 async function load(): Promise<Library> {
+  process.env[KERNEL_WAY] ??= String(KERNEL_WAY_MS)
   const [noble, bindings] = await Promise.all([
-    import('@stoprocent/noble/lib/noble').catch(missing),
-    import('@stoprocent/noble/lib/hci-socket/bindings').catch(missing),
+    import('@stoprocent/noble/lib/noble.js').catch(missing),
+    import('@stoprocent/noble/lib/hci-socket/bindings.js').catch(missing),
   ])
   return { Noble: noble.default, Bindings: bindings.default }
 }
@@ -105,7 +117,9 @@ export class NobleRadio implements Radio {
       this.#options.logger.debug(`noble did not stop cleanly: ${asOsError(error).message}`)
     }
     noble.removeAllListeners()
-    hci?._socket.removeAllListeners()
+    if (!hci) return
+    hci._socket.removeAllListeners()
+    closed.add(hci._socket)
   }
 
   async #poweredOn(noble: Noble): Promise<void> {

@@ -2,6 +2,7 @@
 
 import { localName } from '../../drivers/bluetooth/ad'
 import { BthomeDecoder } from '../../drivers/bluetooth/bthome'
+import { BthomeCipher } from '../../drivers/bluetooth/bthome-cipher'
 import { EddystoneDecoder } from '../../drivers/bluetooth/eddystone'
 import { IbeaconDecoder } from '../../drivers/bluetooth/ibeacon'
 import { RuuviDecoder } from '../../drivers/bluetooth/ruuvi'
@@ -12,7 +13,7 @@ const KEY = Buffer.from('231d39c1d7cc1ab1aee224cd096db932', 'hex')
 const uuid = 'e2c56db5dffb48d2b060d0f5a71096e0'
 const decoders = [
   new BthomeDecoder(),
-  new BthomeDecoder(KEY),
+  new BthomeDecoder(new BthomeCipher(KEY)),
   new IbeaconDecoder({ uuid }, 2),
   new EddystoneDecoder(),
   new RuuviDecoder(),

@@ -35,6 +35,34 @@ interface HciSocket {
 }
 
 const LE = 0x08
+const ADVERTISE = 0x0a
+/** never collected: its destructor closes a descriptor that is somebody else's by then */
+const stopped = new Set<HciSocket>()
+
+/** A socket of commands to adapter `n`. */
+async function commandSocket(n: number): Promise<HciSocket> {
+  const { default: Socket } = (await import('@stoprocent/bluetooth-hci-socket' as string)) as {
+    default: new () => HciSocket
+  }
+  const socket = new Socket()
+  socket.on('error', () => undefined) // the adapter is pulled out in the middle of a test
+  socket.bindRaw(n)
+  socket.start()
+  return socket
+}
+
+function command(socket: HciSocket, code: number, parameters: number[]): void {
+  const bytes = Buffer.from([1, 0, 0, parameters.length, ...parameters])
+  bytes.writeUInt16LE((LE << 10) | code, 1)
+  socket.write(bytes)
+}
+
+/** The virtual radio tells of a device once, when it begins: so it begins again and again. */
+const againAndAgain = (socket: HciSocket): NodeJS.Timeout =>
+  setInterval(() => {
+    command(socket, ADVERTISE, [0])
+    command(socket, ADVERTISE, [1])
+  }, 200)
 
 /** A device on adapter `n` that sends what it is given, ten times a second. */
 export class Advertiser {
@@ -46,16 +74,10 @@ export class Advertiser {
   }
 
   static async on(n: number): Promise<Advertiser> {
-    const { default: Socket } = (await import('@stoprocent/bluetooth-hci-socket' as string)) as {
-      default: new () => HciSocket
-    }
-    const socket = new Socket()
-    socket.on('error', () => undefined) // the adapter is pulled out in the middle of a test
-    socket.bindRaw(n)
-    socket.start()
+    const socket = await commandSocket(n)
     const advertiser = new Advertiser(socket)
     // every 100 ms, not connectable, from the public address, on all channels
-    advertiser.#command(0x06, [0xa0, 0, 0xa0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0])
+    command(socket, 0x06, [0xa0, 0, 0xa0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0])
     return advertiser
   }
 
@@ -64,28 +86,19 @@ export class Advertiser {
     const data = Buffer.concat([Buffer.of(2, 1, 6), ...structures])
     if (data.length > 31) throw new Error('an advertisement has 31 bytes')
     this.silence()
-    this.#command(0x08, [data.length, ...data, ...Buffer.alloc(31 - data.length)])
-    // the virtual radio tells of a device once, when it begins: so it begins again and again
-    this.#again = setInterval(() => {
-      this.#command(0x0a, [0])
-      this.#command(0x0a, [1])
-    }, 200)
+    command(this.#socket, 0x08, [data.length, ...data, ...Buffer.alloc(31 - data.length)])
+    this.#again = againAndAgain(this.#socket)
   }
 
   silence(): void {
     clearInterval(this.#again)
-    this.#command(0x0a, [0])
+    command(this.#socket, ADVERTISE, [0])
   }
 
   close(): void {
     clearInterval(this.#again)
     this.#socket.stop()
-  }
-
-  #command(code: number, parameters: number[]): void {
-    const bytes = Buffer.from([1, 0, 0, parameters.length, ...parameters])
-    bytes.writeUInt16LE((LE << 10) | code, 1)
-    this.#socket.write(bytes)
+    stopped.add(this.#socket)
   }
 }
 
@@ -121,6 +134,8 @@ export class UartDevice implements Line {
   #update: ((data: Buffer) => void) | undefined
   #size = 20
   #bleno: Bleno | undefined
+  #commands: HciSocket | undefined
+  #again: NodeJS.Timeout | undefined
   readonly #n: number
 
   constructor(name: string, n: number) {
@@ -180,10 +195,12 @@ export class UartDevice implements Line {
     await this.advertise()
   }
 
-  advertise(): Promise<void> {
-    return new Promise((resolve, reject) =>
+  async advertise(): Promise<void> {
+    await new Promise<void>((resolve, reject) =>
       this.#bleno!.startAdvertising(this.name, [NUS[0]!], error => (error ? reject(error) : resolve())),
     )
+    this.#commands ??= await commandSocket(this.#n)
+    this.#again = againAndAgain(this.#commands)
   }
 
   /** Cuts the connection; it goes on advertising. */
@@ -192,6 +209,8 @@ export class UartDevice implements Line {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#again)
+    this.#commands?.stop()
     this.#bleno?.stop()
   }
 

@@ -16,7 +16,7 @@ import { COMMAND } from '../../src/wire/commands'
 import { adapterAddress, plugInAdapters, UartDevice, unplugAdapters } from '../lib/ble'
 import { askControl } from '../lib/control'
 import { keyOf, type LoggedFact, Machine, script, until } from '../lib/gateway'
-import { peerFrame } from '../lib/peer'
+import { peerFrame, peerText } from '../lib/peer'
 import { inTheRig } from '../lib/rig'
 
 /** of the hub to what the office asked */
@@ -124,11 +124,28 @@ inTheRig(
       assert.equal(device.connections, 1, 'the uplink and the receiver share a connection')
     })
 
-    test('a packet of C firmware is decoded', async () => {
-      // the time of a frame of theirs is in seconds
-      await line.send(peerFrame(63, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
-      const fact = await until('the fact', () => facts(hub).find(({ s1_id }) => s1_id === 'T1'))
-      assert.ok(Math.abs(Number(fact.s1_v) - 274.5726) < 1e-9, String(fact.s1_v))
+    test('FULL, DIFF and HEART of C firmware are decoded, with the address they came from', async () => {
+      // the times of its frames are in seconds; a FULL of one sensor has no head, and nothing is built on it
+      await line.send(peerFrame(COMMAND.DATA_FULL, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
+      const body = `NODE.ONLINE.1710000001|T2>OK.K:${peerText(2_931_500n)}|`
+      await line.send(peerFrame(COMMAND.DATA_FULL, [4712], 2, 1_710_000_001, body))
+      const changed = peerText(2_941_500n)
+      const diff = Buffer.concat([Buffer.of(2, changed.length), Buffer.from(changed)])
+      await line.send(peerFrame(COMMAND.DATA_DIFF, [4712], 2, 1_710_000_002, diff))
+      await line.send(peerFrame(COMMAND.DATA_HEART, [4712], 2, 1_710_000_003, ''))
+      const told = await until('four facts', () => {
+        const found = facts(hub).filter(({ s1_id }) => s1_id === 'T1' || s1_id === 'T2')
+        return found.length === 4 ? found : undefined
+      })
+      assert.deepEqual(
+        told.map(({ s1_id, s1_v, t_raw, address }) => [s1_id, Number(s1_v).toFixed(4), t_raw, address]),
+        [
+          ['T1', '274.5726', 1_710_000_000_000, adapterAddress(1)],
+          ['T2', '293.1500', 1_710_000_001_000, adapterAddress(1)],
+          ['T2', '294.1500', 1_710_000_002_000, adapterAddress(1)],
+          ['T2', '294.1500', 1_710_000_003_000, adapterAddress(1)],
+        ],
+      )
     })
 
     test('a reading can be sent over the radio by hand', async () => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { localName, manufacturerData, serviceData } from '../../../../drivers/bluetooth/ad'
 import { BthomeDecoder } from '../../../../drivers/bluetooth/bthome'
+import { BthomeCipher } from '../../../../drivers/bluetooth/bthome-cipher'
 import type { Decoder, Verdict } from '../../../../drivers/bluetooth/codec'
 import { EddystoneDecoder } from '../../../../drivers/bluetooth/eddystone'
 import { distance, IbeaconDecoder, parseIbeacon } from '../../../../drivers/bluetooth/ibeacon'
@@ -116,18 +117,24 @@ test('BTHome: events are counted once however often they are sent', () => {
 
 test('BTHome: the encrypted example of its page; a wrong key, a replay and a downgrade are refused', () => {
   const sealed = bthome('41a47266c95f730011223378237214')
-  const decoder = new BthomeDecoder(KEY)
+  const cipher = new BthomeCipher(KEY)
+  const decoder = new BthomeDecoder(cipher)
   assert.deepEqual(heard(decoder, sealed), { verdict: '', values: { temperature: 25.06, humidity: 50.55 } })
   assert.deepEqual(heard(decoder, sealed).values, {}, 'the same one again')
-  const wrong = new BthomeDecoder(Buffer.alloc(16))
+  const wrong = new BthomeDecoder(new BthomeCipher(Buffer.alloc(16)))
   assert.match(String(heard(wrong, sealed).verdict), /bind_key does not fit/)
   assert.match(String(heard(decoder, bthome('4002ca09')).verdict), /plainly/)
   assert.match(String(heard(new BthomeDecoder(), sealed).verdict), /bind_key/)
   const changed = Buffer.from(sealed)
   changed[8]! ^= 1
-  assert.match(String(heard(new BthomeDecoder(KEY), changed).verdict), /bind_key does not fit/)
+  assert.match(String(heard(new BthomeDecoder(new BthomeCipher(KEY)), changed).verdict), /bind_key does not fit/)
   const older = bthome('41a47266c95f730010223378237214')
   assert.match(String(heard(decoder, older).verdict), /sent again/)
+  assert.match(
+    String(heard(new BthomeDecoder(cipher), older).verdict),
+    /sent again/,
+    'nor after the link was opened anew',
+  )
 })
 
 test('iBeacon', () => {
