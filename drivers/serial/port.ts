@@ -57,6 +57,8 @@ export class OpenPort {
   #wireFree = 0
   #progress = 0
   #stuck = false
+  #letOut = false
+  #isLost = false
   #closed: Promise<Error | null> | undefined
 
   private constructor(
@@ -152,9 +154,21 @@ export class OpenPort {
   #close(): Promise<Error | null> {
     this.#watch.stop()
     this.#cancelTimer?.()
+    // what was told to be sent is on its way; closing throws away what the kernel holds
+    this.#letOut = this.#writes.length === 0 && this.#wireFree > 0
     this.#refuse(new OsError('LINK_DOWN', `${this.path} was closed`))
     openings.add(this.path)
-    return closeNative(this.fd).finally(() => openings.delete(this.path))
+    return this.#sentOut()
+      .then(() => closeNative(this.fd))
+      .finally(() => openings.delete(this.path))
+  }
+
+  /** Waits until the last bytes are on the wire: as long as they are ahead of it, and a little. */
+  #sentOut(): Promise<void> {
+    if (!this.#letOut || this.#isLost) return Promise.resolve()
+    return new Promise(resolve => {
+      this.#timers.after(Math.min(100, Math.ceil(this.wireFreeMs) + AHEAD_MS), resolve)
+    })
   }
 
   #readable(error: Error | null): void {
@@ -252,6 +266,7 @@ export class OpenPort {
 
   #lose(error: unknown): void {
     if (this.#closed) return
+    this.#isLost = true
     void this.close()
     this.#events.lost(lostReason(error, this.path))
   }

@@ -21,12 +21,21 @@ const NETWORK: MediaOptions = {
   MQTT: mqttOptions,
 }
 
-/** Written by every link and medium, or given by whoever makes the medium. */
+/** Written by every link, or given by whoever makes the medium. */
 const COMMON = new Set(['mode', 'host', 'port', 'listen_host'])
+/** for dispatch these stand in the schema already, where every medium has them */
+const GIVEN = new Set(['mode', 'listen_host'])
+const PLACED: Readonly<Record<string, readonly string[]>> = {
+  udp: ['host', 'port'],
+  tcp: ['host', 'port'],
+  quic: ['host', 'port'],
+  mqtt: ['host', 'port'],
+  uart: ['port', 'baudrate'],
+  rs485: ['port', 'baudrate'],
+  bluetooth: ['port'],
+}
 /** in the schema of an uplink already, for every medium */
 const OF_UPLINKS = new Set(['delivery'])
-/** in the schema of a medium's own section already */
-const OF_SECTIONS = new Set(['baudrate'])
 
 interface Option {
   readonly key: string
@@ -35,6 +44,10 @@ interface Option {
   readonly media: string[]
 }
 
+/** The words of the first; what only one side of one medium knows may mean something to the other side of the next. */
+const bothSides = ({ side, ...first }: FieldMeta, next: FieldMeta): FieldMeta =>
+  side !== undefined && side === next.side ? { ...first, side } : first
+
 /** Every option once; of a key that several media have, the words of the first, and the bounds of the last: the widest. */
 function options(all: MediaOptions): Option[] {
   const found = new Map<string, Option>()
@@ -42,7 +55,12 @@ function options(all: MediaOptions): Option[] {
     for (const [key, schema] of Object.entries(entries) as [string, AnySchema][]) {
       if (COMMON.has(key)) continue
       const other = found.get(key)
-      found.set(key, { key, schema, meta: other?.meta ?? metaOf(schema), media: [...(other?.media ?? []), medium] })
+      found.set(key, {
+        key,
+        schema,
+        meta: other ? bothSides(other.meta, metaOf(schema)) : metaOf(schema),
+        media: [...(other?.media ?? []), medium],
+      })
     }
   }
   return [...found.values()]
@@ -72,7 +90,9 @@ export function mediaFragments(more: MediaOptions = {}): Fragment[] {
   const dispatch = Object.entries(all).flatMap(([medium, { entries }]) => {
     const { section, options_name } = mediumInfo(medium)!
     return (Object.entries(entries) as [string, AnySchema][])
-      .filter(([key, schema]) => !COMMON.has(key) && !OF_SECTIONS.has(key) && metaOf(schema).side !== 'listen')
+      .filter(
+        ([key, schema]) => !GIVEN.has(key) && !PLACED[options_name]?.includes(key) && metaOf(schema).side !== 'listen',
+      )
       .map(([key, schema]) => ({ at: `RESOURCES.${section}.${options_name}.${key}`, schema: schema as never }))
   })
   return [...links, ...dispatch]

@@ -17,7 +17,8 @@ interface Entry {
 }
 
 async function checkEntry(given: Entry, listens: boolean, next: Config, registry: Registry): Promise<void> {
-  const entry = given.medium === undefined ? given : withHardware(next, { ...given, medium: given.medium })
+  const buses = next.RESOURCES.physical_config as Record<string, unknown>
+  const entry = given.medium === undefined ? given : withHardware(bus => buses[bus], { ...given, medium: given.medium })
   const { name, type, medium, ...rest } = entry
   if (medium === undefined) {
     const { schema } = await registry.sourceDriver(type ?? '')

@@ -49,7 +49,7 @@ export class Receivers {
     const applied: Applied = { added: [], removed: [], changed: [], kept: [] }
     const wanted = new Map<string, Standing>()
     for (const entry of list) {
-      const settings = withHardware(config.config, entry)
+      const settings = withHardware(bus => config.get(`RESOURCES.physical_config.${bus}`), entry)
       if (wanted.has(settings.name)) logger.error(`two receivers are named ${settings.name}: the second is left out`)
       else wanted.set(settings.name, { settings, enabled: mediumEnabled(config, settings.medium) })
     }

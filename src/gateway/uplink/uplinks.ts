@@ -194,7 +194,7 @@ export class Uplinks {
     this.#standsIn = list.length === 0
     const wanted = this.#standsIn
       ? [await this.#standIn()]
-      : list.map(settings => withHardware(config.config, settings))
+      : list.map(settings => withHardware(bus => config.get(`RESOURCES.physical_config.${bus}`), settings))
     const names = new Set(wanted.map(({ name }) => name))
     const before = new Map(this.#entries.map(entry => [entry.settings.name, entry]))
     const same = (entry: Entry | undefined, settings: UplinkConfig): boolean =>
