@@ -1,6 +1,6 @@
 // The configuration room: what other rooms use of it.
 export { TYPE_NAMES } from './convert'
-export type { SchemaRow } from './describe'
+export { allowed, type SchemaRow } from './describe'
 export { findConfig } from './find'
 export { WRITABLE_PREFIXES } from './fragments/web'
 export { defaults, defaultText } from './house'

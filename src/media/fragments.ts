@@ -3,7 +3,7 @@
 //
 // In a link a default is told and not filled in, so that the file shows what was asked for; the driver fills it in.
 import * as v from 'valibot'
-import { type AnySchema, type Fragment, openSchema, type PlacedMeta } from '../config'
+import { type AnySchema, allowed, type Fragment, openSchema, type PlacedMeta } from '../config'
 import type { FieldMeta } from '../config/fields'
 import { mediumInfo } from '../links/registry'
 import { mqttOptions } from './mqtt/options'
@@ -39,7 +39,8 @@ const OF_UPLINKS = new Set(['delivery'])
 
 interface Option {
   readonly key: string
-  readonly schema: AnySchema
+  /** of the media that have it, those that allow the same once */
+  readonly schemas: readonly AnySchema[]
   readonly meta: FieldMeta
   readonly media: string[]
 }
@@ -48,30 +49,54 @@ interface Option {
 const bothSides = ({ side, ...first }: FieldMeta, next: FieldMeta): FieldMeta =>
   side !== undefined && side === next.side ? { ...first, side } : first
 
-/** Every option once; of a key that several media have, the words of the first, and the bounds of the last: the widest. */
+/**
+ * Every option once. A key that several media have takes the words of the first, and what any of them allows: the driver of
+ * the link's own medium checks it again.
+ */
 function options(all: MediaOptions): Option[] {
   const found = new Map<string, Option>()
   for (const [medium, { entries }] of Object.entries(all)) {
     for (const [key, schema] of Object.entries(entries) as [string, AnySchema][]) {
       if (COMMON.has(key)) continue
       const other = found.get(key)
-      found.set(key, {
-        key,
-        schema,
-        meta: other ? bothSides(other.meta, metaOf(schema)) : metaOf(schema),
-        media: [...(other?.media ?? []), medium],
-      })
+      const others = other?.schemas ?? []
+      const schemas = others.some(one => holds(one, schema))
+        ? others
+        : [...others.filter(one => !holds(schema, one)), schema]
+      const meta = other ? bothSides(other.meta, metaOf(schema)) : metaOf(schema)
+      found.set(key, { key, schemas, meta, media: [...(other?.media ?? []), medium] })
     }
   }
   return [...found.values()]
 }
 
+/** Whether `wide` allows what `narrow` does: the same, or numbers between wider bounds. */
+function holds(wide: AnySchema, narrow: AnySchema): boolean {
+  if (allowed(wide) === allowed(narrow)) return true
+  if (openSchema(wide).core.type !== 'number' || openSchema(narrow).core.type !== 'number') return false
+  const bound = (schema: AnySchema, kind: string): number =>
+    Number(openSchema(schema).pipe.find(item => item.type === kind)?.requirement)
+  return (
+    bound(wide, 'min_value') <= bound(narrow, 'min_value') && bound(wide, 'max_value') >= bound(narrow, 'max_value')
+  )
+}
+
+/** What a schema asks of a value, without its default and its words. */
+function checksOf(schema: AnySchema): v.GenericSchema {
+  const { core } = openSchema(schema)
+  return v.pipe(...((core.pipe ?? [core]).filter(item => item.type !== 'metadata') as unknown as [v.GenericSchema]))
+}
+
 /** The option as a link may have it: its default in words, and the media that know it. */
-function inLink({ schema, meta, media }: Option): v.GenericSchema {
-  const { core, standard } = openSchema(schema)
-  const described: FieldMeta & PlacedMeta = { ...meta, media, ...(media.length === 1 && { standard }) }
-  const checks = (core.pipe ?? [core]).filter(item => item.type !== 'metadata') as unknown as [v.GenericSchema]
-  return v.optional(v.pipe(...checks, v.metadata(described as never)))
+function inLink({ schemas, meta, media }: Option): v.GenericSchema {
+  const [only, ...more] = schemas
+  const described: FieldMeta & PlacedMeta = {
+    ...meta,
+    media,
+    ...(media.length === 1 && { standard: openSchema(only!).standard }),
+  }
+  const checks = more.length === 0 ? checksOf(only!) : v.union(schemas.map(checksOf))
+  return v.optional(v.pipe(checks, v.metadata(described as never)))
 }
 
 /** For ConfigStore.load. `more`: options of the media that drivers bring. */

@@ -78,6 +78,15 @@ test('a link keeps what its file says: defaults of the driver are not filled in'
   assert.deepEqual(Object.keys(defaults().RESOURCES.application_config.mqtt as object), ['host', 'port'])
 })
 
+test('a key that several media have takes what any of them allows', () => {
+  const can = { name: 'can', medium: 'CAN', peers: [{ tx_id: '0x111', rx_id: '0x211' }], max_packet: 4095 }
+  const ble = { name: 'ble', medium: 'Bluetooth', peers: ['a4:c1:38:8d:18:b2'], framing: 'cobs' }
+  const udp = { name: 'udp', medium: 'UDP', max_packet: 65_507 }
+  const { store } = open({ receivers: [can, ble, udp] })
+  assert.deepEqual(store.warnings, [])
+  assert.throws(() => store.set('gateway.receivers.0.peers', [5]), /gateway\.receivers\.0\.peers.* must be a list/)
+})
+
 test('a key of another medium is told with the media that know it, a typing error with the key meant', () => {
   const { store } = open({
     uplinks: [{ name: 'a', medium: 'udp', host: 'h', qos: 1, max_packt: 100 }],
