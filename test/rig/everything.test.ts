@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test'
 import { realFiles } from '../../src/lib/files'
 import { exportFacts } from '../../src/log'
 import { askControl } from '../lib/control'
-import { keyOf, type LoggedFact, Machine, type LoggedSensor, sensorsOf, sleep, until } from '../lib/gateway'
+import { keyOf, type LoggedFact, type LoggedSensor, Machine, sensorsOf, sleep, until } from '../lib/gateway'
 import { Ptys } from '../lib/ptys'
 import { inTheRig } from '../lib/rig'
 import { assertSame } from '../lib/same'
@@ -26,14 +26,27 @@ const log = { commit_interval_ms: 200 }
 const air = { region: 'none', frequency_hz: 869_525_000, bandwidth_khz: 125, spreading_factor: 7 }
 const physical_status = { lora: true, uart: true, can: true }
 
-/** What the fifth of the record of a fact is told by: the source of a gateway's own facts. */
-const SOURCES: Record<string, RegExp> = {
-  shed: /^pulses$/,
-  chip: /^chip_temperature$/,
-  engine: /^Count$/,
-  meter: /^energy$/,
-  plc: /^h1$/,
-  beacon: /^beacon_count$/,
+/** growth of the resident memory that is no leak: what a collector of garbage lets lie */
+const MORE_MB = 12
+
+/** What a link says that had its plug pulled, and what one says that is up before its devices speak again. */
+const TOLD = {
+  engine: /vcan0|no sensor answers/,
+  bus: /vcan0/,
+  meter: /unplugged/,
+  wire: /unplugged/,
+  shed: /gpiochip/,
+  beacon: /adapter|hci0|no sensor answers/,
+}
+
+/** The first sensor of each source: tells whose a fact is. */
+const SOURCES = {
+  shed: 'pulses',
+  chip: 'chip',
+  engine: 'Count',
+  meter: 'energy',
+  plc: 'h1',
+  beacon: 'beacon_count',
 }
 
 buildModel()
@@ -50,6 +63,7 @@ inTheRig(
     let upstream: Machine
     let distant: Machine
     let endSlave: () => void
+    let sampling: NodeJS.Timeout
 
     // biome-ignore lint/suspicious/noExplicitAny: whatever JSON the command gives
     const status = (machine: Machine): Promise<any> => askControl(machine.dataDir, 'status')
@@ -132,13 +146,17 @@ inTheRig(
         await upstream.start(['--web-port', String(WEB)], WEB)
         await gateway.start([])
       })
-      await distant.start([])
+      await distant.start(['--port', '8101'])
       await until('every link is up', async () =>
         Object.values((await status(gateway)).links).every(link => (link as { state: string }).state !== 'opening'),
       )
       field.run()
+      sampling = setInterval(() => {
+        for (const [name, { pid }] of Object.entries({ gateway, upstream, distant })) if (pid) steady.sample(name, pid)
+      }, 5000)
     })
     after(async () => {
+      clearInterval(sampling)
       for (const machine of [distant, gateway, upstream]) await machine?.stop('SIGKILL')
       endSlave?.()
       await near?.stop()
@@ -146,21 +164,210 @@ inTheRig(
       await field.close()
     })
 
-    test('an hour', async t => {
-      for (let k = 0; k < SECONDS; k += 5) {
-        await sleep(5000)
-        for (const [name, machine] of Object.entries({ gateway, upstream, distant })) steady.sample(name, machine.pid!)
+    test('an hour, in the middle of which each bus is gone once: the others do not notice', async t => {
+      const began = performance.now()
+      const pass = (share: number): Promise<void> =>
+        sleep(Math.max(0, began + share * SECONDS * 1000 - performance.now()))
+      const outage = async (what: string, links: string[], out: () => unknown, back: () => unknown): Promise<void> => {
+        const states = async (): Promise<string[]> => {
+          const all = (await status(gateway)).links
+          return links.map(name => all[name].state)
+        }
+        const before = await status(gateway)
+        const from = performance.now()
+        await out()
+        await until(`${what}: told`, async () => (await states()).every(state => state === 'down'), 30_000)
+        await sleep(SECONDS * 10)
+        await back()
+        await until(`${what}: back`, async () => (await states()).every(state => /up|degraded/.test(state)), 60_000)
+        const after = await status(gateway)
+        const seconds = (performance.now() - from) / 1000
+        for (const [name, link] of Object.entries<Link>(after.links)) {
+          if (links.includes(name)) continue
+          const { opens, errors, reads = 0, state } = before.links[name] as Link
+          assert.deepEqual([link.state, link.opens, link.errors], [state, opens, errors], `${what} touched ${name}`)
+          if (link.reads === undefined) continue
+          const perSecond = (link.reads - reads) / seconds
+          assert.ok(perSecond > 5, `${what}: ${name} was read ${perSecond.toFixed(1)} times a second`)
+        }
+        t.diagnostic(
+          `${what}: gone for ${seconds.toFixed(1)} s; ${links.map(n => after.links[n].last_error).join('; ')}`,
+        )
       }
-      t.diagnostic(JSON.stringify((await status(gateway)), null, 1))
-      const sent = field.sent
-      t.diagnostic(JSON.stringify({ pulses: sent.pulses, door: sent.door.length, degrees: sent.degrees.length, frames: sent.frames, answers: sent.answers, adv: sent.advertised.length, uart: sent.uart.length, isotp: sent.isotp.length }))
+      await pass(0.33)
+      await outage('the CAN bus', ['engine', 'bus'], field.unplugCan, field.plugCan)
+      field.resume('can')
+      await pass(0.42)
+      await outage('the serial ports', ['meter', 'wire'], field.unplugSerial, field.plugSerial)
+      field.resume('serial')
+      await pass(0.5)
+      await outage('the GPIO chip', ['shed'], field.unplugPins, field.plugPins)
+      field.resume('pins')
+      await pass(0.58)
+      await outage('the Bluetooth adapter', ['beacon'], field.unplugBeacon, field.plugBeacon)
+      field.resume('beacon')
+      await pass(1)
+      await field.rest()
+      await sleep(2000)
+      clearInterval(sampling)
       for (const name of ['gateway', 'upstream', 'distant']) {
         const s = steady.of(name)
         t.diagnostic(`${name} ${JSON.stringify(s[0])} ${JSON.stringify(s.at(-1))}`)
       }
+    })
+
+    test('every reading is in the log once, and says what the devices did', async t => {
+      const now = await status(gateway)
+      const end = now.log.last_seq
+      await until('it is on disk', async () => (await status(gateway)).log.committed_seq >= end)
+      const facts = logged(gateway).filter(fact => (fact.seq as number) <= end)
+      const rows = (first: string): LoggedSensor[][] => facts.map(sensorsOf).filter(sensors => sensors[0]?.id === first)
+      const own = Object.entries(SOURCES).map(([name, first]) => [name, rows(first).length] as const)
+      for (const [name, count] of own) assert.equal(count, now.links[name].reads, `readings of ${name}`)
+      const received = facts.filter(fact => fact.medium !== 'local').length
+      assert.equal(received, now.received.facts)
+      assert.equal(facts.length, received + own.reduce((sum, [, count]) => sum + count, 0))
+      t.diagnostic(`${facts.length} facts in ${SECONDS} s: ${own.map(pair => pair.join(' ')).join(', ')}`)
+
+      const { sent } = field
+      const values = (first: string, k = 0): (number | null)[] => rows(first).map(row => row[k]!.value)
+      const seen = (first: string, k = 0): number[] => runs(values(first, k))
+      assert.deepEqual(seen('door', 0).length, 0)
+      assert.deepEqual(seen('pulses', 1), sent.door, 'every turn of the door')
+      assertRising(seen('pulses'))
+      assert.deepEqual([seen('pulses').at(-1), now.links.shed.detail.missed_edges], [sent.pulses, 0])
+      assert.deepEqual([seen('Count').at(-1), now.links.engine.detail.frames], [sent.frames, sent.frames])
+      assertRising(seen('Count'))
+      const energy = values('energy').filter(value => value !== null)
+      assertRising(energy as number[])
+      // an answer that was on the line when it was cut
+      assert.ok(sent.answers - energy.length <= 2, `${energy.length} of ${sent.answers} answers`)
+      for (const row of rows('h1'))
+        assert.deepEqual(
+          row.map(({ value }) => value),
+          [3, 6, 150],
+        )
+      for (const [first, all] of [
+        ['chip', sent.degrees],
+        ['beacon_count', sent.advertised],
+      ] as const) {
+        const found = seen(first)
+        assertPart(found, runs(all))
+        t.diagnostic(`${first}: ${found.length} of ${runs(all).length} states of the device were read`)
+        assert.ok(found.length > 0.95 * runs(all).length, `${first}: ${found.length} of ${runs(all).length}`)
+      }
+      assert.deepEqual(values('U1'), sent.uart, 'the board by UART')
+      assert.deepEqual(values('C1'), sent.isotp, 'the board by CAN')
+    })
+
+    test('a gateway by radio is heard whole', async () => {
+      const facts = logged(distant)
+      const keys = new Set(facts.map(keyOf))
+      const got = await until('all came', () => {
+        const found = logged(gateway).filter(fact => keys.has(keyOf(fact)))
+        return found.length >= facts.length ? found : null
+      })
+      assertSame(facts, got)
+      assert.ok(facts.length > SECONDS / 2, `${facts.length}`)
+    })
+
+    test('the upstream has all of it once, with the same values, and nothing was dropped on the way', async t => {
       const facts = logged(gateway)
-      t.diagnostic(facts.length + JSON.stringify(facts.slice(-12), null, 0))
+      const keys = new Set(facts.map(keyOf))
+      const ours = (): LoggedFact[] => logged(upstream).filter(fact => keys.has(keyOf(fact)))
+      const got = await until('the upstream has it', () => (ours().length >= facts.length ? ours() : null), 60_000)
+      assertSame(facts, got)
+      const byKey = new Map(got.map(fact => [keyOf(fact), sensorsOf(fact)]))
+      let most = 0
+      for (const fact of facts)
+        sensorsOf(fact).forEach(({ value }, k) => {
+          const other = byKey.get(keyOf(fact))![k]!.value
+          most = Math.max(most, Math.abs((value ?? 0) - (other ?? 0)))
+        })
+      assert.ok(most <= 1e-3, `a value is off by ${most}`)
+      const all = logged(upstream)
+      await until('the gateway has all that the upstream has', () => {
+        const known = new Set(logged(gateway).map(keyOf))
+        return all.every(fact => known.has(keyOf(fact)))
+      })
+      const [here, there] = await Promise.all([gateway, upstream].map(status))
+      for (const { dropped, log, storage, received } of [here, there]) {
+        assert.deepEqual(dropped, { rows: 0, packets: 0, records: 0 })
+        for (const key of ['lost', 'dropped', 'overflow', 'refused', 'damaged', 'torn']) assert.equal(log[key], 0, key)
+        assert.equal(storage.refused + storage.left, 0)
+        for (const key of ['malformed', 'refused', 'late_dropped', 'too_large', 'not_allowed', 'templates_forgotten'])
+          assert.equal(received[key], 0, key)
+      }
+      assert.deepEqual([here.uplinks.up.refused, here.uplinks.up.abandoned], [0, 0])
+      for (const [name, link] of Object.entries<Link>({ ...here.links, ...there.links })) {
+        assert.equal(link.dropped ?? 0, 0, name)
+        for (const key of ['missed_edges', 'crc_errors', 'queue_full', 'rx_broken', 'damaged', 'noise_bytes'])
+          assert.equal(link.detail?.[key] ?? 0, 0, `${name} ${key}`)
+      }
+      t.diagnostic(`${facts.length} facts upstream, off by ${most} at most; ${here.uplinks.up.resent} sent again`)
+    })
+
+    test('neither gateway nor upstream has grown', t => {
+      for (const name of ['gateway', 'upstream']) {
+        const samples = steady.of(name, WARM_UP)
+        const [first, last] = [samples[0]!, samples.at(-1)!]
+        const grown = (of: (sample: Sample) => number): number => growth(samples, of)
+        const [rss, heap, outside] = [grown(s => s.rssMb), grown(s => s.heapMb), grown(s => s.externalMb)]
+        t.diagnostic(
+          `${name}: ${first.rssMb.toFixed(1)} to ${last.rssMb.toFixed(1)} MB (${rss.toFixed(1)}), heap ${first.heapMb.toFixed(2)} to ` +
+            `${last.heapMb.toFixed(2)} MB (${heap.toFixed(2)}), outside ${outside.toFixed(2)} MB; ${first.fds} to ${last.fds} descriptors, ` +
+            `${first.threads} to ${last.threads} threads; ${(((last.cpu - first.cpu) / (last.at - first.at)) * 100).toFixed()} % of the processor`,
+        )
+        if (SECONDS < 300) continue // too short to tell growth from warming up
+        assert.ok(heap < 1, `the heap of ${name} grew by ${heap.toFixed(2)} MB`)
+        assert.ok(rss < MORE_MB, `${name} grew by ${rss.toFixed(1)} MB`)
+        assert.ok(Math.abs(last.fds - first.fds) <= 2, `${name}: ${first.fds} to ${last.fds} descriptors`)
+        assert.ok(Math.abs(last.threads - first.threads) <= 1, `${name}: ${first.threads} to ${last.threads} threads`)
+      }
+    })
+
+    test('a link that works again still tells what was wrong with it', async () => {
+      const { links } = await status(gateway)
+      for (const [name, told] of Object.entries(TOLD)) {
+        assert.equal(links[name].state, 'up', name)
+        assert.match(links[name].last_error, told)
+      }
+      assert.match(gateway.run('status').stdout, /bus +up .* last error \d+ (s|min) ago: vcan0/)
     })
   },
   { memory: 2048, seconds: SECONDS + 240 },
 )
+
+interface Link {
+  state: string
+  opens: number
+  errors: number
+  reads?: number
+  dropped?: number
+  last_error?: string
+  detail?: Record<string, number>
+}
+
+/** What is left of repeated values, and of none. */
+function runs(values: readonly (number | null)[]): number[] {
+  const found: number[] = []
+  for (const value of values)
+    if (value !== null && (found.length === 0 || Math.abs(found.at(-1)! - value) > 1e-9)) found.push(value)
+  return found
+}
+
+function assertRising(values: readonly number[]): void {
+  values.forEach((value, k) => {
+    if (k > 0) assert.ok(value > values[k - 1]!, `${value} after ${values[k - 1]}`)
+  })
+}
+
+/** Every value of `part` is one of `all`, in that order, and both end with the same. */
+function assertPart(part: readonly number[], all: readonly number[]): void {
+  let at = 0
+  for (const value of part) {
+    while (at < all.length && Math.abs(all[at]! - value) > 1e-6) at++
+    assert.ok(at < all.length, `${value} was never sent, or earlier`)
+  }
+  assert.ok(Math.abs(part.at(-1)! - all.at(-1)!) < 1e-6, `ends with ${part.at(-1)}, not ${all.at(-1)}`)
+}

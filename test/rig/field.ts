@@ -36,6 +36,8 @@ function crc(bytes: Uint8Array): number {
 const firmware = (aid: number, sensor: string, at: number, value: number): Buffer =>
   peerFrame(0x3f, [aid], 2, at, `${sensor}|K|${peerText(BigInt(value) * 10_000n)}`)
 
+export type Bus = 'can' | 'serial' | 'pins' | 'beacon'
+
 /** What the devices did: values in the order they were to be seen. */
 export class Sent {
   pulses = 0
@@ -60,10 +62,11 @@ export class Field {
   #meter!: Plug
   #board!: Plug
   #i2c!: I2cBus
-  #can: CanRaw | undefined
-  #isotp: IsotpSocket | undefined
-  #beacon: Advertiser | undefined
-  #pinsIn = true
+  #can!: CanRaw
+  #isotp!: IsotpSocket
+  #beacon!: Advertiser
+  /** pulled out, or about to be */
+  readonly #out = new Set<Bus>()
   #tick = 0
   #timer: NodeJS.Timeout | undefined
   #lastSecond = 0
@@ -109,61 +112,65 @@ export class Field {
     this.#ptys.close()
   }
 
-  plugCan(): void {
+  /** The devices of that bus go on: whoever listens is listening again. */
+  resume(bus: Bus): void {
+    this.#out.delete(bus)
+  }
+
+  readonly plugCan = (): void => {
     tool('ip', 'link', 'set', CAN, 'up')
     this.#can = CanRaw.open(CAN)
     this.#isotp = IsotpSocket.open(CAN, { txId: 0x278, rxId: 0x178 })
   }
 
-  unplugCan(): void {
+  readonly unplugCan = async (): Promise<void> => {
+    await this.#silence('can')
     this.#can?.close()
     this.#isotp?.close()
-    this.#can = this.#isotp = undefined
     tool('ip', 'link', 'set', CAN, 'down')
   }
 
-  plugSerial = async (): Promise<void> => {
+  readonly plugSerial = async (): Promise<void> => {
     await this.#meter.plug()
     await this.#board.plug()
   }
 
-  unplugSerial = async (): Promise<void> => {
+  readonly unplugSerial = async (): Promise<void> => {
+    await this.#silence('serial')
     await this.#meter.unplug()
     await this.#board.unplug()
   }
 
-  /** A new chip's lines are low: the door was left so. */
-  async unplugPins(): Promise<void> {
+  readonly plugPins = (): void => this.pins.plug()
+
+  readonly unplugPins = async (): Promise<void> => {
+    // a new chip's lines are low
     await until('the door is shut', () => this.sent.door.at(-1) === 0 && this.#tick % 2 === 0)
-    this.#pinsIn = false
-    await sleep(300) // what it did last is read
+    await this.#silence('pins')
     this.pins.pull()
   }
 
-  plugPins(): void {
-    this.pins.plug()
-  }
-
-  /** They move again once somebody looks. */
-  movePins(): void {
-    this.#pinsIn = true
-  }
-
-  async plugBeacon(): Promise<void> {
+  readonly plugBeacon = async (): Promise<void> => {
     await plugInAdapters(2)
     this.#beacon = await Advertiser.on(1)
   }
 
-  async unplugBeacon(): Promise<void> {
+  readonly unplugBeacon = async (): Promise<void> => {
+    await this.#silence('beacon')
     this.#beacon?.close()
-    this.#beacon = undefined
     await unplugAdapters()
+  }
+
+  /** What was sent last is read, before the plug is pulled. */
+  async #silence(bus: Bus): Promise<void> {
+    this.#out.add(bus)
+    await sleep(500)
   }
 
   #step(): void {
     const n = this.#tick++
-    if (this.#can) this.#sendFrame()
-    if (this.#pinsIn) {
+    if (!this.#out.has('can')) this.#sendFrame()
+    if (!this.#out.has('pins')) {
       this.pins.drive(0, n % 2 === 0 ? 1 : 0)
       if (n % 2 === 0) this.sent.pulses++
       if (n % 10 === 0) {
@@ -184,7 +191,7 @@ export class Field {
     const value = this.sent.frames + 1
     new DataView(this.#frame.buffer).setUint32(0, value, true)
     this.#frames.set(0, 0x123, this.#frame)
-    if (this.#can!.send(this.#frames, 0, 1) === 1) this.sent.frames = value
+    if (this.#can.send(this.#frames, 0, 1) === 1) this.sent.frames = value
   }
 
   async #warm(celsius: number): Promise<void> {
@@ -193,7 +200,7 @@ export class Field {
   }
 
   #advertise(): void {
-    if (!this.#beacon) return
+    if (this.#out.has('beacon')) return
     const count = this.sent.advertised.length + 1
     const data = Buffer.alloc(6)
     data.writeUInt8(0x40)
@@ -205,14 +212,15 @@ export class Field {
 
   /** Boards with the C firmware report once a second, their time being in seconds. */
   #report(second: number): void {
-    if (this.#board.plugged) {
+    if (!this.#out.has('serial')) {
       const value = this.sent.uart.length + 1
       this.#board.write(Buffer.concat([Buffer.of(2), firmware(AIDS.uart, 'U1', second, value), Buffer.of(3)]))
       this.sent.uart.push(value)
     }
+    if (this.#out.has('can')) return
     const value = this.sent.isotp.length + 1
     const frame = firmware(AIDS.can, 'C1', second, value)
-    if (this.#isotp && this.#isotp.send(frame) === frame.length) this.sent.isotp.push(value)
+    if (this.#isotp.send(frame) === frame.length) this.sent.isotp.push(value)
   }
 
   /** Slave 3: register 0 and 1 hold how often it was asked. */
