@@ -33,8 +33,8 @@ const MORE_MB = 12
 const TOLD = {
   engine: /vcan0|no sensor answers/,
   bus: /vcan0/,
-  meter: /unplugged/,
-  wire: /unplugged/,
+  meter: /unplugged|no serial port|no sensor answers/,
+  wire: /unplugged|no serial port/,
   shed: /gpiochip/,
   beacon: /adapter|hci0|no sensor answers/,
 }
@@ -261,7 +261,7 @@ inTheRig(
         ['pulses', 1, sent.door],
       ] as const) {
         const found = seen(first, k)
-        assertPart(found, runs(all))
+        assertPart(found, runs(all), first)
         t.diagnostic(`${first}: ${found.length} of ${runs(all).length} states of the device were read`)
         assert.ok(found.length > 0.5 * runs(all).length, `${first}: ${found.length} of ${runs(all).length}`)
       }
@@ -379,11 +379,11 @@ function assertRising(values: readonly number[]): void {
 }
 
 /** Every value of `part` is one of `all`, in that order, and both end with the same. */
-function assertPart(part: readonly number[], all: readonly number[]): void {
+function assertPart(part: readonly number[], all: readonly number[], what: string): void {
   let at = 0
   for (const value of part) {
     while (at < all.length && Math.abs(all[at]! - value) > 1e-6) at++
-    assert.ok(at < all.length, `${value} was never sent, or earlier`)
+    assert.ok(at < all.length, `${what}: ${value} was never sent, or earlier`)
   }
-  assert.ok(Math.abs(part.at(-1)! - all.at(-1)!) < 1e-6, `ends with ${part.at(-1)}, not ${all.at(-1)}`)
+  assert.ok(Math.abs(part.at(-1)! - all.at(-1)!) < 1e-6, `${what} ends with ${part.at(-1)}, not ${all.at(-1)}`)
 }
