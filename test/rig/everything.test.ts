@@ -35,7 +35,7 @@ const TOLD = {
   bus: /vcan0/,
   meter: /unplugged|no serial port|no sensor answers/,
   wire: /unplugged|no serial port/,
-  shed: /gpiochip/,
+  shed: /gpiochip|no GPIO chip/,
   beacon: /adapter|hci0|no sensor answers/,
 }
 
@@ -250,11 +250,15 @@ inTheRig(
       const lost = requests - timeouts - damaged - energy.length
       assert.ok(lost >= 0 && lost <= 2, `${energy.length} readings of ${requests} requests, ${timeouts} timed out`)
       assert.ok(energy.length <= sent.answers && energy.at(-1)! >= sent.answers - 2)
-      for (const row of rows('h1'))
-        assert.deepEqual(
-          row.map(({ value }) => value),
-          [3, 6, 150],
-        )
+      const [right, failed] = [
+        [3, 6, 150],
+        [null, null, null],
+      ]
+      const plc = rows('h1').map(row => row.map(({ value }) => value))
+      for (const row of plc) assert.deepEqual(row, row[0] === null ? failed : right)
+      // on a busy machine an answer may come too late
+      const late = plc.filter(([value]) => value === null).length
+      assert.ok(late <= now.links.plc.detail.timeouts, `${late} readings without an answer`)
       for (const [first, k, all] of [
         ['chip', 0, sent.degrees],
         ['beacon_count', 0, sent.advertised],
@@ -335,6 +339,16 @@ inTheRig(
           `${name}: ${first.rssMb.toFixed(1)} to ${last.rssMb.toFixed(1)} MB (${rss.toFixed(1)}), heap ${first.heapMb.toFixed(2)} to ` +
             `${last.heapMb.toFixed(2)} MB (${heap.toFixed(2)}), outside ${outside.toFixed(2)} MB; ${first.fds} to ${last.fds} descriptors, ` +
             `${first.threads} to ${last.threads} threads; ${(((last.cpu - first.cpu) / (last.at - first.at)) * 100).toFixed()} % of the processor`,
+        )
+        const every = Math.ceil(samples.length / 12)
+        t.diagnostic(
+          `${name}: heap ${samples
+            .filter((_, k) => k % every === 0)
+            .map(s => s.heapMb.toFixed(2))
+            .join(' ')}; resident ${samples
+            .filter((_, k) => k % every === 0)
+            .map(s => s.rssMb.toFixed(0))
+            .join(' ')}`,
         )
         if (SECONDS < 300) continue // too short to tell growth from warming up
         assert.ok(heap < 1, `the heap of ${name} grew by ${heap.toFixed(2)} MB`)
