@@ -34,8 +34,8 @@ const NEEDS = {
   spec: () => '',
 }
 
-/** Files of the rig wait more than they work, each in a kernel with one processor. */
-const FLAGS = { rig: [`--test-concurrency=${Math.max(2, availableParallelism())}`] }
+/** Files of the rig wait more than they work, each in a kernel with one processor; its runner ends one that hangs. */
+const FLAGS = { rig: [`--test-concurrency=${Math.max(2, availableParallelism())}`, '--test-timeout=900000'] }
 
 /** What a machine lacks that no package would mend; with CI=true any other skip is one nobody saw. */
 const EXCUSED = new RegExp(

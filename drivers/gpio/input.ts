@@ -157,9 +157,12 @@ export class Input {
     if (this.#options.mode === 'edge') this.#events?.changed()
   }
 
-  /** A pulse that came and went since the last reading is told by one reading, its end by the next. */
+  /**
+   * A pulse that came and went since the last reading is told by one reading, its end by the next. A single change back to
+   * what was told is none: the level was seen before its edge.
+   */
   #latched(level: 0 | 1): 0 | 1 {
-    const pulse = this.#changes > 0 && level === this.#told
+    const pulse = this.#changes >= (this.#edge === 'both' ? 2 : 1) && level === this.#told
     this.#changes = 0
     this.#told = pulse ? ((1 - level) as 0 | 1) : level
     if (pulse) this.#events?.changed()

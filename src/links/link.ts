@@ -37,6 +37,8 @@ export class Link {
   readonly tally = { opens: 0, failures: 0 }
   /** what to do about the last opening that failed */
   hint: string | undefined
+  /** the last thing that went wrong, kept when it works again */
+  lastError: { readonly at: number; readonly message: string } | undefined
   #state: LinkState = { state: 'disabled' }
   /** counts openings; events that carry an older number are not heard */
   #run = 0
@@ -109,6 +111,7 @@ export class Link {
   complain(who: Complainer, reason: string): void {
     if (this.#reasons[who] === reason) return
     this.#reasons[who] = reason
+    if (reason !== '') this.#failed(reason)
     if (this.usable) this.#settleUp()
   }
 
@@ -116,6 +119,7 @@ export class Link {
   lost(reason: string): void {
     if (!this.usable) return
     this.tally.failures++
+    this.#failed(reason)
     this.#leave(this.#downState(new OsError('LINK_DOWN', reason)), reason)
     this.#retry()
   }
@@ -138,6 +142,7 @@ export class Link {
     this.hint = failure && failure.code !== 'LINK_DOWN' ? failure.hint : undefined
     if (failure) {
       this.tally.failures++
+      this.#failed(failure.message)
       this.#to(this.#downState(failure))
       this.#retry()
     } else {
@@ -195,13 +200,19 @@ export class Link {
       const closed = (async () => this.thing.close())()
       if ((await Promise.race([late, closed])) !== 'late') return
       this.tally.failures++
+      this.#failed(`did not close within ${closeTimeoutMs / 1000} s`)
       logger.warn(`did not close within ${closeTimeoutMs / 1000} s, left behind`)
     } catch (error) {
       this.tally.failures++
+      this.#failed(`close failed: ${asOsError(error).message}`)
       logger.warn(`close failed: ${asOsError(error).message}`)
     } finally {
       cancel()
     }
+  }
+
+  #failed(message: string): void {
+    this.lastError = { at: this.#options.clock.wall(), message }
   }
 
   /** Ends whatever goes on, so that nothing of it is heard any more. */

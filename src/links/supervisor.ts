@@ -50,6 +50,9 @@ export interface LinkReport {
   opens: number
   /** down: what to do about it */
   hint?: string
+  /** the last thing that went wrong, also when it works again; absent: nothing ever did */
+  last_error?: string
+  last_error_at?: number
   /** sources: reads that came back, turns left out, and the interval */
   reads?: number
   skipped?: number
@@ -238,6 +241,7 @@ function report({ link, kind, type, schedule }: Managed): LinkReport {
     ...(detail && { detail: { ...detail } }),
     opens,
     ...(link.state.state === 'down' && link.hint && { hint: link.hint }),
+    ...(link.lastError && { last_error: link.lastError.message, last_error_at: link.lastError.at }),
     ...(schedule && {
       reads: schedule.tally.reads,
       skipped: schedule.tally.skipped,

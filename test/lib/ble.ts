@@ -1,11 +1,12 @@
 // Bluetooth on a virtual radio, for tests inside the rig: btvirt's adapters, a device that advertises whatever bytes it is
 // given, and one with a Nordic UART service, which is a Line here.
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { promisify } from 'node:util'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
 import { until } from './gateway'
-import { tool } from './rig'
 
+const execute = promisify(execFile)
 let radio: ChildProcess | undefined
 
 /** Switches on adapters hci0 … on one air. Their addresses are bleAddressOf(n). */
@@ -13,7 +14,7 @@ export async function plugInAdapters(count: number): Promise<void> {
   radio = spawn('btvirt', [`-l${count}`], { stdio: 'ignore' })
   for (let n = 0; n < count; n++) {
     await until(`hci${n} appears`, () => existsSync(`/sys/class/bluetooth/hci${n}`))
-    await until(`hci${n} is up`, () => tool('hciconfig', `hci${n}`, 'up') === '')
+    await until(`hci${n} is up`, async () => (await execute('hciconfig', [`hci${n}`, 'up'])).stdout === '')
   }
 }
 

@@ -54,6 +54,13 @@ export function columns(rows: readonly (readonly string[])[], paint: Paint): str
 
 type Links = readonly (readonly [string, LinkStatus])[]
 
+/** Why it is as it is; of a link that works again, what went wrong last and when. */
+function note({ reason, last_error, last_error_at }: LinkStatus, now: number): string {
+  if (reason !== undefined || last_error === undefined) return reason ?? ''
+  const ago = last_error_at === undefined ? '' : ` ${age(Math.max(0, now - last_error_at) / 1000)} ago`
+  return `last error${ago}: ${last_error}`
+}
+
 /** What to do about links that are down; said once where it is the same for several. */
 function hints(links: Links, paint: Paint): string[] {
   const of = new Map<string, string[]>()
@@ -68,7 +75,7 @@ const details = (links: Links): string[] =>
     return counted.length === 0 ? [] : [`${name}: ${counted.map(([what, n]) => `${what} ${n}`).join(', ')}`]
   })
 
-function text(status: GatewayStatus, via: unknown, paint: Paint): string {
+function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now()): string {
   const { identity, log, time, dropped } = status
   const id =
     identity.assigned_id === 4294967295 || identity.assigned_id === 0 ? 'no id yet' : `id ${identity.assigned_id}`
@@ -109,7 +116,7 @@ function text(status: GatewayStatus, via: unknown, paint: Paint): string {
       link.rx,
       link.tx,
       link.errors,
-      link.reason ?? '',
+      note(link, now),
     ])
     const table = columns(
       [['link', 'state', 'delivery', 'rx', 'tx', 'errors', ''], ...rows.map(row => row.map(String))],

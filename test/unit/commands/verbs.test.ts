@@ -154,6 +154,28 @@ test('status is that of the gateway, or that of the files in the same shape', as
   assert.deepEqual(outside.value?.log, STATUS.log)
 })
 
+test('status shows why a link is down, and of one that works again what was wrong last', () => {
+  const up = {
+    state: 'up',
+    last_error: 'unplugged',
+    last_error_at: Date.now() - 5000,
+    delivery: null,
+    rx: 1,
+    tx: 2,
+    errors: 3,
+  }
+  const value = {
+    ...STATUS,
+    links: { ...STATUS.links, wire: up, calm: { ...up, last_error: undefined } },
+    via: 'gateway',
+  }
+  const lines = parseCommand(VERBS, ['status']).verb.text!(value as never, plain).split('\n')
+  const line = (name: string) => lines.find(text => text.startsWith(name))
+  assert.match(line('cloud')!, / no answer$/)
+  assert.match(line('wire')!, / 3 +last error [5-9] s ago: unplugged$/)
+  assert.match(line('calm')!, / 3$/)
+})
+
 test('log verify of a damaged log is exit 4, log export starts where it is told', async () => {
   const { context } = fake(config())
   assert.equal((await run(context, 'log', 'verify')).exitCode, 0)

@@ -223,6 +223,21 @@ test('a change asks for a reading at once, and for no more than one in the pause
   assert.equal(asked, 2)
 })
 
+test('a level that is seen before its edge, or an edge before its level, makes no reading of what never was', async () => {
+  const { world, source, value } = make({ pins: [{ pin: 'a', mode: 'edge' }] })
+  await source.open(events)
+  assert.equal(await value(), 0)
+  world.levels.set('a', 1)
+  assert.equal(await value(), 1)
+  world.edge('a', 1)
+  assert.equal(await value(), 1)
+  world.edge('a', 0)
+  world.levels.set('a', 1)
+  assert.equal(await value(), 1)
+  world.levels.set('a', 0)
+  assert.equal(await value(), 0)
+})
+
 test('outputs begin, are set, come back as set, and stop as they are told to', async () => {
   const outputs = [
     { pin: 'a', name: 'pump', initial: 1 },

@@ -223,6 +223,28 @@ test('degraded is shown with its reason and ends with an empty one', async () =>
   assert.deepEqual(states, ['udp opening', 'udp up', 'udp degraded', 'udp up'])
 })
 
+test('the last error and its time are told also when the link works again', async () => {
+  const { supervisor, timers, clock } = rig()
+  const thing = new FakeThing('can')
+  thing.onOpen = n => (n === 2 ? down() : undefined)
+  supervisor.add(thing)
+  await timers.advance(0)
+  const told = () => [supervisor.links()['can']!.last_error, supervisor.links()['can']!.last_error_at]
+  assert.deepEqual(told(), [undefined, undefined])
+  assert.ok(!('last_error' in supervisor.links()['can']!), 'nothing ever went wrong')
+  thing.events!.lost('unplugged')
+  const lost = clock.wall()
+  assert.deepEqual(told(), ['unplugged', lost])
+  await timers.advance(1000)
+  assert.deepEqual(told(), ['no answer', lost + 1000])
+  await timers.advance(60_000)
+  assert.equal(supervisor.links()['can']?.state, 'up')
+  assert.deepEqual(told(), ['no answer', lost + 1000])
+  thing.events!.degraded('bus errors')
+  thing.events!.degraded('')
+  assert.deepEqual([supervisor.links()['can']?.reason, told()[0]], [undefined, 'bus errors'])
+})
+
 test('what a driver says while it opens is not forgotten', async () => {
   const { supervisor, timers } = rig()
   const flawed = new FakeThing('flawed')

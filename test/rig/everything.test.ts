@@ -1,0 +1,404 @@
+// Something on every bus at once: GPIO, I2C, CAN, Modbus RTU and TCP, Bluetooth advertisements, a gateway by radio (LoRa) and
+// boards with the C firmware by UART and CAN, all into one gateway, which forwards it by UDP to an upstream. An hour of such
+// traffic at ten times its usual speed, in six minutes; OS_NODE_HOUR_SECONDS makes them fewer. In the middle third everything
+// is unplugged once. At the end every reading is accounted for, and the gateway is as large as it was after a sixth of it.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { realFiles } from '../../src/lib/files'
+import { exportFacts } from '../../src/log'
+import { askControl } from '../lib/control'
+import { keyOf, type LoggedFact, type LoggedSensor, Machine, sensorsOf, sleep, until } from '../lib/gateway'
+import { Ptys } from '../lib/ptys'
+import { inTheRig } from '../lib/rig'
+import { assertSame } from '../lib/same'
+import { growth, type Sample, Steady } from '../lib/steady'
+import { buildModel, Sx127x } from '../lib/sx127x'
+import { BOARD_IDS, buildSlave, CAN, DBC, DIR, Field, startSlave } from './field'
+
+const SECONDS = Number(process.env.OS_NODE_HOUR_SECONDS ?? 360)
+const WARM_UP = SECONDS / 6
+const WEB = 8001
+const SLAVE = 1502
+/** a tenth of the intervals these sources have by default, or less */
+const interval_ms = 100
+const log = { commit_interval_ms: 200 }
+const air = { region: 'none', frequency_hz: 869_525_000, bandwidth_khz: 125, spreading_factor: 7 }
+const physical_status = { lora: true, uart: true, can: true }
+
+/** growth of the resident memory that is no leak: what a collector of garbage lets lie */
+const MORE_MB = 12
+
+/** What a link says that had its plug pulled, and what one says that is up before its devices speak again. */
+const TOLD = {
+  engine: /vcan0|no sensor answers/,
+  bus: /vcan0/,
+  meter: /unplugged|no serial port|no sensor answers/,
+  wire: /unplugged|no serial port/,
+  shed: /gpiochip|no GPIO chip/,
+  beacon: /adapter|hci0|no sensor answers/,
+}
+
+/** The first sensor of each source: tells whose a fact is. */
+const SOURCES = {
+  shed: 'pulses',
+  chip: 'chip',
+  engine: 'Count',
+  meter: 'energy',
+  plc: 'h1',
+  beacon: 'beacon_count',
+}
+
+buildModel()
+buildSlave()
+new Ptys().close()
+
+inTheRig(
+  () => {
+    const field = new Field()
+    const steady = new Steady(DIR)
+    let near: Sx127x
+    let far: Sx127x
+    let gateway: Machine
+    let upstream: Machine
+    let distant: Machine
+    let endSlave: () => void
+    let sampling: NodeJS.Timeout
+    /** status of the gateway when the hour was over */
+    let last: Awaited<ReturnType<typeof status>>
+
+    // biome-ignore lint/suspicious/noExplicitAny: whatever JSON the command gives
+    const status = (machine: Machine): Promise<any> => askControl(machine.dataDir, 'status')
+    const logged = (machine: Machine): LoggedFact[] =>
+      [...exportFacts(join(machine.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
+
+    before(async () => {
+      await field.open()
+      endSlave = await startSlave(SLAVE)
+      near = await Sx127x.start('spidev0.0')
+      far = await Sx127x.start('spidev0.1')
+      upstream = new Machine(join(DIR, 'up'), 'serve', {
+        device_id: 'UP',
+        gateway: { sources: [], receivers: [{ name: 'in', medium: 'UDP', port: 9001 }], log },
+        RESOURCES: { transport_status: { udp: true } },
+      })
+      gateway = new Machine(join(DIR, 'gateway'), 'run', {
+        device_id: 'GW',
+        gateway: {
+          log,
+          sources: [
+            {
+              name: 'shed',
+              type: 'gpio',
+              interval_ms,
+              min_gap_ms: 0,
+              pins: [
+                { chip: 'shed-pins', line: 0, name: 'pulses', mode: 'counter' },
+                { chip: 'shed-pins', line: 1, name: 'door', mode: 'edge' },
+              ],
+            },
+            { name: 'chip', type: 'ds3231', bus: field.i2cPath, interval_ms },
+            { name: 'engine', type: 'can', interface: CAN, dbc: DBC, interval_ms },
+            {
+              name: 'meter',
+              type: 'modbus_rtu',
+              port: field.meterPort,
+              baudrate: 115_200,
+              slave: 3,
+              interval_ms,
+              registers: [{ id: 'energy', address: 0, type: 'u32' }],
+            },
+            {
+              name: 'plc',
+              type: 'modbus_tcp',
+              host: '127.0.0.1',
+              port: SLAVE,
+              interval_ms,
+              registers: [1, 2, 50].map(address => ({ id: `h${address}`, address })),
+            },
+            {
+              name: 'beacon',
+              type: 'bthome',
+              address: '00:aa:01:01:00:01',
+              interval_ms,
+              max_age_ms: 5000,
+              channels: { count: {} },
+            },
+          ],
+          receivers: [
+            { name: 'radio', medium: 'LoRa', ...near.wiring, ...air },
+            { name: 'wire', medium: 'UART', port: field.boardPort },
+            { name: 'bus', medium: 'CAN', interface: CAN, peers: [{ aid: 78, ...BOARD_IDS }] },
+          ],
+          uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: 9001 }],
+        },
+        RESOURCES: { physical_status, transport_status: { udp: true } },
+      })
+      distant = new Machine(join(DIR, 'distant'), 'run', {
+        device_id: 'DISTANT',
+        assigned_id: 9,
+        gateway: {
+          log,
+          sources: [{ name: 'up', type: 'uptime', interval_ms: 1000 }],
+          uplinks: [{ name: 'radio', medium: 'LoRa', ...far.wiring, ...air }],
+        },
+        RESOURCES: { physical_status: { lora: true } },
+      })
+      await steady.within(async () => {
+        await upstream.start(['--web-port', String(WEB)], WEB)
+        await gateway.start([])
+      })
+      await distant.start(['--port', '8101'])
+      await until('every link is up', async () =>
+        Object.values((await status(gateway)).links).every(link => (link as { state: string }).state !== 'opening'),
+      )
+      field.run()
+      sampling = setInterval(() => {
+        for (const [name, { pid }] of Object.entries({ gateway, upstream, distant })) if (pid) steady.sample(name, pid)
+      }, 5000)
+    })
+    after(async () => {
+      clearInterval(sampling)
+      for (const machine of [distant, gateway, upstream]) await machine?.stop('SIGKILL')
+      endSlave?.()
+      await near?.stop()
+      await far?.stop()
+      await field.close()
+    })
+
+    test('an hour, in the middle of which each bus is gone once: the others do not notice', async t => {
+      const began = performance.now()
+      const pass = (share: number): Promise<void> =>
+        sleep(Math.max(0, began + share * SECONDS * 1000 - performance.now()))
+      const outage = async (what: string, links: string[], out: () => unknown, back: () => unknown): Promise<void> => {
+        const states = async (): Promise<string[]> => {
+          const all = (await status(gateway)).links
+          return links.map(name => all[name].state)
+        }
+        const before = await status(gateway)
+        const from = performance.now()
+        await out()
+        await until(`${what}: told`, async () => (await states()).every(state => state === 'down'), 60_000)
+        await sleep(SECONDS * 10)
+        await back()
+        await until(`${what}: back`, async () => (await states()).every(state => /up|degraded/.test(state)), 60_000)
+        const after = await status(gateway)
+        const seconds = (performance.now() - from) / 1000
+        for (const [name, link] of Object.entries<Link>(after.links)) {
+          if (links.includes(name)) continue
+          const { opens, reads = 0 } = before.links[name] as Link
+          assert.equal(link.opens, opens, `${what} touched ${name}: ${link.last_error}`)
+          assert.match(link.state, /up|degraded/, name)
+          if (link.reads === undefined) continue
+          const perSecond = (link.reads - reads) / seconds
+          assert.ok(perSecond > 1, `${what}: ${name} was read ${perSecond.toFixed(1)} times a second`)
+        }
+        t.diagnostic(
+          `${what}: gone for ${seconds.toFixed(1)} s; ${links.map(n => after.links[n].last_error).join('; ')}`,
+        )
+      }
+      await pass(0.33)
+      await outage('the CAN bus', ['engine', 'bus'], field.unplugCan, field.plugCan)
+      field.resume('can')
+      await pass(0.42)
+      await outage('the serial ports', ['meter', 'wire'], field.unplugSerial, field.plugSerial)
+      field.resume('serial')
+      await pass(0.5)
+      await outage('the GPIO chip', ['shed'], field.unplugPins, field.plugPins)
+      field.resume('pins')
+      await pass(0.58)
+      await outage('the Bluetooth adapter', ['beacon'], field.unplugBeacon, field.plugBeacon)
+      field.resume('beacon')
+      await pass(1)
+      await field.rest()
+      await sleep(2000)
+      clearInterval(sampling)
+      // before this process has so much to read that its Modbus slave is slow
+      last = await status(gateway)
+      for (const name of ['gateway', 'upstream', 'distant']) {
+        const s = steady.of(name)
+        t.diagnostic(`${name} ${JSON.stringify(s[0])} ${JSON.stringify(s.at(-1))}`)
+      }
+    })
+
+    test('every reading is in the log once, and says what the devices did', async t => {
+      const now = last
+      const end = now.log.last_seq
+      await until('it is on disk', async () => (await status(gateway)).log.committed_seq >= end)
+      const facts = logged(gateway).filter(fact => (fact.seq as number) <= end)
+      const rows = (first: string): LoggedSensor[][] => facts.map(sensorsOf).filter(sensors => sensors[0]?.id === first)
+      const own = Object.entries(SOURCES).map(([name, first]) => [name, rows(first).length] as const)
+      for (const [name, count] of own) assert.equal(count, now.links[name].reads, `readings of ${name}`)
+      const received = facts.filter(fact => fact.medium !== 'local').length
+      assert.equal(received, now.received.facts)
+      assert.equal(facts.length, received + own.reduce((sum, [, count]) => sum + count, 0))
+      t.diagnostic(`${facts.length} facts in ${SECONDS} s: ${own.map(pair => pair.join(' ')).join(', ')}`)
+
+      const { sent } = field
+      const values = (first: string, k = 0): (number | null)[] => rows(first).map(row => row[k]!.value)
+      const seen = (first: string, k = 0): number[] => runs(values(first, k))
+      assertRising(seen('pulses'))
+      const { edges, missed_edges } = now.links.shed.detail
+      assert.deepEqual([edges, missed_edges], [sent.pulses + sent.door.length - 1, 0])
+      assert.equal(seen('pulses').at(-1), sent.pulses)
+      assert.deepEqual([seen('Count').at(-1), now.links.engine.detail.frames], [sent.frames, sent.frames])
+      assertRising(seen('Count'))
+      const energy = values('energy').filter(value => value !== null)
+      assertRising(energy)
+      // an answer that came too late, or was on the line when it was cut
+      const { requests, timeouts, damaged } = now.links.meter.detail
+      const lost = requests - timeouts - damaged - energy.length
+      assert.ok(lost >= 0 && lost <= 2, `${energy.length} readings of ${requests} requests, ${timeouts} timed out`)
+      assert.ok(energy.length <= sent.answers && energy.at(-1)! >= sent.answers - 2)
+      const [right, failed] = [
+        [3, 6, 150],
+        [null, null, null],
+      ]
+      const plc = rows('h1').map(row => row.map(({ value }) => value))
+      for (const row of plc) assert.deepEqual(row, row[0] === null ? failed : right)
+      // on a busy machine an answer may come too late
+      const late = plc.filter(([value]) => value === null).length
+      assert.ok(late <= now.links.plc.detail.timeouts, `${late} readings without an answer`)
+      for (const [first, k, all] of [
+        ['chip', 0, sent.degrees],
+        ['beacon_count', 0, sent.advertised],
+        ['pulses', 1, sent.door],
+      ] as const) {
+        const found = seen(first, k)
+        assertPart(found, runs(all), first)
+        t.diagnostic(`${first}: ${found.length} of ${runs(all).length} states of the device were read`)
+        assert.ok(found.length > 0.5 * runs(all).length, `${first}: ${found.length} of ${runs(all).length}`)
+      }
+      assert.deepEqual(values('U1'), sent.uart, 'the board by UART')
+      assert.deepEqual(values('C1'), sent.isotp, 'the board by CAN')
+    })
+
+    test('a gateway by radio is heard whole', async () => {
+      const facts = logged(distant)
+      const keys = new Set(facts.map(keyOf))
+      const heard = (): LoggedFact[] => logged(gateway).filter(fact => keys.has(keyOf(fact)))
+      const got = await until('all came', () => (heard().length >= facts.length ? heard() : null), 60_000).catch(
+        async error => {
+          const there = new Set(heard().map(keyOf))
+          const missing = facts.filter(fact => !there.has(keyOf(fact)))
+          const [{ received }, { uplinks, links, forwarding }] = await Promise.all([gateway, distant].map(status))
+          throw new Error(
+            `${error.message}: ${JSON.stringify({ missing, received, uplinks, links, forwarding }, null, 1)}`,
+          )
+        },
+      )
+      assertSame(facts, got)
+      assert.ok(facts.length > SECONDS / 2, `${facts.length}`)
+    })
+
+    test('the upstream has all of it once, with the same values, and nothing was dropped on the way', async t => {
+      const facts = logged(gateway)
+      const keys = new Set(facts.map(keyOf))
+      const ours = (): LoggedFact[] => logged(upstream).filter(fact => keys.has(keyOf(fact)))
+      const got = await until('the upstream has it', () => (ours().length >= facts.length ? ours() : null), 60_000)
+      assertSame(facts, got)
+      const byKey = new Map(got.map(fact => [keyOf(fact), sensorsOf(fact)]))
+      let most = 0
+      for (const fact of facts)
+        sensorsOf(fact).forEach(({ value }, k) => {
+          const other = byKey.get(keyOf(fact))![k]!.value
+          most = Math.max(most, Math.abs((value ?? 0) - (other ?? 0)))
+        })
+      assert.ok(most <= 1e-3, `a value is off by ${most}`)
+      const all = logged(upstream)
+      await until('the gateway has all that the upstream has', () => {
+        const known = new Set(logged(gateway).map(keyOf))
+        return all.every(fact => known.has(keyOf(fact)))
+      })
+      const [here, there] = await Promise.all([gateway, upstream].map(status))
+      for (const { dropped, log, storage, received } of [here, there]) {
+        // what came too late for its template was asked for again
+        const expected = { rows: 0, packets: received.late_dropped, records: 0 }
+        assert.deepEqual(dropped, expected, JSON.stringify({ received, log }))
+        for (const key of ['lost', 'dropped', 'overflow', 'refused', 'damaged', 'torn']) assert.equal(log[key], 0, key)
+        assert.equal(storage.refused + storage.left, 0)
+        for (const key of ['malformed', 'too_large', 'not_allowed', 'templates_forgotten'])
+          assert.equal(received[key], 0, key)
+      }
+      assert.deepEqual([here.uplinks.up.refused, here.uplinks.up.abandoned], [0, 0])
+      for (const [name, link] of Object.entries<Link>({ ...here.links, ...there.links })) {
+        assert.equal(link.dropped ?? 0, 0, name)
+        for (const key of ['missed_edges', 'queue_full', 'rx_broken', 'noise_bytes', 'short', 'incomplete'])
+          assert.equal(link.detail?.[key] ?? 0, 0, `${name} ${key}`)
+      }
+      t.diagnostic(`${facts.length} facts upstream, off by ${most} at most; ${here.uplinks.up.resent} sent again`)
+    })
+
+    test('neither gateway nor upstream has grown', t => {
+      for (const name of ['gateway', 'upstream']) {
+        const samples = steady.of(name, WARM_UP)
+        const [first, last] = [samples[0]!, samples.at(-1)!]
+        const grown = (of: (sample: Sample) => number): number => growth(samples, of)
+        const [rss, heap, outside] = [grown(s => s.rssMb), grown(s => s.heapMb), grown(s => s.externalMb)]
+        t.diagnostic(
+          `${name}: ${first.rssMb.toFixed(1)} to ${last.rssMb.toFixed(1)} MB (${rss.toFixed(1)}), heap ${first.heapMb.toFixed(2)} to ` +
+            `${last.heapMb.toFixed(2)} MB (${heap.toFixed(2)}), outside ${outside.toFixed(2)} MB; ${first.fds} to ${last.fds} descriptors, ` +
+            `${first.threads} to ${last.threads} threads; ${(((last.cpu - first.cpu) / (last.at - first.at)) * 100).toFixed()} % of the processor`,
+        )
+        const every = Math.ceil(samples.length / 12)
+        t.diagnostic(
+          `${name}: heap ${samples
+            .filter((_, k) => k % every === 0)
+            .map(s => s.heapMb.toFixed(2))
+            .join(' ')}; resident ${samples
+            .filter((_, k) => k % every === 0)
+            .map(s => s.rssMb.toFixed(0))
+            .join(' ')}`,
+        )
+        if (SECONDS < 300) continue // too short to tell growth from warming up
+        assert.ok(heap < 1, `the heap of ${name} grew by ${heap.toFixed(2)} MB`)
+        assert.ok(rss < MORE_MB, `${name} grew by ${rss.toFixed(1)} MB`)
+        assert.ok(Math.abs(last.fds - first.fds) <= 2, `${name}: ${first.fds} to ${last.fds} descriptors`)
+        assert.ok(Math.abs(last.threads - first.threads) <= 1, `${name}: ${first.threads} to ${last.threads} threads`)
+      }
+    })
+
+    test('a link that works again still tells what was wrong with it', async () => {
+      const { links } = last
+      for (const [name, told] of Object.entries(TOLD)) {
+        assert.equal(links[name].state, 'up', name)
+        assert.match(links[name].last_error, told)
+      }
+      assert.match(gateway.run('status').stdout, /bus +up .* last error \d+ (s|min) ago: vcan0/)
+    })
+  },
+  { memory: 2048, seconds: SECONDS + 400 },
+)
+
+interface Link {
+  state: string
+  opens: number
+  reads?: number
+  dropped?: number
+  last_error?: string
+  detail?: Record<string, number>
+}
+
+/** What is left of repeated values, and of none. */
+function runs(values: readonly (number | null)[]): number[] {
+  const found: number[] = []
+  for (const value of values)
+    if (value !== null && (found.length === 0 || Math.abs(found.at(-1)! - value) > 1e-9)) found.push(value)
+  return found
+}
+
+function assertRising(values: readonly number[]): void {
+  values.forEach((value, k) => {
+    if (k > 0) assert.ok(value > values[k - 1]!, `${value} after ${values[k - 1]}`)
+  })
+}
+
+/** Every value of `part` is one of `all`, in that order, and both end with the same. */
+function assertPart(part: readonly number[], all: readonly number[], what: string): void {
+  let at = 0
+  for (const value of part) {
+    while (at < all.length && Math.abs(all[at]! - value) > 1e-6) at++
+    assert.ok(at < all.length, `${what}: ${value} was never sent, or earlier`)
+  }
+  assert.ok(Math.abs(part.at(-1)! - all.at(-1)!) < 1e-6, `${what} ends with ${part.at(-1)}, not ${all.at(-1)}`)
+}
