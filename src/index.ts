@@ -7,7 +7,8 @@ import { loraOptions } from '../drivers/lora/options'
 import { rs485Options } from '../drivers/rs485/options'
 import { iwipOptions, uipOptions } from '../drivers/slip/options'
 import { uartOptions } from '../drivers/uart/options'
-import { Registry } from './links/registry'
+import type { SourceDriver } from './links/contracts'
+import { type DriverTable, Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
 import type { NodeOptions, NodeParts } from './node/types'
@@ -60,6 +61,35 @@ export const mediaTable = {
   Bluetooth: async () => (await import('../drivers/bluetooth')).bluetoothDriver,
   IWIP: async () => (await import('../drivers/slip')).iwipDriver((await import('./media/udp')).udpDriver),
   UIP: async () => (await import('../drivers/slip')).uipDriver,
+}
+
+/** Sources by type, loaded on first use. */
+export const sourceTable: DriverTable<SourceDriver> = {
+  ...Object.fromEntries(
+    (['cpu', 'memory', 'disk', 'network', 'uptime', 'thermal', 'hwmon', 'iio'] as const).map(type => [
+      type,
+      async () => (await import('../drivers/host')).hostSources[type],
+    ]),
+  ),
+  gpio: async () => (await import('../drivers/gpio')).gpioDriver,
+  ...Object.fromEntries(
+    (['bme280', 'sht3x', 'ads1115', 'ina219', 'ds3231'] as const).map(type => [
+      type,
+      async () => (await import('../drivers/i2c')).i2cSources[type],
+    ]),
+  ),
+  w1: async () => (await import('../drivers/host/w1')).w1Source,
+  can: async () => (await import('../drivers/can/signals/source')).canSource,
+  line: async () => (await import('../drivers/lines')).lineSource,
+  nmea: async () => (await import('../drivers/lines')).nmeaSource,
+  modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
+  modbus_tcp: async () => (await import('../drivers/modbus')).modbusTcp,
+  ...Object.fromEntries(
+    (['bthome', 'ibeacon', 'eddystone', 'ruuvi'] as const).map(type => [
+      type,
+      async () => (await import('../drivers/bluetooth')).advertisementSources[type],
+    ]),
+  ),
 }
 
 const parts = (): NodeParts => ({

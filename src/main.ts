@@ -11,15 +11,14 @@ import { banner } from './commands/banner'
 import type { ConfigStore } from './config'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
-import { busOptions, mediaTable, Node, ucumUnits } from './index'
+import { busOptions, mediaTable, Node, sourceTable, ucumUnits } from './index'
 import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
 import { asOsError, errno, OsError } from './lib/errors'
 import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
-import type { SourceDriver } from './links/contracts'
 import type { Hardware } from './links/hardware'
-import { type DriverTable, Registry } from './links/registry'
+import { Registry } from './links/registry'
 import { exportFacts, exportRow, verify } from './log'
 import { mediaFragments } from './media/fragments'
 import { TransportControl } from './node/transport'
@@ -29,35 +28,6 @@ export * from './index'
 
 /** The file this runs from: SQL worker and loopback upstream run it again. */
 const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
-
-/** Sources by type, loaded on first use. */
-const sourceTable: DriverTable<SourceDriver> = {
-  ...Object.fromEntries(
-    (['cpu', 'memory', 'disk', 'network', 'uptime', 'thermal', 'hwmon', 'iio'] as const).map(type => [
-      type,
-      async () => (await import('../drivers/host')).hostSources[type],
-    ]),
-  ),
-  gpio: async () => (await import('../drivers/gpio')).gpioDriver,
-  ...Object.fromEntries(
-    (['bme280', 'sht3x', 'ads1115', 'ina219', 'ds3231'] as const).map(type => [
-      type,
-      async () => (await import('../drivers/i2c')).i2cSources[type],
-    ]),
-  ),
-  w1: async () => (await import('../drivers/host/w1')).w1Source,
-  can: async () => (await import('../drivers/can/signals/source')).canSource,
-  line: async () => (await import('../drivers/lines')).lineSource,
-  nmea: async () => (await import('../drivers/lines')).nmeaSource,
-  modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
-  modbus_tcp: async () => (await import('../drivers/modbus')).modbusTcp,
-  ...Object.fromEntries(
-    (['bthome', 'ibeacon', 'eddystone', 'ruuvi'] as const).map(type => [
-      type,
-      async () => (await import('../drivers/bluetooth')).advertisementSources[type],
-    ]),
-  ),
-}
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
 

@@ -12,6 +12,7 @@ import * as control from '../../../src/protocol/control'
 import { DeliveryReceiver, DeliveryStream } from '../../../src/protocol/delivery'
 import * as delivery from '../../../src/protocol/delivery/frame'
 import { parseRefusedFrame, refusedFrameText } from '../../../src/protocol/nack'
+import * as turns from '../../../src/protocol/turns'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 import { encodeInteger } from '../../../src/wire/base62'
@@ -106,6 +107,8 @@ test('the code builds every example of the page, and the page has no other', () 
     'delivery-frame': frameOf(diff, heart),
     'delivery-answer': delivery.buildAnswer(EPOCH, 1, 0b101),
     'stream-opener': Buffer.concat([opener.wrap(delivery.buildProbe(1)), opener.wrap(heart)]),
+    'rs485-poll': turns.buildPoll(0x102, 11, 1024),
+    'rs485-end': turns.buildTurnEnd(0x102, 11, 2),
     'need-full': refusal('NEED_FULL', diff),
     'dict-ready': control.buildSecureDictReady(AID, TS),
     key,

@@ -1,0 +1,53 @@
+// The configurations on our pages are ones the program takes: each is read like a Config.json, and each of its links is
+// checked by the driver that would open it.
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { ConfigStore, defaults } from '../../../src/config'
+import { checkLinks } from '../../../src/gateway/guard/check-links'
+import { busOptions, mediaTable, sourceTable } from '../../../src/index'
+import { createLogger } from '../../../src/lib/logger'
+import { Registry } from '../../../src/links/registry'
+import { mediaFragments } from '../../../src/media/fragments'
+
+const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
+const dir = mkdtempSync(join(tmpdir(), 'os-node-examples-'))
+after(() => rmSync(dir, { recursive: true, force: true }))
+const registry = new Registry({ media: mediaTable, sources: sourceTable })
+
+const page = readFileSync(join(root, 'docs/wiring.md'), 'utf8')
+const sections = page.split(/^## /m).slice(1)
+const examples = sections.flatMap(text =>
+  [...text.matchAll(/^```json\n(.*?)^```$/gms)].map(([, json]) => [text.split('\n', 1)[0]!, json!] as const),
+)
+
+test('every bus of the wiring page has a configuration', () => {
+  const titles = new Set(examples.map(([title]) => title))
+  assert.ok(titles.size >= 14, [...titles].join(', '))
+  for (const title of titles)
+    assert.ok(
+      examples.some(([of, json]) => of === title && json),
+      title,
+    )
+})
+
+for (const [title, json] of examples) {
+  const names = [...json.matchAll(/"name": "([a-z-]+)"/g)].map(([, name]) => name)
+  test(`${title}: the example ${names.join(', ')} is taken, link by link`, async () => {
+    const value = JSON.parse(json) as { type?: string }
+    const whole = value.type ? { gateway: { sources: [value] } } : value
+    const path = join(dir, 'Config.json')
+    writeFileSync(path, JSON.stringify(whole))
+    const logger = createLogger({ write: () => undefined })
+    const store = ConfigStore.load({
+      ...{ path, env: {}, dataDir: dir, logger, keep: false },
+      fragments: mediaFragments(busOptions),
+    })
+    assert.deepEqual(store.warnings, [])
+    const { sources, uplinks, receivers } = store.config.gateway
+    assert.ok([sources, uplinks, receivers].some(list => (list ?? []).length > 0))
+    await checkLinks(defaults(), store.config, registry)
+  })
+}
