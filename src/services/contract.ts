@@ -22,7 +22,7 @@ export interface Service {
   stop?(): unknown
   status?(): unknown
   getCliCommands?(): Record<string, CliHandler>
-  /** registered while the service is loaded; providers of the display room */
+  /** Sections and display providers, registered from load to stop. The same objects at each call. */
   displayProviders?(): readonly unknown[]
 }
 
@@ -49,8 +49,45 @@ export interface CommandOutcome {
   readonly value?: Record<string, unknown>
   /** the same for people; left out: the JSON */
   readonly text?: string
+  /** sent one by one before the value, at the reader's pace */
+  readonly rows?: AsyncIterable<unknown>
   /** 0 when left out */
   readonly exitCode?: number
+}
+
+/** The HTTP service of this program, handed in by main: it stands on a higher floor. */
+export interface WebService {
+  /** Listens; host and port left out: as configured. False when it listens there already. Throws PORT_BUSY, NETWORK … */
+  start(host?: string | null, port?: number | null): Promise<boolean>
+  /** false when it did not listen */
+  stop(): Promise<boolean>
+  state(): WebState
+  /** settles with an exit code when what start() started has ended; the signal ends it */
+  ended?(signal: AbortSignal): Promise<number>
+  readonly users: UserAdmin
+  /** body of GET /api/dashboard */
+  dashboard(sections?: readonly string[]): Promise<Record<string, unknown>>
+}
+
+export interface WebState {
+  readonly running: boolean
+  readonly host: string
+  readonly port: number
+  readonly url: string | null
+  readonly uptime_s: number
+}
+
+/** The users of the HTTP service; the store of users/ is one. */
+export interface UserAdmin {
+  /** the file */
+  readonly path: string
+  list(): readonly object[]
+  /** Throws BAD_REQUEST, USER_EXISTS, STORAGE. */
+  add(user: { username: string; password?: string; role?: never; enabled?: boolean }): Promise<object>
+  /** Throws NOT_FOUND, BAD_REQUEST, STORAGE. */
+  update(username: string, change: { password?: string; role?: never; enabled?: boolean }): Promise<object>
+  /** Throws NOT_FOUND, STORAGE. */
+  remove(username: string): object | Promise<object>
 }
 
 /** What a plugin may use of the program it lives in. */
@@ -69,16 +106,23 @@ export interface PluginHost {
   readonly gateway?: GatewayAccess
   /** absent where nobody shows anything */
   readonly display?: DisplayAccess
+  /** absent where there is none to start */
+  readonly web?: WebService
   /** the settings of this plugin, defaults included */
   settings(): Record<string, unknown>
+  /** starts and stops this plugin as plugin-load and the API do; false when there was nothing to do */
+  start(): Promise<boolean>
+  stop(): Promise<boolean>
 }
 
 /** The part of the library's Node that plugins use; display providers are given the same. */
 export interface PluginNode {
   readonly assignedId: number
   readonly deviceId: string
-  dispatch(packet: Uint8Array, medium?: string | null): Promise<boolean>
+  dispatch(packet: Uint8Array | string, medium?: string | null): Promise<boolean>
   receive(packet: Uint8Array): object
+  /** the packet as one that stands alone (X15); throws RELAY_UNDECODABLE */
+  relay(packet: Uint8Array): Uint8Array
   readonly transporterManager: {
     /** a sender with options of its own over those of the configuration; null: nobody knows the medium. Close it. */
     open(medium: string, options: Record<string, unknown>): Transporter | null
@@ -117,9 +161,24 @@ export interface GatewayAccess {
   onLink(listener: (event: LinkEvent) => void): () => void
 }
 
+/** A section of a plugin that needs no formats of its own; a display provider of the display room does as well. */
+export interface Section {
+  readonly section_id: string
+  readonly display_name: string
+  readonly plugin_name: string
+  /** `plugin` when left out */
+  readonly category?: string
+  /** 0–100, 50 when left out */
+  readonly priority?: number
+  readonly refresh_interval_s?: number
+  data(): object | Promise<object>
+}
+
 /** The display room, handed in: it stands on the same floor. */
 export interface DisplayAccess {
-  /** false: the name is taken, or what was given is no provider */
+  /** the class that plugins extend for formats of their own */
+  readonly DisplayProvider: unknown
+  /** Takes a Section or a provider. False: the name is taken. Throws BAD_REQUEST for what is neither. */
   register(provider: unknown): boolean
   unregister(provider: unknown): void
   metadata(): Record<string, unknown>

@@ -1,7 +1,17 @@
 // The services room: plugin contract, service manager, registry.
+
+export { accessOf } from './access'
 export type * from './contract'
 export { BUILTIN_NAMES, pluginFragments } from './defaults'
 export { type ManagerOptions, ServiceManager, type ServiceState } from './manager'
+export {
+  PLUGIN_ACTIONS,
+  type PluginAction,
+  type PluginItem,
+  type PluginRequest,
+  Plugins,
+  type PluginsParts,
+} from './plugins'
 export {
   ensureAndMountPlugin,
   ensurePluginDefaults,

@@ -80,6 +80,8 @@ export class Receive {
   readonly addresses = new Addresses()
   readonly delivery: DeliveryReceiver
   readonly frames = new KnownFrames()
+  /** who looks at packets as they come; the bytes are only valid during the call */
+  readonly lookers = new Set<(packet: Uint8Array, origin: PacketOrigin) => void>()
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
   readonly #toldTime = new Map<number, number>()
@@ -133,6 +135,7 @@ export class Receive {
       return
     }
     const cmd = packet[0]
+    if (this.lookers.size > 0 && cmd !== undefined && cmd !== DELIVERY_FRAME) this.#look(packet, origin)
     if (cmd === undefined) {
       this.counters.malformed++
       origin.settle?.(true)
@@ -143,11 +146,22 @@ export class Receive {
     } else this.#control(packet, origin)
   }
 
+  #look(packet: Uint8Array, origin: PacketOrigin): void {
+    for (const looker of this.lookers) {
+      try {
+        looker(packet, origin)
+      } catch (error) {
+        this.#options.logger.error(`a listener of packets failed: ${asOsError(error).message}`)
+      }
+    }
+  }
+
   #frame(frame: Uint8Array, origin: PacketOrigin): void {
     const malformed = this.delivery.counters.malformed
-    const answer = this.delivery.onFrame(frame, origin.address, (packet, seq, peer) =>
-      this.#data(packet, origin, peer, seq),
-    )
+    const answer = this.delivery.onFrame(frame, origin.address, (packet, seq, peer) => {
+      if (this.lookers.size > 0) this.#look(packet, origin)
+      this.#data(packet, origin, peer, seq)
+    })
     this.counters.malformed += this.delivery.counters.malformed - malformed
     if (answer) void origin.reply(answer)
     // the exchange asks again for what it lacks
