@@ -1,5 +1,6 @@
 // The form of a verb: one file each, its options as a schema that gives parsing, help and checks at once. `text` turns the
 // result into what people read; it runs where the person is, the verb itself perhaps in a running gateway.
+import type { Role } from '../services/users'
 import type { CommandContext } from './context'
 
 export interface OptionSpec {
@@ -49,6 +50,8 @@ export interface Verb {
   readonly changes?: boolean
   /** true: starts a gateway, which takes the lock itself */
   readonly starts?: boolean
+  /** who may run it over HTTP: 'operator' for what only reads and for switching media; absent: an admin */
+  readonly role?: Role
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
   /** Work of the calling side, before anything is sent to a gateway: reading files named on the command line. */
