@@ -17,5 +17,5 @@ export {
   type SourceConfig,
   type UplinkConfig,
 } from './schema'
-export { MASK, SECRET_NAME } from './secrets'
+export { MASK, maskText, SECRET_NAME } from './secrets'
 export { type Change, ConfigStore, type LoadOptions, mayWrite } from './store'

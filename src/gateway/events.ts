@@ -19,6 +19,14 @@ export interface LinkEvent {
   readonly before: LinkState
 }
 
+/** A packet that a receiver took, before anything is known of its content. Its bytes are valid during the call only. */
+export interface PacketEvent {
+  readonly packet: Uint8Array
+  readonly medium: string
+  /** where it came from, as the medium writes it */
+  readonly address: string
+}
+
 export type Listener<T> = (event: T) => void
 
 /** events a listener may be behind */
@@ -123,10 +131,32 @@ export class Channel<T> {
 export class GatewayEvents {
   readonly facts: Channel<FactEvent>
   readonly links: Channel<LinkEvent>
+  #packetListeners: readonly Listener<PacketEvent>[] = []
+  readonly #logger: Logger
 
   constructor(options: ChannelOptions = {}) {
     this.facts = new Channel(options)
     this.links = new Channel(options)
+    this.#logger = options.logger ?? silentLogger
+  }
+
+  /** Packets as receivers take them, at once: the bytes are gone afterwards. Returns how to stop. */
+  onPacket(listener: Listener<PacketEvent>): () => void {
+    this.#packetListeners = [...this.#packetListeners, listener]
+    return () => {
+      this.#packetListeners = this.#packetListeners.filter(other => other !== listener)
+    }
+  }
+
+  packet(packet: Uint8Array, { medium, address }: { readonly medium: string; readonly address: string }): void {
+    if (this.#packetListeners.length === 0) return
+    for (const listener of this.#packetListeners) {
+      try {
+        listener({ packet, medium, address })
+      } catch (error) {
+        this.#logger.error(`a listener of packets failed: ${asOsError(error).message}`)
+      }
+    }
   }
 
   /** Facts as they enter the log: own sensors and received ones. Returns how to stop. */

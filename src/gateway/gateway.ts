@@ -223,6 +223,7 @@ export class Gateway {
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
       allowed: address => this.#allowed(address),
+      onPacket: (packet, origin) => this.events.packet(packet, origin),
       onFact: (fact: Fact, link: LinkMetadata) => {
         this.#noted(fact, link)
         this.ids?.heard(fact.aid, link.address ?? null)

@@ -90,6 +90,12 @@ export const ERRORS = {
   // the rest
   NO_GATEWAY: traits(503, 1, true, 'start one with os-node run'),
   TIMEOUT: traits(504, 1, true, 'try again'),
+  PLUGIN_FAILED: traits(
+    500,
+    1,
+    false,
+    'see os-node plugin-list; a plugin is turned off by enabled: false in its settings',
+  ),
   INTERNAL: traits(500, 1, false, 'a defect of os-node: report it with the log'),
 } as const satisfies Record<string, ErrorTraits>
 

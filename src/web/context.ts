@@ -2,6 +2,7 @@
 // plain objects. Functions are called once per request and must be cheap; what throws costs its own part of the answer.
 import type { JobRunner } from '../commands/jobs'
 import type { Change, SchemaRow } from '../config'
+import type { DisplayRegistry } from '../display'
 import type { GatewayStatus, LinkStatus } from '../gateway/status'
 import type { LogLine } from '../lib/logger'
 import type { OutputsControl } from '../links/hardware'
@@ -105,19 +106,8 @@ export interface PluginsControl {
   command(plugin: string, argv: readonly string[]): Promise<{ exit_code: number; stdout?: string; stderr?: string }>
 }
 
-export interface DisplayFilter {
-  readonly category?: string | undefined
-  readonly min_priority?: number | undefined
-}
-
-/** Display providers (PROTOCOL §10, X31). */
-export interface DisplayControl {
-  metadata(): object
-  /** null: no such section */
-  render(section: string, format: string): Promise<object | null>
-  /** data of every section by `<plugin>:<section>` */
-  all(format: string, filter: DisplayFilter): Promise<Record<string, unknown>>
-}
+/** Display providers (PROTOCOL §10, X31); the registry of the process. */
+export type DisplayControl = Pick<DisplayRegistry, 'metadata' | 'render' | 'collect'>
 
 /** What happens while one looks on. Each returns how to stop. */
 export interface WebEvents {

@@ -38,7 +38,7 @@ function parts(context: WebContext, service: ServiceFacts): Record<string, () =>
     overview_metrics: () => overview(context, service),
     ...(context.display && {
       display_providers: () => context.display?.metadata(),
-      display_sections: () => context.display?.all('json', {}),
+      display_sections: () => context.display?.collect('json'),
     }),
     status: () => context.status(),
     latest: () => context.latest(),

@@ -16,9 +16,9 @@ function displayOf({ display }: WebContext): DisplayControl {
 async function render({ context, params, query }: Call): Promise<object> {
   const section = params.section ?? ''
   if (section.trim() === '') throw new OsError('BAD_REQUEST', 'section is required')
-  const rendered = section.includes(':') ? await displayOf(context).render(section, String(query.format)) : null
-  if (!rendered) throw new OsError('NOT_FOUND', 'section not found', { details: { section } })
-  return { ok: true, ...rendered }
+  // the registry also knows built-in sections by their bare id; a path of HTTP names both
+  if (!section.includes(':')) throw new OsError('NOT_FOUND', 'section not found', { details: { section } })
+  return { ok: true, ...(await displayOf(context).render(section, query.format)) }
 }
 
 export const DISPLAY: readonly Route[] = [
@@ -57,9 +57,9 @@ export const DISPLAY: readonly Route[] = [
     run: async ({ context, query, service }) => ({
       ok: true,
       format: query.format,
-      sections: await displayOf(context).all(String(query.format), {
-        category: query.category as string | undefined,
-        min_priority: query.min_priority as number | undefined,
+      sections: await displayOf(context).collect(query.format, {
+        ...(query.category !== undefined && { category: String(query.category) }),
+        ...(query.min_priority !== undefined && { minPriority: Number(query.min_priority) }),
       }),
       timestamp: Math.floor(service.now / 1000),
     }),
