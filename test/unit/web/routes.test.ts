@@ -27,7 +27,9 @@ test('every route × method is closed without the token except the listed ones',
 
 test('a route that does not say it is open is closed', async t => {
   const run = () => ({ ok: true })
-  const server = await serve(t, fakeContext(), { routes: [{ method: 'POST', path: '/api/new', role: 'admin', summary: '', run }] })
+  const server = await serve(t, fakeContext(), {
+    routes: [{ method: 'POST', path: '/api/new', role: 'admin', summary: '', run }],
+  })
   assert.equal((await ask(server, '/api/new', { method: 'POST', token: false })).status, 401)
   assert.equal((await ask(server, '/api/new', { method: 'POST' })).status, 200)
 })
