@@ -7,8 +7,8 @@ import { loraOptions } from '../drivers/lora/options'
 import { rs485Options } from '../drivers/rs485/options'
 import { iwipOptions, uipOptions } from '../drivers/slip/options'
 import { uartOptions } from '../drivers/uart/options'
-import { DisplayProvider, getDisplayRegistry, providerOf } from './display'
 import type { Fragment } from './config'
+import { DisplayProvider, getDisplayRegistry, providerOf } from './display'
 import type { SourceDriver } from './links/contracts'
 import { type DriverTable, Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
@@ -18,7 +18,7 @@ import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
 import type { UnitResolver, WireUnits } from './pipeline/core'
 import { Fusion as BareFusion, type FusionOptions } from './pipeline/fuse'
 import { createPureCore } from './pipeline/pycore'
-import { type DisplayAccess, pluginFragments, Plugins, type PluginTable, ServiceManager } from './services'
+import { type DisplayAccess, Plugins, type PluginTable, pluginFragments, ServiceManager } from './services'
 import { attributeUnits } from './units/attribute'
 import { resolve, resolveList } from './units/canonical'
 import { wireUnits } from './units/wire'
@@ -175,20 +175,6 @@ export {
   unregisterDisplayProvider,
 } from './display'
 export { type ErrorCode, OsError } from './lib/errors'
-export {
-  type CliHandler,
-  type DisplayAccess,
-  ensureAndMountPlugin,
-  ensurePluginDefaults,
-  type GatewayAccess,
-  listBuiltinPlugins,
-  normalizePluginName,
-  type PluginDefinition,
-  type PluginHost,
-  type Service,
-  ServiceManager,
-  syncAllPluginDefaults,
-} from './services'
 export type { Files } from './lib/files'
 export { FlashLog, type FlashLogOptions, type LogRecord } from './log'
 export type { BatchItem, NodeOptions, TransmitOptions, TransmitResult } from './node/types'
@@ -218,6 +204,20 @@ export type { LeaseMetrics, LeasePolicy } from './protocol/ids/lease'
 export { SecureClient, type SecureClientOptions } from './protocol/secure/client'
 export { SecureServer, type SecureServerOptions } from './protocol/secure/server'
 export { SecureSessions, type SecureSessionsOptions, type SessionRecord } from './protocol/secure/sessions'
+export {
+  type CliHandler,
+  type DisplayAccess,
+  ensureAndMountPlugin,
+  ensurePluginDefaults,
+  type GatewayAccess,
+  listBuiltinPlugins,
+  normalizePluginName,
+  type PluginDefinition,
+  type PluginHost,
+  type Service,
+  ServiceManager,
+  syncAllPluginDefaults,
+} from './services'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'

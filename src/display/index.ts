@@ -7,7 +7,7 @@ import { coreSections } from './sections'
 
 export { DISPLAY_FORMATS, type DisplayFormat, escapeHtml, parseFormat, textOf, treeText } from './formats'
 export { type PlainSection, providerOf } from './from-section'
-export { databaseSettings, pipelineSettings } from './node-source'
+export { type FilesSourceParts, filesSource, type GatewaySourceParts, gatewaySource } from './gateway-source'
 export type { Plain } from './plain'
 export { DisplayProvider, type ProviderMetadata, type RenderMode, type SectionData } from './provider'
 export { RegistryReader, type SectionInfo, type SectionReader } from './reader'

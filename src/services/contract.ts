@@ -2,16 +2,17 @@
 // the members below; it reaches the gateway through its host only. Every call into a service is guarded by the manager: what
 // it throws is counted and shown, and a start that does not come back is given up.
 import type { ConfigStore } from '../config'
+import type { FactEvent, LinkEvent, PacketEvent } from '../gateway/events'
 import type { GatewayStatus } from '../gateway/status'
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { OptionSpec, OptionValues } from '../lib/options'
-import type { LinkState } from '../links/contracts'
 import type { Transporter } from '../node/transporters'
-import type { Fact, LinkMetadata, Reading } from '../pipeline/fact'
+import type { Reading } from '../pipeline/fact'
+import type { UserStore } from './users'
 
-export type { OptionSpec, OptionValues }
+export type { FactEvent, LinkEvent, OptionSpec, OptionValues, PacketEvent }
 
 /** What a plugin's `create` gives. All members may be left out; all may return promises. */
 export interface Service {
@@ -64,7 +65,7 @@ export interface WebService {
   state(): WebState
   /** settles with an exit code when what start() started has ended; the signal ends it */
   ended?(signal: AbortSignal): Promise<number>
-  readonly users: UserAdmin
+  readonly users: UserStore
   /** body of GET /api/dashboard */
   dashboard(sections?: readonly string[]): Promise<Record<string, unknown>>
 }
@@ -75,19 +76,6 @@ export interface WebState {
   readonly port: number
   readonly url: string | null
   readonly uptime_s: number
-}
-
-/** The users of the HTTP service; the store of users/ is one. */
-export interface UserAdmin {
-  /** the file */
-  readonly path: string
-  list(): readonly object[]
-  /** Throws BAD_REQUEST, USER_EXISTS, STORAGE. */
-  add(user: { username: string; password?: string; role?: never; enabled?: boolean }): Promise<object>
-  /** Throws NOT_FOUND, BAD_REQUEST, STORAGE. */
-  update(username: string, change: { password?: string; role?: never; enabled?: boolean }): Promise<object>
-  /** Throws NOT_FOUND, STORAGE. */
-  remove(username: string): object | Promise<object>
 }
 
 /** What a plugin may use of the program it lives in. */
@@ -127,25 +115,6 @@ export interface PluginNode {
     /** a sender with options of its own over those of the configuration; null: nobody knows the medium. Close it. */
     open(medium: string, options: Record<string, unknown>): Transporter | null
   }
-}
-
-export interface FactEvent {
-  readonly fact: Fact
-  readonly link: LinkMetadata
-}
-
-export interface LinkEvent {
-  readonly name: string
-  readonly state: LinkState
-  readonly before: LinkState
-}
-
-/** A packet that a receiver took, before anything is known of its content. Its bytes are valid during the call only. */
-export interface PacketEvent {
-  readonly packet: Uint8Array
-  readonly medium: string
-  /** where it came from, as the medium writes it */
-  readonly address: string
 }
 
 /** A running gateway as plugins see it. Listeners get each event once, in order; one that throws is counted and told. */

@@ -3,6 +3,7 @@
 export { accessOf } from './access'
 export type * from './contract'
 export { BUILTIN_NAMES, pluginFragments } from './defaults'
+export { type HttpPlugins, httpPlugins } from './http'
 export { type ManagerOptions, ServiceManager, type ServiceState } from './manager'
 export {
   PLUGIN_ACTIONS,
@@ -22,3 +23,5 @@ export {
   pluginSettings,
   syncAllPluginDefaults,
 } from './registry'
+export { GatewayWeb, LocalWeb } from './web-user/service'
+export { makePlugins, managerOf, type WiringParts } from './wiring'

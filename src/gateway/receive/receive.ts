@@ -45,6 +45,8 @@ export interface ReceiveOptions {
   /** who may send here (receiver.allow) */
   allowed?: (address: string) => boolean
   onFact: (fact: Fact, link: LinkMetadata) => void
+  /** every packet that may come in; its bytes are valid during the call only */
+  onPacket?: (packet: Uint8Array, origin: PacketOrigin) => void
 }
 
 /** An acknowledgement that waits for its record to be on flash. */
@@ -80,8 +82,6 @@ export class Receive {
   readonly addresses = new Addresses()
   readonly delivery: DeliveryReceiver
   readonly frames = new KnownFrames()
-  /** who looks at packets as they come; the bytes are only valid during the call */
-  readonly lookers = new Set<(packet: Uint8Array, origin: PacketOrigin) => void>()
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
   readonly #toldTime = new Map<number, number>()
@@ -135,7 +135,8 @@ export class Receive {
       return
     }
     const cmd = packet[0]
-    if (this.lookers.size > 0 && cmd !== undefined && cmd !== DELIVERY_FRAME) this.#look(packet, origin)
+    // of a delivery frame the packets inside are looked at
+    if (cmd !== undefined && cmd !== DELIVERY_FRAME) this.#options.onPacket?.(packet, origin)
     if (cmd === undefined) {
       this.counters.malformed++
       origin.settle?.(true)
@@ -146,20 +147,10 @@ export class Receive {
     } else this.#control(packet, origin)
   }
 
-  #look(packet: Uint8Array, origin: PacketOrigin): void {
-    for (const looker of this.lookers) {
-      try {
-        looker(packet, origin)
-      } catch (error) {
-        this.#options.logger.error(`a listener of packets failed: ${asOsError(error).message}`)
-      }
-    }
-  }
-
   #frame(frame: Uint8Array, origin: PacketOrigin): void {
     const malformed = this.delivery.counters.malformed
     const answer = this.delivery.onFrame(frame, origin.address, (packet, seq, peer) => {
-      if (this.lookers.size > 0) this.#look(packet, origin)
+      this.#options.onPacket?.(packet, origin)
       this.#data(packet, origin, peer, seq)
     })
     this.counters.malformed += this.delivery.counters.malformed - malformed

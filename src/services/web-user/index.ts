@@ -13,6 +13,7 @@ import type {
   Service,
   WebService,
 } from '../contract'
+import { ROLES, type Role, type UserChange } from '../users'
 
 export interface WebUserStatus {
   running: boolean
@@ -26,7 +27,6 @@ export interface WebUserStatus {
   url: string | null
 }
 
-const ROLES = ['viewer', 'operator', 'admin'] as const
 const PLACE: Record<string, OptionSpec> = {
   host: { type: 'string', value: 'HOST', help: 'address to listen on (else as configured)' },
   port: { type: 'integer', value: 'N', min: 0, max: 65535, help: 'port to listen on (else as configured)' },
@@ -131,7 +131,7 @@ export class WebUserService implements Service {
         summary: 'the users',
         reads: true,
         run: () => {
-          const users = this.#web.users.list() as { username: string; role: string; enabled: boolean }[]
+          const users = this.#web.users.list()
           const lines = users.map(({ username, role, enabled }) => `${username}  ${role}${enabled ? '' : '  disabled'}`)
           return { value: { ok: true, users }, text: lines.join('\n') || 'no users' }
         },
@@ -188,15 +188,11 @@ async function* until(value: unknown, end: Promise<unknown>): AsyncGenerator<unk
   await end
 }
 
-function changeOf({ password, role, enable, disable }: OptionValues): {
-  password?: string
-  role?: never
-  enabled?: boolean
-} {
+function changeOf({ password, role, enable, disable }: OptionValues): UserChange {
   if (enable && disable) throw new OsError('USAGE', 'either --enable or --disable')
   return {
     ...(typeof password === 'string' && { password }),
-    ...(role !== undefined && { role: role as never }),
+    ...(role !== undefined && { role: role as Role }),
     ...((enable || disable) && { enabled: enable === true }),
   }
 }

@@ -2,7 +2,8 @@
 // to another address by itself; where none runs, the service comes with a gateway that is started for it.
 import { type Clock, systemClock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
-import type { UserAdmin, WebService, WebState } from '../contract'
+import type { WebService, WebState } from '../contract'
+import type { UserStore } from '../users'
 
 /** What is needed of a server. One is made for each address. */
 export interface ServerLike {
@@ -20,17 +21,17 @@ export interface GatewayWebParts {
   /** where it listens when nobody says */
   readonly host: string
   readonly port: number
-  readonly users: UserAdmin
+  readonly users: UserStore
   readonly clock?: Clock
 }
 
 /** The HTTP service of a gateway at work. */
 export class GatewayWeb implements WebService {
-  readonly users: UserAdmin
+  readonly users: UserStore
   readonly #parts: GatewayWebParts
   readonly #clock: Clock
   #place: { host: string; port: number }
-  #server: ServerLike
+  #made: ServerLike | undefined
   #since = 0
   #ended: (() => void)[] = []
 
@@ -39,7 +40,6 @@ export class GatewayWeb implements WebService {
     this.#clock = parts.clock ?? systemClock
     this.users = parts.users
     this.#place = { host: parts.host, port: parts.port }
-    this.#server = parts.make(parts.host, parts.port)
   }
 
   async start(host: string | null = null, port: number | null = null): Promise<boolean> {
@@ -57,7 +57,7 @@ export class GatewayWeb implements WebService {
         throw error
       })
       if (!same) await this.stop()
-      this.#server = next
+      this.#made = next
       this.#place = place
     } else await this.#server.start()
     this.#since = this.#clock.mono()
@@ -69,6 +69,10 @@ export class GatewayWeb implements WebService {
     await this.#server.stop()
     for (const end of this.#ended.splice(0)) end()
     return true
+  }
+
+  get #server(): ServerLike {
+    return (this.#made ??= this.#parts.make(this.#place.host, this.#place.port))
   }
 
   state(): WebState {
@@ -103,7 +107,7 @@ export interface StartedForWeb {
 export interface LocalWebParts {
   readonly host: string
   readonly port: number
-  readonly users: UserAdmin
+  readonly users: UserStore
   /** starts a gateway that ends with the signal; throws LOCKED, PORT_BUSY … */
   start(place: { host?: string; port?: number }, signal: AbortSignal): Promise<StartedForWeb>
   dashboard(sections?: readonly string[]): Promise<Record<string, unknown>>
@@ -112,7 +116,7 @@ export interface LocalWebParts {
 
 /** The HTTP service where no gateway runs: it shows a gateway, so one is started with it. */
 export class LocalWeb implements WebService {
-  readonly users: UserAdmin
+  readonly users: UserStore
   readonly #parts: LocalWebParts
   readonly #clock: Clock
   #running: { gateway: StartedForWeb; stop: AbortController; since: number } | null = null
