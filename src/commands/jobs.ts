@@ -133,7 +133,7 @@ export class JobRunner {
     const line = `${username} at ${remote}: ${auditText(argv)}`
     if (!mayAct(role, needed)) {
       this.#o.logger.warn(`refused, role ${needed} required: ${line}`)
-      throw new OsError('FORBIDDEN', `role ${needed} required`, { details: { role } })
+      throw new OsError('FORBIDDEN', `role ${needed} required`)
     }
     if (this.#stopped || (background ? this.#queue.length >= this.#limits.queue : this.#full)) {
       this.counters.refused++
@@ -301,7 +301,9 @@ export class JobRunner {
       line(JSON.stringify(row))
     }
     if (value && json) line(JSON.stringify({ ...value, via: context.via }))
-    else if (value) line(verb.text ? verb.text(value, PLAIN) : JSON.stringify(value))
+    // status tells people where it was run
+    else if (value && verb.text) line(verb.text(verb.name === 'status' ? { ...value, via: context.via } : value, PLAIN))
+    else if (value) line(JSON.stringify(value))
     return exitCode
   }
 
