@@ -11,6 +11,8 @@ export interface VerbResult {
   /** printed one JSON line each, at the reader's pace */
   readonly rows?: AsyncIterable<unknown>
   readonly exitCode?: number
+  /** for people, where only the command knows the words; else `text` of the verb makes them of the value */
+  readonly text?: string
 }
 
 export interface Paint {
@@ -34,9 +36,9 @@ export interface Verb {
   /** gateway: needs one; local: never inside one; either: inside when one runs */
   readonly where: 'gateway' | 'local' | 'either'
   /** true: works on files alone only with the data directory's lock */
-  readonly changes?: boolean
+  readonly changes?: boolean | ((options: OptionValues) => boolean)
   /** true: starts a gateway, which takes the lock itself */
-  readonly starts?: boolean
+  readonly starts?: boolean | ((options: OptionValues) => boolean)
   /** who may run it over HTTP: 'operator' for what only reads and for switching media; absent: an admin */
   readonly role?: Role
   /** true: prints JSON even without --json (the specification says so) */
@@ -48,6 +50,10 @@ export interface Verb {
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>
   text?(value: Record<string, unknown>, paint: Paint): string
 }
+
+/** What a verb says of a call with these options. */
+export const holds = (said: Verb['changes'], options: OptionValues): boolean =>
+  typeof said === 'function' ? said(options) : said === true
 
 /** Options every verb has. */
 export const GLOBAL_OPTIONS: Readonly<Record<string, OptionSpec>> = {
