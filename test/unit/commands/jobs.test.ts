@@ -16,7 +16,6 @@ const verb = (name: string, run: Verb['run'], more: Partial<Verb> = {}): Verb =>
   examples: [],
   options: {},
   where: 'either',
-  role: 'operator',
   run,
   ...more,
 })
@@ -36,7 +35,12 @@ function rig(limits: Partial<JobLimits> = {}) {
     verb('fail', async () => ({ value: { error: 'no' }, exitCode: 3 })),
     verb('refuse', () => Promise.reject(new OsError('BAD_PACKET', 'these bytes are no packet'))),
     verb('break', () => Promise.reject(new TypeError('x is not a function'))),
-    verb('change', async () => ({ value: { done: true } }), { role: undefined as never }),
+    verb('change', async () => ({ value: { done: true } })),
+    verb('doctor', async () => ({ value: { ok: true } })),
+    verb('deps', async () => ({ value: { ok: true } }), {
+      options: { cmd: { type: 'string', help: '' } },
+      changes: ({ cmd }) => cmd !== 'check',
+    }),
     verb('alone', async () => ({}), { where: 'local' }),
     verb('flood', async ({ signal }) => ({
       rows: (async function* () {
@@ -244,13 +248,17 @@ test('a caller that leaves ends its command; a gateway that stops ends all', asy
 test('an operator runs what only reads and sees no jobs of admins', async () => {
   const { run, runner, lines } = rig()
   const operator = { role: 'operator', username: 'oli' }
-  assert.equal((await run('show', operator)).status, 'completed')
+  assert.equal((await run('doctor', operator)).status, 'completed')
+  assert.equal((await run('deps --cmd check', operator)).status, 'completed')
+  await assert.rejects(run('deps --cmd repair', operator), { code: 'FORBIDDEN' })
+  // one that cannot be run harms nobody
+  assert.equal((await run('nothing', operator)).status, 'failed')
   await assert.rejects(run('change', operator), { code: 'FORBIDDEN', message: 'role admin required' })
   assert.match(lines.at(-1)!, /WARN .*refused, role admin required: oli at ::1: change/)
   const secret = await run('change')
   assert.deepEqual(
     runner.list('operator', 10).map(job => job.command),
-    ['show'],
+    ['nothing', 'deps --cmd check', 'doctor'],
   )
   assert.throws(() => runner.get(secret.job_id, 'operator'), { code: 'NOT_FOUND' })
   assert.throws(() => runner.cancel(secret.job_id, 'operator', 'oli'), { code: 'NOT_FOUND' })
