@@ -174,7 +174,7 @@ export class WebServer {
   #build(server: Server): (req: IncomingMessage, res: ServerResponse) => void {
     const { host, allowedHosts, routes, clock } = this.#options
     const { logger } = this.#context
-    const guard = new Guard({ host, allowedHosts })
+    const guard = new Guard({ host, allowedHosts: [...allowedHosts, ...(this.#context.hosts?.() ?? [])] })
     const gate = new TokenGate(this.#context.auth, clock)
     const access = new Access(this.#context, gate, this.#sessions)
     const fail = (req: IncomingMessage, res: ServerResponse, thrown: unknown): void =>
