@@ -190,7 +190,9 @@ export class WebServer {
       (req, res) => {
         this.#serve(path, access, req, res).catch(thrown => fail(req, res, thrown))
       }
-    for (const path of new Set(routes.map(route => route.path))) {
+    // '/x/' is '/x/:id' without its id, also where there is no '/x'
+    const parents = routes.map(({ path }) => path.replace(/\/:\w+$/, '')).filter(path => path !== '')
+    for (const path of new Set([...routes.map(route => route.path), ...parents])) {
       for (const { method } of routes.filter(route => route.path === path)) app.add(method, path, serve(path))
       // every other method of a known path: HEAD, OPTIONS, and 405 after the token
       app.add('*', path, serve(path))
@@ -212,6 +214,7 @@ export class WebServer {
     const { path, params } = this.#match(pattern, req)
     const { routes } = this.#options
     const here = routes.filter(route => route.path === path)
+    if (here.length === 0) throw new OsError('NOT_FOUND', 'not found')
     const method = req.method === 'HEAD' ? 'GET' : req.method
     const route = here.find(candidate => candidate.method === method)
     if (route?.write) this.#mayWrite()
