@@ -103,7 +103,7 @@ export class WebServer {
 
   /** `dashboard` of GET /api/dashboard. */
   dashboard(sections?: string): Promise<object> {
-    return buildDashboard(this.#context, this.facts(), sections)
+    return buildDashboard(this.#context, this.facts(), sections, 'operator')
   }
 
   /** Listens. Safe to call when it already does. Throws PORT_BUSY, CONFIG_INVALID (D13) or NETWORK. */
