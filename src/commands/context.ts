@@ -126,6 +126,8 @@ export interface CommandContext {
   hardware(): Promise<Hardware>
   /** absent outside a running gateway: an output is held by whoever runs */
   readonly outputs?: OutputsControl
+  /** plugins; absent where there is no service manager */
+  readonly services?: { snapshot(): object }
   /** What safe mode there is (R25); `leave`: ends it first. */
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */

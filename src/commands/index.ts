@@ -9,9 +9,12 @@ import { configGet, configSet, configShow } from './verbs/config'
 import { decode } from './verbs/decode'
 import { gpioList, gpioSet } from './verbs/gpio'
 import { ensureId, timeSync } from './verbs/identity'
+import { dbStatus, idInfo, pipelineInfo, snapshot } from './verbs/info'
+import { inject } from './verbs/inject'
 import { logExport, logVerify } from './verbs/log'
 import { reload } from './verbs/reload'
 import { safeMode } from './verbs/safe-mode'
+import { core, logLevel } from './verbs/settings'
 import { sourceList, sourceTest } from './verbs/source'
 import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
@@ -32,9 +35,14 @@ export const VERBS: readonly Verb[] = [
   reload,
   safeMode,
   transmit,
+  inject,
   decode,
   ensureId,
   timeSync,
+  idInfo,
+  snapshot,
+  pipelineInfo,
+  dbStatus,
   sourceList,
   sourceTest,
   gpioList,
@@ -46,6 +54,8 @@ export const VERBS: readonly Verb[] = [
   configGet,
   configSet,
   configShow,
+  core,
+  logLevel,
   logVerify,
   logExport,
   token,
