@@ -101,6 +101,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
     files,
     logger: logger.child('config'),
     keep: verb.changes === true,
+    tolerant: verb.tolerant === true,
     ...(deps.fragments && { fragments: deps.fragments }),
   })
   const read = deps.read ?? (async path => files.read(path === '-' ? '/dev/stdin' : path).toString('utf8'))

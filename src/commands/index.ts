@@ -13,6 +13,7 @@ import { dbStatus, idInfo, pipelineInfo, snapshot } from './verbs/info'
 import { inject } from './verbs/inject'
 import { logExport, logVerify } from './verbs/log'
 import { reload } from './verbs/reload'
+import { repairConfig } from './verbs/repair'
 import { safeMode } from './verbs/safe-mode'
 import { core, logLevel } from './verbs/settings'
 import { sourceList, sourceTest } from './verbs/source'
@@ -54,6 +55,7 @@ export const VERBS: readonly Verb[] = [
   configGet,
   configSet,
   configShow,
+  repairConfig,
   core,
   logLevel,
   logVerify,

@@ -49,12 +49,18 @@ export interface Verb {
   readonly changes?: boolean
   /** true: starts a gateway, which takes the lock itself */
   readonly starts?: boolean
+  /** true: runs with a broken configuration too, on its defaults */
+  readonly tolerant?: boolean
+  /** true: goes on until it is stopped, and being stopped is no failure */
+  readonly endless?: boolean
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
   /** Work of the calling side, before anything is sent to a gateway: reading files named on the command line. */
   prepare?(options: OptionValues, read: (path: string) => Promise<string>): Promise<OptionValues>
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>
   text?(value: Record<string, unknown>, paint: Paint): string
+  /** one row for people at a terminal; elsewhere rows are JSON lines */
+  rowText?(row: unknown, paint: Paint): string
 }
 
 /** Options every verb has. */
