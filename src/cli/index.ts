@@ -16,7 +16,7 @@ import { acquireLock, type DataLock } from '../gateway/lock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
-import { ask, waitForGateway } from './client'
+import { ask, type GatewayAnswer, waitForGateway } from './client'
 import { errorText, type Out, paintFor, ReaderLeft, watchReader, writeLine } from './output'
 
 /** What main needs to make a context for a command that runs in this process. */
@@ -116,8 +116,13 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
     })
     if (socket) {
       const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options
-      const onRow = (row: unknown): Promise<void> => writeLine(deps.stdout, JSON.stringify(row))
-      const answer = await ask(socket, { command: verb.name, options: own }, { onRow, signal })
+      const onRow = rowPrinter(verb, json, deps)
+      const asked = ask(socket, { command: verb.name, options: own }, { onRow, signal })
+      const answer = await asked.catch(error => {
+        // what goes on until it is stopped was stopped
+        if (verb.endless && signal.aborted) return { exitCode: 0 } as GatewayAnswer
+        throw error
+      })
       if (answer.result) await show(answer.result)
       return answer.exitCode
     }
@@ -152,7 +157,8 @@ async function executeHere(
     }
     context = await deps.context({ verb, config, logger, signal: deps.signal, print, ...(lock && { lock }) })
     const result: VerbResult = await verb.run(context, options)
-    for await (const row of result.rows ?? []) await writeLine(deps.stdout, JSON.stringify(row))
+    const onRow = rowPrinter(verb, json, deps)
+    for await (const row of result.rows ?? []) await onRow(row)
     const value = withVia(context, result)
     if (value) await show(value)
     return result.exitCode ?? 0
@@ -162,6 +168,16 @@ async function executeHere(
     } finally {
       lock?.release()
     }
+  }
+}
+
+/** Rows are JSON lines, at a terminal what the verb makes of them; an empty text is no line. */
+function rowPrinter(verb: Verb, json: boolean, { stdout, env }: CliDeps): (row: unknown) => Promise<void> {
+  if (json || !stdout.isTTY || !verb.rowText) return row => writeLine(stdout, JSON.stringify(row))
+  const paint = paintFor(stdout, env)
+  return async row => {
+    const text = verb.rowText!(row, paint)
+    if (text !== '') await writeLine(stdout, text)
   }
 }
 

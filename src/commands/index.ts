@@ -7,6 +7,7 @@ import type { Verb, VerbResult } from './verb'
 import { boardShow } from './verbs/board'
 import { configGet, configSet, configShow } from './verbs/config'
 import { decode } from './verbs/decode'
+import { doctor } from './verbs/doctor'
 import { gpioList, gpioSet } from './verbs/gpio'
 import { ensureId, timeSync } from './verbs/identity'
 import { dbStatus, idInfo, pipelineInfo, snapshot } from './verbs/info'
@@ -22,6 +23,7 @@ import { status } from './verbs/status'
 import { token } from './verbs/token'
 import { transmit } from './verbs/transmit'
 import { reloadProtocol, transporterToggle, transportStatus } from './verbs/transport'
+import { watch } from './verbs/watch'
 
 export type * from './context'
 export { programHelp, verbHelp } from './help'
@@ -44,6 +46,8 @@ export const VERBS: readonly Verb[] = [
   snapshot,
   pipelineInfo,
   dbStatus,
+  watch,
+  doctor,
   sourceList,
   sourceTest,
   gpioList,
