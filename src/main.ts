@@ -8,6 +8,7 @@ import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, LogAccess, NodeLike, SourcesLike, StartedGateway, StartOverrides } from './commands'
 import { banner } from './commands/banner'
+import { loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
@@ -247,6 +248,7 @@ async function startGateway(
       logger,
       via: 'gateway',
       signal,
+      webUrl: server.url,
       gateway: {
         status: () => gateway.status(),
         reload: () => gateway.reload(),
@@ -290,7 +292,11 @@ async function startGateway(
         // a log that could not be committed to the end is what whoever started this must hear of
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
-      info: { url: server.url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
+      info: {
+        url: server.url,
+        device_id: gateway.identity.deviceId,
+        ...(token !== null && { token, login_url: loginUrl(server.url, token) }),
+      },
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
       banner: followsParent() && token === null ? '' : banner(gateway, role, server.url, token, overrides),
     }
@@ -321,10 +327,10 @@ async function stopped(signal: AbortSignal): Promise<void> {
 }
 
 async function cli(): Promise<void> {
-  const { runCli } = await import('./cli')
+  const [{ runCli }, { commandLine }] = await Promise.all([import('./cli'), import('./commands')])
   const stop = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stop.abort())
-  process.exitCode = await runCli(process.argv.slice(2), {
+  process.exitCode = await runCli(commandLine(process.argv[1], process.argv.slice(2)), {
     version: __VERSION__,
     env: process.env,
     cwd: process.cwd(),

@@ -118,6 +118,8 @@ export interface CommandContext {
   readonly signal: AbortSignal
   /** absent outside a running gateway */
   readonly gateway?: GatewayLike
+  /** of the page that runs; else the configuration says where it would be */
+  readonly webUrl?: string
   readonly log: LogAccess
   node(): Promise<NodeLike>
   transport(): TransportLike

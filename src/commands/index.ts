@@ -5,6 +5,7 @@ import type { CommandContext } from './context'
 import { checkOptions, findVerb, parseCommand } from './parse'
 import type { Verb, VerbResult } from './verb'
 import { boardShow } from './verbs/board'
+import { completion } from './verbs/completion'
 import { configGet, configSet, configShow } from './verbs/config'
 import { decode } from './verbs/decode'
 import { doctor } from './verbs/doctor'
@@ -28,6 +29,7 @@ import { watch } from './verbs/watch'
 export type * from './context'
 export { programHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
+export { commandLine, PROGRAMS } from './programs'
 export type { OptionSpec, OptionValues, Paint, Verb, VerbResult } from './verb'
 
 /** In the order of the help. */
@@ -65,6 +67,7 @@ export const VERBS: readonly Verb[] = [
   logVerify,
   logExport,
   token,
+  completion(() => VERBS),
 ]
 
 /** Adds how the command was run to its result. */

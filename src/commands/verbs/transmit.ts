@@ -83,7 +83,7 @@ export const transmit: Verb = {
   ],
   options: {
     ...READING_OPTIONS,
-    medium: { type: 'string', value: 'NAME', help: 'medium (else Node_Setting.default_medium)' },
+    medium: { type: 'string', value: 'MEDIUM', help: 'medium (else Node_Setting.default_medium)' },
   },
   where: 'either',
   changes: true,
