@@ -297,6 +297,8 @@ async function startGateway(
         device_id: gateway.identity.deviceId,
         ...(token !== null && { token, login_url: loginUrl(server.url, token) }),
       },
+      stop,
+      submit: request => context.gateway!.submit(request),
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
       banner: followsParent() && token === null ? '' : banner(gateway, role, server.url, token, overrides),
     }
@@ -327,7 +329,11 @@ async function stopped(signal: AbortSignal): Promise<void> {
 }
 
 async function cli(): Promise<void> {
-  const [{ runCli }, { commandLine }] = await Promise.all([import('./cli'), import('./commands')])
+  const [{ runCli }, { openUrl }, { commandLine }] = await Promise.all([
+    import('./cli'),
+    import('./cli/browser'),
+    import('./commands'),
+  ])
   const stop = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stop.abort())
   process.exitCode = await runCli(commandLine(process.argv[1], process.argv.slice(2)), {
@@ -358,6 +364,7 @@ async function cli(): Promise<void> {
           return crashesOf(config, __VERSION__, logger).look(leave)
         },
         startGateway: (role, overrides) => startGateway(config, logger, signal, () => stop.abort(), role, overrides),
+        openUrl: url => openUrl(url),
         newToken: () => newToken(config),
         print,
         close: async () => node?.close(),

@@ -71,7 +71,13 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     const parsed = parseCommand(verbs, first === 'help' ? [...argv.slice(1), '--help'] : argv, env)
     if (parsed.help) return await say(deps, verbHelp(parsed.verb).trimEnd())
     asJson = parsed.json || parsed.verb.json === true
-    return await execute(parsed.verb, parsed.options, parsed.json, deps)
+    const place = parsed.verb.place?.()
+    try {
+      const options = { ...parsed.options, ...(place && { config: place.config, 'data-dir': place.dataDir }) }
+      return await execute(parsed.verb, options, parsed.json, deps)
+    } finally {
+      place?.remove()
+    }
   } catch (thrown) {
     // who reads stdout left early: nothing is wrong with the command
     if (thrown instanceof ReaderLeft) return 0

@@ -8,6 +8,7 @@ import { boardShow } from './verbs/board'
 import { completion } from './verbs/completion'
 import { configGet, configSet, configShow } from './verbs/config'
 import { decode } from './verbs/decode'
+import { demo } from './verbs/demo'
 import { doctor } from './verbs/doctor'
 import { gpioList, gpioSet } from './verbs/gpio'
 import { ensureId, timeSync } from './verbs/identity'
@@ -36,6 +37,7 @@ export type { OptionSpec, OptionValues, Paint, Verb, VerbResult } from './verb'
 export const VERBS: readonly Verb[] = [
   run,
   serve,
+  demo,
   status,
   reload,
   safeMode,

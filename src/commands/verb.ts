@@ -33,6 +33,12 @@ export interface Paint {
   warn(text: string): string
 }
 
+export interface Place {
+  readonly config: string
+  readonly dataDir: string
+  remove(): void
+}
+
 export interface Verb {
   readonly name: string
   readonly aliases?: readonly string[]
@@ -55,6 +61,8 @@ export interface Verb {
   readonly endless?: boolean
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
+  /** A configuration and data directory of its own, made before and removed after the command. */
+  place?(): Place
   /** Work of the calling side, before anything is sent to a gateway: reading files named on the command line. */
   prepare?(options: OptionValues, read: (path: string) => Promise<string>): Promise<OptionValues>
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>
