@@ -129,12 +129,12 @@ const upstream: Check = {
       const { links, uplinks: all, forwarding } = gateway.status()
       const found = Object.keys(all).flatMap(name => (links[name] ? [told(name, links[name])] : []))
       const carried = forwarding?.uplink ? `${forwarding.uplink} carries, ${forwarding.backlog} facts wait` : ''
-      if (carried && found.some(({ state }) => state === 'failed')) {
-        // one that carries is enough; what is wrong with the others is still told
-        const { text, hint } = worst(found, ok(''))
-        return warning(`${carried}; ${text}`, hint)
-      }
-      return worst(found, carried ? ok(carried) : skipped('this gateway forwards to nobody'))
+      const sum = worst(found, skipped('this gateway forwards to nobody'))
+      if (!carried) return sum
+      // one that carries is enough; what is wrong with the others is still told
+      return sum.state === 'failed' || sum.state === 'warning'
+        ? warning(`${carried}; ${sum.text}`, sum.hint)
+        : ok(carried)
     }
     if (uplinks.length === 0) return ok('none configured: a gateway starts one of its own on the loopback')
     const findings: Finding[] = []
