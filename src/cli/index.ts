@@ -115,10 +115,13 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
   const show = printer(verb, json, deps)
 
   if (verb.where !== 'local') {
-    const socket = await waitForGateway(config.dataDir, {
-      waitMs: deps.waitMs ?? 5000,
-      changes: verb.changes === true,
-      signal,
+    const changes = verb.changes === true
+    const found = waitForGateway(config.dataDir, { waitMs: deps.waitMs ?? 5000, changes, signal })
+    const socket = await found.catch(error => {
+      // a gateway that hangs is what the doctor is called for
+      if (!verb.tolerant || changes) throw error
+      logger.warn(asOsError(error).message)
+      return undefined
     })
     if (socket) {
       const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options

@@ -26,6 +26,21 @@ const config: Check = {
   },
 }
 
+const gateway: Check = {
+  name: 'gateway',
+  async run({ context, machine }) {
+    const status = context.gateway?.status()
+    if (status) return ok(`runs (${status.role}) for ${status.uptime_s} s`)
+    const owner = await machine.owner(context.config.dataDir)
+    if (!owner || owner.role === 'command') return ok('none runs on this data directory')
+    // asked from outside: it had its time to answer
+    return failed(
+      `process ${owner.pid} (os-node ${owner.role}) has the data directory and does not answer`,
+      `see its log; if it stays so, end it: kill ${owner.pid}`,
+    )
+  },
+}
+
 const dataDirectory: Check = {
   name: 'data_directory',
   run({ context: { config }, machine }) {
@@ -134,4 +149,15 @@ const database: Check = {
   },
 }
 
-export const HOUSE: readonly Check[] = [version, config, dataDirectory, disk, log, identity, safeMode, access, database]
+export const HOUSE: readonly Check[] = [
+  version,
+  config,
+  gateway,
+  dataDirectory,
+  disk,
+  log,
+  identity,
+  safeMode,
+  access,
+  database,
+]

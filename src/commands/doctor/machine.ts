@@ -7,6 +7,7 @@ import { connect, createServer } from 'node:net'
 import { totalmem, userInfo } from 'node:os'
 import { dirname } from 'node:path'
 import { cgroupLimit } from '../../gateway/guard/resources'
+import { findOwner, type LockInfo } from '../../gateway/lock'
 import { type ClockSigns, readSigns } from '../../gateway/time/vouchers'
 import { asOsError, errno } from '../../lib/errors'
 import { HostResolver } from '../../links/resolve'
@@ -38,6 +39,8 @@ export interface Machine {
   clock(): ClockSigns
   /** why the native addon is not there; undefined: it is */
   addon(): string | undefined
+  /** the living process that has a data directory */
+  owner(dataDir: string): Promise<Pick<LockInfo, 'pid' | 'role'> | undefined>
   /** tries to listen for a moment; undefined: it works */
   listen(kind: 'udp' | 'tcp', host: string, port: number): Promise<string | undefined>
   /** the address of a name. Throws NETWORK. */
@@ -138,6 +141,7 @@ export function realMachine(): Machine {
         return asOsError(error).message
       }
     },
+    owner: findOwner,
     listen: listens,
     resolve: async host => (await resolver.resolve(host)).address,
     connects,

@@ -45,21 +45,22 @@ function flat(value: unknown, path = '', into = new Map<string, string>()): Map<
   return into
 }
 
-function differences(before: State, after: State): string[] {
-  const [old, now] = [flat(before), flat(after)]
+function differences(old: Map<string, string>, now: Map<string, string>): string[] {
   return [...new Set([...old.keys(), ...now.keys()])].filter(key => old.get(key) !== now.get(key))
 }
 
 async function* rows(context: CommandContext, module: string, intervalMs: number, durationMs: number) {
   const { signal, config, gateway } = context
   const end = performance.now() + durationMs
-  let before: State | undefined
+  let before: Map<string, string> | undefined
   while (!signal.aborted) {
     // what somebody else wrote to the file since; a gateway has its own way to hear of that
     if (!gateway && before) config.reload()
     const state = MODULES[module]!(context)
-    yield { at: Date.now(), module, changed: before ? differences(before, state) : null, state } satisfies Row
-    before = state
+    // kept as text: a part may go on changing what it showed
+    const now = flat(state)
+    yield { at: Date.now(), module, changed: before ? differences(before, now) : null, state } satisfies Row
+    before = now
     const left = end - performance.now()
     if (durationMs > 0 && left <= 0) return
     const wait = durationMs > 0 ? Math.min(intervalMs, left) : intervalMs

@@ -1,71 +1,13 @@
 // The doctor: every check says what it should of a machine that is well and of one that is not, and what to do.
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import { parseCommand, VERBS } from '../../../src/commands'
 import type { Finding } from '../../../src/commands/doctor/finding'
-import { type Machine, realMachine } from '../../../src/commands/doctor/machine'
+import { realMachine } from '../../../src/commands/doctor/machine'
 import { CHECKS, examine } from '../../../src/commands/verbs/doctor'
-import { ConfigStore } from '../../../src/config'
-import type { GatewayStatus } from '../../../src/gateway/status'
 import { OsError } from '../../../src/lib/errors'
+import { board, calm, check, firmware, GIB, hwmon, store, thermal, type World, well } from './doctor-world'
 import { fake, STATUS } from './fake'
-
-const root = mkdtempSync(join(tmpdir(), 'os-node-doctor-'))
-after(() => rmSync(root, { recursive: true, force: true }))
-let count = 0
-
-function store(values: object | string = {}): ConfigStore {
-  const cwd = join(root, String(count++))
-  mkdirSync(join(cwd, 'data'), { recursive: true })
-  writeFileSync(join(cwd, 'Config.json'), typeof values === 'string' ? values : JSON.stringify(values))
-  return ConfigStore.load({ cwd, env: {}, keep: false, tolerant: true })
-}
-
-const GIB = 2 ** 30
-
-/** A machine that is well. */
-const well = (change: Partial<Machine> = {}): Machine => ({
-  nodeVersion: '22.1.0',
-  user: 'pi',
-  wall: () => Date.UTC(2027, 0, 1),
-  read: () => undefined,
-  list: () => [],
-  exists: () => true,
-  access: () => undefined,
-  groupOf: () => 'dialout',
-  space: () => ({ free: 20 * GIB, total: 32 * GIB }),
-  memory: () => ({ limit: GIB, free: GIB / 2 }),
-  clock: () => ({ kernel: { synced: true, offset_us: 0, maxerror_us: 0 } }),
-  addon: () => undefined,
-  listen: async () => undefined,
-  resolve: async () => '192.0.2.1',
-  connects: async () => undefined,
-  answers: async () => undefined,
-  ...change,
-})
-
-const calm = { safeMode: async () => ({ active: false, crashes: 0 }) }
-
-interface World {
-  config?: object | string
-  machine?: Partial<Machine>
-  status?: object
-  context?: object
-}
-
-async function check(name: string, { config, machine, status, context }: World): Promise<Finding> {
-  const { context: made } = fake(store(config), { ...calm, ...context, inGateway: status !== undefined })
-  const gateway = status && { ...made.gateway!, status: () => ({ ...STATUS, ...status }) as GatewayStatus }
-  const [found] = await examine(
-    { ...made, ...(gateway && { gateway }) },
-    well(machine),
-    CHECKS.filter(one => one.name === name),
-  )
-  return found!
-}
 
 const uplinks = (...list: object[]) => ({ gateway: { uplinks: list } })
 const link = (state: string, more = {}) => ({
@@ -115,6 +57,9 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
   ['version', { machine: { nodeVersion: '18.3.0' } }, 'failed', /Node 18/, /20\.19/],
   ['config', { config: '{ "device_id": 5 }' }, 'failed', /device_id must be a text/, /repair-config/],
   ['config', { config: { engine_settings: { precison: 3 } } }, 'warning', /did you mean precision/, /config-show/],
+  ['gateway', {}, 'ok', /none runs/],
+  ['gateway', { status: { role: 'run' } }, 'ok', /runs \(run\) for 61 s/],
+  ['gateway', { machine: { owner: async () => ({ pid: 9, role: 'run' }) } }, 'failed', /process 9/, /kill 9/],
   ['data_directory', { machine: { access: () => 'EACCES' } }, 'failed', /cannot be written \(EACCES\)/, /chown -R pi/],
   ['data_directory', { machine: { access: () => 'EROFS' } }, 'failed', /without writing/, /mount/],
   [
@@ -296,41 +241,6 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
     /b carries, 3 facts wait; cloud is down/,
   ],
 ]
-
-function firmware(bits: string): World {
-  const dir = '/sys/bus/platform/drivers/raspberrypi-firmware'
-  return {
-    machine: {
-      list: path => (path === dir ? ['bind', 'soc:firmware'] : []),
-      read: path => (path === `${dir}/soc:firmware/get_throttled` ? `${bits}\n` : undefined),
-    },
-  }
-}
-
-function hwmon(alarm: string): World {
-  const files: Record<string, string> = {
-    '/sys/class/hwmon/hwmon1/name': 'rpi_volt\n',
-    '/sys/class/hwmon/hwmon1/in0_lcrit_alarm': `${alarm}\n`,
-  }
-  return {
-    machine: { list: path => (path === '/sys/class/hwmon' ? ['hwmon0', 'hwmon1'] : []), read: path => files[path] },
-  }
-}
-
-function thermal(millis: string): World {
-  return {
-    machine: {
-      list: path => (path === '/sys/class/thermal' ? ['cooling_device0', 'thermal_zone0'] : []),
-      read: () => millis,
-    },
-  }
-}
-
-function board(bus: object): World {
-  const report = { name: 'i2c1', kind: 'i2c', device: '/dev/i2c-1', ...bus }
-  const made = { title: 'Raspberry Pi 4', pins: [], buses: [report], clashes: [], leds: {} }
-  return { context: { hardware: async () => ({ lines: () => [], board: () => made }) } }
-}
 
 for (const [name, world, state, text, hint] of CASES)
   test(`${name}: ${state}, ${String(text).slice(1, -1)}`, async () => {
