@@ -2,6 +2,7 @@
 // holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
 import {
   type CommandContext,
+  holds,
   type OptionValues,
   parseCommand,
   programHelp,
@@ -106,7 +107,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
     cwd,
     files,
     logger: logger.child('config'),
-    keep: verb.changes === true,
+    keep: holds(verb.changes, parsed),
     tolerant: verb.tolerant === true,
     ...(deps.fragments && { fragments: deps.fragments }),
   })
@@ -115,7 +116,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
   const show = printer(verb, json, deps)
 
   if (verb.where !== 'local') {
-    const changes = verb.changes === true
+    const changes = holds(verb.changes, options)
     const found = waitForGateway(config.dataDir, { waitMs: deps.waitMs ?? 5000, changes, signal })
     const socket = await found.catch(error => {
       // a gateway that hangs is what the doctor is called for
@@ -132,7 +133,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
         if (verb.endless && signal.aborted) return { exitCode: 0 } as GatewayAnswer
         throw error
       })
-      if (answer.result) await show(answer.result)
+      if (answer.result) await show(answer.result, answer.text)
       return answer.exitCode
     }
     if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway runs on ${config.dataDir}`)
@@ -154,11 +155,14 @@ async function executeHere(
   options: OptionValues,
   config: ConfigStore,
   logger: Logger,
-  show: (value: Record<string, unknown>) => Promise<void>,
+  show: Show,
   deps: CliDeps,
   json: boolean,
 ): Promise<number> {
-  const lock = verb.changes && !verb.starts ? await acquireLock(config.dataDir, 'command') : undefined
+  const lock =
+    holds(verb.changes, options) && !holds(verb.starts, options)
+      ? await acquireLock(config.dataDir, 'command')
+      : undefined
   let context: CommandContext | undefined
   try {
     const print = (value: Record<string, unknown>, text: string): void => {
@@ -169,7 +173,7 @@ async function executeHere(
     const onRow = rowPrinter(verb, json, deps)
     for await (const row of result.rows ?? []) await onRow(row)
     const value = withVia(context, result)
-    if (value) await show(value)
+    if (value) await show(value, result.text)
     return result.exitCode ?? 0
   } finally {
     try {
@@ -190,15 +194,14 @@ function rowPrinter(verb: Verb, json: boolean, { stdout, env }: CliDeps): (row: 
   }
 }
 
+type Show = (value: Record<string, unknown>, text?: string) => Promise<void>
+
 /** How a result is printed: with --json one line with `via`; else the verb's text, or the JSON the specification shows. */
-function printer(
-  verb: Verb,
-  json: boolean,
-  { stdout, env }: CliDeps,
-): (value: Record<string, unknown>) => Promise<void> {
+function printer(verb: Verb, json: boolean, { stdout, env }: CliDeps): Show {
   const paint = paintFor(stdout, env)
-  return value => {
+  return (value, text) => {
     if (json) return writeLine(stdout, JSON.stringify(value))
+    if (text !== undefined) return writeLine(stdout, text)
     const { via, ...plain } = value
     if (verb.text) return writeLine(stdout, verb.text(verb.name === 'status' ? value : plain, paint))
     return writeLine(stdout, JSON.stringify(plain, null, stdout.isTTY ? 2 : 0))

@@ -9,6 +9,7 @@ import type { Logger } from '../lib/logger'
 import type { Hardware, OutputsControl } from '../links/hardware'
 import type { TransportView } from '../links/transport-view'
 import type { Reading } from '../pipeline/fact'
+import type { Plugins } from '../services'
 
 export type Via = 'gateway' | 'local'
 
@@ -119,10 +120,12 @@ export interface CommandContext {
   readonly via: Via
   /** aborted by Ctrl-C, by a client that left, by a time cap */
   readonly signal: AbortSignal
+  /** keys of the configuration that may be written, with all below them; absent: every key */
+  writable?(): readonly string[]
   /** absent outside a running gateway */
   readonly gateway?: GatewayLike
-  /** of the page that runs; else the configuration says where it would be */
-  readonly webUrl?: string
+  /** where the page runs; else the configuration says where it would be */
+  webUrl?(): string | undefined
   readonly log: LogAccess
   node(): Promise<NodeLike>
   transport(): TransportLike
@@ -131,8 +134,8 @@ export interface CommandContext {
   hardware(): Promise<Hardware>
   /** absent outside a running gateway: an output is held by whoever runs */
   readonly outputs?: OutputsControl
-  /** plugins; absent where there is no service manager */
-  readonly services?: { snapshot(): object }
+  /** the plugins of the gateway, or without one those of this process */
+  plugins(): Promise<Plugins>
   /** What safe mode there is (R25); `leave`: ends it first. */
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */

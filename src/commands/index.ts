@@ -15,6 +15,7 @@ import { ensureId, timeSync } from './verbs/identity'
 import { dbStatus, idInfo, pipelineInfo, snapshot } from './verbs/info'
 import { inject } from './verbs/inject'
 import { logExport, logVerify } from './verbs/log'
+import { deps, envGuard, pluginCmd, pluginList, pluginLoad, portForwarder, webUser } from './verbs/plugins'
 import { reload } from './verbs/reload'
 import { repairConfig } from './verbs/repair'
 import { safeMode } from './verbs/safe-mode'
@@ -31,7 +32,7 @@ export type * from './context'
 export { programHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export { commandLine, PROGRAMS } from './programs'
-export type { OptionSpec, OptionValues, Paint, Verb, VerbResult } from './verb'
+export { holds, type OptionSpec, type OptionValues, type Paint, type Verb, type VerbResult } from './verb'
 
 /** In the order of the help. */
 export const VERBS: readonly Verb[] = [
@@ -69,6 +70,13 @@ export const VERBS: readonly Verb[] = [
   logVerify,
   logExport,
   token,
+  pluginList,
+  pluginLoad,
+  pluginCmd,
+  webUser,
+  portForwarder,
+  envGuard,
+  deps,
   completion(() => VERBS),
 ]
 
@@ -92,5 +100,6 @@ export async function runRequest(context: CommandContext, request: ControlReques
     : { verb: named(request.command ?? ''), options: undefined }
   if (verb.where === 'local') throw new OsError('USAGE', `${verb.name} does not run inside a gateway`)
   const result = await verb.run(context, options ?? checkOptions(verb, request.options ?? {}))
-  return { result: withVia(context, result), ...(result.rows && { rows: result.rows }), exitCode: result.exitCode ?? 0 }
+  const { rows, text, exitCode = 0 } = result
+  return { result: withVia(context, result), ...(rows && { rows }), ...(text !== undefined && { text }), exitCode }
 }

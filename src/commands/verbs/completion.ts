@@ -11,7 +11,7 @@ export const completion = (verbs: () => readonly Verb[]): Verb => ({
   examples: ['os-node completion bash > /etc/bash_completion.d/os-node', 'os-node completion zsh > os-node.zsh'],
   options: { shell: { type: 'string', value: 'bash|zsh', required: true, choices: SHELLS, help: 'bash or zsh' } },
   operands: ['shell'],
-  where: 'local',
+  where: 'either',
   tolerant: true,
   async run({ config }, options) {
     const shell = options.shell as Shell

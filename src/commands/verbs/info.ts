@@ -58,14 +58,6 @@ export const idInfo: Verb = {
   },
 }
 
-/** Services of a process that has no service manager. */
-const noServices = ({ config }: CommandContext): Record<string, unknown> => ({
-  mode: 'runtime',
-  mount_index: [],
-  runtime_index: [],
-  config_index: config.masked('RESOURCES.service_plugins'),
-})
-
 export const snapshot: Verb = {
   name: 'snapshot',
   summary: 'identity, services and enabled media as one JSON document',
@@ -75,7 +67,7 @@ export const snapshot: Verb = {
   json: true,
   async run(context): Promise<VerbResult> {
     const { device_id, assigned_id } = context.config.config
-    const services = context.services?.snapshot() ?? noServices(context)
+    const services = (await context.plugins()).manager.snapshot()
     return {
       value: {
         device_id,

@@ -15,7 +15,7 @@ export const core: Verb = {
     persist: { type: 'boolean', help: 'taken for other software: --set is always kept' },
   },
   where: 'either',
-  changes: true,
+  changes: options => options.set !== undefined,
   async run({ config, via }, options) {
     const configured = config.get<string>(CORE_KEY)
     const wanted = options.set as string | undefined
@@ -44,7 +44,7 @@ export const logLevel: Verb = {
   examples: ['os-node log-level', 'os-node log-level --set debug'],
   options: { set: { type: 'string', value: 'LEVEL', choices: LEVELS, help: 'the least important lines to write' } },
   where: 'either',
-  changes: true,
+  changes: options => options.set !== undefined,
   json: true,
   async run({ config }, options) {
     const key = 'gateway.log_level'

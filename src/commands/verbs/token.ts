@@ -17,7 +17,7 @@ export const token: Verb = {
       })
     }
     const made = await context.newToken()
-    return { value: { token: made, login_url: loginUrl(context.webUrl ?? configuredUrl(context.config), made) } }
+    return { value: { token: made, login_url: loginUrl(context.webUrl?.() ?? configuredUrl(context.config), made) } }
   },
   text: ({ token: made, login_url }, paint) =>
     [

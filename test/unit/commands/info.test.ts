@@ -97,16 +97,12 @@ test('id-info tells name, id and where an id comes from', async () => {
   assert.match(await text(known, 'id-info'), /id +7\n/)
 })
 
-test('snapshot has identity, services and the media that can be used; secrets are masked', async () => {
-  const values = { assigned_id: 7, device_id: 'D', RESOURCES: { service_plugins: { mine: { password: 'secret' } } } }
-  const { context } = fake(config(values))
-  const { value } = await run(context, 'snapshot')
-  assert.deepEqual(Object.keys(value), ['device_id', 'assigned_id', 'services', 'transporters'])
-  assert.deepEqual(Object.keys(value.services), ['mode', 'mount_index', 'runtime_index', 'config_index'])
-  assert.doesNotMatch(JSON.stringify(value), /"secret"/)
+test('snapshot has identity, services and the media that can be used', async () => {
   const services = { mode: 'runtime', mount_index: ['tui'], runtime_index: [], config_index: {} }
-  const mounted = fake(config(), { services: { snapshot: () => services } }).context
-  assert.deepEqual((await run(mounted, 'snapshot')).value.services, services)
+  const plugins = async () => ({ manager: { snapshot: () => services } }) as never
+  const { context } = fake(config({ assigned_id: 7, device_id: 'D' }), { plugins })
+  const { value } = await run(context, 'snapshot')
+  assert.deepEqual(value, { device_id: 'D', assigned_id: 7, services, transporters: [] })
 })
 
 test('pipeline-info and db-status add what a gateway counts', async () => {
