@@ -6,9 +6,18 @@
 // the process ends with the code's exit status and says what to do. Everything later is a state.
 import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
-import type { CommandContext, LogAccess, NodeLike, SourcesLike, StartedGateway, StartOverrides } from './commands'
+import type {
+  CommandContext,
+  LogAccess,
+  NodeLike,
+  SourcesLike,
+  StartedGateway,
+  StartOverrides,
+  TerminalUiLike,
+} from './commands'
 import { banner } from './commands/banner'
 import type { ConfigStore } from './config'
+import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
 import { busOptions, mediaTable, Node, sourceTable, ucumUnits } from './index'
@@ -145,6 +154,28 @@ async function chooseBoard({ config }: ConfigStore): Promise<void> {
   if (board !== 'auto') (await import('../drivers/board')).useBoard(board)
 }
 
+/** The sections as the files have them. */
+async function localSections(config: ConfigStore, logger: Logger): Promise<SectionReader> {
+  const { filesSource, getDisplayRegistry, RegistryReader, useDisplaySource } = await import('./display')
+  const transport = localTransport(config, logger)
+  const log = logOf(config.dataDir)
+  useDisplaySource(
+    filesSource({ config, version: __VERSION__, transport: () => transport.view(), log: () => log.summary() }),
+  )
+  return new RegistryReader(getDisplayRegistry())
+}
+
+/** The terminal UI of this process: it shows a running gateway, or the files while none runs. */
+async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSignal): Promise<TerminalUiLike> {
+  const [{ processPorts, TerminalUi }, { GatewaySections }] = await Promise.all([
+    import('./tui'),
+    import('./cli/sections'),
+  ])
+  const reader = new GatewaySections(config.dataDir, () => localSections(config, logger))
+  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`
+  return new TerminalUi(null, { reader, terminal: processPorts, signal, title })
+}
+
 /** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
 async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Hardware> {
   const { board, hardwareOf } = await import('../drivers/board')
@@ -172,6 +203,7 @@ async function startGateway(
     { transmitThrough },
     { supervise },
     { runSteps },
+    display,
   ] = await Promise.all([
     import('./gateway/gateway'),
     import('./gateway/lock'),
@@ -182,6 +214,7 @@ async function startGateway(
     import('./gateway/transmit'),
     import('./gateway/guard/process'),
     import('./gateway/guard/stopping'),
+    import('./display'),
   ])
   writableDir(config.dataDir)
   const lock = await acquireLock(config.dataDir, role)
@@ -213,6 +246,7 @@ async function startGateway(
     undo.push({ name: 'dispatch', limitMs: 1500, run: () => node.close() })
     const unlisten = config.onChange(() => void node.transporterManager.runtimeTick())
     undo.push({ name: 'changes', limitMs: 100, must: true, run: unlisten })
+    const sections = display.getDisplayRegistry()
     const transport = new TransportControl({
       config,
       registry: links,
@@ -223,6 +257,8 @@ async function startGateway(
         reopen: link => gateway.supervisor.reopen(link),
       },
     })
+    sections.defaultNode = node
+    display.useDisplaySource(display.gatewaySource({ gateway, transport: () => transport.view() }))
     const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
     const verifier = new web.TokenVerifier(() => storedToken(config))
     const server = new web.WebServer(
@@ -266,6 +302,7 @@ async function startGateway(
       sources: async () => gateway.built.then(() => gateway.sources),
       hardware: () => hardware(config, gateway),
       outputs: gateway.sources.outputs,
+      display: async () => new display.RegistryReader(sections, node),
       safeMode: async leave => {
         if (leave) await gateway.leaveSafeMode()
         return gateway.guard.safeModeReport()
@@ -347,6 +384,8 @@ async function cli(): Promise<void> {
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
+        display: () => localSections(config, logger),
+        terminalUi: () => terminalUi(config, logger, signal),
         safeMode: async leave => {
           const { crashesOf } = await import('./gateway/guard/process')
           return crashesOf(config, __VERSION__, logger).look(leave)

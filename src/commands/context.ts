@@ -1,6 +1,7 @@
 // What a command is given. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
+import type { SectionReader } from '../display'
 import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { ReloadReport } from '../gateway/guard/reload'
 import type { SourceItem, SourceTest } from '../gateway/intake/test-source'
@@ -76,6 +77,12 @@ export interface SourcesLike {
   test(name: string): Promise<SourceTest>
 }
 
+/** The terminal UI, live; each returns the exit code when it is left. Throws USAGE without a terminal. */
+export interface TerminalUiLike {
+  runInteractive(interval: number, sections: readonly string[] | null): Promise<number>
+  runBios(interval: number, section: string | null): Promise<number>
+}
+
 export interface LogVerification {
   ok: boolean
   records: number
@@ -126,6 +133,10 @@ export interface CommandContext {
   hardware(): Promise<Hardware>
   /** absent outside a running gateway: an output is held by whoever runs */
   readonly outputs?: OutputsControl
+  /** the sections of display providers */
+  display(): Promise<SectionReader>
+  /** absent inside a running gateway: the terminal is where the person is */
+  terminalUi?(): Promise<TerminalUiLike>
   /** What safe mode there is (R25); `leave`: ends it first. */
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */

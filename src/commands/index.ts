@@ -18,6 +18,7 @@ import { status } from './verbs/status'
 import { token } from './verbs/token'
 import { transmit } from './verbs/transmit'
 import { reloadProtocol, transporterToggle, transportStatus } from './verbs/transport'
+import { tuiBios, tuiInteractive, tuiRender, tuiSections } from './verbs/tui'
 
 export type * from './context'
 export { programHelp, verbHelp } from './help'
@@ -49,6 +50,10 @@ export const VERBS: readonly Verb[] = [
   logVerify,
   logExport,
   token,
+  tuiInteractive,
+  tuiBios,
+  tuiRender,
+  tuiSections,
 ]
 
 /** Adds how the command was run to its result. */

@@ -9,6 +9,8 @@ import { CORE_PLUGIN, type DisplayRegistry, failure, type SectionFilter } from '
 export type SectionInfo = ProviderMetadata & { readonly name: string }
 
 export interface SectionReader {
+  /** who answered last; absent: this process */
+  readonly via?: string
   /** Sections in their order. */
   available(filter?: SectionFilter): Promise<SectionInfo[]>
   /**

@@ -1,0 +1,44 @@
+// The commands of the terminal UI as a plugin: render, interactive, bios (`os-node plugin-cmd tui render`).
+import type { CliHandler, OptionSpec } from '../services'
+import type { TerminalUi } from './service'
+
+export type TuiHandlers = Record<'render' | 'interactive' | 'bios', CliHandler>
+
+const section: OptionSpec = { type: 'string', value: 'NAME,…', help: 'only these sections (else all)' }
+const interval: OptionSpec = { type: 'number', value: 'SECONDS', default: 2, help: 'pause between updates' }
+
+/** `a, b` → ['a', 'b']; nothing → null. */
+export function sectionList(given: unknown): string[] | null {
+  const names = String(given ?? '')
+    .split(',')
+    .map(name => name.trim())
+    .filter(Boolean)
+  return names.length > 0 ? names : null
+}
+
+export const handlers = (tui: TerminalUi): TuiHandlers => ({
+  render: {
+    summary: 'print the sections once as JSON',
+    options: { section },
+    operands: ['section'],
+    reads: true,
+    run: async ({ section: names }) => {
+      const text = await tui.runOnce(sectionList(names))
+      return { value: { ...tui.lastSnapshot }, text }
+    },
+  },
+  interactive: {
+    summary: 'show the sections live on this terminal',
+    options: { section, interval },
+    run: async options => ({
+      exitCode: await tui.runInteractive(Number(options.interval), sectionList(options.section)),
+    }),
+  },
+  bios: {
+    summary: 'show one section at a time, framed',
+    options: { section: { ...section, value: 'NAME', help: 'the section shown first' }, interval },
+    run: async options => ({
+      exitCode: await tui.runBios(Number(options.interval), sectionList(options.section)?.[0] ?? null),
+    }),
+  },
+})
