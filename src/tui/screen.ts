@@ -10,7 +10,8 @@ export interface Paper {
 
 // a terminal that knows synchronized output shows a frame at once; the others ignore this
 const FRAME_START = '\x1b[?2026h'
-const FRAME_END = '\x1b[?2026l'
+// the cursor waits in the first row: a terminal that shrinks then drops rows below it instead of scrolling the first ones away
+const FRAME_END = '\x1b[H\x1b[?2026l'
 
 export class Screen {
   readonly #paper: Paper

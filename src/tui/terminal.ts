@@ -10,7 +10,7 @@ import type { Paper } from './screen'
 
 /** The other screen, no cursor, no wrapping at the edge. */
 const ENTER = '\x1b[?1049h\x1b[?25l\x1b[?7l'
-const LEAVE = '\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[0m\x1b[?1049l'
+const LEAVE = '\x1b[?2026l\x1b[H\x1b[2J\x1b[?7h\x1b[?25h\x1b[0m\x1b[?1049l'
 const ENDING_SIGNALS = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM'] as const
 /** how long the rest of a key's sequence may take over a slow line */
 const ESCAPE_MS = 60

@@ -38,6 +38,8 @@ const KEYS: readonly (readonly [key: string, what: string])[] = [
   ['q', 'quit'],
 ]
 const SIDE_WIDTH = 25
+/** narrower terminals keep their columns for the section */
+const SIDE_FROM = 104
 
 /** Every row of the screen. Sets `state.page`. */
 export function linesOf(state: TuiState, around: Around, look: Look): Line[] {
@@ -48,6 +50,7 @@ export function linesOf(state: TuiState, around: Around, look: Look): Line[] {
 }
 
 function bar(left: string, right: string, columns: number): Line {
+  if (right === '') return [[pad(` ${left}`, columns), 'bar']]
   const room = columns - textWidth(right) - 2
   if (room < textWidth(left) / 2) return [[pad(` ${left}`, columns), 'bar']]
   return [[`${pad(` ${left}`, room)} ${right} `, 'bar']]
@@ -60,7 +63,7 @@ function menu(state: TuiState, around: Around): Line[] {
   const head: Line[] = [bar(title, note, columns), ...numbers(state, columns, Math.max(1, Math.floor(rows / 6)))]
   const room = Math.max(1, rows - head.length - 2)
   const { text, from, to, total } = page(state, columns, room)
-  const place = total > room ? ` ${from + 1}-${to} of ${total} ` : ' '
+  const place = total > room ? ` ${from + 1}-${to} of ${total} ` : '──'
   return [...head, rule(headline(state), place, columns), ...text, foot(state, around)]
 }
 
@@ -116,7 +119,7 @@ function foot(state: TuiState, { columns, problem }: Around): Line {
 
 function bios(state: TuiState, around: Around): Line[] {
   const { columns, rows, title, note } = around
-  const side = columns >= 70 ? SIDE_WIDTH : 0
+  const side = columns >= SIDE_FROM ? SIDE_WIDTH : 0
   const wide = columns - 2 - (side === 0 ? 0 : side + 1)
   const room = Math.max(1, rows - 5)
   const { text, from, to, total } = page(state, wide - 2, room)
@@ -141,7 +144,7 @@ function bios(state: TuiState, around: Around): Line[] {
   })
   const place = total > room ? `${from + 1}-${to} of ${total}` : ''
   const said = state.view === 'search' || state.digits || state.message || around.problem
-  const keys = ' ←→ section  ↑↓ scroll  m providers  s search  a all  r refresh  j json  q quit'
+  const keys = ' ←→ section  ↑↓ scroll  m meta  s search  1-9 a all  r refresh  j json  q quit'
   return [
     bar(title, note, columns),
     tabs(state, columns),
@@ -261,13 +264,16 @@ function providers(sections: readonly SectionInfo[], columns: number): Line[] {
     category: section.category,
     priority: section.priority,
     every: `${section.refresh_interval_s} s`,
-    prefers: section.preferred_format,
-    formats: section.supported_formats.length === 5 ? 'all' : section.supported_formats.join(' '),
+    prefers: prefers(section),
   }))
   return rowsText(rows).flatMap((line, row) =>
     wrap(line, columns).map((text): Line => [[text, row === 0 ? 'dim' : 'plain']]),
   )
 }
+
+/** The format it likes best, and which others there are where not all five are. */
+const prefers = ({ preferred_format, supported_formats }: SectionInfo): string =>
+  supported_formats.length === 5 ? preferred_format : `${preferred_format} of ${supported_formats.join(' ')}`
 
 function found(state: TuiState, columns: number): Line[] {
   const { matches, sections, picked } = state
