@@ -44,8 +44,7 @@ const SIDE_FROM = 104
 /** Every row of the screen. Sets `state.page`. */
 export function linesOf(state: TuiState, around: Around, look: Look): Line[] {
   const { columns, rows } = around
-  if (columns < 20 || rows < 5)
-    return Array.from({ length: rows }, (_, row) => (row === 0 ? [['too small'], []] : []) as never)
+  if (columns < 20 || rows < 5) return [[['too small']], ...Array.from({ length: rows - 1 }, (): Line => [])]
   return look === 'bios' ? bios(state, around) : menu(state, around)
 }
 
@@ -83,13 +82,13 @@ function numbers(state: TuiState, columns: number, most: number): Line[] {
 }
 
 function rule(left: string, right: string, columns: number): Line {
-  const width = Math.max(0, columns - textWidth(right) - 2)
-  const name = ` ${left} `
-  const line = '─'.repeat(Math.max(0, width - textWidth(name) - 2))
+  const room = Math.max(0, columns - textWidth(right) - 6)
+  const name = textWidth(left) > room ? pad(left, room) : left
+  const line = '─'.repeat(room - textWidth(name))
   return [
-    ['──', 'dim'],
+    ['── ', 'dim'],
     [name, 'bold'],
-    [line, 'dim'],
+    [` ${line}`, 'dim'],
     [right, 'dim'],
     ['──', 'dim'],
   ]
@@ -109,10 +108,11 @@ function foot(state: TuiState, { columns, problem }: Around): Line {
     ]
   const said = state.message || problem
   if (said) return [[pad(` ${said}`, columns), state.message ? 'warn' : 'bad']]
-  return KEYS.flatMap(([key, what]): Span[] => [
+  const keys = KEYS.flatMap(([key, what]): Span[] => [
     [` ${key}`, 'bold'],
     [` ${what} `, 'dim'],
   ])
+  return lineWidth(keys) <= columns ? keys : [[` ${KEYS.map(([key]) => key).join(' ')} quit`, 'bold']]
 }
 
 // --- bios -----------------------------------------------------------------------------------------------------------------
