@@ -15,6 +15,7 @@ export {
   treeText,
   visible,
 } from './formats'
+export { type PlainSection, providerOf } from './from-section'
 export { type FilesSourceParts, filesSource, type GatewaySourceParts, gatewaySource } from './gateway-source'
 export type { Plain } from './plain'
 export { DisplayProvider, type ProviderMetadata, type RenderMode, type SectionData } from './provider'
