@@ -123,13 +123,14 @@ async function localSections(config: ConfigStore, logger: Logger): Promise<Secti
 
 /** The terminal UI of this process: it shows a running gateway, or the files while none runs. */
 async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSignal): Promise<TerminalUiLike> {
-  const [{ processPorts, TerminalUi }, { GatewaySections }] = await Promise.all([
+  const [{ processPorts, TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
     import('./tui'),
     import('./cli/sections'),
   ])
   const reader = new GatewaySections(config.dataDir, () => localSections(config, logger))
   const title = `os-node ${__VERSION__}  ${config.get('device_id')}`
-  return new TerminalUi(null, { reader, terminal: processPorts, signal, title })
+  const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
+  return new TerminalUi(null, { reader, terminal: processPorts, signal, title, standard })
 }
 
 /** Pins, lines and buses of this machine, with the newest readings of `gateway`. */

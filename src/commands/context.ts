@@ -80,8 +80,9 @@ export interface SourcesLike {
 
 /** The terminal UI, live; each returns the exit code when it is left. Throws USAGE without a terminal. */
 export interface TerminalUiLike {
-  runInteractive(interval: number, sections: readonly string[] | null): Promise<number>
-  runBios(interval: number, section: string | null): Promise<number>
+  /** `interval` in seconds; undefined: as configured */
+  runInteractive(interval: number | undefined, sections: readonly string[] | null): Promise<number>
+  runBios(interval: number | undefined, section: string | null): Promise<number>
 }
 
 export interface LogVerification {

@@ -24,6 +24,15 @@ export interface SectionReader {
 export const listName = ({ plugin_name, section_id, section_path }: ProviderMetadata): string =>
   plugin_name === CORE_PLUGIN ? section_id : section_path
 
+/** `a, b` → ['a', 'b']; nothing → null, which means all. */
+export function sectionNames(given: unknown): string[] | null {
+  const names = String(given ?? '')
+    .split(',')
+    .map(name => name.trim())
+    .filter(Boolean)
+  return names.length > 0 ? names : null
+}
+
 export class RegistryReader implements SectionReader {
   readonly #registry: DisplayRegistry
   readonly #node: unknown

@@ -1,20 +1,13 @@
 // The commands of the terminal UI as a plugin: render, interactive, bios (`os-node plugin-cmd tui render`).
+import { sectionNames } from '../display'
 import type { CliHandler, OptionSpec } from '../services'
 import type { TerminalUi } from './service'
 
 export type TuiHandlers = Record<'render' | 'interactive' | 'bios', CliHandler>
 
 const section: OptionSpec = { type: 'string', value: 'NAME,…', help: 'only these sections (else all)' }
-const interval: OptionSpec = { type: 'number', value: 'SECONDS', default: 2, help: 'pause between updates' }
-
-/** `a, b` → ['a', 'b']; nothing → null. */
-export function sectionList(given: unknown): string[] | null {
-  const names = String(given ?? '')
-    .split(',')
-    .map(name => name.trim())
-    .filter(Boolean)
-  return names.length > 0 ? names : null
-}
+const interval: OptionSpec = { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, help: 'pause between updates' }
+const seconds = (given: unknown): number | undefined => (typeof given === 'number' ? given : undefined)
 
 export const handlers = (tui: TerminalUi): TuiHandlers => ({
   render: {
@@ -23,7 +16,7 @@ export const handlers = (tui: TerminalUi): TuiHandlers => ({
     operands: ['section'],
     reads: true,
     run: async ({ section: names }) => {
-      const text = await tui.runOnce(sectionList(names))
+      const text = await tui.runOnce(sectionNames(names))
       return { value: { ...tui.lastSnapshot }, text }
     },
   },
@@ -31,14 +24,14 @@ export const handlers = (tui: TerminalUi): TuiHandlers => ({
     summary: 'show the sections live on this terminal',
     options: { section, interval },
     run: async options => ({
-      exitCode: await tui.runInteractive(Number(options.interval), sectionList(options.section)),
+      exitCode: await tui.runInteractive(seconds(options.interval), sectionNames(options.section)),
     }),
   },
   bios: {
     summary: 'show one section at a time, framed',
     options: { section: { ...section, value: 'NAME', help: 'the section shown first' }, interval },
     run: async options => ({
-      exitCode: await tui.runBios(Number(options.interval), sectionList(options.section)?.[0] ?? null),
+      exitCode: await tui.runBios(seconds(options.interval), sectionNames(options.section)?.[0] ?? null),
     }),
   },
 })

@@ -21,11 +21,13 @@ export interface TuiOptions {
   readonly signal?: AbortSignal
   /** in the first line; left out: the node's device id */
   readonly title?: string
+  /** what counts where a call names none: the section shown first, seconds between updates */
+  readonly standard?: { readonly section: string | null; readonly interval: number }
 }
 
 export type Snapshot = Record<string, Plain> & { timestamp: number }
 
-const LEAST_INTERVAL_S = 0.2
+const LEAST_INTERVAL_S = 0.1
 const MOST_INTERVAL_S = 3600
 
 export class TerminalUi {
@@ -43,6 +45,11 @@ export class TerminalUi {
     this.#clock = options.clock ?? systemClock
     const device = (node as { deviceId?: unknown } | null)?.deviceId
     this.#title = options.title ?? (typeof device === 'string' ? `os-node  ${device}` : 'os-node')
+  }
+
+  /** Nothing to prepare: what is shown is read when it is. */
+  autoLoad(): this {
+    return this
   }
 
   /** One section's data; `{error, code}` for one that does not exist or fails. Names: the bare id of a built-in, `plugin:section`. */
@@ -71,12 +78,12 @@ export class TerminalUi {
   }
 
   /** Live, framed, one section at a time. The exit code. Throws USAGE without a terminal or with a wrong interval. */
-  runBios(interval = 2.0, section: string | null = null): Promise<number> {
+  runBios(interval = this.#interval, section: string | null = null): Promise<number> {
     return this.#run('bios', interval, null, section)
   }
 
   /** Live, with the list of sections; keys m s a r j q and numbers. `sections`: only these. As runBios. */
-  runInteractive(interval = 2.0, sections: readonly string[] | null = null): Promise<number> {
+  runInteractive(interval = this.#interval, sections: readonly string[] | null = null): Promise<number> {
     return this.#run('menu', interval, sections, null)
   }
 
@@ -87,6 +94,11 @@ export class TerminalUi {
 
   getAvailableSections(): Promise<SectionInfo[]> {
     return this.#reader.available()
+  }
+
+  /** 2.0 unless the settings say otherwise */
+  get #interval(): number {
+    return this.#options.standard?.interval ?? 2.0
   }
 
   async #snapshot(sections: readonly string[] | null): Promise<Snapshot> {
@@ -114,7 +126,7 @@ export class TerminalUi {
       intervalMs: interval * 1000,
       look,
       sections,
-      section,
+      section: section ?? this.#options.standard?.section ?? null,
       title: this.#title,
       ...(signal && { signal }),
     })

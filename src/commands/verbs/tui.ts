@@ -1,6 +1,6 @@
 // The terminal UI on the command line. `tui render` and `tui sections` run where the data is; `tui interactive` and `tui bios`
 // run where the person is and ask a running gateway for each look (D17).
-import { type Plain, parseFormat, rowsText, type SectionInfo, treeText } from '../../display'
+import { type Plain, parseFormat, rowsText, type SectionInfo, sectionNames, treeText } from '../../display'
 import { OsError } from '../../lib/errors'
 import type { CommandContext, TerminalUiLike } from '../context'
 import type { OptionSpec, Paint, Verb } from '../verb'
@@ -13,19 +13,11 @@ const SECTIONS: OptionSpec = {
 const INTERVAL: OptionSpec = {
   type: 'number',
   value: 'SECONDS',
-  default: 2,
-  min: 0.2,
+  min: 0.1,
   max: 3600,
-  help: 'pause between updates',
+  help: 'pause between updates (else RESOURCES.service_plugins.tui.default_interval)',
 }
-
-const namesOf = (given: unknown): string[] | null => {
-  const names = String(given ?? '')
-    .split(',')
-    .map(name => name.trim())
-    .filter(Boolean)
-  return names.length > 0 ? names : null
-}
+const seconds = (given: unknown): number | undefined => (typeof given === 'number' ? given : undefined)
 
 /** One section's data as a person reads it on a terminal. */
 function drawn(format: unknown, data: Plain): string {
@@ -48,7 +40,7 @@ export const tuiRender: Verb = {
   where: 'either',
   async run(context, options) {
     const format = parseFormat(options.format)
-    const sections = await (await context.display()).read(namesOf(options.section), format)
+    const sections = await (await context.display()).read(sectionNames(options.section), format)
     const failed = Object.values(sections).some(data => isMissing(data))
     return {
       value: { ...sections, timestamp: Math.floor(Date.now() / 1000), ...(format !== 'json' && { format }) },
@@ -115,7 +107,7 @@ export const tuiInteractive: Verb = {
   options: { section: SECTIONS, interval: INTERVAL },
   where: 'local',
   run: async (context, { section, interval }) => ({
-    exitCode: await (await terminalUi(context)).runInteractive(Number(interval), namesOf(section)),
+    exitCode: await (await terminalUi(context)).runInteractive(seconds(interval), sectionNames(section)),
   }),
 }
 
@@ -127,6 +119,6 @@ export const tuiBios: Verb = {
   options: { section: { type: 'string', value: 'NAME', help: 'the section shown first' }, interval: INTERVAL },
   where: 'local',
   run: async (context, { section, interval }) => ({
-    exitCode: await (await terminalUi(context)).runBios(Number(interval), namesOf(section)?.[0] ?? null),
+    exitCode: await (await terminalUi(context)).runBios(seconds(interval), sectionNames(section)?.[0] ?? null),
   }),
 }
