@@ -1,6 +1,6 @@
 // The built-in sections for people at a terminal: what matters first, counters only where they count something. A section whose
 // data is not of the known shape (a library node knows less) is shown as any other.
-import { rowsText, textOf } from './formats'
+import { cellText, rowsText, textOf } from './formats'
 import type { Plain } from './plain'
 
 type Dict = { readonly [key: string]: Plain }
@@ -106,6 +106,26 @@ function pipelineText(data: Dict): string {
   )
 }
 
+function pluginsText(data: Dict): string {
+  const { mount_index, runtime_index, config_index } = data
+  if (!Array.isArray(mount_index) || mount_index.length === 0) return textOf(data)
+  const running = new Set(Array.isArray(runtime_index) ? runtime_index : [])
+  return rowsText(
+    mount_index.map(name => {
+      const { enabled, auto_start, ...settings } = dict(dict(config_index)[String(name)])
+      return {
+        plugin: name,
+        state: enabled === false ? 'off' : running.has(name) ? 'loaded' : 'mounted',
+        starts: auto_start === true ? 'with the gateway' : 'by hand',
+        settings: Object.entries(settings)
+          .filter(([key, value]) => key !== 'mode' && value !== '')
+          .map(([key, value]) => `${key} ${cellText(value)}`)
+          .join(', '),
+      }
+    }),
+  ).join('\n')
+}
+
 /** The text of a built-in section. */
 export function coreText(part: string, data: Plain): string {
   if (!isDict(data)) return textOf(data)
@@ -114,6 +134,8 @@ export function coreText(part: string, data: Plain): string {
       return identityText(data)
     case 'transport':
       return transportText(data)
+    case 'plugins':
+      return pluginsText(data)
     case 'pipeline':
       return pipelineText(data)
     default:
