@@ -6,11 +6,12 @@
 // the process ends with the code's exit status and says what to do. Everything later is a state.
 import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
-import type { CommandContext, SourcesLike, StartedGateway, StartOverrides } from './commands'
+import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
 import { loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
+import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
@@ -108,6 +109,29 @@ function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: A
 async function chooseBoard({ config }: ConfigStore): Promise<void> {
   const { board } = config.gateway
   if (board !== 'auto') (await import('../drivers/board')).useBoard(board)
+}
+
+/** The sections as the files have them. */
+async function localSections(config: ConfigStore, logger: Logger): Promise<SectionReader> {
+  const { filesSource, getDisplayRegistry, RegistryReader, useDisplaySource } = await import('./display')
+  const transport = localTransport(config, logger)
+  const log = logOf(config.dataDir)
+  useDisplaySource(
+    filesSource({ config, version: __VERSION__, transport: () => transport.view(), log: () => log.summary() }),
+  )
+  return new RegistryReader(getDisplayRegistry())
+}
+
+/** The terminal UI of this process: it shows a running gateway, or the files while none runs. */
+async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSignal): Promise<TerminalUiLike> {
+  const [{ processPorts, TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
+    import('./tui'),
+    import('./cli/sections'),
+  ])
+  const reader = new GatewaySections(config.dataDir, () => localSections(config, logger))
+  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`
+  const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
+  return new TerminalUi(null, { reader, terminal: processPorts, signal, title, standard })
 }
 
 /** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
@@ -224,6 +248,7 @@ async function startGateway(
       sources: async () => gateway.built.then(() => gateway.sources),
       hardware: () => hardware(config, gateway),
       outputs: gateway.sources.outputs,
+      display: async () => new display.RegistryReader(display.getDisplayRegistry(), node),
       plugins: async () => plugins,
       safeMode: async leave => {
         if (leave) await gateway.leaveSafeMode()
@@ -374,6 +399,8 @@ async function cli(): Promise<void> {
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
+        display: () => localSections(config, logger),
+        terminalUi: () => terminalUi(config, logger, signal),
         safeMode: async leave => {
           const { crashesOf } = await import('./gateway/guard/process')
           return crashesOf(config, __VERSION__, logger).look(leave)

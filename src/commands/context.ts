@@ -1,6 +1,7 @@
 // What a command is given. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
+import type { SectionReader } from '../display'
 import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { ReloadReport } from '../gateway/guard/reload'
 import type { SourceItem, SourceTest } from '../gateway/intake/test-source'
@@ -77,6 +78,13 @@ export interface SourcesLike {
   test(name: string): Promise<SourceTest>
 }
 
+/** The terminal UI, live; each returns the exit code when it is left. Throws USAGE without a terminal. */
+export interface TerminalUiLike {
+  /** `interval` in seconds; undefined: as configured */
+  runInteractive(interval: number | undefined, sections: readonly string[] | null): Promise<number>
+  runBios(interval: number | undefined, section: string | null): Promise<number>
+}
+
 export interface LogVerification {
   ok: boolean
   records: number
@@ -134,6 +142,10 @@ export interface CommandContext {
   hardware(): Promise<Hardware>
   /** absent outside a running gateway: an output is held by whoever runs */
   readonly outputs?: OutputsControl
+  /** the sections of display providers */
+  display(): Promise<SectionReader>
+  /** absent inside a running gateway: the terminal is where the person is */
+  terminalUi?(): Promise<TerminalUiLike>
   /** the plugins of the gateway, or without one those of this process */
   plugins(): Promise<Plugins>
   /** What safe mode there is (R25); `leave`: ends it first. */

@@ -26,6 +26,7 @@ import { status } from './verbs/status'
 import { token } from './verbs/token'
 import { transmit } from './verbs/transmit'
 import { reloadProtocol, transporterToggle, transportStatus } from './verbs/transport'
+import { tuiBios, tuiInteractive, tuiRender, tuiSections } from './verbs/tui'
 import { watch } from './verbs/watch'
 
 export type * from './context'
@@ -70,6 +71,10 @@ export const VERBS: readonly Verb[] = [
   logVerify,
   logExport,
   token,
+  tuiInteractive,
+  tuiBios,
+  tuiRender,
+  tuiSections,
   pluginList,
   pluginLoad,
   pluginCmd,

@@ -25,7 +25,7 @@ export function loginUrl(base: string, token: string, interfaces: Interfaces = n
   const url = new URL(base)
   const everywhere = url.hostname === '0.0.0.0' || url.hostname === '[::]'
   if (everywhere) url.hostname = ownAddress(interfaces) ?? '127.0.0.1'
-  url.hash = `token=${encodeURIComponent(token)}`
+  url.hash = `/?token=${encodeURIComponent(token)}`
   return url.href
 }
 

@@ -2,6 +2,7 @@
 // the data, TABLE is rows, HTML and TEXT are made for eyes. Nothing here fails; data is what plain.ts makes.
 import { OsError } from '../lib/errors'
 import type { Plain } from './plain'
+import { textWidth } from './width'
 
 export const DISPLAY_FORMATS = ['json', 'html', 'text', 'table', 'tree'] as const
 export type DisplayFormat = (typeof DISPLAY_FORMATS)[number]
@@ -59,10 +60,10 @@ export function cellText(value: Plain | undefined): string {
 export function rowsText(rows: readonly Row[]): string[] {
   const columns = columnsOf(rows)
   const table = [columns.map(visible), ...rows.map(row => columns.map(column => cellText(row[column])))]
-  const widths = columns.map((_, k) => table.reduce((most, cells) => Math.max(most, cells[k]!.length), 0))
+  const widths = columns.map((_, k) => table.reduce((most, cells) => Math.max(most, textWidth(cells[k]!)), 0))
   return table.map(cells =>
     cells
-      .map((cell, k) => cell.padEnd(widths[k]!))
+      .map((cell, k) => cell + ' '.repeat(widths[k]! - textWidth(cell)))
       .join('  ')
       .trimEnd(),
   )

@@ -208,11 +208,11 @@ test('repair-config mends a file that no other command takes; a running gateway 
 
 test('a first start prints the token once, with its link and QR code; the token opens the API', async () => {
   const first = running.output.match(/log in by +(\S+)/)?.[1]
-  assert.ok(first?.startsWith(`http://127.0.0.1:${ports.page}/#token=`), running.output)
+  assert.ok(first?.startsWith(`http://127.0.0.1:${ports.page}/#/?token=`), running.output)
   assert.equal(running.output.split('admin token').length, 2)
   assert.match(running.output, /█▀▀▀▀▀█|█ ▄▄▄▄▄ █/)
   const { token, login_url } = running.json('token', '--new')
-  assert.equal(new URL(login_url).hash, `#token=${token}`)
+  assert.equal(new URL(login_url).hash, `#/?token=${token}`)
   const ask = (with_: string) =>
     fetch(`http://127.0.0.1:${ports.page}/api/config`, { headers: { 'X-Admin-Token': with_ } })
   assert.equal((await ask(token)).status, 200)
@@ -238,7 +238,11 @@ test('after npm i of the packed file every program of package.json is there and 
     })
   for (const program of Object.keys(programs)) assert.equal(run(program, '--version').trim(), version)
   assert.match(run('os-transmit', '--help'), /^os-node transmit:/)
-  const sent = run('os-transmit', '--value', '3', '--config', alone.config, '--data-dir', alone.dataDir)
+  assert.match(run('os-web', '--help'), /^os-node web-user:/)
+  const local = ['--config', alone.config, '--data-dir', alone.dataDir]
+  assert.equal(JSON.parse(run('os-web', '--cmd', 'status', '--json', ...local)).running, false)
+  assert.match(run('os-tui', 'render', '--section', 'identity', ...local), /"assigned_id": *7/)
+  const sent = run('os-transmit', '--value', '3', ...local)
   assert.equal(JSON.parse(sent).sent, true)
   assert.equal(JSON.parse(run('os-node', 'id-info', '--json', '--config', alone.config)).assigned_id, 7)
 })
@@ -250,7 +254,7 @@ test('demo runs in a folder of its own that is gone afterwards, and prints where
   assert.equal(code, 0)
   const { role, url, login_url, data_dir, device_id } = JSON.parse(stdout)
   assert.deepEqual([role, device_id], ['demo', 'demo'])
-  assert.ok(login_url.startsWith(`${url}/#token=`))
+  assert.ok(login_url.startsWith(`${url}/#/?token=`))
   assert.ok(!existsSync(data_dir))
   assert.deepEqual(demos(), before_)
 })

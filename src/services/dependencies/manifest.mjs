@@ -4,7 +4,8 @@ import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 
-export const MARK = '\n//# osNodeManifest='
+/** behind it base64 and nothing else; what looks like it within the code is code */
+const LINE = /\n\/\/# osNodeManifest=[A-Za-z0-9+/=]+\n$/
 
 const sha256 = bytes => createHash('sha256').update(bytes).digest('hex')
 
@@ -44,7 +45,7 @@ const platformsOf = dir =>
 export function writeManifest(root, version) {
   const bundle = join(root, 'dist/os-node.js')
   if (!existsSync(bundle)) return
-  const [code] = readFileSync(bundle, 'utf8').split(MARK)
+  const code = readFileSync(bundle, 'utf8').replace(LINE, '')
   const packages = nativePackages(root)
   const parts = [
     {
@@ -76,5 +77,5 @@ export function writeManifest(root, version) {
     }
   }
   const text = Buffer.from(JSON.stringify({ version, parts })).toString('base64')
-  writeFileSync(bundle, `${code}${MARK}${text}\n`)
+  writeFileSync(bundle, `${code}\n//# osNodeManifest=${text}\n`)
 }

@@ -52,8 +52,10 @@ export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update
 /** The bytes that the bundle's hash is of, and the manifest behind them (null: there is none that can be read). */
 export function splitBundle(bytes: Buffer): { code: Buffer; manifest: Manifest | null } {
   const at = bytes.lastIndexOf(MARK)
-  if (at < 0) return { code: bytes, manifest: null }
-  const text = Buffer.from(bytes.subarray(at + MARK.length).toString('latin1'), 'base64').toString('utf8')
+  const last = at < 0 ? '' : bytes.toString('latin1', at + MARK.length)
+  // the code itself holds the mark too
+  if (!/^[A-Za-z0-9+/=]+\n$/.test(last)) return { code: bytes, manifest: null }
+  const text = Buffer.from(last, 'base64').toString('utf8')
   try {
     return { code: bytes.subarray(0, at), manifest: v.parse(MANIFEST, JSON.parse(text)) }
   } catch {

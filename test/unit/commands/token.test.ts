@@ -27,7 +27,7 @@ function modules(text: string): boolean[][] {
 
 test('the QR code holds the link, with a light border around it', () => {
   const link = loginUrl('http://192.0.2.7:8765', 'a-_token')
-  assert.equal(link, 'http://192.0.2.7:8765/#token=a-_token')
+  assert.equal(link, 'http://192.0.2.7:8765/#/?token=a-_token')
   const drawn = modules(qrCode(link))
   const { data, size } = encode(link, { border: 2 })
   assert.deepEqual(drawn.slice(0, size), data)
@@ -47,10 +47,10 @@ test('a page that listens everywhere is named by an address that others can use'
     wlan0: [of('169.254.3.4', false), of('fe80::1', false, 'IPv6')],
     eth0: [of('192.0.2.9', false)],
   }
-  assert.equal(loginUrl('http://0.0.0.0:8765', 't', interfaces), 'http://192.0.2.9:8765/#token=t')
-  assert.equal(loginUrl('https://[::]:1', 't', interfaces), 'https://192.0.2.9:1/#token=t')
-  assert.equal(loginUrl('http://0.0.0.0:8765', 't', {}), 'http://127.0.0.1:8765/#token=t')
-  assert.equal(loginUrl('http://127.0.0.1:8765', 't', interfaces), 'http://127.0.0.1:8765/#token=t')
+  assert.equal(loginUrl('http://0.0.0.0:8765', 't', interfaces), 'http://192.0.2.9:8765/#/?token=t')
+  assert.equal(loginUrl('https://[::]:1', 't', interfaces), 'https://192.0.2.9:1/#/?token=t')
+  assert.equal(loginUrl('http://0.0.0.0:8765', 't', {}), 'http://127.0.0.1:8765/#/?token=t')
+  assert.equal(loginUrl('http://127.0.0.1:8765', 't', interfaces), 'http://127.0.0.1:8765/#/?token=t')
 })
 
 test('without a gateway the link is where the configuration has the page', () => {
@@ -63,10 +63,10 @@ test('token --new prints token, link and QR code; in a gateway the link of its p
   const { verb, options } = parseCommand(VERBS, ['token', '--new'])
   const paint = Object.fromEntries(['bold', 'dim', 'good', 'bad', 'warn'].map(how => [how, (t: string) => t])) as never
   const local = await verb.run(fake(config({})).context, options)
-  assert.deepEqual(local.value, { token: 'a-new-token', login_url: 'http://127.0.0.1:8765/#token=a-new-token' })
-  assert.match(verb.text!(local.value!, paint), /^a-new-token\n[\s\S]*#token=a-new-token\n[\s\S]*█▄/)
+  assert.deepEqual(local.value, { token: 'a-new-token', login_url: 'http://127.0.0.1:8765/#/?token=a-new-token' })
+  assert.match(verb.text!(local.value!, paint), /^a-new-token\n[\s\S]*#/?token=a-new-token\n[\s\S]*█▄/)
   const running = fake(config({}), { inGateway: true, webUrl: () => 'http://192.0.2.7:1234' }).context
-  assert.equal((await verb.run(running, options)).value?.login_url, 'http://192.0.2.7:1234/#token=a-new-token')
+  assert.equal((await verb.run(running, options)).value?.login_url, 'http://192.0.2.7:1234/#/?token=a-new-token')
   const bare = parseCommand(VERBS, ['token'])
   await assert.rejects(bare.verb.run(running, bare.options), { code: 'USAGE' })
 })

@@ -132,7 +132,7 @@ test('demo feeds the gateway it started, opens the page, and says so where there
       return {
         done,
         stop,
-        info: { url: 'http://h:1', login_url: 'http://h:1/#token=t' },
+        info: { url: 'http://h:1', login_url: 'http://h:1/#/?token=t' },
         banner: 'look at it',
         submit: async request => {
           submitted.push(request)
@@ -154,11 +154,11 @@ test('demo feeds the gateway it started, opens the page, and says so where there
   const { verb, options } = parseCommand(VERBS, ['demo', '--open-browser', '--interval', '0.1', '--web-port', '9'])
   assert.deepEqual(await verb.run(context, options), { exitCode: 0 })
   assert.deepEqual(calls, [['startGateway', 'run', { host: '127.0.0.1', webPort: 9 }]])
-  assert.deepEqual(opened, ['http://h:1/#token=t'])
-  assert.match(lines.join(''), /no browser could be started; open http:\/\/h:1\/#token=t[\s\S]*demo: disk is full/)
+  assert.deepEqual(opened, ['http://h:1/#/?token=t'])
+  assert.match(lines.join(''), /no browser could be started; open http:\/\/h:1\/#/?token=t[\s\S]*demo: disk is full/)
   assert.doesNotMatch(lines.join(''), /not yet/)
   assert.match(printed.join('\n'), /"role":"demo"[\s\S]*look at it/)
-  assert.equal((submitted[0] as { device_id: string }).device_id, 'greenhouse')
+  assert.equal((submitted[0] as device_id: string ).device_id, 'greenhouse')
 })
 
 test('the place of a demo is a folder of its own with a valid configuration, and goes away', () => {
