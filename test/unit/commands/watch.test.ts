@@ -158,7 +158,7 @@ test('demo feeds the gateway it started, opens the page, and says so where there
   assert.match(lines.join(''), /no browser could be started; open http:\/\/h:1\/#\/\?token=t[\s\S]*demo: disk is full/)
   assert.doesNotMatch(lines.join(''), /not yet/)
   assert.match(printed.join('\n'), /"role":"demo"[\s\S]*look at it/)
-  assert.equal((submitted[0] as device_id: string ).device_id, 'greenhouse')
+  assert.equal((submitted[0] as { device_id: string }).device_id, 'greenhouse')
 })
 
 test('the place of a demo is a folder of its own with a valid configuration, and goes away', () => {
