@@ -1,5 +1,6 @@
 // What the web face is given of a running gateway. Secrets leave masked; what may be written is what
 // web_user.writable_config_prefixes names.
+import { hostname } from 'node:os'
 import type { CommandContext } from '../commands'
 import type { JobRunner } from '../commands/jobs'
 import { mayWrite } from '../config'
@@ -116,6 +117,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
     latest: () => gateway.latestReadings(),
     db: () => gateway.database,
     settings: () => ({ read_only: config.get<boolean>('web_user.read_only'), management_enabled: true }),
+    hosts: () => [hostname(), `${hostname()}.local`, ...config.get<string[]>('web_user.allowed_hosts')],
     sessionTimes: () => ({
       idleS: config.get<number>('web_user.session_idle_seconds'),
       maxS: config.get<number>('web_user.session_max_seconds'),
