@@ -1,5 +1,5 @@
 // The state as lines of a screen. `menu` is the live list with numbers, `bios` the framed one with tabs and the keys at the
-// side. Both fill a terminal of any size; below 20 × 5 they say that it is too small.
+// side. Both fill a terminal of any size; below 20 × 6 they say that it is too small.
 import { type Plain, pad, rowsText, type SectionInfo, textWidth } from '../display'
 import { type Line, lineWidth, type Span, type Style, wrap } from './line'
 import type { Held, TuiState } from './state'
@@ -44,7 +44,7 @@ const SIDE_FROM = 104
 /** Every row of the screen. Sets `state.page`. */
 export function linesOf(state: TuiState, around: Around, look: Look): Line[] {
   const { columns, rows } = around
-  if (columns < 20 || rows < 5) return [[['too small']], ...Array.from({ length: rows - 1 }, (): Line => [])]
+  if (columns < 20 || rows < 6) return [[['too small']], ...Array.from({ length: rows - 1 }, (): Line => [])]
   return look === 'bios' ? bios(state, around) : menu(state, around)
 }
 

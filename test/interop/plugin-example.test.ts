@@ -25,6 +25,10 @@ before(async () => {
     web_user: { auth_enabled: false },
   })
   await machine.start(['--port', String(port)], port)
+  await until('the plugin runs', () => {
+    const { items } = machine.json('plugin-list')
+    return items.some((item: { name: string; running: boolean }) => item.name === 'garden' && item.running)
+  })
   machine.json(
     'transmit',
     '--sensors',
@@ -43,7 +47,8 @@ after(async () => {
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the gateway gives
 async function get(path: string): Promise<{ status: number; body: any }> {
-  const response = await fetch(`http://127.0.0.1:${port}${path}`)
+  // a connection kept from before may have been closed while this process waited for a command
+  const response = await until('an answer', () => fetch(`http://127.0.0.1:${port}${path}`))
   return { status: response.status, body: await response.json() }
 }
 
