@@ -9,6 +9,7 @@ import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
+import { loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
@@ -232,6 +233,7 @@ async function startGateway(
       logger,
       via: 'gateway',
       signal,
+      webUrl: () => service.state().url ?? undefined,
       gateway: {
         status: () => gateway.status(),
         reload: () => gateway.reload(),
@@ -326,7 +328,13 @@ async function startGateway(
         // a log that could not be committed to the end is what whoever started this must hear of
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
-      info: { url: service.state().url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
+      info: {
+        url: service.state().url,
+        device_id: gateway.identity.deviceId,
+        ...(token !== null && { token, login_url: loginUrl(service.state().url!, token) }),
+      },
+      stop,
+      submit: request => context.gateway!.submit(request),
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
       banner: followsParent() && token === null ? '' : banner(gateway, role, service.state().url!, token, overrides),
     }
@@ -357,10 +365,14 @@ async function stopped(signal: AbortSignal): Promise<void> {
 }
 
 async function cli(): Promise<void> {
-  const { runCli } = await import('./cli')
+  const [{ runCli }, { openUrl }, { commandLine }] = await Promise.all([
+    import('./cli'),
+    import('./cli/browser'),
+    import('./commands'),
+  ])
   const stop = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stop.abort())
-  process.exitCode = await runCli(process.argv.slice(2), {
+  process.exitCode = await runCli(commandLine(process.argv[1], process.argv.slice(2)), {
     version: __VERSION__,
     env: process.env,
     cwd: process.cwd(),
@@ -399,6 +411,7 @@ async function cli(): Promise<void> {
           return crashesOf(config, __VERSION__, logger).look(leave)
         },
         startGateway: (role, overrides) => startGateway(config, logger, signal, () => stop.abort(), role, overrides),
+        openUrl: url => openUrl(url),
         newToken: () => newToken(config),
         print,
         close: async () => {

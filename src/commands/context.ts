@@ -116,6 +116,9 @@ export interface StartedGateway {
   readonly info?: Record<string, unknown>
   /** the same for people, the admin token once included */
   readonly banner?: string
+  /** ends it as Ctrl-C does */
+  stop?(): void
+  submit?: GatewayLike['submit']
 }
 
 export interface CommandContext {
@@ -129,6 +132,8 @@ export interface CommandContext {
   writable?(): readonly string[]
   /** absent outside a running gateway */
   readonly gateway?: GatewayLike
+  /** where the page runs; else the configuration says where it would be */
+  webUrl?(): string | undefined
   readonly log: LogAccess
   node(): Promise<NodeLike>
   transport(): TransportLike
@@ -147,6 +152,8 @@ export interface CommandContext {
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
   startGateway(role: 'run' | 'serve', overrides: StartOverrides): Promise<StartedGateway>
+  /** opens a link in the browser of whoever typed the command; false when there is none */
+  openUrl?(url: string): Promise<boolean>
   /** makes an admin token, stores its hash in `<data>/token.json`, returns the token */
   newToken(): Promise<string>
   /** prints one document at once, for commands that go on working: text for people, JSON with --json */
