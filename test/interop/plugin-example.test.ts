@@ -82,6 +82,10 @@ test('HTTP lists and renders it in every format', async () => {
   assert.deepEqual(await as('table'), rows)
   assert.deepEqual(await as('tree'), rows)
   assert.deepEqual((await get('/api/display/all')).body.sections['garden:beds'], rows)
+  const { dashboard } = (await get('/api/dashboard')).body
+  assert.deepEqual(dashboard.display_sections['garden:beds'], rows)
+  assert.equal(dashboard.identity.device_id, 'pi-garden')
+  assert.deepEqual((await get('/api/dashboard?sections=garden:beds,identity')).body.dashboard['garden:beds'], rows)
   assert.equal((await get('/api/display/render/garden:nope')).status, 404)
   assert.equal((await get('/api/display/render/garden:beds?format=pdf')).status, 400)
 })
