@@ -237,9 +237,19 @@ function content(state: TuiState, columns: number): Line[] {
 const isFailure = (data: Plain): data is { error: string; code: string } =>
   typeof data === 'object' && data !== null && !Array.isArray(data) && typeof data.error === 'string' && 'code' in data
 
+/** A section may be thousands of lines: they are set once for each look and width, not for each key. */
+const set = new WeakMap<Held, { columns: number; lines: Line[] }>()
+
 function body(held: Held | undefined, columns: number): Line[] {
   if (!held) return [[['…', 'dim']]]
-  const { data } = held
+  const known = set.get(held)
+  if (known?.columns === columns) return known.lines
+  const lines = setLines(held.data, columns)
+  set.set(held, { columns, lines })
+  return lines
+}
+
+function setLines(data: Plain, columns: number): Line[] {
   if (isFailure(data)) return wrap(`${data.code}: ${data.error}`, columns).map((text): Line => [[text, 'bad']])
   const text = typeof data === 'string' ? data : JSON.stringify(data, null, 2)
   return text.split('\n').flatMap(line => wrap(line, columns).map(paint))
