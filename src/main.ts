@@ -128,8 +128,13 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
     import('./tui'),
     import('./cli/sections'),
   ])
-  const reader = new GatewaySections(config.dataDir, () => localSections(config, logger))
-  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`
+  let local: Promise<SectionReader> | undefined
+  const reader = new GatewaySections(config.dataDir, () => {
+    // somebody may have changed the file since the last look
+    config.reload()
+    return (local ??= localSections(config, logger))
+  })
+  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
   const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
   return new TerminalUi(null, { reader, terminal: processPorts, signal, title, standard })
 }

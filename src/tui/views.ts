@@ -1,5 +1,5 @@
 // The state as lines of a screen. `menu` is the live list with numbers, `bios` the framed one with tabs and the keys at the
-// side. Both fill a terminal of any size; below 20 × 5 they say that it is too small.
+// side. Both fill a terminal of any size; below 20 × 6 they say that it is too small.
 import { type Plain, pad, rowsText, type SectionInfo, textWidth } from '../display'
 import { type Line, lineWidth, type Span, type Style, wrap } from './line'
 import type { Held, TuiState } from './state'
@@ -44,7 +44,7 @@ const SIDE_FROM = 104
 /** Every row of the screen. Sets `state.page`. */
 export function linesOf(state: TuiState, around: Around, look: Look): Line[] {
   const { columns, rows } = around
-  if (columns < 20 || rows < 5) return [[['too small']], ...Array.from({ length: rows - 1 }, (): Line => [])]
+  if (columns < 20 || rows < 6) return [[['too small']], ...Array.from({ length: rows - 1 }, (): Line => [])]
   return look === 'bios' ? bios(state, around) : menu(state, around)
 }
 
@@ -237,9 +237,19 @@ function content(state: TuiState, columns: number): Line[] {
 const isFailure = (data: Plain): data is { error: string; code: string } =>
   typeof data === 'object' && data !== null && !Array.isArray(data) && typeof data.error === 'string' && 'code' in data
 
+/** A section may be thousands of lines: they are set once for each look and width, not for each key. */
+const set = new WeakMap<Held, { columns: number; lines: Line[] }>()
+
 function body(held: Held | undefined, columns: number): Line[] {
   if (!held) return [[['…', 'dim']]]
-  const { data } = held
+  const known = set.get(held)
+  if (known?.columns === columns) return known.lines
+  const lines = setLines(held.data, columns)
+  set.set(held, { columns, lines })
+  return lines
+}
+
+function setLines(data: Plain, columns: number): Line[] {
   if (isFailure(data)) return wrap(`${data.code}: ${data.error}`, columns).map((text): Line => [[text, 'bad']])
   const text = typeof data === 'string' ? data : JSON.stringify(data, null, 2)
   return text.split('\n').flatMap(line => wrap(line, columns).map(paint))

@@ -25,6 +25,10 @@ before(async () => {
     web_user: { auth_enabled: false },
   })
   await machine.start(['--port', String(port)], port)
+  await until('the plugin runs', () => {
+    const { items } = machine.json('plugin-list')
+    return items.some((item: { name: string; running: boolean }) => item.name === 'garden' && item.running)
+  })
   machine.json(
     'transmit',
     '--sensors',
@@ -43,7 +47,8 @@ after(async () => {
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the gateway gives
 async function get(path: string): Promise<{ status: number; body: any }> {
-  const response = await fetch(`http://127.0.0.1:${port}${path}`)
+  // a connection kept from before may have been closed while this process waited for a command
+  const response = await until('an answer', () => fetch(`http://127.0.0.1:${port}${path}`))
   return { status: response.status, body: await response.json() }
 }
 
@@ -77,6 +82,10 @@ test('HTTP lists and renders it in every format', async () => {
   assert.deepEqual(await as('table'), rows)
   assert.deepEqual(await as('tree'), rows)
   assert.deepEqual((await get('/api/display/all')).body.sections['garden:beds'], rows)
+  const { dashboard } = (await get('/api/dashboard')).body
+  assert.deepEqual(dashboard.display_sections['garden:beds'], rows)
+  assert.equal(dashboard.identity.device_id, 'pi-garden')
+  assert.deepEqual((await get('/api/dashboard?sections=garden:beds,identity')).body.dashboard['garden:beds'], rows)
   assert.equal((await get('/api/display/render/garden:nope')).status, 404)
   assert.equal((await get('/api/display/render/garden:beds?format=pdf')).status, 400)
 })
