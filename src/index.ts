@@ -18,7 +18,7 @@ import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
 import type { UnitResolver, WireUnits } from './pipeline/core'
 import { Fusion as BareFusion, type FusionOptions } from './pipeline/fuse'
 import { createPureCore } from './pipeline/pycore'
-import { type DisplayAccess, Plugins, type PluginTable, pluginFragments, ServiceManager } from './services'
+import { type DisplayAccess, libraryWeb, Plugins, type PluginTable, pluginFragments, ServiceManager } from './services'
 import { attributeUnits } from './units/attribute'
 import { resolve, resolveList } from './units/canonical'
 import { wireUnits } from './units/wire'
@@ -127,7 +127,8 @@ export function displayAccess(): DisplayAccess {
 function ownServices(node: NodeBase): ServiceManager {
   const display = displayAccess()
   const manager = new ServiceManager(node.store, 'runtime', { display })
-  new Plugins({ manager, node, builtins: pluginTable, version: __VERSION__, display })
+  const web = libraryWeb.of?.(node.store)
+  new Plugins({ manager, node, builtins: pluginTable, version: __VERSION__, display, ...(web && { web }) })
   return manager
 }
 

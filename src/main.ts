@@ -19,12 +19,12 @@ import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
 import { asOsError, errno, OsError } from './lib/errors'
 import { realFiles } from './lib/files'
-import type { Logger } from './lib/logger'
+import { type Logger, silentLogger } from './lib/logger'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
-import { GatewayWeb, httpPlugins, LocalWeb, makePlugins, managerOf, type Plugins } from './services'
+import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
 import { UserStore } from './services/users'
 
 export * from './index'
@@ -86,11 +86,10 @@ async function localSources(config: ConfigStore, logger: Logger): Promise<Source
   return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
 }
 
-/** The plugins of one command; an HTTP service that it starts brings a gateway with it. */
-function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: AbortSignal): Plugins {
+/** The HTTP service where no gateway runs: it brings one with it. */
+function localWeb(config: ConfigStore, logger: Logger, signal: AbortSignal): LocalWeb {
   const { host, port } = config.config.RESOURCES.service_plugins.web_user
-  const display = displayAccess()
-  const web = new LocalWeb({
+  return new LocalWeb({
     host,
     port,
     users: new UserStore({ dataDir: config.dataDir }),
@@ -100,10 +99,10 @@ function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: A
       const { done, info } = await startGateway(config, logger, ends, () => undefined, 'run', overrides)
       return { done, url: (info?.url as string | undefined) ?? null }
     },
-    dashboard: async () => ({ display_sections: await display.collectAllSections() }),
+    dashboard: async sections => (await localSections(config, logger)).read(sections ?? null),
   })
-  return makePlugins({ node, builtins: pluginTable, version: __VERSION__, logger, display, web })
 }
+libraryWeb.of = config => localWeb(config, silentLogger, new AbortController().signal)
 
 /** Names the board to every driver that asks where a pin is, where the configuration does. */
 async function chooseBoard({ config }: ConfigStore): Promise<void> {
@@ -400,7 +399,15 @@ async function cli(): Promise<void> {
         signal,
         log: logOf(config.dataDir),
         node: async () => nodeLike(node()),
-        plugins: async () => (plugins ??= localPlugins(node(), config, logger, signal)),
+        plugins: async () =>
+          (plugins ??= makePlugins({
+            node: node(),
+            builtins: pluginTable,
+            version: __VERSION__,
+            logger,
+            display: displayAccess(),
+            web: localWeb(config, logger, signal),
+          })),
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
