@@ -29,6 +29,7 @@ const STATES: Readonly<Record<string, Style>> = {
 }
 const STATE = /(?<=^|\s{2})(up|synced|healthy|down|ERROR|degraded|opening|disabled)(?=\s{2}|$)/
 const KEYS: readonly (readonly [key: string, what: string])[] = [
+  ['↑↓', 'scroll'],
   ['m', 'providers'],
   ['s', 'search'],
   ['1-9', 'section'],
@@ -61,7 +62,7 @@ function menu(state: TuiState, around: Around): Line[] {
   const { columns, rows, title, note } = around
   const head: Line[] = [bar(title, note, columns), ...numbers(state, columns, Math.max(1, Math.floor(rows / 6)))]
   const room = Math.max(1, rows - head.length - 2)
-  const { text, from, to, total } = page(state, columns, room)
+  const { text, from, to, total } = page(state, columns, room, around.problem)
   const place = total > room ? ` ${from + 1}-${to} of ${total} ` : '──'
   return [...head, rule(headline(state), place, columns), ...text, foot(state, around)]
 }
@@ -122,7 +123,7 @@ function bios(state: TuiState, around: Around): Line[] {
   const side = columns >= SIDE_FROM ? SIDE_WIDTH : 0
   const wide = columns - 2 - (side === 0 ? 0 : side + 1)
   const room = Math.max(1, rows - 5)
-  const { text, from, to, total } = page(state, wide - 2, room)
+  const { text, from, to, total } = page(state, wide - 2, room, around.problem)
   const help = sidePane(state, side - 2, room)
   const edge = (left: string, mid: string, right: string): Line => [
     [left + '─'.repeat(wide) + (side === 0 ? '' : mid + '─'.repeat(side)) + right, 'dim'],
@@ -188,7 +189,7 @@ function sidePane(state: TuiState, width: number, room: number): Line[] {
         [],
       ]
     : []
-  const keys = [...KEYS, ['←→', 'next, previous'] as const, ['↑↓', 'scroll'] as const].map(
+  const keys = [...KEYS, ['←→', 'next, previous'] as const].map(
     ([key, what]): Line => [[key.padEnd(4), 'bold'], [what]],
   )
   return [...facts, ...keys].slice(0, room)
@@ -210,8 +211,9 @@ function page(
   state: TuiState,
   columns: number,
   room: number,
+  problem: string,
 ): { text: Line[]; from: number; to: number; total: number } {
-  const all = content(state, columns)
+  const all = state.sections.length === 0 ? nothing(columns, problem) : content(state, columns)
   state.page = { rows: room, lines: all.length }
   const from = Math.min(state.scroll, Math.max(0, all.length - room))
   const shown = all.slice(from, from + room)
@@ -220,12 +222,16 @@ function page(
   return { text: shown, from, to, total: all.length }
 }
 
+/** Before the first look, and where nothing can be looked at. */
+const nothing = (columns: number, problem: string): Line[] =>
+  problem === '' ? [[['no section yet', 'dim']]] : wrap(problem, columns).map((text): Line => [[text, 'bad']])
+
 function content(state: TuiState, columns: number): Line[] {
   if (state.view === 'providers') return providers(state.sections, columns)
   if (state.view === 'search') return found(state, columns)
   if (state.view === 'section') {
     const { section } = state
-    return section ? body(state.held(section.name), columns) : [[['nothing registered', 'dim']]]
+    return section ? body(state.held(section.name), columns) : []
   }
   return state.sections.flatMap(section => [
     [[`${section.display_name} `, 'head'] as const, [`(${section.name})`, 'dim'] as const],

@@ -171,6 +171,16 @@ test('a reader that fails leaves the last data with the reason, and is asked aga
   await ended
 })
 
+test('who may not look at all reads why on the screen', async () => {
+  const { options, timers, terminal } = world()
+  const refuse = (): Promise<never> => Promise.reject(new OsError('FORBIDDEN', 'no right to talk to the gateway'))
+  const ended = new TerminalUi(null, { ...options, reader: { available: refuse, read: refuse } }).runInteractive(2)
+  await timers.advance(0)
+  assert.match(terminal.screen.lines()[3]!, /no answer: no right to talk to the gateway; trying again/)
+  terminal.type('q')
+  await ended
+})
+
 test('a plugin that comes and goes is listed within ten seconds, at once by r', async () => {
   const { tui, timers, terminal, registry } = world()
   const ended = tui.runInteractive(2)

@@ -145,7 +145,7 @@ test('a section that failed says why; a section that is gone leaves the next one
   state.tookSections(state.sections.filter(({ name }) => name !== 'p:s2'))
   assert.equal(state.section?.name, 'p:s1')
   state.tookSections([])
-  assert.match(text(state), /nothing registered/)
+  assert.match(text(state), /no section yet/)
   assert.equal(state.key('right'), 'nothing')
 })
 
