@@ -98,6 +98,16 @@ test('search finds by name and title, letters and digits are text there, Escape 
   assert.equal(state.view, 'section')
 })
 
+test('a long list of matches keeps the chosen one on the page', async () => {
+  const state = await stateOf(60)
+  state.key('s')
+  for (let k = 0; k < 45; k++) state.key('down')
+  assert.match(text(state), /46 p:s46/)
+  assert.doesNotMatch(text(state), /Title 1\n/)
+  for (let k = 0; k < 100; k++) state.key('up')
+  assert.match(text(state), /Title 1 /)
+})
+
 test('arrows walk the sections round', async () => {
   const state = await stateOf(3)
   state.key('left')
