@@ -134,7 +134,7 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
     config.reload()
     return (local ??= localSections(config, logger))
   })
-  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
+  const title = (): string => `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
   const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
   return new TerminalUi(null, { reader, terminal: processPorts, signal, title, standard })
 }

@@ -21,7 +21,7 @@ export interface AppOptions {
   readonly sections: readonly string[] | null
   /** the one shown first */
   readonly section?: string | null
-  readonly title: string
+  readonly title: () => string
   readonly signal?: AbortSignal
 }
 
@@ -145,7 +145,7 @@ export class TuiApp {
     const at = this.#readAt === 0 ? '' : new Date(this.#readAt).toTimeString().slice(0, 8)
     const via = reader.via ? `via ${reader.via}` : ''
     const note = [via, `every ${intervalMs / 1000} s`, at].filter(Boolean).join('  ')
-    const lines = linesOf(this.state, { columns, rows, title, note, problem: this.#problem }, look)
+    const lines = linesOf(this.state, { columns, rows, title: title(), note, problem: this.#problem }, look)
     this.#screen.draw(lines.map(line => encode(line, columns, terminal.ink)))
   }
 }

@@ -20,7 +20,7 @@ export interface TuiOptions {
   /** ends what runs live */
   readonly signal?: AbortSignal
   /** in the first line; left out: the node's device id */
-  readonly title?: string
+  readonly title?: () => string
   /** what counts where a call names none: the section shown first, seconds between updates */
   readonly standard?: { readonly section: string | null; readonly interval: number }
 }
@@ -36,15 +36,14 @@ export class TerminalUi {
   readonly #reader: SectionReader
   readonly #options: TuiOptions
   readonly #clock: Clock
-  readonly #title: string
+  readonly #title: () => string
 
   /** `node`: a Node of this library, or null where the options name a reader. */
   constructor(node: unknown = null, options: TuiOptions = {}) {
     this.#options = options
     this.#reader = options.reader ?? new RegistryReader(getDisplayRegistry(), node)
     this.#clock = options.clock ?? systemClock
-    const device = (node as { deviceId?: unknown } | null)?.deviceId
-    this.#title = options.title ?? (typeof device === 'string' ? `os-node  ${device}` : 'os-node')
+    this.#title = options.title ?? (() => `os-node  ${(node as { deviceId?: unknown } | null)?.deviceId ?? ''}`.trim())
   }
 
   /** Nothing to prepare: what is shown is read when it is. */
