@@ -19,11 +19,15 @@ function branches(cases: ReadonlyMap<string, readonly string[]>): string {
     .join('\n')
 }
 
+/** Names of files may hold blanks; bash marks folders by a slash, zsh has no compopt. */
+const files = (kind: 'f' | 'd'): string =>
+  `local IFS=$'\\n'; compopt -o filenames 2> /dev/null; COMPREPLY=( $(compgen -${kind} -- "$cur") ); return 0`
+
 /** What to do where the value of an option stands. */
 function offerFor({ value, choices }: OptionSpec, keys: string): string {
   if (choices) return `words=${quoted(choices)}`
-  if (value === 'PATH') return 'COMPREPLY=( $(compgen -f -- "$cur") ); return 0'
-  if (value === 'DIR') return 'COMPREPLY=( $(compgen -d -- "$cur") ); return 0'
+  if (value === 'PATH') return files('f')
+  if (value === 'DIR') return files('d')
   if (value === 'MEDIUM') return `words=${quoted(MEDIA.map(({ name }) => name))}`
   if (value === 'KEY') return `words=${keys}`
   return 'return 0'

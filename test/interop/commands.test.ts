@@ -27,6 +27,9 @@ before(async () => {
     Client_Core: { server_host: '127.0.0.1', server_port: ports.udp },
   }
   alone = new Machine(join(dir, 'alone'), 'run', config)
+  // it ran once, so that there is a log to read
+  await alone.start([], ports.page)
+  await alone.stop()
   running = new Machine(join(dir, 'running'), 'run', config)
   await running.start([], ports.page)
   await until('the uplink is up', () => running.json('status').links.up?.state === 'up')
