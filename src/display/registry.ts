@@ -12,7 +12,7 @@ import { type DisplayProvider, formatAs, formatsOf, metadataOf, type ProviderMet
 
 /** The plugin name of the built-in sections, and the name they have elsewhere (X31). */
 export const CORE_PLUGIN = 'node_core'
-const CORE_ALIAS = 'opensynaptic_core'
+export const CORE_ALIAS = 'opensynaptic_core'
 
 export interface SectionFilter {
   readonly category?: string
