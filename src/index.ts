@@ -162,6 +162,8 @@ const parts = (): NodeParts => ({
 export class Node extends NodeBase {
   constructor(configPath: string | null = null, options: NodeOptions = {}) {
     super(configPath, parts(), options)
+    // sections that are rendered without a node show this one
+    getDisplayRegistry().defaultNode = this
   }
 }
 

@@ -123,7 +123,7 @@ async function localSections(config: ConfigStore, logger: Logger): Promise<Secti
 
 /** The terminal UI of this process: it shows a running gateway, or the files while none runs. */
 async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSignal): Promise<TerminalUiLike> {
-  const [{ processPorts, TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
+  const [{ TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
     import('./tui'),
     import('./cli/sections'),
   ])
@@ -133,9 +133,9 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
     config.reload()
     return (local ??= localSections(config, logger))
   })
-  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
+  const title = (): string => `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
   const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
-  return new TerminalUi(null, { reader, terminal: processPorts, signal, title, standard })
+  return new TerminalUi(null, { reader, signal, title, standard })
 }
 
 /** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
