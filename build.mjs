@@ -23,6 +23,7 @@ import { fileURLToPath } from 'node:url'
 import { deflateRawSync } from 'node:zlib'
 import { buildAddon, installAddon } from './drivers/native/build.mjs'
 import { installPrebuilt, prebuiltPackages } from './drivers/native/prebuilt.mjs'
+import { packVectors } from './src/services/test-plugin/pack.mjs'
 
 const root = dirname(fileURLToPath(import.meta.url))
 const flags = new Set(process.argv.slice(2))
@@ -90,12 +91,19 @@ async function pageAssets(esbuild) {
   writeFileSync(join(root, '.build/page.js'), script.outputFiles[0].text)
 }
 
+/** What the self-test carries inside the program. */
+function selfTest() {
+  mkdirSync(join(root, '.build'), { recursive: true })
+  writeFileSync(join(root, '.build/vectors.b64'), packVectors(root))
+}
+
 /** UNIX ms; SOURCE_DATE_EPOCH (seconds) for a build that is to be the same bytes again */
 const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
 
 export async function bundle({ tests = false, types = true } = {}) {
   const esbuild = await import('esbuild')
   await pageAssets(esbuild)
+  selfTest()
   const common = {
     absWorkingDir: root,
     bundle: true,
@@ -105,8 +113,8 @@ export async function bundle({ tests = false, types = true } = {}) {
     target: 'node20',
     format: 'cjs',
     define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt) },
-    loader: { '.html': 'text', '.css': 'text' },
-    alias: { 'page-script': join(root, '.build/page.js') },
+    loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
+    alias: { 'page-script': join(root, '.build/page.js'), 'self-test-vectors': join(root, '.build/vectors.b64') },
     plugins: [packed, pageText],
     logLevel: 'warning',
   }

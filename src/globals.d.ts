@@ -18,3 +18,8 @@ declare module 'page-script' {
   const text: string
   export default text
 }
+/** Brotli and base64, made by the build; see services/test-plugin/pack.mjs */
+declare module 'self-test-vectors' {
+  const packed: string
+  export default packed
+}

@@ -1,0 +1,36 @@
+// Packs what the test plugin carries inside the program: JSON, Brotli, base64. Build time only.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { brotliCompressSync, constants } from 'node:zlib'
+
+/** whole nodes (`net`) are the integration run's, not the self-test's */
+const LEFT_OUT = new Set(['net.json'])
+
+export const pack = value => {
+  const text = JSON.stringify(value)
+  return brotliCompressSync(text, {
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
+      [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
+      [constants.BROTLI_PARAM_SIZE_HINT]: text.length,
+    },
+  }).toString('base64')
+}
+
+/** The cases of test/vectors by group, without those that differ on purpose. */
+export function packVectors(root) {
+  const dir = join(root, 'test/vectors')
+  const read = path => JSON.parse(readFileSync(path, 'utf8'))
+  const divergences = read(join(root, 'test/interop/divergences.json'))
+  const groups = readdirSync(dir).filter(name => name.endsWith('.json') && !LEFT_OUT.has(name))
+  return pack(
+    Object.fromEntries(
+      groups
+        .sort()
+        .map(name => [
+          name.slice(0, -'.json'.length),
+          read(join(dir, name)).cases.filter(({ name }) => !Object.hasOwn(divergences, name)),
+        ]),
+    ),
+  )
+}
