@@ -11,7 +11,7 @@ const LAWS: readonly (readonly [unit: string, canonical: string, one: number])[]
   ['[degF]', 'K', 255.927_777_777_8],
   ['kPa', 'Pa', 1000],
   ['psi', 'Pa', 6894.757_293_168_36],
-  ['mm[Hg]', 'Pa', 133.322_387],
+  ['mm[Hg]', 'Pa', 133.322],
   ['km/h', 'm/s', 1 / 3.6],
   ['metre', 'm', 1],
   ['volt', 'V', 1],
