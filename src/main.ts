@@ -23,6 +23,7 @@ import { exportFacts, exportRow, verify } from './log'
 import { mediaFragments } from './media/fragments'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
+import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 
 export * from './index'
 
@@ -362,6 +363,11 @@ async function cli(): Promise<void> {
   setTimeout(() => process.exit(), 2000).unref()
 }
 
+const stressChild = (): void =>
+  void import('./services/test-plugin/stress/child').then(child => child.runStressChild(SCRIPT))
+
 if (!isMainThread) {
   if (workerData?.role === 'sql') void import('./storage/worker').then(worker => worker.runSqlWorker())
-} else if (typeof require !== 'undefined' && require.main === module) void cli()
+  else if (workerData?.role === STRESS_ROLE) stressChild()
+} else if (process.send !== undefined && process.env[ROLE_VARIABLE] === STRESS_ROLE) stressChild()
+else if (typeof require !== 'undefined' && require.main === module) void cli()
