@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, constants } from 'node:zlib'
+import { scanTests, testSources } from './audit/scan.mjs'
 
 /** whole nodes (`net`) are the integration run's, not the self-test's */
 const LEFT_OUT = new Set(['net.json'])
@@ -34,3 +35,9 @@ export function packVectors(root) {
     ),
   )
 }
+
+/**
+ * Which tests name what there is, for the audit. `inventory`: the names by kind, sorted (audit/inventory.ts), and
+ * `digest`, which says that they are the same ones at run time.
+ */
+export const packAudit = (root, inventory, digest) => pack({ digest, ...scanTests(inventory, testSources(root)) })
