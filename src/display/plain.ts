@@ -46,19 +46,29 @@ function copyObject(value: object, walk: Walk): Plain {
     if (value instanceof Error) return value.message
     if (ArrayBuffer.isView(value))
       return Buffer.from(value.buffer, value.byteOffset, Math.min(value.byteLength, 4096)).toString('hex')
-    if (Array.isArray(value) || value instanceof Set) return [...value].map(item => copy(item, '', walk))
+    if (Array.isArray(value) || value instanceof Set) return copyItems(value, walk)
     const entries = value instanceof Map ? [...value] : Object.keys(value).map(key => [key, undefined] as const)
     const out: { [key: string]: Plain } = Object.create(null)
     for (const [key, held] of entries) {
       const item = value instanceof Map ? held : read(value, String(key))
       if (item === undefined || typeof item === 'function') continue
       out[String(key)] = copy(item, String(key), walk)
+      if (walk.left < 0) break
     }
     // without a prototype `__proto__` is a key like any other; spreading keeps it one
     return { ...out }
   } finally {
     walk.open.delete(value)
   }
+}
+
+function copyItems(items: Iterable<unknown>, walk: Walk): Plain[] {
+  const out: Plain[] = []
+  for (const item of items) {
+    out.push(copy(item, '', walk))
+    if (walk.left < 0) break
+  }
+  return out
 }
 
 function read(value: object, key: string): unknown {

@@ -9,6 +9,7 @@ export type SectionData = object
 
 /** How a page may show the provider's HTML: escaped and filtered, as it is, or not at all. */
 export type RenderMode = 'safe_html' | 'trusted_html' | 'json_only'
+const RENDER_MODES: readonly RenderMode[] = ['safe_html', 'trusted_html', 'json_only']
 
 /** What the faces are told of a provider (PROTOCOL §10, GET /api/display/providers). */
 export interface ProviderMetadata {
@@ -75,23 +76,36 @@ export abstract class DisplayProvider {
 
 /** The formats a provider offers, JSON always among them. */
 export const formatsOf = (provider: DisplayProvider): DisplayFormat[] =>
-  DISPLAY_FORMATS.filter(format => format === 'json' || provider.supportsFormat(format))
+  DISPLAY_FORMATS.filter(format => format === 'json' || offers(provider, format))
 
+function offers(provider: DisplayProvider, format: DisplayFormat): boolean {
+  try {
+    return provider.supportsFormat(format) === true
+  } catch {
+    // what cannot be asked is not offered; the section itself still shows as JSON
+    return false
+  }
+}
+
+/** Priority as it counts: 0–100 whatever a provider made of it since it was registered. */
+export const priorityOf = ({ priority }: DisplayProvider): number =>
+  Number.isFinite(priority) ? Math.min(100, Math.max(0, priority)) : 50
+
+/** What the faces are told; a provider of plain JavaScript may hold anything, so each field is made what it should be. */
 export function metadataOf(provider: DisplayProvider): ProviderMetadata {
-  const { plugin_name, section_id, display_name, category, priority, refresh_interval_s, render_mode } = provider
+  const { plugin_name, section_id, display_name, category, refresh_interval_s: refresh, render_mode: mode } = provider
   const supported_formats = formatsOf(provider)
-  const preferred_format = supported_formats.includes(provider.preferred_format) ? provider.preferred_format : 'json'
   return {
     plugin_name,
     section_id,
     section_path: `${plugin_name}:${section_id}`,
-    display_name,
-    category,
-    priority,
-    refresh_interval_s,
+    display_name: String(display_name ?? section_id),
+    category: String(category ?? 'plugin'),
+    priority: priorityOf(provider),
+    refresh_interval_s: Number.isFinite(refresh) && refresh > 0 ? refresh : 2,
     supported_formats,
-    preferred_format,
-    render_mode,
+    preferred_format: supported_formats.includes(provider.preferred_format) ? provider.preferred_format : 'json',
+    render_mode: RENDER_MODES.includes(mode) ? mode : 'safe_html',
   }
 }
 

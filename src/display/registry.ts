@@ -8,7 +8,7 @@ import { asOsError, OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../links/timers'
 import { type DisplayFormat, parseFormat } from './formats'
 import { type Plain, plain } from './plain'
-import { type DisplayProvider, formatAs, formatsOf, metadataOf, type ProviderMetadata } from './provider'
+import { type DisplayProvider, formatAs, formatsOf, metadataOf, type ProviderMetadata, priorityOf } from './provider'
 
 /** The plugin name of the built-in sections, and the name they have elsewhere (X31). */
 export const CORE_PLUGIN = 'node_core'
@@ -105,8 +105,8 @@ export class DisplayRegistry {
   list({ category, minPriority }: SectionFilter = {}): [path: string, provider: DisplayProvider][] {
     return [...this.#providers]
       .filter(([, provider]) => category === undefined || provider.category === category)
-      .filter(([, provider]) => minPriority === undefined || provider.priority >= minPriority)
-      .sort(([a, p], [b, q]) => q.priority - p.priority || (a < b ? -1 : 1))
+      .filter(([, provider]) => minPriority === undefined || priorityOf(provider) >= minPriority)
+      .sort(([a, p], [b, q]) => priorityOf(q) - priorityOf(p) || (a < b ? -1 : 1))
   }
 
   categories(): string[] {
@@ -133,7 +133,13 @@ export class DisplayRegistry {
       throw new OsError('NOT_FOUND', 'section not found', { details: { section: name.slice(0, 200) } })
     const resolved = formatsOf(provider).includes(asked) ? asked : 'json'
     const data = formatAs(provider, await this.#extract(path, provider, node ?? this.defaultNode, options), resolved)
-    return { section: path, format: asked, resolved_format: resolved, render_mode: provider.render_mode, data }
+    return {
+      section: path,
+      format: asked,
+      resolved_format: resolved,
+      render_mode: metadataOf(provider).render_mode,
+      data,
+    }
   }
 
   /** Sections by name in their order; one that fails is `{error, code}`. Throws BAD_REQUEST for an unknown format. */

@@ -9,6 +9,7 @@ export const configGet: Verb = {
   examples: ['os-node config-get --key engine_settings.precision'],
   options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
   where: 'either',
+  role: 'operator',
   json: true,
   async run({ config }, options) {
     const key = String(options.key)
@@ -34,8 +35,10 @@ export const configSet: Verb = {
   where: 'either',
   changes: true,
   json: true,
-  async run({ config, logger, via }, options) {
-    const { restart, ...value } = config.set(String(options.key), options.value, options.type as string | undefined)
+  async run({ config, logger, via, writable }, options) {
+    const prefixes = writable?.()
+    const type = options.type as string | undefined
+    const { restart, ...value } = config.set(String(options.key), options.value, type, prefixes && { prefixes })
     if (restart && via === 'gateway') logger.warn(`${value.key} counts from the next start of the gateway on`)
     return { value }
   },
@@ -52,6 +55,7 @@ export const configShow: Verb = {
     keys: { type: 'boolean', help: 'list every key: default, what is allowed, meaning' },
   },
   where: 'either',
+  role: 'operator',
   async run({ config }, options) {
     const section = options.section as string | undefined
     if (options.keys) {
