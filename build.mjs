@@ -24,7 +24,7 @@ import { deflateRawSync } from 'node:zlib'
 import { buildAddon, installAddon } from './drivers/native/build.mjs'
 import { installPrebuilt, prebuiltPackages } from './drivers/native/prebuilt.mjs'
 import { writeManifest } from './src/services/dependencies/manifest.mjs'
-import { packVectors } from './src/services/test-plugin/pack.mjs'
+import { packAudit, packVectors } from './src/services/test-plugin/pack.mjs'
 
 const root = dirname(fileURLToPath(import.meta.url))
 const flags = new Set(process.argv.slice(2))
@@ -92,10 +92,12 @@ async function pageAssets(esbuild) {
   writeFileSync(join(root, '.build/page.js'), script.outputFiles[0].text)
 }
 
-/** What the self-test carries inside the program. */
-function selfTest() {
+/** What the plugin test_plugin carries inside the program: vectors, and the list of what the tests name. */
+async function selfTest(esbuild, common) {
+  const { 'self-test-vectors': vectors, 'self-test-audit': list } = common.alias
   mkdirSync(join(root, '.build'), { recursive: true })
-  writeFileSync(join(root, '.build/vectors.b64'), packVectors(root))
+  writeFileSync(vectors, packVectors(root))
+  writeFileSync(list, await packAudit(root, list, esbuild, common))
 }
 
 /** UNIX ms; SOURCE_DATE_EPOCH (seconds) for a build that is to be the same bytes again */
@@ -104,7 +106,6 @@ const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
 export async function bundle({ tests = false, types = true } = {}) {
   const esbuild = await import('esbuild')
   await pageAssets(esbuild)
-  selfTest()
   const common = {
     absWorkingDir: root,
     bundle: true,
@@ -115,10 +116,15 @@ export async function bundle({ tests = false, types = true } = {}) {
     format: 'cjs',
     define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt) },
     loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
-    alias: { 'page-script': join(root, '.build/page.js'), 'self-test-vectors': join(root, '.build/vectors.b64') },
+    alias: {
+      'page-script': join(root, '.build/page.js'),
+      'self-test-vectors': join(root, '.build/vectors.b64'),
+      'self-test-audit': join(root, '.build/audit.b64'),
+    },
     plugins: [packed, pageText],
     logLevel: 'warning',
   }
+  await selfTest(esbuild, common)
   rmSync(join(root, 'dist'), { recursive: true, force: true })
   const prebuilt = new Map()
   await esbuild.build({

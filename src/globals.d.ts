@@ -23,3 +23,7 @@ declare module 'self-test-vectors' {
   const packed: string
   export default packed
 }
+declare module 'self-test-audit' {
+  const packed: string
+  export default packed
+}

@@ -23,8 +23,8 @@ import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
 import { GatewayWeb, httpPlugins, LocalWeb, makePlugins, managerOf, type Plugins } from './services'
-import { UserStore } from './services/users'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
+import { UserStore } from './services/users'
 
 export * from './index'
 

@@ -1,5 +1,6 @@
 // Packs what the test plugin carries inside the program: JSON, Brotli, base64. Build time only.
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { brotliCompressSync, constants } from 'node:zlib'
 import { scanTests, testSources } from './audit/scan.mjs'
@@ -37,7 +38,22 @@ export function packVectors(root) {
 }
 
 /**
- * Which tests name what there is, for the audit. `inventory`: the names by kind, sorted (audit/inventory.ts), and
- * `digest`, which says that they are the same ones at run time.
+ * Which tests name what there is, for the audit. The program is asked for its names: it is bundled once with an empty list.
+ * `common`: options of esbuild, which find the list at `path`.
  */
-export const packAudit = (root, inventory, digest) => pack({ digest, ...scanTests(inventory, testSources(root)) })
+export async function packAudit(root, path, esbuild, common) {
+  writeFileSync(path, '')
+  const outfile = join(root, '.build/inventory.cjs')
+  const contents = `
+    export { inventory } from './src/index'
+    export { digestOf } from './src/services/test-plugin/audit/inventory'`
+  await esbuild.build({
+    ...common,
+    stdin: { contents, resolveDir: root, loader: 'ts' },
+    outfile,
+    packages: 'external',
+  })
+  const { inventory, digestOf } = createRequire(import.meta.url)(outfile)
+  const names = await inventory()
+  return pack({ digest: digestOf(names), ...scanTests(names, testSources(root)) })
+}

@@ -1,10 +1,9 @@
 // audit: every route, command, configuration key and plugin with its test status. Which tests name what was looked up by the
 // build (scan.mjs) in the test files; here it is put beside what this program has. What no test names is a gap, and a gap
 // fails the audit; so does a list of another build.
-import { createHash } from 'node:crypto'
 import packed from 'self-test-audit'
 import { unpack } from '../unpack'
-import { type Inventory, KINDS, type Kind } from './inventory'
+import { digestOf, type Inventory, KINDS, type Kind } from './inventory'
 
 export interface AuditItem {
   readonly kind: Kind
@@ -31,13 +30,6 @@ export type TestList = { readonly files: readonly string[]; readonly digest: str
 >
 
 export const builtInList = (): TestList => unpack(packed) as TestList
-
-/** Says that two lists of names are the same. */
-export const digestOf = (inventory: Inventory): string =>
-  createHash('sha256')
-    .update(KINDS.map(kind => inventory[kind].join('\n')).join('\n\n'))
-    .digest('hex')
-    .slice(0, 16)
 
 /** The names of `inventory` beside what tests were found for them. */
 export function audit(inventory: Inventory, list: TestList = builtInList()): AuditReport {

@@ -1,4 +1,5 @@
 // What there is to be tested, by kind and name. The program itself is asked, so that nothing new is left out.
+import { createHash } from 'node:crypto'
 
 export interface Inventory {
   /** `METHOD /path` */
@@ -26,3 +27,10 @@ export const inventoryOf = (given: {
 })
 
 const sorted = (names: readonly string[]): string[] => [...new Set(names)].sort()
+
+/** Says that two lists of names are the same. */
+export const digestOf = (inventory: Inventory): string =>
+  createHash('sha256')
+    .update(KINDS.map(kind => inventory[kind].join('\n')).join('\n\n'))
+    .digest('hex')
+    .slice(0, 16)

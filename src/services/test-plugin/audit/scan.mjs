@@ -15,7 +15,7 @@ export function readSource(text) {
     const two = text.slice(at, at + 2)
     if (two === '//') at = endOf(text, '\n', at)
     else if (two === '/*') at = endOf(text, '*/', at) + 2
-    else if ("'\"`".includes(text[at])) {
+    else if ('\'"`'.includes(text[at])) {
       const end = literalEnd(text, at)
       literals.push({ at: code.length, text: text.slice(at + 1, end) })
       code += text.slice(at, end + 1)
@@ -83,7 +83,8 @@ function routeTest(name) {
   return ({ code, literals }) =>
     literals.some(
       ({ at, text }) =>
-        literal.test(text) && (method === 'GET' || verb.test(code.slice(Math.max(0, at - NEAR), at + text.length + NEAR))),
+        literal.test(text) &&
+        (method === 'GET' || verb.test(code.slice(Math.max(0, at - NEAR), at + text.length + NEAR))),
     )
 }
 
@@ -92,7 +93,9 @@ const RUNS = /\b(?:runCli|runRequest|parseCommand|findVerb|askControl|Machine|cl
 
 function commandTest(name) {
   const words = escaped(name).replace(' ', "(?: |', ')")
-  const line = new RegExp(`(?:[([]\\s*(?:\\[\\s*)?|command: ?|verb: ?|os-node )['"\`]?(?:os-node )?${words}(?:['"\`]| --| [A-Z])`)
+  const line = new RegExp(
+    `(?:[([]\\s*(?:\\[\\s*)?|command: ?|verb: ?|os-node )['"\`]?(?:os-node )?${words}(?:['"\`]| --| [A-Z])`,
+  )
   return ({ code }) => RUNS.test(code) && line.test(code)
 }
 
@@ -103,7 +106,8 @@ function keyTest(key) {
   const wanted = plain(key)
   const text = new RegExp(`(?:^|[^\\w.])${wanted.split('.').map(escaped).join('(?:\\[\\]|\\.\\d+)?\\.')}(?:$|[^\\w])`)
   const last = wanted.split('.').slice(-2).join('.')
-  return ({ literals, paths }) => paths.has(wanted) || (last.includes('.') && paths.has(last)) || literals.some(l => text.test(l.text))
+  return ({ literals, paths }) =>
+    paths.has(wanted) || (last.includes('.') && paths.has(last)) || literals.some(l => text.test(l.text))
 }
 
 function pluginTest(name) {

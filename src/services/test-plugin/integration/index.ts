@@ -58,7 +58,10 @@ function checks(server: Server, node: () => NodeBase): Check[] {
     (await server.get(`/api/data/packets?device_id=${DEVICE}&limit=500${query}`)) as unknown as PacketList
   return [
     ['os-node serve starts and answers', () => server.start()],
-    ['the node gets an id from it', async () => assert.equal(await node().ensureId('127.0.0.1', server.packetPort), true)],
+    [
+      'the node gets an id from it',
+      async () => assert.equal(await node().ensureId('127.0.0.1', server.packetPort), true),
+    ],
     [
       'and its time',
       async () => {

@@ -34,7 +34,14 @@ const freeTcpPort = (): Promise<number> =>
 
 /** The environment of a child that is nobody's service: what systemd says is for the parent only. */
 function environment(): NodeJS.ProcessEnv {
-  const { NOTIFY_SOCKET: _n, WATCHDOG_USEC: _u, WATCHDOG_PID: _p, OS_NODE_CONFIG: _c, OS_NODE_DATA_DIR: _d, ...env } = process.env
+  const {
+    NOTIFY_SOCKET: _n,
+    WATCHDOG_USEC: _u,
+    WATCHDOG_PID: _p,
+    OS_NODE_CONFIG: _c,
+    OS_NODE_DATA_DIR: _d,
+    ...env
+  } = process.env
   return { ...env, OS_NODE_FOLLOW_PARENT: '1' }
 }
 
