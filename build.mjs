@@ -20,11 +20,10 @@ import {
 } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { deflateRawSync } from 'node:zlib'
 import { buildAddon, installAddon } from './drivers/native/build.mjs'
 import { installPrebuilt, prebuiltPackages } from './drivers/native/prebuilt.mjs'
 import { writeManifest } from './src/services/dependencies/manifest.mjs'
-import { packAudit, packVectors } from './src/services/test-plugin/pack.mjs'
+import { packAudit, packBytes, packVectors } from './src/services/test-plugin/pack.mjs'
 
 const root = dirname(fileURLToPath(import.meta.url))
 const flags = new Set(process.argv.slice(2))
@@ -56,12 +55,20 @@ export function install() {
   writeFileSync(mark, lock)
 }
 
-/** `import wasm from 'x.wasm'` gives the file deflated, as base64 text: small in the bundle, unpacked on first use. */
+/** what packing takes long enough to do once for all bundles of a build */
+const packedFiles = new Map()
+
+function packedText(path) {
+  if (!packedFiles.has(path)) packedFiles.set(path, packBytes(readFileSync(path)))
+  return packedFiles.get(path)
+}
+
+/** `import wasm from 'x.wasm'` gives the file packed, as base64 text: small in the bundle, unpacked on first use. */
 const packed = {
   name: 'packed-wasm',
   setup(build) {
     build.onLoad({ filter: /\.wasm$/ }, args => ({
-      contents: `module.exports = ${JSON.stringify(deflateRawSync(readFileSync(args.path), { level: 9 }).toString('base64'))}`,
+      contents: `module.exports = ${JSON.stringify(packedText(args.path))}`,
       loader: 'js',
     }))
   },

@@ -3,8 +3,8 @@ declare const __VERSION__: string
 /** UNIX ms of the build: no clock before it is right */
 declare const __BUILT_AT__: number
 declare module '*.wasm' {
-  const deflated: string
-  export default deflated
+  const packed: string
+  export default packed
 }
 declare module '*.html' {
   const text: string

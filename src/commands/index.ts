@@ -10,6 +10,7 @@ import { decode } from './verbs/decode'
 import { gpioList, gpioSet } from './verbs/gpio'
 import { ensureId, timeSync } from './verbs/identity'
 import { logExport, logVerify } from './verbs/log'
+import { pluginTest } from './verbs/plugin-test'
 import { deps, envGuard, pluginCmd, pluginList, pluginLoad, portForwarder, webUser } from './verbs/plugins'
 import { reload } from './verbs/reload'
 import { safeMode } from './verbs/safe-mode'
@@ -53,6 +54,7 @@ export const VERBS: readonly Verb[] = [
   pluginList,
   pluginLoad,
   pluginCmd,
+  pluginTest,
   webUser,
   portForwarder,
   envGuard,

@@ -8,16 +8,17 @@ import { scanTests, testSources } from './audit/scan.mjs'
 /** whole nodes (`net`) are the integration run's, not the self-test's */
 const LEFT_OUT = new Set(['net.json'])
 
-export const pack = value => {
-  const text = JSON.stringify(value)
-  return brotliCompressSync(text, {
+/** Brotli, base64. */
+export const packBytes = bytes =>
+  brotliCompressSync(bytes, {
     params: {
       [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
       [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
-      [constants.BROTLI_PARAM_SIZE_HINT]: text.length,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
     },
   }).toString('base64')
-}
+
+const pack = value => packBytes(Buffer.from(JSON.stringify(value)))
 
 /** The cases of test/vectors by group, without those that differ on purpose. */
 export function packVectors(root) {

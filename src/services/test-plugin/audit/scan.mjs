@@ -2,7 +2,8 @@
 // themselves, comments left out. A thing counts as tested when a test file names it where it is used:
 // - a route by its path as a text, and its method beside it unless it is GET;
 // - a command as the first word of a command line, in a file that runs commands;
-// - a key by its dotted name, or as a property inside the object that belongs to it;
+// - a key by its dotted name, as a property inside the object that belongs to it, or as a property whose name no other key has;
+//   an option of a medium also as a property in a test of that medium;
 // - a plugin by its name as a text, or by the import of its folder.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
@@ -102,12 +103,53 @@ function commandTest(name) {
 /** `gateway.sources[].name` → `gateway.sources.name` */
 const plain = key => key.replaceAll('[]', '')
 
-function keyTest(key) {
+/** places where options of media and sources stand: the same option, by the same schema, wherever it is given */
+const PLACES = /^(?:RESOURCES\.(?:application|transport|physical)_config\.\w+|gateway\.(?:uplinks|receivers|sources))\./
+
+const leafOf = key => key.slice(key.lastIndexOf('.') + 1)
+
+/**
+ * Names that say which key is meant without the object around them: of several words, and no two keys share them (options of
+ * media and sources count once).
+ */
+export function tellingNames(keys) {
+  const meant = new Map()
+  for (const key of keys) {
+    const one = plain(key)
+    const leaf = leafOf(one)
+    meant.set(leaf, (meant.get(leaf) ?? new Set()).add(one.replace(PLACES, '')))
+  }
+  return new Set([...meant].filter(([leaf, keys]) => leaf.includes('_') && keys.size === 1).map(([leaf]) => leaf))
+}
+
+/** words in the path of test files that belong to a medium, where they are not its name */
+const FILES_OF = { uart: 'uart|serial', rs485: 'rs485|serial', tcp: 'tcp|tls', iwip: 'iwip|slip', uip: 'uip|slip' }
+
+/** Which test files belong to the media that have an option: one of the medium that the key names, or of all that have it. */
+function filesOfOption(key, keys) {
+  const option = key.replace(PLACES, '')
+  const media = keys
+    .map(plain)
+    .filter(one => one.endsWith(`.${option}`) && one.replace(PLACES, '') === option)
+    .map(one => /_config\.(\w+)\./.exec(one)?.[1])
+    .filter(Boolean)
+  const own = /_config\.(\w+)\./.exec(key)?.[1]
+  const words = (own ? [own] : media).map(medium => FILES_OF[medium] ?? medium)
+  return words.length > 0 ? new RegExp(words.join('|')) : null
+}
+
+function keyTest(key, { telling, keys }) {
   const wanted = plain(key)
   const text = new RegExp(`(?:^|[^\\w.])${wanted.split('.').map(escaped).join('(?:\\[\\]|\\.\\d+)?\\.')}(?:$|[^\\w])`)
-  const last = wanted.split('.').slice(-2).join('.')
-  return ({ literals, paths }) =>
-    paths.has(wanted) || (last.includes('.') && paths.has(last)) || literals.some(l => text.test(l.text))
+  const leaf = leafOf(wanted)
+  const name = telling.has(leaf) ? leaf : wanted.split('.').slice(-2).join('.')
+  const ofMedium = PLACES.test(wanted) ? filesOfOption(wanted, keys) : null
+  const option = wanted.replace(PLACES, '')
+  return ({ file, literals, paths }) =>
+    paths.has(wanted) ||
+    ((name.includes('.') || telling.has(name)) && paths.has(name)) ||
+    (ofMedium?.test(file) && paths.has(option)) ||
+    literals.some(l => text.test(l.text))
 }
 
 function pluginTest(name) {
@@ -116,7 +158,7 @@ function pluginTest(name) {
   return ({ literals }) => literals.some(({ text }) => spellings.has(text) || folder.test(text))
 }
 
-/** Paths of properties in object literals: the whole one and its last two names. */
+/** Paths of properties in object literals: the whole one, its last two names, and its last. */
 export function propertyPaths({ code, literals }) {
   const paths = new Set()
   const stack = []
@@ -129,11 +171,14 @@ export function propertyPaths({ code, literals }) {
     if (name !== undefined) {
       at += literal === undefined ? name.length : literal.length + 2
       const next = /^\s*(.)/s.exec(code.slice(at, at + 40))?.[1]
-      if (next === ':' && (before === '{' || before === ',')) {
-        pending = name
+      // `name: value`, or the name alone inside an object that has one itself
+      const alone = literal === undefined && stack.at(-1) && (next === ',' || next === '}')
+      if ((next === ':' || alone) && (before === '{' || before === ',')) {
+        pending = next === ':' ? name : null
         const path = [...stack.filter(Boolean), name]
         paths.add(path.join('.'))
         paths.add(path.slice(-2).join('.'))
+        paths.add(name)
       }
       before = 'x'
       continue
@@ -180,10 +225,11 @@ export function scanTests(names, sources) {
     return files.indexOf(file)
   }
   const found = { files }
+  const keys = names.keys ?? []
+  const known = { telling: tellingNames(keys), keys }
   for (const [kind, make] of Object.entries(KINDS))
     found[kind] = [...(names[kind] ?? [])].sort().map(name => {
-      const names = make(name)
-      const hits = sources.filter(names)
+      const hits = sources.filter(make(name, known))
       return hits.length === 0 ? [0] : [hits.length, numberOf(hits[0].file)]
     })
   return found

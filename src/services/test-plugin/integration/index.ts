@@ -30,6 +30,7 @@ export async function runIntegration(Node: NodeClass, script: string, options: R
   let node: NodeBase | undefined
   try {
     const steps = checks(server, () => {
+      server.mustRun()
       node ??= openNode(Node, config, server.packetPort)
       return node
     })

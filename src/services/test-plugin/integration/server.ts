@@ -93,6 +93,11 @@ export class Server {
     }
   }
 
+  /** Throws NETWORK unless it runs. */
+  mustRun(): void {
+    if (this.#child?.exitCode !== null) throw new OsError('NETWORK', 'the server does not run')
+  }
+
   /** The JSON of a route. Throws for any answer but 200. */
   async get(path: string): Promise<Record<string, unknown>> {
     const response = await fetch(`http://127.0.0.1:${this.webPort}${path}`, { headers: { connection: 'close' } })
