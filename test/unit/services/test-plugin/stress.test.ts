@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { BUILT_IN_CORES, type CoreTable } from '../../../../src/services/test-plugin/cores'
 import { runStress } from '../../../../src/services/test-plugin/stress'
 import { Histogram } from '../../../../src/services/test-plugin/stress/histogram'
 import { ProgressBar } from '../../../../src/services/test-plugin/stress/progress'
+import { crc16 } from '../../../../src/wire/crc'
 
 const script = join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'dist/os-node.js')
 const parts = { script }
@@ -73,6 +76,38 @@ test('the header probe looks at its share and finds a wrong header', async () =>
   assert.equal(fail, 1)
   assert.deepEqual(summary.errors, { 'header: CRC-16 is wrong': 1 })
   assert.equal(summary.header_probe.failed, 1)
+})
+
+test('the header probe: every part of a header that is not as asked for', async () => {
+  const cases: [at: number, value: number, why: string][] = [
+    [0, 0x01, 'header: no data command'],
+    [1, 9, 'header: incomplete'],
+    [5, 0xee, 'header: another AID'],
+    [6, 0xff, 'header: TID out of range'],
+    [12, 0xee, 'header: another time'],
+  ]
+  for (const [at, value, why] of cases) {
+    const cores = bending((packet, n) => {
+      if (n !== 7) return packet
+      const bent = Buffer.from(packet)
+      bent[at] = value
+      bent.writeUInt16BE(crc16(bent, 0, bent.length - 2), bent.length - 2)
+      return bent
+    })
+    const [{ errors }, fail] = await runStress(
+      { total: 10, workers: 1, sources: 1, header_probe_rate: 1 },
+      { ...parts, cores },
+    )
+    assert.deepEqual([errors, fail], [{ [why]: 1 }, 1])
+  }
+})
+
+test('a thread or process that dies ends the run with an error', async () => {
+  const dead = join(mkdtempSync(join(tmpdir(), 'os-node-stress-')), 'dead.js')
+  writeFileSync(dead, 'process.exit(3)')
+  for (const more of [{ processes: 2 }, { threads_per_process: 2 }])
+    await assert.rejects(runStress(more, { script: dead }), { code: 'INTERNAL', message: /ended: .*3/ })
+  rmSync(dirname(dead), { recursive: true })
 })
 
 test('a packet that cannot be decoded fails end to end, not in mode core', async () => {
