@@ -1,7 +1,6 @@
 // The form of a verb: one file each, its options as a schema that gives parsing, help and checks at once. `text` turns the
 // result into what people read; it runs where the person is, the verb itself perhaps in a running gateway.
 import type { OptionSpec, OptionValues } from '../lib/options'
-import type { Role } from '../services/users'
 import type { CommandContext } from './context'
 
 export type { OptionSpec, OptionValues }
@@ -39,8 +38,6 @@ export interface Verb {
   readonly changes?: boolean | ((options: OptionValues) => boolean)
   /** true: starts a gateway, which takes the lock itself */
   readonly starts?: boolean | ((options: OptionValues) => boolean)
-  /** who may run it over HTTP: 'operator' for what only reads and for switching media; absent: an admin */
-  readonly role?: Role
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
   /** Takes the command line apart in its own way, where words after the command belong to somebody else. */

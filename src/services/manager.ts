@@ -278,10 +278,34 @@ export class ServiceManager implements Managed {
 
   #commands(name: string, mounted: Mounted): Record<string, CliHandler> {
     try {
-      return mounted.service.getCliCommands?.() ?? {}
+      return { ...this.#standard(name, mounted), ...mounted.service.getCliCommands?.() }
     } catch (thrown) {
       this.#failed(name, mounted, 'getCliCommands', thrown)
       return {}
+    }
+  }
+
+  /** Commands that every plugin has, unless it has its own of that name. */
+  #standard(name: string, { service }: Mounted): Record<string, CliHandler> {
+    return {
+      start: {
+        summary: 'start the plugin',
+        run: async () => ({ value: { ok: true, started: await this.start(name), ...this.state(name) } }),
+      },
+      stop: {
+        summary: 'stop the plugin',
+        run: async () => ({ value: { ok: true, stopped: await this.stop(name), ...this.state(name) } }),
+      },
+      ...(service.status && {
+        status: {
+          summary: 'how it is',
+          reads: true,
+          run: async () => {
+            const status = await this.status(name)
+            return { value: typeof status === 'object' && status !== null ? { ...status } : { status } }
+          },
+        },
+      }),
     }
   }
 

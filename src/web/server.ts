@@ -103,7 +103,7 @@ export class WebServer {
 
   /** `dashboard` of GET /api/dashboard. */
   dashboard(sections?: string): Promise<object> {
-    return buildDashboard(this.#context, this.facts(), sections)
+    return buildDashboard(this.#context, this.facts(), sections, 'operator')
   }
 
   /** Listens. Safe to call when it already does. Throws PORT_BUSY, CONFIG_INVALID (D13) or NETWORK. */
@@ -174,7 +174,7 @@ export class WebServer {
   #build(server: Server): (req: IncomingMessage, res: ServerResponse) => void {
     const { host, allowedHosts, routes, clock } = this.#options
     const { logger } = this.#context
-    const guard = new Guard({ host, allowedHosts })
+    const guard = new Guard({ host, allowedHosts: [...allowedHosts, ...(this.#context.hosts?.() ?? [])] })
     const gate = new TokenGate(this.#context.auth, clock)
     const access = new Access(this.#context, gate, this.#sessions)
     const fail = (req: IncomingMessage, res: ServerResponse, thrown: unknown): void =>
@@ -190,7 +190,9 @@ export class WebServer {
       (req, res) => {
         this.#serve(path, access, req, res).catch(thrown => fail(req, res, thrown))
       }
-    for (const path of new Set(routes.map(route => route.path))) {
+    // '/x/' is '/x/:id' without its id, also where there is no '/x'
+    const parents = routes.map(({ path }) => path.replace(/\/:\w+$/, '')).filter(path => path !== '')
+    for (const path of new Set([...routes.map(route => route.path), ...parents])) {
       for (const { method } of routes.filter(route => route.path === path)) app.add(method, path, serve(path))
       // every other method of a known path: HEAD, OPTIONS, and 405 after the token
       app.add('*', path, serve(path))
@@ -212,6 +214,7 @@ export class WebServer {
     const { path, params } = this.#match(pattern, req)
     const { routes } = this.#options
     const here = routes.filter(route => route.path === path)
+    if (here.length === 0) throw new OsError('NOT_FOUND', 'not found')
     const method = req.method === 'HEAD' ? 'GET' : req.method
     const route = here.find(candidate => candidate.method === method)
     if (route?.write) this.#mayWrite()
@@ -244,6 +247,8 @@ export class WebServer {
       access,
       routes,
     }
+    if (route.write && !route.audited)
+      this.#context.logger.info(`${session.username} at ${call.remote}: ${route.method} ${auditPath(req)}`)
     await this.#answer(route, call, req, res)
   }
 
@@ -290,6 +295,9 @@ export class WebServer {
     if (read_only) throw new OsError('READ_ONLY', 'read-only mode is active')
   }
 }
+
+/** The path for the log: no query, nothing that would forge a line. */
+const auditPath = (req: polka.Request): string => req.path.slice(0, 200).replace(/[^\x21-\x7e]/g, '?')
 
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
