@@ -55,12 +55,15 @@ export function install() {
   writeFileSync(mark, lock)
 }
 
-/** what packing takes long enough to do once for all bundles of a build */
-const packedFiles = new Map()
-
+/** The file packed; packing takes seconds, so what was packed before is taken from .build. */
 function packedText(path) {
-  if (!packedFiles.has(path)) packedFiles.set(path, packBytes(readFileSync(path)))
-  return packedFiles.get(path)
+  const bytes = readFileSync(path)
+  const kept = join(root, '.build', `${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}.b64`)
+  if (!existsSync(kept)) {
+    mkdirSync(dirname(kept), { recursive: true })
+    writeFileSync(kept, packBytes(bytes))
+  }
+  return readFileSync(kept, 'utf8')
 }
 
 /** `import wasm from 'x.wasm'` gives the file packed, as base64 text: small in the bundle, unpacked on first use. */
