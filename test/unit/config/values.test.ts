@@ -1,4 +1,4 @@
-// Keys of the engine, the gateway, security, storage, the HTTP service and plugins: each takes what it should, is kept, and
+// Keys of the engine, the gateway, security, storage and the HTTP service: each takes what it should, is kept, and
 // refuses what is out of its range by its name.
 import { test } from 'node:test'
 import { checkRow, type Row } from './values'
@@ -39,12 +39,6 @@ const ROWS: readonly Row[] = [
   ['plugins.dir', 'plugins', null],
   ['plugins.start_timeout_s', 0.1, 0],
   ['plugins.allow', ['mine'], [1]],
-  ['RESOURCES.service_plugins.test_plugin.enabled', false, 'no'],
-  ['RESOURCES.service_plugins.test_plugin.auto_start', true, 'no'],
-  ['RESOURCES.service_plugins.test_plugin.mode', 'manual', 'never'],
-  ['RESOURCES.service_plugins.test_plugin.stress_total', 1, 0],
-  ['RESOURCES.service_plugins.test_plugin.stress_workers', 1024, 1025],
-  ['RESOURCES.service_plugins.test_plugin.stress_sources', 65_536, 65_537],
 ]
 
 test('every key takes what it should and refuses the rest by its name', () => {

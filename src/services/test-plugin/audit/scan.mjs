@@ -4,7 +4,7 @@
 // - a command as the first word of a command line, in a file that runs commands;
 // - a key by its dotted name, as a property inside the object that belongs to it, or as a property whose name no other key has;
 //   an option of a medium also as a property in a test of that medium;
-// - a plugin by its name as a text, or by the import of its folder.
+// - a plugin by the import of its folder, or by its name where it is loaded or one of its commands is run.
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join, sep } from 'node:path'
 
@@ -153,9 +153,13 @@ function keyTest(key, { telling, keys }) {
 }
 
 function pluginTest(name) {
-  const spellings = new Set([name, name.replaceAll('_', '-')])
-  const folder = new RegExp(`services/${name.replaceAll('_', '[-_]')}(?:/|$)`)
-  return ({ literals }) => literals.some(({ text }) => spellings.has(text) || folder.test(text))
+  const dashed = name.replaceAll('_', '-')
+  const folder = new RegExp(`src/(?:services/)?${dashed}(?:/|$)`)
+  const either = `'(?:${name}|${dashed})'`
+  const used = new RegExp(
+    `(?:'plugin-(?:cmd|load)', |ensureAndMountPlugin\\([^,()]*, |\\.(?:load|start|command)\\()${either}|'${dashed}', '`,
+  )
+  return ({ code, literals }) => used.test(code) || literals.some(({ text }) => folder.test(text))
 }
 
 /** Paths of properties in object literals: the whole one, its last two names, and its last. */

@@ -76,10 +76,14 @@ test('comments, regular expressions and nested templates are read as what they a
   )
 })
 
-test('a plugin counts by its name or its folder', () => {
-  const plugins = ['env_guard', 'tui', 'web_user']
-  const found = scan({ plugins }, source(`load('web-user'); import x from '../../src/services/env-guard'`))
-  assert.deepEqual(found.plugins, [[1, 0], [0], [1, 0]])
+test('a plugin counts by the import of its folder, or where it is loaded or run', () => {
+  const plugins = ['env_guard', 'port_forwarder', 'tui', 'web_user']
+  const found = scan(
+    { plugins },
+    source(`import x from '../../src/services/env-guard'; cli(['web-user', 'add', 'bob'])`),
+    source(`await ensureAndMountPlugin(node, 'port_forwarder', true); assert.deepEqual(names, ['tui'])`),
+  )
+  assert.deepEqual(found.plugins, [[1, 0], [1, 1], [0], [1, 0]])
 })
 
 const small: Inventory = { routes: ['GET /a'], commands: ['run', 'stop'], keys: ['a.b'], plugins: [] }
