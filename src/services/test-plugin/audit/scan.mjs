@@ -160,7 +160,7 @@ function pluginTest(name) {
   const folder = new RegExp(`src/(?:services/)?${dashed}(?:/|$)`)
   const either = `'(?:${name}|${dashed})'`
   const used = new RegExp(
-    `(?:'plugin-(?:cmd|load)', |ensureAndMountPlugin\\([^,()]*, |\\.(?:load|start|command)\\()${either}|'${dashed}', '`,
+    `(?:'plugin-(?:cmd|load)', |ensureAndMountPlugin\\([^,()]*, |\\.(?:load|start|command)\\()${either}|[([]'${dashed}', '`,
   )
   return ({ code, literals }) => used.test(code) || literals.some(({ text }) => folder.test(text))
 }
