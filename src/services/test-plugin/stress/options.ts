@@ -81,7 +81,12 @@ const wrong = (name: string, what: string, value: unknown): OsError =>
 
 /** The options of the command line. */
 export const STRESS_OPTIONS: Readonly<Record<string, OptionSpec>> = {
-  total: { type: 'integer', value: 'N', ...boundsOf('total'), help: 'packets in all (200)' },
+  total: {
+    type: 'integer',
+    value: 'N',
+    ...boundsOf('total'),
+    help: 'packets in all (200; full_load: 100000 for each CPU)',
+  },
   workers: { type: 'integer', value: 'N', ...boundsOf('workers'), help: 'lanes side by side (8)' },
   sources: { type: 'integer', value: 'N', ...boundsOf('sources'), help: 'devices of each lane (6)' },
   'no-progress': { type: 'boolean', help: 'no progress bar' },

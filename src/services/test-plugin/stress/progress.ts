@@ -40,7 +40,7 @@ export class ProgressBar {
     const share = Math.min(1, done / this.#total)
     const rate = ms > 0 ? Math.round((done / ms) * 1000) : 0
     const words = ` ${String(Math.floor(share * 100)).padStart(3)} %  ${done}/${this.#total}  ${rate}/s`
-    const width = Math.max(0, Math.min(40, (this.#terminal?.columns ?? 80) - words.length - 3))
+    const width = Math.max(0, Math.min(40, (this.#terminal?.columns || 80) - words.length - 3))
     const filled = Math.round(share * width)
     return `[${'#'.repeat(filled)}${'.'.repeat(width - filled)}]${words}`
   }
