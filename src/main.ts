@@ -25,6 +25,7 @@ import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
 import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
+import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 import { UserStore } from './services/users'
 
 export * from './index'
@@ -432,6 +433,11 @@ async function cli(): Promise<void> {
   setTimeout(() => process.exit(), 2000).unref()
 }
 
+const stressChild = (): void =>
+  void import('./services/test-plugin/stress/child').then(child => child.runStressChild(SCRIPT))
+
 if (!isMainThread) {
   if (workerData?.role === 'sql') void import('./storage/worker').then(worker => worker.runSqlWorker())
-} else if (typeof require !== 'undefined' && require.main === module) void cli()
+  else if (workerData?.role === STRESS_ROLE) stressChild()
+} else if (process.send !== undefined && process.env[ROLE_VARIABLE] === STRESS_ROLE) stressChild()
+else if (typeof require !== 'undefined' && require.main === module) void cli()
