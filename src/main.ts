@@ -4,7 +4,7 @@
 //
 // What fails at a start: no writable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
 // the process ends with the code's exit status and says what to do. Everything later is a state.
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
@@ -13,13 +13,13 @@ import { loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
+import { followsParent, stopped } from './gateway/guard/follow'
 import type { Step } from './gateway/guard/stopping'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
-import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
-import { asOsError, errno, OsError } from './lib/errors'
-import { realFiles } from './lib/files'
+import { asOsError, OsError } from './lib/errors'
 import { type Logger, silentLogger } from './lib/logger'
+import { writableDir } from './lib/writable'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
@@ -27,6 +27,7 @@ import { TransporterManager } from './node/transporters'
 import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 import { UserStore } from './services/users'
+import { newToken, storedToken } from './web/token-file'
 
 export * from './index'
 
@@ -34,41 +35,6 @@ export * from './index'
 const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
-
-const tokenPath = (config: ConfigStore): string => join(config.dataDir, 'token.json')
-
-/** The stored hash of the admin token, or null when there is none yet. */
-function storedToken(config: ConfigStore): string | null {
-  try {
-    const { hash } = JSON.parse(realFiles.read(tokenPath(config)).toString('utf8')) as { hash?: unknown }
-    return typeof hash === 'string' ? hash : null
-  } catch (error) {
-    if (errno(error) === 'ENOENT') return null
-    throw new OsError('STORAGE', `${tokenPath(config)} cannot be read: ${asOsError(error).message}`, {
-      cause: error,
-      hint: 'os-node token --new makes a new one',
-    })
-  }
-}
-
-async function newToken(config: ConfigStore): Promise<string> {
-  const { makeToken, hashToken } = await import('./web')
-  const token = makeToken()
-  writableDir(config.dataDir)
-  atomicWrite(tokenPath(config), JSON.stringify({ hash: await hashToken(token) }))
-  return token
-}
-
-function writableDir(dir: string): void {
-  try {
-    realFiles.mkdir(dir)
-    const probe = join(dir, '.writable')
-    realFiles.close(realFiles.open(probe, 'w'))
-    realFiles.remove(probe)
-  } catch (cause) {
-    throw new OsError('DATA_DIR', `${dir} cannot be written (${errno(cause) ?? 'unknown reason'})`, { cause })
-  }
-}
 
 /** Without a gateway: the files alone. */
 function localTransport(config: ConfigStore, logger: Logger): TransportControl {
@@ -344,24 +310,6 @@ async function startGateway(
     await undoAll()
     throw error
   }
-}
-
-/** True in the upstream that a gateway started for itself: it ends with that gateway. */
-const followsParent = (): boolean => process.env.OS_NODE_FOLLOW_PARENT === '1'
-
-/** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
-async function stopped(signal: AbortSignal): Promise<void> {
-  const { stdin } = process
-  await new Promise<void>(done => {
-    if (signal.aborted) done()
-    signal.addEventListener('abort', () => done(), { once: true })
-    if (followsParent())
-      stdin
-        .on('end', done)
-        .on('error', () => done())
-        .resume()
-  })
-  if (followsParent()) stdin.destroy()
 }
 
 async function cli(): Promise<void> {
