@@ -1,7 +1,6 @@
 // Server-sent events over a real connection: how things are, what changes, and what ends a stream.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { systemTimers } from '../../../src/links/timers'
 import { EventStreams } from '../../../src/web/events'
 import { ask, TOKEN } from './helper'
 import { events, world } from './world'
@@ -72,7 +71,12 @@ test('a stop of the server ends every stream at once', async t => {
 /** A stream with timers by hand. */
 function byHand() {
   const due: (() => void)[] = []
-  const streams = new EventStreams({ ...systemTimers, after: (_, run) => (due.push(run), () => undefined) })
+  const streams = new EventStreams({
+    after: (_, run) => {
+      due.push(run)
+      return () => undefined
+    },
+  })
   const written: string[] = []
   const on: Record<string, () => void> = {}
   let holds = true
