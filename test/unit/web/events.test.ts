@@ -59,13 +59,12 @@ test('a viewer is not told of jobs', async t => {
   await assert.rejects(Promise.race([stream.next('job'), new Promise((_, no) => setTimeout(no, 300))]))
 })
 
-test('a stop of the server ends every stream at once', async t => {
+test('a stop of the server ends every stream', async t => {
   const w = await world(t)
   const stream = await events(w.server, TOKEN)
-  const since = Date.now()
   await w.server.stop()
-  await stream.ended
-  assert.ok(Date.now() - since < 1900)
+  // to its end: not cut off
+  assert.equal(await stream.ended, true)
 })
 
 /** A stream with timers by hand. */
