@@ -102,7 +102,9 @@ export class DisplayRegistry {
 
   /** The section a name means: `plugin:section`, or the bare id of a built-in one. */
   resolve(name: string): string | undefined {
-    const [plugin = '', ...rest] = name.trim().split(':')
+    const [plugin = '', ...rest] = String(name ?? '')
+      .trim()
+      .split(':')
     const path =
       rest.length === 0
         ? `${CORE_PLUGIN}:${plugin}`
@@ -139,7 +141,7 @@ export class DisplayRegistry {
     const path = this.resolve(name)
     const provider = path === undefined ? undefined : this.#providers.get(path)
     if (path === undefined || !provider)
-      throw new OsError('NOT_FOUND', 'section not found', { details: { section: name.slice(0, 200) } })
+      throw new OsError('NOT_FOUND', 'section not found', { details: { section: String(name).slice(0, 200) } })
     const resolved = formatsOf(provider).includes(asked) ? asked : 'json'
     const data = formatAs(provider, await this.#extract(path, provider, node ?? this.defaultNode, options), resolved)
     return {

@@ -159,6 +159,8 @@ test('an unknown format is 400, an unknown section 404; both are told before any
   await assert.rejects(registry.collect('pdf'), refused('BAD_REQUEST', 'unknown format'))
   for (const name of ['p:t', 'p', ':', '', 'q:s', 'p:s:t', 'toString', '__proto__'])
     await assert.rejects(registry.render(name), refused('NOT_FOUND', 'section not found'), name)
+  for (const name of [undefined, null, 7, {}])
+    await assert.rejects(registry.render(name as never), refused('NOT_FOUND', 'section not found'))
   assert.equal(section.asked, 0)
   for (const format of ['JSON', 'Html', 'text', 'TABLE', 'tree']) await registry.render('p:s', format)
 })
