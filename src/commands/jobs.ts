@@ -115,6 +115,8 @@ const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: p
 const readsNothing = (): Promise<string> =>
   Promise.reject(new OsError('USAGE', 'a gateway reads no files for a command'))
 const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
+/** Output is told when it is whole (X21). */
+const told = (job: Job): Job => (isOver(job) ? job : { ...job, stdout: '', stderr: '' })
 
 export class JobRunner {
   readonly #o: Required<Omit<JobRunnerOptions, 'limits'>>
@@ -156,7 +158,7 @@ export class JobRunner {
     if (background) {
       this.#queue.push(entry)
       this.#next()
-      return entry.job
+      return told(entry.job)
     }
     const left = (): void => this.#end(entry, 'cancelled', 'the caller left')
     signal?.addEventListener('abort', left, { once: true })
@@ -170,12 +172,12 @@ export class JobRunner {
   /** Newest first; only what `role` may see. */
   list(role: Role, limit: number): Job[] {
     const seen = [...this.#jobs.values()].reverse().filter(entry => mayAct(role, entry.role))
-    return seen.slice(0, limit).map(({ job }) => job)
+    return seen.slice(0, limit).map(({ job }) => told(job))
   }
 
   /** Throws NOT_FOUND. */
   get(id: string, role: Role): Job {
-    return this.#known(id, role).job
+    return told(this.#known(id, role).job)
   }
 
   /** Ends a job that waits or runs; one that is over stays as it is. Throws NOT_FOUND. */
@@ -353,7 +355,7 @@ export class JobRunner {
   }
 
   #tell(job: Job): void {
-    for (const listener of this.#listeners) listener(job)
+    for (const listener of this.#listeners) listener(told(job))
   }
 
   #known(id: string, role: Role): Entry {
