@@ -80,7 +80,8 @@ function body(held: Held | undefined, columns: number): Line[] {
 function setLines(data: Plain, columns: number): Line[] {
   if (isFailure(data)) return wrap(`${data.code}: ${data.error}`, columns).map((text): Line => [[text, 'bad']])
   const text = typeof data === 'string' ? data : JSON.stringify(data, null, 2)
-  return text.split('\n').flatMap(line => wrap(line, columns).map(paint))
+  // a plugin's own text may hold tabs and the line ends of other systems
+  return text.split(/\r?\n/).flatMap(line => wrap(line.replaceAll('\t', '  '), columns).map(paint))
 }
 
 /** States in their colours, headings bold. */
