@@ -24,7 +24,16 @@ import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
-import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
+import {
+  GatewayWeb,
+  httpPlugins,
+  LocalWeb,
+  libraryWeb,
+  makePlugins,
+  managerOf,
+  opensPage,
+  type Plugins,
+} from './services'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 import { newToken, storedToken, UserStore } from './services/users'
 
@@ -51,6 +60,13 @@ async function localSources(config: ConfigStore, logger: Logger): Promise<Source
   const entries = async () => config.config.gateway.sources ?? (await hostDefaults(config))
   return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
 }
+
+const pluginParts = (logger: Logger) => ({
+  builtins: pluginTable,
+  version: __VERSION__,
+  logger,
+  display: displayAccess(),
+})
 
 /** The HTTP service where no gateway runs: it brings one with it. */
 function localWeb(config: ConfigStore, logger: Logger, signal: AbortSignal): LocalWeb {
@@ -243,15 +259,7 @@ async function startGateway(
       make: (host, port) => new web.WebServer(page, { host, port, tls: () => web.webTls(config) }),
       users,
     })
-    const plugins = makePlugins({
-      node,
-      gateway,
-      builtins: pluginTable,
-      version: __VERSION__,
-      logger,
-      display: displayAccess(),
-      web: service,
-    })
+    const plugins = makePlugins({ ...pluginParts(logger), node, gateway, web: service })
     undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
     watched.spares(thrown => plugins.blame(thrown))
     const page = webContext({
@@ -273,7 +281,7 @@ async function startGateway(
     const sections = { gateway, transport: () => transport.view(), plugins: () => plugins.manager.snapshot() }
     display.useDisplaySource(display.gatewaySource(sections))
     display.getDisplayRegistry().defaultNode = node
-    await service.start()
+    if (opensPage(config, gateway)) await service.start()
     undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
     // ends before the web server: an answer that waits for its command is given
     undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
@@ -285,6 +293,7 @@ async function startGateway(
     undo.push({ name: 'control', limitMs: 500, run: () => control.close() })
     lock.setSocket(control.path)
     const token = await makesToken
+    const { url } = service.state()
     await gateway.start()
     void plugins.startConfigured()
     watched.onHangup(() => gateway.reload())
@@ -295,14 +304,14 @@ async function startGateway(
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
       info: {
-        url: service.state().url,
+        url,
         device_id: gateway.identity.deviceId,
-        ...(token !== null && { token, login_url: loginUrl(service.state().url!, token) }),
+        ...(token !== null && { token, ...(url !== null && { login_url: loginUrl(url, token) }) }),
       },
       stop,
       submit: request => context.gateway!.submit(request),
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
-      banner: followsParent() && token === null ? '' : banner(gateway, role, service.state().url!, token, overrides),
+      banner: followsParent() && token === null ? '' : banner(gateway, role, url, token, overrides),
     }
   } catch (error) {
     // told to whoever started it: no crash (R25)
@@ -350,11 +359,8 @@ async function cli(): Promise<void> {
         node: async () => nodeLike(node()),
         plugins: async () =>
           (plugins ??= makePlugins({
+            ...pluginParts(logger),
             node: node(),
-            builtins: pluginTable,
-            version: __VERSION__,
-            logger,
-            display: displayAccess(),
             web: localWeb(config, logger, signal),
           })),
         transport: () => localTransport(config, logger),
