@@ -142,7 +142,10 @@ test('without npm, or without a network, it says which file to copy where', asyn
 test('repair restores damaged files, the bundle and compiled ones too, from the copies that sync kept', async t => {
   const { manager, addon, quic, bundle, dir } = release(t)
   assert.equal((await manager.sync()).copies, 3)
+  const older = join(dir, 'data/parts/of-an-older-release')
+  writeFileSync(older, 'old')
   assert.equal((await manager.sync()).copies, 0, 'they are there already')
+  assert.equal(existsSync(older), false)
   const good = readFileSync(bundle)
   writeFileSync(join(dir, 'offline'), '')
   for (const path of [addon, quic]) writeFileSync(path, 'damaged')
