@@ -52,7 +52,7 @@ test('RS485: a master receives from two gateways as slaves, each in its turn, an
     'up2m',
     'serve',
     { receivers: [{ name: 'bus', medium: 'RS485' }] },
-    { rs485: { ...common, port: m.path, role: 'master', slaves: [11, 12, 13], turn_timeout_ms: 100 } },
+    { rs485: { ...common, port: m.path, role: 'master', slaves: [11, 12, 13], turn_timeout_ms: 400 } },
   )
   const slaves = await Promise.all(
     [s1, s2].map((plug, k) =>
