@@ -42,7 +42,7 @@ const LISTEN_MS = 1000
 /** more than this many turns' bytes is no turn any more */
 const OVERRUN = 2
 /** own polls that are known again: an echo may come so late that the line no longer waits for it */
-const KNOWN_POLLS = 8
+const KNOWN_POLLS = 64
 
 export class MasterMedium implements Medium {
   readonly name: string

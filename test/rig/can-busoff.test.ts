@@ -122,6 +122,15 @@ inTheRig(
       assert.equal(state(), 'up')
     })
 
+    test('a setting that is taken back is off again', () => {
+      const mode = (settings: Record<string, string>): string => {
+        assert.deepEqual(canUp('can1', { BITRATE: '250000', RESTART_MS: '1500', ...settings }).stderr, '')
+        return tool('ip', '-details', 'link', 'show', 'can1')
+      }
+      assert.match(mode({ LISTEN_ONLY: 'yes' }), /LISTEN-ONLY/)
+      assert.doesNotMatch(mode({}), /LISTEN-ONLY/)
+    })
+
     test('packets go over the controllers', async () => {
       const packet = Buffer.from('x'.repeat(500))
       assert.ok(await near.send(packet))
