@@ -10,6 +10,7 @@ import type { CommandContext, LogAccess, NodeLike, SourcesLike, StartedGateway, 
 import { banner } from './commands/banner'
 import type { ConfigStore } from './config'
 import type { Gateway } from './gateway/gateway'
+import type { Entry as LinkEntry } from './gateway/guard/check-links'
 import type { Step } from './gateway/guard/stopping'
 import { busOptions, mediaTable, Node, sourceTable, ucumUnits } from './index'
 import { atomicWrite } from './lib/atomic'
@@ -145,10 +146,27 @@ async function chooseBoard({ config }: ConfigStore): Promise<void> {
   if (board !== 'auto') (await import('../drivers/board')).useBoard(board)
 }
 
-/** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
+/** Pins, lines and buses of this machine with the links that use them, and the newest readings of `gateway`. */
 async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Hardware> {
-  const { board, hardwareOf } = await import('../drivers/board')
-  return hardwareOf(board(), config.gateway, () => gateway?.latest.own() ?? {})
+  const [{ board, hardwareOf }, { linkOptions }] = await Promise.all([
+    import('../drivers/board'),
+    import('./gateway/guard/check-links'),
+  ])
+  const { sources, uplinks, receivers } = config.gateway
+  const kinds: Record<string, readonly LinkEntry[]> = { source: sources ?? [], uplink: uplinks, receiver: receivers }
+  const links = Object.entries(kinds).flatMap(([kind, entries]) =>
+    entries.map(async entry => ({
+      ...{ what: `${kind} ${entry.name}`, type: entry.type, medium: entry.medium },
+      // one that cannot be made is shown as it was typed: its own error is told where it is opened
+      options: await linkOptions(entry, kind === 'receiver', config, registry()).catch(() => entry),
+    })),
+  )
+  return hardwareOf(
+    board(),
+    config.gateway.board !== 'auto',
+    await Promise.all(links),
+    () => gateway?.latest.own() ?? {},
+  )
 }
 
 /** What a machine that configures no source reads. */

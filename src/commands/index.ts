@@ -20,7 +20,7 @@ import { transmit } from './verbs/transmit'
 import { reloadProtocol, transporterToggle, transportStatus } from './verbs/transport'
 
 export type * from './context'
-export { programHelp, verbHelp } from './help'
+export { groupHelp, programHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export type { OptionSpec, OptionValues, Paint, Verb, VerbResult } from './verb'
 
