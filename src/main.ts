@@ -6,13 +6,16 @@
 // the process ends with the code's exit status and says what to do. Everything later is a state.
 import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
-import type { CommandContext, LogAccess, NodeLike, SourcesLike, StartedGateway, StartOverrides } from './commands'
+import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
+import { logOf, logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
+import { loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
+import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Entry as LinkEntry } from './gateway/guard/check-links'
 import type { Step } from './gateway/guard/stopping'
-import { busOptions, mediaTable, Node, sourceTable, ucumUnits } from './index'
+import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
 import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
 import { asOsError, errno, OsError } from './lib/errors'
@@ -20,10 +23,10 @@ import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
-import { exportFacts, exportRow, verify } from './log'
-import { mediaFragments } from './media/fragments'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
+import { GatewayWeb, httpPlugins, LocalWeb, makePlugins, managerOf, type Plugins } from './services'
+import { UserStore } from './services/users'
 
 export * from './index'
 
@@ -67,62 +70,6 @@ function writableDir(dir: string): void {
   }
 }
 
-const logOf = (dataDir: string): LogAccess => {
-  const dir = join(dataDir, 'log')
-  return {
-    summary: async () => {
-      const empty = { first_seq: 0, last_seq: 0, committed_seq: 0, bytes: 0, lost: 0, bytes_written_today: 0 }
-      if (!realFiles.exists(dir)) return empty as never
-      const { first_seq, last_seq, lost } = verify(dir)
-      const bytes = realFiles.list(dir).reduce((sum, name) => sum + realFiles.size(join(dir, name)), 0)
-      return { ...empty, first_seq, last_seq, committed_seq: last_seq, bytes, lost } as never
-    },
-    verify: async () => verify(dir),
-    export: async function* (from) {
-      yield* exportFacts(dir, from)
-    },
-  }
-}
-
-/** The log of a gateway at work: export reads along with it. */
-const logOfGateway = (gateway: Gateway): LogAccess => ({
-  ...logOf(gateway.config.dataDir),
-  summary: async () => gateway.log.status(),
-  export: async function* (from) {
-    const reader = gateway.log.reader(from, { kinds: ['fact'] })
-    for (let record = reader.next(); record; record = reader.next()) yield exportRow(record)
-  },
-})
-
-/** The library's node as commands see it. */
-function nodeLike(node: Node): NodeLike {
-  return {
-    get assigned_id() {
-      return node.assignedId
-    },
-    get device_id() {
-      return node.deviceId
-    },
-    get lastRejected() {
-      return node.lastRejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
-    },
-    get lastError() {
-      return node.lastError
-    },
-    fusion: { decompress: bytes => node.receive(bytes) as Record<string, unknown> },
-    transmit: (rows, { device_id, device_status } = {}) =>
-      node.transmit(rows, device_id ?? null, device_status ?? 'ONLINE'),
-    dispatch: async (packet, medium) => {
-      const sent = await node.dispatch(packet, medium ?? null)
-      if (!sent && node.lastError?.code === 'NO_DRIVER') throw node.lastError
-      return sent
-    },
-    ensureId: (host, port, meta, timeout) =>
-      node.ensureId(host, port, (meta ?? null) as Record<string, unknown> | null, timeout),
-    ensureTime: (host, port, timeout) => node.ensureTime(host ?? null, port ?? null, timeout),
-  }
-}
-
 /** Without a gateway: the files alone. */
 function localTransport(config: ConfigStore, logger: Logger): TransportControl {
   const links = registry()
@@ -140,10 +87,57 @@ async function localSources(config: ConfigStore, logger: Logger): Promise<Source
   return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
 }
 
+/** The plugins of one command; an HTTP service that it starts brings a gateway with it. */
+function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: AbortSignal): Plugins {
+  const { host, port } = config.config.RESOURCES.service_plugins.web_user
+  const display = displayAccess()
+  const web = new LocalWeb({
+    host,
+    port,
+    users: new UserStore({ dataDir: config.dataDir }),
+    start: async ({ host, port }, stop) => {
+      const ends = AbortSignal.any([signal, stop])
+      const overrides = { ...(host !== undefined && { host }), ...(port !== undefined && { webPort: port }) }
+      const { done, info } = await startGateway(config, logger, ends, () => undefined, 'run', overrides)
+      return { done, url: (info?.url as string | undefined) ?? null }
+    },
+    dashboard: async () => ({ display_sections: await display.collectAllSections() }),
+  })
+  return makePlugins({ node, builtins: pluginTable, version: __VERSION__, logger, display, web })
+}
+
 /** Names the board to every driver that asks where a pin is, where the configuration does. */
 async function chooseBoard({ config }: ConfigStore): Promise<void> {
   const { board } = config.gateway
   if (board !== 'auto') (await import('../drivers/board')).useBoard(board)
+}
+
+/** The sections as the files have them. */
+async function localSections(config: ConfigStore, logger: Logger): Promise<SectionReader> {
+  const { filesSource, getDisplayRegistry, RegistryReader, useDisplaySource } = await import('./display')
+  const transport = localTransport(config, logger)
+  const log = logOf(config.dataDir)
+  useDisplaySource(
+    filesSource({ config, version: __VERSION__, transport: () => transport.view(), log: () => log.summary() }),
+  )
+  return new RegistryReader(getDisplayRegistry())
+}
+
+/** The terminal UI of this process: it shows a running gateway, or the files while none runs. */
+async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSignal): Promise<TerminalUiLike> {
+  const [{ processPorts, TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
+    import('./tui'),
+    import('./cli/sections'),
+  ])
+  let local: Promise<SectionReader> | undefined
+  const reader = new GatewaySections(config.dataDir, () => {
+    // somebody may have changed the file since the last look
+    config.reload()
+    return (local ??= localSections(config, logger))
+  })
+  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
+  const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
+  return new TerminalUi(null, { reader, terminal: processPorts, signal, title, standard })
 }
 
 /** Pins, lines and buses of this machine with the links that use them, and the newest readings of `gateway`. */
@@ -185,8 +179,10 @@ async function startGateway(
     { acquireLock },
     { startControl },
     web,
-    { webContext },
-    { runRequest },
+    { overHttp, webContext },
+    { runRequest, VERBS },
+    { JobRunner },
+    display,
     { transmitThrough },
     { supervise },
     { runSteps },
@@ -197,6 +193,8 @@ async function startGateway(
     import('./web'),
     import('./web/from-gateway'),
     import('./commands'),
+    import('./commands/jobs'),
+    import('./display'),
     import('./gateway/transmit'),
     import('./gateway/guard/process'),
     import('./gateway/guard/stopping'),
@@ -227,7 +225,13 @@ async function startGateway(
     })
     undo.push({ name: 'gateway', limitMs: 18_000, must: true, run: () => gateway.stop() })
     watched.rescue(() => gateway.log.flush())
-    const node = new Node(null, { config, logger, idAllocator: gateway.allocator, secureStorePath: null })
+    const node = new Node(null, {
+      config,
+      logger,
+      idAllocator: gateway.allocator,
+      secureStorePath: null,
+      serviceManager: managerOf(config, logger, displayAccess()),
+    })
     undo.push({ name: 'dispatch', limitMs: 1500, run: () => node.close() })
     const unlisten = config.onChange(() => void node.transporterManager.runtimeTick())
     undo.push({ name: 'changes', limitMs: 100, must: true, run: unlisten })
@@ -241,30 +245,13 @@ async function startGateway(
         reopen: link => gateway.supervisor.reopen(link),
       },
     })
-    const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
-    const verifier = new web.TokenVerifier(() => storedToken(config))
-    const server = new web.WebServer(
-      webContext({
-        gateway,
-        transport,
-        version: __VERSION__,
-        logger: logger.child('web'),
-        auth: {
-          enabled: () => config.get<boolean>('web_user.auth_enabled'),
-          verify: given => verifier.verify(given),
-          remembered: given => verifier.remembered(given),
-        },
-      }),
-      { host: (role === 'run' ? overrides.host : undefined) ?? webHost, port: overrides.webPort ?? webPort },
-    )
-    await server.start()
-    undo.push({ name: 'web', limitMs: 2500, run: () => server.stop() })
     const context: CommandContext = {
       version: __VERSION__,
       config,
       logger,
       via: 'gateway',
       signal,
+      webUrl: () => service.state().url ?? undefined,
       gateway: {
         status: () => gateway.status(),
         reload: () => gateway.reload(),
@@ -284,6 +271,8 @@ async function startGateway(
       sources: async () => gateway.built.then(() => gateway.sources),
       hardware: () => hardware(config, gateway),
       outputs: gateway.sources.outputs,
+      display: async () => new display.RegistryReader(display.getDisplayRegistry(), node),
+      plugins: async () => plugins,
       safeMode: async leave => {
         if (leave) await gateway.leaveSafeMode()
         return gateway.guard.safeModeReport()
@@ -292,6 +281,54 @@ async function startGateway(
       newToken: () => newToken(config),
       print: () => undefined,
     }
+    const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
+    const verifier = new web.TokenVerifier(() => storedToken(config))
+    const jobs = new JobRunner({
+      verbs: VERBS,
+      context: { ...context, ...overHttp(config, transport) },
+      logger: logger.child('cli'),
+    })
+    const users = new UserStore({ dataDir: config.dataDir })
+    const service = new GatewayWeb({
+      host: (role === 'run' ? overrides.host : undefined) ?? webHost,
+      port: overrides.webPort ?? webPort,
+      make: (host, port) => new web.WebServer(page, { host, port, tls: () => web.webTls(config) }),
+      users,
+    })
+    const plugins = makePlugins({
+      node,
+      gateway,
+      builtins: pluginTable,
+      version: __VERSION__,
+      logger,
+      display: displayAccess(),
+      web: service,
+    })
+    undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
+    watched.spares(thrown => plugins.blame(thrown))
+    const page = webContext({
+      gateway,
+      transport,
+      version: __VERSION__,
+      logger: logger.child('web'),
+      auth: {
+        enabled: () => config.get<boolean>('web_user.auth_enabled'),
+        verify: given => verifier.verify(given),
+        remembered: given => verifier.remembered(given),
+        stamp: () => verifier.stamp(),
+      },
+      users,
+      plugins: httpPlugins(plugins),
+      jobs,
+      display: display.getDisplayRegistry(),
+    })
+    const sections = { gateway, transport: () => transport.view(), plugins: () => plugins.manager.snapshot() }
+    display.useDisplaySource(display.gatewaySource(sections))
+    display.getDisplayRegistry().defaultNode = node
+    await service.start()
+    undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
+    // ends before the web server: an answer that waits for its command is given
+    undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
     const control = await startControl({
       dataDir: config.dataDir,
       run: (request, gone) => runRequest({ ...context, signal: gone }, request),
@@ -301,6 +338,7 @@ async function startGateway(
     lock.setSocket(control.path)
     const token = await makesToken
     await gateway.start()
+    void plugins.startConfigured()
     watched.onHangup(() => gateway.reload())
     return {
       done: stopped(signal).then(async () => {
@@ -308,9 +346,15 @@ async function startGateway(
         // a log that could not be committed to the end is what whoever started this must hear of
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
-      info: { url: server.url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
+      info: {
+        url: service.state().url,
+        device_id: gateway.identity.deviceId,
+        ...(token !== null && { token, login_url: loginUrl(service.state().url!, token) }),
+      },
+      stop,
+      submit: request => context.gateway!.submit(request),
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
-      banner: followsParent() && token === null ? '' : banner(gateway, role, server.url, token, overrides),
+      banner: followsParent() && token === null ? '' : banner(gateway, role, service.state().url!, token, overrides),
     }
   } catch (error) {
     // told to whoever started it: no crash (R25)
@@ -339,20 +383,32 @@ async function stopped(signal: AbortSignal): Promise<void> {
 }
 
 async function cli(): Promise<void> {
-  const { runCli } = await import('./cli')
+  const [{ runCli }, { openUrl }, { commandLine }] = await Promise.all([
+    import('./cli'),
+    import('./cli/browser'),
+    import('./commands'),
+  ])
   const stop = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stop.abort())
-  process.exitCode = await runCli(process.argv.slice(2), {
+  process.exitCode = await runCli(commandLine(process.argv[1], process.argv.slice(2)), {
     version: __VERSION__,
     env: process.env,
     cwd: process.cwd(),
     stdout: process.stdout,
     stderr: process.stderr,
     signal: stop.signal,
-    fragments: mediaFragments(busOptions),
+    fragments: fragments(),
     ...(followsParent() && { logPrefix: 'upstream | ' }),
     context: async ({ config, logger, signal, print }) => {
-      let node: Node | undefined
+      let made: Node | undefined
+      const node = (): Node =>
+        (made ??= new Node(null, {
+          config,
+          logger,
+          idAllocator: null,
+          serviceManager: managerOf(config, logger, displayAccess()),
+        }))
+      let plugins: Plugins | undefined
       await chooseBoard(config)
       return {
         version: __VERSION__,
@@ -361,18 +417,25 @@ async function cli(): Promise<void> {
         via: 'local',
         signal,
         log: logOf(config.dataDir),
-        node: async () => nodeLike((node ??= new Node(null, { config, logger, idAllocator: null }))),
+        node: async () => nodeLike(node()),
+        plugins: async () => (plugins ??= localPlugins(node(), config, logger, signal)),
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
+        display: () => localSections(config, logger),
+        terminalUi: () => terminalUi(config, logger, signal),
         safeMode: async leave => {
           const { crashesOf } = await import('./gateway/guard/process')
           return crashesOf(config, __VERSION__, logger).look(leave)
         },
         startGateway: (role, overrides) => startGateway(config, logger, signal, () => stop.abort(), role, overrides),
+        openUrl: url => openUrl(url),
         newToken: () => newToken(config),
         print,
-        close: async () => node?.close(),
+        close: async () => {
+          await plugins?.close()
+          await made?.close()
+        },
       }
     },
   })

@@ -1,28 +1,17 @@
 // The form of a verb: one file each, its options as a schema that gives parsing, help and checks at once. `text` turns the
 // result into what people read; it runs where the person is, the verb itself perhaps in a running gateway.
+import type { OptionSpec, OptionValues } from '../lib/options'
 import type { CommandContext } from './context'
 
-export interface OptionSpec {
-  readonly type: 'string' | 'integer' | 'number' | 'boolean'
-  readonly help: string
-  readonly default?: string | number | boolean
-  /** what stands for the value in the help, for example PATH */
-  readonly value?: string
-  /** environment variable that counts when the option is not given */
-  readonly env?: string
-  readonly required?: boolean
-  readonly min?: number
-  readonly max?: number
-  readonly choices?: readonly string[]
-}
-
-export type OptionValues = Record<string, string | number | boolean | undefined>
+export type { OptionSpec, OptionValues }
 
 export interface VerbResult {
   readonly value?: Record<string, unknown>
   /** printed one JSON line each, at the reader's pace */
   readonly rows?: AsyncIterable<unknown>
   readonly exitCode?: number
+  /** for people, where only the command knows the words; else `text` of the verb makes them of the value */
+  readonly text?: string
 }
 
 export interface Paint {
@@ -31,6 +20,12 @@ export interface Paint {
   good(text: string): string
   bad(text: string): string
   warn(text: string): string
+}
+
+export interface Place {
+  readonly config: string
+  readonly dataDir: string
+  remove(): void
 }
 
 export interface Verb {
@@ -46,16 +41,30 @@ export interface Verb {
   /** gateway: needs one; local: never inside one; either: inside when one runs */
   readonly where: 'gateway' | 'local' | 'either'
   /** true: works on files alone only with the data directory's lock */
-  readonly changes?: boolean
+  readonly changes?: boolean | ((options: OptionValues) => boolean)
   /** true: starts a gateway, which takes the lock itself */
-  readonly starts?: boolean
+  readonly starts?: boolean | ((options: OptionValues) => boolean)
+  /** true: runs with a broken configuration too, on its defaults */
+  readonly tolerant?: boolean
+  /** true: goes on until it is stopped, and being stopped is no failure */
+  readonly endless?: boolean
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
+  /** A configuration and data directory of its own, made before and removed after the command. */
+  place?(): Place
+  /** Takes the command line apart in its own way, where words after the command belong to somebody else. */
+  read?(argv: readonly string[]): Record<string, unknown>
   /** Work of the calling side, before anything is sent to a gateway: reading files named on the command line. */
   prepare?(options: OptionValues, read: (path: string) => Promise<string>): Promise<OptionValues>
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>
   text?(value: Record<string, unknown>, paint: Paint): string
+  /** one row for people at a terminal; elsewhere rows are JSON lines */
+  rowText?(row: unknown, paint: Paint): string
 }
+
+/** What a verb says of a call with these options. */
+export const holds = (said: Verb['changes'], options: OptionValues): boolean =>
+  typeof said === 'function' ? said(options) : said === true
 
 /** Options every verb has. */
 export const GLOBAL_OPTIONS: Readonly<Record<string, OptionSpec>> = {

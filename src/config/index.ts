@@ -7,6 +7,7 @@ export { defaults, defaultText } from './house'
 export { installIdOf } from './install'
 export { nearest, underPrefix } from './keys'
 export { lastGoodPath } from './read'
+export type { Repaired } from './repair'
 export {
   type AnySchema,
   type Config,
@@ -17,5 +18,5 @@ export {
   type SourceConfig,
   type UplinkConfig,
 } from './schema'
-export { MASK } from './secrets'
-export { type Change, ConfigStore, type LoadOptions } from './store'
+export { MASK, maskText, SECRET_NAME } from './secrets'
+export { type Change, ConfigStore, type LoadOptions, mayWrite } from './store'

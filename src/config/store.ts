@@ -23,8 +23,9 @@ import {
   underPrefix,
   withAt,
 } from './keys'
-import { normalize, placeInFile } from './normalize'
-import { interpret, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
+import { meantPath, normalize, placeInFile } from './normalize'
+import { interpret, interpretDefaults, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
+import { mend, type Repaired } from './repair'
 import { type AnySchema, assemble, type Config, type Fragment } from './schema'
 import { mask, unmask } from './secrets'
 
@@ -40,6 +41,14 @@ export interface LoadOptions {
   fragments?: readonly Fragment[]
   /** false: leave the data directory alone (commands that only look) */
   keep?: boolean
+  /** true: a broken file without a last good copy counts as the defaults, with `problem` (commands that mend it) */
+  tolerant?: boolean
+}
+
+export interface Repair {
+  readonly repaired: readonly Repaired[]
+  /** where the broken file is kept; absent: nothing was wrong */
+  readonly backup?: string
 }
 
 export interface Change {
@@ -55,6 +64,21 @@ interface Edit {
   readonly path: string[]
   readonly value: unknown
 }
+
+export interface WriteLimits {
+  /** keys that may be written, with all below them */
+  readonly prefixes?: readonly string[]
+}
+
+function refuseOutside(edits: readonly Edit[], prefixes: readonly string[]): void {
+  const refused = new Set(edits.map(edit => joinKey(edit.path)).filter(key => !mayWrite(key, prefixes)))
+  if (refused.size === 0) return
+  throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [...refused] } })
+}
+
+/** True when a key may be written where only `prefixes` may, in whatever spelling it comes. Throws CONFIG_KEY. */
+export const mayWrite = (key: string, prefixes: readonly string[]): boolean =>
+  underPrefix(joinKey(meantPath(splitKey(key))), prefixes)
 
 export class ConfigStore {
   readonly path: string
@@ -95,7 +119,13 @@ export class ConfigStore {
     // a path somebody typed is a mistake when nothing is there; one a unit file names may have its last good copy
     if (options.path && !files.exists(place.path)) throw missing(place.path)
     const named = Boolean(env.OS_NODE_CONFIG)
-    return new ConfigStore(schema, place, readConfig(schema, place.path, place.dataDir, files, named), options)
+    try {
+      return new ConfigStore(schema, place, readConfig(schema, place.path, place.dataDir, files, named), options)
+    } catch (thrown) {
+      const problem = asOsError(thrown)
+      if (!options.tolerant || !problem.code.startsWith('CONFIG_')) throw problem
+      return new ConfigStore(schema, place, { snapshot: interpretDefaults(schema), problem }, options)
+    }
   }
 
   /** Everything with its defaults. Do not change it: use set() or update(). */
@@ -143,14 +173,16 @@ export class ConfigStore {
 
   /**
    * Changes one key and saves. `type` is int, float, bool, str or json; without it the schema decides. A masked value keeps
-   * what is stored. Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_SYNTAX (the file is broken) or CONFIG_WRITE.
+   * what is stored. Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_SYNTAX (the file is broken), CONFIG_WRITE, and FORBIDDEN
+   * outside of `prefixes`.
    */
-  set(key: string, value: unknown, type?: string): { key: string; old: unknown; new: unknown; restart: boolean } {
+  set(key: string, value: unknown, type?: string, { prefixes }: WriteLimits = {}): Change {
     const path = splitKey(key)
     refuseForbidden(value, key)
     const known = schemaAt(this.#walk, path)
     const meant = convert(key, value, type, known && rowOf(key, known).type)
     refuseForbidden(meant, key)
+    if (prefixes) refuseOutside([{ path, value: meant }, ...leaves(meant, path)], prefixes)
     const { before, after } = this.#apply([{ path, value: meant }])
     return this.#change(path, before, after)
   }
@@ -159,15 +191,12 @@ export class ConfigStore {
    * Changes many keys, given as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`, keys
    * outside them are refused: FORBIDDEN with `details.keys`. Returns what is different now.
    */
-  update(nested: unknown, { prefixes }: { prefixes?: readonly string[] } = {}): Change[] {
+  update(nested: unknown, { prefixes }: WriteLimits = {}): Change[] {
     refuseForbidden(nested)
     const edits = leaves(nested).filter(edit => edit.path.length > 0)
     if (edits.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
     for (const edit of edits) splitKey(joinKey(edit.path))
-    const refused = prefixes && edits.map(edit => joinKey(edit.path)).filter(key => !underPrefix(key, prefixes))
-    if (refused?.length) {
-      throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: refused } })
-    }
+    if (prefixes) refuseOutside(edits, prefixes)
     const { before, after } = this.#apply(edits)
     return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
   }
@@ -192,6 +221,27 @@ export class ConfigStore {
     this.#problem = undefined
     this.#report()
     return this.#tell(before.config)
+  }
+
+  /**
+   * Mends a broken file: valid keys stay, the rest gets its default. The broken one is kept beside it as `.bak`, never over
+   * an older one. Throws CONFIG_WRITE, and nothing is changed then.
+   */
+  repair(): Repair {
+    const bytes = readText(this.path, this.#files)
+    const mended = bytes && mend(this.#schema, this.path, bytes)
+    if (!bytes || !mended) return { repaired: [] }
+    let backup = `${this.path}.bak`
+    for (let n = 2; this.#files.exists(backup); n++) backup = `${this.path}.bak${n}`
+    const snapshot = interpret(this.#schema, parseDocument(this.path, mended.text))
+    this.#write(backup, bytes)
+    this.#write(this.path, mended.text)
+    const before = this.#snapshot.config
+    this.#snapshot = snapshot
+    this.#problem = undefined
+    this.#report()
+    this.#tell(before)
+    return { repaired: mended.repaired, backup }
   }
 
   /** What is different now from an older configuration of this store. */
@@ -302,12 +352,15 @@ export class ConfigStore {
   }
 
   #save(text: string, old: string): void {
-    if (text === old && this.#files.exists(this.path)) return
+    if (text !== old || !this.#files.exists(this.path)) this.#write(this.path, text)
+  }
+
+  #write(path: string, content: string | Uint8Array): void {
     try {
-      atomicWrite(this.path, text, this.#files)
+      atomicWrite(path, content, this.#files)
     } catch (cause) {
       const reason = errno(cause) ?? (cause instanceof Error ? cause.message : String(cause))
-      throw new OsError('CONFIG_WRITE', `${this.path} could not be written (${reason}); nothing was changed`, { cause })
+      throw new OsError('CONFIG_WRITE', `${path} could not be written (${reason}); nothing was changed`, { cause })
     }
   }
 }

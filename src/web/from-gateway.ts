@@ -1,12 +1,19 @@
-// What the web face is given of a running gateway. Secrets leave masked; of all there is only media can be switched.
-import { underPrefix } from '../config'
+// What the web face is given of a running gateway. Secrets leave masked; what may be written is what
+// web_user.writable_config_prefixes names.
+import { hostname } from 'node:os'
+import type { CommandContext } from '../commands'
+import type { JobRunner } from '../commands/jobs'
+import { mayWrite } from '../config'
 import type { ConfigStore } from '../config/store'
+import { listName } from '../display'
 import type { Gateway } from '../gateway/gateway'
+import { latestOf } from '../gateway/latest'
 import { OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { mediumFlag } from '../links/transport-view'
 import type { TransportControl } from '../node/transport'
-import type { MediaControl, WebAuth, WebContext } from './context'
+import type { UserStore } from '../services/users'
+import type { DisplayControl, MediaControl, PluginsControl, WebAuth, WebConfig, WebContext, WebEvents } from './context'
 
 export interface FromGatewayOptions {
   gateway: Gateway
@@ -14,6 +21,36 @@ export interface FromGatewayOptions {
   version: string
   auth: WebAuth
   logger: Logger
+  users?: UserStore
+  jobs?: JobRunner
+  plugins?: PluginsControl
+  display?: DisplayControl
+}
+
+const prefixesOf = (config: ConfigStore): readonly string[] => config.get<string[]>('web_user.writable_config_prefixes')
+
+/** The configuration as it may be seen and written over HTTP. */
+export const webConfig = (config: ConfigStore): WebConfig => ({
+  get: key => config.masked(key),
+  has: key => config.has(key),
+  rows: () => config.rows(),
+  prefixes: () => prefixesOf(config),
+  writable: key => mayWrite(key, prefixesOf(config)),
+  set: (key, value, type) => config.set(key, value, type, { prefixes: prefixesOf(config) }),
+  update: nested => config.update(nested, { prefixes: prefixesOf(config) }),
+})
+
+function webEvents(gateway: Gateway): WebEvents {
+  return {
+    onReading: listener =>
+      gateway.events.onFact(({ fact, link }) => {
+        const reading = latestOf(fact, link)
+        // own facts are stamped with the id of their time; shown is the one of now
+        listener(link.medium === 'local' ? { ...reading, source_aid: gateway.identity.assignedId } : reading)
+      }),
+    onLink: listener => gateway.events.onLink(({ name }) => listener(name)),
+    link: name => gateway.status().links[name],
+  }
 }
 
 /** What of the media may be changed over HTTP: flags below the writable prefixes. */
@@ -21,7 +58,7 @@ function mediaControl(config: ConfigStore, transport: TransportControl): MediaCo
   return {
     toggle: async (medium, enabled) => {
       const key = mediumFlag(medium)
-      if (key && !underPrefix(key, config.get<string[]>('web_user.writable_config_prefixes')))
+      if (key && !mayWrite(key, prefixesOf(config)))
         throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [key] } })
       return transport.toggle(medium, enabled)
     },
@@ -29,36 +66,38 @@ function mediaControl(config: ConfigStore, transport: TransportControl): MediaCo
   }
 }
 
-export function webContext({ gateway, transport, version, auth, logger }: FromGatewayOptions): WebContext {
+/** What commands over HTTP may write is what HTTP may write. */
+export function overHttp(
+  config: ConfigStore,
+  transport: TransportControl,
+): Pick<CommandContext, 'transport' | 'writable'> {
+  const media = mediaControl(config, transport)
+  return {
+    transport: () => ({ view: () => transport.view(), ...media }),
+    writable: () => prefixesOf(config),
+  }
+}
+
+/** Whatever is registered, by the names faces list it under: built-in sections by their bare id. */
+function sectionsOf(display: DisplayControl | undefined): Record<string, () => unknown> {
+  const providers = display?.metadata().providers ?? []
+  return Object.fromEntries(
+    providers.map(info => [listName(info), async () => (await display!.render(info.section_path)).data]),
+  )
+}
+
+export function webContext(options: FromGatewayOptions): WebContext {
+  const { gateway, transport, version, auth, logger, users, jobs, plugins, display } = options
   const { config } = gateway
-  const { engine_settings, RESOURCES } = config.config
   return {
     version,
     logger,
     auth,
     status: () => gateway.status(),
-    sections: {
-      identity: () => ({ device_id: gateway.identity.deviceId, assigned_id: gateway.identity.assignedId }),
-      config: () => config.masked(),
-      transport: () => transport.view(),
-      pipeline: () => ({
-        core: engine_settings.core_backend,
-        precision: engine_settings.precision,
-        unit_dialect: engine_settings.unit_dialect,
-        diff_base: engine_settings.diff_base,
-        uplinks: gateway.status().uplinks,
-      }),
-      plugins: () => ({ mount_index: [], runtime_index: [], config_index: Object.keys(RESOURCES.service_plugins) }),
-      db: () => ({
-        enabled: config.get('storage.sql.enabled'),
-        ...gateway.status().storage,
-      }),
-      users: () => [],
+    get sections() {
+      return { ...sectionsOf(display), users: () => users?.list() ?? [] }
     },
-    config: {
-      get: key => config.masked(key),
-      has: key => config.has(key),
-    },
+    config: webConfig(config),
     transport: () => transport.view(),
     media: mediaControl(config, transport),
     outputs: gateway.sources.outputs,
@@ -66,5 +105,16 @@ export function webContext({ gateway, transport, version, auth, logger }: FromGa
     latest: () => gateway.latestReadings(),
     db: () => gateway.database,
     settings: () => ({ read_only: config.get<boolean>('web_user.read_only'), management_enabled: true }),
+    hosts: () => [hostname(), `${hostname()}.local`, ...config.get<string[]>('web_user.allowed_hosts')],
+    sessionTimes: () => ({
+      idleS: config.get<number>('web_user.session_idle_seconds'),
+      maxS: config.get<number>('web_user.session_max_seconds'),
+    }),
+    events: webEvents(gateway),
+    log: () => logger.recent(),
+    ...(users && { users }),
+    ...(jobs && { jobs }),
+    ...(plugins && { plugins }),
+    ...(display && { display }),
   }
 }

@@ -45,6 +45,8 @@ export interface ReceiveOptions {
   /** who may send here (receiver.allow) */
   allowed?: (address: string) => boolean
   onFact: (fact: Fact, link: LinkMetadata) => void
+  /** every packet that may come in; its bytes are valid during the call only */
+  onPacket?: (packet: Uint8Array, origin: PacketOrigin) => void
 }
 
 /** An acknowledgement that waits for its record to be on flash. */
@@ -133,6 +135,8 @@ export class Receive {
       return
     }
     const cmd = packet[0]
+    // of a delivery frame the packets inside are looked at
+    if (cmd !== undefined && cmd !== DELIVERY_FRAME) this.#options.onPacket?.(packet, origin)
     if (cmd === undefined) {
       this.counters.malformed++
       origin.settle?.(true)
@@ -145,9 +149,10 @@ export class Receive {
 
   #frame(frame: Uint8Array, origin: PacketOrigin): void {
     const malformed = this.delivery.counters.malformed
-    const answer = this.delivery.onFrame(frame, origin.address, (packet, seq, peer) =>
-      this.#data(packet, origin, peer, seq),
-    )
+    const answer = this.delivery.onFrame(frame, origin.address, (packet, seq, peer) => {
+      this.#options.onPacket?.(packet, origin)
+      this.#data(packet, origin, peer, seq)
+    })
     this.counters.malformed += this.delivery.counters.malformed - malformed
     if (answer) void origin.reply(answer)
     // the exchange asks again for what it lacks
