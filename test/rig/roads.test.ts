@@ -89,5 +89,5 @@ inTheRig(
       await delivered(t)
     })
   },
-  { memory: 1536, seconds: 220 },
+  { memory: 1536, seconds: 400 },
 )
