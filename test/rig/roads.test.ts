@@ -34,7 +34,7 @@ inTheRig(
     const delivered = async (t: TestContext): Promise<void> => {
       for (const { medium, gateway } of gateways)
         await t.test(`${medium} delivers all`, async () => {
-          const count = await assertDelivered(upstream, gateway, 30_000)
+          const count = await assertDelivered(upstream, gateway, 90_000)
           assert.ok(count > 20, `${count}`)
         })
     }
