@@ -168,5 +168,5 @@ inTheRig(
       assert.ok(await near.send(Buffer.from('by hand')))
     })
   },
-  { stock: true, seconds: 240 },
+  { stock: true, seconds: 400 },
 )

@@ -221,5 +221,5 @@ inTheRig(
       await exchange('8105', ['tap', 'tap0'], {})
     })
   },
-  { memory: 1024, seconds: 180 },
+  { memory: 1024, seconds: 400 },
 )
