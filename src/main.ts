@@ -4,7 +4,7 @@
 //
 // What fails at a start: no writable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
 // the process ends with the code's exit status and says what to do. Everything later is a state.
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
@@ -14,19 +14,21 @@ import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Entry as LinkEntry } from './gateway/guard/check-links'
+import { followsParent, stopped } from './gateway/guard/follow'
 import type { Step } from './gateway/guard/stopping'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
-import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
-import { asOsError, errno, OsError } from './lib/errors'
-import { realFiles } from './lib/files'
-import type { Logger } from './lib/logger'
+import { asOsError, OsError } from './lib/errors'
+import { type Logger, silentLogger } from './lib/logger'
+import { writableDir } from './lib/writable'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
-import { GatewayWeb, httpPlugins, LocalWeb, makePlugins, managerOf, type Plugins } from './services'
+import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
+import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 import { UserStore } from './services/users'
+import { newToken, storedToken } from './web/token-file'
 
 export * from './index'
 
@@ -34,41 +36,6 @@ export * from './index'
 const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
-
-const tokenPath = (config: ConfigStore): string => join(config.dataDir, 'token.json')
-
-/** The stored hash of the admin token, or null when there is none yet. */
-function storedToken(config: ConfigStore): string | null {
-  try {
-    const { hash } = JSON.parse(realFiles.read(tokenPath(config)).toString('utf8')) as { hash?: unknown }
-    return typeof hash === 'string' ? hash : null
-  } catch (error) {
-    if (errno(error) === 'ENOENT') return null
-    throw new OsError('STORAGE', `${tokenPath(config)} cannot be read: ${asOsError(error).message}`, {
-      cause: error,
-      hint: 'os-node token --new makes a new one',
-    })
-  }
-}
-
-async function newToken(config: ConfigStore): Promise<string> {
-  const { makeToken, hashToken } = await import('./web')
-  const token = makeToken()
-  writableDir(config.dataDir)
-  atomicWrite(tokenPath(config), JSON.stringify({ hash: await hashToken(token) }))
-  return token
-}
-
-function writableDir(dir: string): void {
-  try {
-    realFiles.mkdir(dir)
-    const probe = join(dir, '.writable')
-    realFiles.close(realFiles.open(probe, 'w'))
-    realFiles.remove(probe)
-  } catch (cause) {
-    throw new OsError('DATA_DIR', `${dir} cannot be written (${errno(cause) ?? 'unknown reason'})`, { cause })
-  }
-}
 
 /** Without a gateway: the files alone. */
 function localTransport(config: ConfigStore, logger: Logger): TransportControl {
@@ -87,11 +54,10 @@ async function localSources(config: ConfigStore, logger: Logger): Promise<Source
   return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
 }
 
-/** The plugins of one command; an HTTP service that it starts brings a gateway with it. */
-function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: AbortSignal): Plugins {
+/** The HTTP service where no gateway runs: it brings one with it. */
+function localWeb(config: ConfigStore, logger: Logger, signal: AbortSignal): LocalWeb {
   const { host, port } = config.config.RESOURCES.service_plugins.web_user
-  const display = displayAccess()
-  const web = new LocalWeb({
+  return new LocalWeb({
     host,
     port,
     users: new UserStore({ dataDir: config.dataDir }),
@@ -101,10 +67,10 @@ function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: A
       const { done, info } = await startGateway(config, logger, ends, () => undefined, 'run', overrides)
       return { done, url: (info?.url as string | undefined) ?? null }
     },
-    dashboard: async () => ({ display_sections: await display.collectAllSections() }),
+    dashboard: async sections => (await localSections(config, logger)).read(sections ?? null),
   })
-  return makePlugins({ node, builtins: pluginTable, version: __VERSION__, logger, display, web })
 }
+libraryWeb.of = config => localWeb(config, silentLogger, new AbortController().signal)
 
 /** Names the board to every driver that asks where a pin is, where the configuration does. */
 async function chooseBoard({ config }: ConfigStore): Promise<void> {
@@ -125,7 +91,7 @@ async function localSections(config: ConfigStore, logger: Logger): Promise<Secti
 
 /** The terminal UI of this process: it shows a running gateway, or the files while none runs. */
 async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSignal): Promise<TerminalUiLike> {
-  const [{ processPorts, TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
+  const [{ TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
     import('./tui'),
     import('./cli/sections'),
   ])
@@ -135,9 +101,9 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
     config.reload()
     return (local ??= localSections(config, logger))
   })
-  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
+  const title = (): string => `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
   const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
-  return new TerminalUi(null, { reader, terminal: processPorts, signal, title, standard })
+  return new TerminalUi(null, { reader, signal, title, standard })
 }
 
 /** Pins, lines and buses of this machine with the links that use them, and the newest readings of `gateway`. */
@@ -364,24 +330,6 @@ async function startGateway(
   }
 }
 
-/** True in the upstream that a gateway started for itself: it ends with that gateway. */
-const followsParent = (): boolean => process.env.OS_NODE_FOLLOW_PARENT === '1'
-
-/** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
-async function stopped(signal: AbortSignal): Promise<void> {
-  const { stdin } = process
-  await new Promise<void>(done => {
-    if (signal.aborted) done()
-    signal.addEventListener('abort', () => done(), { once: true })
-    if (followsParent())
-      stdin
-        .on('end', done)
-        .on('error', () => done())
-        .resume()
-  })
-  if (followsParent()) stdin.destroy()
-}
-
 async function cli(): Promise<void> {
   const [{ runCli }, { openUrl }, { commandLine }] = await Promise.all([
     import('./cli'),
@@ -418,7 +366,15 @@ async function cli(): Promise<void> {
         signal,
         log: logOf(config.dataDir),
         node: async () => nodeLike(node()),
-        plugins: async () => (plugins ??= localPlugins(node(), config, logger, signal)),
+        plugins: async () =>
+          (plugins ??= makePlugins({
+            node: node(),
+            builtins: pluginTable,
+            version: __VERSION__,
+            logger,
+            display: displayAccess(),
+            web: localWeb(config, logger, signal),
+          })),
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
@@ -443,6 +399,11 @@ async function cli(): Promise<void> {
   setTimeout(() => process.exit(), 2000).unref()
 }
 
+const stressChild = (): void =>
+  void import('./services/test-plugin/stress/child').then(child => child.runStressChild(SCRIPT))
+
 if (!isMainThread) {
   if (workerData?.role === 'sql') void import('./storage/worker').then(worker => worker.runSqlWorker())
-} else if (typeof require !== 'undefined' && require.main === module) void cli()
+  else if (workerData?.role === STRESS_ROLE) stressChild()
+} else if (process.send !== undefined && process.env[ROLE_VARIABLE] === STRESS_ROLE) stressChild()
+else if (typeof require !== 'undefined' && require.main === module) void cli()

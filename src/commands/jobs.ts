@@ -111,7 +111,12 @@ interface Entry {
 
 const plain = (text: string): string => text
 const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
+/** The files of this machine are not the caller's. */
+const readsNothing = (): Promise<string> =>
+  Promise.reject(new OsError('USAGE', 'a gateway reads no files for a command'))
 const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
+/** Output is told when it is whole (X21). */
+const told = (job: Job): Job => (isOver(job) ? job : { ...job, stdout: '', stderr: '' })
 
 export class JobRunner {
   readonly #o: Required<Omit<JobRunnerOptions, 'limits'>>
@@ -153,7 +158,7 @@ export class JobRunner {
     if (background) {
       this.#queue.push(entry)
       this.#next()
-      return entry.job
+      return told(entry.job)
     }
     const left = (): void => this.#end(entry, 'cancelled', 'the caller left')
     signal?.addEventListener('abort', left, { once: true })
@@ -167,12 +172,12 @@ export class JobRunner {
   /** Newest first; only what `role` may see. */
   list(role: Role, limit: number): Job[] {
     const seen = [...this.#jobs.values()].reverse().filter(entry => mayAct(role, entry.role))
-    return seen.slice(0, limit).map(({ job }) => job)
+    return seen.slice(0, limit).map(({ job }) => told(job))
   }
 
   /** Throws NOT_FOUND. */
   get(id: string, role: Role): Job {
-    return this.#known(id, role).job
+    return told(this.#known(id, role).job)
   }
 
   /** Ends a job that waits or runs; one that is over stays as it is. Throws NOT_FOUND. */
@@ -304,7 +309,8 @@ export class JobRunner {
       signal: stop.signal,
       print: (value, text) => line(json ? JSON.stringify(value) : text),
     }
-    const { value, text, rows, exitCode = 0 } = await verb.run(context, options)
+    const prepared = verb.prepare ? await verb.prepare(options, readsNothing) : options
+    const { value, text, rows, exitCode = 0 } = await verb.run(context, prepared)
     for await (const row of rows ?? []) {
       if (stop.signal.aborted) break
       line(JSON.stringify(row))
@@ -349,7 +355,7 @@ export class JobRunner {
   }
 
   #tell(job: Job): void {
-    for (const listener of this.#listeners) listener(job)
+    for (const listener of this.#listeners) listener(told(job))
   }
 
   #known(id: string, role: Role): Entry {

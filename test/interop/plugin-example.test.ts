@@ -112,3 +112,22 @@ test('the command line and the terminal show it with a number of its own', async
   tty.type('q')
   assert.equal((await tty.end()).code, 0)
 })
+
+test('a plugin that is stopped takes its section along, and brings it back', async () => {
+  const act = async (action: string): Promise<number> => {
+    const response = await until('an answer', () =>
+      fetch(`http://127.0.0.1:${port}/api/plugins`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ plugin: 'garden', action }),
+      }),
+    )
+    return response.status
+  }
+  const listed = (): unknown[] => machine.json('tui', 'sections', '--category', 'garden').sections
+  assert.equal(await act('stop'), 200)
+  assert.deepEqual(listed(), [])
+  assert.equal((await get('/api/display/render/garden:beds')).status, 404)
+  assert.equal(await act('start'), 200)
+  assert.equal(listed().length, 1)
+})

@@ -19,13 +19,22 @@ const LOOKS: Readonly<Record<string, readonly string[]>> = {
   env_guard: ['status', 'list', 'resource-show'],
   dependency_manager: ['check', 'doctor'],
   tui: ['render', 'interactive', 'bios', 'sections'],
-  test_plugin: ['component', 'stress', 'all', 'compare', 'full_load', 'integration', 'audit'],
 }
 
+/** True where the plugin will only print its help: a word behind -- is no option. */
+const asksHelp = (args: readonly string[] = []): boolean => {
+  const at = args.indexOf('--help')
+  return at >= 0 && !args.slice(0, at).includes('--')
+}
+
+/** True where a call changes nothing: who may only read may make it (see roles.ts). */
 const looks = (plugin: unknown, { cmd, args }: OptionValues): boolean =>
   cmd === undefined ||
-  (args as readonly string[] | undefined)?.includes('--help') === true ||
+  asksHelp(args as readonly string[] | undefined) ||
   (LOOKS[normalizePluginName(String(plugin))]?.includes(String(cmd)) ?? false)
+
+/** A command that was asked to stay is ended by whoever asked. */
+const stays = ({ args = [] }: OptionValues): boolean => (args as readonly string[]).includes('--block')
 
 const WITH_VALUE = new Set(
   Object.entries(GLOBAL_OPTIONS)
@@ -137,9 +146,11 @@ export const pluginCmd: Verb = {
   where: 'either',
   changes: options => !looks(options.plugin, options),
   starts: options => normalizePluginName(String(options.plugin)) === 'web_user' && options.cmd === 'start',
+  endless: stays,
   read: reader(['plugin', 'cmd']),
   run: (context, options) => runCommand(context, String(options.plugin), options),
   text: value => textOf(value as never),
+  rowText: row => textOf(row as never),
 }
 
 function verbOf(
@@ -163,9 +174,11 @@ function verbOf(
     where: 'either',
     changes: options => !looks(plugin, options),
     starts: options => plugin === 'web_user' && options.cmd === 'start',
+    endless: stays,
     read: reader(['cmd']),
     run: (context, options) => runCommand(context, plugin, options),
     text: value => textOf(value as never),
+    rowText: row => textOf(row as never),
   }
 }
 

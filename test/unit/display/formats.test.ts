@@ -125,7 +125,7 @@ test('the same value twice is no circle; depth and size end', () => {
   let deep: unknown = 1
   for (let k = 0; k < 1000; k++) deep = { deep }
   assert.ok(JSON.stringify(plain(deep)).length < 300)
-  assert.ok(JSON.stringify(plain(Array.from({ length: 1e6 }, () => 1))).length < 5e6)
+  assert.ok(JSON.stringify(plain(Array.from({ length: 1e5 }, () => 1))).length < 5e6)
   assert.ok((plain({ text: 'x'.repeat(1e6) }) as { text: string }).text.length < 20_000)
 })
 
