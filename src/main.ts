@@ -27,8 +27,7 @@ import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
 import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
-import { UserStore } from './services/users'
-import { newToken, storedToken } from './web/token-file'
+import { newToken, storedToken, UserStore } from './services/users'
 
 export * from './index'
 
@@ -173,7 +172,8 @@ async function startGateway(
   undo.push({ name: 'supervision', limitMs: 1000, must: true, run: () => watched.close() })
   try {
     // scrypt takes tens of milliseconds of its own thread: the log opens and the page answers meanwhile
-    const makesToken = config.config.web_user.auth_enabled && storedToken(config) === null ? newToken(config) : null
+    const makesToken =
+      config.config.web_user.auth_enabled && storedToken(config.dataDir) === null ? newToken(config.dataDir) : null
     makesToken?.catch(() => undefined) // told below, unless something else ends the start first
     const links = registry()
     const gateway = await Gateway.open({
@@ -244,11 +244,11 @@ async function startGateway(
         return gateway.guard.safeModeReport()
       },
       startGateway: () => Promise.reject(new OsError('LOCKED', 'a gateway runs already')),
-      newToken: () => newToken(config),
+      newToken: () => newToken(config.dataDir),
       print: () => undefined,
     }
     const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
-    const verifier = new web.TokenVerifier(() => storedToken(config))
+    const verifier = new web.TokenVerifier(() => storedToken(config.dataDir))
     const jobs = new JobRunner({
       verbs: VERBS,
       context: { ...context, ...overHttp(config, transport) },
@@ -386,7 +386,7 @@ async function cli(): Promise<void> {
         },
         startGateway: (role, overrides) => startGateway(config, logger, signal, () => stop.abort(), role, overrides),
         openUrl: url => openUrl(url),
-        newToken: () => newToken(config),
+        newToken: () => newToken(config.dataDir),
         print,
         close: async () => {
           await plugins?.close()

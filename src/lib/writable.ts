@@ -1,9 +1,9 @@
-// Whether a folder can be written, found out by writing.
+// Makes sure of a folder before anything relies on it: made when missing, and something can be written there.
 import { join } from 'node:path'
 import { errno, OsError } from './errors'
 import { type Files, realFiles } from './files'
 
-/** Makes the folder where it is missing. Throws DATA_DIR. */
+/** Throws DATA_DIR. */
 export function writableDir(dir: string, files: Files = realFiles): void {
   try {
     files.mkdir(dir)

@@ -15,7 +15,7 @@ import type { LatestReadings, WebContext } from '../../../src/web/context'
 import { webConfig } from '../../../src/web/from-gateway'
 import type { WebServer, WebServerOptions } from '../../../src/web/server'
 import { fake } from '../commands/fake'
-import { type Answer, ask, FakeDb, fakeContext, serve, status, UUID } from './helper'
+import { type Answer, ask, FakeDb, fakeContext, serve, UUID } from './helper'
 
 /** rows as the database tells them */
 const PACKET = {
@@ -168,7 +168,6 @@ export async function world(
         links.add(listener)
         return () => links.delete(listener)
       },
-      link: name => status().links[name],
     },
     ...change,
   })
@@ -213,8 +212,8 @@ export interface Events {
   status: number
   type: string
   next(kind: string): Promise<Record<string, unknown>>
-  /** settles when the server ends it */
-  ended: Promise<void>
+  /** settles when it is over; true: the server ended it properly */
+  ended: Promise<boolean>
   close(): void
 }
 
@@ -241,9 +240,9 @@ export function events(server: WebServer, token: string, query = ''): Promise<Ev
           }
           for (const wake of waiting.splice(0)) wake()
         })
-        const ended = new Promise<void>(done => {
+        const ended = new Promise<boolean>(done => {
           response.on('close', () => {
-            done()
+            done(response.complete)
             for (const wake of waiting) wake()
             waiting = []
           })
