@@ -14,8 +14,8 @@ import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Entry as LinkEntry } from './gateway/guard/check-links'
-import { followsParent, stopped } from './gateway/guard/follow'
 import type { Step } from './gateway/guard/stopping'
+import { followsParent, stopped } from './gateway/parent'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
 import { systemClock } from './lib/clock'
 import { asOsError, OsError } from './lib/errors'
@@ -25,7 +25,16 @@ import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
-import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
+import {
+  GatewayWeb,
+  httpPlugins,
+  LocalWeb,
+  libraryWeb,
+  makePlugins,
+  managerOf,
+  opensPage,
+  type Plugins,
+} from './services'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 import { newToken, storedToken, UserStore } from './services/users'
 
@@ -52,6 +61,13 @@ async function localSources(config: ConfigStore, logger: Logger): Promise<Source
   const entries = async () => config.config.gateway.sources ?? (await hostDefaults(config))
   return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
 }
+
+const pluginParts = (logger: Logger) => ({
+  builtins: pluginTable,
+  version: __VERSION__,
+  logger,
+  display: displayAccess(),
+})
 
 /** The HTTP service where no gateway runs: it brings one with it. */
 function localWeb(config: ConfigStore, logger: Logger, signal: AbortSignal): LocalWeb {
@@ -261,15 +277,7 @@ async function startGateway(
       make: (host, port) => new web.WebServer(page, { host, port, tls: () => web.webTls(config) }),
       users,
     })
-    const plugins = makePlugins({
-      node,
-      gateway,
-      builtins: pluginTable,
-      version: __VERSION__,
-      logger,
-      display: displayAccess(),
-      web: service,
-    })
+    const plugins = makePlugins({ ...pluginParts(logger), node, gateway, web: service })
     undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
     watched.spares(thrown => plugins.blame(thrown))
     const page = webContext({
@@ -291,7 +299,7 @@ async function startGateway(
     const sections = { gateway, transport: () => transport.view(), plugins: () => plugins.manager.snapshot() }
     display.useDisplaySource(display.gatewaySource(sections))
     display.getDisplayRegistry().defaultNode = node
-    await service.start()
+    if (opensPage(config, gateway)) await service.start()
     undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
     // ends before the web server: an answer that waits for its command is given
     undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
@@ -303,6 +311,7 @@ async function startGateway(
     undo.push({ name: 'control', limitMs: 500, run: () => control.close() })
     lock.setSocket(control.path)
     const token = await makesToken
+    const { url } = service.state()
     await gateway.start()
     void plugins.startConfigured()
     watched.onHangup(() => gateway.reload())
@@ -313,14 +322,14 @@ async function startGateway(
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
       info: {
-        url: service.state().url,
+        url,
         device_id: gateway.identity.deviceId,
-        ...(token !== null && { token, login_url: loginUrl(service.state().url!, token) }),
+        ...(token !== null && { token, ...(url !== null && { login_url: loginUrl(url, token) }) }),
       },
       stop,
       submit: request => context.gateway!.submit(request),
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
-      banner: followsParent() && token === null ? '' : banner(gateway, role, service.state().url!, token, overrides),
+      banner: followsParent() && token === null ? '' : banner(gateway, role, url, token, overrides),
     }
   } catch (error) {
     // told to whoever started it: no crash (R25)
@@ -368,11 +377,8 @@ async function cli(): Promise<void> {
         node: async () => nodeLike(node()),
         plugins: async () =>
           (plugins ??= makePlugins({
+            ...pluginParts(logger),
             node: node(),
-            builtins: pluginTable,
-            version: __VERSION__,
-            logger,
-            display: displayAccess(),
             web: localWeb(config, logger, signal),
           })),
         transport: () => localTransport(config, logger),

@@ -8,7 +8,7 @@ import { loginUrl, qrCode } from './login'
 export function banner(
   gateway: Gateway,
   role: 'run' | 'serve',
-  url: string,
+  url: string | null,
   token: string | null,
   { host, port }: StartOverrides,
 ): string {
@@ -27,18 +27,15 @@ export function banner(
         ]
       : []),
     `  keeps        ${join(config.dataDir, 'log')}`,
-    `  look at      ${url}`,
-    ...(token === null ? [] : tokenLines(loginUrl(url, token), token)),
+    `  look at      ${url ?? 'os-node tui (the page is off: RESOURCES.service_plugins.web_user)'}`,
+    ...(token === null ? [] : tokenLines(url === null ? null : loginUrl(url, token), token)),
     '  stop with    Ctrl-C',
   ]
   return lines.join('\n')
 }
 
 /** The token, once. */
-const tokenLines = (link: string, token: string): string[] => [
+const tokenLines = (link: string | null, token: string): string[] => [
   `  admin token  ${token}   (shown once; os-node token --new makes another)`,
-  `  log in by    ${link}`,
-  '',
-  qrCode(link),
-  '',
+  ...(link === null ? [] : [`  log in by    ${link}`, '', qrCode(link), '']),
 ]

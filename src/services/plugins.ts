@@ -219,6 +219,14 @@ export class Plugins {
     }
   }
 
+  /** A plugin that was turned on starts where it would have started with the gateway. */
+  async #mayStart(name: string): Promise<void> {
+    const { gateway, safeMode } = this.#parts
+    const item = this.list().find(other => other.name === name)
+    if (!gateway || safeMode?.() !== undefined || !item?.enabled || !item.auto_start || item.mode === 'manual') return
+    await this.#quietly(name)
+  }
+
   async #quietly(name: string): Promise<void> {
     try {
       // only its code says what a plugin of another maker wants to be by default
@@ -320,7 +328,10 @@ export class Plugins {
     const prefix = 'RESOURCES.service_plugins.'
     const touched = changes.filter(({ key }) => key.startsWith(prefix)).map(({ key }) => key.slice(prefix.length))
     for (const name of new Set(touched.map(key => key.split('.')[0]!))) {
-      if (!this.manager.state(name)?.running) continue
+      if (!this.manager.state(name)?.running) {
+        if (touched.includes(`${name}.enabled`)) void this.#mayStart(name)
+        continue
+      }
       const off = this.#settings(name).enabled === false
       if (!off && !this.#definitions.get(name)?.restart) continue
       const again = async (): Promise<void> => {

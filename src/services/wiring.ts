@@ -7,6 +7,7 @@ import { accessOf } from './access'
 import type { DisplayAccess, PluginTable, WebService } from './contract'
 import { ServiceManager } from './manager'
 import { Plugins, type PluginsParts } from './plugins'
+import { pluginSettings } from './registry'
 import { pluginSwitches } from './third-party'
 
 /** A service manager with the time limits of the configuration. */
@@ -19,6 +20,12 @@ export const managerOf = (config: ConfigStore, logger: Logger, display?: Display
 
 /** How a node of the library comes to an HTTP service; said by main, which alone can start a gateway. */
 export const libraryWeb: { of?: (config: ConfigStore) => WebService } = {}
+
+/** Whether a gateway's page opens with it: as its plugin's settings say, and always in safe mode, which is left by it. */
+export function opensPage(config: ConfigStore, { guard }: Gateway): boolean {
+  const { enabled, auto_start } = pluginSettings(config, 'web_user')
+  return guard.safeMode !== undefined || (enabled === true && auto_start === true)
+}
 
 export interface WiringParts {
   /** its serviceManager is the one of managerOf() */

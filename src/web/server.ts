@@ -4,7 +4,6 @@
 // A port in use is PORT_BUSY; another error while listening is NETWORK; later ones go to the log and the server lives on.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import polka from 'polka'
 import { type Clock, systemClock } from '../lib/clock'
@@ -155,7 +154,13 @@ export class WebServer {
     const pair = this.#options.tls()
     this.#encrypted = pair !== null
     const server: Server = pair
-      ? createTlsServer({ ...settings, ...pair, minVersion: 'TLSv1.2', handshakeTimeout: slowClientMs })
+      ? // loaded where it is used: TLS is a large part of Node
+        (await import('node:https')).createServer({
+          ...settings,
+          ...pair,
+          minVersion: 'TLSv1.2',
+          handshakeTimeout: slowClientMs,
+        })
       : createServer(settings)
     // a client that does not read its answer
     server.setTimeout(3 * slowClientMs)

@@ -52,9 +52,17 @@ export function lookAt(path: string): Look {
     accessSync(path, constants.R_OK | constants.W_OK)
     return { state: 'fine' }
   } catch (error) {
-    if (errno(error) === 'ENOENT') return { state: 'missing' }
+    return errno(error) === 'ENOENT' ? { state: 'missing' } : { state: 'forbidden', group: ownerOf(path) }
+  }
+}
+
+/** The group of a file; undefined where even that is hidden. */
+function ownerOf(path: string): string | undefined {
+  try {
     const { gid } = statSync(path)
-    return { state: 'forbidden', group: groupName(gid) ?? String(gid) }
+    return groupName(gid) ?? String(gid)
+  } catch {
+    return undefined
   }
 }
 

@@ -1,11 +1,13 @@
 // The port forwarder at work: holds packets against the rules and sends copies on. Packets of other nodes are looked at as
 // receivers take them, and are logged and acknowledged as always; what this node dispatches is looked at on its way out.
 //
-// What fails: a packet whose checksum is wrong is not sent on; one that cannot be made whole (`frames: full` before its first
+// What fails: a packet whose checksum is wrong is not sent on; one that comes again from the same address within seconds is
+// not either (`repeated`), which ends circles of forwarders; one that cannot be made whole (`frames: full` before its first
 // FULL) is counted `undecodable`; a target that is down costs its packets, counted there.
 import { type Logger, silentLogger } from '../../lib/logger'
 import { mediumInfo } from '../../links/registry'
 import { isData } from '../../wire/commands'
+import { crc32c } from '../../wire/crc'
 import { readHeader } from '../../wire/frame'
 import type { GatewayAccess, PluginNode } from '../contract'
 import { Outbox, type TargetCounters } from './outbox'
@@ -33,16 +35,21 @@ export interface ForwarderParts {
 }
 
 const MAX_DEVICES = 65_536
+/** the same bytes from the same address within this time are one packet */
+const REPEAT_MS = 5000
+const MAX_REMEMBERED = 4096
 
 export class Forwarder {
   /** total: packets held against the rules */
-  readonly counters = { total: 0, matched: 0, forwarded: 0, failed: 0, malformed: 0, undecodable: 0 }
+  readonly counters = { total: 0, matched: 0, forwarded: 0, failed: 0, malformed: 0, repeated: 0, undecodable: 0 }
   readonly #parts: ForwarderParts
   readonly #logger: Logger
   readonly #rules = new Map<string, RuleCounters>()
   readonly #outboxes = new Map<string, Outbox>()
   /** names of devices by their id on the wire */
   readonly #names = new Map<number, string>()
+  /** when a packet was last sent on */
+  readonly #recent = new Map<string, number>()
   #book = new RuleBook([])
   #undo: (() => void)[] = []
 
@@ -164,10 +171,25 @@ export class Forwarder {
       device: () => this.#deviceOf(aid, packet),
     })
     if (rules.length === 0) return { rules, sent: [] }
+    if (direction === 'in' && aid !== null && this.#isRepeated(packet, medium, address)) {
+      counters.repeated++
+      return { rules: [], sent: [] }
+    }
     counters.matched++
     // the bytes are the medium's, and go on later
     const copy = packet.slice()
     return { rules, sent: rules.flatMap(rule => this.#forward(rule, copy)) }
+  }
+
+  #isRepeated(packet: Uint8Array, medium: string, address: string): boolean {
+    const key = `${crc32c(packet)} ${packet.length} ${medium} ${address}`
+    const now = this.#parts.now()
+    const before = this.#recent.get(key)
+    if (before !== undefined && now - before < REPEAT_MS) return true
+    this.#recent.delete(key)
+    this.#recent.set(key, now)
+    if (this.#recent.size > MAX_REMEMBERED) this.#recent.delete(this.#recent.keys().next().value!)
+    return false
   }
 
   #forward(rule: Rule, packet: Uint8Array): Promise<boolean>[] {

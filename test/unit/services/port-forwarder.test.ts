@@ -93,7 +93,7 @@ test('one rule sends to many; the first by priority counts, in every set', async
   assert.deepEqual(targets(node), ['MQTT:', 'TCP:2', 'UDP:1', 'UDP:7'])
   node.sent.length = 0
   service.enableRule('high', false)
-  gateway.receives(frame(1))
+  gateway.receives(frame(2))
   await settle()
   assert.deepEqual(targets(node), ['UDP:7', 'UDP:8'])
 })
@@ -131,6 +131,21 @@ test('counters tell what became of each packet; a dead target costs its own pack
   assert.match(stats.targets.lora!.last_error ?? '', /off or has no driver/)
   await run('reset-stats')
   assert.equal((service.rows()[0] as { matched: number }).matched, 0)
+})
+
+test('a circle of forwarders ends: the same packet from the same address goes on once', async t => {
+  const { service, gateway, node, run, host } = make(t)
+  service.addRule({ name: 'r', to: [{ medium: 'UDP' }] })
+  for (let k = 0; k < 5; k++) gateway.receives(frame(1))
+  gateway.receives(frame(2))
+  gateway.receives(frame(1), 'UDP', '10.0.0.8:1')
+  await settle()
+  assert.equal(node.sent.length, 3)
+  assert.equal((await run('stats')).repeated, 4)
+  host.clock.advance(5001)
+  gateway.receives(frame(1))
+  await settle()
+  assert.equal(node.sent.length, 4)
 })
 
 test('a target that is behind drops what finds no place', async t => {
@@ -173,7 +188,7 @@ test('frames full: each packet stands alone, or is counted', async t => {
   assert.equal(node.sent.length, 0)
   assert.equal((service.rows()[0] as { undecodable: number }).undecodable, 1)
   node.whole = Uint8Array.of(1, 2)
-  gateway.receives(frame(1, COMMAND.DATA_DIFF))
+  gateway.receives(frame(2, COMMAND.DATA_DIFF))
   await settle()
   assert.deepEqual([...node.sent[0]!.packet], [1, 2, 20])
 })

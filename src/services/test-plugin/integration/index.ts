@@ -25,7 +25,7 @@ const readingsOf = (k: number): Reading[] => [
 /** `script`: the file of the program. Throws TIMEOUT when the signal ends it. */
 export async function runIntegration(Node: NodeClass, script: string, options: RunOptions = {}): Promise<Outcome> {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-integration-'))
-  const server = new Server(script, join(dir, 'server'))
+  const server = new Server(script, join(dir, 'server'), options.signal)
   const config = join(dir, 'Config.json')
   let node: NodeBase | undefined
   try {
@@ -89,7 +89,7 @@ function checks(server: Server, node: () => NodeBase): Check[] {
         let total = 0
         for (let waited = 0; total < PACKETS && waited < ARRIVAL_MS; waited += 100) {
           total = (await packetsOf()).total
-          if (total < PACKETS) await pause(100)
+          if (total < PACKETS) await pause(100, server.signal)
         }
         assert.equal(total, PACKETS)
       },

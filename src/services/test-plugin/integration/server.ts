@@ -12,7 +12,11 @@ const STOP_MS = 10_000
 const STEP_MS = 50
 const OUTPUT_KEPT = 2000
 
-export const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
+/** Throws TIMEOUT when the signal is or gets aborted meanwhile. */
+export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  await new Promise(resolve => setTimeout(resolve, ms))
+  if (signal?.aborted) throw new OsError('TIMEOUT', 'stopped before the end')
+}
 
 const freeUdpPort = (): Promise<number> =>
   new Promise((resolve, reject) => {
@@ -54,7 +58,11 @@ export class Server {
   #child: ChildProcess | undefined
   #output = ''
 
-  constructor(script: string, dir: string) {
+  constructor(
+    script: string,
+    dir: string,
+    readonly signal?: AbortSignal,
+  ) {
     this.#script = script
     this.#dir = dir
     this.dataDir = join(dir, 'data')
@@ -89,7 +97,7 @@ export class Server {
         throw new OsError('INTERNAL', `os-node serve ended: ${failed?.message ?? this.#output}`)
       if (await this.get('/health').then(Boolean, () => false)) return
       if (waited >= START_MS) throw new OsError('TIMEOUT', `os-node serve does not answer: ${this.#output}`)
-      await pause(STEP_MS)
+      await pause(STEP_MS, this.signal)
     }
   }
 

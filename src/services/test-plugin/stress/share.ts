@@ -42,6 +42,8 @@ const T0 = 1_710_000_000_000
 /** lanes of one run: their AIDs follow each other */
 const FIRST_AID = 0x0100_0000
 const MAX_ERRORS = 20
+/** more devices than this share their values: rings take memory */
+const MAX_RINGS = 64
 const BREATHE_MS = 15
 const PROGRESS_MS = 100
 
@@ -56,6 +58,7 @@ class Lane {
   constructor(
     lane: number,
     packets: number,
+    readonly sources: number,
     readonly rings: readonly (readonly Row[])[],
   ) {
     this.aid = FIRST_AID + lane
@@ -65,9 +68,9 @@ class Lane {
   /** The next packet, its time and what it must say. */
   next(core: Core): { packet: Buffer; t: number; row: Row } {
     const n = this.#sent++
-    const round = Math.floor(n / this.rings.length)
-    const device = n % this.rings.length
-    const ring = this.rings[device]!
+    const round = Math.floor(n / this.sources)
+    const device = n % this.sources
+    const ring = this.rings[device % this.rings.length]!
     const row = ring[round % ring.length]!
     this.left--
     const t = T0 + n
@@ -86,8 +89,8 @@ export interface RunShare {
 /** Everything that is made before the clock runs; `run` does the work. Throws NOT_FOUND for an unknown core. */
 export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signal, onProgress }: RunShare = {}) {
   const core = coreMaker(cores, share.core)({ precision: share.precision })
-  const rings = Array.from({ length: share.sources }, (_, device) => ringOf(device))
-  const lanes = share.lanes.map(({ lane, packets }) => new Lane(lane, packets, rings))
+  const rings = Array.from({ length: Math.min(share.sources, MAX_RINGS) }, (_, device) => ringOf(device))
+  const lanes = share.lanes.map(({ lane, packets }) => new Lane(lane, packets, share.sources, rings))
   const latency = new Histogram()
   const result: ShareResult = {
     ok: 0,

@@ -54,6 +54,46 @@ test('runStress takes the parameters of the specification in their order', async
   assert.deepEqual([running, last.stress?.ok, last.stress?.fail], [[], false, 10])
 })
 
+test('runAll takes the parameters of the specification in their order', async () => {
+  const given: unknown[] = []
+  const runner = new TestRunner(parts)
+  runner.all = async (...args) => {
+    given.push(args)
+    return {} as never
+  }
+  await runner.runAll()
+  await runner.runAll(1, 2, 3, 0, false, 'pycore', true, 0.5, 4, 5, 6, 'e2e_inproc')
+  const rest = { core_backend: null, require_rust: false, header_probe_rate: 0, batch_size: 1, processes: 1 }
+  assert.deepEqual(given, [
+    [
+      { total: 200, workers: 8, sources: 6, progress: true, ...rest, threads_per_process: null, chain_mode: 'core' },
+      { verbosity: 1 },
+    ],
+    [
+      {
+        total: 1,
+        workers: 2,
+        sources: 3,
+        progress: false,
+        core_backend: 'pycore',
+        require_rust: true,
+        header_probe_rate: 0.5,
+        batch_size: 4,
+        processes: 5,
+        threads_per_process: 6,
+        chain_mode: 'e2e_inproc',
+      },
+      { verbosity: 0 },
+    ],
+  ])
+})
+
+test('a signal ends an integration run and its second process', async () => {
+  const stop = new AbortController()
+  setTimeout(() => stop.abort(), 300)
+  await assert.rejects(new TestRunner(parts).integration({ signal: stop.signal }), { code: 'TIMEOUT' })
+})
+
 test('full_load: every core that is built in, with all CPUs', async () => {
   const cores = { ...BUILT_IN_CORES, rscore: pure }
   // threads know the cores that are built in only

@@ -123,6 +123,11 @@ test('a packet that cannot be decoded fails end to end, not in mode core', async
   assert.match(Object.keys(summary.errors)[0]!, /BAD_PACKET/)
 })
 
+test('more devices than there are templates or rings: every packet is still right', async () => {
+  const [summary, fail] = await runStress({ total: 3000, workers: 2, sources: 700, chain_mode: 'e2e_inproc' }, parts)
+  assert.deepEqual([summary.ok, fail, summary.errors], [3000, 0, {}])
+})
+
 test('a core that throws is counted with its reason', async () => {
   const cores = bending((packet, n) => {
     if (n % 2 === 1) throw new Error('no room')

@@ -1,4 +1,4 @@
-// How long a gateway runs: until it is told to stop, or, where a gateway started it for itself, until that one is gone.
+// The upstream that a gateway started for itself lives as long as that gateway: its stdin ends with it.
 
 /** True in the upstream that a gateway started for itself: it ends with that gateway. */
 export const followsParent = (): boolean => process.env.OS_NODE_FOLLOW_PARENT === '1'
