@@ -18,3 +18,7 @@ declare module 'page-script' {
   const text: string
   export default text
 }
+declare module 'page-style' {
+  const text: string
+  export default text
+}

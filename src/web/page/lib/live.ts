@@ -1,0 +1,178 @@
+// Keeps the newest state of the gateway: the dashboard every few seconds, readings and link states between two by events
+// where the gateway sends them. A gateway that does not answer is asked again after a growing, spread pause; while the page
+// is hidden nothing is asked. The newest state stays on the page, marked as old, until the gateway is back.
+import { asApiError, get } from './api'
+import { follow } from './events'
+import { History } from './history'
+import { Meter } from './rates'
+import { admitted, session } from './session'
+import { Store } from './store'
+import type { Dashboard, Job, Link, Readings } from './types'
+
+const POLL_MS = 2_000
+/** with events coming in between */
+const SLOW_POLL_MS = 5_000
+const MAX_WAIT_MS = 15_000
+const EVENTS_AGAIN_MS = 15_000
+
+export interface Live {
+  connection: 'opening' | 'up' | 'away'
+  /** the words of the gateway, or that it was not reached */
+  problem: string
+  /** ms of this machine's clock: when it is asked next while it is away */
+  retryAt: number
+  dashboard: Dashboard | null
+  /** the gateway's clock minus this machine's, ms */
+  skew: number
+  /** readings and link states come as events */
+  streaming: boolean
+}
+
+export const live = new Store<Live>({
+  connection: 'opening',
+  problem: '',
+  retryAt: 0,
+  dashboard: null,
+  skew: 0,
+  streaming: false,
+})
+export const history = new History()
+export const meter = new Meter()
+/** the newest job told by an event */
+export const jobNews = new Store<Job | null>(null)
+
+let timer: ReturnType<typeof setTimeout> | undefined
+let failures = 0
+/** counts rounds; an answer of an older one is not shown */
+let round = 0
+let stream: AbortController | undefined
+let streamBlockedUntil = 0
+
+/** the gateway's clock now, ms */
+export const now = (): number => Date.now() + live.value.skew
+
+function plan(ms: number): void {
+  clearTimeout(timer)
+  if (!document.hidden) timer = setTimeout(poll, ms)
+}
+
+async function poll(): Promise<void> {
+  const mine = ++round
+  try {
+    const body = await get<{ dashboard: Dashboard }>('/api/dashboard?sections=status,latest')
+    if (mine !== round) return
+    failures = 0
+    admitted()
+    take(body.dashboard)
+    openStream()
+    plan(live.value.streaming ? SLOW_POLL_MS : POLL_MS)
+  } catch (thrown) {
+    if (mine === round) failed(thrown)
+  }
+}
+
+function take(dashboard: Dashboard): void {
+  // the stamp is in whole seconds, half a second off on average; a small difference is not corrected
+  const difference = dashboard.timestamp * 1000 + 500 - Date.now()
+  const skew = Math.abs(difference) > 1_500 ? difference : 0
+  for (const reading of dashboard.latest) history.add(reading)
+  meter.add(dashboard.status, performance.now())
+  live.patch({ connection: 'up', problem: '', retryAt: 0, dashboard, skew })
+}
+
+function failed(thrown: unknown): void {
+  const { status, message } = asApiError(thrown)
+  stopStream()
+  // onRefused has told the session; the sign-in form starts the rounds again
+  if (status === 401) return
+  failures++
+  // spread, so that many open pages do not come back at once
+  const wait = Math.min(MAX_WAIT_MS, POLL_MS * 2 ** Math.min(failures - 1, 6)) * (0.5 + Math.random() / 2)
+  live.patch({ connection: 'away', problem: message, retryAt: Date.now() + wait })
+  plan(wait)
+}
+
+const keyOf = ({ device_id, medium, source_aid, sensors }: Readings): string =>
+  JSON.stringify([device_id, medium, source_aid, sensors.map(sensor => sensor.id)])
+
+function takeReading(reading: Readings): void {
+  const { dashboard } = live.value
+  if (!dashboard || !Array.isArray(reading?.sensors)) return
+  history.add(reading)
+  const key = keyOf(reading)
+  const latest = [...dashboard.latest.filter(other => keyOf(other) !== key), reading]
+  live.patch({ dashboard: { ...dashboard, latest } })
+}
+
+function takeLink({ name, ...link }: Link & { name: string }): void {
+  const { dashboard } = live.value
+  if (!dashboard || typeof name !== 'string') return
+  const old = dashboard.status.links[name]
+  const links = { ...dashboard.status.links, [name]: { ...old, ...link } as Link }
+  live.patch({ dashboard: { ...dashboard, status: { ...dashboard.status, links } } })
+}
+
+/** Events make the page quicker, never righter: without them the rounds alone carry it. */
+function openStream(): void {
+  if (stream || document.hidden || Date.now() < streamBlockedUntil) return
+  const mine = new AbortController()
+  stream = mine
+  const opened = follow('/api/events?kinds=readings,links,jobs', mine.signal, ({ name, data }) => {
+    if (stream !== mine) return
+    live.patch({ streaming: true })
+    if (name === 'reading') takeReading(data as Readings)
+    if (name === 'link') takeLink(data as Link & { name: string })
+    if (name === 'job') jobNews.set(data as Job)
+  })
+  opened
+    .catch(thrown => {
+      // a gateway without events will not have them in a moment either
+      if (asApiError(thrown).status === 404) streamBlockedUntil = Number.POSITIVE_INFINITY
+    })
+    .finally(() => {
+      if (stream !== mine) return
+      streamBlockedUntil = Math.max(streamBlockedUntil, Date.now() + EVENTS_AGAIN_MS)
+      stopStream()
+    })
+}
+
+function stopStream(): void {
+  const old = stream
+  stream = undefined
+  old?.abort()
+  live.patch({ streaming: false })
+}
+
+function rest(): void {
+  round++
+  clearTimeout(timer)
+  stopStream()
+}
+
+/** Asks now, whatever pause runs. */
+export function askNow(): void {
+  rest()
+  void poll()
+}
+
+export function startLive(): void {
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) rest()
+    else if (session.value.state !== 'out') askNow()
+  })
+  addEventListener('online', () => {
+    if (session.value.state !== 'out') askNow()
+  })
+  let { state, token } = session.value
+  session.listen(() => {
+    const next = session.value
+    if (next.state === 'out' && state !== 'out') {
+      rest()
+      live.patch({ dashboard: null, connection: 'opening' })
+      history.clear()
+    }
+    if (next.state === 'in' && (state === 'out' || next.token !== token)) askNow()
+    ;({ state, token } = next)
+  })
+  void poll()
+}
