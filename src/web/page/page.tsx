@@ -12,14 +12,22 @@ import { route } from './lib/route'
 import { session } from './lib/session'
 import { useStore } from './lib/store'
 import { type Place, Shell } from './ui/shell'
+import { Devices } from './views/devices'
 import { Login } from './views/login'
 import { Overview } from './views/overview'
+import { Packets } from './views/packets'
+import { Readings } from './views/readings'
 
 interface View extends Place {
   readonly view: ComponentType
 }
 
-const VIEWS: readonly View[] = [{ name: 'overview', title: 'Overview', view: Overview }]
+const VIEWS: readonly View[] = [
+  { name: 'overview', title: 'Overview', view: Overview },
+  { name: 'readings', title: 'Readings', view: Readings },
+  { name: 'devices', title: 'Devices', view: Devices },
+  { name: 'packets', title: 'Packets', view: Packets },
+]
 
 class Fence extends Component<{ children: ComponentChildren }, { error?: Error }> {
   override state: { error?: Error } = {}
@@ -59,7 +67,6 @@ function Page() {
 
   // after a change of view the reader starts at its heading, as after loading a page
   const at = path.join('/')
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of address is what counts
   useEffect(() => {
     if (!first.current) {
       heading.current?.focus({ preventScroll: true })

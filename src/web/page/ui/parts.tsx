@@ -142,7 +142,10 @@ const HEIGHT = 26
 
 export const Spark = ({ values, kept = 60 }: { values: readonly number[]; kept?: number }) => (
   <svg class="spark" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
-    <polyline class="line" points={sparkline(values.slice(-kept), WIDTH, HEIGHT, kept)} />
+    <polyline
+      class="line"
+      points={sparkline(values.slice(-kept), WIDTH, HEIGHT, Math.min(kept, Math.max(12, values.length)))}
+    />
   </svg>
 )
 

@@ -1,0 +1,124 @@
+// The live readings: one card per device and way, one tile per sensor with value, age and the line of what was seen since
+// the page was opened. A tile leads to the history of its sensor.
+import { age } from '../format'
+import { history, live, now } from '../lib/live'
+import { useSeconds } from '../lib/resource'
+import { href, route } from '../lib/route'
+import { useStore } from '../lib/store'
+import type { Readings as Latest, Sensor } from '../lib/types'
+import { Chip, Empty, Spark, Value } from '../ui/parts'
+import { SensorHistory } from './history'
+
+/** a value this much older than the newest of its device is shown as old */
+const OLD_MS = 120_000
+const UNASSIGNED = 4294967295
+
+interface Tile extends Sensor {
+  t_raw: number
+}
+
+interface Group {
+  key: string
+  device_id: string
+  medium: string
+  source_aid: number
+  newest: number
+  tiles: Map<string, Tile>
+}
+
+/** Sources of one device that came the same way share a card; own sensors first, then by name. */
+export function groups(latest: readonly Latest[]): Group[] {
+  const found = new Map<string, Group>()
+  for (const { device_id, medium, source_aid, t_raw, sensors } of latest) {
+    const key = JSON.stringify([device_id, medium, source_aid])
+    let one = found.get(key)
+    if (!one) {
+      one = { key, device_id, medium, source_aid, newest: 0, tiles: new Map() }
+      found.set(key, one)
+    }
+    one.newest = Math.max(one.newest, t_raw)
+    for (const sensor of sensors) {
+      if ((one.tiles.get(sensor.id)?.t_raw ?? 0) <= t_raw) one.tiles.set(sensor.id, { ...sensor, t_raw })
+    }
+  }
+  return [...found.values()].sort(
+    (a, b) =>
+      Number(b.medium === 'local') - Number(a.medium === 'local') ||
+      a.device_id.localeCompare(b.device_id) ||
+      a.medium.localeCompare(b.medium),
+  )
+}
+
+function TileView({ device, tile }: { device: string; tile: Tile }) {
+  const at = now()
+  const wrong = tile.status !== 'OK'
+  return (
+    <li>
+      <a
+        class="tile"
+        href={href(['readings', device, tile.id])}
+        data-mark={wrong ? 'bad' : undefined}
+        data-old={at - tile.t_raw > OLD_MS}
+      >
+        <span class="name">{tile.id}</span>
+        <span class="reading">
+          <Value value={tile.value} unit={tile.unit} />
+        </span>
+        <Spark values={history.of(device, tile.id).v} />
+        <span class="foot">
+          <span>{age(at, tile.t_raw)}</span>
+          {wrong && <span class="fault">{tile.status}</span>}
+        </span>
+      </a>
+    </li>
+  )
+}
+
+function GroupView({ group }: { group: Group }) {
+  const { device_id, medium, source_aid, newest, tiles } = group
+  const sorted = [...tiles.values()].sort((a, b) => a.id.localeCompare(b.id, 'en', { numeric: true }))
+  return (
+    <section class="card" aria-label={device_id}>
+      <div class="group">
+        <h2>{device_id}</h2>
+        <Chip>{medium === 'local' ? 'own sensors' : `by ${medium}`}</Chip>
+        <Chip>{source_aid === UNASSIGNED ? 'no id yet' : `id ${source_aid}`}</Chip>
+        <span class="quiet">{age(now(), newest)}</span>
+      </div>
+      <ul class="tiles">
+        {sorted.map(tile => (
+          <TileView key={tile.id} device={device_id} tile={tile} />
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+export function Readings() {
+  const { dashboard } = useStore(live)
+  const { path } = useStore(route)
+  useSeconds()
+  const [, device, sensor] = path
+  if (device !== undefined && sensor !== undefined) return <SensorHistory device={device} sensor={sensor} />
+  if (!dashboard) return <Empty>Loading …</Empty>
+  const all = groups(dashboard.latest).filter(group => device === undefined || group.device_id === device)
+  return (
+    <div class="stack">
+      {device !== undefined && (
+        <p>
+          <a href={href(['readings'])}>← All devices</a>
+        </p>
+      )}
+      {all.length === 0 && (
+        <p class="card quiet">
+          {device === undefined
+            ? 'No reading yet. The first comes within one interval of its source.'
+            : `${device} has sent nothing since the gateway started.`}
+        </p>
+      )}
+      {all.map(group => (
+        <GroupView key={group.key} group={group} />
+      ))}
+    </div>
+  )
+}
