@@ -124,6 +124,17 @@ export class Node extends NodeBase {
   }
 }
 
+export {
+  collectAllSections,
+  type DisplayFormat,
+  DisplayProvider,
+  DisplayRegistry,
+  getDisplayRegistry,
+  registerDisplayProvider,
+  renderSection,
+  type SectionData,
+  unregisterDisplayProvider,
+} from './display'
 export { type ErrorCode, OsError } from './lib/errors'
 export type { Files } from './lib/files'
 export { FlashLog, type FlashLogOptions, type LogRecord } from './log'

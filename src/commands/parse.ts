@@ -1,9 +1,9 @@
-// Command line → verb and checked options. Anything wrong is USAGE (exit 2) and says what was probably meant. The same check
-// serves options that come as JSON over the control socket or HTTP.
-import { type ParseArgsConfig, parseArgs } from 'node:util'
-import { nearest } from '../config'
+// Command line → verb and checked options. Anything wrong is USAGE (exit 2) and says what was probably meant.
+import { checkOptions as check, readArguments } from '../lib/arguments'
 import { OsError } from '../lib/errors'
-import { GLOBAL_OPTIONS, type OptionSpec, type OptionValues, type Verb } from './verb'
+import { nearest } from '../lib/nearest'
+import type { CommandForm } from '../lib/options'
+import { GLOBAL_OPTIONS, type OptionValues, type Verb } from './verb'
 
 export interface Parsed {
   readonly verb: Verb
@@ -30,6 +30,12 @@ export function findVerb(verbs: readonly Verb[], argv: readonly string[]): { ver
   throw usage(`no command ${JSON.stringify(first)}${meant ? `; did you mean ${meant}?` : ''}`, 'see os-node --help')
 }
 
+const formOf = (verb: Verb): CommandForm => ({
+  name: verb.name,
+  options: { ...verb.options, ...GLOBAL_OPTIONS },
+  ...(verb.operands && { operands: verb.operands }),
+})
+
 /** Parses a whole command line. Throws USAGE. */
 export function parseCommand(
   verbs: readonly Verb[],
@@ -37,93 +43,15 @@ export function parseCommand(
   env: Record<string, string | undefined> = {},
 ): Parsed {
   const { verb, rest } = findVerb(verbs, argv)
-  const specs = { ...verb.options, ...GLOBAL_OPTIONS }
-  const hint = `see os-node ${verb.name} --help`
-  const config: ParseArgsConfig = {
-    args: rest,
-    options: Object.fromEntries(
-      Object.entries(specs).map(([name, spec]) => [
-        name,
-        {
-          type: spec.type === 'boolean' ? ('boolean' as const) : ('string' as const),
-          ...(name === 'help' && { short: 'h' }),
-        },
-      ]),
-    ),
-    // not strict: so that `--value -5` is a number and every complaint is ours
-    strict: false,
-    allowPositionals: true,
-    tokens: true,
-  }
-  const { values, positionals, tokens = [] } = parseArgs(config)
-  for (const token of tokens) {
-    if (token.kind !== 'option') continue
-    const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
-    if (!spec) {
-      const meant = nearest(token.name, Object.keys(specs))
-      throw usage(
-        `os-node ${verb.name} has no option ${token.rawName}${meant ? `; did you mean --${meant}?` : ''}`,
-        hint,
-      )
-    }
-    if (spec.type === 'boolean' && token.value !== undefined) throw usage(`${token.rawName} takes no value`, hint)
-    if (
-      spec.type !== 'boolean' &&
-      (token.value === undefined || (!token.inlineValue && token.value.startsWith('--')))
-    ) {
-      throw usage(`${token.rawName} needs a value (${spec.value ?? spec.type.toUpperCase()})`, hint)
-    }
-  }
-  if (values.help === true) return { verb, options: {}, help: true, json: values.json === true }
-  const operands = (verb.operands ?? []).filter(name => values[name] === undefined)
-  const [extra] = positionals.splice(operands.length)
-  if (extra !== undefined) throw usage(`os-node ${verb.name} does not take ${JSON.stringify(extra)}`, hint)
-  for (const [k, value] of positionals.entries()) values[operands[k]!] = value
-  return { verb, options: checkOptions(verb, values, env), help: false, json: values.json === true }
+  const values = verb.read ? verb.read(rest) : readArguments(formOf(verb), rest)
+  const json = values.json === true
+  if (values.help === true) return { verb, options: {}, help: true, json }
+  return { verb, options: checkOptions(verb, values, env), help: false, json }
 }
 
 /** Checks values (texts of a command line, or JSON) against a verb's options; fills in environment and defaults. */
-export function checkOptions(
+export const checkOptions = (
   verb: Verb,
   given: Record<string, unknown>,
   env: Record<string, string | undefined> = {},
-): OptionValues {
-  const hint = `see os-node ${verb.name} --help`
-  const specs: Record<string, OptionSpec> = { ...verb.options, ...GLOBAL_OPTIONS }
-  const out: OptionValues = {}
-  for (const name of Object.keys(given)) {
-    if (!Object.hasOwn(specs, name)) throw usage(`os-node ${verb.name} has no option --${name}`, hint)
-  }
-  for (const [name, spec] of Object.entries(specs)) {
-    const fromEnv = spec.env ? env[spec.env] : undefined
-    const raw = Object.hasOwn(given, name) && given[name] !== undefined ? given[name] : fromEnv || spec.default
-    if (raw === undefined) {
-      const what = verb.operands?.includes(name) ? (spec.value ?? name) : `--${name} ${spec.value ?? ''}`
-      if (spec.required) throw usage(`os-node ${verb.name} needs ${what}`.trim(), hint)
-      continue
-    }
-    out[name] = one(name, spec, raw, hint)
-  }
-  return out
-}
-
-function one(name: string, spec: OptionSpec, raw: unknown, hint: string): string | number | boolean {
-  const wrong = (what: string): OsError => usage(`--${name} must be ${what}, not ${JSON.stringify(raw)}`, hint)
-  if (spec.type === 'boolean') {
-    if (typeof raw !== 'boolean') throw wrong('true or false')
-    return raw
-  }
-  if (spec.type === 'string') {
-    if (typeof raw !== 'string') throw wrong('a text')
-    if (spec.choices && !spec.choices.includes(raw)) throw wrong(`one of ${spec.choices.join(', ')}`)
-    return raw
-  }
-  const n = typeof raw === 'number' ? raw : typeof raw === 'string' && raw.trim() !== '' ? Number(raw) : Number.NaN
-  const whole = spec.type === 'integer'
-  const { min = -Infinity, max = Infinity } = spec
-  if (!Number.isFinite(n) || (whole && !Number.isSafeInteger(n)) || n < min || n > max) {
-    const range = spec.max !== undefined ? ` ${min}–${max}` : spec.min !== undefined ? ` of at least ${min}` : ''
-    throw wrong(`a ${whole ? 'whole ' : ''}number${range}`)
-  }
-  return n
-}
+): OptionValues => check(formOf(verb), given, env)

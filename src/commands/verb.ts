@@ -1,22 +1,10 @@
 // The form of a verb: one file each, its options as a schema that gives parsing, help and checks at once. `text` turns the
 // result into what people read; it runs where the person is, the verb itself perhaps in a running gateway.
+import type { OptionSpec, OptionValues } from '../lib/options'
+import type { Role } from '../services/users'
 import type { CommandContext } from './context'
 
-export interface OptionSpec {
-  readonly type: 'string' | 'integer' | 'number' | 'boolean'
-  readonly help: string
-  readonly default?: string | number | boolean
-  /** what stands for the value in the help, for example PATH */
-  readonly value?: string
-  /** environment variable that counts when the option is not given */
-  readonly env?: string
-  readonly required?: boolean
-  readonly min?: number
-  readonly max?: number
-  readonly choices?: readonly string[]
-}
-
-export type OptionValues = Record<string, string | number | boolean | undefined>
+export type { OptionSpec, OptionValues }
 
 export interface VerbResult {
   readonly value?: Record<string, unknown>
@@ -49,8 +37,12 @@ export interface Verb {
   readonly changes?: boolean
   /** true: starts a gateway, which takes the lock itself */
   readonly starts?: boolean
+  /** who may run it over HTTP: 'operator' for what only reads and for switching media; absent: an admin */
+  readonly role?: Role
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
+  /** Takes the command line apart in its own way, where words after the command belong to somebody else. */
+  read?(argv: readonly string[]): Record<string, unknown>
   /** Work of the calling side, before anything is sent to a gateway: reading files named on the command line. */
   prepare?(options: OptionValues, read: (path: string) => Promise<string>): Promise<OptionValues>
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>

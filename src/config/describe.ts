@@ -15,6 +15,9 @@ export interface SchemaRow {
   readonly help: string
   readonly restart: boolean
   readonly secret: boolean
+  readonly min?: number
+  readonly max?: number
+  readonly choices?: readonly unknown[]
 }
 
 const requirement = (pipe: readonly PipeItem[], type: string): unknown =>
@@ -110,6 +113,19 @@ export function rowOf(key: string, schema: AnySchema): SchemaRow {
     help: meta.help === undefined ? '' : meta.help + (meta.media ? ` (${meta.media.join(', ')})` : ''),
     restart: meta.restart === true,
     secret: meta.secret === true,
+    ...boundsOf(core, pipe),
+  }
+}
+
+/** What a form needs to offer only what is allowed. */
+function boundsOf(core: AnySchema, pipe: readonly PipeItem[]): Pick<SchemaRow, 'min' | 'max' | 'choices'> {
+  const min = requirement(pipe, 'min_value')
+  const max = requirement(pipe, 'max_value')
+  return {
+    ...(typeof min === 'number' && { min }),
+    ...(typeof max === 'number' && max < 1e15 && { max }),
+    ...(core.type === 'picklist' && { choices: core.options as readonly unknown[] }),
+    ...(core.type === 'boolean' && { choices: [true, false] }),
   }
 }
 

@@ -17,5 +17,5 @@ export {
   type SourceConfig,
   type UplinkConfig,
 } from './schema'
-export { MASK } from './secrets'
-export { type Change, ConfigStore, type LoadOptions } from './store'
+export { MASK, maskText, SECRET_NAME } from './secrets'
+export { type Change, ConfigStore, type LoadOptions, mayWrite } from './store'

@@ -2,6 +2,8 @@
 // and none of the names that reach into an object's prototype (S8). Everything that compares or follows keys uses this.
 import { OsError } from '../lib/errors'
 
+export { distance, nearest } from '../lib/nearest'
+
 export type Tree = Record<string, unknown>
 
 const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype'])
@@ -90,31 +92,4 @@ export function underPrefix(key: string, prefixes: readonly string[]): boolean {
     const parts = prefix.replace(/\.$/, '').split('.')
     return parts.length <= path.length && parts.every((part, k) => part === path[k])
   })
-}
-
-/** Edit distance, for suggestions; stops caring beyond a few. */
-export function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, k) => k)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      next[j] = Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1))
-    }
-    row = next
-  }
-  return row[b.length]!
-}
-
-/** The known name nearest to what was typed, or undefined when none is near. */
-export function nearest(typed: string, known: Iterable<string>): string | undefined {
-  let best: string | undefined
-  let least = Math.max(2, Math.floor(typed.length / 3)) + 1
-  for (const name of known) {
-    const d = distance(typed.toLowerCase(), name.toLowerCase())
-    if (d < least) {
-      least = d
-      best = name
-    }
-  }
-  return best
 }

@@ -44,6 +44,14 @@ export function normalize(raw: Tree): Normalized {
   return { tree, warnings }
 }
 
+/** The key a spelling means, so that prefixes are compared with what would be written (S8). */
+export function meantPath(path: readonly string[]): string[] {
+  const [head, second, third, fourth] = path
+  if (head === 'OpenSynaptic_Setting') return ['Node_Setting', ...path.slice(1)]
+  const plugin = head === 'RESOURCES' && second === 'service_plugins' && third === 'web_user'
+  return plugin && MOVED.includes(fourth as never) ? ['web_user', ...path.slice(3)] : [...path]
+}
+
 /** Where a normalized key stands in the file: the older place when only that holds it. */
 export function placeInFile(raw: Tree, path: readonly string[]): string[] {
   const [head, second] = path

@@ -18,7 +18,7 @@ export function isSecret(schema: AnySchema, path: readonly (string | number)[]):
   return known !== undefined && openSchema(known).pipe.some(item => item.metadata?.secret === true)
 }
 
-const maskText = (text: string): string => text.replace(URL_PASSWORD, `$1${MASK}$3`)
+export const maskText = (text: string): string => text.replace(URL_PASSWORD, `$1${MASK}$3`)
 
 /** A copy for eyes. Empty secrets stay empty, so that one sees whether something is set. */
 export function mask(schema: AnySchema, value: unknown, path: readonly (string | number)[] = []): unknown {

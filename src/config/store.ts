@@ -23,7 +23,7 @@ import {
   underPrefix,
   withAt,
 } from './keys'
-import { normalize, placeInFile } from './normalize'
+import { meantPath, normalize, placeInFile } from './normalize'
 import { interpret, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
 import { type AnySchema, assemble, type Config, type Fragment } from './schema'
 import { mask, unmask } from './secrets'
@@ -55,6 +55,21 @@ interface Edit {
   readonly path: string[]
   readonly value: unknown
 }
+
+export interface WriteLimits {
+  /** keys that may be written, with all below them */
+  readonly prefixes?: readonly string[]
+}
+
+function refuseOutside(edits: readonly Edit[], prefixes: readonly string[]): void {
+  const refused = new Set(edits.map(edit => joinKey(edit.path)).filter(key => !mayWrite(key, prefixes)))
+  if (refused.size === 0) return
+  throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [...refused] } })
+}
+
+/** True when a key may be written where only `prefixes` may, in whatever spelling it comes. Throws CONFIG_KEY. */
+export const mayWrite = (key: string, prefixes: readonly string[]): boolean =>
+  underPrefix(joinKey(meantPath(splitKey(key))), prefixes)
 
 export class ConfigStore {
   readonly path: string
@@ -143,14 +158,16 @@ export class ConfigStore {
 
   /**
    * Changes one key and saves. `type` is int, float, bool, str or json; without it the schema decides. A masked value keeps
-   * what is stored. Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_SYNTAX (the file is broken) or CONFIG_WRITE.
+   * what is stored. Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_SYNTAX (the file is broken), CONFIG_WRITE, and FORBIDDEN
+   * outside of `prefixes`.
    */
-  set(key: string, value: unknown, type?: string): { key: string; old: unknown; new: unknown; restart: boolean } {
+  set(key: string, value: unknown, type?: string, { prefixes }: WriteLimits = {}): Change {
     const path = splitKey(key)
     refuseForbidden(value, key)
     const known = schemaAt(this.#walk, path)
     const meant = convert(key, value, type, known && rowOf(key, known).type)
     refuseForbidden(meant, key)
+    if (prefixes) refuseOutside([{ path, value: meant }, ...leaves(meant, path)], prefixes)
     const { before, after } = this.#apply([{ path, value: meant }])
     return this.#change(path, before, after)
   }
@@ -159,15 +176,12 @@ export class ConfigStore {
    * Changes many keys, given as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`, keys
    * outside them are refused: FORBIDDEN with `details.keys`. Returns what is different now.
    */
-  update(nested: unknown, { prefixes }: { prefixes?: readonly string[] } = {}): Change[] {
+  update(nested: unknown, { prefixes }: WriteLimits = {}): Change[] {
     refuseForbidden(nested)
     const edits = leaves(nested).filter(edit => edit.path.length > 0)
     if (edits.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
     for (const edit of edits) splitKey(joinKey(edit.path))
-    const refused = prefixes && edits.map(edit => joinKey(edit.path)).filter(key => !underPrefix(key, prefixes))
-    if (refused?.length) {
-      throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: refused } })
-    }
+    if (prefixes) refuseOutside(edits, prefixes)
     const { before, after } = this.#apply(edits)
     return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
   }

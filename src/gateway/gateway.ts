@@ -25,6 +25,7 @@ import type { IdAllocator } from '../protocol/ids/allocator'
 import type { SecureServer } from '../protocol/secure/server'
 import type { NodeClock } from '../protocol/time'
 import { Database } from '../storage'
+import { GatewayEvents } from './events'
 import { applyAll, NOTHING_APPLIED } from './guard/apply'
 import { checkLinks } from './guard/check-links'
 import { Guard } from './guard/guard'
@@ -55,6 +56,8 @@ import { Uplinks } from './uplink/uplinks'
 
 export type { GatewayOptions }
 
+const LOCAL: LinkMetadata = { medium: 'local' }
+
 export class Gateway {
   readonly config: ConfigStore
   readonly identity: Identity
@@ -67,6 +70,7 @@ export class Gateway {
   /** null: hands out no ids */
   readonly ids: GatewayIds | null
   readonly latest = new LatestBoard()
+  readonly events: GatewayEvents
   readonly uplinks: Uplinks
   readonly receive: Receive
   readonly receivers: Receivers
@@ -176,6 +180,8 @@ export class Gateway {
         })
       : null
     this.supervisor = new Supervisor({ clock, logger })
+    this.events = new GatewayEvents({ logger })
+    this.supervisor.onChange((name, state, before) => this.events.links.emit({ name, state, before }))
     this.intake = new Intake({
       log,
       standardizer: new Standardizer('', { clock, settings: { precision, unit_dialect: dialect } }),
@@ -183,7 +189,7 @@ export class Gateway {
       identity: this.identity,
       maxPacket: () => this.uplinks.maxPacket,
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
-      onFact: fact => this.latest.note(fact, { medium: 'local' }),
+      onFact: fact => this.#noted(fact, LOCAL),
     })
     this.sources = new Sources(this.#links, this.intake)
     this.#allowed = allowList(config.config.receiver.allow, logger)
@@ -217,8 +223,9 @@ export class Gateway {
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
       allowed: address => this.#allowed(address),
+      onPacket: (packet, origin) => this.events.packet(packet, origin),
       onFact: (fact: Fact, link: LinkMetadata) => {
-        this.latest.note(fact, link)
+        this.#noted(fact, link)
         this.ids?.heard(fact.aid, link.address ?? null)
       },
     })
@@ -323,6 +330,12 @@ export class Gateway {
     const committed = await stopGateway(parts, this.#clock, this.#logger)
     this.#options.supervision?.crashes?.stopped(this.guard.safeMode !== undefined)
     if (!committed) throw new OsError('STORAGE', 'the log could not be committed to the end')
+  }
+
+  /** A fact went into the log: for the faces, and for whoever looks on. */
+  #noted(fact: Fact, link: LinkMetadata): void {
+    this.latest.note(fact, link)
+    if (this.events.facts.heard) this.events.facts.emit({ fact, link })
   }
 
   #database(run: (database: Database) => Promise<void>): void {

@@ -25,12 +25,15 @@ export const ERRORS = {
   BODY_TOO_LARGE: traits(413, 2, false, 'send a smaller body'),
   UNSUPPORTED_TYPE: traits(415, 2, false, 'send the header Content-Type: application/json'),
   TOO_MANY_ATTEMPTS: traits(429, 2, true, 'wrong tokens are slowed down; wait a few seconds and try again'),
+  TOO_MANY_JOBS: traits(503, 1, true, 'wait for a command to end, or cancel one'),
+  TOO_MANY_STREAMS: traits(503, 1, true, 'close a page that watches, or ask again with GET'),
   HOST_REFUSED: traits(403, 2, false, 'open the page by a name of web_user.allowed_hosts'),
   CROSS_SITE: traits(403, 2, false, 'send the request from the page of this gateway'),
   REQUEST_TIMEOUT: traits(408, 2, true, 'the request came too slowly'),
   HEADERS_TOO_LARGE: traits(431, 2, false, 'send fewer or shorter headers'),
   UNAUTHORIZED: traits(401, 2, false, 'send the header X-Admin-Token; os-node token --new makes a new one'),
   FORBIDDEN: traits(403, 2, false, 'the configuration forbids this'),
+  USER_EXISTS: traits(409, 1, false, 'choose another name, or change that user'),
   READ_ONLY: traits(403, 3, false, 'set web_user.read_only to false to allow writes'),
   // readings and wire
   ALL_READINGS_REFUSED: traits(400, 1, false, 'see rejected for the reason of each row'),
@@ -87,6 +90,12 @@ export const ERRORS = {
   // the rest
   NO_GATEWAY: traits(503, 1, true, 'start one with os-node run'),
   TIMEOUT: traits(504, 1, true, 'try again'),
+  PLUGIN_FAILED: traits(
+    500,
+    1,
+    false,
+    'see os-node plugin-list; a plugin is turned off by enabled: false in its settings',
+  ),
   INTERNAL: traits(500, 1, false, 'a defect of os-node: report it with the log'),
 } as const satisfies Record<string, ErrorTraits>
 

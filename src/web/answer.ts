@@ -7,12 +7,12 @@ import { asOsError, ERRORS, type ErrorCode, type OsError } from '../lib/errors'
 import type { Asset } from './assets'
 import type { WebLogger } from './context'
 import { SECURITY_HEADERS } from './guard'
+import type { Text } from './route'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** the specification's texts, whatever the thrower wrote */
 const TEXTS: Partial<Record<ErrorCode, string>> = {
-  UNAUTHORIZED: 'admin token required',
   DB_NOT_CONFIGURED: 'database not configured',
   DB_STARTING: 'database starting',
   DB_UNAVAILABLE: 'database unavailable',
@@ -23,6 +23,12 @@ export function sendJson(res: ServerResponse, status: number, body: object): voi
   const text = Buffer.from(JSON.stringify(body))
   res.writeHead(status, { 'Content-Type': JSON_TYPE, 'Content-Length': text.length })
   res.end(text)
+}
+
+export function sendText(res: ServerResponse, { status, type, body }: Text): void {
+  const bytes = Buffer.from(body)
+  res.writeHead(status, { 'Content-Type': type, 'Content-Length': bytes.length })
+  res.end(bytes)
 }
 
 export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asset): void {

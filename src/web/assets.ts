@@ -11,6 +11,8 @@ export interface Asset {
   readonly etag: string
 }
 
+export const isAsset = (answer: object): answer is Asset => 'etag' in answer && 'body' in answer
+
 const icon =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#0d7d74"/>' +
   '<path d="M5 18h5l3-9 5 15 4-10 2 4h3" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" ' +

@@ -1,6 +1,7 @@
 // Bodies of requests: one JSON object, bounded. What fails: too long (BODY_TOO_LARGE), not UTF-8, not JSON, no object
 // (BAD_REQUEST, X18). No body is an empty object. A client that leaves halfway ends with BAD_REQUEST nobody reads.
 import type { IncomingMessage } from 'node:http'
+import * as v from 'valibot'
 import { OsError } from '../lib/errors'
 import { MAX_BODY_BYTES } from './guard'
 
@@ -36,3 +37,22 @@ function parse(bytes: Buffer): Body {
 }
 
 const tooLarge = (): OsError => new OsError('BODY_TOO_LARGE', `the body is larger than ${MAX_BODY_BYTES} bytes`)
+
+/** The body as its schema has it, defaults filled in. Throws BAD_REQUEST that names the first key that is wrong. */
+export function checkBody<T>(schema: v.GenericSchema<unknown, T>, body: Body): T {
+  const checked = v.safeParse(schema, body, { abortEarly: true })
+  if (checked.success) return checked.output
+  const [issue] = checked.issues
+  const key = v.getDotPath(issue) ?? ''
+  throw new OsError('BAD_REQUEST', wrong(key, issue), key ? { details: { key } } : {})
+}
+
+const NEEDED: Record<string, string> = { boolean: 'true or false', number: 'a number', array: 'a list', string: 'a text' }
+
+function wrong(key: string, issue: v.BaseIssue<unknown>): string {
+  // texts of our own schemas name what is wrong
+  if (!/^Invalid |^$/.test(issue.message)) return issue.message
+  if (issue.received === 'undefined') return `${key} is required`
+  const { expected, type } = issue
+  return `${key || 'the body'} must be ${NEEDED[type] ?? (expected ? expected.replaceAll('"', '') : 'something else')}`
+}

@@ -1,8 +1,13 @@
 // Everything the web face needs of the gateway, as one interface: the face knows no concrete room, and a test hands in
 // plain objects. Functions are called once per request and must be cheap; what throws costs its own part of the answer.
-import type { GatewayStatus } from '../gateway/status'
+import type { JobRunner } from '../commands/jobs'
+import type { Change, SchemaRow } from '../config'
+import type { DisplayRegistry } from '../display'
+import type { GatewayStatus, LinkStatus } from '../gateway/status'
+import type { LogLine } from '../lib/logger'
 import type { OutputsControl } from '../links/hardware'
 import type { TransportView } from '../links/transport-view'
+import type { UserStore } from '../services/users'
 
 export type { GatewayStatus, LinkStatus } from '../gateway/status'
 export type { TransportView } from '../links/transport-view'
@@ -56,6 +61,61 @@ export interface WebAuth {
   verify(token: string): Promise<boolean>
   /** true when this very token was found right a short while ago; must be cheap and constant in time */
   remembered?(token: string): boolean
+  /** another value than before once there is another token, so that sessions opened with the old one end */
+  stamp?(): unknown
+}
+
+/** What is known of the configuration here. Secrets leave masked (X19); keys are dotted. */
+export interface WebConfig {
+  /** a value by dotted path, the whole configuration without one */
+  get(key?: string): unknown
+  has(key: string): boolean
+  /** every key with its type, what is allowed, and what it means */
+  rows(): readonly SchemaRow[]
+  /** keys that may be written over HTTP, with all below them */
+  prefixes(): readonly string[]
+  writable(key: string): boolean
+  /** Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_WRITE, USAGE (no such type), FORBIDDEN outside of the prefixes. */
+  set(key: string, value: unknown, type?: string): Change
+  /** nested sections, all or nothing; throws the same, FORBIDDEN with `details.keys` */
+  update(nested: unknown): readonly Change[]
+}
+
+export interface PluginItem {
+  readonly name: string
+  readonly config_prefix: string
+  readonly enabled: boolean
+  readonly mode: string
+  readonly mounted: boolean
+  readonly loaded: boolean
+}
+
+export interface PluginList {
+  readonly plugins: { readonly mount_index: unknown; readonly runtime_index: unknown; readonly config_index: unknown }
+  readonly items: readonly PluginItem[]
+}
+
+/** Service plugins. Unknown names are BAD_REQUEST `unknown plugin`. */
+export interface PluginsControl {
+  list(): PluginList
+  load(plugin: string): Promise<unknown>
+  start(plugin: string): Promise<unknown>
+  stop(plugin: string): Promise<unknown>
+  setEnabled(plugin: string, enabled: boolean): Promise<unknown>
+  /** one command of the plugin's own, as on the command line */
+  command(plugin: string, argv: readonly string[]): Promise<{ exit_code: number; stdout?: string; stderr?: string }>
+}
+
+/** Display providers (PROTOCOL §10, X31); the registry of the process. */
+export type DisplayControl = Pick<DisplayRegistry, 'metadata' | 'render' | 'collect'>
+
+/** What happens while one looks on. Each returns how to stop. */
+export interface WebEvents {
+  onReading(listener: (reading: LatestReadings) => void): () => void
+  /** `name`: the link that changed */
+  onLink(listener: (name: string) => void): () => void
+  /** state of one link; undefined when it is gone */
+  link(name: string): LinkStatus | undefined
 }
 
 /** POST /api/transport. Unknown media are BAD_REQUEST `unknown medium`. */
@@ -77,11 +137,7 @@ export interface WebContext {
   status(): GatewayStatus
   /** the dashboard's parts by name: identity, config, transport, pipeline, plugins, db, users, … (secrets masked) */
   readonly sections: Readonly<Record<string, () => unknown>>
-  readonly config: {
-    /** a value by dotted path, the whole configuration without one; secrets masked (X19) */
-    get(key?: string): unknown
-    has(key: string): boolean
-  }
+  readonly config: WebConfig
   transport(): TransportView
   /** absent: media cannot be switched here */
   readonly media?: MediaControl
@@ -95,5 +151,17 @@ export interface WebContext {
   readonly auth: WebAuth
   /** web_user.read_only and web_user.management_enabled, as shown by the dashboard */
   settings?(): { read_only: boolean; management_enabled: boolean }
+  /** web_user.session_idle_seconds and session_max_seconds */
+  sessionTimes?(): { idleS: number; maxS: number }
+  /** absent: nobody but the admin token */
+  readonly users?: UserStore
+  /** absent: no plugins here */
+  readonly plugins?: PluginsControl
+  readonly display?: DisplayControl
+  /** absent: no commands over HTTP */
+  readonly jobs?: JobRunner
+  readonly events?: WebEvents
+  /** the newest lines of the log, oldest first */
+  log?(): readonly LogLine[]
   readonly logger: WebLogger
 }

@@ -1,12 +1,25 @@
-// What the web face is given of a running gateway. Secrets leave masked; of all there is only media can be switched.
-import { underPrefix } from '../config'
+// What the web face is given of a running gateway. Secrets leave masked; what may be written is what
+// web_user.writable_config_prefixes names.
+import type { JobRunner } from '../commands/jobs'
+import { mayWrite } from '../config'
 import type { ConfigStore } from '../config/store'
 import type { Gateway } from '../gateway/gateway'
 import { OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { mediumFlag } from '../links/transport-view'
 import type { TransportControl } from '../node/transport'
-import type { MediaControl, WebAuth, WebContext } from './context'
+import type { Fact, LinkMetadata } from '../pipeline/fact'
+import type { UserStore } from '../services/users'
+import type {
+  DisplayControl,
+  LatestReadings,
+  MediaControl,
+  PluginsControl,
+  WebAuth,
+  WebConfig,
+  WebContext,
+  WebEvents,
+} from './context'
 
 export interface FromGatewayOptions {
   gateway: Gateway
@@ -14,14 +27,49 @@ export interface FromGatewayOptions {
   version: string
   auth: WebAuth
   logger: Logger
+  users?: UserStore
+  jobs?: JobRunner
+  plugins?: PluginsControl
+  display?: DisplayControl
+}
+
+const prefixesOf = (config: ConfigStore): readonly string[] => config.get<string[]>('web_user.writable_config_prefixes')
+
+/** The configuration as it may be seen and written over HTTP. */
+export const webConfig = (config: ConfigStore): WebConfig => ({
+  get: key => config.masked(key),
+  has: key => config.has(key),
+  rows: () => config.rows(),
+  prefixes: () => prefixesOf(config),
+  writable: key => mayWrite(key, prefixesOf(config)),
+  set: (key, value, type) => config.set(key, value, type, { prefixes: prefixesOf(config) }),
+  update: nested => config.update(nested, { prefixes: prefixesOf(config) }),
+})
+
+/** A fact as every face shows it. */
+const readingOf = ({ id, tRaw, aid, sensors }: Fact, { medium }: LinkMetadata, own: number): LatestReadings => ({
+  device_id: id,
+  t_raw: tRaw,
+  sensors,
+  medium,
+  source_aid: medium === 'local' ? own : aid,
+})
+
+function webEvents(gateway: Gateway): WebEvents {
+  return {
+    onReading: listener =>
+      gateway.events.onFact(({ fact, link }) => listener(readingOf(fact, link, gateway.identity.assignedId))),
+    onLink: listener => gateway.events.onLink(({ name }) => listener(name)),
+    link: name => gateway.status().links[name],
+  }
 }
 
 /** What of the media may be changed over HTTP: flags below the writable prefixes. */
-function mediaControl(config: ConfigStore, transport: TransportControl): MediaControl {
+export function mediaControl(config: ConfigStore, transport: TransportControl): MediaControl {
   return {
     toggle: async (medium, enabled) => {
       const key = mediumFlag(medium)
-      if (key && !underPrefix(key, config.get<string[]>('web_user.writable_config_prefixes')))
+      if (key && !mayWrite(key, prefixesOf(config)))
         throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [key] } })
       return transport.toggle(medium, enabled)
     },
@@ -29,7 +77,8 @@ function mediaControl(config: ConfigStore, transport: TransportControl): MediaCo
   }
 }
 
-export function webContext({ gateway, transport, version, auth, logger }: FromGatewayOptions): WebContext {
+export function webContext(options: FromGatewayOptions): WebContext {
+  const { gateway, transport, version, auth, logger, users, jobs, plugins, display } = options
   const { config } = gateway
   const { engine_settings, RESOURCES } = config.config
   return {
@@ -48,17 +97,19 @@ export function webContext({ gateway, transport, version, auth, logger }: FromGa
         diff_base: engine_settings.diff_base,
         uplinks: gateway.status().uplinks,
       }),
-      plugins: () => ({ mount_index: [], runtime_index: [], config_index: Object.keys(RESOURCES.service_plugins) }),
+      plugins: () =>
+        plugins?.list().plugins ?? {
+          mount_index: [],
+          runtime_index: [],
+          config_index: Object.keys(RESOURCES.service_plugins),
+        },
       db: () => ({
         enabled: config.get('storage.sql.enabled'),
         ...gateway.status().storage,
       }),
-      users: () => [],
+      users: () => users?.list() ?? [],
     },
-    config: {
-      get: key => config.masked(key),
-      has: key => config.has(key),
-    },
+    config: webConfig(config),
     transport: () => transport.view(),
     media: mediaControl(config, transport),
     outputs: gateway.sources.outputs,
@@ -66,5 +117,15 @@ export function webContext({ gateway, transport, version, auth, logger }: FromGa
     latest: () => gateway.latestReadings(),
     db: () => gateway.database,
     settings: () => ({ read_only: config.get<boolean>('web_user.read_only'), management_enabled: true }),
+    sessionTimes: () => ({
+      idleS: config.get<number>('web_user.session_idle_seconds'),
+      maxS: config.get<number>('web_user.session_max_seconds'),
+    }),
+    events: webEvents(gateway),
+    log: () => logger.recent(),
+    ...(users && { users }),
+    ...(jobs && { jobs }),
+    ...(plugins && { plugins }),
+    ...(display && { display }),
   }
 }

@@ -1,4 +1,4 @@
-// Lets the right token in and slows down wrong ones (S4): per address from the fourth on, and over all addresses together.
+// Lets right tokens and passwords in and slows down wrong ones (S4): per address from the fourth on, and over all addresses together.
 // Only one scrypt runs at a time, since it shares libuv's few threads with the log's fdatasync. Attempts wait their turn;
 // where too many wait, the next gets TOO_MANY_ATTEMPTS (429). A token found right before passes at once, whatever others
 // try, and every delay is capped, so nobody is locked out for ever.
@@ -55,13 +55,18 @@ export class TokenGate {
   async check(token: string, remote: string): Promise<boolean> {
     if (token.length > MAX_TOKEN_CHARS) return false
     if (this.auth.remembered?.(token)) return true
+    return this.attempt(remote, async () => this.auth.remembered?.(token) || this.auth.verify(token))
+  }
+
+  /** One try of `verify` (token or password) in its turn. Throws TOO_MANY_ATTEMPTS where too many wait. */
+  async attempt(remote: string, verify: () => Promise<boolean>): Promise<boolean> {
     const address = this.#address(addressKey(remote))
     if (address.waiting >= MAX_WAITING_PER_ADDRESS || this.#waiting >= MAX_WAITING) {
       throw new OsError('TOO_MANY_ATTEMPTS', 'too many attempts, try again in a few seconds')
     }
     address.waiting++
     this.#waiting++
-    const mine = address.tail.then(() => this.#attempt(token, address))
+    const mine = address.tail.then(() => this.#attempt(verify, address))
     // the next of this address waits for the end of this attempt, however it ends; its own caller sees the error
     address.tail = mine.then(
       () => undefined,
@@ -75,10 +80,10 @@ export class TokenGate {
     }
   }
 
-  async #attempt(token: string, address: Address): Promise<boolean> {
+  async #attempt(verify: () => Promise<boolean>, address: Address): Promise<boolean> {
     const wait = Math.max(address.notBefore, this.#globalFree - GLOBAL_BURST * GLOBAL_STEP_MS) - this.clock.mono()
     if (wait > 0) await this.sleep(wait)
-    const mine = this.#scrypt.then(() => this.auth.remembered?.(token) || this.auth.verify(token))
+    const mine = this.#scrypt.then(verify)
     this.#scrypt = mine.then(
       () => undefined,
       () => undefined,

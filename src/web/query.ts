@@ -6,8 +6,10 @@ import { OsError } from '../lib/errors'
 export type QueryField =
   | { readonly type: 'integer'; readonly min: number; readonly max: number; readonly fallback?: number }
   | { readonly type: 'text' }
+  | { readonly type: 'choice'; readonly values: readonly string[]; readonly fallback: string }
+  | { readonly type: 'flag' }
 export type QuerySchema = Readonly<Record<string, QueryField>>
-export type QueryValues = Record<string, string | number | undefined>
+export type QueryValues = Record<string, string | number | boolean | undefined>
 
 /** clamped like everything else: no table of a gateway holds more rows */
 const MAX_OFFSET = 2 ** 31 - 1
@@ -17,7 +19,11 @@ export const text: QueryField = { type: 'text' }
 /** whole UNIX seconds; beyond the safe integers every bound means the same */
 export const seconds: QueryField = { type: 'integer', min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }
 export const offset: QueryField = { type: 'integer', min: 0, max: MAX_OFFSET, fallback: 0 }
-export const limit = (fallback: number): QueryField => ({ type: 'integer', min: 1, max: 500, fallback })
+export const limit = (fallback: number, max = 500): QueryField => ({ type: 'integer', min: 1, max, fallback })
+/** `?x=1`, `?x=true`, or only `?x`; false when it is not given */
+export const flag: QueryField = { type: 'flag' }
+/** one of some words; another one is BAD_REQUEST */
+export const choice = (values: readonly string[], fallback: string): QueryField => ({ type: 'choice', values, fallback })
 
 /** Percent-decodes one piece of a URL. `plus`: '+' means a space, as in query strings. Throws BAD_REQUEST. */
 export function decodePart(raw: string, what: string, plus = false): string {
@@ -37,6 +43,25 @@ function integer(key: string, value: string, field: QueryField & { type: 'intege
   return Math.min(field.max, Math.max(field.min, Number(value)))
 }
 
+function one(key: string, value: string | undefined, field: QueryField): string | number | boolean | undefined {
+  switch (field.type) {
+    case 'text':
+      return value || undefined
+    case 'integer':
+      return value === undefined ? field.fallback : integer(key, value, field)
+    case 'flag': {
+      if (value === undefined || /^(0|false|no|off)$/i.test(value)) return false
+      if (/^(|1|true|yes|on)$/i.test(value)) return true
+      throw new OsError('BAD_REQUEST', `${key} must be 1 or 0`, { details: { key } })
+    }
+    case 'choice': {
+      const meant = (value || field.fallback).toLowerCase()
+      if (field.values.includes(meant)) return meant
+      throw new OsError('BAD_REQUEST', `${key} must be one of ${field.values.join(', ')}`, { details: { key } })
+    }
+  }
+}
+
 /** `search` is the part after '?', still encoded; null when there is none. An empty text filter counts as not given. */
 export function parseQuery(search: string | null, schema: QuerySchema): QueryValues {
   const given: Record<string, string> = Object.create(null)
@@ -52,9 +77,7 @@ export function parseQuery(search: string | null, schema: QuerySchema): QueryVal
   }
   const values: QueryValues = Object.create(null)
   for (const [key, field] of Object.entries(schema)) {
-    const value = given[key]
-    if (field.type === 'text') values[key] = value || undefined
-    else values[key] = value === undefined ? field.fallback : integer(key, value, field)
+    values[key] = one(key, given[key], field)
   }
   return values
 }

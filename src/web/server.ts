@@ -7,18 +7,26 @@ import type { AddressInfo } from 'node:net'
 import polka from 'polka'
 import { type Clock, systemClock } from '../lib/clock'
 import { errno, OsError } from '../lib/errors'
-import { refuseRaw, sendAsset, sendError, sendJson } from './answer'
-import { type Body, readBody } from './body'
+import { Access, NOBODY, requireRole } from './access'
+import { refuseRaw, sendAsset, sendError, sendJson, sendText } from './answer'
+import { isAsset } from './assets'
+import { checkBody, readBody } from './body'
 import { Connections } from './connections'
 import type { WebContext } from './context'
+import { buildDashboard } from './dashboard'
+import { EventStreams } from './events'
 import { TokenGate } from './gate'
 import { Guard, isLoopback } from './guard'
 import { decodePart, parseQuery } from './query'
-import { ROUTES, type Route } from './routes'
+import { type Call, type Route, type ServiceFacts, Text } from './route'
+import { ROUTES } from './routes'
+import { Sessions } from './sessions'
 
 const MAX_HEADER_BYTES = 16_384
 /** what is left of running answers after this is cut off */
 const STOP_GRACE_MS = 2_000
+/** longest silence of a connection while its answer is being made; commands have a cap of their own */
+const ANSWER_MS = 120_000
 
 export interface WebServerOptions {
   host: string
@@ -40,9 +48,16 @@ export class WebServer {
   #connections: Connections | null = null
   #turn: Promise<unknown> = Promise.resolve()
   #since = 0
+  readonly #streams = new EventStreams()
+  readonly #sessions: Sessions
+  readonly #answers: Record<string, number> = {}
 
   constructor(context: WebContext, options: WebServerOptions) {
     this.#context = context
+    this.#sessions = new Sessions(
+      options.clock ?? systemClock,
+      () => context.sessionTimes?.() ?? { idleS: 1800, maxS: 43_200 },
+    )
     this.#options = {
       allowedHosts: [],
       maxConnections: 256,
@@ -66,6 +81,29 @@ export class WebServer {
   get url(): string {
     const { host } = this.#options
     return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`
+  }
+
+  /** What it tells of itself. */
+  facts(): ServiceFacts {
+    const { host, clock } = this.#options
+    return {
+      uptimeS: this.#server ? Math.floor((clock.mono() - this.#since) / 1000) : 0,
+      host,
+      port: this.port,
+      now: clock.wall(),
+      http: {
+        ...this.#answers,
+        connections: this.#connections?.size ?? 0,
+        dropped_connections: this.#connections?.dropped ?? 0,
+        event_streams: this.#streams.size,
+        sessions: this.#sessions.size,
+      },
+    }
+  }
+
+  /** `dashboard` of GET /api/dashboard. */
+  dashboard(sections?: string): Promise<object> {
+    return buildDashboard(this.#context, this.facts(), sections)
   }
 
   /** Listens. Safe to call when it already does. Throws PORT_BUSY, CONFIG_INVALID (D13) or NETWORK. */
@@ -125,6 +163,7 @@ export class WebServer {
     const closed = new Promise<void>(resolve => {
       server.close(() => resolve())
     })
+    this.#streams.closeAll()
     this.#connections?.closeIdle()
     const cut = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS)
     await closed
@@ -137,6 +176,7 @@ export class WebServer {
     const { logger } = this.#context
     const guard = new Guard({ host, allowedHosts })
     const gate = new TokenGate(this.#context.auth, clock)
+    const access = new Access(this.#context, gate, this.#sessions)
     const fail = (req: IncomingMessage, res: ServerResponse, thrown: unknown): void =>
       sendError(res, thrown, logger, `${req.method} ${req.url?.split('?')[0]?.slice(0, 200)}`)
 
@@ -148,7 +188,7 @@ export class WebServer {
     const serve =
       (path: string): polka.Handler =>
       (req, res) => {
-        this.#serve(path, gate, req, res).catch(thrown => fail(req, res, thrown))
+        this.#serve(path, access, req, res).catch(thrown => fail(req, res, thrown))
       }
     for (const path of new Set(routes.map(route => route.path))) {
       for (const { method } of routes.filter(route => route.path === path)) app.add(method, path, serve(path))
@@ -156,6 +196,7 @@ export class WebServer {
       app.add('*', path, serve(path))
     }
     return (req, res) => {
+      res.once('finish', () => this.#count(res.statusCode))
       try {
         guard.headers(res)
         guard.check(req)
@@ -167,24 +208,16 @@ export class WebServer {
     }
   }
 
-  async #serve(pattern: string, gate: TokenGate, req: polka.Request, res: ServerResponse): Promise<void> {
-    let path = pattern
-    const params: Record<string, string> = {}
-    if (req.path.length > 1 && req.path.endsWith('/')) {
-      // the router takes '/x/' for '/x'; here it is '/x/:id' with an empty id where that exists, else unknown
-      const longer = this.#options.routes.find(route => route.path.startsWith(`${pattern}/:`))
-      if (!longer) throw new OsError('NOT_FOUND', 'not found')
-      path = longer.path
-    } else {
-      for (const name of pattern.match(/:\w+/g) ?? []) {
-        params[name.slice(1)] = decodePart(req.params[name.slice(1)] ?? '', 'the path')
-      }
-    }
-    const here = this.#options.routes.filter(route => route.path === path)
+  async #serve(pattern: string, access: Access, req: polka.Request, res: ServerResponse): Promise<void> {
+    const { path, params } = this.#match(pattern, req)
+    const { routes } = this.#options
+    const here = routes.filter(route => route.path === path)
     const method = req.method === 'HEAD' ? 'GET' : req.method
     const route = here.find(candidate => candidate.method === method)
-    if (route?.writes) this.#mayWrite()
-    if (!here.every(route => route.auth === 'open')) await this.#admit(gate, req)
+    if (route?.write) this.#mayWrite()
+    // a method that is not there is told only to those who may come in
+    const open = route ? route.role === 'open' : here.every(candidate => candidate.role === 'open')
+    const session = open ? NOBODY : await access.admit(req)
     if (!route) {
       const methods = here.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
       res.setHeader('Allow', [...methods, 'OPTIONS'].join(', '))
@@ -194,25 +227,60 @@ export class WebServer {
       }
       throw new OsError('METHOD_NOT_ALLOWED', 'method not allowed')
     }
-    if (route.asset) {
-      sendAsset(req, res, route.asset)
-      return
-    }
-    const { host, clock } = this.#options
-    const given: Body = route.writes ? await readBody(req) : {}
-    const body = await route.run({
-      body: given,
+    if (route.role !== 'open') requireRole(session, route.role)
+    const given = route.method === 'POST' || route.method === 'PUT' ? await readBody(req) : {}
+    const left = new AbortController()
+    res.once('close', () => left.abort())
+    const call: Call = {
+      body: route.body ? (checkBody(route.body, given) as Call['body']) : given,
       context: this.#context,
       query: parseQuery(req.search ? req.search.slice(1) : null, route.query ?? {}),
       params,
-      service: {
-        uptimeS: Math.floor((clock.mono() - this.#since) / 1000),
-        host,
-        port: this.port,
-        now: clock.wall(),
-      },
-    })
-    sendJson(res, 200, body)
+      service: this.facts(),
+      session,
+      remote: req.socket.remoteAddress ?? '',
+      signal: left.signal,
+      request: req,
+      access,
+      routes,
+    }
+    await this.#answer(route, call, req, res)
+  }
+
+  async #answer(route: Route, call: Call, req: polka.Request, res: ServerResponse): Promise<void> {
+    if (route.stream && req.method !== 'HEAD') {
+      route.stream(call, res, this.#streams)
+      return
+    }
+    if (route.stream) {
+      res.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' }).end()
+      return
+    }
+    // a command may take longer than a client that does not read
+    res.setTimeout(ANSWER_MS)
+    const body = await route.run(call)
+    if (body instanceof Text) sendText(res, body)
+    else if (isAsset(body)) sendAsset(req, res, body)
+    else sendJson(res, 200, body)
+  }
+
+  #match(pattern: string, req: polka.Request): { path: string; params: Record<string, string> } {
+    const params: Record<string, string> = {}
+    if (req.path.length > 1 && req.path.endsWith('/')) {
+      // the router takes '/x/' for '/x'; here it is '/x/:id' with an empty id where that exists, else unknown
+      const longer = this.#options.routes.find(route => route.path.startsWith(`${pattern}/:`))
+      if (!longer) throw new OsError('NOT_FOUND', 'not found')
+      return { path: longer.path, params }
+    }
+    for (const name of pattern.match(/:\w+/g) ?? []) {
+      params[name.slice(1)] = decodePart(req.params[name.slice(1)] ?? '', 'the path')
+    }
+    return { path: pattern, params }
+  }
+
+  #count(status: number): void {
+    const name = `${Math.floor(status / 100)}xx`
+    this.#answers[name] = (this.#answers[name] ?? 0) + 1
   }
 
   /** Throws while nothing may be changed over HTTP. Told before the token is looked at, as the reference does. */
@@ -220,23 +288,6 @@ export class WebServer {
     const { read_only = false, management_enabled = true } = this.#context.settings?.() ?? {}
     if (!management_enabled) throw new OsError('FORBIDDEN', 'management api disabled')
     if (read_only) throw new OsError('READ_ONLY', 'read-only mode is active')
-  }
-
-  /** Throws unless the request may see closed routes. */
-  async #admit(gate: TokenGate, req: IncomingMessage): Promise<void> {
-    const remote = req.socket.remoteAddress ?? ''
-    if (!this.#context.auth.enabled()) {
-      // auth was switched off while bound to more than loopback: others stay out (D13)
-      if (isLoopback(remote)) return
-      throw new OsError('UNAUTHORIZED', 'admin token required')
-    }
-    const header = req.headers['x-admin-token']
-    const token = (Array.isArray(header) ? header[0] : header)?.trim() ?? ''
-    if (token !== '') {
-      if (await gate.check(token, remote)) return
-      this.#context.logger.warn(`wrong admin token from ${remote}`)
-    }
-    throw new OsError('UNAUTHORIZED', 'admin token required')
   }
 }
 

@@ -1,6 +1,6 @@
 // The HTTP service (DESIGN D13): who may write what, and where it listens.
 import * as v from 'valibot'
-import { anything, flag, map, port, section, text } from '../fields'
+import { flag, int, list, map, port, section, text } from '../fields'
 
 const atStart = { restart: true }
 
@@ -36,7 +36,16 @@ export const webEntries = {
       ),
       'off',
     ),
-    ui: section({ ui_theme: anything('looks of the page'), ui_refresh_seconds: anything('pause between updates') }),
+    session_idle_seconds: int(1800, 'a login ends when it is not used for so long', { min: 60, max: 86_400 }),
+    session_max_seconds: int(43_200, 'a login ends after so long', { min: 300, max: 2_592_000 }),
+    ui: section({
+      ui_enabled: flag(true, 'show the page; off: only the API'),
+      ui_theme: text('auto', 'looks of the page: auto, light or dark'),
+      ui_layout: text('cards', 'arrangement of the page'),
+      ui_refresh_seconds: int(5, 'pause between updates of what is not pushed', { min: 1, max: 3600 }),
+      ui_compact: flag(false, 'smaller distances'),
+      expose_sections: list(v.string(), 'parts of the dashboard the page shows; empty: all'),
+    }),
   }),
 }
 

@@ -45,6 +45,8 @@ export interface ReceiveOptions {
   /** who may send here (receiver.allow) */
   allowed?: (address: string) => boolean
   onFact: (fact: Fact, link: LinkMetadata) => void
+  /** every packet that may come in; its bytes are valid during the call only */
+  onPacket?: (packet: Uint8Array, origin: PacketOrigin) => void
 }
 
 /** An acknowledgement that waits for its record to be on flash. */
@@ -132,6 +134,7 @@ export class Receive {
       origin.settle?.(true)
       return
     }
+    this.#options.onPacket?.(packet, origin)
     const cmd = packet[0]
     if (cmd === undefined) {
       this.counters.malformed++

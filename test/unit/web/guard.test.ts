@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { Route } from '../../../src/web/routes'
 import { ask, fakeContext, raw, serve } from './helper'
 
-const write: Route = { method: 'POST', path: '/api/write', auth: 'token', run: () => ({ ok: true }) }
+const write: Route = { method: 'POST', path: '/api/write', role: 'admin', summary: '', run: () => ({ ok: true }) }
 
 test('every answer carries the security headers and no CORS header', async t => {
   const server = await serve(t)

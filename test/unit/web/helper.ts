@@ -70,6 +70,11 @@ export function fakeContext(change: Partial<WebContext> = {}): Fake {
     config: {
       get: key => (key === undefined ? { web_user: { auth_enabled: true } } : config[key]),
       has: key => Object.hasOwn(config, key),
+      rows: () => [],
+      prefixes: () => ['engine_settings'],
+      writable: key => key.startsWith('engine_settings.'),
+      set: (key, value) => ({ key, old: null, new: value, restart: false }),
+      update: () => [],
     },
     transport: () => ({
       transport: {

@@ -10,7 +10,7 @@ const concrete = (path: string): string => path.replace(':uuid', UUID)
 test('every route × method is closed without the token except the listed ones', async t => {
   const server = await serve(t)
   assert.deepEqual(
-    ROUTES.filter(route => route.auth === 'open').map(route => route.path),
+    ROUTES.filter(route => route.role === 'open').map(route => route.path),
     OPEN,
   )
   for (const { path } of ROUTES) {
@@ -27,7 +27,7 @@ test('every route × method is closed without the token except the listed ones',
 
 test('a route that does not say it is open is closed', async t => {
   const run = () => ({ ok: true })
-  const server = await serve(t, fakeContext(), { routes: [{ method: 'POST', path: '/api/new', auth: 'token', run }] })
+  const server = await serve(t, fakeContext(), { routes: [{ method: 'POST', path: '/api/new', role: 'admin', summary: '', run }] })
   assert.equal((await ask(server, '/api/new', { method: 'POST', token: false })).status, 401)
   assert.equal((await ask(server, '/api/new', { method: 'POST' })).status, 200)
 })

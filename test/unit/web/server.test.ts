@@ -38,7 +38,7 @@ test('stop does not wait for idle connections and lets a running answer end', as
   }
   const server = new WebServer(fakeContext(), {
     ...options,
-    routes: [{ method: 'GET', path: '/slow', auth: 'open', run }],
+    routes: [{ method: 'GET', path: '/slow', role: 'open', summary: '', run }],
   })
   await server.start()
   const answer = ask(server, '/slow')

@@ -1,0 +1,61 @@
+// A command line as one text → argv, with the quoting people know and nothing else of a shell: no variables, no globs, no
+// pipes, no substitution. Unbalanced quotes are BAD_REQUEST.
+import { SECRET_NAME } from '../config'
+import { OsError } from '../lib/errors'
+
+const MAX_CHARS = 64 * 1024
+
+/** Throws BAD_REQUEST for an empty line, one too long, and one with an open quote. `os-node` in front may be there. */
+export function splitCommand(line: string): string[] {
+  if (line.length > MAX_CHARS) throw new OsError('BAD_REQUEST', `a command is at most ${MAX_CHARS} characters`)
+  const argv: string[] = []
+  let word: string | null = null
+  let quote = ''
+  for (let k = 0; k < line.length; k++) {
+    const c = line[k]!
+    if (quote === "'") {
+      if (c === quote) quote = ''
+      else word += c
+    } else if (c === '\\') {
+      const next = line[++k]
+      if (next === undefined) throw new OsError('BAD_REQUEST', 'the command ends with a backslash')
+      // within double quotes a backslash stands for itself but before " and \
+      word = (word ?? '') + (quote && next !== '"' && next !== '\\' ? `\\${next}` : next)
+    } else if (quote) {
+      if (c === quote) quote = ''
+      else word += c
+    } else if (c === '"' || c === "'") {
+      quote = c
+      word ??= ''
+    } else if (/\s/.test(c)) {
+      if (word !== null) argv.push(word)
+      word = null
+    } else word = (word ?? '') + c
+  }
+  if (quote) throw new OsError('BAD_REQUEST', `the command has an open ${quote}`)
+  if (word !== null) argv.push(word)
+  if (argv[0] === 'os-node') argv.shift()
+  if (argv.length === 0) throw new OsError('BAD_REQUEST', 'empty command')
+  return argv
+}
+
+/** The command line for the log: control characters and the values of secrets are not in it. */
+export function auditText(argv: readonly string[]): string {
+  const secretKey = argv.some((word, k) => /^--key(=|$)/.test(word) && SECRET_NAME.test(keyAt(argv, k)))
+  const shown = argv.map((word, k) => {
+    const [, name, value] = /^--([\w-]+)(?:=([^]*))?$/.exec(word) ?? []
+    if (name !== undefined && value !== undefined && isSecret(name, secretKey)) return `--${name}=********`
+    const [, before] = /^--([\w-]+)$/.exec(argv[k - 1] ?? '') ?? []
+    if (before !== undefined && !word.startsWith('--') && isSecret(before, secretKey)) return '********'
+    return /[\s"'\\]/.test(word) || word === '' ? JSON.stringify(word) : word
+  })
+  // control characters would forge lines of the log
+  const text = shown.join(' ').replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029]/g, '?')
+  return text.length > 500 ? `${text.slice(0, 500)}…` : text
+}
+
+const keyAt = (argv: readonly string[], k: number): string =>
+  (argv[k]!.includes('=') ? argv[k]!.slice(argv[k]!.indexOf('=') + 1) : (argv[k + 1] ?? '')).split('.').at(-1) ?? ''
+
+const isSecret = (option: string, secretKey: boolean): boolean =>
+  SECRET_NAME.test(option.replaceAll('-', '_')) || (secretKey && option === 'value')

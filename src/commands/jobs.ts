@@ -1,0 +1,363 @@
+// The command line over HTTP (S7, X21): the same verbs, parsed to argv in this process, never a shell. Caps on time, output
+// and on how many run at once; a line in the log for each, without the values of secrets. Background jobs wait in a queue.
+//
+// What fails: a command that runs and fails is a job that completed with its exit code; one that cannot run here, breaks, or is
+// cut off by a cap is `failed` and says why on stderr; a full queue is TOO_MANY_JOBS. Finished jobs are kept, the
+// oldest leave, and their output before them.
+import { randomUUID } from 'node:crypto'
+import { type Clock, systemClock } from '../lib/clock'
+import { asOsError, OsError } from '../lib/errors'
+import type { Logger } from '../lib/logger'
+import { systemTimers, type Timers } from '../links/timers'
+import { mayAct, type Role } from '../services/users'
+import { auditText, splitCommand } from './argv'
+import type { CommandContext } from './context'
+import { programHelp, verbHelp } from './help'
+import { parseCommand } from './parse'
+import type { OptionValues, Paint, Verb } from './verb'
+
+export type JobStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled'
+
+/** The specification's job result, flat, and what came with X21. Times are UNIX seconds. */
+export interface Job {
+  readonly ok: boolean
+  readonly job_id: string
+  readonly status: JobStatus
+  readonly stdout: string
+  readonly stderr: string
+  /** null until it ended */
+  readonly exit_code: number | null
+  readonly command: string
+  readonly background: boolean
+  readonly username: string
+  readonly created_at: number
+  readonly started_at: number | null
+  readonly finished_at: number | null
+  /** output was cut, or is not kept any more */
+  readonly truncated: boolean
+}
+
+export interface JobRequest {
+  readonly command: string
+  readonly background?: boolean
+  readonly role: Role
+  readonly username: string
+  readonly remote: string
+  /** aborted when the caller of a foreground job leaves */
+  readonly signal?: AbortSignal
+}
+
+export interface JobLimits {
+  readonly foregroundMs: number
+  readonly backgroundMs: number
+  /** of each of stdout and stderr */
+  readonly outputChars: number
+  readonly foregroundJobs: number
+  readonly backgroundJobs: number
+  readonly queue: number
+  readonly kept: number
+  /** output of all kept jobs together */
+  readonly keptChars: number
+}
+
+const LIMITS: JobLimits = {
+  foregroundMs: 60_000,
+  backgroundMs: 600_000,
+  outputChars: 1_000_000,
+  foregroundJobs: 4,
+  backgroundJobs: 2,
+  queue: 32,
+  kept: 200,
+  keptChars: 4_000_000,
+}
+
+export interface JobRunnerOptions {
+  readonly verbs: readonly Verb[]
+  /** of the running gateway */
+  readonly context: CommandContext
+  readonly logger: Logger
+  readonly clock?: Clock
+  readonly timers?: Timers
+  readonly limits?: Partial<JobLimits>
+}
+
+interface Plan {
+  readonly verb: Verb | null
+  readonly options: OptionValues
+  readonly json: boolean
+  /** text for --help, or why it cannot be run */
+  readonly help?: string
+  readonly problem?: OsError
+}
+
+interface Entry {
+  job: Job
+  readonly role: Role
+  readonly plan: Plan
+  readonly stop: AbortController
+  /** why it is to end before its end */
+  cut?: { status: 'failed' | 'cancelled'; why: string }
+  settle: () => void
+  readonly settled: Promise<void>
+}
+
+const plain = (text: string): string => text
+const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
+const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
+
+export class JobRunner {
+  readonly #o: Required<Omit<JobRunnerOptions, 'limits'>>
+  readonly #limits: JobLimits
+  readonly #jobs = new Map<string, Entry>()
+  readonly #queue: Entry[] = []
+  readonly #listeners = new Set<(job: Job) => void>()
+  #foreground = 0
+  #background = 0
+  #stopped = false
+  readonly counters = { total: 0, failed: 0, cancelled: 0, refused: 0 }
+
+  constructor({ limits = {}, ...options }: JobRunnerOptions) {
+    this.#o = { clock: systemClock, timers: systemTimers, ...options }
+    this.#limits = { ...LIMITS, ...limits }
+  }
+
+  /**
+   * Runs a command; settles with its result, for a background job at once. Throws BAD_REQUEST (empty, unbalanced quotes),
+   * FORBIDDEN `role <x> required`, TOO_MANY_JOBS.
+   */
+  async submit(request: JobRequest): Promise<Job> {
+    const { command, background = false, role, username, remote, signal } = request
+    const argv = splitCommand(command)
+    const plan = this.#plan(argv)
+    const needed = plan.verb?.role ?? (plan.verb ? 'admin' : 'operator')
+    const line = `${username} at ${remote}: ${auditText(argv)}`
+    if (!mayAct(role, needed)) {
+      this.#o.logger.warn(`refused, role ${needed} required: ${line}`)
+      throw new OsError('FORBIDDEN', `role ${needed} required`, { details: { role } })
+    }
+    if (this.#stopped || (background ? this.#queue.length >= this.#limits.queue : this.#full)) {
+      this.counters.refused++
+      throw new OsError('TOO_MANY_JOBS', 'too many commands run already')
+    }
+    this.#o.logger.info(line)
+    const entry = this.#enter(request, auditText(argv), plan, needed)
+    if (background) {
+      this.#queue.push(entry)
+      this.#next()
+      return entry.job
+    }
+    const left = (): void => this.#end(entry, 'cancelled', 'the caller left')
+    signal?.addEventListener('abort', left, { once: true })
+    this.#foreground++
+    void this.#run(entry, this.#limits.foregroundMs).finally(() => this.#foreground--)
+    await entry.settled
+    signal?.removeEventListener('abort', left)
+    return entry.job
+  }
+
+  /** Newest first; only what `role` may see. */
+  list(role: Role, limit: number): Job[] {
+    const seen = [...this.#jobs.values()].reverse().filter(entry => mayAct(role, entry.role))
+    return seen.slice(0, limit).map(({ job }) => job)
+  }
+
+  /** Throws NOT_FOUND. */
+  get(id: string, role: Role): Job {
+    return this.#known(id, role).job
+  }
+
+  /** Ends a job that waits or runs; one that is over stays as it is. Throws NOT_FOUND. */
+  cancel(id: string, role: Role, username: string): Job {
+    const entry = this.#known(id, role)
+    if (!isOver(entry.job)) {
+      this.#o.logger.info(`${username} cancels ${id}`)
+      this.#end(entry, 'cancelled', `cancelled by ${username}`)
+    }
+    return entry.job
+  }
+
+  /** Every change of a job. Returns how to stop. */
+  onJob(listener: (job: Job) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  get running(): number {
+    return this.#foreground + this.#background
+  }
+
+  get queued(): number {
+    return this.#queue.length
+  }
+
+  /** Takes no more and ends what runs. */
+  stop(): void {
+    this.#stopped = true
+    for (const entry of this.#jobs.values()) this.#end(entry, 'failed', 'the gateway stops')
+  }
+
+  get #full(): boolean {
+    return this.#foreground >= this.#limits.foregroundJobs
+  }
+
+  #plan(argv: readonly string[]): Plan {
+    const nothing = { options: {}, json: argv.includes('--json') }
+    const { verbs, context } = this.#o
+    if (argv[0] === 'help' && argv.length === 1)
+      return { ...nothing, verb: null, help: programHelp(verbs, context.version) }
+    try {
+      const { verb, options, help, json } = parseCommand(verbs, argv[0] === 'help' ? [...argv.slice(1), '--help'] : argv)
+      if (help) return { verb: null, options, json, help: verbHelp(verb) }
+      if (verb.where !== 'local') return { verb, options, json }
+      const problem = new OsError('USAGE', `${verb.name} does not run inside a gateway`)
+      return { ...nothing, verb: null, problem }
+    } catch (thrown) {
+      return { ...nothing, verb: null, problem: asOsError(thrown) }
+    }
+  }
+
+  #enter({ background = false, username }: JobRequest, command: string, plan: Plan, role: Role): Entry {
+    let settle = (): void => undefined
+    const settled = new Promise<void>(resolve => {
+      settle = resolve
+    })
+    const job: Job = {
+      ok: true,
+      job_id: randomUUID(),
+      status: 'queued',
+      stdout: '',
+      stderr: '',
+      exit_code: null,
+      command,
+      background,
+      username,
+      created_at: this.#now(),
+      started_at: null,
+      finished_at: null,
+      truncated: false,
+    }
+    const entry: Entry = { job, role, plan, stop: new AbortController(), settle, settled }
+    this.#jobs.set(job.job_id, entry)
+    this.counters.total++
+    this.#forget()
+    this.#tell(entry.job)
+    return entry
+  }
+
+  #next(): void {
+    while (this.#background < this.#limits.backgroundJobs) {
+      const entry = this.#queue.shift()
+      if (!entry) return
+      if (isOver(entry.job)) continue
+      this.#background++
+      void this.#run(entry, this.#limits.backgroundMs).finally(() => {
+        this.#background--
+        this.#next()
+      })
+    }
+  }
+
+  /** Settles when the verb has really ended, which may be after its job was cut off. */
+  async #run(entry: Entry, limitMs: number): Promise<void> {
+    this.#change(entry, { status: 'running', started_at: this.#now() })
+    const cancel = this.#o.timers.after(limitMs, () =>
+      this.#end(entry, 'failed', `stopped after ${limitMs / 1000} s, the most a command may take`),
+    )
+    try {
+      const exit_code = await this.#execute(entry)
+      this.#finish(entry, 'completed', exit_code)
+    } catch (thrown) {
+      const error = asOsError(thrown)
+      this.#write(entry, 'stderr', `os-node: ${error.message}\n${error.hint ? `  ${error.hint}\n` : ''}`)
+      if (entry.plan.json) this.#write(entry, 'stdout', `${JSON.stringify({ ok: false, ...error.toJSON() })}\n`)
+      const ran = entry.plan.verb !== null && error.code !== 'INTERNAL'
+      if (error.code === 'INTERNAL') this.#o.logger.error(`${entry.job.command}: ${error.message}`)
+      this.#finish(entry, ran ? 'completed' : 'failed', error.traits.exit)
+    } finally {
+      cancel()
+    }
+  }
+
+  async #execute(entry: Entry): Promise<number> {
+    const { plan, stop } = entry
+    const { verb, options, json, help, problem } = plan
+    if (problem) throw problem
+    if (!verb) {
+      this.#write(entry, 'stdout', help ?? '')
+      return 0
+    }
+    const line = (text: string): void => this.#write(entry, 'stdout', `${text}\n`)
+    const context: CommandContext = {
+      ...this.#o.context,
+      signal: stop.signal,
+      print: (value, text) => line(json ? JSON.stringify(value) : text),
+    }
+    const { value, rows, exitCode = 0 } = await verb.run(context, options)
+    for await (const row of rows ?? []) {
+      if (stop.signal.aborted) break
+      line(JSON.stringify(row))
+    }
+    if (value && json) line(JSON.stringify({ ...value, via: context.via }))
+    else if (value) line(verb.text ? verb.text(value, PLAIN) : JSON.stringify(value))
+    return exitCode
+  }
+
+  #write(entry: Entry, stream: 'stdout' | 'stderr', text: string): void {
+    if (isOver(entry.job)) return
+    const room = this.#limits.outputChars - entry.job[stream].length
+    entry.job = { ...entry.job, [stream]: entry.job[stream] + text.slice(0, Math.max(0, room)) }
+    if (text.length <= room) return
+    entry.job = { ...entry.job, truncated: true }
+    if (stream === 'stdout') this.#end(entry, 'failed', `stopped after ${this.#limits.outputChars} characters of output`)
+  }
+
+  /** Ends a job before its end: its verb hears the signal, the job is over at once. */
+  #end(entry: Entry, status: 'failed' | 'cancelled', why: string): void {
+    if (isOver(entry.job)) return
+    this.#write(entry, 'stderr', `os-node: ${why}\n`)
+    this.#finish(entry, status, entry.job.started_at === null ? null : status === 'failed' ? 124 : 130)
+    entry.stop.abort()
+  }
+
+  #finish(entry: Entry, status: 'completed' | 'failed' | 'cancelled', exit_code: number | null): void {
+    if (isOver(entry.job)) return
+    if (status !== 'completed') this.counters[status]++
+    this.#change(entry, { status, exit_code, finished_at: this.#now() })
+    this.#forget()
+    entry.settle()
+  }
+
+  #change(entry: Entry, change: Partial<Job>): void {
+    entry.job = { ...entry.job, ...change }
+    this.#tell(entry.job)
+  }
+
+  #tell(job: Job): void {
+    for (const listener of this.#listeners) listener(job)
+  }
+
+  #known(id: string, role: Role): Entry {
+    const entry = this.#jobs.get(id)
+    if (!entry || !mayAct(role, entry.role)) throw new OsError('NOT_FOUND', 'job not found', { details: { id } })
+    return entry
+  }
+
+  /** Keeps within `kept` jobs and `keptChars` of output; what waits or runs stays. */
+  #forget(): void {
+    const { kept, keptChars } = this.#limits
+    let chars = 0
+    for (const { job } of this.#jobs.values()) chars += job.stdout.length + job.stderr.length
+    for (const [id, entry] of this.#jobs) {
+      const { job } = entry
+      if (this.#jobs.size <= kept && chars <= keptChars) return
+      if (!isOver(job)) continue
+      chars -= job.stdout.length + job.stderr.length
+      if (this.#jobs.size > kept) this.#jobs.delete(id)
+      else if (job.stdout || job.stderr) entry.job = { ...job, stdout: '', stderr: '', truncated: true }
+    }
+  }
+
+  #now(): number {
+    return Math.round(this.#o.clock.wall()) / 1000
+  }
+}

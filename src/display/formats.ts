@@ -1,0 +1,142 @@
+// The five output formats, and what each one is when a provider does not say: derived from the data alone. JSON and TREE are
+// the data, TABLE is rows, HTML and TEXT are made for eyes. Nothing here fails; data is what plain.ts makes.
+import { OsError } from '../lib/errors'
+import type { Plain } from './plain'
+
+export const DISPLAY_FORMATS = ['json', 'html', 'text', 'table', 'tree'] as const
+export type DisplayFormat = (typeof DISPLAY_FORMATS)[number]
+
+type Row = Readonly<Record<string, Plain>>
+
+/** A format by its name in any case; none is JSON. Throws BAD_REQUEST (X31). */
+export function parseFormat(name: unknown): DisplayFormat {
+  if (name === undefined || name === null || name === '') return 'json'
+  const found = DISPLAY_FORMATS.find(format => format === String(name).toLowerCase())
+  if (found) return found
+  throw new OsError('BAD_REQUEST', 'unknown format', {
+    details: { format: String(name).slice(0, 100) },
+    hint: `name one of: ${DISPLAY_FORMATS.join(', ')}`,
+  })
+}
+
+const isRow = (value: Plain | undefined): value is Row =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const isRows = (value: Plain): value is Row[] => Array.isArray(value) && value.length > 0 && value.every(isRow)
+
+const isSimple = (value: Plain): boolean =>
+  typeof value !== 'object' ||
+  value === null ||
+  (Array.isArray(value) && value.every(item => typeof item !== 'object' || item === null))
+
+/** Rows of a table: the list itself, or the one row that a dict is. */
+export function tableOf(data: Plain): Plain[] {
+  if (Array.isArray(data)) return data
+  return isRow(data) ? [data] : [{ value: data }]
+}
+
+/** Every column any row has, in the order they appear. */
+const columnsOf = (rows: readonly Row[]): string[] => [...new Set(rows.flatMap(row => Object.keys(row)))]
+
+// --- text ---------------------------------------------------------------------------------------------------------------
+
+/** Control characters would move the cursor of whoever looks; a value may come from a foreign device. */
+export const visible = (text: string): string =>
+  text.replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '·')
+
+/** One value in one line. */
+export function cellText(value: Plain | undefined): string {
+  if (value === undefined || value === null || value === '') return '-'
+  if (Array.isArray(value)) return value.length === 0 ? '-' : value.map(cellText).join(', ')
+  if (typeof value === 'object') {
+    const inner = Object.entries(value).map(([key, item]) => `${visible(key)}=${cellText(item)}`)
+    return inner.length === 0 ? '-' : inner.join(' ')
+  }
+  return visible(String(value))
+}
+
+/** Rows as columns, each as wide as its widest cell. */
+export function rowsText(rows: readonly Row[]): string[] {
+  const columns = columnsOf(rows)
+  const table = [columns.map(visible), ...rows.map(row => columns.map(column => cellText(row[column])))]
+  const widths = columns.map((_, k) => table.reduce((most, cells) => Math.max(most, cells[k]!.length), 0))
+  return table.map(cells =>
+    cells
+      .map((cell, k) => cell.padEnd(widths[k]!))
+      .join('  ')
+      .trimEnd(),
+  )
+}
+
+function lines(data: Plain): string[] {
+  if (isRows(data)) return rowsText(data)
+  if (Array.isArray(data) && !isSimple(data))
+    return data.flatMap(item => ['-', ...lines(item).map(line => `  ${line}`)])
+  if (isRow(data)) return pairs(data)
+  return [cellText(data)]
+}
+
+/** Simple values first come as they stand, aligned in runs; what has parts follows its name, indented. */
+function pairs(data: Row): string[] {
+  const entries = Object.entries(data)
+  const width = entries.reduce((most, [key, value]) => (isSimple(value) ? Math.max(most, key.length) : most), 0)
+  return entries.flatMap(([key, value]) =>
+    isSimple(value)
+      ? [`${visible(key).padEnd(width)}  ${cellText(value)}`.trimEnd()]
+      : [`${visible(key)}:`, ...lines(value).map(line => `  ${line}`)],
+  )
+}
+
+/** For terminals: names and values aligned, lists of rows as columns. */
+export const textOf = (data: Plain): string => lines(data).join('\n')
+
+/** For terminals: branches drawn with lines. */
+export const treeText = (data: Plain): string => branches(data, '').join('\n')
+
+function branches(data: Plain, indent: string): string[] {
+  if (isSimple(data)) return [`${indent}${cellText(data)}`]
+  const entries: [string, Plain][] = Array.isArray(data)
+    ? data.map((item, k) => [String(k + 1), item])
+    : Object.entries(data as Row)
+  return entries.flatMap(([key, value], k) => {
+    const last = k === entries.length - 1
+    const head = `${indent}${last ? '└─ ' : '├─ '}${visible(key)}`
+    return isSimple(value)
+      ? [`${head}: ${cellText(value)}`]
+      : [head, ...branches(value, `${indent}${last ? '   ' : '│  '}`)]
+  })
+}
+
+// --- html ---------------------------------------------------------------------------------------------------------------
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+/** Text for HTML content and attribute values. */
+export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, char => ESCAPES[char]!)
+
+const cellHtml = (value: Plain | undefined): string =>
+  value !== undefined && !isSimple(value) ? htmlOf(value) : escapeHtml(cellText(value))
+
+/** A table without styles of its own, so that it obeys the page's content security policy; everything in it is escaped. */
+export function htmlOf(data: Plain): string {
+  if (isRows(data)) {
+    const columns = columnsOf(data)
+    const head = columns.map(column => `<th scope="col">${escapeHtml(column)}</th>`).join('')
+    const body = data.map(row => `<tr>${columns.map(column => `<td>${cellHtml(row[column])}</td>`).join('')}</tr>`)
+    return `<table class="display"><thead><tr>${head}</tr></thead><tbody>${body.join('')}</tbody></table>`
+  }
+  if (isSimple(data)) return `<p class="display">${escapeHtml(cellText(data))}</p>`
+  const entries: [string, Plain][] = Array.isArray(data)
+    ? data.map((item, k) => [String(k + 1), item])
+    : Object.entries(data as Row)
+  const body = entries.map(
+    ([key, value]) => `<tr><th scope="row">${escapeHtml(key)}</th><td>${cellHtml(value)}</td></tr>`,
+  )
+  return `<table class="display"><tbody>${body.join('')}</tbody></table>`
+}

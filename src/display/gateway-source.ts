@@ -1,0 +1,107 @@
+// The built-in sections of a running gateway, and of one that is not running, told from its files.
+import type { ConfigStore } from '../config'
+import type { Gateway } from '../gateway/gateway'
+import type { LatestReading } from '../gateway/latest'
+import type { GatewayStatus } from '../gateway/status'
+import type { TransportView } from '../links/transport-view'
+import type { LogStatus } from '../log'
+import { databaseSettings, pipelineSettings } from './node-source'
+import type { DisplaySource } from './sections'
+
+/** What the service manager tells of plugins; see its snapshot(). */
+type PluginSnapshot = () => object
+
+export interface GatewaySourceParts {
+  readonly gateway: Pick<Gateway, 'config' | 'status' | 'latestReadings'>
+  readonly transport: () => TransportView
+  readonly plugins?: PluginSnapshot
+}
+
+export interface FilesSourceParts {
+  readonly config: ConfigStore
+  readonly version: string
+  readonly transport: () => TransportView
+  readonly log: () => Promise<LogStatus>
+  readonly plugins?: PluginSnapshot
+}
+
+/** readings a section shows at most, the devices in their order */
+const SHOWN_READINGS = 100
+
+const readingRows = (latest: readonly LatestReading[]): object[] =>
+  latest
+    .flatMap(({ device_id, t_raw, medium, sensors }) =>
+      sensors.map(({ id, value, unit, status }) => ({
+        device: device_id,
+        sensor: id,
+        value: value === null ? null : Number(value.toPrecision(7)),
+        unit,
+        status,
+        at: new Date(t_raw).toISOString(),
+        medium,
+      })),
+    )
+    .slice(0, SHOWN_READINGS)
+
+const linkRows = ({ links }: GatewayStatus): object[] =>
+  Object.entries(links).map(([name, { state, delivery, rx, tx, errors, reason }]) => ({
+    name,
+    state,
+    delivery,
+    rx,
+    tx,
+    errors,
+    ...(reason !== undefined && { reason }),
+  }))
+
+/** Plugins as the configuration names them, where no service manager says more. */
+const configured = ({ config }: ConfigStore): object => ({
+  mount_index: [],
+  runtime_index: [],
+  config_index: Object.keys(config.RESOURCES.service_plugins),
+})
+
+export function gatewaySource({ gateway, transport, plugins }: GatewaySourceParts): DisplaySource {
+  const { config } = gateway
+  return {
+    identity: () => {
+      const { identity, version, role, uptime_s, time, safe_mode, config_problem } = gateway.status()
+      return {
+        ...identity,
+        version,
+        role,
+        uptime_s,
+        time,
+        ...(safe_mode !== undefined && { safe_mode }),
+        ...(config_problem !== undefined && { config_problem }),
+      }
+    },
+    config: () => config.masked() as object,
+    transport: () => ({ ...transport(), links: linkRows(gateway.status()) }),
+    pipeline: () => {
+      const { intake, received, dropped, uplinks, forwarding, log } = gateway.status()
+      const readings = readingRows(gateway.latestReadings())
+      return { ...pipelineSettings(config), intake, received, dropped, uplinks, forwarding, log, readings }
+    },
+    plugins: () => plugins?.() ?? configured(config),
+    db: () => ({ ...databaseSettings(config), ...gateway.status().storage }),
+  }
+}
+
+/** The same sections without a gateway: configuration, identity and the log's first and last record. */
+export const filesSource = ({ config, version, transport, log, plugins }: FilesSourceParts): DisplaySource => ({
+  identity: () => ({
+    device_id: config.get('device_id'),
+    assigned_id: config.get('assigned_id'),
+    version,
+    role: 'none',
+    config_path: config.path,
+    data_dir: config.dataDir,
+    ...(config.problem && { config_problem: config.problem.message }),
+  }),
+  config: () => config.masked() as object,
+  transport: () => ({ ...transport(), links: [] }),
+  pipeline: async () => ({ ...pipelineSettings(config), log: await log() }),
+  plugins: () => plugins?.() ?? configured(config),
+  db: () => ({ ...databaseSettings(config), state: 'closed' }),
+})

@@ -1,0 +1,55 @@
+// Display providers (specification, "Display provider and section"): the class plugins extend, the one registry of the process
+// and what faces ask of it.
+import type { Plain } from './plain'
+import type { DisplayProvider } from './provider'
+import { DisplayRegistry, type RenderOptions, type SectionFilter } from './registry'
+import { coreSections } from './sections'
+
+export { DISPLAY_FORMATS, type DisplayFormat, escapeHtml, parseFormat, textOf, treeText } from './formats'
+export { type FilesSourceParts, filesSource, type GatewaySourceParts, gatewaySource } from './gateway-source'
+export type { Plain } from './plain'
+export { DisplayProvider, type ProviderMetadata, type RenderMode, type SectionData } from './provider'
+export { RegistryReader, type SectionInfo, type SectionReader } from './reader'
+export {
+  CORE_PLUGIN,
+  DisplayRegistry,
+  failure,
+  type RegistryMetadata,
+  type RenderedSection,
+  type RenderOptions,
+  type SectionFilter,
+} from './registry'
+export { coreSections, type DisplaySource, useDisplaySource } from './sections'
+
+const PLACE = Symbol.for('os-node.display-registry')
+const shared = globalThis as { [PLACE]?: DisplayRegistry }
+
+/** The registry of the process, with the built-in sections; a plugin that carries a copy of this library finds the same. */
+export function getDisplayRegistry(): DisplayRegistry {
+  const found = shared[PLACE]
+  if (found) return found
+  const fresh = new DisplayRegistry()
+  for (const section of coreSections()) fresh.register(section)
+  shared[PLACE] = fresh
+  return fresh
+}
+
+/** Shows a provider on every face. False when a section of that name is there already. Throws BAD_REQUEST. */
+export const registerDisplayProvider = (provider: DisplayProvider): boolean => getDisplayRegistry().register(provider)
+
+/** Takes a section away. False when there is none of that name. */
+export const unregisterDisplayProvider = (pluginName: string, sectionId: string): boolean =>
+  getDisplayRegistry().unregister(pluginName, sectionId)
+
+/**
+ * One section in a format (`json` unless said): a dict or list, or a text for html and text. Throws NOT_FOUND, BAD_REQUEST,
+ * TIMEOUT, and what the provider throws.
+ */
+export const renderSection = async (name: string, format: string = 'json', node: unknown = null): Promise<Plain> =>
+  (await getDisplayRegistry().render(name, format, { node })).data
+
+/** Every section by its name `<plugin>:<section>`, by priority; one that fails is `{error, code}`. Throws BAD_REQUEST. */
+export const collectAllSections = (
+  format: string = 'json',
+  filter: SectionFilter & RenderOptions = {},
+): Promise<Record<string, Plain>> => getDisplayRegistry().collect(format, filter)

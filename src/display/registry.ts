@@ -1,0 +1,204 @@
+// The one list of sections: whoever registers here is shown by the web page, the HTTP API and the terminal UI alike
+// (specification, "Display provider and section"). Ordered by priority (descending), then name (X31).
+//
+// What fails: a provider that is no provider, or has an impossible name or priority, is refused with BAD_REQUEST; a second one
+// of the same name with false. A provider that throws or hangs costs its own section only: alone it is that error, among
+// others `{error, code}` in its place.
+import { asOsError, OsError } from '../lib/errors'
+import { systemTimers, type Timers } from '../links/timers'
+import { type DisplayFormat, parseFormat } from './formats'
+import { type Plain, plain } from './plain'
+import { type DisplayProvider, formatAs, formatsOf, metadataOf, type ProviderMetadata, priorityOf } from './provider'
+
+/** The plugin name of the built-in sections, and the name they have elsewhere (X31). */
+export const CORE_PLUGIN = 'node_core'
+const CORE_ALIAS = 'opensynaptic_core'
+
+export interface SectionFilter {
+  readonly category?: string
+  /** only sections of at least this priority */
+  readonly minPriority?: number
+}
+
+export interface RegistryMetadata {
+  readonly total_providers: number
+  readonly categories: readonly string[]
+  readonly providers: readonly ProviderMetadata[]
+}
+
+/** Body of GET /api/display/render without `ok`. */
+export interface RenderedSection {
+  readonly section: string
+  readonly format: DisplayFormat
+  /** what it was answered in: JSON where the provider does not offer the format */
+  readonly resolved_format: DisplayFormat
+  readonly render_mode: ProviderMetadata['render_mode']
+  readonly data: Plain
+}
+
+export interface RenderOptions {
+  /** handed to the provider */
+  readonly node?: unknown
+  readonly options?: Readonly<Record<string, unknown>>
+}
+
+const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/
+/** how long a provider may take for its data */
+const PATIENCE_MS = 5000
+
+const isProvider = (value: unknown): value is DisplayProvider => {
+  const given = value as Partial<DisplayProvider> | null
+  return (
+    typeof given === 'object' &&
+    given !== null &&
+    (
+      ['extractData', 'formatJson', 'formatHtml', 'formatText', 'formatTable', 'formatTree', 'supportsFormat'] as const
+    ).every(name => typeof given[name] === 'function')
+  )
+}
+
+const pathOf = ({ plugin_name, section_id }: DisplayProvider): string =>
+  `${plugin_name === CORE_ALIAS ? CORE_PLUGIN : plugin_name}:${section_id}`
+
+export class DisplayRegistry {
+  readonly #providers = new Map<string, DisplayProvider>()
+  /** extractions under way: who asks meanwhile waits for the same one */
+  readonly #running = new WeakMap<DisplayProvider, Promise<Plain>>()
+  readonly #timers: Timers
+  /** what providers are given where the caller names no node */
+  defaultNode: unknown = null
+
+  constructor(timers: Timers = systemTimers) {
+    this.#timers = timers
+  }
+
+  /** False when a section of that name is there already. Throws BAD_REQUEST. */
+  register(provider: DisplayProvider): boolean {
+    check(provider)
+    const path = pathOf(provider)
+    if (this.#providers.has(path)) return false
+    this.#providers.set(path, provider)
+    return true
+  }
+
+  /** False when there is no such section. */
+  unregister(pluginName: string, sectionId: string): boolean {
+    const path = this.resolve(`${pluginName}:${sectionId}`)
+    return path !== undefined && this.#providers.delete(path)
+  }
+
+  get(pluginName: string, sectionId: string): DisplayProvider | null {
+    return this.#providers.get(this.resolve(`${pluginName}:${sectionId}`) ?? '') ?? null
+  }
+
+  /** The section a name means: `plugin:section`, or the bare id of a built-in one. */
+  resolve(name: string): string | undefined {
+    const [plugin = '', ...rest] = name.trim().split(':')
+    const path =
+      rest.length === 0
+        ? `${CORE_PLUGIN}:${plugin}`
+        : `${plugin === CORE_ALIAS ? CORE_PLUGIN : plugin}:${rest.join(':')}`
+    return this.#providers.has(path) ? path : undefined
+  }
+
+  /** Sections by priority (descending), then name. */
+  list({ category, minPriority }: SectionFilter = {}): [path: string, provider: DisplayProvider][] {
+    return [...this.#providers]
+      .filter(([, provider]) => category === undefined || provider.category === category)
+      .filter(([, provider]) => minPriority === undefined || priorityOf(provider) >= minPriority)
+      .sort(([a, p], [b, q]) => priorityOf(q) - priorityOf(p) || (a < b ? -1 : 1))
+  }
+
+  categories(): string[] {
+    return [...new Set([...this.#providers.values()].map(({ category }) => category))].sort()
+  }
+
+  metadata(filter: SectionFilter = {}): RegistryMetadata {
+    const providers = this.list(filter).map(([, provider]) => metadataOf(provider))
+    return { total_providers: providers.length, categories: this.categories(), providers }
+  }
+
+  /**
+   * One section. Throws NOT_FOUND `section not found`, BAD_REQUEST `unknown format`, TIMEOUT, and what the provider throws.
+   */
+  async render(
+    name: string,
+    format: unknown = 'json',
+    { node, options = {} }: RenderOptions = {},
+  ): Promise<RenderedSection> {
+    const asked = parseFormat(format)
+    const path = this.resolve(name)
+    const provider = path === undefined ? undefined : this.#providers.get(path)
+    if (path === undefined || !provider)
+      throw new OsError('NOT_FOUND', 'section not found', { details: { section: name.slice(0, 200) } })
+    const resolved = formatsOf(provider).includes(asked) ? asked : 'json'
+    const data = formatAs(provider, await this.#extract(path, provider, node ?? this.defaultNode, options), resolved)
+    return {
+      section: path,
+      format: asked,
+      resolved_format: resolved,
+      render_mode: metadataOf(provider).render_mode,
+      data,
+    }
+  }
+
+  /** Sections by name in their order; one that fails is `{error, code}`. Throws BAD_REQUEST for an unknown format. */
+  async collect(
+    format: unknown = 'json',
+    { node, options, ...filter }: SectionFilter & RenderOptions = {},
+  ): Promise<Record<string, Plain>> {
+    const asked = parseFormat(format)
+    const sections = this.list(filter).map(async ([path]): Promise<[string, Plain]> => {
+      const { data } = await this.render(path, asked, { node, options }).catch(error => ({ data: failure(error) }))
+      return [path, data]
+    })
+    return Object.fromEntries(await Promise.all(sections))
+  }
+
+  /** The provider's data; a provider that is still at it is not asked again meanwhile. */
+  async #extract(
+    path: string,
+    provider: DisplayProvider,
+    node: unknown,
+    options: Readonly<Record<string, unknown>>,
+  ): Promise<Plain> {
+    const shared = Object.keys(options).length === 0
+    const running = shared ? this.#running.get(provider) : undefined
+    const work = running ?? (async () => plain(await provider.extractData(node, options)))()
+    if (shared && !running) {
+      this.#running.set(provider, work)
+      const done = (): void => void this.#running.delete(provider)
+      work.then(done, done)
+    }
+    let cancel: () => void = () => undefined
+    const late = new Promise<never>((_, reject) => {
+      cancel = this.#timers.after(PATIENCE_MS, () =>
+        reject(new OsError('TIMEOUT', `section ${path} gave nothing for ${PATIENCE_MS / 1000} s`)),
+      )
+    })
+    try {
+      return await Promise.race([work, late])
+    } finally {
+      cancel()
+    }
+  }
+}
+
+/** What stands in the place of a section that failed. */
+export function failure(thrown: unknown): { error: string; code: string } {
+  const { message, code } = asOsError(thrown)
+  return { error: message, code }
+}
+
+function check(provider: unknown): asserts provider is DisplayProvider {
+  if (!isProvider(provider)) throw new OsError('BAD_REQUEST', 'a display provider extends DisplayProvider')
+  const { plugin_name, section_id, priority } = provider
+  for (const [what, name] of Object.entries({ plugin_name, section_id }))
+    if (typeof name !== 'string' || !NAME.test(name))
+      throw new OsError('BAD_REQUEST', `${what} ${JSON.stringify(name)} is not of letters, digits, _, - and .`)
+  if (!Number.isInteger(priority) || priority < 0 || priority > 100)
+    throw new OsError(
+      'BAD_REQUEST',
+      `priority of ${plugin_name}:${section_id} must be a whole number 0–100, not ${priority}`,
+    )
+}

@@ -1,0 +1,52 @@
+// The built-in sections. They are providers like any other and know nothing of where the data is: main hands in what a running
+// gateway knows, the CLI what the files say, and a library node is asked itself.
+import { OsError } from '../lib/errors'
+import { isNode, nodeSource } from './node-source'
+import { DisplayProvider, type SectionData } from './provider'
+import { CORE_PLUGIN } from './registry'
+
+/** What the built-in sections show; each is read when its section is. Secrets are masked by whoever hands it in. */
+export interface DisplaySource {
+  identity(): SectionData | Promise<SectionData>
+  config(): SectionData | Promise<SectionData>
+  transport(): SectionData | Promise<SectionData>
+  pipeline(): SectionData | Promise<SectionData>
+  plugins(): SectionData | Promise<SectionData>
+  db(): SectionData | Promise<SectionData>
+}
+
+let handedIn: DisplaySource | null = null
+
+/** What the built-in sections show from now on; null: the node they are asked with. */
+export function useDisplaySource(source: DisplaySource | null): void {
+  handedIn = source
+}
+
+class CoreSection extends DisplayProvider {
+  override readonly category = 'core'
+  readonly #part: keyof DisplaySource
+
+  constructor(part: keyof DisplaySource, title: string, priority: number, refreshS: number) {
+    super(CORE_PLUGIN, part, title)
+    this.#part = part
+    this.priority = priority
+    this.refresh_interval_s = refreshS
+    this.preferred_format = 'text'
+  }
+
+  extractData(node?: unknown): SectionData | Promise<SectionData> {
+    const source = handedIn ?? (isNode(node) ? nodeSource(node) : null)
+    if (!source) throw new OsError('BAD_REQUEST', `${this.plugin_name}:${this.section_id} needs a node to show`)
+    return source[this.#part]()
+  }
+}
+
+/** New providers of the built-in sections (PROTOCOL §10). */
+export const coreSections = (): DisplayProvider[] => [
+  new CoreSection('identity', 'Identity', 100, 2),
+  new CoreSection('config', 'Configuration', 95, 10),
+  new CoreSection('transport', 'Transport', 90, 2),
+  new CoreSection('pipeline', 'Pipeline', 85, 2),
+  new CoreSection('plugins', 'Plugins', 80, 5),
+  new CoreSection('db', 'Database', 75, 2),
+]

@@ -1,0 +1,28 @@
+// Suggestions for what somebody typed: the known name with the smallest edit distance.
+
+/** Edit distance, for suggestions; stops caring beyond a few. */
+export function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, k) => k)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1))
+    }
+    row = next
+  }
+  return row[b.length]!
+}
+
+/** The known name nearest to what was typed, or undefined when none is near. */
+export function nearest(typed: string, known: Iterable<string>): string | undefined {
+  let best: string | undefined
+  let least = Math.max(2, Math.floor(typed.length / 3)) + 1
+  for (const name of known) {
+    const d = distance(typed.toLowerCase(), name.toLowerCase())
+    if (d < least) {
+      least = d
+      best = name
+    }
+  }
+  return best
+}

@@ -1,0 +1,349 @@
+// The service manager (specification, "Service manager"): holds what is mounted, loads, starts and stops it, and takes the
+// commands of plugins.
+//
+// What fails: a service that throws or does not come back in time is counted and shown with its reason, and the others go
+// on; load(), start() and stop() of one name tell it to whoever asked, startAll() and stopAll() do not throw.
+import { ConfigStore, MASK, SECRET_NAME } from '../config'
+import { checkOptions, readArguments } from '../lib/arguments'
+import { asOsError, OsError } from '../lib/errors'
+import { type Logger, silentLogger } from '../lib/logger'
+import type { CommandForm } from '../lib/options'
+import { systemTimers, type Timers } from '../links/timers'
+import type { ServiceManager as Managed, ServiceSnapshot } from '../node/services'
+import type { CliHandler, CommandIo, CommandOutcome, DisplayAccess, Service } from './contract'
+import { within } from './guarded'
+
+/** How a mounted service is, as every face shows it. */
+export interface ServiceState {
+  mode: string
+  loaded: boolean
+  running: boolean
+  /** calls that threw or did not come back */
+  failures: number
+  /** the last of them, until a start succeeds */
+  error?: string
+}
+
+interface Mounted {
+  readonly service: Service
+  readonly config: Record<string, unknown> | null
+  readonly state: ServiceState
+  loading: Promise<void> | undefined
+  /** providers that are registered */
+  shown: readonly unknown[]
+  /** start and stop of one service go one after the other */
+  turn: Promise<unknown>
+}
+
+export interface ManagerOptions {
+  logger?: Logger
+  timers?: Timers
+  /** how long one call of a service may take (10 s) */
+  limitMs?: number
+  display?: DisplayAccess
+}
+
+const HELP = { type: 'boolean', help: 'print this help' } as const
+
+export class ServiceManager implements Managed {
+  readonly #config: ConfigStore | Record<string, unknown> | null
+  readonly #mode: string
+  readonly #mounted = new Map<string, Mounted>()
+  readonly #logger: Logger
+  readonly #timers: Timers
+  /** how long one call of a service may take */
+  readonly limitMs: number
+  readonly #display: DisplayAccess | undefined
+
+  /** `config`: what config_index shows of services that were mounted without settings of their own. */
+  constructor(
+    config: ConfigStore | Record<string, unknown> | null = null,
+    mode = 'runtime',
+    { logger = silentLogger, timers = systemTimers, limitMs = 10_000, display }: ManagerOptions = {},
+  ) {
+    this.#config = config
+    this.#mode = mode
+    this.#logger = logger
+    this.#timers = timers
+    this.limitMs = limitMs
+    this.#display = display
+  }
+
+  /** Puts a service in its place; one that was mounted under the name leaves it, and is not stopped by that. */
+  mount<S>(name: string, service: S, config: Record<string, unknown> | null = null, mode: string | null = null): S {
+    if (typeof service !== 'object' || service === null)
+      throw new OsError('BAD_REQUEST', `${name}: a service is an object`)
+    this.#mounted.set(name, {
+      service: service as Service,
+      config,
+      state: { mode: mode ?? this.#mode, loaded: false, running: false, failures: 0 },
+      loading: undefined,
+      shown: [],
+      turn: Promise.resolve(),
+    })
+    return service
+  }
+
+  get(name: string, fallback: unknown = null): unknown {
+    return this.#mounted.get(name)?.service ?? fallback
+  }
+
+  /** Takes a service out. Stop it first. */
+  unmount(name: string): boolean {
+    return this.#mounted.delete(name)
+  }
+
+  names(): string[] {
+    return [...this.#mounted.keys()]
+  }
+
+  state(name: string): ServiceState | undefined {
+    const mounted = this.#mounted.get(name)
+    return mounted && { ...mounted.state }
+  }
+
+  /** The service, its autoLoad called once; a load that failed is tried again. Throws NOT_FOUND, TIMEOUT, PLUGIN_FAILED. */
+  async load(name: string): Promise<unknown> {
+    const mounted = this.#find(name)
+    mounted.loading ??= this.#guarded(name, mounted, 'load', () => mounted.service.autoLoad?.()).then(
+      () => {
+        mounted.state.loaded = true
+        this.#show(name, mounted)
+      },
+      error => {
+        mounted.loading = undefined
+        throw error
+      },
+    )
+    await mounted.loading
+    return mounted.service
+  }
+
+  /** Loads and starts one service; false when it runs already. Throws what load() throws. */
+  async start(name: string): Promise<boolean> {
+    const mounted = this.#find(name)
+    await this.load(name)
+    return this.#inTurn(mounted, async () => {
+      if (mounted.state.running) return false
+      this.#show(name, mounted)
+      await this.#guarded(name, mounted, 'start', () => mounted.service.start?.())
+      mounted.state.running = true
+      delete mounted.state.error
+      return true
+    })
+  }
+
+  /** Stops one service; false when it does not run. It counts as stopped also when its stop failed. */
+  async stop(name: string): Promise<boolean> {
+    const mounted = this.#find(name)
+    return this.#inTurn(mounted, async () => {
+      if (!mounted.state.running) return false
+      mounted.state.running = false
+      this.#hide(mounted)
+      await this.#guarded(name, mounted, 'stop', () => mounted.service.stop?.())
+      return true
+    })
+  }
+
+  /** Loads and starts every mounted service, or those named. Which of them run then. */
+  async startAll(names: readonly string[] = this.names()): Promise<string[]> {
+    const started = await Promise.all(
+      names.map(name =>
+        this.start(name).then(
+          () => [name],
+          () => [], // counted, shown and told by #guarded
+        ),
+      ),
+    )
+    return started.flat()
+  }
+
+  /** Stops what runs, the last mounted first. */
+  async stopAll(): Promise<void> {
+    for (const name of this.names().reverse()) await this.stop(name).catch(() => undefined) // told by #guarded
+  }
+
+  /** Names of what is mounted and of what runs, and their settings with secrets masked. */
+  snapshot(): ServiceSnapshot {
+    const mounted = [...this.#mounted]
+    return {
+      mode: this.#mode,
+      mount_index: mounted.map(([name]) => name),
+      runtime_index: mounted.filter(([, { state }]) => state.loaded || state.running).map(([name]) => name),
+      config_index: Object.fromEntries(mounted.map(([name, { config }]) => [name, this.#shown(name, config)])),
+    }
+  }
+
+  /** status() of a service, null where it has none. Throws NOT_FOUND, TIMEOUT, PLUGIN_FAILED. */
+  async status(name: string): Promise<unknown> {
+    const mounted = this.#find(name)
+    return (await this.#guarded(name, mounted, 'status', () => mounted.service.status?.())) ?? null
+  }
+
+  /** Commands by plugin and name. One whose getCliCommands throws has none, and that is counted. */
+  collectCliCommands(): Record<string, Record<string, CliHandler>> {
+    return Object.fromEntries([...this.#mounted].map(([name, mounted]) => [name, this.#commands(name, mounted)]))
+  }
+
+  /**
+   * Runs a command of a plugin: `['add', '--username', 'bob']`. Throws NOT_FOUND, USAGE, and what the command throws; a
+   * command may take its time, and ends by its signal.
+   */
+  async runCommand(name: string, argv: readonly string[], io: CommandIo): Promise<CommandOutcome> {
+    const mounted = this.#find(name)
+    const commands = this.#commands(name, mounted)
+    const [command = '', ...rest] = argv
+    const handler = Object.hasOwn(commands, command) ? commands[command] : undefined
+    if (command === '--help' || command === '-h') return { text: listed(name, commands), value: summaries(commands) }
+    if (!handler) {
+      const known = Object.keys(commands).join(', ')
+      const what = command === '' ? `${name} needs a command` : `${name} has no command ${JSON.stringify(command)}`
+      throw new OsError('USAGE', `${what}: ${known || 'it has none'}`)
+    }
+    const form: CommandForm = {
+      name: `plugin-cmd ${name} ${command}`,
+      options: { ...handler.options, help: HELP },
+      ...(handler.operands && { operands: handler.operands }),
+    }
+    const given = readArguments(form, rest)
+    if (given.help === true) return { text: helpOf(form, handler) }
+    const { help: _, ...options } = checkOptions(form, given)
+    try {
+      return await handler.run(options, io)
+    } catch (thrown) {
+      if (thrown instanceof OsError) throw thrown
+      throw this.#failed(name, mounted, command, thrown)
+    }
+  }
+
+  /** The same for a command line; prints the result and returns the exit code. */
+  async dispatchPluginCli(
+    name: string,
+    argv: readonly string[],
+    {
+      signal = new AbortController().signal,
+      print = text => void process.stdout.write(`${text}\n`),
+    }: Partial<CommandIo> = {},
+  ): Promise<number> {
+    try {
+      const { value, text, exitCode = 0 } = await this.runCommand(name, argv, { signal, print })
+      if (text !== undefined) print(text)
+      else if (value !== undefined) print(JSON.stringify(value))
+      return exitCode
+    } catch (thrown) {
+      const error = asOsError(thrown)
+      print(JSON.stringify({ ok: false, ...error.toJSON() }))
+      return error.traits.exit
+    }
+  }
+
+  #find(name: string): Mounted {
+    const mounted = this.#mounted.get(name)
+    if (!mounted) throw new OsError('NOT_FOUND', `no service ${JSON.stringify(name)} is mounted`)
+    return mounted
+  }
+
+  #inTurn<T>(mounted: Mounted, run: () => Promise<T>): Promise<T> {
+    const mine = mounted.turn.then(run)
+    mounted.turn = mine.catch(() => undefined) // told to whoever asked; the next one only waits
+    return mine
+  }
+
+  async #guarded<T>(name: string, mounted: Mounted, what: string, call: () => T | Promise<T>): Promise<T> {
+    try {
+      return await within(`${name}: ${what}`, this.limitMs, call, this.#timers)
+    } catch (thrown) {
+      throw this.#failed(name, mounted, what, thrown)
+    }
+  }
+
+  #failed(name: string, { state }: Mounted, what: string, thrown: unknown): OsError {
+    const known = thrown instanceof OsError
+    const error = known
+      ? thrown
+      : new OsError('PLUGIN_FAILED', `${name}: ${what} failed: ${asOsError(thrown).message}`, { cause: thrown })
+    state.failures++
+    state.error = error.message
+    this.#logger.warn(`plugin ${error.message.startsWith(name) ? error.message : `${name}: ${error.message}`}`)
+    return error
+  }
+
+  /** Something of a plugin failed outside of any call: an error it left uncaught. */
+  blame(name: string, thrown: unknown): void {
+    const mounted = this.#mounted.get(name)
+    if (!mounted) return
+    this.#failed(name, mounted, 'background work', thrown)
+    void this.stop(name).catch(() => undefined) // told by #guarded
+  }
+
+  #commands(name: string, mounted: Mounted): Record<string, CliHandler> {
+    try {
+      return mounted.service.getCliCommands?.() ?? {}
+    } catch (thrown) {
+      this.#failed(name, mounted, 'getCliCommands', thrown)
+      return {}
+    }
+  }
+
+  #show(name: string, mounted: Mounted): void {
+    const display = this.#display
+    if (!display || mounted.shown.length > 0) return
+    try {
+      const given = mounted.service.displayProviders?.() ?? []
+      mounted.shown = given.filter(provider => display.register(provider))
+      if (mounted.shown.length < given.length)
+        throw new OsError('BAD_REQUEST', 'a display provider was refused: it is none, or its name is taken')
+    } catch (thrown) {
+      this.#failed(name, mounted, 'displayProviders', thrown)
+    }
+  }
+
+  #hide(mounted: Mounted): void {
+    for (const provider of mounted.shown) this.#display?.unregister(provider)
+    mounted.shown = []
+  }
+
+  #shown(name: string, own: Record<string, unknown> | null): unknown {
+    if (own) return masked(own)
+    if (this.#config instanceof ConfigStore) return this.#config.masked(`RESOURCES.service_plugins.${name}`) ?? {}
+    const resources = this.#config?.RESOURCES as { service_plugins?: Record<string, unknown> } | undefined
+    return masked(resources?.service_plugins?.[name] ?? {})
+  }
+}
+
+/** A copy for eyes, where no schema says what is secret. */
+function masked(value: unknown, name = ''): unknown {
+  if (SECRET_NAME.test(name) && value !== '' && value !== null && value !== undefined) return MASK
+  if (Array.isArray(value)) return value.map(item => masked(item))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, masked(item, key)]))
+}
+
+const summaries = (commands: Record<string, CliHandler>): Record<string, unknown> => ({
+  commands: Object.fromEntries(Object.entries(commands).map(([name, { summary }]) => [name, summary])),
+})
+
+const rows = (pairs: readonly (readonly [string, string])[]): string => {
+  const width = Math.max(0, ...pairs.map(([left]) => left.length)) + 2
+  return pairs.map(([left, right]) => `  ${left.padEnd(width)}${right}`).join('\n')
+}
+
+const listed = (name: string, commands: Record<string, CliHandler>): string =>
+  [`Commands of ${name}:`, rows(Object.entries(commands).map(([command, { summary }]) => [command, summary]))].join(
+    '\n',
+  )
+
+const helpOf = ({ name, options, operands = [] }: CommandForm, { summary }: CliHandler): string =>
+  [
+    `os-node ${name}: ${summary}`,
+    '',
+    `Usage: os-node ${[name, ...operands.map(operand => operand.toUpperCase())].join(' ')} [OPTIONS]`,
+    '',
+    'Options:',
+    rows(
+      Object.entries(options).map(([option, spec]) => [
+        `--${option}${spec.type === 'boolean' ? '' : ` ${spec.value ?? spec.type.toUpperCase()}`}`,
+        spec.help + (spec.required ? ' (required)' : spec.default !== undefined ? ` (default ${spec.default})` : ''),
+      ]),
+    ),
+  ].join('\n')

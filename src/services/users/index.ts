@@ -1,0 +1,2 @@
+export { isRole, mayAct, ROLES, type Role } from './roles'
+export { type NewUser, type UserChange, UserStore, type UserStoreOptions, type UserView } from './store'

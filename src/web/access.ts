@@ -1,0 +1,107 @@
+// Who is let in: the admin token, or a session that was opened with it or with a user's password, in the header X-Admin-Token
+// (or Authorization: Bearer). Wrong ones are slowed down by the gate; every right and wrong login leaves a line in the log.
+// While auth is off, callers from this machine are the admin and others stay out (D13).
+import type { IncomingMessage } from 'node:http'
+import { OsError } from '../lib/errors'
+import { mayAct, type Role } from '../services/users'
+import type { WebContext } from './context'
+import type { TokenGate } from './gate'
+import { isLoopback } from './guard'
+import { looksLikeSession, type Session, type Sessions } from './sessions'
+
+export type { Session } from './sessions'
+
+const TOKEN_ADMIN: Session = { role: 'admin', username: 'admin', expires_at: null }
+
+/** For open routes: nobody was asked for. */
+export const NOBODY: Session = { role: 'viewer', username: '', expires_at: null }
+
+export interface Login {
+  readonly username?: string | undefined
+  readonly password?: string | undefined
+  readonly token?: string | undefined
+}
+
+/** What a caller shows of itself; '' when nothing. */
+export function credentials({ headers }: IncomingMessage): string {
+  const header = headers['x-admin-token']
+  const given = (Array.isArray(header) ? header[0] : header)?.trim()
+  return given || (/^Bearer +(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1] ?? '')
+}
+
+export class Access {
+  constructor(
+    private readonly context: WebContext,
+    private readonly gate: TokenGate,
+    private readonly sessions: Sessions,
+  ) {}
+
+  /** Throws UNAUTHORIZED or TOO_MANY_ATTEMPTS unless the request may see closed routes. */
+  async admit(req: IncomingMessage): Promise<Session> {
+    const remote = req.socket.remoteAddress ?? ''
+    const text = credentials(req)
+    if (!this.context.auth.enabled()) {
+      if (isLoopback(remote)) return TOKEN_ADMIN
+      throw unauthorized()
+    }
+    if (text === '') throw unauthorized()
+    if (looksLikeSession(text)) {
+      const session = this.sessions.find(text)
+      if (session) return session
+      throw unauthorized()
+    }
+    if (await this.gate.check(text, remote)) return TOKEN_ADMIN
+    this.context.logger.warn(`wrong admin token from ${remote}`)
+    throw unauthorized()
+  }
+
+  /** True while what the request was admitted with still holds; does not keep a session alive. */
+  holds(req: IncomingMessage): boolean {
+    const text = credentials(req)
+    if (!this.context.auth.enabled()) return isLoopback(req.socket.remoteAddress ?? '')
+    if (looksLikeSession(text)) return this.sessions.find(text, false) !== null
+    return this.context.auth.remembered?.(text) ?? true
+  }
+
+  /** Opens a session. Throws UNAUTHORIZED, TOO_MANY_ATTEMPTS, BAD_REQUEST. */
+  async login({ username, password, token }: Login, remote: string): Promise<{ id: string; session: Session }> {
+    const { auth, users, logger } = this.context
+    if (token !== undefined) {
+      const stamp = auth.stamp?.()
+      if (token !== '' && (await this.gate.check(token, remote))) {
+        logger.info(`admin token used to log in from ${remote}`)
+        return this.sessions.open('admin', 'admin', () => auth.stamp?.() === stamp)
+      }
+      logger.warn(`wrong admin token from ${remote}`)
+      throw unauthorized()
+    }
+    if (username === undefined || password === undefined) {
+      throw new OsError('BAD_REQUEST', 'username and password, or token, are required')
+    }
+    if (!users) throw new OsError('FORBIDDEN', 'there are no users here')
+    let found: { username: string; role: Role } | null = null
+    const right = await this.gate.attempt(remote, async () => {
+      found = await users.verify(username, password)
+      return found !== null
+    })
+    const user = found as { username: string; role: Role } | null
+    if (!right || !user) {
+      logger.warn(`wrong login from ${remote}`)
+      throw new OsError('UNAUTHORIZED', 'wrong username or password')
+    }
+    const stamp = users.stamp(user.username)
+    logger.info(`${user.username} logged in from ${remote}`)
+    return this.sessions.open(user.role, user.username, () => users.stamp(user.username) === stamp)
+  }
+
+  logout(req: IncomingMessage): void {
+    this.sessions.close(credentials(req))
+  }
+}
+
+/** Throws FORBIDDEN `role <x> required`. */
+export function requireRole({ role }: Session, needed: Role): void {
+  if (!mayAct(role, needed)) throw new OsError('FORBIDDEN', `role ${needed} required`, { details: { role } })
+}
+
+const unauthorized = (): OsError => new OsError('UNAUTHORIZED', 'admin token required')

@@ -1,0 +1,74 @@
+// The dashboard: everything at one look, in parts. A part that fails shows its error and costs the others nothing.
+import { asOsError } from '../lib/errors'
+import type { WebContext } from './context'
+import type { ServiceFacts } from './route'
+
+async function section(context: WebContext, name: string, read: () => unknown): Promise<unknown> {
+  try {
+    return await read()
+  } catch (thrown) {
+    const error = asOsError(thrown)
+    context.logger.warn(`dashboard section ${name}: ${error.code} ${error.message}`)
+    return { error: error.code === 'INTERNAL' ? 'internal error' : error.message, code: error.code }
+  }
+}
+
+/** run_stats and so on of the reference, from our status. */
+function overview(context: WebContext, service: ServiceFacts): object {
+  const { uptime_s, intake, received, dropped, links } = context.status()
+  const states = Object.values(links).map(({ state }) => state)
+  const ill = states.some(state => state === 'down' || state === 'degraded')
+  const jobs = context.jobs
+  return {
+    run_stats: {
+      status: ill ? 'degraded' : states.length > 0 ? 'healthy' : 'idle',
+      uptime_s,
+      packets_processed: (intake?.facts ?? 0) + (received?.facts ?? 0),
+    },
+    performance_stats: { ...intake, dropped },
+    jobs: { total: jobs?.counters.total ?? 0, running: jobs?.running ?? 0, queued: jobs?.queued ?? 0 },
+    http_stats: service.http,
+  }
+}
+
+/** The parts by name. `status` and `latest` are ours, the others the reference's. */
+function parts(context: WebContext, service: ServiceFacts): Record<string, () => unknown> {
+  return {
+    ...context.sections,
+    overview_metrics: () => overview(context, service),
+    ...(context.display && {
+      display_providers: () => context.display?.metadata(),
+      display_sections: () => context.display?.collect('json'),
+    }),
+    status: () => context.status(),
+    latest: () => context.latest(),
+  }
+}
+
+/** `dashboard` of GET /api/dashboard. Unknown names in `sections` count for nothing; none that is known: everything. */
+export async function buildDashboard(context: WebContext, service: ServiceFacts, sections = ''): Promise<object> {
+  const table = parts(context, service)
+  const asked = sections
+    .split(',')
+    .map(name => name.trim())
+    .filter(name => Object.hasOwn(table, name))
+  const names = asked.length > 0 ? new Set(asked) : Object.keys(table)
+  const shown: Record<string, unknown> = {}
+  for (const name of names) shown[name] = await section(context, name, table[name]!)
+  const { read_only = false, management_enabled = true } = context.settings?.() ?? {}
+  return {
+    service: {
+      name: 'web_user',
+      running: true,
+      uptime_s: service.uptimeS,
+      host: service.host,
+      port: service.port,
+      read_only,
+      management_enabled,
+      auth_enabled: context.auth.enabled(),
+    },
+    ...shown,
+    timestamp: Math.floor(service.now / 1000),
+    service_config: { version: context.version },
+  }
+}

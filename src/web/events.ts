@@ -1,0 +1,180 @@
+// Server-sent events (GET /api/events): newest readings, link states, jobs. Read by fetch with the header, so that no token
+// stands in a URL. A stream begins with how things are now; then what changed goes out a few times a second, the newest of
+// each reading, link and job, so that a slow reader sees less often and never late.
+//
+// What fails: more streams than there may be (TOO_MANY_STREAMS), a word in `kinds` nobody knows (BAD_REQUEST); a reader that
+// does not read is closed by the server's time-out; one whose session or token ends is closed within seconds.
+import type { ServerResponse } from 'node:http'
+import type { Job } from '../commands/jobs'
+import { OsError } from '../lib/errors'
+import { systemTimers, type Timers } from '../links/timers'
+import { mayAct } from '../services/users'
+import type { LatestReadings, WebContext } from './context'
+import type { Call } from './route'
+
+export const EVENT_KINDS = ['readings', 'links', 'jobs'] as const
+type Kind = (typeof EVENT_KINDS)[number]
+
+const FLUSH_MS = 250
+/** also how often a stream is asked whether its session still holds */
+const BEAT_MS = 10_000
+const MAX_STREAMS = 32
+/** groups of readings that may wait for one reader */
+const MAX_READINGS = 1024
+
+interface Stream {
+  readonly readings: Map<string, LatestReadings>
+  readonly links: Set<string>
+  readonly jobs: Map<string, Job>
+  dropped: number
+  cancelFlush: (() => void) | undefined
+  close(): void
+}
+
+const keyOf = ({ medium, source_aid, device_id, sensors }: LatestReadings): string =>
+  `${medium} ${source_aid} ${device_id} ${sensors.length} ${sensors[0]?.id ?? ''}`
+
+/** `kinds` of a query: all of them when none is named. Throws BAD_REQUEST. */
+export function parseKinds(kinds: string | undefined): ReadonlySet<Kind> {
+  const names = (kinds ?? '').split(',').map(name => name.trim()).filter(Boolean)
+  const unknown = names.find(name => !EVENT_KINDS.includes(name as Kind))
+  if (unknown !== undefined)
+    throw new OsError('BAD_REQUEST', `kinds must be of ${EVENT_KINDS.join(', ')}`, { details: { key: 'kinds' } })
+  return new Set(names.length > 0 ? (names as Kind[]) : EVENT_KINDS)
+}
+
+/** What a stream tells of a job: all but its output, which is asked for with GET. */
+const brief = ({ stdout, stderr, ...job }: Job): object => ({
+  ...job,
+  stdout_len: stdout.length,
+  stderr_len: stderr.length,
+})
+
+export class EventStreams {
+  readonly #streams = new Set<Stream>()
+  readonly #timers: Timers
+  /** readings that had to leave before a slow reader saw them */
+  dropped = 0
+
+  constructor(timers: Timers = systemTimers) {
+    this.#timers = timers
+  }
+
+  get size(): number {
+    return this.#streams.size
+  }
+
+  open(call: Call, res: ServerResponse): void {
+    const { context, session, access, request } = call
+    const kinds = parseKinds(call.query.kinds as string | undefined)
+    if (this.#streams.size >= MAX_STREAMS)
+      throw new OsError('TOO_MANY_STREAMS', `${MAX_STREAMS} streams are open already`)
+    const stream: Stream = {
+      readings: new Map(),
+      links: new Set(),
+      jobs: new Map(),
+      dropped: 0,
+      cancelFlush: undefined,
+      close: () => res.end(),
+    }
+    this.#streams.add(stream)
+    res.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8', 'X-Accel-Buffering': 'no' })
+    res.write('retry: 2000\n\n')
+    const soon = (): void => {
+      stream.cancelFlush ??= this.#timers.after(FLUSH_MS, () => {
+        stream.cancelFlush = undefined
+        // what waits stays, the newest of each; drain or the next event comes back here
+        if (!res.writableNeedDrain) this.#flush(stream, res, context)
+      })
+    }
+    const ends = this.#listen(stream, context, kinds, job => mayAct(session.role, 'operator') && job, soon)
+    res.on('drain', soon)
+    let cancelBeat = (): void => undefined
+    const beat = (): void => {
+      if (!access.holds(request)) return stream.close()
+      if (!res.writableNeedDrain) res.write(': alive\n\n')
+      cancelBeat = this.#timers.after(BEAT_MS, beat)
+    }
+    cancelBeat = this.#timers.after(BEAT_MS, beat)
+    res.once('close', () => {
+      for (const end of ends) end()
+      stream.cancelFlush?.()
+      cancelBeat()
+      this.#streams.delete(stream)
+    })
+    this.#flush(stream, res, context)
+  }
+
+  /** Ends every stream; a page comes back by itself. */
+  closeAll(): void {
+    for (const stream of this.#streams) stream.close()
+  }
+
+  #listen(
+    stream: Stream,
+    { events, jobs, latest, status }: WebContext,
+    kinds: ReadonlySet<Kind>,
+    visible: (job: Job) => Job | false,
+    soon: () => void,
+  ): (() => void)[] {
+    const ends: (() => void)[] = []
+    if (kinds.has('readings')) {
+      for (const reading of latest()) stream.readings.set(keyOf(reading), reading)
+      if (events)
+        ends.push(
+          events.onReading(reading => {
+            this.#note(stream, reading)
+            soon()
+          }),
+        )
+    }
+    if (kinds.has('links')) {
+      for (const name of Object.keys(status().links)) stream.links.add(name)
+      if (events)
+        ends.push(
+          events.onLink(name => {
+            stream.links.add(name)
+            soon()
+          }),
+        )
+    }
+    if (kinds.has('jobs') && jobs)
+      ends.push(
+        jobs.onJob(job => {
+          if (!visible(job)) return
+          stream.jobs.set(job.job_id, job)
+          soon()
+        }),
+      )
+    return ends
+  }
+
+  #note(stream: Stream, reading: LatestReadings): void {
+    const key = keyOf(reading)
+    stream.readings.set(key, reading)
+    if (stream.readings.size <= MAX_READINGS) return
+    this.dropped++
+    for (const oldest of stream.readings.keys()) {
+      stream.readings.delete(oldest)
+      return
+    }
+  }
+
+  #flush(stream: Stream, res: ServerResponse, { events, status }: WebContext): void {
+    let text = ''
+    const say = (event: string, data: object): void => {
+      text += `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+    }
+    for (const reading of stream.readings.values()) say('reading', reading)
+    const links = stream.links.size > 0 && !events ? status().links : undefined
+    for (const name of stream.links) {
+      const link = events ? events.link(name) : links?.[name]
+      say('link', { name, ...(link ?? { state: 'removed' }) })
+    }
+    for (const job of stream.jobs.values()) say('job', brief(job))
+    stream.readings.clear()
+    stream.links.clear()
+    stream.jobs.clear()
+    if (text !== '') res.write(text)
+  }
+}

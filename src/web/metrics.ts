@@ -1,0 +1,103 @@
+// GET /metrics: counters and states as Prometheus text (exposition format 0.0.4). Names never change; what a part of the gateway
+// does not tell is left out.
+import type { GatewayStatus } from '../gateway/status'
+import type { Call } from './route'
+
+type Sample = readonly [value: number | boolean | undefined | null, labels?: Readonly<Record<string, string>>]
+type Kind = 'gauge' | 'counter'
+
+const escapeLabel = (text: string): string =>
+  text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+
+const labelText = (labels: Readonly<Record<string, string>>): string => {
+  const all = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
+  return all.length > 0 ? `{${all.join(',')}}` : ''
+}
+
+class Metrics {
+  text = ''
+
+  add(name: string, kind: Kind, help: string, samples: readonly Sample[]): void {
+    const lines = samples.flatMap(([value, labels = {}]) =>
+      value === undefined || value === null ? [] : [`os_node_${name}${labelText(labels)} ${Number(value)}`],
+    )
+    if (lines.length > 0) this.text += `# HELP os_node_${name} ${help}\n# TYPE os_node_${name} ${kind}\n${lines.join('\n')}\n`
+  }
+
+  one(name: string, kind: Kind, help: string, value: Sample[0]): void {
+    this.add(name, kind, help, [[value]])
+  }
+}
+
+function links(m: Metrics, status: GatewayStatus): void {
+  const all = Object.entries(status.links)
+  const each = (pick: (link: GatewayStatus['links'][string]) => Sample[0]): Sample[] =>
+    all.map(([link, report]) => [pick(report), { link, kind: report.kind ?? '', type: report.type ?? '' }])
+  m.add('link_up', 'gauge', 'the link is up or degraded', each(link => link.state === 'up' || link.state === 'degraded'))
+  m.add(
+    'link_state',
+    'gauge',
+    'state of the link, always 1',
+    all.map(([link, { state }]) => [1, { link, state }]),
+  )
+  m.add('link_received_total', 'counter', 'packets or readings received', each(link => link.rx))
+  m.add('link_sent_total', 'counter', 'packets sent', each(link => link.tx))
+  m.add('link_errors_total', 'counter', 'errors of the link', each(link => link.errors))
+}
+
+function uplinks(m: Metrics, status: GatewayStatus): void {
+  const all = Object.entries(status.uplinks)
+  const each = (pick: (uplink: GatewayStatus['uplinks'][string]) => Sample[0]): Sample[] =>
+    all.map(([uplink, report]) => [pick(report), { uplink }])
+  m.add('uplink_backlog', 'gauge', 'facts the upstream does not have yet', each(uplink => uplink.backlog))
+  m.add('uplink_acknowledged_total', 'counter', 'packets the upstream confirmed', each(uplink => uplink.acked))
+  m.add('uplink_resent_total', 'counter', 'packets sent again', each(uplink => uplink.resent))
+  m.add('uplink_carrying', 'gauge', 'this uplink carries', each(uplink => uplink.carrying))
+}
+
+/** The text for one scrape. */
+export function metricsText({ context, service }: Pick<Call, 'context' | 'service'>): string {
+  const status = context.status()
+  const m = new Metrics()
+  const { log, intake, dropped, storage, time, guard } = status
+  m.add('build_info', 'gauge', 'version of os-node, always 1', [[1, { version: status.version }]])
+  m.one('uptime_seconds', 'gauge', 'time since the start', status.uptime_s)
+  m.one('time_synced', 'gauge', 'somebody vouches for the clock', time.quality !== 'unsynced' && time.quality !== 'unknown')
+  m.one('log_committed_seq', 'counter', 'newest record on flash', log.committed_seq)
+  m.one('log_bytes', 'gauge', 'size of the log', log.bytes)
+  m.one('log_lost_records_total', 'counter', 'records lost to damage or lack of space', log.lost)
+  m.one('log_written_today_bytes', 'gauge', 'bytes written to flash since midnight UTC', log.bytes_written_today)
+  for (const [name, value] of Object.entries(intake ?? {}))
+    m.one(`intake_${name}_total`, 'counter', `own readings: ${name.replaceAll('_', ' ')}`, value)
+  m.add(
+    'received_total',
+    'counter',
+    'packets of other nodes by what became of them',
+    Object.entries(status.received ?? {}).map(([what, value]) => [value, { what }]),
+  )
+  m.add(
+    'dropped_total',
+    'counter',
+    'what was dropped',
+    Object.entries(dropped).map(([what, value]) => [value, { what }]),
+  )
+  links(m, status)
+  uplinks(m, status)
+  m.one('storage_lag_records', 'gauge', 'records the SQL view does not have yet', storage.lag_records)
+  m.one('guard_safe_mode', 'gauge', 'safe mode: links and SQL view are off', guard && status.safe_mode !== undefined)
+  const { memory, jobs } = { memory: process.memoryUsage(), jobs: context.jobs }
+  m.one('process_resident_memory_bytes', 'gauge', 'memory of the process', memory.rss)
+  m.one('process_heap_used_bytes', 'gauge', 'heap in use', memory.heapUsed)
+  m.add(
+    'http_responses_total',
+    'counter',
+    'answers of the HTTP service',
+    Object.entries(service.http).map(([status, value]) => [value, { class: status }]),
+  )
+  m.one('http_uptime_seconds', 'gauge', 'time since the HTTP service started', service.uptimeS)
+  m.one('jobs_total', 'counter', 'commands run over HTTP', jobs?.counters.total)
+  m.one('jobs_failed_total', 'counter', 'commands over HTTP that failed or were cut off', jobs?.counters.failed)
+  m.one('jobs_running', 'gauge', 'commands over HTTP that run', jobs?.running)
+  m.one('jobs_queued', 'gauge', 'commands over HTTP that wait', jobs?.queued)
+  return m.text
+}

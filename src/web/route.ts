@@ -1,0 +1,88 @@
+// The form of a route: who may call it, what it takes and answers, as schemas that check requests, make openapi.json and are
+// walked by tests. A route is closed unless its role is 'open'.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { GenericSchema } from 'valibot'
+import type { Access, Session } from './access'
+import type { Asset } from './assets'
+import type { Body } from './body'
+import type { WebContext } from './context'
+import type { EventStreams } from './events'
+import type { QuerySchema, QueryValues } from './query'
+
+/** What the server tells about itself. */
+export interface ServiceFacts {
+  readonly uptimeS: number
+  readonly host: string
+  readonly port: number
+  /** UNIX milliseconds */
+  readonly now: number
+  /** answers by status class since the start: {"2xx": 10, …}, and connections */
+  readonly http: Readonly<Record<string, number>>
+}
+
+export interface Call<B = Body> {
+  readonly context: WebContext
+  readonly query: QueryValues
+  /** percent-decoded path segments; '' where the path ends before the segment */
+  readonly params: Readonly<Record<string, string>>
+  readonly service: ServiceFacts
+  /** checked by the route's schema; {} for methods that have none */
+  readonly body: B
+  /** who calls; for open routes nobody is asked for */
+  readonly session: Session
+  /** address of the caller */
+  readonly remote: string
+  /** aborted when the caller leaves */
+  readonly signal: AbortSignal
+  readonly request: IncomingMessage
+  /** logging in and out */
+  readonly access: Access
+  /** the table this call was found in */
+  readonly routes: readonly Route[]
+}
+
+/** An answer that is no JSON. */
+export class Text {
+  constructor(
+    readonly type: string,
+    readonly body: string,
+    readonly status = 200,
+  ) {}
+}
+
+/** viewer reads, operator also switches media, plugins and runs commands that only read, admin everything. */
+export type RouteRole = 'open' | 'viewer' | 'operator' | 'admin'
+
+/**
+ * What a route changes. 'state': refused while web_user.read_only; 'keys': also only keys below
+ * web_user.writable_config_prefixes. Absent: nothing that read_only protects.
+ */
+export type WriteRule = 'state' | 'keys'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+
+export interface Route {
+  readonly method: Method
+  readonly path: string
+  readonly summary: string
+  readonly role: RouteRole
+  readonly write?: WriteRule
+  readonly query?: QuerySchema
+  /** JSON the request has to bring; POST and PUT without one take any object and look at nothing */
+  readonly body?: GenericSchema
+  /** body of a 200 */
+  readonly answer?: GenericSchema
+  readonly asset?: Asset
+  /** returns the body of a 200, or a Text; throws OsError for every other answer */
+  run(call: Call): object | Promise<object>
+  /** instead of run: writes to the connection itself until it is closed */
+  stream?(call: Call, res: ServerResponse, streams: EventStreams): void
+}
+
+/** Keeps the type of a body schema for its handler. */
+export const route = <S extends GenericSchema<unknown, unknown>>(
+  made: Omit<Route, 'run' | 'body'> & {
+    body?: S
+    run(call: Call<S extends GenericSchema<unknown, infer B> ? B : Body>): object | Promise<object>
+  },
+): Route => made as Route

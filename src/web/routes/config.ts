@@ -1,0 +1,171 @@
+// Configuration: single values, whole sections, options as a form needs them, and the page's own settings. Secrets leave
+// masked; a masked value that comes back changes nothing (X19). Sections are taken all or nothing (X20), options one by one.
+import * as v from 'valibot'
+import { asOsError, OsError } from '../../lib/errors'
+import { optionList, optionSchema } from '../options'
+import { flag, text } from '../query'
+import { type Call, type Route, route } from '../route'
+import * as s from '../schemas'
+
+/** path segments no configuration key has, and no walk over an object should follow (S8) */
+const UNSAFE_SEGMENT = /(^|\.)(__proto__|prototype|constructor)(\.|$)/
+
+function show({ context, query }: Call): object {
+  const { key } = query as { key?: string }
+  if (key === undefined) return { ok: true, config: context.config.get() }
+  if (UNSAFE_SEGMENT.test(key) || !context.config.has(key)) {
+    throw new OsError('CONFIG_KEY', 'key not found', { details: { key } })
+  }
+  return { ok: true, key, value: context.config.get(key) }
+}
+
+/** `{key, value, value_type}` is one value, everything else sections. */
+function write({ context, body }: Call<Record<string, unknown>>): object {
+  const { key, value, value_type } = body
+  if (typeof key === 'string' && Object.hasOwn(body, 'value')) {
+    if (value_type !== undefined && typeof value_type !== 'string')
+      throw new OsError('BAD_REQUEST', 'value_type must be a text', { details: { key: 'value_type' } })
+    return { ok: true, ...context.config.set(key, value, value_type) }
+  }
+  if (Object.keys(body).length === 0) throw new OsError('BAD_REQUEST', 'sections to change, or key and value, are required')
+  return { ok: true, changed: context.config.update(body) }
+}
+
+const update = v.looseObject({ key: v.optional(v.string()), value: s.anything, value_type: v.optional(v.string()) })
+
+/** Each on its own: what can be written is, the rest is told. */
+function options({ context, body }: Call<{ updates: unknown[] }>): object {
+  const changed: object[] = []
+  const failed: object[] = []
+  for (const item of body.updates) {
+    const parsed = v.safeParse(update, item)
+    const { key, value, value_type } = parsed.success ? parsed.output : {}
+    if (key === undefined || key === '' || !Object.hasOwn(item as object, 'value')) {
+      failed.push({ item, error: 'an update is {key, value, value_type}', code: 'BAD_REQUEST' })
+      continue
+    }
+    try {
+      const { new: now, restart } = context.config.set(key, value, value_type)
+      changed.push({ key, new: now, restart })
+    } catch (thrown) {
+      const error = asOsError(thrown)
+      if (error.code === 'INTERNAL') throw error
+      failed.push({ key, error: error.message, code: error.code })
+    }
+  }
+  return { ok: failed.length === 0, changed, failed }
+}
+
+const UI = ['ui_enabled', 'ui_theme', 'ui_layout', 'ui_refresh_seconds', 'ui_compact', 'expose_sections'] as const
+
+const ui = v.looseObject({
+  ui_enabled: s.flag,
+  ui_theme: s.text,
+  ui_layout: s.text,
+  ui_refresh_seconds: v.pipe(s.whole, v.minValue(1)),
+  ui_compact: s.flag,
+  expose_sections: s.texts,
+})
+
+function uiConfig({ context }: Pick<Call, 'context'>): object {
+  const stored = context.config.get('web_user.ui') as Record<string, unknown>
+  return { ok: true, ui: Object.fromEntries(UI.map(name => [name, stored[name]])) }
+}
+
+export const CONFIG: readonly Route[] = [
+  route({
+    method: 'GET',
+    path: '/api/config',
+    role: 'viewer',
+    summary: 'the whole configuration, or one value by its dotted key',
+    query: { key: text },
+    answer: v.union([s.answer({ config: s.open }), s.answer({ key: s.text, value: s.anything })]),
+    run: show,
+  }),
+  route({
+    method: 'PUT',
+    path: '/api/config',
+    role: 'admin',
+    write: 'keys',
+    summary: 'changes nested sections, all or nothing, or one value as {key, value, value_type}',
+    body: v.record(v.string(), v.unknown()),
+    answer: v.union([s.answer({ changed: v.array(v.strictObject(s.change)) }), s.answer(s.change)]),
+    run: write,
+  }),
+  route({
+    method: 'GET',
+    path: '/api/options',
+    role: 'viewer',
+    summary: 'every option with its value',
+    answer: s.answer({
+      options: v.array(v.strictObject({ key: s.text, value: s.anything, value_type: s.text, writable: s.flag })),
+    }),
+    run: ({ context }) => ({ ok: true, options: optionList(context.config) }),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/options/schema',
+    role: 'viewer',
+    summary: 'options by category, with what is allowed and what needs a restart',
+    query: { only_writable: flag },
+    answer: s.answer({
+      schema: v.strictObject({
+        generated_at: s.seconds,
+        categories: v.array(
+          v.strictObject({ id: s.text, title: s.text, count: s.whole, fields: v.array(v.looseObject({ key: s.text })) }),
+        ),
+        writable_prefixes: s.texts,
+      }),
+    }),
+    run: ({ context, query, service }) => ({
+      ok: true,
+      schema: optionSchema(context.config, query.only_writable === true, service.now),
+    }),
+  }),
+  route({
+    method: 'PUT',
+    path: '/api/options',
+    role: 'admin',
+    write: 'keys',
+    summary: 'changes options one by one and tells which failed',
+    body: v.object({
+      updates: v.pipe(v.array(v.unknown(), 'updates must be a list'), v.maxLength(1000, 'at most 1000 updates')),
+    }),
+    answer: v.strictObject({ ok: s.flag, changed: v.array(s.open), failed: v.array(s.open) }),
+    run: options,
+  }),
+  route({
+    method: 'GET',
+    path: '/api/ui/config',
+    role: 'viewer',
+    summary: 'settings of the page',
+    answer: s.answer({ ui }),
+    run: uiConfig,
+  }),
+  route({
+    method: 'PUT',
+    path: '/api/ui/config',
+    role: 'admin',
+    write: 'keys',
+    summary: 'changes settings of the page; unknown keys are ignored',
+    body: v.record(v.string(), v.unknown()),
+    answer: s.answer({ ui }),
+    run: ({ context, body }) => {
+      const known = Object.fromEntries(UI.filter(name => Object.hasOwn(body, name)).map(name => [name, body[name]]))
+      if (Object.keys(known).length > 0) context.config.update({ web_user: { ui: known } })
+      return uiConfig({ context })
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/api/reload',
+    role: 'admin',
+    write: 'state',
+    summary: 'reads Config.json again and takes over what changed',
+    answer: v.looseObject({ ok: s.ok }),
+    run: async ({ context }) => {
+      if (!context.reload) throw new OsError('FORBIDDEN', 'the configuration cannot be read again here')
+      return { ok: true, ...(await context.reload()) }
+    },
+  }),
+]

@@ -1,0 +1,159 @@
+// What can be switched: media, outputs of sources, plugins.
+import * as v from 'valibot'
+import { OsError } from '../../lib/errors'
+import { requireRole } from '../access'
+import type { PluginsControl, WebContext } from '../context'
+import { type Call, type Route, route } from '../route'
+import * as s from '../schemas'
+
+const transportBody = v.object({
+  medium: s.needed('medium'),
+  enabled: v.optional(v.boolean()),
+  reload: v.optional(v.boolean(), false),
+})
+
+/** `enabled` switches (alone, a body without either switches on); `reload` makes the medium anew; both: one after the other. */
+async function changeTransport({ context, body }: Call<v.InferOutput<typeof transportBody>>): Promise<object> {
+  const { medium, enabled, reload } = body
+  if (!context.media) throw new OsError('FORBIDDEN', 'media cannot be switched here')
+  const switched = !reload || enabled !== undefined ? await context.media.toggle(medium, enabled !== false) : undefined
+  const state = { ok: true, medium: switched?.name, enabled: switched?.enabled }
+  if (!reload) return state
+  const { name, reloaded } = await context.media.reload(medium)
+  return { ...state, ok: reloaded, medium: name, reloaded }
+}
+
+const outputBody = v.object({
+  name: s.needed('name'),
+  value: v.picklist([0, 1], 'value must be 0 or 1'),
+})
+const output = { source: s.text, name: s.text, value: v.nullable(v.picklist([0, 1])), reason: s.maybeText }
+
+const ACTIONS = ['load', 'start', 'stop', 'cmd', 'set_enabled'] as const
+
+const pluginBody = v.object({
+  plugin: s.needed('plugin'),
+  action: v.optional(v.picklist(ACTIONS, `action must be one of ${ACTIONS.join(', ')}`), 'load'),
+  sub_cmd: v.optional(v.string()),
+  args: v.optional(v.union([v.array(v.string()), v.string()], 'args must be a list of texts')),
+  enabled: v.optional(v.boolean(), true),
+})
+
+function pluginsOf({ plugins }: WebContext): PluginsControl {
+  if (!plugins) throw new OsError('FORBIDDEN', 'there are no plugins here')
+  return plugins
+}
+
+/** load, start and stop are open to operators, what is saved or runs a command only to admins. */
+async function changePlugin({ context, body, session }: Call<v.InferOutput<typeof pluginBody>>): Promise<object> {
+  const { plugin, action, sub_cmd, args = [], enabled } = body
+  const plugins = pluginsOf(context)
+  const done = { ok: true, plugin, action }
+  switch (action) {
+    case 'load':
+      await plugins.load(plugin)
+      return done
+    case 'start':
+      await plugins.start(plugin)
+      return done
+    case 'stop':
+      await plugins.stop(plugin)
+      return done
+    case 'set_enabled':
+      requireRole(session, 'admin')
+      await plugins.setEnabled(plugin, enabled)
+      return { ...done, enabled }
+    case 'cmd': {
+      requireRole(session, 'admin')
+      if (!sub_cmd) throw new OsError('BAD_REQUEST', 'sub_cmd is required', { details: { key: 'sub_cmd' } })
+      const words = typeof args === 'string' ? args.split(/\s+/).filter(Boolean) : args
+      const { exit_code, ...output } = await plugins.command(plugin, [sub_cmd, ...words])
+      const ran = { ...done, command: sub_cmd, exit_code, ...output }
+      if (exit_code !== 0) throw new OsError('BAD_REQUEST', `${plugin} ${sub_cmd} failed`, { details: ran })
+      return ran
+    }
+  }
+}
+
+export const CONTROL: readonly Route[] = [
+  route({
+    method: 'GET',
+    path: '/api/transport',
+    role: 'viewer',
+    summary: 'media: switched on or off, drivers, the links over them',
+    answer: s.transport,
+    run: ({ context }) => ({ ok: true, ...context.transport() }),
+  }),
+  route({
+    method: 'POST',
+    path: '/api/transport',
+    role: 'operator',
+    write: 'keys',
+    summary: 'switches a medium on or off, or makes it anew from the configuration',
+    body: transportBody,
+    answer: v.strictObject({
+      ok: s.flag,
+      medium: s.text,
+      enabled: v.optional(v.boolean()),
+      reloaded: v.optional(v.boolean()),
+    }),
+    run: changeTransport,
+  }),
+  route({
+    method: 'GET',
+    path: '/api/outputs',
+    role: 'viewer',
+    summary: 'outputs that can be set',
+    answer: s.answer({ items: v.array(v.strictObject(output)) }),
+    run: ({ context }) => ({ ok: true, items: context.outputs?.list() ?? [] }),
+  }),
+  route({
+    method: 'POST',
+    path: '/api/outputs',
+    role: 'admin',
+    write: 'state',
+    summary: 'sets one output',
+    body: outputBody,
+    answer: s.answer(output),
+    run: async ({ context, body }) => {
+      if (!context.outputs) throw new OsError('FORBIDDEN', 'outputs cannot be set here')
+      return { ok: true, ...(await context.outputs.set(body.name, body.value)) }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/api/plugins',
+    role: 'viewer',
+    summary: 'service plugins',
+    answer: s.answer({
+      plugins: v.strictObject({ mount_index: s.anything, runtime_index: s.anything, config_index: s.anything }),
+      items: v.array(
+        v.looseObject({
+          name: s.text,
+          config_prefix: s.text,
+          enabled: s.flag,
+          mode: s.text,
+          mounted: s.flag,
+          loaded: s.flag,
+        }),
+      ),
+    }),
+    run: ({ context }) => ({
+      ok: true,
+      ...(context.plugins?.list() ?? {
+        plugins: { mount_index: {}, runtime_index: {}, config_index: {} },
+        items: [],
+      }),
+    }),
+  }),
+  route({
+    method: 'POST',
+    path: '/api/plugins',
+    role: 'operator',
+    write: 'state',
+    summary: 'loads, starts or stops a plugin; admins also enable it and run its commands',
+    body: pluginBody,
+    answer: v.looseObject({ ok: s.ok, plugin: s.text, action: v.picklist(ACTIONS) }),
+    run: changePlugin,
+  }),
+]

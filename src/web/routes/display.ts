@@ -1,0 +1,67 @@
+// Sections of the display providers (PROTOCOL §10, X31).
+import * as v from 'valibot'
+import { OsError } from '../../lib/errors'
+import type { DisplayControl, WebContext } from '../context'
+import { choice, text } from '../query'
+import { type Call, type Route, route } from '../route'
+import * as s from '../schemas'
+
+const format = choice(['json', 'html', 'text', 'table', 'tree'], 'json')
+
+function displayOf({ display }: WebContext): DisplayControl {
+  if (!display) throw new OsError('FORBIDDEN', 'there are no sections here')
+  return display
+}
+
+async function render({ context, params, query }: Call): Promise<object> {
+  const section = params.section ?? ''
+  if (section.trim() === '') throw new OsError('BAD_REQUEST', 'section is required')
+  // the registry also knows built-in sections by their bare id; a path of HTTP names both
+  if (!section.includes(':')) throw new OsError('NOT_FOUND', 'section not found', { details: { section } })
+  return { ok: true, ...(await displayOf(context).render(section, query.format)) }
+}
+
+export const DISPLAY: readonly Route[] = [
+  route({
+    method: 'GET',
+    path: '/api/display/providers',
+    role: 'viewer',
+    summary: 'every section that can be rendered',
+    answer: s.answer({
+      metadata: v.looseObject({ total_providers: s.whole, categories: s.anything, providers: v.array(s.open) }),
+    }),
+    run: ({ context }) => ({ ok: true, metadata: displayOf(context).metadata() }),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/display/render/:section',
+    role: 'viewer',
+    summary: 'one section, named <plugin>:<section>',
+    query: { format },
+    answer: s.answer({
+      section: s.text,
+      format: s.text,
+      resolved_format: s.text,
+      render_mode: s.text,
+      data: s.anything,
+    }),
+    run: render,
+  }),
+  route({
+    method: 'GET',
+    path: '/api/display/all',
+    role: 'viewer',
+    summary: 'all sections by <plugin>:<section>, the most important first',
+    query: { format, category: text, min_priority: { type: 'integer', min: 0, max: 100 } },
+    answer: s.answer({ format: s.text, sections: s.open, timestamp: s.seconds }),
+    run: async ({ context, query, service }) => ({
+      ok: true,
+      format: query.format,
+      sections: await displayOf(context).collect(query.format, {
+        ...(query.category !== undefined && { category: String(query.category) }),
+        ...(query.min_priority !== undefined && { minPriority: Number(query.min_priority) }),
+      }),
+      timestamp: Math.floor(service.now / 1000),
+    }),
+  }),
+]

@@ -1,0 +1,82 @@
+// The command line over HTTP (S7, X21).
+import * as v from 'valibot'
+import type { Job, JobRunner } from '../../commands/jobs'
+import { OsError } from '../../lib/errors'
+import type { Role } from '../../services/users'
+import type { WebContext } from '../context'
+import { flag, limit, text } from '../query'
+import { type Call, type Route, route } from '../route'
+import * as s from '../schemas'
+
+const executeBody = v.object({
+  command: v.string('command must be a text'),
+  background: v.optional(v.boolean(), false),
+})
+
+const cancelBody = v.object({ job_id: s.needed('job_id') })
+
+/** what a list shows of an output without include_output */
+const PREVIEW_CHARS = 400
+
+function jobsOf({ jobs }: WebContext): JobRunner {
+  if (!jobs) throw new OsError('FORBIDDEN', 'no commands over HTTP here')
+  return jobs
+}
+
+/** The output cut to its end, where results and errors stand. */
+function cut(job: Job, chars: number): Job {
+  if (job.stdout.length <= chars && job.stderr.length <= chars) return job
+  return { ...job, stdout: job.stdout.slice(0, chars), stderr: job.stderr.slice(0, chars), truncated: true }
+}
+
+function show({ context, query, session }: Call): object {
+  const jobs = jobsOf(context)
+  const role = session.role as Role
+  const chars = Number(query.output_limit)
+  if (query.id !== undefined) return { ok: true, job: cut(jobs.get(String(query.id), role), chars) }
+  const shown = query.include_output ? chars : PREVIEW_CHARS
+  return { ok: true, jobs: jobs.list(role, Number(query.limit)).map(job => cut(job, shown)) }
+}
+
+const one = v.strictObject(s.job)
+
+export const OSCLI: readonly Route[] = [
+  route({
+    method: 'POST',
+    path: '/api/oscli/execute',
+    role: 'operator',
+    write: 'state',
+    summary: 'runs a command of os-node, never a shell; operators only what reads and what switches media',
+    body: executeBody,
+    answer: one,
+    run: ({ context, body, session, remote, signal }) =>
+      jobsOf(context).submit({ ...body, role: session.role, username: session.username, remote, signal }),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/oscli/jobs',
+    role: 'operator',
+    summary: 'commands that ran, run and wait, newest first, or one by its id',
+    query: {
+      id: text,
+      limit: limit(20, 200),
+      include_output: flag,
+      output_limit: { type: 'integer', min: 1000, max: 2_000_000, fallback: 200_000 },
+    },
+    answer: v.union([s.answer({ jobs: v.array(one) }), s.answer({ job: one })]),
+    run: show,
+  }),
+  route({
+    method: 'POST',
+    path: '/api/oscli/cancel',
+    role: 'operator',
+    write: 'state',
+    summary: 'ends a command that waits or runs',
+    body: cancelBody,
+    answer: s.answer({ job: one }),
+    run: ({ context, body, session }) => ({
+      ok: true,
+      job: jobsOf(context).cancel(body.job_id, session.role, session.username),
+    }),
+  }),
+]

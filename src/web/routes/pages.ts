@@ -1,0 +1,43 @@
+// The page and its files, and the dashboard.
+import * as v from 'valibot'
+import { ASSETS } from '../assets'
+import { buildDashboard } from '../dashboard'
+import { text } from '../query'
+import { type Route, route, Text } from '../route'
+import * as s from '../schemas'
+
+const UI_OFF = '<h3>web_user UI is disabled by config: ui_enabled=false</h3>'
+
+const page = (path: keyof typeof ASSETS, summary: string): Route => ({
+  method: 'GET',
+  path,
+  role: 'open',
+  summary,
+  run: ({ context }) =>
+    path === '/' && context.config.get('web_user.ui.ui_enabled') === false
+      ? new Text('text/html; charset=utf-8', UI_OFF, 403)
+      : ASSETS[path],
+})
+
+export const PAGES: readonly Route[] = [
+  page('/', 'the page'),
+  page('/app.js', 'its program'),
+  page('/app.css', 'its looks'),
+  page('/favicon.svg', 'its sign'),
+  page('/favicon.ico', 'its sign'),
+]
+
+export const DASHBOARD: Route = route({
+  method: 'GET',
+  path: '/api/dashboard',
+  role: 'viewer',
+  summary: 'everything at one look, or the parts named by sections=a,b',
+  query: { sections: text },
+  answer: s.answer({
+    dashboard: v.looseObject({ service: s.open, timestamp: s.seconds, service_config: s.open }),
+  }),
+  run: async ({ context, query, service }) => ({
+    ok: true,
+    dashboard: await buildDashboard(context, service, String(query.sections ?? '')),
+  }),
+})

@@ -1,0 +1,94 @@
+// Sessions of the HTTP service (S3): 256 random bits, kept in RAM as their SHA-256 only, ended by idleness, by age, by logout,
+// and at once when what they were opened with (token, user) changes. Bounded: the one unused for longest leaves. A restart of
+// the gateway ends them all.
+import { createHash, randomBytes } from 'node:crypto'
+import type { Clock } from '../lib/clock'
+import type { Role } from '../services/users'
+
+/** Who calls. */
+export interface Session {
+  readonly role: Role
+  /** 'admin' for the admin token */
+  readonly username: string
+  /** UNIX seconds: when it ends unless it is used again; null: not a session but the token itself */
+  readonly expires_at: number | null
+}
+
+export interface SessionTimes {
+  readonly idleS: number
+  readonly maxS: number
+}
+
+interface Open {
+  readonly role: Role
+  readonly username: string
+  readonly valid: () => boolean
+  /** clock.mono() */
+  readonly end: number
+  idleEnd: number
+}
+
+const PREFIX = 'os-session-'
+const MAX_SESSIONS = 256
+
+/** True for what may be a session, so that no hash is computed for it. */
+export const looksLikeSession = (text: string): boolean => text.startsWith(PREFIX)
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('base64')
+
+export class Sessions {
+  /** in the order of their last use */
+  readonly #open = new Map<string, Open>()
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly times: () => SessionTimes,
+  ) {}
+
+  get size(): number {
+    return this.#open.size
+  }
+
+  /** `valid`: still true while what it is opened with is the same. Returns the text that names it. */
+  open(role: Role, username: string, valid: () => boolean): { id: string; session: Session } {
+    const id = PREFIX + randomBytes(32).toString('base64url')
+    const now = this.clock.mono()
+    const { idleS, maxS } = this.times()
+    const made: Open = { role, username, valid, end: now + maxS * 1000, idleEnd: now + idleS * 1000 }
+    this.#open.set(digest(id), made)
+    if (this.#open.size > MAX_SESSIONS) for (const oldest of this.#open.keys()) return this.#drop(oldest, id, made)
+    return { id, session: this.#told(made) }
+  }
+
+  /** The session of that name, or null. `touch` false: looking at it does not keep it alive. */
+  find(id: string, touch = true): Session | null {
+    const key = digest(id)
+    const found = this.#open.get(key)
+    if (!found) return null
+    const now = this.clock.mono()
+    if (now >= found.end || now >= found.idleEnd || !found.valid()) {
+      this.#open.delete(key)
+      return null
+    }
+    if (touch) {
+      found.idleEnd = now + this.times().idleS * 1000
+      this.#open.delete(key)
+      this.#open.set(key, found)
+    }
+    return this.#told(found)
+  }
+
+  close(id: string): void {
+    this.#open.delete(digest(id))
+  }
+
+  #drop(oldest: string, id: string, made: Open): { id: string; session: Session } {
+    this.#open.delete(oldest)
+    return { id, session: this.#told(made) }
+  }
+
+  #told({ role, username, end, idleEnd }: Open): Session {
+    const left = Math.min(end, idleEnd) - this.clock.mono()
+    return { role, username, expires_at: Math.floor((this.clock.wall() + left) / 1000) }
+  }
+}

@@ -1,0 +1,145 @@
+// The five formats derived from the data alone, for every shape of data.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DisplayProvider, textOf, treeText } from '../../../src/display'
+import { plain } from '../../../src/display/plain'
+import { prng } from '../../lib/random'
+
+class Shown extends DisplayProvider {
+  extractData(): object {
+    return {}
+  }
+}
+const provider = new Shown('p', 's', 'Title')
+
+test('json and tree are the data, table is its rows', () => {
+  const dict = { a: 1, b: { c: [1, 2] } }
+  const rows = [{ a: 1 }, { a: 2 }]
+  assert.deepEqual(provider.formatJson(dict), dict)
+  assert.deepEqual(provider.formatTree(dict), dict)
+  assert.deepEqual(provider.formatTable(dict), [dict])
+  assert.deepEqual(provider.formatTable(rows), rows)
+})
+
+test('text aligns names and values, indents what has parts and sets rows in columns', () => {
+  const data = {
+    device_id: 'gw-1',
+    assigned_id: 7,
+    addresses: ['10.0.0.1', '10.0.0.2'],
+    nothing: null,
+    time: { quality: 'synced', offset_ms: 3 },
+    links: [
+      { name: 'cloud', state: 'up', rx: 12 },
+      { name: 'bus', state: 'down', reason: 'no device' },
+    ],
+  }
+  assert.equal(
+    provider.formatText(data),
+    [
+      'device_id    gw-1',
+      'assigned_id  7',
+      'addresses    10.0.0.1, 10.0.0.2',
+      'nothing      -',
+      'time:',
+      '  quality    synced',
+      '  offset_ms  3',
+      'links:',
+      '  name   state  rx  reason',
+      '  cloud  up     12  -',
+      '  bus    down   -   no device',
+    ].join('\n'),
+  )
+})
+
+test('text never holds a control character of the data', () => {
+  const text = textOf(plain({ 'a\x1b[2J': 'b\x1b]0;evil\x07', c: ['\r\n\t', '\u202e', '\x9b'] }))
+  assert.doesNotMatch(text.replaceAll('\n', ''), /[\x00-\x1f\x7f-\x9f\u202e]/)
+  assert.match(text, /evil/)
+})
+
+test('a tree is drawn with branches', () => {
+  assert.equal(
+    treeText(plain({ a: 1, b: { c: 2, d: [{ e: 3 }] } })),
+    ['├─ a: 1', '└─ b', '   ├─ c: 2', '   └─ d', '      └─ 1', '         └─ e: 3'].join('\n'),
+  )
+})
+
+test('html escapes everything and has no style, script or handler of its own', () => {
+  const html = provider.formatHtml({
+    '<b>': '<img src=x onerror=alert(1)>',
+    '"': "'&",
+    rows: [{ 'a"': '<' }, { z: 1 }],
+  })
+  assert.doesNotMatch(html, /<(?!\/?(table|thead|tbody|tr|th|td|p)\b)/)
+  assert.doesNotMatch(html, /style=|<[^>]*onerror/)
+  assert.match(html, /&lt;img src=x onerror=alert\(1\)&gt;/)
+  assert.match(html, /<th scope="col">a&quot;<\/th><th scope="col">z<\/th>/)
+})
+
+test('what JSON cannot hold becomes something it can', () => {
+  const circle: Record<string, unknown> = { name: 'x' }
+  circle.self = circle
+  const data = plain({
+    circle,
+    big: 12345678901234567890n,
+    small: 5n,
+    nan: Number.NaN,
+    date: new Date(0),
+    bytes: Buffer.from([1, 255]),
+    map: new Map([['k', 1]]),
+    set: new Set([1, 2]),
+    fn: () => 1,
+    none: undefined,
+    error: new Error('why'),
+    get bad(): number {
+      throw new Error('no')
+    },
+  })
+  assert.deepEqual(data, {
+    circle: { name: 'x', self: '(circular)' },
+    big: '12345678901234567890',
+    small: 5,
+    nan: 'NaN',
+    date: '1970-01-01T00:00:00.000Z',
+    bytes: '01ff',
+    map: { k: 1 },
+    set: [1, 2],
+    error: 'why',
+    bad: '(no)',
+  })
+})
+
+test('the same value twice is no circle; depth and size end', () => {
+  const shared = { a: 1 }
+  assert.deepEqual(plain([shared, shared]), [{ a: 1 }, { a: 1 }])
+  let deep: unknown = 1
+  for (let k = 0; k < 1000; k++) deep = { deep }
+  assert.ok(JSON.stringify(plain(deep)).length < 300)
+  assert.ok(JSON.stringify(plain(Array.from({ length: 1e6 }, () => 1))).length < 5e6)
+  assert.ok((plain({ text: 'x'.repeat(1e6) }) as { text: string }).text.length < 20_000)
+})
+
+test('a key named __proto__ changes nothing but itself', () => {
+  const data = plain(JSON.parse('{"__proto__": {"polluted": true}, "a": 1}')) as Record<string, unknown>
+  assert.equal((data as { polluted?: boolean }).polluted, undefined)
+  assert.equal(({} as { polluted?: boolean }).polluted, undefined)
+  assert.match(JSON.stringify(data), /"__proto__":\{"polluted":true\}/)
+})
+
+test('no data makes a format throw, and each gives its kind', () => {
+  const next = prng(11)
+  const make = (depth: number): unknown => {
+    const kind = Math.floor(next() * (depth > 3 ? 6 : 8))
+    const leaf = [null, true, next() * 1e9, `t${next()}\n<x>`, undefined, 3n][kind]
+    if (kind < 6) return leaf
+    const items = Array.from({ length: Math.floor(next() * 4) }, () => make(depth + 1))
+    return kind === 6 ? items : Object.fromEntries(items.map((item, k) => [`k${k}`, item]))
+  }
+  for (let round = 0; round < 2000; round++) {
+    const data = make(0) as object
+    assert.equal(typeof provider.formatHtml(data), 'string')
+    assert.equal(typeof provider.formatText(data), 'string')
+    assert.ok(Array.isArray(provider.formatTable(data)))
+    assert.equal(typeof treeText(plain(data)), 'string')
+  }
+})
