@@ -126,7 +126,7 @@ export class World {
       ...(size === PHONE && { deviceScaleFactor: 2, hasTouch: true, isMobile: true }),
     })
     if (token !== '') {
-      await context.addInitScript(text => sessionStorage.setItem('os-node-token', text), token)
+      await context.addInitScript({ content: `sessionStorage.setItem('os-node-token', ${JSON.stringify(token)})` })
     }
     const page = await context.newPage()
     page.setDefaultTimeout(15_000)

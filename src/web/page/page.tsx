@@ -12,11 +12,17 @@ import { route } from './lib/route'
 import { session } from './lib/session'
 import { useStore } from './lib/store'
 import { type Place, Shell } from './ui/shell'
+import { Console } from './views/console'
 import { Devices } from './views/devices'
+import { Log } from './views/log'
 import { Login } from './views/login'
 import { Overview } from './views/overview'
 import { Packets } from './views/packets'
 import { Readings } from './views/readings'
+import { Sections } from './views/sections'
+import { Settings } from './views/settings'
+import { Switches } from './views/switches'
+import { Users } from './views/users'
 
 interface View extends Place {
   readonly view: ComponentType
@@ -27,6 +33,12 @@ const VIEWS: readonly View[] = [
   { name: 'readings', title: 'Readings', view: Readings },
   { name: 'devices', title: 'Devices', view: Devices },
   { name: 'packets', title: 'Packets', view: Packets },
+  { name: 'switches', title: 'Switches', view: Switches },
+  { name: 'settings', title: 'Settings', view: Settings },
+  { name: 'console', title: 'Console', view: Console },
+  { name: 'users', title: 'Users', view: Users },
+  { name: 'log', title: 'Log', view: Log },
+  { name: 'sections', title: 'Sections', view: Sections },
 ]
 
 class Fence extends Component<{ children: ComponentChildren }, { error?: Error }> {

@@ -1,17 +1,16 @@
 // Keeps the newest state of the gateway: the dashboard every few seconds, readings and link states between two by events
 // where the gateway sends them. A gateway that does not answer is asked again after a growing, spread pause; while the page
 // is hidden nothing is asked. The newest state stays on the page, marked as old, until the gateway is back.
-import { asApiError, get } from './api'
+import { asApiError, get, onRefused } from './api'
 import { follow } from './events'
 import { History } from './history'
 import { Meter } from './rates'
-import { admitted, session } from './session'
+import { admitted, ended, renew, session } from './session'
 import { Store } from './store'
-import type { Dashboard, Job, Link, Readings } from './types'
+import { suggestTheme } from './theme'
+import type { Dashboard, Job, Link, Readings, UiConfig } from './types'
 
 const POLL_MS = 2_000
-/** with events coming in between */
-const SLOW_POLL_MS = 5_000
 const MAX_WAIT_MS = 15_000
 const EVENTS_AGAIN_MS = 15_000
 
@@ -47,6 +46,26 @@ let failures = 0
 let round = 0
 let stream: AbortController | undefined
 let streamBlockedUntil = 0
+/** web_user.ui: pace of the rounds while events come in between */
+let pace = 5_000
+
+/** The gateway's settings of the page. */
+export const ui = new Store<UiConfig>({})
+ui.listen(() => {
+  const { ui_refresh_seconds, ui_theme, ui_compact } = ui.value
+  if (typeof ui_refresh_seconds === 'number') pace = Math.max(1, ui_refresh_seconds) * 1000
+  suggestTheme(ui_theme)
+  document.documentElement.dataset.compact = String(ui_compact === true)
+})
+
+async function learnUi(): Promise<void> {
+  try {
+    ui.set((await get<{ ui: UiConfig }>('/api/ui/config')).ui)
+  } catch (thrown) {
+    // without settings the page looks as it does by itself; trouble with the gateway is told by the rounds
+    asApiError(thrown)
+  }
+}
 
 /** the gateway's clock now, ms */
 export const now = (): number => Date.now() + live.value.skew
@@ -61,11 +80,12 @@ async function poll(): Promise<void> {
   try {
     const body = await get<{ dashboard: Dashboard }>('/api/dashboard?sections=status,latest')
     if (mine !== round) return
+    if (failures > 0 || session.value.state !== 'in') void learnUi()
     failures = 0
     admitted()
     take(body.dashboard)
     openStream()
-    plan(live.value.streaming ? SLOW_POLL_MS : POLL_MS)
+    plan(live.value.streaming ? pace : Math.min(POLL_MS, pace))
   } catch (thrown) {
     if (mine === round) failed(thrown)
   }
@@ -83,7 +103,7 @@ function take(dashboard: Dashboard): void {
 function failed(thrown: unknown): void {
   const { status, message } = asApiError(thrown)
   stopStream()
-  // onRefused has told the session; the sign-in form starts the rounds again
+  // told by onRefused below
   if (status === 401) return
   failures++
   // spread, so that many open pages do not come back at once
@@ -109,6 +129,7 @@ function takeLink({ name, ...link }: Link & { name: string }): void {
   if (!dashboard || typeof name !== 'string') return
   const old = dashboard.status.links[name]
   const links = { ...dashboard.status.links, [name]: { ...old, ...link } as Link }
+  if (link.state === 'removed') delete links[name]
   live.patch({ dashboard: { ...dashboard, status: { ...dashboard.status, links } } })
 }
 
@@ -156,6 +177,11 @@ export function askNow(): void {
 }
 
 export function startLive(): void {
+  onRefused(() => {
+    // a gateway that was away has started anew and forgotten its sessions
+    if (failures === 0) return ended()
+    void renew().then(signedIn => (signedIn ? askNow() : ended()))
+  })
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) rest()
     else if (session.value.state !== 'out') askNow()

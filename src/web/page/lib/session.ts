@@ -1,6 +1,6 @@
 // Who is signed in. The gateway's sessions are used where it has them; a bare admin token works as well, since it goes in
 // the same header. Roles only decide what the page offers: the gateway checks every call itself.
-import { ApiError, asApiError, call, currentToken, get, onRefused, useToken } from './api'
+import { ApiError, asApiError, call, currentToken, get, useToken } from './api'
 import { Store } from './store'
 import type { Role } from './types'
 
@@ -27,12 +27,31 @@ export const session = new Store<Session>({
 
 export const may = (role: Role): boolean => RANK[session.value.role] >= RANK[role]
 
-onRefused(() => {
+/** The token is no good any more: the reader has to sign in. */
+export function ended(): void {
   const had = currentToken() !== null
   useToken(null)
   const reason = had && session.value.state === 'in' ? 'Your session has ended. Please sign in again.' : ''
   session.patch({ state: 'out', token: false, reason })
-})
+}
+
+/** in memory only, so that a gateway that started anew, and has forgotten its sessions, can be signed in to again */
+let kept: Credentials | null = null
+let renewing: Promise<boolean> | undefined
+
+/** Signs in again with what was used in this tab; false where that is not known or not good any more. */
+export function renew(): Promise<boolean> {
+  if (!kept) return Promise.resolve(false)
+  renewing ??= signIn(kept)
+    .then(
+      () => true,
+      () => false, // the sign-in form will say what is wrong
+    )
+    .finally(() => {
+      renewing = undefined
+    })
+  return renewing
+}
 
 /** Called when a call came through: the token, or none, is good. */
 export function admitted(): void {
@@ -64,6 +83,7 @@ export async function signIn(credentials: Credentials): Promise<void> {
   try {
     // a wrong password must not end a session, so this goes without the token in use
     const opened = await call<Opened>('POST', '/api/login', { body: credentials, token: '' })
+    kept = credentials
     useToken(opened.session)
     session.set({ state: 'in', role: opened.role, username: opened.username, token: true, reason: '' })
   } catch (thrown) {
@@ -81,6 +101,7 @@ async function signInBare(token: string): Promise<void> {
 }
 
 export async function signOut(): Promise<void> {
+  kept = null
   try {
     await call('POST', '/api/logout', { body: {} })
   } catch (thrown) {

@@ -114,9 +114,10 @@ export interface Medium {
 }
 
 export interface Output {
+  source: string
   name: string
-  value?: number | null
-  [key: string]: unknown
+  value: 0 | 1 | null
+  reason?: string
 }
 
 export interface Plugin {
@@ -190,4 +191,13 @@ export interface ProviderInfo {
   category: string
   priority: number
   refresh_interval_s?: number
+}
+
+/** web_user.ui */
+export interface UiConfig {
+  ui_theme?: string
+  ui_layout?: string
+  ui_refresh_seconds?: number
+  ui_compact?: boolean
+  expose_sections?: readonly string[]
 }

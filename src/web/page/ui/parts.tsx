@@ -78,11 +78,13 @@ export function Loaded<T>({
 
 /** An on/off switch with its label. */
 export function Switch({
+  id,
   label,
   on,
   disabled = false,
   onChange,
 }: {
+  id?: string
   label: string
   on: boolean
   disabled?: boolean
@@ -91,6 +93,7 @@ export function Switch({
   return (
     <button
       type="button"
+      id={id}
       class="switch"
       role="switch"
       aria-checked={on}

@@ -1,0 +1,136 @@
+// Service plugins: load, start, stop, enable at the start of the gateway, and their own commands.
+import { useState } from 'preact/hooks'
+import { type ApiError, asApiError, call } from '../lib/api'
+import { useResource } from '../lib/resource'
+import { say, sayError } from '../lib/say'
+import { may } from '../lib/session'
+import type { Plugin } from '../lib/types'
+import { Card, Chip, Empty, Loaded, Switch } from '../ui/parts'
+import { Tree } from '../ui/tree'
+
+const REFRESH_MS = 5_000
+
+type Action = 'load' | 'start' | 'stop' | 'set_enabled'
+const DONE: Record<Action, string> = {
+  load: 'was loaded',
+  start: 'was started',
+  stop: 'was stopped',
+  set_enabled: 'was changed',
+}
+
+function Command({ name }: { name: string }) {
+  const [state, setState] = useState<{ busy?: boolean; answer?: object; error?: ApiError }>({})
+  const id = `plugin-${name}`
+  async function run(event: SubmitEvent): Promise<void> {
+    event.preventDefault()
+    const words = String(new FormData(event.currentTarget as HTMLFormElement).get('words') ?? '')
+    const [sub_cmd, ...args] = words.trim().split(/\s+/)
+    setState({ busy: true })
+    try {
+      const answer = await call<object>('POST', '/api/plugins', {
+        body: { plugin: name, action: 'cmd', sub_cmd, args },
+      })
+      setState({ answer })
+    } catch (thrown) {
+      const error = asApiError(thrown)
+      // a command that ran and failed brings what it printed
+      setState({ error, answer: 'exit_code' in error.body ? { ...error.body } : undefined })
+    }
+  }
+  const { busy, answer, error } = state
+  return (
+    <details>
+      <summary>Run a command</summary>
+      <form class="line" onSubmit={event => void run(event)}>
+        <label class="hidden" for={id}>
+          Command of {name}
+        </label>
+        <input id={id} name="words" required placeholder="status" autocapitalize="none" spellcheck={false} />
+        <button type="submit" class="plain" disabled={busy}>
+          Run
+        </button>
+      </form>
+      {error && (
+        <p class="error" role="alert">
+          {error.message}
+        </p>
+      )}
+      {answer && <Tree value={answer} />}
+    </details>
+  )
+}
+
+function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
+  const { name, mode, enabled, mounted, loaded, config_prefix, problem } = plugin
+  const [busy, setBusy] = useState(false)
+  async function act(action: Action, more: object = {}): Promise<void> {
+    setBusy(true)
+    try {
+      await call('POST', '/api/plugins', { body: { plugin: name, action, ...more } })
+      say(`${name} ${DONE[action]}`)
+    } catch (thrown) {
+      sayError(thrown, name)
+    }
+    setBusy(false)
+    reload()
+  }
+  const button = (action: 'load' | 'start' | 'stop', text: string) => (
+    <button
+      type="button"
+      class="plain"
+      disabled={busy || !may('operator')}
+      aria-label={`${text} ${name}`}
+      onClick={() => void act(action)}
+    >
+      {text}
+    </button>
+  )
+  return (
+    <li>
+      <div class="row">
+        <div>
+          <h3>{name}</h3>
+          <p class="counts">
+            {config_prefix} · {mode}
+          </p>
+        </div>
+        <Switch
+          label={`${name}: with the gateway`}
+          on={enabled}
+          disabled={busy || !may('admin')}
+          onChange={on => void act('set_enabled', { enabled: on })}
+        />
+      </div>
+      {problem && <p class="error">{problem}</p>}
+      <div class="buttons gap-above">
+        {button('start', 'Start')}
+        {button('stop', 'Stop')}
+        {!loaded && button('load', 'Load')}
+        {mounted && <Chip>mounted</Chip>}
+        {loaded && <Chip>loaded</Chip>}
+      </div>
+      {may('admin') && <Command name={name} />}
+    </li>
+  )
+}
+
+export function Plugins() {
+  const list = useResource<{ items: readonly Plugin[] }>('/api/plugins', REFRESH_MS)
+  return (
+    <Card title="Plugins">
+      <Loaded from={list} what="plugins">
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty>This gateway has no plugins.</Empty>
+          ) : (
+            <ul class="rows">
+              {items.map(plugin => (
+                <PluginRow key={plugin.name} plugin={plugin} reload={list.reload} />
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+    </Card>
+  )
+}
