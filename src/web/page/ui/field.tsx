@@ -34,7 +34,10 @@ function Input({ field, edit, error, disabled, onEdit }: Props) {
   }
   const change = (next: string): void => onEdit(next === first ? undefined : next)
   if (type === 'bool')
-    return <Switch id={common.id} label={key} on={text === 'true'} disabled={disabled} onChange={on => change(String(on))} />if (choices && choices.length > 0)
+    return (
+      <Switch id={common.id} label={key} on={text === 'true'} disabled={disabled} onChange={on => change(String(on))} />
+    )
+  if (choices && choices.length > 0)
     return (
       <select {...common} value={text} onChange={event => change(event.currentTarget.value)}>
         {!choices.some(choice => String(choice) === first) && <option value={first}>{first || '—'}</option>}
