@@ -1,42 +1,10 @@
 // Server-sent events, read by fetch because EventSource cannot send the token's header. The stream ends with an ApiError or
 // silently; who opened it decides whether to open it again.
 import { ApiError, currentToken, failure, open } from './api'
-
-export interface Event {
-  readonly name: string
-  readonly data: unknown
-}
+import { type Event, EventParser } from './eventparser'
 
 /** a stream may be quiet for long; only its start is bounded */
 const START_MS = 8_000
-
-/** Text of a stream in any pieces → whole events; comments and events that are no JSON are passed over. */
-export class EventParser {
-  #rest = ''
-
-  push(text: string): Event[] {
-    const blocks = (this.#rest + text).replaceAll('\r\n', '\n').split('\n\n')
-    this.#rest = blocks.pop()!
-    return blocks.flatMap(parseBlock)
-  }
-}
-
-function parseBlock(block: string): Event[] {
-  let name = 'message'
-  const data: string[] = []
-  for (const line of block.split('\n')) {
-    const [field, ...rest] = line.split(':')
-    const value = rest.join(':').replace(/^ /, '')
-    if (field === 'event') name = value
-    if (field === 'data') data.push(value)
-  }
-  if (data.length === 0) return []
-  try {
-    return [{ name, data: JSON.parse(data.join('\n')) }]
-  } catch {
-    return []
-  }
-}
 
 /** Reads until the stream ends. Throws ApiError: 404 where the gateway has no events, 0 when it went away. */
 export async function follow(path: string, signal: AbortSignal, take: (event: Event) => void): Promise<void> {

@@ -1,10 +1,7 @@
-// Commands of the CLI, run by the gateway. Arguments are quoted here so that a value never becomes an option or two words.
+// Commands of the CLI, run by the gateway.
 import { call } from './api'
 import type { Job } from './types'
-
-/** One word of a command line, as the gateway's parser takes it. */
-export const quote = (word: string): string =>
-  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+import { quote } from './words'
 
 export const execute = (command: string, background = false): Promise<Job> =>
   call<Job>('POST', '/api/oscli/execute', { body: { command, background }, timeoutMs: 120_000 })

@@ -1,7 +1,7 @@
 // The stored values of one sensor over a range of time. A range that holds more than a few pages is sampled evenly: the
 // newest value of each of many short spans, so that a day shows as a day and not as its last hour.
 import { get, query } from './api'
-import type { Series } from './history'
+import type { Line } from './history'
 import type { SensorRecord } from './types'
 
 const PAGE = 500
@@ -14,10 +14,7 @@ interface Answer {
   total: number
 }
 
-export interface Samples {
-  /** UNIX seconds, rising */
-  readonly t: number[]
-  readonly v: (number | null)[]
+export interface Samples extends Line {
   readonly unit: string
   /** values of the range that the gateway holds */
   readonly total: number
@@ -63,22 +60,8 @@ export async function samples(
 }
 
 /** Rows in any order, with doubles where pages moved meanwhile → one rising line. */
-function lined(rows: readonly SensorRecord[]): { t: number[]; v: (number | null)[] } {
+function lined(rows: readonly SensorRecord[]): Line {
   const once = new Map(rows.map(row => [row.packet_uuid, row]))
   const sorted = [...once.values()].sort((a, b) => a.timestamp_raw - b.timestamp_raw)
   return { t: sorted.map(row => row.timestamp_raw), v: sorted.map(row => row.normalized_value) }
-}
-
-/** Adds what came since; `live` in UNIX ms. */
-export function joined(stored: Pick<Samples, 't' | 'v'>, live: Series, from: number): Pick<Samples, 't' | 'v'> {
-  const last = stored.t.at(-1) ?? from
-  const t = [...stored.t]
-  const v = [...stored.v]
-  live.t.forEach((ms, k) => {
-    const seconds = ms / 1000
-    if (Math.floor(seconds) <= last || seconds < from) return
-    t.push(seconds)
-    v.push(live.v[k] ?? null)
-  })
-  return { t, v }
 }

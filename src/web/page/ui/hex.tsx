@@ -42,7 +42,7 @@ export function HexFields({ bytes, parts }: { bytes: Uint8Array; parts: Parts })
           <tbody>
             {fields.map((field, k) => (
               <tr key={field.start} data-here={k === at} onMouseEnter={() => setAt(k)} onMouseLeave={() => setAt(-1)}>
-                <th scope="row">
+                <th scope="row" class="nowrap">
                   <span class="tint" data-tint={k % 6} aria-hidden="true" />
                   {field.name}
                 </th>

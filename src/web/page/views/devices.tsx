@@ -49,7 +49,14 @@ function Table({ rows }: { rows: readonly Row[] }) {
               </td>
               <td>{ways.map(way => (way === 'local' ? 'own sensors' : way)).join(', ') || '—'}</td>
               <td class="number">
-                {packets === null ? '—' : <a href={href(['packets'], { device_id: id })}>{number(packets)}</a>}
+                {packets === null ? (
+                  '—'
+                ) : (
+                  <a href={href(['packets'], { device_id: id })}>
+                    {number(packets)}
+                    <span class="narrow"> packets</span>
+                  </a>
+                )}
               </td>
             </tr>
           ))}

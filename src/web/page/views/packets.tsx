@@ -101,6 +101,11 @@ function Filters({ values }: { values: Readonly<Record<string, string>> }) {
   )
 }
 
+const told = (values: Readonly<Record<string, string>>): string =>
+  FILTERS.filter(name => values[name])
+    .map(name => `${name.replace('_id', '')} ${values[name]}`)
+    .join(', ') || 'all'
+
 function Stored({ values }: { values: Readonly<Record<string, string>> }) {
   const offset = Math.max(0, Number(values.offset ?? 0) || 0)
   const { device_id, status } = values
@@ -117,9 +122,13 @@ function Stored({ values }: { values: Readonly<Record<string, string>> }) {
   const to = (next: number): string => href(['packets'], { ...values, offset: next > 0 ? String(next) : '' })
   return (
     <div class="stack">
-      <Card title="Which packets">
+      <details class="card category" open={FILTERS.some(name => values[name])}>
+        <summary>
+          <h2>Which packets</h2>
+          <span class="quiet small">{told(values)}</span>
+        </summary>
         <Filters values={values} />
-      </Card>
+      </details>
       <Card title="Stored packets" aside={list.data && <span class="quiet">{number(list.data.total)} in all</span>}>
         <Loaded from={list} what="stored packets">
           {({ packets, total }) => (

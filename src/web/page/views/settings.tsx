@@ -46,8 +46,9 @@ function Category({
   return (
     <details class="card category" open={open || changed > 0}>
       <summary>
-        <h2>{category.id}</h2>
-        <span class="quiet small">
+        <h2>{category.title}</h2>
+        <span class="quiet small mono break">{category.id}</span>
+        <span class="quiet small end">
           {fields.length} {fields.length === 1 ? 'setting' : 'settings'}
           {changed > 0 && `, ${changed} changed`}
         </span>

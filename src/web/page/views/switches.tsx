@@ -35,9 +35,9 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
         <div>
           <h3>{name}</h3>
           <p class="counts">
-            {[`layer ${layer.replace(/^L/, '')}`, driver ? '' : 'no driver in this build', config_key ?? '']
-              .filter(Boolean)
-              .join(' · ')}
+            layer {layer.replace(/^L/, '')}
+            {!driver && ' · no driver in this build'}
+            {config_key && <span class="roomy"> · {config_key}</span>}
           </p>
         </div>
         <div class="buttons">
