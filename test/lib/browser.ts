@@ -164,8 +164,14 @@ export class World {
   }
 }
 
-/** Writes .build/screens/<name>.png, the whole page. */
-export async function shoot(page: Page, name: string, fullPage = true): Promise<void> {
+/** Writes .build/screens/<name>.png: all of the page, with what is fixed to the screen at its foot. */
+export async function shoot(page: Page, name: string, whole = true): Promise<void> {
   mkdirSync(screens, { recursive: true })
-  await page.screenshot({ path: join(screens, `${name}.png`), fullPage })
+  const size = page.viewportSize()!
+  if (whole) {
+    const height = Number(await page.evaluate('document.documentElement.scrollHeight'))
+    await page.setViewportSize({ width: size.width, height: Math.max(size.height, Math.min(4000, height)) })
+  }
+  await page.screenshot({ path: join(screens, `${name}.png`) })
+  await page.setViewportSize(size)
 }
