@@ -167,8 +167,11 @@ async function startGateway(
     { acquireLock },
     { startControl },
     web,
-    { webContext },
-    { runRequest },
+    { overHttp, webContext },
+    { runRequest, VERBS },
+    { JobRunner },
+    { UserStore },
+    display,
     { transmitThrough },
     { supervise },
     { runSteps },
@@ -179,6 +182,9 @@ async function startGateway(
     import('./web'),
     import('./web/from-gateway'),
     import('./commands'),
+    import('./commands/jobs'),
+    import('./services/users'),
+    import('./display'),
     import('./gateway/transmit'),
     import('./gateway/guard/process'),
     import('./gateway/guard/stopping'),
@@ -223,24 +229,6 @@ async function startGateway(
         reopen: link => gateway.supervisor.reopen(link),
       },
     })
-    const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
-    const verifier = new web.TokenVerifier(() => storedToken(config))
-    const server = new web.WebServer(
-      webContext({
-        gateway,
-        transport,
-        version: __VERSION__,
-        logger: logger.child('web'),
-        auth: {
-          enabled: () => config.get<boolean>('web_user.auth_enabled'),
-          verify: given => verifier.verify(given),
-          remembered: given => verifier.remembered(given),
-        },
-      }),
-      { host: (role === 'run' ? overrides.host : undefined) ?? webHost, port: overrides.webPort ?? webPort },
-    )
-    await server.start()
-    undo.push({ name: 'web', limitMs: 2500, run: () => server.stop() })
     const context: CommandContext = {
       version: __VERSION__,
       config,
@@ -274,6 +262,36 @@ async function startGateway(
       newToken: () => newToken(config),
       print: () => undefined,
     }
+    const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
+    const verifier = new web.TokenVerifier(() => storedToken(config))
+    const jobs = new JobRunner({
+      verbs: VERBS,
+      context: { ...context, ...overHttp(config, transport) },
+      logger: logger.child('cli'),
+    })
+    display.useDisplaySource(display.gatewaySource({ gateway, transport: () => transport.view() }))
+    const server = new web.WebServer(
+      webContext({
+        gateway,
+        transport,
+        version: __VERSION__,
+        logger: logger.child('web'),
+        auth: {
+          enabled: () => config.get<boolean>('web_user.auth_enabled'),
+          verify: given => verifier.verify(given),
+          remembered: given => verifier.remembered(given),
+          stamp: () => verifier.stamp(),
+        },
+        users: new UserStore({ dataDir: config.dataDir }),
+        jobs,
+        display: display.getDisplayRegistry(),
+      }),
+      { host: (role === 'run' ? overrides.host : undefined) ?? webHost, port: overrides.webPort ?? webPort },
+    )
+    await server.start()
+    undo.push({ name: 'web', limitMs: 2500, run: () => server.stop() })
+    // ends before the web server: an answer that waits for its command is given
+    undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
     const control = await startControl({
       dataDir: config.dataDir,
       run: (request, gone) => runRequest({ ...context, signal: gone }, request),

@@ -43,7 +43,7 @@ export function splitCommand(line: string): string[] {
 export function auditText(argv: readonly string[]): string {
   const secretKey = argv.some((word, k) => /^--key(=|$)/.test(word) && SECRET_NAME.test(keyAt(argv, k)))
   const shown = argv.map((word, k) => {
-    const [, name, value] = /^--([\w-]+)(?:=([^]*))?$/.exec(word) ?? []
+    const [, name, value] = /^--([\w-]+)(?:=([\s\S]*))?$/.exec(word) ?? []
     if (name !== undefined && value !== undefined && isSecret(name, secretKey)) return `--${name}=********`
     const [, before] = /^--([\w-]+)$/.exec(argv[k - 1] ?? '') ?? []
     if (before !== undefined && !word.startsWith('--') && isSecret(before, secretKey)) return '********'

@@ -116,6 +116,8 @@ export interface CommandContext {
   readonly via: Via
   /** aborted by Ctrl-C, by a client that left, by a time cap */
   readonly signal: AbortSignal
+  /** keys of the configuration that may be written, with all below them; absent: every key */
+  writable?(): readonly string[]
   /** absent outside a running gateway */
   readonly gateway?: GatewayLike
   readonly log: LogAccess

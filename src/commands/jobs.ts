@@ -206,7 +206,10 @@ export class JobRunner {
     if (argv[0] === 'help' && argv.length === 1)
       return { ...nothing, verb: null, help: programHelp(verbs, context.version) }
     try {
-      const { verb, options, help, json } = parseCommand(verbs, argv[0] === 'help' ? [...argv.slice(1), '--help'] : argv)
+      const { verb, options, help, json } = parseCommand(
+        verbs,
+        argv[0] === 'help' ? [...argv.slice(1), '--help'] : argv,
+      )
       if (help) return { verb: null, options, json, help: verbHelp(verb) }
       if (verb.where !== 'local') return { verb, options, json }
       const problem = new OsError('USAGE', `${verb.name} does not run inside a gateway`)
@@ -308,7 +311,8 @@ export class JobRunner {
     entry.job = { ...entry.job, [stream]: entry.job[stream] + text.slice(0, Math.max(0, room)) }
     if (text.length <= room) return
     entry.job = { ...entry.job, truncated: true }
-    if (stream === 'stdout') this.#end(entry, 'failed', `stopped after ${this.#limits.outputChars} characters of output`)
+    if (stream === 'stdout')
+      this.#end(entry, 'failed', `stopped after ${this.#limits.outputChars} characters of output`)
   }
 
   /** Ends a job before its end: its verb hears the signal, the job is over at once. */

@@ -44,15 +44,28 @@ export function checkBody<T>(schema: v.GenericSchema<unknown, T>, body: Body): T
   if (checked.success) return checked.output
   const [issue] = checked.issues
   const key = v.getDotPath(issue) ?? ''
-  throw new OsError('BAD_REQUEST', wrong(key, issue), key ? { details: { key } } : {})
+  throw new OsError('BAD_REQUEST', wrong(key, issue, schema), key ? { details: { key } } : {})
 }
 
-const NEEDED: Record<string, string> = { boolean: 'true or false', number: 'a number', array: 'a list', string: 'a text' }
+/** What the schema of a key says of itself, also where the key is missing. */
+function ownText(schema: v.GenericSchema, key: string): string | undefined {
+  const { entries = {} } = schema as { entries?: Record<string, { message?: unknown; pipe?: { message?: unknown }[] }> }
+  const entry = Object.hasOwn(entries, key) ? entries[key] : undefined
+  const text = entry?.message ?? entry?.pipe?.[0]?.message
+  return typeof text === 'string' ? text : undefined
+}
 
-function wrong(key: string, issue: v.BaseIssue<unknown>): string {
+const NEEDED: Record<string, string> = {
+  boolean: 'true or false',
+  number: 'a number',
+  array: 'a list',
+  string: 'a text',
+}
+
+function wrong(key: string, issue: v.BaseIssue<unknown>, schema: v.GenericSchema): string {
   // texts of our own schemas name what is wrong
   if (!/^Invalid |^$/.test(issue.message)) return issue.message
-  if (issue.received === 'undefined') return `${key} is required`
+  if (issue.received === 'undefined') return ownText(schema, key) ?? `${key} is required`
   const { expected, type } = issue
   return `${key || 'the body'} must be ${NEEDED[type] ?? (expected ? expected.replaceAll('"', '') : 'something else')}`
 }

@@ -36,7 +36,10 @@ const keyOf = ({ medium, source_aid, device_id, sensors }: LatestReadings): stri
 
 /** `kinds` of a query: all of them when none is named. Throws BAD_REQUEST. */
 export function parseKinds(kinds: string | undefined): ReadonlySet<Kind> {
-  const names = (kinds ?? '').split(',').map(name => name.trim()).filter(Boolean)
+  const names = (kinds ?? '')
+    .split(',')
+    .map(name => name.trim())
+    .filter(Boolean)
   const unknown = names.find(name => !EVENT_KINDS.includes(name as Kind))
   if (unknown !== undefined)
     throw new OsError('BAD_REQUEST', `kinds must be of ${EVENT_KINDS.join(', ')}`, { details: { key: 'kinds' } })
@@ -91,7 +94,10 @@ export class EventStreams {
     res.on('drain', soon)
     let cancelBeat = (): void => undefined
     const beat = (): void => {
-      if (!access.holds(request)) return stream.close()
+      if (!access.holds(request)) {
+        stream.close()
+        return
+      }
       if (!res.writableNeedDrain) res.write(': alive\n\n')
       cancelBeat = this.#timers.after(BEAT_MS, beat)
     }

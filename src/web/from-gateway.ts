@@ -1,5 +1,6 @@
 // What the web face is given of a running gateway. Secrets leave masked; what may be written is what
 // web_user.writable_config_prefixes names.
+import type { CommandContext } from '../commands'
 import type { JobRunner } from '../commands/jobs'
 import { mayWrite } from '../config'
 import type { ConfigStore } from '../config/store'
@@ -65,7 +66,7 @@ function webEvents(gateway: Gateway): WebEvents {
 }
 
 /** What of the media may be changed over HTTP: flags below the writable prefixes. */
-export function mediaControl(config: ConfigStore, transport: TransportControl): MediaControl {
+function mediaControl(config: ConfigStore, transport: TransportControl): MediaControl {
   return {
     toggle: async (medium, enabled) => {
       const key = mediumFlag(medium)
@@ -74,6 +75,18 @@ export function mediaControl(config: ConfigStore, transport: TransportControl): 
       return transport.toggle(medium, enabled)
     },
     reload: medium => transport.reload(medium),
+  }
+}
+
+/** What commands over HTTP may write is what HTTP may write. */
+export function overHttp(
+  config: ConfigStore,
+  transport: TransportControl,
+): Pick<CommandContext, 'transport' | 'writable'> {
+  const media = mediaControl(config, transport)
+  return {
+    transport: () => ({ view: () => transport.view(), ...media }),
+    writable: () => prefixesOf(config),
   }
 }
 

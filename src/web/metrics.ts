@@ -21,7 +21,8 @@ class Metrics {
     const lines = samples.flatMap(([value, labels = {}]) =>
       value === undefined || value === null ? [] : [`os_node_${name}${labelText(labels)} ${Number(value)}`],
     )
-    if (lines.length > 0) this.text += `# HELP os_node_${name} ${help}\n# TYPE os_node_${name} ${kind}\n${lines.join('\n')}\n`
+    if (lines.length > 0)
+      this.text += `# HELP os_node_${name} ${help}\n# TYPE os_node_${name} ${kind}\n${lines.join('\n')}\n`
   }
 
   one(name: string, kind: Kind, help: string, value: Sample[0]): void {
@@ -33,26 +34,66 @@ function links(m: Metrics, status: GatewayStatus): void {
   const all = Object.entries(status.links)
   const each = (pick: (link: GatewayStatus['links'][string]) => Sample[0]): Sample[] =>
     all.map(([link, report]) => [pick(report), { link, kind: report.kind ?? '', type: report.type ?? '' }])
-  m.add('link_up', 'gauge', 'the link is up or degraded', each(link => link.state === 'up' || link.state === 'degraded'))
+  m.add(
+    'link_up',
+    'gauge',
+    'the link is up or degraded',
+    each(link => link.state === 'up' || link.state === 'degraded'),
+  )
   m.add(
     'link_state',
     'gauge',
     'state of the link, always 1',
     all.map(([link, { state }]) => [1, { link, state }]),
   )
-  m.add('link_received_total', 'counter', 'packets or readings received', each(link => link.rx))
-  m.add('link_sent_total', 'counter', 'packets sent', each(link => link.tx))
-  m.add('link_errors_total', 'counter', 'errors of the link', each(link => link.errors))
+  m.add(
+    'link_received_total',
+    'counter',
+    'packets or readings received',
+    each(link => link.rx),
+  )
+  m.add(
+    'link_sent_total',
+    'counter',
+    'packets sent',
+    each(link => link.tx),
+  )
+  m.add(
+    'link_errors_total',
+    'counter',
+    'errors of the link',
+    each(link => link.errors),
+  )
 }
 
 function uplinks(m: Metrics, status: GatewayStatus): void {
   const all = Object.entries(status.uplinks)
   const each = (pick: (uplink: GatewayStatus['uplinks'][string]) => Sample[0]): Sample[] =>
     all.map(([uplink, report]) => [pick(report), { uplink }])
-  m.add('uplink_backlog', 'gauge', 'facts the upstream does not have yet', each(uplink => uplink.backlog))
-  m.add('uplink_acknowledged_total', 'counter', 'packets the upstream confirmed', each(uplink => uplink.acked))
-  m.add('uplink_resent_total', 'counter', 'packets sent again', each(uplink => uplink.resent))
-  m.add('uplink_carrying', 'gauge', 'this uplink carries', each(uplink => uplink.carrying))
+  m.add(
+    'uplink_backlog',
+    'gauge',
+    'facts the upstream does not have yet',
+    each(uplink => uplink.backlog),
+  )
+  m.add(
+    'uplink_acknowledged_total',
+    'counter',
+    'packets the upstream confirmed',
+    each(uplink => uplink.acked),
+  )
+  m.add(
+    'uplink_resent_total',
+    'counter',
+    'packets sent again',
+    each(uplink => uplink.resent),
+  )
+  m.add(
+    'uplink_carrying',
+    'gauge',
+    'this uplink carries',
+    each(uplink => uplink.carrying),
+  )
 }
 
 /** The text for one scrape. */
@@ -62,7 +103,12 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
   const { log, intake, dropped, storage, time, guard } = status
   m.add('build_info', 'gauge', 'version of os-node, always 1', [[1, { version: status.version }]])
   m.one('uptime_seconds', 'gauge', 'time since the start', status.uptime_s)
-  m.one('time_synced', 'gauge', 'somebody vouches for the clock', time.quality !== 'unsynced' && time.quality !== 'unknown')
+  m.one(
+    'time_synced',
+    'gauge',
+    'somebody vouches for the clock',
+    time.quality !== 'unsynced' && time.quality !== 'unknown',
+  )
   m.one('log_committed_seq', 'counter', 'newest record on flash', log.committed_seq)
   m.one('log_bytes', 'gauge', 'size of the log', log.bytes)
   m.one('log_lost_records_total', 'counter', 'records lost to damage or lack of space', log.lost)

@@ -7,7 +7,7 @@ type OptionType = 'bool' | 'int' | 'float' | 'str' | 'json'
 
 const TYPES: Partial<Record<SchemaRow['type'], OptionType>> = { bool: 'bool', int: 'int', float: 'float', str: 'str' }
 
-const valueOf = (config: WebConfig, key: string): unknown => (config.has(key) ? config.get(key) : null)
+const stored = (config: WebConfig, key: string): unknown => (config.has(key) ? config.get(key) : null)
 
 /** 'any' is typed by the value it has. */
 function typeOf({ type }: SchemaRow, value: unknown): OptionType {
@@ -27,7 +27,7 @@ const optionRows = (config: WebConfig): SchemaRow[] =>
 /** `options` of GET /api/options. */
 export function optionList(config: WebConfig): object[] {
   return optionRows(config).map(row => {
-    const value = valueOf(config, row.key)
+    const value = stored(config, row.key)
     return { key: row.key, value, value_type: typeOf(row, value), writable: config.writable(row.key) }
   })
 }
@@ -40,7 +40,7 @@ export function optionSchema(config: WebConfig, onlyWritable: boolean, now: numb
     if (onlyWritable && !writable) continue
     const id = categoryOf(row.key)
     const fields = categories.get(id) ?? []
-    fields.push(field(row, valueOf(config, row.key), writable))
+    fields.push(field(row, stored(config, row.key), writable))
     categories.set(id, fields)
   }
   return {

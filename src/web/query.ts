@@ -23,7 +23,11 @@ export const limit = (fallback: number, max = 500): QueryField => ({ type: 'inte
 /** `?x=1`, `?x=true`, or only `?x`; false when it is not given */
 export const flag: QueryField = { type: 'flag' }
 /** one of some words; another one is BAD_REQUEST */
-export const choice = (values: readonly string[], fallback: string): QueryField => ({ type: 'choice', values, fallback })
+export const choice = (values: readonly string[], fallback: string): QueryField => ({
+  type: 'choice',
+  values,
+  fallback,
+})
 
 /** Percent-decodes one piece of a URL. `plus`: '+' means a space, as in query strings. Throws BAD_REQUEST. */
 export function decodePart(raw: string, what: string, plus = false): string {

@@ -18,7 +18,10 @@ export const texts = v.array(v.string())
 /** A body's text that has to be there and not blank. */
 export const needed = (key: string) => {
   const message = `${key} is required`
-  return v.pipe(v.string(message), v.check(value => value.trim() !== '', message))
+  return v.pipe(
+    v.string(message),
+    v.check(value => value.trim() !== '', message),
+  )
 }
 
 /** `{ok: true, …}` with exactly these keys. */

@@ -35,8 +35,10 @@ export const configSet: Verb = {
   where: 'either',
   changes: true,
   json: true,
-  async run({ config, logger, via }, options) {
-    const { restart, ...value } = config.set(String(options.key), options.value, options.type as string | undefined)
+  async run({ config, logger, via, writable }, options) {
+    const prefixes = writable?.()
+    const type = options.type as string | undefined
+    const { restart, ...value } = config.set(String(options.key), options.value, type, prefixes && { prefixes })
     if (restart && via === 'gateway') logger.warn(`${value.key} counts from the next start of the gateway on`)
     return { value }
   },

@@ -27,7 +27,8 @@ function write({ context, body }: Call<Record<string, unknown>>): object {
       throw new OsError('BAD_REQUEST', 'value_type must be a text', { details: { key: 'value_type' } })
     return { ok: true, ...context.config.set(key, value, value_type) }
   }
-  if (Object.keys(body).length === 0) throw new OsError('BAD_REQUEST', 'sections to change, or key and value, are required')
+  if (Object.keys(body).length === 0)
+    throw new OsError('BAD_REQUEST', 'sections to change, or key and value, are required')
   return { ok: true, changed: context.config.update(body) }
 }
 
@@ -112,7 +113,12 @@ export const CONFIG: readonly Route[] = [
       schema: v.strictObject({
         generated_at: s.seconds,
         categories: v.array(
-          v.strictObject({ id: s.text, title: s.text, count: s.whole, fields: v.array(v.looseObject({ key: s.text })) }),
+          v.strictObject({
+            id: s.text,
+            title: s.text,
+            count: s.whole,
+            fields: v.array(v.looseObject({ key: s.text })),
+          }),
         ),
         writable_prefixes: s.texts,
       }),

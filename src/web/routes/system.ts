@@ -37,9 +37,7 @@ export const SYSTEM: readonly Route[] = [
     summary: 'the newest lines of the log, oldest first',
     query: { lines: limit(200, 1000) },
     answer: s.answer({
-      lines: v.array(
-        v.strictObject({ at: s.whole, level: s.text, scope: s.text, text: s.text, repeats: s.whole }),
-      ),
+      lines: v.array(v.strictObject({ at: s.whole, level: s.text, scope: s.text, text: s.text, repeats: s.whole })),
     }),
     run: ({ context, query }) => ({ ok: true, lines: (context.log?.() ?? []).slice(-Number(query.lines)) }),
   }),

@@ -1,0 +1,175 @@
+// Logins, sessions and users over HTTP (S3, S4): who gets in, for how long, and what ends it.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { ManualClock } from '../../../src/lib/clock'
+import { Sessions } from '../../../src/web/sessions'
+import { ask, TOKEN } from './helper'
+import { PASSWORD, world } from './world'
+
+test('S3: a session is 256 random bits that are not kept, and ends when idle, when old, and by logout', () => {
+  const clock = new ManualClock()
+  const sessions = new Sessions(clock, () => ({ idleS: 100, maxS: 250 }))
+  const { id, session } = sessions.open('viewer', 'bob', () => true)
+  assert.match(id, /^os-session-[\w-]{43}$/)
+  assert.deepEqual(session, { role: 'viewer', username: 'bob', expires_at: 1_710_000_100 })
+  assert.ok(!JSON.stringify([...Object.entries(sessions)]).includes(id))
+  clock.advance(99_000)
+  assert.equal(sessions.find(id)?.expires_at, 1_710_000_199)
+  clock.advance(99_000)
+  // looking at it does not keep it
+  assert.ok(sessions.find(id, false))
+  clock.advance(1_000)
+  assert.equal(sessions.find(id), null)
+  const busy = sessions.open('viewer', 'bob', () => true).id
+  for (let k = 0; k < 4; k++) {
+    clock.advance(60_000)
+    assert.ok(sessions.find(busy), String(k))
+  }
+  clock.advance(10_000)
+  assert.equal(sessions.find(busy), null)
+  const closed = sessions.open('viewer', 'bob', () => true).id
+  sessions.close(closed)
+  assert.equal(sessions.find(closed), null)
+  assert.equal(sessions.size, 0)
+})
+
+test('sessions are bounded, the one unused for longest leaves', () => {
+  const sessions = new Sessions(new ManualClock(), () => ({ idleS: 100, maxS: 250 }))
+  const first = sessions.open('viewer', 'a', () => true).id
+  const second = sessions.open('viewer', 'b', () => true).id
+  for (let k = 0; k < 254; k++) sessions.open('viewer', 'c', () => true)
+  sessions.find(first)
+  sessions.open('viewer', 'd', () => true)
+  assert.equal(sessions.size, 256)
+  assert.ok(sessions.find(first))
+  assert.equal(sessions.find(second), null)
+})
+
+test('login with a password or the token gives a session, logout ends it', async t => {
+  const { send, users } = await world(t)
+  await users.add({ username: 'Bob', password: PASSWORD, role: 'operator' })
+  const login = await send('POST', '/api/login', { username: 'bob', password: PASSWORD }, false)
+  assert.equal(login.status, 200)
+  const { session, ...rest } = login.json as { session: string; expires_at: number }
+  assert.deepEqual(rest, { ok: true, role: 'operator', username: 'Bob', expires_at: rest.expires_at })
+  assert.ok(rest.expires_at > Date.now() / 1000 + 1000)
+  const who = await send('GET', '/api/session', undefined, session)
+  assert.deepEqual([who.json.role, who.json.username, who.json.auth_enabled], ['operator', 'Bob', true])
+  assert.equal((await send('POST', '/api/logout', {}, session)).status, 200)
+  assert.equal((await send('GET', '/api/session', undefined, session)).status, 401)
+  const admin = await send('POST', '/api/login', { token: TOKEN }, false)
+  assert.deepEqual([admin.json.role, admin.json.username], ['admin', 'admin'])
+  assert.equal((await send('GET', '/users', undefined, String(admin.json.session))).status, 200)
+  const direct = await send('GET', '/api/session')
+  assert.deepEqual(direct.json, { ok: true, role: 'admin', username: 'admin', expires_at: null, auth_enabled: true })
+})
+
+test('the token also comes as a bearer', async t => {
+  const { server } = await world(t)
+  const status = async (authorization: string): Promise<number> =>
+    (await ask(server, '/metrics', { token: false, headers: { Authorization: authorization } })).status
+  assert.equal(await status(`Bearer ${TOKEN}`), 200)
+  assert.equal(await status(`Bearer ${TOKEN}x`), 401)
+  assert.equal(await status(`Basic ${Buffer.from(`admin:${TOKEN}`).toString('base64')}`), 401)
+})
+
+test('nobody gets in with a wrong password, a disabled user, one without a password, or one that is not there', async t => {
+  const { send, users } = await world(t)
+  await users.add({ username: 'bob', password: PASSWORD })
+  await users.add({ username: 'off', password: PASSWORD, enabled: false })
+  await users.add({ username: 'bare' })
+  for (const body of [
+    { username: 'off', password: PASSWORD },
+    { username: 'bare', password: '' },
+    { username: '__proto__', password: PASSWORD },
+  ]) {
+    const { status, json } = await send('POST', '/api/login', body, false)
+    assert.deepEqual(
+      [status, json],
+      [401, { ok: false, error: 'wrong username or password', code: 'UNAUTHORIZED' }],
+      JSON.stringify(body),
+    )
+  }
+  for (const body of [{}, { username: 'bob' }, { password: PASSWORD }])
+    assert.equal((await send('POST', '/api/login', body, false)).status, 400)
+  assert.equal((await send('POST', '/api/login', { token: 'wrong' }, false)).status, 401)
+  assert.equal((await send('GET', '/users', undefined, `os-session-${'A'.repeat(43)}`)).status, 401)
+})
+
+test('S4: many logins at once are refused, not queued for ever', async t => {
+  const { send, users } = await world(t)
+  await users.add({ username: 'bob', password: PASSWORD })
+  const all = await Promise.all(
+    Array.from({ length: 12 }, () => send('POST', '/api/login', { username: 'bob', password: 'wrong' }, false)),
+  )
+  const statuses = new Set(all.map(({ status }) => status))
+  assert.deepEqual([...statuses].sort(), [401, 429])
+  assert.ok(all.find(({ status }) => status === 429)?.headers['retry-after'])
+})
+
+test('sessions of a user end when the user is changed, disabled or removed; those of the token with the token', async t => {
+  let stamp = 'one'
+  const w = await world(t)
+  w.context.auth.stamp = () => stamp
+  for (const change of [
+    () => w.users.update('viewer', { role: 'operator' }),
+    () => w.users.update('viewer', { password: 'another one' }),
+    () => w.users.update('viewer', { enabled: false }),
+    async () => w.users.remove('viewer'),
+  ]) {
+    if (w.users.get('viewer')) w.users.remove('viewer')
+    const session = await w.session('viewer')
+    assert.equal((await w.send('GET', '/api/session', undefined, session)).status, 200)
+    await change()
+    assert.equal((await w.send('GET', '/api/session', undefined, session)).status, 401)
+  }
+  const session = String((await w.send('POST', '/api/login', { token: TOKEN }, false)).json.session)
+  assert.equal((await w.send('GET', '/api/session', undefined, session)).status, 200)
+  stamp = 'two'
+  assert.equal((await w.send('GET', '/api/session', undefined, session)).status, 401)
+})
+
+test('users: made as viewer, told without hashes, changed, removed; names differ by more than case', async t => {
+  const { send, users } = await world(t)
+  const made = await send('POST', '/users', { username: 'bob', password: PASSWORD })
+  const { created_at } = made.json as { created_at: number }
+  const bob = { username: 'bob', role: 'viewer', enabled: true, created_at, updated_at: created_at }
+  assert.deepEqual([made.status, made.json], [200, { ok: true, ...bob }])
+  const twice = await send('POST', '/users', { username: 'BOB' })
+  assert.deepEqual(
+    [twice.status, twice.json],
+    [409, { ok: false, error: 'user already exists', code: 'USER_EXISTS', username: 'BOB' }],
+  )
+  assert.deepEqual((await send('GET', '/users')).json, { ok: true, users: [bob] })
+  const changed = await send('PUT', '/users/bob', { role: 'admin', enabled: false })
+  assert.deepEqual([changed.json.role, changed.json.enabled], ['admin', false])
+  for (const [body, error] of [
+    [{}, 'username is required'],
+    [{ username: ' ' }, 'username is required'],
+    [{ username: 'a/b' }, 'a username is 1 to 64 letters, digits, _ . @ or -'],
+    [{ username: '__proto__' }, 'a username is 1 to 64 letters, digits, _ . @ or -'],
+    [{ username: 'x', role: 'root' }, 'role must be (viewer | operator | admin)'],
+    [{ username: 'x', enabled: 'yes' }, 'enabled must be true or false'],
+    [{ username: 'x', password: '' }, 'a password is 1 to 1024 characters'],
+  ] as const) {
+    const { status, json } = await send('POST', '/users', body)
+    assert.deepEqual([status, json.error], [400, error])
+  }
+  for (const [method, path, status] of [
+    ['PUT', '/users/nobody', 404],
+    ['DELETE', '/users/nobody', 404],
+    ['PUT', '/users/', 400],
+    ['DELETE', '/users/', 400],
+    ['PUT', '/users/%20', 400],
+    ['DELETE', '/users/%00', 400],
+  ] as const)
+    assert.equal((await send(method, path, method === 'PUT' ? {} : undefined)).status, status, `${method} ${path}`)
+  const stored = readFileSync(users.path, 'utf8')
+  assert.match(stored, /"password_hash": "scrypt\$16384\$8\$1\$/)
+  assert.ok(!stored.includes(PASSWORD))
+  for (const path of ['/users', '/api/dashboard', '/api/config', '/api/log'])
+    assert.doesNotMatch((await send('GET', path)).text, /scrypt|password_hash/, path)
+  assert.deepEqual((await send('DELETE', '/users/bob')).json, { ok: true, username: 'bob' })
+  assert.deepEqual(users.list(), [])
+})

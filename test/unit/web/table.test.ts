@@ -1,0 +1,188 @@
+// The table of routes walked: who may call what (S2), what is refused while read_only, that every answer is as its schema says,
+// and that openapi.json tells the same.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import * as v from 'valibot'
+import { ROLES } from '../../../src/services/users'
+import { ROUTES, type Route } from '../../../src/web/routes'
+import { ask, TOKEN, UUID } from './helper'
+import { PASSWORD, type World, world } from './world'
+
+const OPEN = [
+  'GET /',
+  'GET /app.js',
+  'GET /app.css',
+  'GET /favicon.svg',
+  'GET /favicon.ico',
+  'GET /health',
+  'GET /api/health',
+  'POST /api/login',
+]
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']
+
+const nameOf = ({ method, path }: Route): string => `${method} ${path}`
+
+const concrete = (path: string): string =>
+  path.replace(':uuid', UUID).replace(':username', 'bob').replace(':section', 'weather:now')
+
+/** A body for each route that takes one; a new route fails here until it has its own. */
+const BODIES: Record<string, unknown> = {
+  'POST /api/login': { token: TOKEN },
+  'POST /api/logout': {},
+  'PUT /api/config': { engine_settings: { precision: 6 } },
+  'PUT /api/options': { updates: [{ key: 'engine_settings.precision', value: 5, value_type: 'int' }] },
+  'PUT /api/ui/config': { ui_theme: 'dark' },
+  'POST /api/reload': {},
+  'POST /api/transport': { medium: 'udp' },
+  'POST /api/outputs': { name: 'pump', value: 1 },
+  'POST /api/plugins': { plugin: 'port_forwarder', action: 'start' },
+  'POST /users': { username: 'carol', password: PASSWORD },
+  'PUT /users/:username': { role: 'operator' },
+  'POST /api/oscli/execute': { command: 'status --json' },
+  'POST /api/oscli/cancel': {},
+}
+
+async function bodyOf(route: Route, { jobs }: World): Promise<unknown> {
+  if (route.method === 'GET' || route.method === 'DELETE') return undefined
+  const name = nameOf(route)
+  assert.ok(name in BODIES, `${name} needs a body in this test`)
+  if (name !== 'POST /api/oscli/cancel') return BODIES[name]
+  const request = { command: 'status', role: 'operator', username: 'x', remote: 'y' } as const
+  return { job_id: (await jobs.submit(request)).job_id }
+}
+
+test('S2: every route × method is 401 without the token, but for the listed ones', async t => {
+  const { server } = await world(t)
+  assert.deepEqual(ROUTES.filter(route => route.role === 'open').map(nameOf), OPEN)
+  for (const path of new Set(ROUTES.map(route => route.path))) {
+    for (const method of METHODS) {
+      const { status, json } = await ask(server, concrete(path), { method, token: false })
+      const listed = OPEN.some(name => name.endsWith(` ${path}`))
+      if (!listed) {
+        assert.equal(status, 401, `${method} ${path}`)
+        if (method !== 'HEAD')
+          assert.deepEqual(json, { ok: false, error: 'admin token required', code: 'UNAUTHORIZED' })
+      } else assert.notEqual(status, 401, `${method} ${path}`)
+    }
+  }
+})
+
+test('every route × role: lower roles are told which one is required', async t => {
+  const w = await world(t)
+  for (const role of ROLES) {
+    const session = await w.session(role)
+    for (const route of ROUTES) {
+      if (route.role === 'open' || route.path === '/api/logout' || route.stream) continue
+      const ofUsers = route.path.startsWith('/users') && route.role === 'admin'
+      if (ofUsers && !w.users.get('bob')) await w.users.add({ username: 'bob' })
+      const { status, json } = await w.send(route.method, concrete(route.path), await bodyOf(route, w), session)
+      const may = ROLES.indexOf(role) >= ROLES.indexOf(route.role)
+      if (may) assert.ok(status === 200, `${role} ${nameOf(route)}: ${status} ${json.error}`)
+      else {
+        assert.equal(status, 403, `${role} ${nameOf(route)}`)
+        assert.deepEqual(json, { ok: false, error: `role ${route.role} required`, code: 'FORBIDDEN', role })
+      }
+      if (w.users.get('carol')) w.users.remove('carol')
+    }
+  }
+})
+
+test('what changes something has a write rule and is refused while read_only, before the token is looked at', async t => {
+  const w = await world(t, { config: { web_user: { read_only: true } } })
+  for (const route of ROUTES) {
+    if (route.stream) continue
+    const name = nameOf(route)
+    const changes = route.method !== 'GET' && !['POST /api/login', 'POST /api/logout'].includes(name)
+    assert.equal(route.write !== undefined, changes, name)
+    if (!changes) continue
+    for (const token of [TOKEN, false] as const) {
+      const { status, json } = await w.send(
+        route.method,
+        concrete(route.path),
+        route.method === 'DELETE' ? undefined : {},
+        token,
+      )
+      assert.deepEqual([status, json], [403, { ok: false, error: 'read-only mode is active', code: 'READ_ONLY' }], name)
+    }
+  }
+})
+
+test('every answer is what its schema says, HEAD the same without a body', async t => {
+  const w = await world(t)
+  await w.users.add({ username: 'bob' })
+  for (const route of ROUTES) {
+    if (route.stream) continue
+    const name = nameOf(route)
+    const { status, headers, json, text } = await w.send(route.method, concrete(route.path), await bodyOf(route, w))
+    assert.equal(status, 200, `${name}: ${text.slice(0, 200)}`)
+    if (route.answer) {
+      assert.equal(headers['content-type'], 'application/json; charset=utf-8')
+      const checked = v.safeParse(route.answer, json)
+      const issues = checked.success ? [] : checked.issues.map(issue => `${v.getDotPath(issue)}: ${issue.message}`)
+      assert.deepEqual(issues, [], name)
+    } else assert.ok(['/metrics', ...OPEN.map(open => open.slice(4))].includes(route.path), `${name} needs an answer`)
+    if (route.method !== 'GET') continue
+    const head = await ask(w.server, concrete(route.path), { method: 'HEAD' })
+    assert.deepEqual([head.status, head.text, head.headers['content-type']], [200, '', headers['content-type']], name)
+  }
+})
+
+test('X18: a body that is no JSON object, or of another type, is 400 on every route that takes one', async t => {
+  const { send, server } = await world(t)
+  for (const route of ROUTES.filter(({ method }) => method === 'POST' || method === 'PUT')) {
+    for (const body of ['{', 'null', '[]', '"x"', '\xff\xfe', '{"__proto__":']) {
+      const { status, json } = await send(route.method, concrete(route.path), body)
+      assert.deepEqual([status, json.ok, json.code], [400, false, 'BAD_REQUEST'], `${nameOf(route)} ${body}`)
+    }
+    const plain = await ask(server, concrete(route.path), {
+      method: route.method,
+      body: '{}',
+      headers: { 'Content-Type': 'text/plain' },
+    })
+    assert.equal(plain.status, 415, nameOf(route))
+  }
+})
+
+test('values of a wrong type in a body are 400 and name the key, never a dropped connection', async t => {
+  const w = await world(t)
+  const values = [null, 0, -1, 1e300, '', 'x', [], {}, true, [[]], { a: { b: {} } }, '\u0000', 'x'.repeat(70_000)]
+  for (const route of ROUTES.filter(({ body }) => body)) {
+    const sample = (await bodyOf(route, w)) as Record<string, unknown>
+    for (const key of Object.keys(sample)) {
+      for (const value of values) {
+        const { status, json } = await w.send(route.method, concrete(route.path), { ...sample, [key]: value })
+        assert.ok(status >= 200 && status < 500, `${nameOf(route)} ${key} ${JSON.stringify(value)}: ${status}`)
+        if (status >= 400) assert.deepEqual([json.ok, typeof json.error, typeof json.code], [false, 'string', 'string'])
+      }
+    }
+  }
+})
+
+test('openapi.json has every route with its role, its parameters and its schemas', async t => {
+  const { send } = await world(t)
+  const { json } = await send('GET', '/api/openapi.json')
+  const paths = json.paths as Record<string, Record<string, Record<string, unknown>>>
+  assert.equal(json.openapi, '3.1.0')
+  const told = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
+  )
+  assert.deepEqual(told.sort(), ROUTES.map(route => nameOf(route).replace(/:(\w+)/g, '{$1}')).sort())
+  for (const route of ROUTES) {
+    const one = paths[route.path.replace(/:(\w+)/g, '{$1}')]![route.method.toLowerCase()]!
+    assert.equal(one['x-role'], route.role)
+    assert.deepEqual(one.security, route.role === 'open' ? [] : [{ adminToken: [] }])
+    const names = (one.parameters as { name: string; in: string }[]).filter(p => p.in === 'query').map(p => p.name)
+    assert.deepEqual(names, Object.keys(route.query ?? {}))
+    assert.equal('requestBody' in one, route.body !== undefined)
+    assert.ok(String(one.summary).length > 3)
+  }
+  const config = paths['/api/options']!.put as { requestBody: { content: Record<string, { schema: unknown }> } }
+  assert.deepEqual(
+    Object.keys((config.requestBody.content['application/json']!.schema as { properties: object }).properties),
+    ['updates'],
+  )
+  const limit = (paths['/api/data/packets']!.get!.parameters as { name: string; schema: object }[]).find(
+    ({ name }) => name === 'limit',
+  )
+  assert.deepEqual(limit?.schema, { type: 'integer', minimum: 1, maximum: 500, default: 50 })
+})
