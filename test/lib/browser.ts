@@ -64,10 +64,8 @@ export class World {
   async #start(): Promise<void> {
     const [up, packets, upWeb, web] = [await freeUdpPort(), await freeUdpPort(), await freePort(), await freePort()]
     this.webPort = web
-    this.upstream = new Machine(join(this.dir, 'up'), 'serve', {
-      gateway: { receivers: [{ name: 'in', medium: 'UDP', host: '127.0.0.1', port: up }] },
-    })
-    await this.upstream.start(['--port', String(upWeb)], upWeb)
+    this.upstream = new Machine(join(this.dir, 'up'), 'serve', {})
+    await this.upstream.start(['--host', '127.0.0.1', '--port', String(up), '--web-port', String(upWeb)], upWeb)
     this.gateway = new Machine(join(this.dir, 'gw'), 'run', {
       device_id: 'PUMPHOUSE-7',
       assigned_id: 4711,
