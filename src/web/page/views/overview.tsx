@@ -115,7 +115,7 @@ function Facts({ status }: { status: Status }) {
         value={stored.value}
         unit={stored.unit}
         line={meter.lines.bytes}
-        note={`${size(log.bytes_written_today)} written today · ${number(notSafe)} records not yet safe`}
+        note={`${size(log.bytes_written_today)} written today · ${number(notSafe)} not yet safe`}
         state={log.state && log.state !== 'ok' ? 'bad' : undefined}
       />
       <Fact

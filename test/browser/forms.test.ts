@@ -1,0 +1,350 @@
+// Every form of the page used by somebody who may everything: what it does is asked of the gateway itself.
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { PHONE, shoot, type Tab, World } from '../lib/browser'
+import { until } from '../lib/gateway'
+
+/** a FULL packet of TANK-3, AID 52: level 41.5 %, pressure 1.13 bar */
+const FULL =
+  '3f01000000340101a1ff1a062135323b54414e4b2d332e312e4161485f476759687c6c6576656c3e4b2e4330303a314a58797c70' +
+  '726573737572653e4b2e50613a3165746d43737c986852'
+
+let world: World
+let tab: Tab
+let page: Page
+before(async () => {
+  world = await World.start()
+  await world.packets(6)
+  tab = await world.tab()
+  page = tab.page
+})
+after(() => world?.stop())
+beforeEach(async () => {
+  if (page) await page.goto(`${world.url}/#/overview`)
+})
+
+const open = async (at: string): Promise<void> => {
+  await page.goto(`${world.url}/#/${at}`)
+}
+const said = (text: string | RegExp): Promise<void> =>
+  page.getByRole('status').filter({ hasText: text }).first().waitFor()
+const config = async (key: string): Promise<unknown> => (await world.ask(`/api/config?key=${key}`)).value
+
+test('packets are found by device, status and time; one opens with its readings', async () => {
+  await open('packets')
+  await page.getByText('Which packets').click()
+  await page.getByLabel('Device', { exact: true }).fill('TANK-3')
+  await page.getByLabel('From').fill('2020-01-01T00:00')
+  await page.getByRole('button', { name: 'Show' }).click()
+  await page.waitForURL(/device_id=TANK-3/)
+  await page.getByText('1 in all').waitFor()
+  assert.equal(await page.locator('tbody tr').count(), 1)
+  await page.getByLabel('Until').fill('2020-01-02T00:00')
+  await page.getByRole('button', { name: 'Show' }).click()
+  await page.getByText('No packet fits.').waitFor()
+  await page.getByRole('link', { name: 'Clear' }).click()
+  await page.locator('tbody tr').nth(3).waitFor()
+
+  await open('packets?device_id=TANK-3')
+  await page.locator('tbody tr a').first().click()
+  await page.getByRole('heading', { name: 'Packet of TANK-3' }).waitFor()
+  const level = page.getByRole('row', { name: /level/ })
+  assert.match((await level.textContent()) ?? '', /41\.50/)
+  await shoot(page, 'packet-desktop-light')
+  tab.clean()
+})
+
+test('older pages of packets are reached and left again', async () => {
+  await world.packets(30)
+  await open('packets')
+  await page.getByRole('link', { name: 'Older →' }).click()
+  await page.waitForURL(/offset=25/)
+  await page.getByText(/^26 to/).waitFor()
+  await page.getByRole('link', { name: '← Newer' }).click()
+  await page.getByText(/^1 to 25/).waitFor()
+  tab.clean()
+})
+
+test('a packet in hex shows fields at once and values when the gateway is asked; damage is told', async () => {
+  await open('packets/decode')
+  const hex = page.getByLabel('Packet in hex')
+  await hex.fill('3f 0')
+  await page.getByText('Not pairs of hex digits yet.').waitFor()
+  await hex.fill(FULL)
+  await page.getByRole('cell', { name: '0x6852 fits' }).waitFor()
+  await page.getByRole('button', { name: /^AID/ }).focus()
+  assert.equal(await page.locator('tr[data-here=true] th').textContent(), 'AID')
+  await page.getByRole('button', { name: 'Read the values' }).click()
+  await page.getByText('41.50').waitFor()
+  await page.getByText('1,130').waitFor()
+  await shoot(page, 'decode-used-desktop-light')
+  await hex.fill(FULL.replace('3f01', '3f01').replace('0034', '0035'))
+  await page.getByText('The packet is damaged: CRC-16 does not fit.').waitFor()
+  tab.clean()
+})
+
+test('the history of a sensor has a plot in every range', async () => {
+  await open('readings')
+  await page.getByRole('link', { name: /cpu_busy/ }).click()
+  for (const range of ['1 h', '6 h', '24 h', '7 d', '10 min']) {
+    const button = page.getByRole('button', { name: range, exact: true })
+    await button.click()
+    assert.equal(await button.getAttribute('aria-pressed'), 'true')
+    await page.getByText(/stored values/).waitFor()
+    await page.getByRole('img', { name: /cpu_busy over the last/ }).waitFor()
+  }
+  await page.getByRole('link', { name: '← All readings' }).click()
+  await page.getByRole('heading', { name: 'TANK-3' }).waitFor()
+  tab.clean()
+})
+
+test('new readings appear by themselves', async () => {
+  await open('readings/TANK-3')
+  await page.getByText('41.50').waitFor()
+  world.send(43.25, 1.2)
+  await page.getByText('43.25').waitFor()
+  tab.clean()
+})
+
+test('a medium is switched on and off; one that links use is asked about first', async () => {
+  await open('switches')
+  const tcp = page.getByRole('switch', { name: 'TCP', exact: true })
+  await tcp.click()
+  await said('TCP is on')
+  assert.equal(await config('RESOURCES.transport_status.tcp'), true)
+  await page.getByRole('button', { name: 'Load TCP again' }).click()
+  await said(/TCP (was loaded again|could not be loaded)/)
+  await tcp.click()
+  await said('TCP is off')
+  assert.equal(await config('RESOURCES.transport_status.tcp'), false)
+
+  const udp = page.getByRole('switch', { name: 'UDP', exact: true })
+  await udp.click()
+  await page.getByRole('dialog').getByText('headquarters').waitFor()
+  await shoot(page, 'confirm-desktop-light', false)
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  assert.equal(await udp.getAttribute('aria-checked'), 'true')
+  await udp.click()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  assert.equal(await config('RESOURCES.transport_status.udp'), true)
+  tab.clean()
+})
+
+test('settings are found, checked while typing, saved together, and what needs a restart is told', async () => {
+  await open('settings')
+  await page.getByLabel('Find a setting').fill('engine_settings')
+  const precision = page.getByLabel('engine_settings.precision')
+  await precision.fill('x')
+  await page.getByText('a whole number is needed').waitFor()
+  assert.ok(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled())
+  await precision.fill('99')
+  await page.getByText(/at most/).waitFor()
+  await precision.fill('5')
+  await page.getByLabel('engine_settings.network_retry.max_retries').fill('3')
+  await page.getByRole('switch', { name: 'engine_settings.network_retry.enabled' }).click()
+  await page.getByText('3 unsaved changes').waitFor()
+  await shoot(page, 'settings-changed-desktop-light')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await said('3 settings saved')
+  assert.equal(await config('engine_settings.precision'), 5)
+  assert.equal(await config('engine_settings.network_retry.max_retries'), 3)
+  assert.equal(await config('engine_settings.network_retry.enabled'), false)
+
+  await page.getByLabel('Find a setting').fill('gateway.log.max_bytes')
+  const bytes = page.getByLabel('gateway.log.max_bytes')
+  const before = await bytes.inputValue()
+  await bytes.fill('12345678')
+  await page.getByRole('button', { name: 'Discard' }).click()
+  assert.equal(await bytes.inputValue(), before)
+
+  await page.getByLabel('Find a setting').fill('web_user.auth_enabled')
+  await page.getByText('No setting fits.').waitFor()
+  await page.getByLabel('Show also what cannot be changed here').check()
+  assert.ok(await page.getByRole('switch', { name: 'web_user.auth_enabled' }).isDisabled())
+  assert.ok(await page.getByText('needs a restart').first().isVisible())
+  tab.clean()
+})
+
+test('what the gateway refuses keeps what was typed and says why', async () => {
+  await open('settings')
+  await page.getByLabel('Find a setting').fill('gateway.uplinks')
+  const uplinks = page.getByLabel('gateway.uplinks')
+  const good = await uplinks.inputValue()
+  await uplinks.fill('[{"name":"headquarters"')
+  await page.locator('.option .error').waitFor()
+  await uplinks.fill('[{"name": 5}]')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await said(/1 refused/)
+  await page.locator('.option .error').filter({ hasText: 'gateway.uplinks' }).waitFor()
+  assert.equal(await uplinks.inputValue(), '[{"name": 5}]')
+  await uplinks.fill(good)
+  await page.getByText('unsaved').waitFor({ state: 'hidden' })
+  tab.clean()
+})
+
+test('a setting that counts from the next start on is told so after saving', async () => {
+  const { schema } = await world.ask('/api/options/schema?only_writable=1')
+  type Row = { key: string; type: string; restart: boolean; value: unknown }
+  const rows: Row[] = schema.categories.flatMap((category: { fields: Row[] }) => category.fields)
+  const row = rows.find(({ type, restart }) => restart && type === 'bool')
+  assert.ok(row, 'no switch that needs a restart')
+  await open('settings')
+  await page.getByLabel('Find a setting').fill(row.key)
+  await page.getByRole('switch', { name: row.key, exact: true }).click()
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await page.getByText(`these count from the next start of the gateway on: ${row.key}`).waitFor()
+  assert.equal(await config(row.key), !row.value)
+  tab.clean()
+})
+
+test('the look is saved for everybody, the colours for this browser', async () => {
+  await open('settings')
+  await page.getByLabel('Seconds between two rounds').fill('3')
+  await page.getByLabel('Closer together').check()
+  await page.getByRole('button', { name: 'Save for everybody' }).click()
+  await said('settings are saved')
+  assert.deepEqual([await config('web_user.ui.ui_refresh_seconds'), await config('web_user.ui.ui_compact')], [3, true])
+  assert.equal(await page.evaluate('document.documentElement.dataset.compact'), 'true')
+  await page.getByRole('button', { name: 'Dark' }).click()
+  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark')
+  await page.reload()
+  await page.getByText('This page').waitFor()
+  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark')
+  await page.getByRole('button', { name: /^Colours: dark/ }).click()
+  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'light')
+  tab.clean()
+})
+
+test('the console runs commands, tells errors and exit codes, and knows what was typed', async () => {
+  await open('console')
+  const command = page.getByLabel('Command', { exact: true })
+  const output = page.getByRole('log')
+  await command.fill('os-node config-get --key engine_settings.precision')
+  await page.keyboard.press('Enter')
+  await output.getByText(/^\d$/).waitFor()
+  await command.fill('no-such-command')
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await output.getByText(/exit code 2/).waitFor()
+  await command.fill("status 'unbalanced")
+  await page.keyboard.press('Enter')
+  await output.getByText(/quote/).waitFor()
+  await command.press('ArrowUp')
+  await command.press('ArrowUp')
+  assert.equal(await command.inputValue(), 'no-such-command')
+  await page.getByRole('button', { name: 'help', exact: true }).click()
+  assert.equal(await command.inputValue(), 'help')
+  await page.keyboard.press('Tab')
+  await shoot(page, 'console-used-desktop-light')
+  tab.clean(/^400 POST \/api\/oscli\/execute/)
+})
+
+test('a background command stands in the list of jobs, with its output', async () => {
+  await open('console')
+  await page.getByLabel('Command', { exact: true }).fill('log verify --json')
+  await page.getByLabel('In the background').check()
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await page.getByText(/runs in the background/).waitFor()
+  const job = page.getByRole('listitem').filter({ hasText: 'log verify --json' }).first()
+  await job.getByText('completed').waitFor()
+  await job.getByRole('button', { name: /^Output/ }).click()
+  await page
+    .getByRole('log')
+    .getByText(/"ok":true/)
+    .waitFor()
+  tab.clean()
+})
+
+test('users are added, changed, given a password and removed', async () => {
+  await open('users')
+  const add = page.getByRole('button', { name: 'Add', exact: true })
+  await page.getByLabel('Name').fill('erika')
+  await page.getByLabel('Password', { exact: true }).fill('correct horse battery')
+  await add.click()
+  await said('erika was added')
+  await page.getByLabel('Name').fill('erika')
+  await add.click()
+  await page.getByText('user already exists').waitFor()
+  await page.getByLabel('Role of erika').selectOption('operator')
+  await said('erika is operator now')
+  await page.getByRole('switch', { name: 'erika may sign in' }).click()
+  await said('erika may not sign in now')
+  await page.getByRole('button', { name: 'Password of erika' }).click()
+  await page.getByLabel('New password of erika').fill('another long word')
+  await page.getByRole('button', { name: 'Set' }).click()
+  await said('erika has a new password')
+  const { users } = await world.ask('/users')
+  assert.deepEqual([users[0].username, users[0].role, users[0].enabled], ['erika', 'operator', false])
+  await shoot(page, 'users-used-desktop-light')
+  await page.getByRole('button', { name: 'Remove erika' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
+  await said('erika was removed')
+  await page.getByText('No user yet').waitFor()
+  tab.clean(/^409 POST \/users/)
+})
+
+test('the log is filtered by level and text and held still', async () => {
+  await open('log')
+  await page.getByText('web page on').waitFor()
+  await page.getByRole('button', { name: 'error' }).click()
+  await page.getByText('web page on').waitFor({ state: 'hidden' })
+  await page.getByRole('button', { name: 'info' }).click()
+  await page.getByLabel('Text').fill('web page')
+  await page.getByText('web page on').waitFor()
+  await page.getByLabel('Text').fill('nothing like it')
+  await page.getByText('No line fits.').waitFor()
+  await page.getByLabel('Hold still').check()
+  tab.clean()
+})
+
+test('a section of a display provider opens with its data', async () => {
+  await open('sections')
+  await page.getByText('node_core:identity').click()
+  await page.getByText('device_id').waitFor()
+  await page.getByText('PUMPHOUSE-7', { exact: true }).last().waitFor()
+  await shoot(page, 'section-open-desktop-light')
+  tab.clean()
+})
+
+test('a command that is cancelled stops, told by the list of jobs', async () => {
+  const jobs = await world.ask('/api/oscli/jobs')
+  assert.ok(jobs.jobs.length > 0)
+  await open('console')
+  await page.getByLabel('Command', { exact: true }).fill('watch --interval 1')
+  await page.getByLabel('In the background').check()
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  const job = page.getByRole('listitem').filter({ hasText: 'watch --interval 1' }).first()
+  await job.getByRole('button', { name: /^Cancel/ }).click()
+  await said('The job was cancelled')
+  await job.getByText('cancelled').waitFor()
+  tab.clean()
+})
+
+test('a stored packet is made into bytes again and taken apart', async () => {
+  await open('packets?device_id=TANK-3')
+  await page.locator('tbody tr a').first().click()
+  await page.getByRole('button', { name: 'Make the packet' }).click()
+  await page.getByRole('cell', { name: /DATA_FULL/ }).waitFor()
+  await page.getByRole('button', { name: 'Read the values' }).click()
+  await page.getByText('Everything decoded').waitFor()
+  await shoot(page, 'packet-wire-desktop-light')
+  tab.clean()
+})
+
+test('on a phone a user is added and the line that says so does not cover the bar', async () => {
+  const phone = await world.tab({ size: PHONE })
+  await phone.page.goto(`${world.url}/#/users`)
+  await phone.page.getByLabel('Name').fill('max')
+  await phone.page.getByRole('button', { name: 'Add', exact: true }).click()
+  const line = phone.page.getByRole('status').filter({ hasText: 'max was added' })
+  await line.waitFor()
+  await shoot(phone.page, 'said-phone-light', false)
+  const bar = (await phone.page.getByRole('navigation').boundingBox())!
+  const box = (await line.boundingBox())!
+  assert.ok(box.y + box.height <= bar.y)
+  await phone.page.getByRole('button', { name: 'Close this message' }).click()
+  await until('the line is gone', async () => (await line.count()) === 0)
+  phone.clean()
+  await phone.context.close()
+})
