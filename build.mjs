@@ -23,6 +23,7 @@ import { fileURLToPath } from 'node:url'
 import { deflateRawSync, gzipSync } from 'node:zlib'
 import { buildAddon, installAddon } from './drivers/native/build.mjs'
 import { installPrebuilt, prebuiltPackages } from './drivers/native/prebuilt.mjs'
+import { writeManifest } from './src/services/dependencies/manifest.mjs'
 
 const root = dirname(fileURLToPath(import.meta.url))
 const flags = new Set(process.argv.slice(2))
@@ -133,6 +134,7 @@ export async function bundle({ tests = false, types = true } = {}) {
   addon()
   quicLibrary()
   installPrebuilt(prebuilt, join(root, 'dist'), say)
+  writeManifest(root, version)
   if (types) emitTypes()
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
@@ -229,7 +231,9 @@ async function generate() {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (flags.has('--install')) install()
   if (flags.has('--generate')) await generate()
-  else if (flags.has('--native')) addon()
-  else if (flags.has('--sanitize')) sanitized()
+  else if (flags.has('--native')) {
+    addon()
+    writeManifest(root, version)
+  } else if (flags.has('--sanitize')) sanitized()
   else await bundle({ tests: flags.has('--tests'), types: !flags.has('--no-types') })
 }

@@ -7,6 +7,8 @@ import { loraOptions } from '../drivers/lora/options'
 import { rs485Options } from '../drivers/rs485/options'
 import { iwipOptions, uipOptions } from '../drivers/slip/options'
 import { uartOptions } from '../drivers/uart/options'
+import type { Fragment } from './config'
+import { DisplayProvider, getDisplayRegistry, providerOf } from './display'
 import type { SourceDriver } from './links/contracts'
 import { type DriverTable, Registry } from './links/registry'
 import { type MediaOptions, mediaFragments } from './media/fragments'
@@ -16,6 +18,7 @@ import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
 import type { UnitResolver, WireUnits } from './pipeline/core'
 import { Fusion as BareFusion, type FusionOptions } from './pipeline/fuse'
 import { createPureCore } from './pipeline/pycore'
+import { type DisplayAccess, Plugins, type PluginTable, pluginFragments, ServiceManager } from './services'
 import { attributeUnits } from './units/attribute'
 import { resolve, resolveList } from './units/canonical'
 import { wireUnits } from './units/wire'
@@ -92,8 +95,44 @@ export const sourceTable: DriverTable<SourceDriver> = {
   ),
 }
 
+/** What Config.json may say besides what every gateway knows. */
+export const fragments = (): Fragment[] => [...mediaFragments(busOptions), ...pluginFragments()]
+
+/** Built-in plugins by name, loaded on first use. */
+export const pluginTable: PluginTable = {
+  web_user: async () => (await import('./services/web-user')).webUserPlugin,
+  port_forwarder: async () => (await import('./services/port-forwarder')).portForwarderPlugin,
+  env_guard: async () => (await import('./services/env-guard')).envGuardPlugin,
+  dependency_manager: async () => (await import('./services/dependencies')).dependencyPlugin,
+}
+
+/** The display room for plugins, which stand on the same floor. */
+export function displayAccess(): DisplayAccess {
+  const registry = getDisplayRegistry()
+  return {
+    DisplayProvider,
+    register: given => registry.register(providerOf(given) as DisplayProvider),
+    unregister: given => {
+      const { plugin_name, section_id } = given as DisplayProvider
+      registry.unregister(plugin_name, section_id)
+    },
+    metadata: () => ({ ...registry.metadata() }),
+    renderSection: async (section, format) => ({ ...(await registry.render(section, format)) }),
+    collectAllSections: format => registry.collect(format),
+  }
+}
+
+/** The plugins of a library node that is given no service manager. */
+function ownServices(node: NodeBase): ServiceManager {
+  const display = displayAccess()
+  const manager = new ServiceManager(node.store, 'runtime', { display })
+  new Plugins({ manager, node, builtins: pluginTable, version: __VERSION__, display })
+  return manager
+}
+
 const parts = (): NodeParts => ({
-  fragments: () => mediaFragments(busOptions),
+  fragments,
+  services: ownServices,
   registry: new Registry({ media: mediaTable }),
   request: async (host, port, packet, timeoutMs, accept, onFailure) =>
     (await import('./media/udp')).request(host, port, packet, timeoutMs, accept, { onFailure }),
@@ -165,6 +204,20 @@ export type { LeaseMetrics, LeasePolicy } from './protocol/ids/lease'
 export { SecureClient, type SecureClientOptions } from './protocol/secure/client'
 export { SecureServer, type SecureServerOptions } from './protocol/secure/server'
 export { SecureSessions, type SecureSessionsOptions, type SessionRecord } from './protocol/secure/sessions'
+export {
+  type CliHandler,
+  type DisplayAccess,
+  ensureAndMountPlugin,
+  ensurePluginDefaults,
+  type GatewayAccess,
+  listBuiltinPlugins,
+  normalizePluginName,
+  type PluginDefinition,
+  type PluginHost,
+  type Service,
+  ServiceManager,
+  syncAllPluginDefaults,
+} from './services'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'

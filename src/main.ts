@@ -6,12 +6,13 @@
 // the process ends with the code's exit status and says what to do. Everything later is a state.
 import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
-import type { CommandContext, LogAccess, NodeLike, SourcesLike, StartedGateway, StartOverrides } from './commands'
+import type { CommandContext, SourcesLike, StartedGateway, StartOverrides } from './commands'
+import { logOf, logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
 import type { ConfigStore } from './config'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
-import { busOptions, mediaTable, Node, sourceTable, ucumUnits } from './index'
+import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
 import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
 import { asOsError, errno, OsError } from './lib/errors'
@@ -19,10 +20,10 @@ import { realFiles } from './lib/files'
 import type { Logger } from './lib/logger'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
-import { exportFacts, exportRow, verify } from './log'
-import { mediaFragments } from './media/fragments'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
+import { GatewayWeb, httpPlugins, LocalWeb, makePlugins, managerOf, type Plugins } from './services'
+import { UserStore } from './services/users'
 
 export * from './index'
 
@@ -66,62 +67,6 @@ function writableDir(dir: string): void {
   }
 }
 
-const logOf = (dataDir: string): LogAccess => {
-  const dir = join(dataDir, 'log')
-  return {
-    summary: async () => {
-      const empty = { first_seq: 0, last_seq: 0, committed_seq: 0, bytes: 0, lost: 0, bytes_written_today: 0 }
-      if (!realFiles.exists(dir)) return empty as never
-      const { first_seq, last_seq, lost } = verify(dir)
-      const bytes = realFiles.list(dir).reduce((sum, name) => sum + realFiles.size(join(dir, name)), 0)
-      return { ...empty, first_seq, last_seq, committed_seq: last_seq, bytes, lost } as never
-    },
-    verify: async () => verify(dir),
-    export: async function* (from) {
-      yield* exportFacts(dir, from)
-    },
-  }
-}
-
-/** The log of a gateway at work: export reads along with it. */
-const logOfGateway = (gateway: Gateway): LogAccess => ({
-  ...logOf(gateway.config.dataDir),
-  summary: async () => gateway.log.status(),
-  export: async function* (from) {
-    const reader = gateway.log.reader(from, { kinds: ['fact'] })
-    for (let record = reader.next(); record; record = reader.next()) yield exportRow(record)
-  },
-})
-
-/** The library's node as commands see it. */
-function nodeLike(node: Node): NodeLike {
-  return {
-    get assigned_id() {
-      return node.assignedId
-    },
-    get device_id() {
-      return node.deviceId
-    },
-    get lastRejected() {
-      return node.lastRejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
-    },
-    get lastError() {
-      return node.lastError
-    },
-    fusion: { decompress: bytes => node.receive(bytes) as Record<string, unknown> },
-    transmit: (rows, { device_id, device_status } = {}) =>
-      node.transmit(rows, device_id ?? null, device_status ?? 'ONLINE'),
-    dispatch: async (packet, medium) => {
-      const sent = await node.dispatch(packet, medium ?? null)
-      if (!sent && node.lastError?.code === 'NO_DRIVER') throw node.lastError
-      return sent
-    },
-    ensureId: (host, port, meta, timeout) =>
-      node.ensureId(host, port, (meta ?? null) as Record<string, unknown> | null, timeout),
-    ensureTime: (host, port, timeout) => node.ensureTime(host ?? null, port ?? null, timeout),
-  }
-}
-
 /** Without a gateway: the files alone. */
 function localTransport(config: ConfigStore, logger: Logger): TransportControl {
   const links = registry()
@@ -137,6 +82,25 @@ async function localSources(config: ConfigStore, logger: Logger): Promise<Source
   const { ConfiguredSources } = await import('./gateway/intake/test-source')
   const entries = async () => config.config.gateway.sources ?? (await hostDefaults(config))
   return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
+}
+
+/** The plugins of one command; an HTTP service that it starts brings a gateway with it. */
+function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: AbortSignal): Plugins {
+  const { host, port } = config.config.RESOURCES.service_plugins.web_user
+  const display = displayAccess()
+  const web = new LocalWeb({
+    host,
+    port,
+    users: new UserStore({ dataDir: config.dataDir }),
+    start: async ({ host, port }, stop) => {
+      const ends = AbortSignal.any([signal, stop])
+      const overrides = { ...(host !== undefined && { host }), ...(port !== undefined && { webPort: port }) }
+      const { done, info } = await startGateway(config, logger, ends, () => undefined, 'run', overrides)
+      return { done, url: (info?.url as string | undefined) ?? null }
+    },
+    dashboard: async () => ({ display_sections: await display.collectAllSections() }),
+  })
+  return makePlugins({ node, builtins: pluginTable, version: __VERSION__, logger, display, web })
 }
 
 /** Names the board to every driver that asks where a pin is, where the configuration does. */
@@ -170,7 +134,6 @@ async function startGateway(
     { overHttp, webContext },
     { runRequest, VERBS },
     { JobRunner },
-    { UserStore },
     display,
     { transmitThrough },
     { supervise },
@@ -183,7 +146,6 @@ async function startGateway(
     import('./web/from-gateway'),
     import('./commands'),
     import('./commands/jobs'),
-    import('./services/users'),
     import('./display'),
     import('./gateway/transmit'),
     import('./gateway/guard/process'),
@@ -215,7 +177,13 @@ async function startGateway(
     })
     undo.push({ name: 'gateway', limitMs: 18_000, must: true, run: () => gateway.stop() })
     watched.rescue(() => gateway.log.flush())
-    const node = new Node(null, { config, logger, idAllocator: gateway.allocator, secureStorePath: null })
+    const node = new Node(null, {
+      config,
+      logger,
+      idAllocator: gateway.allocator,
+      secureStorePath: null,
+      serviceManager: managerOf(config, logger, displayAccess()),
+    })
     undo.push({ name: 'dispatch', limitMs: 1500, run: () => node.close() })
     const unlisten = config.onChange(() => void node.transporterManager.runtimeTick())
     undo.push({ name: 'changes', limitMs: 100, must: true, run: unlisten })
@@ -254,6 +222,7 @@ async function startGateway(
       sources: async () => gateway.built.then(() => gateway.sources),
       hardware: () => hardware(config, gateway),
       outputs: gateway.sources.outputs,
+      plugins: async () => plugins,
       safeMode: async leave => {
         if (leave) await gateway.leaveSafeMode()
         return gateway.guard.safeModeReport()
@@ -269,27 +238,45 @@ async function startGateway(
       context: { ...context, ...overHttp(config, transport) },
       logger: logger.child('cli'),
     })
-    display.useDisplaySource(display.gatewaySource({ gateway, transport: () => transport.view() }))
-    const server = new web.WebServer(
-      webContext({
-        gateway,
-        transport,
-        version: __VERSION__,
-        logger: logger.child('web'),
-        auth: {
-          enabled: () => config.get<boolean>('web_user.auth_enabled'),
-          verify: given => verifier.verify(given),
-          remembered: given => verifier.remembered(given),
-          stamp: () => verifier.stamp(),
-        },
-        users: new UserStore({ dataDir: config.dataDir }),
-        jobs,
-        display: display.getDisplayRegistry(),
-      }),
-      { host: (role === 'run' ? overrides.host : undefined) ?? webHost, port: overrides.webPort ?? webPort },
-    )
-    await server.start()
-    undo.push({ name: 'web', limitMs: 2500, run: () => server.stop() })
+    const users = new UserStore({ dataDir: config.dataDir })
+    const service = new GatewayWeb({
+      host: (role === 'run' ? overrides.host : undefined) ?? webHost,
+      port: overrides.webPort ?? webPort,
+      make: (host, port) => new web.WebServer(page, { host, port }),
+      users,
+    })
+    const plugins = makePlugins({
+      node,
+      gateway,
+      builtins: pluginTable,
+      version: __VERSION__,
+      logger,
+      display: displayAccess(),
+      web: service,
+    })
+    undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
+    watched.spares(thrown => plugins.blame(thrown))
+    const page = webContext({
+      gateway,
+      transport,
+      version: __VERSION__,
+      logger: logger.child('web'),
+      auth: {
+        enabled: () => config.get<boolean>('web_user.auth_enabled'),
+        verify: given => verifier.verify(given),
+        remembered: given => verifier.remembered(given),
+        stamp: () => verifier.stamp(),
+      },
+      users,
+      plugins: httpPlugins(plugins),
+      jobs,
+      display: display.getDisplayRegistry(),
+    })
+    const sections = { gateway, transport: () => transport.view(), plugins: () => plugins.manager.snapshot() }
+    display.useDisplaySource(display.gatewaySource(sections))
+    display.getDisplayRegistry().defaultNode = node
+    await service.start()
+    undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
     // ends before the web server: an answer that waits for its command is given
     undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
     const control = await startControl({
@@ -301,6 +288,7 @@ async function startGateway(
     lock.setSocket(control.path)
     const token = await makesToken
     await gateway.start()
+    void plugins.startConfigured()
     watched.onHangup(() => gateway.reload())
     return {
       done: stopped(signal).then(async () => {
@@ -308,9 +296,9 @@ async function startGateway(
         // a log that could not be committed to the end is what whoever started this must hear of
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
-      info: { url: server.url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
+      info: { url: service.state().url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
-      banner: followsParent() && token === null ? '' : banner(gateway, role, server.url, token, overrides),
+      banner: followsParent() && token === null ? '' : banner(gateway, role, service.state().url!, token, overrides),
     }
   } catch (error) {
     // told to whoever started it: no crash (R25)
@@ -349,10 +337,18 @@ async function cli(): Promise<void> {
     stdout: process.stdout,
     stderr: process.stderr,
     signal: stop.signal,
-    fragments: mediaFragments(busOptions),
+    fragments: fragments(),
     ...(followsParent() && { logPrefix: 'upstream | ' }),
     context: async ({ config, logger, signal, print }) => {
-      let node: Node | undefined
+      let made: Node | undefined
+      const node = (): Node =>
+        (made ??= new Node(null, {
+          config,
+          logger,
+          idAllocator: null,
+          serviceManager: managerOf(config, logger, displayAccess()),
+        }))
+      let plugins: Plugins | undefined
       await chooseBoard(config)
       return {
         version: __VERSION__,
@@ -361,7 +357,8 @@ async function cli(): Promise<void> {
         via: 'local',
         signal,
         log: logOf(config.dataDir),
-        node: async () => nodeLike((node ??= new Node(null, { config, logger, idAllocator: null }))),
+        node: async () => nodeLike(node()),
+        plugins: async () => (plugins ??= localPlugins(node(), config, logger, signal)),
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
@@ -372,7 +369,10 @@ async function cli(): Promise<void> {
         startGateway: (role, overrides) => startGateway(config, logger, signal, () => stop.abort(), role, overrides),
         newToken: () => newToken(config),
         print,
-        close: async () => node?.close(),
+        close: async () => {
+          await plugins?.close()
+          await made?.close()
+        },
       }
     },
   })

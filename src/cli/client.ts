@@ -8,6 +8,8 @@ import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
 
 export interface GatewayAnswer {
   readonly result?: Record<string, unknown>
+  /** the result for people */
+  readonly text?: string
   readonly exitCode: number
 }
 
@@ -72,7 +74,8 @@ export async function ask(socket: Socket, request: Request, options: AskOptions 
       } else if ('ok' in answer) {
         if (answer.error !== undefined) throw revive(answer.error)
         const result = answer.result as Record<string, unknown> | undefined
-        return { ...(result && { result }), exitCode: Number(answer.exit_code ?? (answer.ok ? 0 : 1)) }
+        const text = typeof answer.text === 'string' ? { text: answer.text } : {}
+        return { ...(result && { result }), ...text, exitCode: Number(answer.exit_code ?? (answer.ok ? 0 : 1)) }
       }
     }
   } catch (error) {

@@ -2,6 +2,7 @@
 // holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
 import {
   type CommandContext,
+  holds,
   type OptionValues,
   parseCommand,
   programHelp,
@@ -100,7 +101,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
     cwd,
     files,
     logger: logger.child('config'),
-    keep: verb.changes === true,
+    keep: holds(verb.changes, parsed),
     ...(deps.fragments && { fragments: deps.fragments }),
   })
   const read = deps.read ?? (async path => files.read(path === '-' ? '/dev/stdin' : path).toString('utf8'))
@@ -110,14 +111,14 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
   if (verb.where !== 'local') {
     const socket = await waitForGateway(config.dataDir, {
       waitMs: deps.waitMs ?? 5000,
-      changes: verb.changes === true,
+      changes: holds(verb.changes, options),
       signal,
     })
     if (socket) {
       const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options
       const onRow = (row: unknown): Promise<void> => writeLine(deps.stdout, JSON.stringify(row))
       const answer = await ask(socket, { command: verb.name, options: own }, { onRow, signal })
-      if (answer.result) await show(answer.result)
+      if (answer.result) await show(answer.result, answer.text)
       return answer.exitCode
     }
     if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway runs on ${config.dataDir}`)
@@ -139,11 +140,14 @@ async function executeHere(
   options: OptionValues,
   config: ConfigStore,
   logger: Logger,
-  show: (value: Record<string, unknown>) => Promise<void>,
+  show: Show,
   deps: CliDeps,
   json: boolean,
 ): Promise<number> {
-  const lock = verb.changes && !verb.starts ? await acquireLock(config.dataDir, 'command') : undefined
+  const lock =
+    holds(verb.changes, options) && !holds(verb.starts, options)
+      ? await acquireLock(config.dataDir, 'command')
+      : undefined
   let context: CommandContext | undefined
   try {
     const print = (value: Record<string, unknown>, text: string): void => {
@@ -153,7 +157,7 @@ async function executeHere(
     const result: VerbResult = await verb.run(context, options)
     for await (const row of result.rows ?? []) await writeLine(deps.stdout, JSON.stringify(row))
     const value = withVia(context, result)
-    if (value) await show(value)
+    if (value) await show(value, result.text)
     return result.exitCode ?? 0
   } finally {
     try {
@@ -164,15 +168,14 @@ async function executeHere(
   }
 }
 
+type Show = (value: Record<string, unknown>, text?: string) => Promise<void>
+
 /** How a result is printed: with --json one line with `via`; else the verb's text, or the JSON the specification shows. */
-function printer(
-  verb: Verb,
-  json: boolean,
-  { stdout, env }: CliDeps,
-): (value: Record<string, unknown>) => Promise<void> {
+function printer(verb: Verb, json: boolean, { stdout, env }: CliDeps): Show {
   const paint = paintFor(stdout, env)
-  return value => {
+  return (value, text) => {
     if (json) return writeLine(stdout, JSON.stringify(value))
+    if (text !== undefined) return writeLine(stdout, text)
     const { via, ...plain } = value
     if (verb.text) return writeLine(stdout, verb.text(verb.name === 'status' ? value : plain, paint))
     return writeLine(stdout, JSON.stringify(plain, null, stdout.isTTY ? 2 : 0))

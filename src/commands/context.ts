@@ -9,6 +9,7 @@ import type { Logger } from '../lib/logger'
 import type { Hardware, OutputsControl } from '../links/hardware'
 import type { TransportView } from '../links/transport-view'
 import type { Reading } from '../pipeline/fact'
+import type { Plugins } from '../services'
 
 export type Via = 'gateway' | 'local'
 
@@ -128,6 +129,8 @@ export interface CommandContext {
   hardware(): Promise<Hardware>
   /** absent outside a running gateway: an output is held by whoever runs */
   readonly outputs?: OutputsControl
+  /** the plugins of the gateway, or without one those of this process */
+  plugins(): Promise<Plugins>
   /** What safe mode there is (R25); `leave`: ends it first. */
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */

@@ -10,6 +10,7 @@ import { decode } from './verbs/decode'
 import { gpioList, gpioSet } from './verbs/gpio'
 import { ensureId, timeSync } from './verbs/identity'
 import { logExport, logVerify } from './verbs/log'
+import { deps, envGuard, pluginCmd, pluginList, pluginLoad, portForwarder, webUser } from './verbs/plugins'
 import { reload } from './verbs/reload'
 import { safeMode } from './verbs/safe-mode'
 import { sourceList, sourceTest } from './verbs/source'
@@ -22,7 +23,7 @@ import { reloadProtocol, transporterToggle, transportStatus } from './verbs/tran
 export type * from './context'
 export { programHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
-export type { OptionSpec, OptionValues, Paint, Verb, VerbResult } from './verb'
+export { holds, type OptionSpec, type OptionValues, type Paint, type Verb, type VerbResult } from './verb'
 
 /** In the order of the help. */
 export const VERBS: readonly Verb[] = [
@@ -49,6 +50,13 @@ export const VERBS: readonly Verb[] = [
   logVerify,
   logExport,
   token,
+  pluginList,
+  pluginLoad,
+  pluginCmd,
+  webUser,
+  portForwarder,
+  envGuard,
+  deps,
 ]
 
 /** Adds how the command was run to its result. */
@@ -71,5 +79,6 @@ export async function runRequest(context: CommandContext, request: ControlReques
     : { verb: named(request.command ?? ''), options: undefined }
   if (verb.where === 'local') throw new OsError('USAGE', `${verb.name} does not run inside a gateway`)
   const result = await verb.run(context, options ?? checkOptions(verb, request.options ?? {}))
-  return { result: withVia(context, result), ...(result.rows && { rows: result.rows }), exitCode: result.exitCode ?? 0 }
+  const { rows, text, exitCode = 0 } = result
+  return { result: withVia(context, result), ...(rows && { rows }), ...(text !== undefined && { text }), exitCode }
 }

@@ -14,6 +14,7 @@ import { auditText, splitCommand } from './argv'
 import type { CommandContext } from './context'
 import { programHelp, verbHelp } from './help'
 import { parseCommand } from './parse'
+import { roleOf } from './roles'
 import type { OptionValues, Paint, Verb } from './verb'
 
 export type JobStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled'
@@ -129,11 +130,12 @@ export class JobRunner {
     const { command, background = false, role, username, remote, signal } = request
     const argv = splitCommand(command)
     const plan = this.#plan(argv)
-    const needed = plan.verb?.role ?? (plan.verb ? 'admin' : 'operator')
+    // what cannot be run harms nobody
+    const needed = plan.verb ? roleOf(plan.verb, plan.options) : 'operator'
     const line = `${username} at ${remote}: ${auditText(argv)}`
     if (!mayAct(role, needed)) {
       this.#o.logger.warn(`refused, role ${needed} required: ${line}`)
-      throw new OsError('FORBIDDEN', `role ${needed} required`, { details: { role } })
+      throw new OsError('FORBIDDEN', `role ${needed} required`)
     }
     if (this.#stopped || (background ? this.#queue.length >= this.#limits.queue : this.#full)) {
       this.counters.refused++
@@ -295,13 +297,16 @@ export class JobRunner {
       signal: stop.signal,
       print: (value, text) => line(json ? JSON.stringify(value) : text),
     }
-    const { value, rows, exitCode = 0 } = await verb.run(context, options)
+    const { value, text, rows, exitCode = 0 } = await verb.run(context, options)
     for await (const row of rows ?? []) {
       if (stop.signal.aborted) break
       line(JSON.stringify(row))
     }
     if (value && json) line(JSON.stringify({ ...value, via: context.via }))
-    else if (value) line(verb.text ? verb.text(value, PLAIN) : JSON.stringify(value))
+    else if (text !== undefined) line(text)
+    // status tells people where it was run
+    else if (value && verb.text) line(verb.text(verb.name === 'status' ? { ...value, via: context.via } : value, PLAIN))
+    else if (value) line(JSON.stringify(value))
     return exitCode
   }
 

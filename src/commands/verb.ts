@@ -1,7 +1,6 @@
 // The form of a verb: one file each, its options as a schema that gives parsing, help and checks at once. `text` turns the
 // result into what people read; it runs where the person is, the verb itself perhaps in a running gateway.
 import type { OptionSpec, OptionValues } from '../lib/options'
-import type { Role } from '../services/users'
 import type { CommandContext } from './context'
 
 export type { OptionSpec, OptionValues }
@@ -11,6 +10,8 @@ export interface VerbResult {
   /** printed one JSON line each, at the reader's pace */
   readonly rows?: AsyncIterable<unknown>
   readonly exitCode?: number
+  /** for people, where only the command knows the words; else `text` of the verb makes them of the value */
+  readonly text?: string
 }
 
 export interface Paint {
@@ -34,11 +35,9 @@ export interface Verb {
   /** gateway: needs one; local: never inside one; either: inside when one runs */
   readonly where: 'gateway' | 'local' | 'either'
   /** true: works on files alone only with the data directory's lock */
-  readonly changes?: boolean
+  readonly changes?: boolean | ((options: OptionValues) => boolean)
   /** true: starts a gateway, which takes the lock itself */
-  readonly starts?: boolean
-  /** who may run it over HTTP: 'operator' for what only reads and for switching media; absent: an admin */
-  readonly role?: Role
+  readonly starts?: boolean | ((options: OptionValues) => boolean)
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
   /** Takes the command line apart in its own way, where words after the command belong to somebody else. */
@@ -48,6 +47,10 @@ export interface Verb {
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>
   text?(value: Record<string, unknown>, paint: Paint): string
 }
+
+/** What a verb says of a call with these options. */
+export const holds = (said: Verb['changes'], options: OptionValues): boolean =>
+  typeof said === 'function' ? said(options) : said === true
 
 /** Options every verb has. */
 export const GLOBAL_OPTIONS: Readonly<Record<string, OptionSpec>> = {

@@ -6,6 +6,7 @@ import { DisplayRegistry, type RenderOptions, type SectionFilter } from './regis
 import { coreSections } from './sections'
 
 export { DISPLAY_FORMATS, type DisplayFormat, escapeHtml, parseFormat, textOf, treeText } from './formats'
+export { type PlainSection, providerOf } from './from-section'
 export { type FilesSourceParts, filesSource, type GatewaySourceParts, gatewaySource } from './gateway-source'
 export type { Plain } from './plain'
 export { DisplayProvider, type ProviderMetadata, type RenderMode, type SectionData } from './provider'

@@ -23,6 +23,8 @@ export interface ControlAnswer {
   readonly result?: unknown
   /** sent one by one before the answer */
   readonly rows?: AsyncIterable<unknown> | Iterable<unknown>
+  /** the result for people */
+  readonly text?: string
   readonly exitCode?: number
 }
 
@@ -145,9 +147,10 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
       }, workingMs)
       // a command that does not heed its signal must not be kept alive by this
       beat.unref()
-      const { result, rows, exitCode = 0 } = await run(request, gone.signal)
+      const { result, rows, text, exitCode = 0 } = await run(request, gone.signal)
       for await (const row of rows ?? []) await send({ id, row })
-      await send({ id, ok: exitCode === 0, ...(result !== undefined && { result }), exit_code: exitCode })
+      const told = { ...(result !== undefined && { result }), ...(text !== undefined && { text }) }
+      await send({ id, ok: exitCode === 0, ...told, exit_code: exitCode })
     } catch (thrown) {
       const error = asOsError(thrown)
       if (gone.signal.aborted) return logger.debug(`control: ${error.message}`)

@@ -13,6 +13,17 @@ export interface LatestReading {
 
 const GROUPS = 512
 
+/** A fact as every face shows it. */
+export const latestOf = (fact: Fact, { medium, address }: LinkMetadata): LatestReading => ({
+  device_id: fact.id,
+  state: fact.state,
+  t_raw: fact.tRaw,
+  source_aid: fact.aid,
+  medium,
+  ...(address !== undefined && { address }),
+  sensors: fact.sensors,
+})
+
 export class LatestBoard {
   readonly #groups = new Map<string, LatestReading>()
 
@@ -45,14 +56,6 @@ export class LatestBoard {
   }
 
   #put(key: string, fact: Fact, link: LinkMetadata): void {
-    this.#groups.set(key, {
-      device_id: fact.id,
-      state: fact.state,
-      t_raw: fact.tRaw,
-      source_aid: fact.aid,
-      medium: link.medium,
-      ...(link.address !== undefined && { address: link.address }),
-      sensors: fact.sensors,
-    })
+    this.#groups.set(key, latestOf(fact, link))
   }
 }

@@ -133,7 +133,7 @@ export class NodeBase {
       retry: () => this.store.get<Retry>('engine_settings.network_retry'),
       timers: systemTimers,
     })
-    this.serviceManager = options.serviceManager ?? new EmptyServiceManager()
+    this.serviceManager = options.serviceManager ?? parts.services?.(this) ?? new EmptyServiceManager()
     this.dbManager = options.dbManager ?? null
   }
 

@@ -29,6 +29,7 @@ export class TransporterManager {
   readonly #options: Required<TransporterManagerOptions>
   readonly #context: Pick<DriverContext, 'identity' | 'trueNow'>
   readonly #drivers = new Map<string, LazyTransporter>()
+  #opened = 0
   /** the media that could be used when they were last looked at */
   #usable: Set<string>
   /** closes that are not over yet, by medium */
@@ -70,24 +71,33 @@ export class TransporterManager {
     if (!info || !this.#isUsable(info)) return null
     const known = this.#drivers.get(info.name)
     if (known) return known
+    const driver = this.#make(info, this.#settings(info), `dispatch-${info.options_name}`)
+    this.#drivers.set(info.name, driver)
+    return driver
+  }
+
+  /**
+   * A transporter of the caller's own, with `options` over those of the configuration; null when the medium is off or has no
+   * driver. The caller closes it.
+   */
+  open(medium: string, options: Record<string, unknown>): LazyTransporter | null {
+    const info = mediumInfo(medium)
+    if (!info || !this.#isUsable(info)) return null
+    return this.#make(info, { ...this.#settings(info), ...options }, `extra-${info.options_name}-${++this.#opened}`)
+  }
+
+  #make(info: MediumInfo, settings: Record<string, unknown>, name: string): LazyTransporter {
     const { registry, clock, logger, timers, onPacket, config } = this.#options
-    const driver = new LazyTransporter(info.name, this.#settings(info), {
+    return new LazyTransporter(info.name, settings, {
       create: async options => {
         const made = await registry.mediumDriver(info.name)
-        return made.create(`dispatch-${info.options_name}`, options, {
-          clock,
-          logger,
-          dataDir: config.dataDir,
-          ...this.#context,
-        })
+        return made.create(name, options, { clock, logger, dataDir: config.dataDir, ...this.#context })
       },
       after: this.#closing.get(info.name) ?? Promise.resolve(),
       logger,
       timers,
       onPacket,
     })
-    this.#drivers.set(info.name, driver)
-    return driver
   }
 
   /** Closes the driver of a medium and makes it anew from the present configuration; null when there is none now. */

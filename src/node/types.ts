@@ -8,6 +8,7 @@ import type { FlashLog } from '../log'
 import type { Core } from '../pipeline/core'
 import type { Reading } from '../pipeline/fact'
 import type { IdAllocator } from '../protocol/ids/allocator'
+import type { NodeBase } from './node'
 import type { ServiceManager } from './services'
 
 export type TransmitResult = readonly [
@@ -53,8 +54,10 @@ export interface NodeParts {
   registry: Registry
   request: UdpRequest
   createCore: (settings: CoreSettings) => Core
-  /** what the configuration may say of the media */
+  /** what the configuration may say of the media and of plugins */
   fragments?: () => readonly Fragment[]
+  /** the service manager of a node that is given none */
+  services?: (node: NodeBase) => ServiceManager
 }
 
 export interface CoreSettings {

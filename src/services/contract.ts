@@ -2,16 +2,17 @@
 // the members below; it reaches the gateway through its host only. Every call into a service is guarded by the manager: what
 // it throws is counted and shown, and a start that does not come back is given up.
 import type { ConfigStore } from '../config'
+import type { FactEvent, LinkEvent, PacketEvent } from '../gateway/events'
 import type { GatewayStatus } from '../gateway/status'
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { OptionSpec, OptionValues } from '../lib/options'
-import type { LinkState } from '../links/contracts'
 import type { Transporter } from '../node/transporters'
-import type { Fact, LinkMetadata, Reading } from '../pipeline/fact'
+import type { Reading } from '../pipeline/fact'
+import type { UserStore } from './users'
 
-export type { OptionSpec, OptionValues }
+export type { FactEvent, LinkEvent, OptionSpec, OptionValues, PacketEvent }
 
 /** What a plugin's `create` gives. All members may be left out; all may return promises. */
 export interface Service {
@@ -22,7 +23,7 @@ export interface Service {
   stop?(): unknown
   status?(): unknown
   getCliCommands?(): Record<string, CliHandler>
-  /** registered while the service is loaded; providers of the display room */
+  /** Sections and display providers, registered from load to stop. The same objects at each call. */
   displayProviders?(): readonly unknown[]
 }
 
@@ -49,8 +50,32 @@ export interface CommandOutcome {
   readonly value?: Record<string, unknown>
   /** the same for people; left out: the JSON */
   readonly text?: string
+  /** sent one by one before the value, at the reader's pace */
+  readonly rows?: AsyncIterable<unknown>
   /** 0 when left out */
   readonly exitCode?: number
+}
+
+/** The HTTP service of this program, handed in by main: it stands on a higher floor. */
+export interface WebService {
+  /** Listens; host and port left out: as configured. False when it listens there already. Throws PORT_BUSY, NETWORK … */
+  start(host?: string | null, port?: number | null): Promise<boolean>
+  /** false when it did not listen */
+  stop(): Promise<boolean>
+  state(): WebState
+  /** settles with an exit code when what start() started has ended; the signal ends it */
+  ended?(signal: AbortSignal): Promise<number>
+  readonly users: UserStore
+  /** body of GET /api/dashboard */
+  dashboard(sections?: readonly string[]): Promise<Record<string, unknown>>
+}
+
+export interface WebState {
+  readonly running: boolean
+  readonly host: string
+  readonly port: number
+  readonly url: string | null
+  readonly uptime_s: number
 }
 
 /** What a plugin may use of the program it lives in. */
@@ -69,39 +94,27 @@ export interface PluginHost {
   readonly gateway?: GatewayAccess
   /** absent where nobody shows anything */
   readonly display?: DisplayAccess
+  /** absent where there is none to start */
+  readonly web?: WebService
   /** the settings of this plugin, defaults included */
   settings(): Record<string, unknown>
+  /** starts and stops this plugin as plugin-load and the API do; false when there was nothing to do */
+  start(): Promise<boolean>
+  stop(): Promise<boolean>
 }
 
 /** The part of the library's Node that plugins use; display providers are given the same. */
 export interface PluginNode {
   readonly assignedId: number
   readonly deviceId: string
-  dispatch(packet: Uint8Array, medium?: string | null): Promise<boolean>
+  dispatch(packet: Uint8Array | string, medium?: string | null): Promise<boolean>
   receive(packet: Uint8Array): object
+  /** the packet as one that stands alone (X15); throws RELAY_UNDECODABLE */
+  relay(packet: Uint8Array): Uint8Array
   readonly transporterManager: {
     /** a sender with options of its own over those of the configuration; null: nobody knows the medium. Close it. */
     open(medium: string, options: Record<string, unknown>): Transporter | null
   }
-}
-
-export interface FactEvent {
-  readonly fact: Fact
-  readonly link: LinkMetadata
-}
-
-export interface LinkEvent {
-  readonly name: string
-  readonly state: LinkState
-  readonly before: LinkState
-}
-
-/** A packet that a receiver took, before anything is known of its content. Its bytes are valid during the call only. */
-export interface PacketEvent {
-  readonly packet: Uint8Array
-  readonly medium: string
-  /** where it came from, as the medium writes it */
-  readonly address: string
 }
 
 /** A running gateway as plugins see it. Listeners get each event once, in order; one that throws is counted and told. */
@@ -117,9 +130,24 @@ export interface GatewayAccess {
   onLink(listener: (event: LinkEvent) => void): () => void
 }
 
+/** A section of a plugin that needs no formats of its own; a display provider of the display room does as well. */
+export interface Section {
+  readonly section_id: string
+  readonly display_name: string
+  readonly plugin_name: string
+  /** `plugin` when left out */
+  readonly category?: string
+  /** 0–100, 50 when left out */
+  readonly priority?: number
+  readonly refresh_interval_s?: number
+  data(): object | Promise<object>
+}
+
 /** The display room, handed in: it stands on the same floor. */
 export interface DisplayAccess {
-  /** false: the name is taken, or what was given is no provider */
+  /** the class that plugins extend for formats of their own */
+  readonly DisplayProvider: unknown
+  /** Takes a Section or a provider. False: the name is taken. Throws BAD_REQUEST for what is neither. */
   register(provider: unknown): boolean
   unregister(provider: unknown): void
   metadata(): Record<string, unknown>

@@ -112,7 +112,8 @@ const valuesOf = (entries: v.ObjectEntries): Record<string, unknown> =>
 /** Defaults of a plugin; `own`: what its definition says. */
 export function pluginDefaults(name: string, own: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   const facts = builtinFacts(name)
-  const { enabled, auto_start, mode } = valuesOf(common(facts?.autoStart ?? false))
+  // whoever lets plugins of other makers in wants those of the folder to run
+  const { enabled, auto_start, mode } = valuesOf(common(facts ? (facts.autoStart ?? false) : true))
   const web = name === 'web_user' ? { host: '127.0.0.1', port: 8765 } : {}
   return { enabled, auto_start, mode, ...web, ...(facts?.entries ? valuesOf(facts.entries) : {}), ...own }
 }

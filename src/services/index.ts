@@ -1,7 +1,18 @@
 // The services room: plugin contract, service manager, registry.
+
+export { accessOf } from './access'
 export type * from './contract'
 export { BUILTIN_NAMES, pluginFragments } from './defaults'
+export { type HttpPlugins, httpPlugins } from './http'
 export { type ManagerOptions, ServiceManager, type ServiceState } from './manager'
+export {
+  PLUGIN_ACTIONS,
+  type PluginAction,
+  type PluginItem,
+  type PluginRequest,
+  Plugins,
+  type PluginsParts,
+} from './plugins'
 export {
   ensureAndMountPlugin,
   ensurePluginDefaults,
@@ -12,3 +23,5 @@ export {
   pluginSettings,
   syncAllPluginDefaults,
 } from './registry'
+export { GatewayWeb, LocalWeb } from './web-user/service'
+export { makePlugins, managerOf, type WiringParts } from './wiring'

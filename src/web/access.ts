@@ -101,7 +101,7 @@ export class Access {
 
 /** Throws FORBIDDEN `role <x> required`. */
 export function requireRole({ role }: Session, needed: Role): void {
-  if (!mayAct(role, needed)) throw new OsError('FORBIDDEN', `role ${needed} required`, { details: { role } })
+  if (!mayAct(role, needed)) throw new OsError('FORBIDDEN', `role ${needed} required`)
 }
 
 const unauthorized = (): OsError => new OsError('UNAUTHORIZED', 'admin token required')

@@ -151,6 +151,8 @@ export interface WebContext {
   readonly auth: WebAuth
   /** web_user.read_only and web_user.management_enabled, as shown by the dashboard */
   settings?(): { read_only: boolean; management_enabled: boolean }
+  /** names this gateway is reached by, besides its addresses; read at the start of the server */
+  hosts?(): readonly string[]
   /** web_user.session_idle_seconds and session_max_seconds */
   sessionTimes?(): { idleS: number; maxS: number }
   /** absent: nobody but the admin token */

@@ -1,26 +1,18 @@
 // What the web face is given of a running gateway. Secrets leave masked; what may be written is what
 // web_user.writable_config_prefixes names.
+import { hostname } from 'node:os'
 import type { CommandContext } from '../commands'
 import type { JobRunner } from '../commands/jobs'
 import { mayWrite } from '../config'
 import type { ConfigStore } from '../config/store'
 import type { Gateway } from '../gateway/gateway'
+import { latestOf } from '../gateway/latest'
 import { OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { mediumFlag } from '../links/transport-view'
 import type { TransportControl } from '../node/transport'
-import type { Fact, LinkMetadata } from '../pipeline/fact'
 import type { UserStore } from '../services/users'
-import type {
-  DisplayControl,
-  LatestReadings,
-  MediaControl,
-  PluginsControl,
-  WebAuth,
-  WebConfig,
-  WebContext,
-  WebEvents,
-} from './context'
+import type { DisplayControl, MediaControl, PluginsControl, WebAuth, WebConfig, WebContext, WebEvents } from './context'
 
 export interface FromGatewayOptions {
   gateway: Gateway
@@ -47,19 +39,14 @@ export const webConfig = (config: ConfigStore): WebConfig => ({
   update: nested => config.update(nested, { prefixes: prefixesOf(config) }),
 })
 
-/** A fact as every face shows it. */
-const readingOf = ({ id, tRaw, aid, sensors }: Fact, { medium }: LinkMetadata, own: number): LatestReadings => ({
-  device_id: id,
-  t_raw: tRaw,
-  sensors,
-  medium,
-  source_aid: medium === 'local' ? own : aid,
-})
-
 function webEvents(gateway: Gateway): WebEvents {
   return {
     onReading: listener =>
-      gateway.events.onFact(({ fact, link }) => listener(readingOf(fact, link, gateway.identity.assignedId))),
+      gateway.events.onFact(({ fact, link }) => {
+        const reading = latestOf(fact, link)
+        // own facts are stamped with the id of their time; shown is the one of now
+        listener(link.medium === 'local' ? { ...reading, source_aid: gateway.identity.assignedId } : reading)
+      }),
     onLink: listener => gateway.events.onLink(({ name }) => listener(name)),
     link: name => gateway.status().links[name],
   }
@@ -130,6 +117,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
     latest: () => gateway.latestReadings(),
     db: () => gateway.database,
     settings: () => ({ read_only: config.get<boolean>('web_user.read_only'), management_enabled: true }),
+    hosts: () => [hostname(), `${hostname()}.local`, ...config.get<string[]>('web_user.allowed_hosts')],
     sessionTimes: () => ({
       idleS: config.get<number>('web_user.session_idle_seconds'),
       maxS: config.get<number>('web_user.session_max_seconds'),

@@ -6,6 +6,17 @@ import type { Call } from './route'
 type Sample = readonly [value: number | boolean | undefined | null, labels?: Readonly<Record<string, string>>]
 type Kind = 'gauge' | 'counter'
 
+/** of status.received: what may also become less */
+const RECEIVER_GAUGES = new Set([
+  'peers',
+  'sessions',
+  'sources',
+  'sources_spilled',
+  'duplicate_bytes',
+  'template_bytes',
+  'spill_bytes',
+])
+
 const escapeLabel = (text: string): string =>
   text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
@@ -115,12 +126,11 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
   m.one('log_written_today_bytes', 'gauge', 'bytes written to flash since midnight UTC', log.bytes_written_today)
   for (const [name, value] of Object.entries(intake ?? {}))
     m.one(`intake_${name}_total`, 'counter', `own readings: ${name.replaceAll('_', ' ')}`, value)
-  m.add(
-    'received_total',
-    'counter',
-    'packets of other nodes by what became of them',
-    Object.entries(status.received ?? {}).map(([what, value]) => [value, { what }]),
-  )
+  const received = Object.entries(status.received ?? {})
+  const samples = (gauges: boolean): Sample[] =>
+    received.filter(([what]) => RECEIVER_GAUGES.has(what) === gauges).map(([what, value]) => [value, { what }])
+  m.add('received_total', 'counter', 'packets of other nodes by what became of them', samples(false))
+  m.add('receiver', 'gauge', 'what the receiver holds', samples(true))
   m.add(
     'dropped_total',
     'counter',

@@ -3,7 +3,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { GenericSchema } from 'valibot'
 import type { Access, Session } from './access'
-import type { Asset } from './assets'
 import type { Body } from './body'
 import type { WebContext } from './context'
 import type { EventStreams } from './events'
@@ -72,7 +71,8 @@ export interface Route {
   readonly body?: GenericSchema
   /** body of a 200 */
   readonly answer?: GenericSchema
-  readonly asset?: Asset
+  /** true: writes its own line into the log; other routes with a write rule get one */
+  readonly audited?: boolean
   /** returns the body of a 200, or a Text; throws OsError for every other answer */
   run(call: Call): object | Promise<object>
   /** instead of run: writes to the connection itself until it is closed */

@@ -174,7 +174,7 @@ export class WebServer {
   #build(server: Server): (req: IncomingMessage, res: ServerResponse) => void {
     const { host, allowedHosts, routes, clock } = this.#options
     const { logger } = this.#context
-    const guard = new Guard({ host, allowedHosts })
+    const guard = new Guard({ host, allowedHosts: [...allowedHosts, ...(this.#context.hosts?.() ?? [])] })
     const gate = new TokenGate(this.#context.auth, clock)
     const access = new Access(this.#context, gate, this.#sessions)
     const fail = (req: IncomingMessage, res: ServerResponse, thrown: unknown): void =>
@@ -244,6 +244,8 @@ export class WebServer {
       access,
       routes,
     }
+    if (route.write && !route.audited)
+      this.#context.logger.info(`${session.username} at ${call.remote}: ${route.method} ${auditPath(req)}`)
     await this.#answer(route, call, req, res)
   }
 
@@ -290,6 +292,9 @@ export class WebServer {
     if (read_only) throw new OsError('READ_ONLY', 'read-only mode is active')
   }
 }
+
+/** The path for the log: no query, nothing that would forge a line. */
+const auditPath = (req: polka.Request): string => req.path.slice(0, 200).replace(/[^\x21-\x7e]/g, '?')
 
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -65,7 +65,6 @@ export const boardShow: Verb = {
   examples: ['os-node board', 'os-node board --json'],
   options: {},
   where: 'either',
-  role: 'operator',
   run: async ({ hardware }) => ({ value: { ...(await hardware()).board() } }),
   text: (value, paint) => text(value as unknown as BoardReport, paint),
 }

@@ -9,7 +9,6 @@ export const configGet: Verb = {
   examples: ['os-node config-get --key engine_settings.precision'],
   options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
   where: 'either',
-  role: 'operator',
   json: true,
   async run({ config }, options) {
     const key = String(options.key)
@@ -55,7 +54,6 @@ export const configShow: Verb = {
     keys: { type: 'boolean', help: 'list every key: default, what is allowed, meaning' },
   },
   where: 'either',
-  role: 'operator',
   async run({ config }, options) {
     const section = options.section as string | undefined
     if (options.keys) {

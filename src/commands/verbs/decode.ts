@@ -20,7 +20,6 @@ export const decode: Verb = {
   examples: ['os-node decode --hex 3f0100000001…', 'os-node decode --hex "3f 01 00 00" --json'],
   options: { hex: { type: 'string', value: 'HEX', required: true, help: 'the packet; blanks and colons are ignored' } },
   where: 'either',
-  role: 'operator',
   json: true,
   async run(context, options) {
     const bytes = bytesOf(String(options.hex))

@@ -55,7 +55,6 @@ export const gpioList: Verb = {
   examples: ['os-node gpio', 'os-node gpio --json'],
   options: {},
   where: 'either',
-  role: 'operator',
   run: async ({ hardware, outputs }) => ({
     value: { lines: (await hardware()).lines(), outputs: outputs?.list() ?? [] },
   }),

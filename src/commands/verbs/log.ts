@@ -8,7 +8,6 @@ export const logVerify: Verb = {
   examples: ['os-node log verify', 'os-node log verify --json'],
   options: {},
   where: 'either',
-  role: 'operator',
   async run(context) {
     const value = await context.log.verify()
     return { value: { ...value }, exitCode: value.ok ? 0 : 4 }
@@ -29,6 +28,5 @@ export const logExport: Verb = {
     from: { type: 'integer', value: 'SEQ', min: 0, default: 0, help: 'first sequence number' },
   },
   where: 'either',
-  role: 'operator',
   run: async (context, options) => ({ rows: context.log.export(Number(options.from)) }),
 }

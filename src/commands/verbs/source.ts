@@ -10,7 +10,6 @@ export const sourceList: Verb = {
   examples: ['os-node source list', 'os-node source list --json'],
   options: {},
   where: 'either',
-  role: 'operator',
   run: async ({ sources }) => ({ value: { sources: await (await sources()).list() } }),
   text(value, paint) {
     const { sources } = value as { sources: readonly SourceItem[] }
@@ -36,7 +35,6 @@ export const sourceTest: Verb = {
   options: { name: { type: 'string', value: 'NAME', required: true, help: 'source, as os-node source list shows it' } },
   operands: ['name'],
   where: 'either',
-  role: 'operator',
   async run({ sources }, { name }) {
     const result = await (await sources()).test(String(name))
     const failed = result.readings.some(({ value }) => value === null)

@@ -164,7 +164,6 @@ export const status: Verb = {
   examples: ['os-node status', 'os-node status --json'],
   options: {},
   where: 'either',
-  role: 'operator',
   run: async context => ({
     value: { ...(context.gateway ? context.gateway.status() : await statusOfFiles(context)) },
   }),

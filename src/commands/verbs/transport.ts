@@ -23,7 +23,6 @@ export const transportStatus: Verb = {
   examples: ['os-node transport-status', 'os-node transport-status --json'],
   options: {},
   where: 'either',
-  role: 'operator',
   run: async ({ transport }) => ({ value: { ...transport().view() } }),
   text: (value, paint) => text(value as unknown as TransportView, paint),
 }
@@ -45,7 +44,6 @@ export const transporterToggle: Verb = {
     disable: { type: 'boolean', help: 'switch it off' },
   },
   where: 'either',
-  role: 'operator',
   changes: true,
   json: true,
   async run({ transport }, { name, enable = false, disable = false }) {
@@ -62,7 +60,6 @@ export const reloadProtocol: Verb = {
   examples: ['os-node reload-protocol --medium UDP', 'os-node reload-protocol --medium mqtt --json'],
   options: { medium: { type: 'string', value: 'MEDIUM', required: true, help: MEDIUM } },
   where: 'either',
-  role: 'operator',
   json: true,
   async run({ transport }, options) {
     const { name, reloaded } = await transport().reload(String(options.medium))

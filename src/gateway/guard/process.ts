@@ -27,6 +27,8 @@ export interface Watched {
   readonly supervision: Supervision & { readonly crashes: Crashes }
   /** commits what waits; called before the process is ended early */
   rescue(commit: () => Promise<unknown>): void
+  /** errors nobody caught that are somebody's own, and end nothing: true for those */
+  spares(check: (thrown: unknown) => boolean): void
   /** what SIGHUP does */
   onHangup(reload: () => Promise<unknown>): void
   close(): Promise<void>
@@ -68,7 +70,9 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
   }
   const crashes = crashesOf(config, version, logger)
   const safeMode = crashes.begin(env.OS_NODE_SAFE_MODE)
+  let spared: (thrown: unknown) => boolean = () => false
   const crashed = (thrown: unknown): void => {
+    if (!ending && spared(thrown)) return
     const error = thrown instanceof Error ? thrown : new Error(String(thrown))
     logger.error(`crashed: ${error.stack ?? error.message}`)
     if (!ending) crashes.crashed(error.message)
@@ -111,6 +115,9 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
     },
     rescue: run => {
       commit = run
+    },
+    spares: check => {
+      spared = check
     },
     onHangup: run => {
       reload = run

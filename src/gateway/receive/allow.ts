@@ -8,7 +8,11 @@ import { ipOf } from './addresses'
 const family = (ip: string): 'ipv4' | 'ipv6' => (isIP(ip) === 6 ? 'ipv6' : 'ipv4')
 
 /** Says of a sender's address whether its packets are taken. An empty list takes everybody's. */
-export function allowList(entries: readonly string[], logger: Logger): (address: string) => boolean {
+export function allowList(
+  entries: readonly string[],
+  logger: Logger,
+  what = 'receiver.allow',
+): (address: string) => boolean {
   if (entries.length === 0) return () => true
   const list = new BlockList()
   const names = new Set<string>()
@@ -21,7 +25,7 @@ export function allowList(entries: readonly string[], logger: Logger): (address:
       else if (bits && /^\d+$/.test(bits)) list.addSubnet(ip, Number(bits), family(ip))
       else throw new RangeError('neither address nor range')
     } catch {
-      logger.error(`receiver.allow: ${JSON.stringify(entry)} is no address range and lets nobody in`)
+      logger.error(`${what}: ${JSON.stringify(entry)} is no address range and lets nobody in`)
     }
   }
   return address => {

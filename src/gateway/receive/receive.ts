@@ -134,8 +134,9 @@ export class Receive {
       origin.settle?.(true)
       return
     }
-    this.#options.onPacket?.(packet, origin)
     const cmd = packet[0]
+    // of a delivery frame the packets inside are looked at
+    if (cmd !== undefined && cmd !== DELIVERY_FRAME) this.#options.onPacket?.(packet, origin)
     if (cmd === undefined) {
       this.counters.malformed++
       origin.settle?.(true)
@@ -148,9 +149,10 @@ export class Receive {
 
   #frame(frame: Uint8Array, origin: PacketOrigin): void {
     const malformed = this.delivery.counters.malformed
-    const answer = this.delivery.onFrame(frame, origin.address, (packet, seq, peer) =>
-      this.#data(packet, origin, peer, seq),
-    )
+    const answer = this.delivery.onFrame(frame, origin.address, (packet, seq, peer) => {
+      this.#options.onPacket?.(packet, origin)
+      this.#data(packet, origin, peer, seq)
+    })
     this.counters.malformed += this.delivery.counters.malformed - malformed
     if (answer) void origin.reply(answer)
     // the exchange asks again for what it lacks

@@ -1,5 +1,6 @@
 // What can be switched: media, outputs of sources, plugins.
 import * as v from 'valibot'
+import { auditText } from '../../commands/argv'
 import { OsError } from '../../lib/errors'
 import { requireRole } from '../access'
 import type { PluginsControl, WebContext } from '../context'
@@ -45,10 +46,19 @@ function pluginsOf({ plugins }: WebContext): PluginsControl {
 }
 
 /** load, start and stop are open to operators, what is saved or runs a command only to admins. */
-async function changePlugin({ context, body, session }: Call<v.InferOutput<typeof pluginBody>>): Promise<object> {
+async function changePlugin({
+  context,
+  body,
+  session,
+  remote,
+}: Call<v.InferOutput<typeof pluginBody>>): Promise<object> {
   const { plugin, action, sub_cmd, args = [], enabled } = body
   const plugins = pluginsOf(context)
   const done = { ok: true, plugin, action }
+  const words = typeof args === 'string' ? args.split(/\s+/).filter(Boolean) : args
+  context.logger.info(
+    `${session.username} at ${remote}: plugin ${auditText([action, plugin, ...(sub_cmd ? [sub_cmd, ...words] : [])])}`,
+  )
   switch (action) {
     case 'load':
       await plugins.load(plugin)
@@ -66,7 +76,6 @@ async function changePlugin({ context, body, session }: Call<v.InferOutput<typeo
     case 'cmd': {
       requireRole(session, 'admin')
       if (!sub_cmd) throw new OsError('BAD_REQUEST', 'sub_cmd is required', { details: { key: 'sub_cmd' } })
-      const words = typeof args === 'string' ? args.split(/\s+/).filter(Boolean) : args
       const { exit_code, ...output } = await plugins.command(plugin, [sub_cmd, ...words])
       const ran = { ...done, command: sub_cmd, exit_code, ...output }
       if (exit_code !== 0) throw new OsError('BAD_REQUEST', `${plugin} ${sub_cmd} failed`, { details: ran })
@@ -126,7 +135,12 @@ export const CONTROL: readonly Route[] = [
     role: 'viewer',
     summary: 'service plugins',
     answer: s.answer({
-      plugins: v.strictObject({ mount_index: s.anything, runtime_index: s.anything, config_index: s.anything }),
+      plugins: v.strictObject({
+        mode: s.maybeText,
+        mount_index: s.anything,
+        runtime_index: s.anything,
+        config_index: s.anything,
+      }),
       items: v.array(
         v.looseObject({
           name: s.text,
@@ -153,6 +167,7 @@ export const CONTROL: readonly Route[] = [
     write: 'state',
     summary: 'loads, starts or stops a plugin; admins also enable it and run its commands',
     body: pluginBody,
+    audited: true,
     answer: v.looseObject({ ok: s.ok, plugin: s.text, action: v.picklist(ACTIONS) }),
     run: changePlugin,
   }),

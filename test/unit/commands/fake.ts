@@ -2,6 +2,7 @@
 import type { CommandContext, NodeLike, SubmitRequest } from '../../../src/commands'
 import type { ConfigStore } from '../../../src/config'
 import type { GatewayStatus } from '../../../src/gateway/status'
+import { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
 import { Registry } from '../../../src/links/registry'
 import { transportView } from '../../../src/links/transport-view'
@@ -98,6 +99,7 @@ export function fake(
         return { name: args[0].toUpperCase(), reloaded: args[0] === 'udp' }
       },
     }),
+    plugins: async () => Promise.reject(new OsError('NOT_FOUND', 'no plugins here')),
     hardware: async () => ({ lines: () => [], board: () => NO_BOARD }),
     sources: async () => ({
       list: async () => [

@@ -1,0 +1,64 @@
+// What commands are given of the rooms below: the log, by itself and of a gateway at work, and the library's node.
+import { join } from 'node:path'
+import type { Gateway } from '../gateway/gateway'
+import { realFiles } from '../lib/files'
+import { exportFacts, exportRow, verify } from '../log'
+import type { NodeBase } from '../node/node'
+import type { LogAccess, NodeLike } from './context'
+
+/** The log in the files of a data directory. */
+export const logOf = (dataDir: string): LogAccess => {
+  const dir = join(dataDir, 'log')
+  return {
+    summary: async () => {
+      const empty = { first_seq: 0, last_seq: 0, committed_seq: 0, bytes: 0, lost: 0, bytes_written_today: 0 }
+      if (!realFiles.exists(dir)) return empty as never
+      const { first_seq, last_seq, lost } = verify(dir)
+      const bytes = realFiles.list(dir).reduce((sum, name) => sum + realFiles.size(join(dir, name)), 0)
+      return { ...empty, first_seq, last_seq, committed_seq: last_seq, bytes, lost } as never
+    },
+    verify: async () => verify(dir),
+    export: async function* (from) {
+      yield* exportFacts(dir, from)
+    },
+  }
+}
+
+/** The log of a gateway at work: export reads along with it. */
+export const logOfGateway = (gateway: Gateway): LogAccess => ({
+  ...logOf(gateway.config.dataDir),
+  summary: async () => gateway.log.status(),
+  export: async function* (from) {
+    const reader = gateway.log.reader(from, { kinds: ['fact'] })
+    for (let record = reader.next(); record; record = reader.next()) yield exportRow(record)
+  },
+})
+
+/** The library's node as commands see it. */
+export function nodeLike(node: NodeBase): NodeLike {
+  return {
+    get assigned_id() {
+      return node.assignedId
+    },
+    get device_id() {
+      return node.deviceId
+    },
+    get lastRejected() {
+      return node.lastRejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
+    },
+    get lastError() {
+      return node.lastError
+    },
+    fusion: { decompress: bytes => node.receive(bytes) as Record<string, unknown> },
+    transmit: (rows, { device_id, device_status } = {}) =>
+      node.transmit(rows, device_id ?? null, device_status ?? 'ONLINE'),
+    dispatch: async (packet, medium) => {
+      const sent = await node.dispatch(packet, medium ?? null)
+      if (!sent && node.lastError?.code === 'NO_DRIVER') throw node.lastError
+      return sent
+    },
+    ensureId: (host, port, meta, timeout) =>
+      node.ensureId(host, port, (meta ?? null) as Record<string, unknown> | null, timeout),
+    ensureTime: (host, port, timeout) => node.ensureTime(host ?? null, port ?? null, timeout),
+  }
+}

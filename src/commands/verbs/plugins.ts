@@ -1,0 +1,214 @@
+// Plugins on the command line: plugin-list, plugin-load, plugin-cmd, and a verb of its own for each plugin that has one. Both
+// spellings mean the same: `web-user --cmd start -- --port 8765` and `web-user start --port 8765`. What stands behind the
+// plugin's command is its own to read, where the plugin runs: in the gateway when there is one.
+import { textOf } from '../../display'
+import { OsError } from '../../lib/errors'
+import { normalizePluginName, type PluginItem } from '../../services'
+import type { OptionSpec, OptionValues, Verb, VerbResult } from '../verb'
+import { GLOBAL_OPTIONS } from '../verb'
+import { columns } from './status'
+
+const PLUGIN: OptionSpec = { type: 'string', value: 'PLUGIN', required: true, help: 'name, as plugin-list shows it' }
+const CMD: OptionSpec = { type: 'string', value: 'COMMAND', help: 'command of the plugin; --help lists them' }
+const ARGS: OptionSpec = { type: 'list', value: 'WORDS', help: "the command's own options, behind -- or as they are" }
+
+/** commands of built-in plugins that only look; what is not here takes the data directory's lock where no gateway runs */
+const LOOKS: Readonly<Record<string, readonly string[]>> = {
+  web_user: ['status', 'dashboard', 'list'],
+  port_forwarder: ['status', 'list', 'stats', 'test'],
+  env_guard: ['status', 'list', 'resource-show'],
+  dependency_manager: ['check', 'doctor'],
+  tui: ['render', 'interactive', 'bios', 'sections'],
+  test_plugin: ['component', 'stress', 'all', 'compare', 'full_load', 'integration', 'audit'],
+}
+
+const looks = (plugin: unknown, { cmd, args }: OptionValues): boolean =>
+  cmd === undefined ||
+  (args as readonly string[] | undefined)?.includes('--help') === true ||
+  (LOOKS[normalizePluginName(String(plugin))]?.includes(String(cmd)) ?? false)
+
+const WITH_VALUE = new Set(
+  Object.entries(GLOBAL_OPTIONS)
+    .filter(([, { type }]) => type !== 'boolean')
+    .map(([name]) => name),
+)
+
+/** Takes `[PLUGIN] COMMAND words…` apart: options of every command are taken out wherever they stand. */
+function reader(operands: readonly string[]): (argv: readonly string[]) => Record<string, unknown> {
+  return argv => {
+    const given: Record<string, unknown> = {}
+    const args: string[] = []
+    const words = [...argv]
+    for (let word = words.shift(); word !== undefined; word = words.shift()) {
+      if (word === '--') {
+        args.push(...words.splice(0))
+        break
+      }
+      const [, name = '', inline] = /^--([a-z-]+)(?:=(.*))?$/s.exec(word) ?? []
+      const own = operands.includes(name) && given[name] === undefined
+      if (own || WITH_VALUE.has(name)) {
+        const value = inline ?? words.shift()
+        if (value === undefined) throw new OsError('USAGE', `--${name} needs a value`)
+        given[name] = value
+      } else if (word === '--json') given.json = true
+      else if ((word === '--help' || word === '-h') && given.cmd === undefined) given.help = true
+      else {
+        const next = word.startsWith('-') ? undefined : operands.find(operand => given[operand] === undefined)
+        if (next !== undefined && args.length === 0) given[next] = word
+        else args.push(word)
+      }
+    }
+    if (args.includes('--json')) given.json = true
+    const rest = args.filter(word => word !== '--json')
+    return rest.length > 0 ? { ...given, args: rest } : given
+  }
+}
+
+async function runCommand(
+  context: Parameters<Verb['run']>[0],
+  plugin: string,
+  { cmd, args = [] }: OptionValues,
+): Promise<VerbResult> {
+  const plugins = await context.plugins()
+  const argv = [String(cmd ?? '--help'), ...(args as readonly string[])]
+  const {
+    value,
+    rows,
+    text,
+    exitCode = 0,
+  } = await plugins.command(plugin, argv, {
+    signal: context.signal,
+    print: line => context.print({ text: line }, line),
+  })
+  const shown = value ?? (text === undefined ? undefined : { text })
+  return { ...(shown && { value: shown }), ...(rows && { rows }), ...(text !== undefined && { text }), exitCode }
+}
+
+export const pluginList: Verb = {
+  name: 'plugin-list',
+  summary: 'the plugins there are, and how they are',
+  examples: ['os-node plugin-list', 'os-node plugin-list --json'],
+  options: {},
+  where: 'either',
+  async run(context) {
+    const plugins = await context.plugins()
+    return { value: { plugins: plugins.manager.snapshot(), items: plugins.list() } }
+  },
+  text(value, paint) {
+    const { items } = value as { items: readonly PluginItem[] }
+    const rows = items.map(({ name, enabled, running, loaded, auto_start, failures, error, summary }) => [
+      name,
+      enabled ? (running ? 'runs' : loaded ? 'loaded' : '') : 'off',
+      auto_start ? 'with the gateway' : 'by hand',
+      failures > 0 ? String(failures) : '',
+      error ?? summary,
+    ])
+    return columns([['plugin', 'state', 'starts', 'failures', ''], ...rows], paint)
+  },
+}
+
+export const pluginLoad: Verb = {
+  name: 'plugin-load',
+  summary: 'load a plugin; in a running gateway also start it',
+  description: 'Without a gateway it is loaded to see whether it can be, and left again.',
+  examples: ['os-node plugin-load port_forwarder', 'os-node plugin-load --name env-guard --json'],
+  options: { name: PLUGIN },
+  operands: ['name'],
+  where: 'either',
+  changes: true,
+  async run(context, { name }) {
+    const plugins = await context.plugins()
+    const item = context.gateway ? await plugins.start(String(name)) : await plugins.load(String(name))
+    return { value: { ok: true, ...item } }
+  },
+  text: value => `${value.name} is ${value.running ? 'running' : 'loaded'}`,
+}
+
+export const pluginCmd: Verb = {
+  name: 'plugin-cmd',
+  summary: 'run a command of a plugin',
+  examples: [
+    'os-node plugin-cmd env_guard status',
+    'os-node plugin-cmd --plugin port_forwarder --cmd list',
+    'os-node plugin-cmd web_user --cmd add -- --username bob --role operator',
+  ],
+  options: { plugin: PLUGIN, cmd: CMD, args: ARGS },
+  operands: ['plugin', 'cmd'],
+  where: 'either',
+  changes: options => !looks(options.plugin, options),
+  starts: options => normalizePluginName(String(options.plugin)) === 'web_user' && options.cmd === 'start',
+  read: reader(['plugin', 'cmd']),
+  run: (context, options) => runCommand(context, String(options.plugin), options),
+  text: value => textOf(value as never),
+}
+
+function verbOf(
+  plugin: string,
+  {
+    name,
+    aliases,
+    summary,
+    commands,
+    examples,
+  }: Pick<Verb, 'name' | 'aliases' | 'summary' | 'examples'> & { commands: string },
+): Verb {
+  return {
+    name,
+    ...(aliases && { aliases }),
+    summary,
+    description: `Commands: ${commands}. COMMAND --help shows the options of one.`,
+    examples,
+    options: { cmd: CMD, args: ARGS },
+    operands: ['cmd'],
+    where: 'either',
+    changes: options => !looks(plugin, options),
+    starts: options => plugin === 'web_user' && options.cmd === 'start',
+    read: reader(['cmd']),
+    run: (context, options) => runCommand(context, plugin, options),
+    text: value => textOf(value as never),
+  }
+}
+
+export const webUser = verbOf('web_user', {
+  name: 'web-user',
+  aliases: ['web_user'],
+  summary: 'the HTTP service and its users',
+  commands: 'start, stop, status, dashboard, list, add, update, delete',
+  examples: [
+    'os-node web-user --cmd start -- --host 127.0.0.1 --port 8765 --block',
+    'os-node web-user status --json',
+    'os-node web-user add bob --role operator',
+  ],
+})
+
+export const portForwarder = verbOf('port_forwarder', {
+  name: 'port-forwarder',
+  aliases: ['port_forwarder'],
+  summary: 'send packets that match rules on to other media',
+  commands: 'status, list, add-rule, remove-rule, enable-rule, disable-rule, test, stats, reset-stats, start, stop',
+  examples: [
+    'os-node port-forwarder add-rule --name north --medium UDP --device 7 --to tcp://10.0.0.2:8888',
+    'os-node port-forwarder list',
+    'os-node port-forwarder --cmd remove-rule -- --name north',
+  ],
+})
+
+export const envGuard = verbOf('env_guard', {
+  name: 'env-guard',
+  aliases: ['env_guard'],
+  summary: 'what is missing on this machine, and what to do about it',
+  commands: 'status, list, check, set, clear, resource-show, resource-init, start, stop',
+  examples: ['os-node env-guard status', 'os-node env-guard --cmd set -- --id 3f2a --status ignored'],
+})
+
+export const deps = verbOf('dependency_manager', {
+  name: 'deps',
+  aliases: ['dependency-manager'],
+  summary: 'check, repair and install the parts of os-node',
+  commands: 'check, doctor, sync, repair, install',
+  examples: [
+    'os-node deps check',
+    'os-node deps install quic-linux-x64',
+    'os-node deps --cmd install -- --name quic-linux-x64',
+  ],
+})

@@ -1,0 +1,78 @@
+// Loads each part once, in a process of its own: a file that brings its process down is found out without bringing this one
+// down. Tells the error's code and what it means. Never throws.
+
+import type { CheckedPart } from './parts'
+import { run } from './program'
+
+export interface Diagnosis {
+  readonly name: string
+  readonly file: string
+  readonly ok: boolean
+  /** ENOENT, EACCES, ERR_DLOPEN_FAILED …; null when it loads */
+  readonly errno: string | null
+  readonly error?: string
+  readonly hint?: string
+}
+
+const TIMEOUT_MS = 20_000
+
+/** run by the child; argv: kind, path */
+const CHILD = `
+const [kind, path] = process.argv.slice(1)
+try {
+  if (kind === 'bundle') new (require('node:vm').Script)(require('node:fs').readFileSync(path, 'utf8').replace(/^#!.*/, ''))
+  else {
+    require('node:fs').accessSync(path, 4)
+    process.dlopen({ exports: {} }, path)
+  }
+  process.stdout.write(JSON.stringify({ ok: true }))
+} catch (error) {
+  process.stdout.write(JSON.stringify({ ok: false, errno: error.code ?? error.name, error: error.message }))
+}
+process.exit()
+`
+
+const HINTS: readonly [RegExp, string][] = [
+  [/^ENOENT/, 'os-node deps sync brings it back, or says which file to copy where'],
+  [/^EACCES|^EPERM/, 'let the user of os-node read the file: chmod a+r'],
+  [
+    /GLIBC_|GLIBCXX_|version .* not found/,
+    'the C library of this system is older than the one it was built for: update the system',
+  ],
+  [
+    /wrong ELF class|invalid ELF header|Exec format|file too short/,
+    'the file is damaged or for another processor: os-node deps repair',
+  ],
+  [/noexec|failed to map segment/, 'its file system is mounted noexec: mount it exec, or install os-node elsewhere'],
+  [/cannot open shared object file/, 'a library it needs is not installed; the message names it'],
+  [/SyntaxError|Unexpected|Invalid or unexpected/, 'the bundle is damaged: os-node deps repair'],
+  [/^signal/, 'it brings the process down: os-node deps repair, and tell its makers if that does not help'],
+]
+
+const hintOf = (text: string): string =>
+  HINTS.find(([sign]) => sign.test(text))?.[1] ?? 'os-node deps check tells whether the file is as it was built'
+
+export async function diagnose(
+  part: Pick<CheckedPart, 'name' | 'kind' | 'file' | 'path'>,
+  signal?: AbortSignal,
+): Promise<Diagnosis> {
+  const { name, file, kind, path } = part
+  const {
+    code,
+    stdout,
+    errno: why,
+  } = await run(process.execPath, ['-e', CHILD, kind, path], {
+    timeoutMs: TIMEOUT_MS,
+    ...(signal && { signal }),
+  })
+  let told: { ok?: boolean; errno?: string; error?: string } = {}
+  try {
+    told = JSON.parse(stdout) as typeof told
+  } catch {
+    // it ended before it could say anything
+  }
+  if (told.ok) return { name, file, ok: true, errno: null }
+  const errno = told.errno ?? why ?? `exit ${code}`
+  const error = told.error ?? 'the process that loaded it ended without a word'
+  return { name, file, ok: false, errno, error, hint: hintOf(told.error ? `${errno} ${error}` : `signal ${errno}`) }
+}

@@ -1,0 +1,254 @@
+// The plugin dependency_manager: whether the parts of os-node are as they were built (check), whether they load (doctor), and
+// how they come back (sync, repair, install). What fails is told part by part; nothing is laid in place that the manifest
+// does not name, with its SHA-256.
+import { asOsError, errno, OsError } from '../../lib/errors'
+import { nearest } from '../../lib/nearest'
+import type { CliHandler, PluginDefinition, PluginHost, Service } from '../contract'
+import { diagnose } from './doctor'
+import {
+  type CheckedPart,
+  checkPart,
+  distFolder,
+  type Manifest,
+  type Part,
+  PLATFORM,
+  partsHere,
+  readManifest,
+} from './parts'
+import { keepCopy, type Restored, type RestoreParts, restore } from './restore'
+
+export interface DependencyParts {
+  readonly dist?: string
+  readonly platform?: string
+  readonly npm?: string
+}
+
+export class DependencyManager implements Service {
+  readonly #host: PluginHost
+  readonly #dist: string
+  readonly #platform: string
+  readonly #npm: string
+  #busy: string | null = null
+
+  constructor(host: PluginHost, { dist = distFolder(), platform = PLATFORM, npm = 'npm' }: DependencyParts = {}) {
+    this.#host = host
+    this.#dist = dist
+    this.#platform = platform
+    this.#npm = npm
+  }
+
+  status(): Record<string, unknown> {
+    const { ok, missing_total, damaged } = this.check()
+    return { ok, missing_total, damaged, busy: this.#busy }
+  }
+
+  /** Every part of this machine held against the manifest. Throws NOT_FOUND without one. */
+  check(): {
+    ok: boolean
+    version: string
+    platform: string
+    declared_total: number
+    missing_total: number
+    missing: string[]
+    damaged: string[]
+    details: CheckedPart[]
+  } {
+    const manifest = this.#manifest
+    const details = this.#here(manifest).map(part => checkPart(part, this.#dist))
+    const named = (...states: string[]): string[] =>
+      details.filter(({ state }) => states.includes(state)).map(({ name }) => name)
+    const missing = named('missing')
+    return {
+      ok: details.every(({ state }) => state === 'ok'),
+      version: manifest.version,
+      platform: this.#platform,
+      declared_total: details.length,
+      missing_total: missing.length,
+      missing,
+      damaged: named('damaged', 'unreadable'),
+      details,
+    }
+  }
+
+  /** Loads every part in a process of its own. Throws NOT_FOUND. */
+  async doctor(signal?: AbortSignal): Promise<{ ok: boolean; details: Awaited<ReturnType<typeof diagnose>>[] }> {
+    const details = []
+    for (const part of this.#here(this.#manifest)) details.push(await diagnose(checkPart(part, this.#dist), signal))
+    return { ok: details.every(({ ok }) => ok), details }
+  }
+
+  /** Brings back what is missing, and keeps a copy of what is well for a later repair. Throws NOT_FOUND, LOCKED. */
+  sync(signal?: AbortSignal): Promise<{ ok: boolean; restored: Restored[]; copies: number; copies_error?: string }> {
+    return this.#alone('sync', async () => {
+      const restored = await this.#restoreAll(['missing'], signal)
+      return { ok: restored.every(({ ok }) => ok), restored, ...this.#keepCopies() }
+    })
+  }
+
+  /** Brings back what is damaged or missing. Throws NOT_FOUND, LOCKED. */
+  repair(signal?: AbortSignal): Promise<{ ok: boolean; restored: Restored[] }> {
+    return this.#alone('repair', async () => {
+      const restored = await this.#restoreAll(['missing', 'damaged', 'unreadable'], signal)
+      return { ok: restored.every(({ ok }) => ok), restored }
+    })
+  }
+
+  /** Brings exactly one part. `file`: from there and nowhere else. Throws NOT_FOUND, LOCKED. */
+  install(
+    name: string,
+    { file, force = false, signal }: { file?: string; force?: boolean; signal?: AbortSignal } = {},
+  ): Promise<Restored & { already?: boolean }> {
+    const part = this.#find(name)
+    return this.#alone('install', async () => {
+      const now = checkPart(part, this.#dist)
+      if (now.state === 'ok' && !force && file === undefined) return { name: part.name, ok: true, already: true }
+      return restore(now, this.#restoring(signal), file)
+    })
+  }
+
+  getCliCommands(): Record<string, CliHandler> {
+    const outcome = (value: { ok: boolean }, text: string) => ({
+      value: { ...value },
+      text,
+      exitCode: value.ok ? 0 : 1,
+    })
+    return {
+      check: {
+        summary: 'compare the files of os-node with what was built',
+        reads: true,
+        run: () => {
+          const value = this.check()
+          const lines = value.details.map(
+            ({ state, name, version, path }) => `${state.padEnd(10)} ${name} ${version}  ${path}`,
+          )
+          return outcome(value, lines.join('\n'))
+        },
+      },
+      doctor: {
+        summary: 'load each file once, and say what is wrong',
+        reads: true,
+        run: async (_, { signal }) => {
+          const value = await this.doctor(signal)
+          const lines = value.details.map(({ ok, name, errno: code, error, hint }) =>
+            ok ? `loads      ${name}` : `${String(code).padEnd(10)} ${name}: ${error}\n           ${hint}`,
+          )
+          return outcome(value, lines.join('\n'))
+        },
+      },
+      sync: {
+        summary: 'bring back what is missing, and keep copies for a repair',
+        run: async (_, { signal }) => {
+          const value = await this.sync(signal)
+          return outcome(value, [...value.restored.map(told), `${value.copies} copies kept`].join('\n'))
+        },
+      },
+      repair: {
+        summary: 'bring back what is damaged or missing',
+        run: async (_, { signal }) => {
+          const value = await this.repair(signal)
+          return outcome(value, value.restored.map(told).join('\n') || 'nothing is damaged')
+        },
+      },
+      install: {
+        summary: 'bring exactly one part',
+        options: {
+          name: { type: 'string', value: 'NAME', required: true, help: 'part, as check shows it' },
+          from: { type: 'string', value: 'PATH', help: 'from this file, which somebody copied here' },
+          force: { type: 'boolean', help: 'also where it is as it was built' },
+        },
+        operands: ['name'],
+        run: async ({ name, from, force }, { signal }) => {
+          const value = await this.install(String(name), {
+            force: force === true,
+            signal,
+            ...(typeof from === 'string' && { file: from }),
+          })
+          return outcome(value, value.already ? `${value.name} is as it was built` : told(value))
+        },
+      },
+    }
+  }
+
+  get #manifest(): Manifest {
+    const manifest = readManifest(this.#dist)
+    if (!manifest)
+      throw new OsError(
+        'NOT_FOUND',
+        `${this.#dist}/os-node.js has no manifest: it is damaged, or was not made by build.mjs`,
+        {
+          hint: 'install os-node again',
+        },
+      )
+    return manifest
+  }
+
+  #here(manifest: Manifest): Part[] {
+    return partsHere(manifest, this.#platform)
+  }
+
+  /** By its name, by its name without the platform, or by the name of its package. */
+  #find(name: string): Part {
+    const parts = this.#here(this.#manifest)
+    const found =
+      parts.find(part => part.name === name) ??
+      parts.find(part => part.name === `${name}-${this.#platform}` || part.package?.name === name)
+    if (found) return found
+    const meant = nearest(
+      name,
+      parts.map(part => part.name),
+    )
+    throw new OsError('NOT_FOUND', `no part ${JSON.stringify(name)}${meant ? `; did you mean ${meant}?` : ''}`, {
+      hint: 'os-node deps check lists them',
+    })
+  }
+
+  async #restoreAll(states: readonly string[], signal?: AbortSignal): Promise<Restored[]> {
+    const restored: Restored[] = []
+    for (const part of this.check().details)
+      if (states.includes(part.state)) restored.push(await restore(part, this.#restoring(signal)))
+    return restored
+  }
+
+  #keepCopies(): { copies: number; copies_error?: string } {
+    let copies = 0
+    try {
+      for (const part of this.check().details) if (part.state === 'ok' && keepCopy(part, this.#host.dataDir)) copies++
+      return { copies }
+    } catch (error) {
+      return { copies, copies_error: errno(error) ?? asOsError(error).message }
+    }
+  }
+
+  #restoring(signal?: AbortSignal): RestoreParts {
+    const { registry, timeout_s } = this.#host.settings()
+    return {
+      dist: this.#dist,
+      dataDir: this.#host.dataDir,
+      npm: this.#npm,
+      registry: String(registry ?? ''),
+      timeoutMs: Number(timeout_s) * 1000,
+      ...(signal && { signal }),
+    }
+  }
+
+  async #alone<T>(what: string, work: () => Promise<T>): Promise<T> {
+    if (this.#busy) throw new OsError('LOCKED', `${this.#busy} is under way`, { hint: 'try again when it is over' })
+    this.#busy = what
+    try {
+      return await work()
+    } finally {
+      this.#busy = null
+    }
+  }
+}
+
+const told = ({ name, ok, from, error, copy }: Restored): string => {
+  if (ok) return `${name}: brought back (${from})`
+  const byHand = copy ? `\n  copy ${copy.from}\n  to   ${copy.to}` : ''
+  return `${name}: ${error}${byHand}`
+}
+
+export const dependencyPlugin: PluginDefinition = {
+  name: 'dependency_manager',
+  create: host => new DependencyManager(host),
+}

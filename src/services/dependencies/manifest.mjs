@@ -1,0 +1,81 @@
+// The manifest of what os-node is made of: name, version and SHA-256 of the bundle and of every native file beside it, built
+// into the bundle as its last line. The bundle's own hash is of everything before that line.
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+
+/** behind it base64 and nothing else; what looks like it within the code is code */
+const LINE = /\n\/\/# osNodeManifest=[A-Za-z0-9+/=]+\n$/
+
+const sha256 = bytes => createHash('sha256').update(bytes).digest('hex')
+
+/** The packages of node_modules that bring native files: name, version, and every .node file by its hash. */
+function nativePackages(root) {
+  const modules = join(root, 'node_modules')
+  const found = new Map()
+  const names = existsSync(modules)
+    ? readdirSync(modules).flatMap(name =>
+        name.startsWith('@') ? readdirSync(join(modules, name)).map(inner => `${name}/${inner}`) : [name],
+      )
+    : []
+  for (const name of names) {
+    const dir = join(modules, name)
+    const manifest = join(dir, 'package.json')
+    if (name.startsWith('.') || !existsSync(manifest)) continue
+    const places = [dir, ...platformsOf(join(dir, 'prebuilds'))]
+    for (const place of places)
+      for (const entry of readdirSync(place))
+        if (entry.endsWith('.node')) {
+          const path = join(place, entry)
+          const { version } = JSON.parse(readFileSync(manifest, 'utf8'))
+          found.set(sha256(readFileSync(path)), { name, version, file: relative(dir, path) })
+        }
+  }
+  return found
+}
+
+const platformsOf = dir =>
+  existsSync(dir)
+    ? readdirSync(dir, { withFileTypes: true })
+        .filter(entry => entry.isDirectory())
+        .map(entry => join(dir, entry.name))
+    : []
+
+/** Writes the manifest of `<root>/dist` into its bundle, in the place of an older one. */
+export function writeManifest(root, version) {
+  const bundle = join(root, 'dist/os-node.js')
+  if (!existsSync(bundle)) return
+  const code = readFileSync(bundle, 'utf8').replace(LINE, '')
+  const packages = nativePackages(root)
+  const parts = [
+    {
+      name: 'os-node',
+      kind: 'bundle',
+      version,
+      file: 'os-node.js',
+      sha256: sha256(code),
+      bytes: Buffer.byteLength(code),
+    },
+  ]
+  for (const dir of platformsOf(join(root, 'dist/native'))) {
+    const platform = relative(join(root, 'dist/native'), dir)
+    for (const entry of readdirSync(dir).sort()) {
+      if (!entry.endsWith('.node')) continue
+      const bytes = readFileSync(join(dir, entry))
+      const hash = sha256(bytes)
+      const from = packages.get(hash)
+      parts.push({
+        name: `${entry.replace(/\.node$/, '')}-${platform}`,
+        kind: 'native',
+        version: from?.version ?? version,
+        file: `native/${platform}/${entry}`,
+        platform,
+        sha256: hash,
+        bytes: bytes.length,
+        ...(from && { package: from }),
+      })
+    }
+  }
+  const text = Buffer.from(JSON.stringify({ version, parts })).toString('base64')
+  writeFileSync(bundle, `${code}\n//# osNodeManifest=${text}\n`)
+}

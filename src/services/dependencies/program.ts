@@ -1,0 +1,39 @@
+// Other programs, started without a shell: arguments are words, never text to be read again. A program that is not there, takes
+// too long or is stopped is an outcome like any other. Never throws.
+import { execFile } from 'node:child_process'
+
+export interface Ran {
+  /** null: it did not run to its end */
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+  /** why it did not run: ENOENT, ETIMEDOUT, ABORT_ERR … */
+  readonly errno?: string
+}
+
+export interface RunOptions {
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal
+  readonly cwd?: string
+}
+
+export const run = (program: string, args: readonly string[], { timeoutMs, signal, cwd }: RunOptions): Promise<Ran> =>
+  new Promise(resolve => {
+    const options = { timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20, encoding: 'utf8' } as const
+    execFile(
+      program,
+      [...args],
+      { ...options, shell: false, ...(signal && { signal }), ...(cwd && { cwd }) },
+      (error, stdout, stderr) => {
+        if (!error) return resolve({ code: 0, stdout, stderr })
+        const { code, killed } = error as { code?: unknown; killed?: boolean }
+        if (typeof code === 'number') return resolve({ code, stdout, stderr })
+        resolve({
+          code: null,
+          stdout,
+          stderr,
+          errno: typeof code === 'string' ? code : killed ? 'ETIMEDOUT' : 'SIGNAL',
+        })
+      },
+    )
+  })

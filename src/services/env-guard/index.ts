@@ -1,0 +1,238 @@
+// The plugin env_guard: collects what is missing on this machine (devices, rights, packages) with what to do about it and
+// whether it is over. It looks when a link changes and every so often, and never runs anything.
+import { join } from 'node:path'
+import { asOsError, OsError } from '../../lib/errors'
+import { systemTimers, type Timers } from '../../links/timers'
+import { native } from '../../native'
+import type { CliHandler, PluginDefinition, PluginHost, Section, Service } from '../contract'
+import { problemsOf } from '../dependencies/parts'
+import { type Issue, IssueBook, type IssueStatus, STATUSES } from './issues'
+import { findIssues, type ProbeParts } from './probes'
+import { readRemedies, writeRemedies } from './remedies'
+
+/** links change in swarms at a start */
+const SETTLE_MS = 1000
+
+export interface EnvGuardParts extends Partial<Pick<ProbeParts, 'parts' | 'addon' | 'look'>> {
+  readonly timers?: Timers
+}
+
+/** Why the native addon does not load; null: it does. */
+function addonProblem(): string | null {
+  try {
+    native()
+    return null
+  } catch (error) {
+    return asOsError(error).message
+  }
+}
+
+export class EnvGuardService implements Service {
+  readonly #host: PluginHost
+  readonly #parts: EnvGuardParts
+  readonly #timers: Timers
+  readonly #resources: string
+  readonly #statusFile: string
+  readonly #sections: readonly Section[]
+  #book: IssueBook | undefined
+  #checkedAt: number | null = null
+  #running = false
+  #undo: (() => void)[] = []
+  #cancel = (): void => undefined
+  #soon = false
+
+  constructor(host: PluginHost, parts: EnvGuardParts = {}) {
+    this.#host = host
+    this.#parts = parts
+    this.#timers = parts.timers ?? systemTimers
+    const dir = join(host.dataDir, 'env_guard')
+    this.#resources = join(dir, 'resources.json')
+    this.#statusFile = join(dir, 'status.json')
+    this.#sections = [
+      {
+        plugin_name: host.name,
+        section_id: 'status',
+        display_name: 'Environment',
+        priority: 55,
+        refresh_interval_s: 10,
+        data: () => this.status(),
+      },
+    ]
+  }
+
+  autoLoad(): void {
+    const { files, logger, dataDir } = this.#host
+    if (files.exists(dataDir)) files.mkdir(join(dataDir, 'env_guard'))
+    this.#book = new IssueBook(this.#statusFile, { files, logger, max: Number(this.#host.settings().max_history) })
+  }
+
+  start(): void {
+    if (this.#running) return
+    this.#running = true
+    const { gateway } = this.#host
+    if (gateway) this.#undo.push(gateway.onLink(() => this.#lookSoon()))
+    this.#look()
+  }
+
+  stop(): void {
+    this.#running = false
+    this.#cancel()
+    for (const undo of this.#undo.splice(0)) undo()
+  }
+
+  /** Looks at once. Every issue then. `save` false: the file stays as it is. */
+  check(save = true): Issue[] {
+    const { config, gateway, logger, clock, files } = this.#host
+    const { parts = problemsOf, addon = addonProblem, look } = this.#parts
+    const findings = findIssues({
+      config,
+      remedies: readRemedies(this.#resources, files, logger),
+      ...(gateway && { status: gateway.status() }),
+      parts,
+      addon,
+      ...(look && { look }),
+    })
+    for (const { message, remedy } of this.#issues.take(findings, clock.wall(), save))
+      logger.warn(`${message}: ${remedy}`)
+    this.#checkedAt = clock.wall()
+    return this.#issues.list()
+  }
+
+  status(): Record<string, unknown> {
+    const issues = this.#issues.list()
+    const count = (status: IssueStatus): number => issues.filter(issue => issue.status === status).length
+    return {
+      running: this.#running,
+      checked_at: this.#checkedAt,
+      open: count('open'),
+      resolved: count('resolved'),
+      ignored: count('ignored'),
+      issues,
+    }
+  }
+
+  displayProviders(): readonly Section[] {
+    return this.#sections
+  }
+
+  getCliCommands(): Record<string, CliHandler> {
+    return {
+      status: {
+        summary: 'what is missing, and what to do about it',
+        reads: true,
+        run: () => {
+          if (!this.#running) this.check(false)
+          const value = this.status()
+          return { value, text: textOf(value.issues as Issue[]) }
+        },
+      },
+      list: {
+        summary: 'issues of one kind or status',
+        reads: true,
+        options: {
+          status: { type: 'string', choices: STATUSES, help: 'these only' },
+          kind: { type: 'string', choices: ['device', 'permission', 'package'], help: 'these only' },
+        },
+        run: ({ status, kind }) => {
+          const issues = this.#issues
+            .list()
+            .filter(
+              issue => (status === undefined || issue.status === status) && (kind === undefined || issue.kind === kind),
+            )
+          return { value: { issues }, text: textOf(issues) }
+        },
+      },
+      check: {
+        summary: 'look now',
+        run: () => {
+          const issues = this.check()
+          const open = issues.filter(({ status }) => status === 'open').length
+          return { value: { ok: open === 0, open, issues }, text: textOf(issues), exitCode: open === 0 ? 0 : 1 }
+        },
+      },
+      set: {
+        summary: 'say what becomes of an issue',
+        options: {
+          id: { type: 'string', value: 'ID', required: true, help: 'issue, as status shows it' },
+          status: { type: 'string', choices: STATUSES, required: true, help: 'ignored: it is known and shall stay so' },
+        },
+        operands: ['id', 'status'],
+        run: ({ id, status }) => {
+          const issue = this.#issues.set(String(id), status as IssueStatus, this.#host.clock.wall())
+          if (!issue) throw new OsError('NOT_FOUND', `no issue ${id}`)
+          return { value: { ok: true, issue } }
+        },
+      },
+      clear: {
+        summary: 'forget what is over',
+        options: { all: { type: 'boolean', help: 'forget what is open too, until it is found again' } },
+        run: ({ all }) => ({ value: { ok: true, cleared: this.#issues.clear(all !== true) } }),
+      },
+      'resource-show': {
+        summary: 'the table of remedies',
+        reads: true,
+        run: () => {
+          const { files, logger } = this.#host
+          const own = files.exists(this.#resources)
+          return {
+            value: { file: own ? this.#resources : null, remedies: readRemedies(this.#resources, files, logger) },
+          }
+        },
+      },
+      'resource-init': {
+        summary: 'write the table of remedies to a file that you may change',
+        options: { force: { type: 'boolean', help: 'also over one that is there' } },
+        run: ({ force }) => {
+          const { files, dataDir } = this.#host
+          if (files.exists(this.#resources) && force !== true)
+            throw new OsError('BAD_REQUEST', `${this.#resources} is there`, { hint: 'give --force to write it anew' })
+          files.mkdir(join(dataDir, 'env_guard'))
+          writeRemedies(this.#resources, files)
+          return { value: { ok: true, file: this.#resources } }
+        },
+      },
+      start: {
+        summary: 'look by itself',
+        run: async () => ({ value: { ok: true, started: await this.#host.start() } }),
+      },
+      stop: { summary: 'look no more', run: async () => ({ value: { ok: true, stopped: await this.#host.stop() } }) },
+    }
+  }
+
+  get #issues(): IssueBook {
+    if (!this.#book) this.autoLoad()
+    return this.#book!
+  }
+
+  #lookSoon(): void {
+    if (this.#soon || !this.#running) return
+    this.#soon = true
+    this.#cancel()
+    this.#cancel = this.#timers.after(SETTLE_MS, () => this.#look())
+  }
+
+  #look(): void {
+    this.#soon = false
+    this.#cancel()
+    try {
+      this.check()
+    } catch (error) {
+      this.#host.logger.warn(`could not look: ${asOsError(error).message}`)
+    }
+    const seconds = Number(this.#host.settings().check_interval_s)
+    if (this.#running && seconds > 0) this.#cancel = this.#timers.after(seconds * 1000, () => this.#look())
+  }
+}
+
+const textOf = (issues: readonly Issue[]): string =>
+  issues.length === 0
+    ? 'nothing is missing'
+    : issues
+        .map(({ id, status, kind, message, remedy }) => `${id}  ${status}  ${kind}: ${message}\n          ${remedy}`)
+        .join('\n')
+
+export const envGuardPlugin: PluginDefinition = {
+  name: 'env_guard',
+  restart: true,
+  create: host => new EnvGuardService(host),
+}

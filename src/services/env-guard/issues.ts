@@ -1,0 +1,146 @@
+// Issues: what was found missing, since when, and whether it still is. Kept in <data>/env_guard/status.json, bounded; what is
+// over longest leaves first. Written when the set changes, not at every look.
+//
+// What fails: a file that cannot be read begins anew, one that cannot be written is told; both lose history only.
+import { createHash } from 'node:crypto'
+import * as v from 'valibot'
+import { atomicWrite } from '../../lib/atomic'
+import { asOsError, errno } from '../../lib/errors'
+import type { Files } from '../../lib/files'
+import type { Logger } from '../../lib/logger'
+import { KINDS, type Kind } from './remedies'
+
+export const STATUSES = ['open', 'resolved', 'ignored'] as const
+export type IssueStatus = (typeof STATUSES)[number]
+
+/** What a look found. */
+export interface Finding {
+  readonly kind: Kind
+  /** device, file, package or link it is about */
+  readonly resource: string
+  readonly message: string
+  readonly remedy: string
+  /** links that wait for it */
+  readonly needed_by: readonly string[]
+}
+
+const ISSUE = v.object({
+  id: v.string(),
+  kind: v.picklist(KINDS),
+  resource: v.string(),
+  message: v.string(),
+  remedy: v.string(),
+  needed_by: v.array(v.string()),
+  status: v.picklist(STATUSES),
+  /** looks that found it */
+  attempts: v.number(),
+  /** UNIX ms */
+  first_at: v.number(),
+  last_at: v.number(),
+  resolved_at: v.nullable(v.number()),
+})
+export type Issue = v.InferOutput<typeof ISSUE>
+
+export const idOf = (kind: Kind, resource: string): string =>
+  createHash('sha256').update(`${kind}\0${resource}`).digest('hex').slice(0, 8)
+
+export class IssueBook {
+  readonly #path: string
+  readonly #files: Files
+  readonly #logger: Logger
+  readonly #max: number
+  readonly #issues = new Map<string, Issue>()
+
+  constructor(path: string, { files, logger, max }: { files: Files; logger: Logger; max: number }) {
+    this.#path = path
+    this.#files = files
+    this.#logger = logger
+    this.#max = max
+    for (const issue of this.#read()) this.#issues.set(issue.id, issue)
+  }
+
+  /** Open ones first, then the newest. */
+  list(): Issue[] {
+    const rank = ({ status }: Issue): number => STATUSES.indexOf(status === 'ignored' ? 'ignored' : status)
+    return [...this.#issues.values()].sort((a, b) => rank(a) - rank(b) || b.last_at - a.last_at)
+  }
+
+  get(id: string): Issue | undefined {
+    return this.#issues.get(id)
+  }
+
+  /** Takes over what a whole look found: what it did not find is resolved. Returns what is new. `save` false: in RAM only. */
+  take(findings: readonly Finding[], now: number, save = true): Issue[] {
+    const fresh: Issue[] = []
+    const seen = new Set<string>()
+    let changed = false
+    for (const finding of findings) {
+      const id = idOf(finding.kind, finding.resource)
+      seen.add(id)
+      const old = this.#issues.get(id)
+      const issue: Issue = {
+        id,
+        ...finding,
+        needed_by: [...finding.needed_by],
+        status: old?.status === 'ignored' ? 'ignored' : 'open',
+        attempts: (old?.attempts ?? 0) + 1,
+        first_at: old?.status === 'resolved' ? now : (old?.first_at ?? now),
+        last_at: now,
+        resolved_at: null,
+      }
+      this.#issues.set(id, issue)
+      if (!old || old.status === 'resolved') fresh.push(issue)
+      changed ||= !old || old.status !== issue.status || old.message !== issue.message
+    }
+    for (const issue of this.#issues.values()) {
+      if (issue.status !== 'open' || seen.has(issue.id)) continue
+      this.#issues.set(issue.id, { ...issue, status: 'resolved', resolved_at: now })
+      changed = true
+    }
+    this.#bound()
+    if (changed && save) this.#write()
+    return fresh
+  }
+
+  /** Undefined where there is no such issue. */
+  set(id: string, status: IssueStatus, now: number): Issue | undefined {
+    const issue = this.#issues.get(id)
+    if (!issue) return undefined
+    const next = { ...issue, status, resolved_at: status === 'resolved' ? now : null }
+    this.#issues.set(id, next)
+    this.#write()
+    return next
+  }
+
+  /** Forgets everything, or what is over. How many. */
+  clear(resolvedOnly: boolean): number {
+    const gone = [...this.#issues.values()].filter(({ status }) => !resolvedOnly || status === 'resolved')
+    for (const { id } of gone) this.#issues.delete(id)
+    if (gone.length > 0) this.#write()
+    return gone.length
+  }
+
+  #bound(): void {
+    const over = this.#issues.size - this.#max
+    if (over <= 0) return
+    for (const { id } of this.list().reverse().slice(0, over)) this.#issues.delete(id)
+  }
+
+  #read(): Issue[] {
+    try {
+      const given = JSON.parse(this.#files.read(this.#path).toString('utf8')) as { issues?: unknown }
+      return v.parse(v.array(ISSUE), given.issues)
+    } catch (error) {
+      if (errno(error) !== 'ENOENT') this.#logger.warn(`${this.#path} begins anew: ${asOsError(error).message}`)
+      return []
+    }
+  }
+
+  #write(): void {
+    try {
+      atomicWrite(this.#path, `${JSON.stringify({ issues: this.list() }, null, 2)}\n`, this.#files)
+    } catch (error) {
+      this.#logger.warn(`${this.#path} cannot be written: ${asOsError(error).message}`)
+    }
+  }
+}

@@ -1,0 +1,66 @@
+// Plugins as the HTTP API takes them (GET and POST /api/plugins). A name nobody knows is BAD_REQUEST `unknown plugin`; a
+// command that fails by itself tells its exit code, with what it printed.
+import { asOsError, OsError } from '../lib/errors'
+import type { PluginItem, Plugins } from './plugins'
+
+export interface HttpCommand {
+  readonly exit_code: number
+  readonly stdout: string
+  readonly stderr?: string
+}
+
+/** how long a command of a plugin may take over HTTP */
+const LIMIT_MS = 60_000
+const MAX_CHARS = 1_000_000
+
+export interface HttpPlugins {
+  list(): { plugins: ReturnType<Plugins['manager']['snapshot']>; items: PluginItem[] }
+  load(plugin: string): Promise<PluginItem>
+  start(plugin: string): Promise<PluginItem>
+  stop(plugin: string): Promise<PluginItem>
+  setEnabled(plugin: string, enabled: boolean): Promise<PluginItem>
+  command(plugin: string, argv: readonly string[]): Promise<HttpCommand>
+}
+
+const known = async <T>(call: Promise<T>): Promise<T> => {
+  try {
+    return await call
+  } catch (thrown) {
+    const error = asOsError(thrown)
+    if (error.code !== 'NOT_FOUND' || !error.message.startsWith('no plugin')) throw error
+    throw new OsError('BAD_REQUEST', 'unknown plugin', { cause: error, hint: error.message })
+  }
+}
+
+export const httpPlugins = (plugins: Plugins): HttpPlugins => ({
+  list: () => ({ plugins: plugins.manager.snapshot(), items: plugins.list() }),
+  load: plugin => known(plugins.load(plugin)),
+  start: plugin => known(plugins.start(plugin)),
+  stop: plugin => known(plugins.stop(plugin)),
+  setEnabled: (plugin, enabled) => known(plugins.setEnabled(plugin, enabled)),
+  command: (plugin, argv) => known(command(plugins, plugin, argv)),
+})
+
+async function command(plugins: Plugins, plugin: string, argv: readonly string[]): Promise<HttpCommand> {
+  const lines: string[] = []
+  let chars = 0
+  const print = (line: string): void => {
+    chars += line.length
+    if (chars < MAX_CHARS) lines.push(line)
+  }
+  const signal = AbortSignal.timeout(LIMIT_MS)
+  try {
+    const { value, text, rows, exitCode = 0 } = await plugins.command(plugin, argv, { signal, print })
+    // what goes on until it is stopped is not waited for here: its first row says how it is
+    if (rows) for await (const row of rows) return { exit_code: exitCode, stdout: JSON.stringify(row) }
+    if (value !== undefined) lines.push(JSON.stringify(value))
+    else if (text !== undefined) lines.push(text)
+    return { exit_code: exitCode, stdout: lines.join('\n') }
+  } catch (thrown) {
+    const error = asOsError(thrown)
+    // a defect of the caller's request is an answer of its own; what the command says of its work is its output
+    if (['NOT_FOUND', 'FORBIDDEN', 'INTERNAL'].includes(error.code) && error.message.startsWith('no plugin'))
+      throw error
+    return { exit_code: error.traits.exit, stdout: lines.join('\n'), stderr: error.message }
+  }
+}

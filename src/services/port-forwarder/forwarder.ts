@@ -1,0 +1,233 @@
+// The port forwarder at work: holds packets against the rules and sends copies on. Packets of other nodes are looked at as
+// receivers take them, and are logged and acknowledged as always; what this node dispatches is looked at on its way out.
+//
+// What fails: a packet whose checksum is wrong is not sent on; one that cannot be made whole (`frames: full` before its first
+// FULL) is counted `undecodable`; a target that is down costs its packets, counted there.
+import { type Logger, silentLogger } from '../../lib/logger'
+import { mediumInfo } from '../../links/registry'
+import { isData } from '../../wire/commands'
+import { readHeader } from '../../wire/frame'
+import type { GatewayAccess, PluginNode } from '../contract'
+import { Outbox, type TargetCounters } from './outbox'
+import { type PacketFacts, type Rule, RuleBook, type Target, targetText } from './rules'
+
+export interface RuleCounters {
+  /** packets that the rule took */
+  matched: number
+  /** of these: sent to a target, once for each */
+  forwarded: number
+  failed: number
+  undecodable: number
+  /** UNIX ms of the last match */
+  last_at: number | null
+}
+
+export interface ForwarderParts {
+  readonly node: PluginNode
+  readonly gateway?: GatewayAccess
+  readonly logger?: Logger
+  readonly now: () => number
+  readonly maxPending: number
+  /** medium of a dispatch that names none */
+  readonly defaultMedium: () => string
+}
+
+const MAX_DEVICES = 65_536
+
+export class Forwarder {
+  /** total: packets held against the rules */
+  readonly counters = { total: 0, matched: 0, forwarded: 0, failed: 0, malformed: 0, undecodable: 0 }
+  readonly #parts: ForwarderParts
+  readonly #logger: Logger
+  readonly #rules = new Map<string, RuleCounters>()
+  readonly #outboxes = new Map<string, Outbox>()
+  /** names of devices by their id on the wire */
+  readonly #names = new Map<number, string>()
+  #book = new RuleBook([])
+  #undo: (() => void)[] = []
+
+  constructor(parts: ForwarderParts) {
+    this.#parts = parts
+    this.#logger = parts.logger ?? silentLogger
+  }
+
+  get running(): boolean {
+    return this.#undo.length > 0
+  }
+
+  /** Begins to look at packets; does nothing while it does. */
+  start(): void {
+    if (this.running) return
+    const { gateway, node } = this.#parts
+    const original = node.dispatch
+    const own = Object.hasOwn(node, 'dispatch')
+    const wrapped: PluginNode['dispatch'] = (packet, medium) => this.#dispatched(original.bind(node), packet, medium)
+    node.dispatch = wrapped
+    this.#undo = [
+      () => {
+        // what was there before, unless somebody else put theirs over ours
+        if (node.dispatch !== wrapped) return
+        if (own) node.dispatch = original
+        else delete (node as Partial<PluginNode>).dispatch
+      },
+    ]
+    if (!gateway) return
+    this.#undo.push(
+      gateway.onPacket(({ packet, medium, address }) => {
+        if (!this.#book.empty) this.#take(packet, 'in', mediumInfo(medium)?.name ?? medium, address)
+      }),
+      gateway.onFact(({ fact, link }) => {
+        if (link.medium !== 'local') this.#named(fact.aid, fact.id)
+      }),
+    )
+  }
+
+  async stop(): Promise<void> {
+    for (const undo of this.#undo.splice(0)) undo()
+    const outboxes = [...this.#outboxes.values()]
+    this.#outboxes.clear()
+    await Promise.all(outboxes.map(outbox => outbox.close()))
+  }
+
+  /** Works by these rules from now on; counters of rules that stay go on. */
+  use(rules: readonly Rule[]): void {
+    this.#book = new RuleBook(rules, this.#logger)
+    const names = new Set(rules.map(rule => rule.name))
+    for (const name of this.#rules.keys()) if (!names.has(name)) this.#rules.delete(name)
+    const wanted = new Set(rules.flatMap(rule => rule.to.map(targetText)))
+    for (const [key, outbox] of this.#outboxes) {
+      if (wanted.has(key)) continue
+      this.#outboxes.delete(key)
+      void outbox.close()
+    }
+  }
+
+  /** Which rules would take such a packet. */
+  matching(packet: PacketFacts): Rule[] {
+    return this.#book.matching(packet)
+  }
+
+  countersOf(rule: string): RuleCounters {
+    const known = this.#rules.get(rule)
+    if (known) return known
+    const fresh = { matched: 0, forwarded: 0, failed: 0, undecodable: 0, last_at: null }
+    this.#rules.set(rule, fresh)
+    return fresh
+  }
+
+  targets(): Record<string, TargetCounters> {
+    return Object.fromEntries([...this.#outboxes].map(([name, { counters }]) => [name, { ...counters }]))
+  }
+
+  resetCounters(): void {
+    this.#rules.clear()
+    for (const key of Object.keys(this.counters)) this.counters[key as keyof typeof this.counters] = 0
+  }
+
+  /** What this node sends: to the targets, and the usual way unless a rule says that it goes to its targets only. */
+  async #dispatched(
+    original: PluginNode['dispatch'],
+    packet: Uint8Array | string,
+    medium?: string | null,
+  ): Promise<boolean> {
+    if (this.#book.empty || typeof packet === 'string') return original(packet, medium)
+    const name = mediumInfo(medium ?? this.#parts.defaultMedium())?.name ?? String(medium)
+    const { rules, sent } = this.#take(packet, 'out', name, 'local')
+    if (rules.every(({ copy }) => copy)) return original(packet, medium)
+    return (await Promise.all(sent)).every(Boolean)
+  }
+
+  #take(
+    packet: Uint8Array,
+    direction: 'in' | 'out',
+    medium: string,
+    address: string,
+  ): { rules: Rule[]; sent: Promise<boolean>[] } {
+    const { counters } = this
+    counters.total++
+    const cmd = packet[0] ?? 0
+    let aid: number | null = null
+    if (isData(cmd)) {
+      const header = readHeader(packet)
+      if (typeof header === 'string' || !header.crc16Ok) {
+        counters.malformed++
+        return { rules: [], sent: [] }
+      }
+      aid = header.sourceAid
+    }
+    const rules = this.#book.matching({
+      direction,
+      medium,
+      address,
+      cmd,
+      aid,
+      device: () => this.#deviceOf(aid, packet),
+    })
+    if (rules.length === 0) return { rules, sent: [] }
+    counters.matched++
+    // the bytes are the medium's, and go on later
+    const copy = packet.slice()
+    return { rules, sent: rules.flatMap(rule => this.#forward(rule, copy)) }
+  }
+
+  #forward(rule: Rule, packet: Uint8Array): Promise<boolean>[] {
+    const mine = this.countersOf(rule.name)
+    mine.matched++
+    mine.last_at = this.#parts.now()
+    const bytes = rule.frames === 'full' && isData(packet[0]!) ? this.#whole(packet) : packet
+    if (bytes === null) {
+      mine.undecodable++
+      this.counters.undecodable++
+      return [Promise.resolve(false)]
+    }
+    return rule.to.map(async target => {
+      const taken = await this.#outbox(target).send(bytes)
+      if (taken) {
+        mine.forwarded++
+        this.counters.forwarded++
+      } else {
+        mine.failed++
+        this.counters.failed++
+      }
+      return taken
+    })
+  }
+
+  #whole(packet: Uint8Array): Uint8Array | null {
+    try {
+      return this.#parts.node.relay(packet)
+    } catch (error) {
+      this.#logger.debug(`a packet cannot be made whole: ${String(error)}`)
+      return null
+    }
+  }
+
+  #outbox(target: Target): Outbox {
+    const key = targetText(target)
+    const known = this.#outboxes.get(key)
+    if (known) return known
+    const { medium, ...options } = target
+    const { node, maxPending } = this.#parts
+    const made = new Outbox(() => node.transporterManager.open(medium, options), maxPending)
+    this.#outboxes.set(key, made)
+    return made
+  }
+
+  #named(aid: number, name: string): void {
+    if (this.#names.get(aid) === name) return
+    this.#names.delete(aid)
+    this.#names.set(aid, name)
+    if (this.#names.size > MAX_DEVICES) this.#names.delete(this.#names.keys().next().value!)
+  }
+
+  /** The name of a device that was not heard of yet stands in its first FULL. */
+  #deviceOf(aid: number | null, packet: Uint8Array): string | null {
+    if (aid === null) return null
+    const known = this.#names.get(aid)
+    if (known !== undefined) return known
+    const { id } = this.#parts.node.receive(packet) as { id?: unknown }
+    if (typeof id !== 'string') return null
+    this.#named(aid, id)
+    return id
+  }
+}

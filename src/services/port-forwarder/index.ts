@@ -1,0 +1,284 @@
+// The plugin port_forwarder: packets that match rules go on to other media. Rules are kept in a file of the data directory and
+// count at once; what else there is to know of them stands in rules.ts and forwarder.ts.
+import { join, resolve } from 'node:path'
+import { OsError } from '../../lib/errors'
+import { mediumInfo } from '../../links/registry'
+import type { CliHandler, OptionSpec, OptionValues, PluginDefinition, PluginHost, Section, Service } from '../contract'
+import { Forwarder } from './forwarder'
+import { commandBytes, parseTarget, type Rule, targetText } from './rules'
+import { RuleStore } from './store'
+
+const NAME: OptionSpec = { type: 'string', value: 'NAME', required: true, help: 'name of the rule' }
+const MATCH: Record<string, OptionSpec> = {
+  medium: { type: 'list', value: 'MEDIUM', help: 'media it comes by, in any case; may be given again' },
+  source: {
+    type: 'list',
+    value: 'ADDRESS',
+    help: 'address, range such as 10.0.0.0/8, or address as the medium writes it',
+  },
+  command: {
+    type: 'list',
+    value: 'COMMAND',
+    help: 'data, control, full, diff, heart, DATA_FULL, 0x3f …; else all data',
+  },
+  device: { type: 'list', value: 'DEVICE', help: 'id on the wire, or device name' },
+}
+const ADD: Record<string, OptionSpec> = {
+  name: { type: 'string', value: 'NAME', help: 'name of the rule; else rule-N' },
+  ...MATCH,
+  to: { type: 'list', value: 'TARGET', help: 'where it goes: tcp://10.0.0.2:8888, mqtt; may be given again' },
+  'to-protocol': { type: 'string', value: 'MEDIUM', help: 'one target, in parts' },
+  'to-host': { type: 'string', value: 'HOST', help: 'its address' },
+  'to-port': { type: 'integer', value: 'N', min: 1, max: 65_535, help: 'its port' },
+  priority: { type: 'integer', value: 'N', default: 0, min: -1000, max: 1000, help: 'higher is asked first' },
+  set: { type: 'string', value: 'SET', default: 'default', help: 'the first match of each set counts' },
+  direction: { type: 'string', choices: ['in', 'out', 'both'], default: 'both', help: 'received, sent from here' },
+  frames: { type: 'string', choices: ['raw', 'full'], default: 'raw', help: 'full: each packet stands alone' },
+  redirect: { type: 'boolean', help: 'what is sent from here goes to the targets only' },
+  disabled: { type: 'boolean', help: 'kept, but not used yet' },
+  replace: { type: 'boolean', help: 'in the place of a rule of that name' },
+}
+
+const list = (value: OptionValues[string]): string[] =>
+  ((value as readonly string[] | undefined) ?? [])
+    .flatMap(item => item.split(','))
+    .map(item => item.trim())
+    .filter(Boolean)
+
+function ruleOf(options: OptionValues, fallback: string): Record<string, unknown> {
+  const { 'to-protocol': protocol, 'to-host': host, 'to-port': port } = options
+  const parts =
+    protocol === undefined ? [] : [{ medium: String(protocol), ...(host ? { host } : {}), ...(port ? { port } : {}) }]
+  const to = [...list(options.to).map(parseTarget), ...parts]
+  if (to.length === 0) throw new OsError('USAGE', 'a rule needs a target: --to tcp://HOST:PORT')
+  return {
+    name: options.name ?? fallback,
+    set: options.set,
+    enabled: options.disabled !== true,
+    priority: options.priority,
+    direction: options.direction,
+    ...Object.fromEntries(Object.keys(MATCH).map(key => [key, list(options[key])])),
+    frames: options.frames,
+    copy: options.redirect !== true,
+    to,
+  }
+}
+
+export class PortForwarderService implements Service {
+  readonly #host: PluginHost
+  readonly #forwarder: Forwarder
+  #store: RuleStore | undefined
+  readonly #sections: readonly Section[]
+
+  constructor(host: PluginHost) {
+    this.#host = host
+    const { max_pending } = host.settings()
+    this.#forwarder = new Forwarder({
+      node: host.node,
+      ...(host.gateway && { gateway: host.gateway }),
+      logger: host.logger,
+      now: () => host.clock.wall(),
+      maxPending: Number(max_pending),
+      defaultMedium: () => host.config.get<string>('Node_Setting.default_medium'),
+    })
+    this.#sections = [
+      {
+        plugin_name: host.name,
+        section_id: 'rules',
+        display_name: 'Port forwarder',
+        priority: 60,
+        refresh_interval_s: 5,
+        data: () => this.rows(),
+      },
+    ]
+  }
+
+  /** Reads the rules and begins. Throws STORAGE. */
+  autoLoad(): void {
+    const { rules_file } = this.#host.settings()
+    const { dataDir, files } = this.#host
+    const path = rules_file ? resolve(dataDir, String(rules_file)) : join(dataDir, 'port_forwarder_rules.json')
+    this.#store = new RuleStore(path, files)
+    this.#forwarder.use(this.#rules)
+    this.#forwarder.start()
+  }
+
+  start(): void {
+    this.#forwarder.start()
+  }
+
+  stop(): Promise<void> {
+    return this.#forwarder.stop()
+  }
+
+  status(): Record<string, unknown> {
+    return {
+      running: this.#forwarder.running,
+      rules: this.#rules.length,
+      enabled: this.#rules.filter(({ enabled }) => enabled).length,
+      file: this.#saved.path,
+      ...this.#forwarder.counters,
+    }
+  }
+
+  displayProviders(): readonly Section[] {
+    return this.#sections
+  }
+
+  /** One row per rule, with its counters. */
+  rows(): Record<string, unknown>[] {
+    return this.#rules.map(rule => ({
+      name: rule.name,
+      set: rule.set,
+      enabled: rule.enabled,
+      priority: rule.priority,
+      direction: rule.direction,
+      medium: rule.medium.join(' '),
+      source: rule.source.join(' '),
+      command: rule.command.join(' '),
+      device: rule.device.join(' '),
+      to: rule.to.map(targetText).join(' '),
+      ...this.#forwarder.countersOf(rule.name),
+    }))
+  }
+
+  /** Adds a rule and works by it from now on. Throws BAD_REQUEST, STORAGE. */
+  addRule(given: unknown, replace = false): Rule {
+    const rule = this.#saved.add(given, replace)
+    this.#forwarder.use(this.#rules)
+    return rule
+  }
+
+  /** Throws NOT_FOUND, STORAGE. */
+  removeRule(name: string): Rule {
+    const rule = this.#saved.remove(name)
+    this.#forwarder.use(this.#rules)
+    return rule
+  }
+
+  /** Throws NOT_FOUND, STORAGE. */
+  enableRule(name: string, enabled: boolean): Rule {
+    const rule = this.#saved.change(name, { enabled })
+    this.#forwarder.use(this.#rules)
+    return rule
+  }
+
+  getCliCommands(): Record<string, CliHandler> {
+    const enabling = (enabled: boolean, summary: string): CliHandler => ({
+      summary,
+      options: { name: NAME },
+      operands: ['name'],
+      run: ({ name }) => ({ value: { ok: true, rule: this.enableRule(String(name), enabled) } }),
+    })
+    return {
+      status: { summary: 'whether it runs, and what it did', reads: true, run: () => ({ value: this.status() }) },
+      list: { summary: 'the rules', reads: true, run: () => ({ value: { rules: this.#rules } }) },
+      'add-rule': {
+        summary: 'add a rule',
+        options: ADD,
+        operands: ['name'],
+        run: async options => {
+          const rule = this.addRule(ruleOf(options, this.#freeName()), options.replace === true)
+          return { value: { ok: true, rule, auto_start: await this.#keepOn() } }
+        },
+      },
+      'remove-rule': {
+        summary: 'remove a rule',
+        options: { name: NAME },
+        operands: ['name'],
+        run: ({ name }) => ({ value: { ok: true, removed: this.removeRule(String(name)) } }),
+      },
+      'enable-rule': enabling(true, 'use a rule'),
+      'disable-rule': enabling(false, 'keep a rule, but do not use it'),
+      test: {
+        summary: 'which rules would take such a packet',
+        reads: true,
+        options: {
+          medium: { type: 'string', value: 'MEDIUM', default: 'UDP', help: 'medium it comes by' },
+          source: { type: 'string', value: 'ADDRESS', default: 'local', help: 'where it comes from' },
+          command: { type: 'string', value: 'COMMAND', default: 'DATA_FULL', help: 'its command byte' },
+          device: { type: 'string', value: 'DEVICE', help: 'id on the wire, or device name' },
+          direction: { type: 'string', choices: ['in', 'out'], default: 'in', help: 'received, or sent from here' },
+        },
+        run: options => ({ value: this.#test(options) }),
+      },
+      stats: {
+        summary: 'counters of rules and targets',
+        reads: true,
+        run: () => ({
+          value: {
+            ...this.#forwarder.counters,
+            rules_applied: Object.fromEntries(
+              this.#rules.map(({ name }) => [name, { ...this.#forwarder.countersOf(name) }]),
+            ),
+            targets: this.#forwarder.targets(),
+          },
+        }),
+      },
+      'reset-stats': {
+        summary: 'set the counters of rules to zero',
+        run: () => {
+          this.#forwarder.resetCounters()
+          return { value: { ok: true } }
+        },
+      },
+      start: {
+        summary: 'forward packets',
+        run: async () => ({ value: { ok: true, started: await this.#host.start() } }),
+      },
+      stop: {
+        summary: 'forward nothing',
+        run: async () => ({ value: { ok: true, stopped: await this.#host.stop() } }),
+      },
+    }
+  }
+
+  get #saved(): RuleStore {
+    if (!this.#store) throw new OsError('PLUGIN_FAILED', 'the rules were not loaded')
+    return this.#store
+  }
+
+  get #rules(): readonly Rule[] {
+    return this.#saved.rules
+  }
+
+  #freeName(): string {
+    let n = this.#rules.length + 1
+    while (this.#saved.find(`rule-${n}`)) n++
+    return `rule-${n}`
+  }
+
+  /** Rules are to work after a restart too. Returns whether they do. */
+  async #keepOn(): Promise<boolean> {
+    const { gateway, config, name, settings, logger } = this.#host
+    if (gateway) await this.#host.start()
+    if (settings().auto_start === true) return true
+    try {
+      config.set(`RESOURCES.service_plugins.${name}.auto_start`, true)
+      return true
+    } catch (error) {
+      logger.warn(`the rules work until the next start: ${error instanceof Error ? error.message : String(error)}`)
+      return false
+    }
+  }
+
+  #test({ medium, source, command, device, direction }: OptionValues): Record<string, unknown> {
+    const [cmd = -1] = commandBytes(String(command))
+    const name = device === undefined ? null : String(device)
+    const matched = this.#forwarder.matching({
+      direction: direction as 'in' | 'out',
+      medium: mediumInfo(String(medium))?.name ?? String(medium),
+      address: String(source),
+      cmd,
+      aid: name !== null && /^\d+$/.test(name) ? Number(name) : null,
+      device: () => name,
+    })
+    return { matched: matched.map(rule => rule.name), to: matched.flatMap(rule => rule.to.map(targetText)) }
+  }
+}
+
+export const portForwarderPlugin: PluginDefinition = {
+  name: 'port_forwarder',
+  restart: true,
+  create: host => new PortForwarderService(host),
+}

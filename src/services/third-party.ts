@@ -1,0 +1,169 @@
+// Plugins of other makers: files and folders of one directory, off unless the configuration says otherwise. They run with
+// all rights of this program, so a file that others may write is not loaded.
+//
+// What fails: a directory that is not there holds none; a file that cannot be loaded, that is no plugin or that has another
+// name than its file is that plugin's error. One that ended the process twice while it was being started is left alone until
+// somebody loads it by hand: a note on flash stands while a plugin starts, and one that is found there counts.
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { ConfigStore } from '../config'
+import { atomicWrite } from '../lib/atomic'
+import { asOsError, errno, OsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
+import { type Logger, silentLogger } from '../lib/logger'
+import type { PluginDefinition, PluginTable } from './contract'
+import { BUILTIN_NAMES } from './defaults'
+import { normalizePluginName } from './registry'
+
+interface Settings {
+  enabled: boolean
+  dir: string
+  start_timeout_s: number
+  allow?: readonly string[]
+}
+
+export interface FoundPlugin {
+  readonly name: string
+  /** file that is loaded, links resolved; '' where there is none */
+  readonly path: string
+  /** what an error that nobody caught is told by */
+  readonly root: string
+  /** why it is not loaded */
+  readonly refused?: string
+}
+
+const SOURCE = /\.(?:c|m)?js$/
+const NAME = /^[a-z][a-z0-9_]{0,63}$/
+
+export const pluginSwitches = (config: ConfigStore): Settings & { dir: string } => {
+  const { enabled = false, dir = '', start_timeout_s = 10, allow } = config.get<Partial<Settings>>('plugins') ?? {}
+  const given = dir || join(config.dataDir, 'plugins')
+  return { enabled, start_timeout_s, dir: resolve(given), ...(allow && { allow }) }
+}
+
+/** What the directory holds, in the order of names. Nothing is loaded. */
+export function findPlugins(config: ConfigStore): FoundPlugin[] {
+  const { enabled, dir, allow } = pluginSwitches(config)
+  if (!enabled || !existsSync(dir)) return []
+  return readdirSync(dir, { withFileTypes: true })
+    .filter(entry => !entry.name.startsWith('.') && entry.name !== 'node_modules')
+    .filter(entry => SOURCE.test(entry.name) || !entry.isFile())
+    .map(entry => described(dir, entry.name))
+    .filter(found => !allow || allow.map(normalizePluginName).includes(found.name))
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+function described(dir: string, entry: string): FoundPlugin {
+  const name = entry.replace(SOURCE, '').toLowerCase().replaceAll('-', '_')
+  try {
+    const root = realpathSync(join(dir, entry))
+    const path = statSync(root).isDirectory() ? entryOf(root) : root
+    return { name, root, path, ...whyNot(name, [dir, root, path]) }
+  } catch (error) {
+    return { name, root: '', path: '', refused: `cannot be read: ${errno(error) ?? asOsError(error).message}` }
+  }
+}
+
+/** The file of a plugin's folder: index.js, or what its package.json names as main. */
+function entryOf(folder: string): string {
+  const manifest = join(folder, 'package.json')
+  const { main } = existsSync(manifest)
+    ? (JSON.parse(realFiles.read(manifest).toString('utf8')) as { main?: unknown })
+    : { main: undefined }
+  const names = [...(typeof main === 'string' ? [main] : []), 'index.js', 'index.cjs', 'index.mjs']
+  const found = names.map(name => resolve(folder, name)).find(path => existsSync(path))
+  if (!found) throw new OsError('NOT_FOUND', `${folder} has no index.js`)
+  return realpathSync(found)
+}
+
+function whyNot(name: string, paths: readonly string[]): { refused?: string } {
+  if (!NAME.test(name)) return { refused: 'its name is not of letters, digits and _' }
+  if (BUILTIN_NAMES.includes(normalizePluginName(name) as never)) return { refused: 'a built-in plugin has this name' }
+  const open = paths.find(path => (statSync(path).mode & 0o002) !== 0)
+  return open === undefined ? {} : { refused: `${open} may be written by everybody: chmod o-w` }
+}
+
+/** Loads a plugin's code. Throws PLUGIN_FAILED, FORBIDDEN. */
+async function load({ name, path, refused }: FoundPlugin): Promise<PluginDefinition> {
+  if (refused !== undefined) throw new OsError('FORBIDDEN', `plugin ${name}: ${refused}`)
+  const module = (await import(pathToFileURL(path).href)) as Record<string, unknown>
+  const outer = (module.default ?? module) as Record<string, unknown>
+  const given = (outer.default ?? outer.plugin ?? module.plugin ?? outer) as Partial<PluginDefinition>
+  if (typeof given?.create !== 'function' || typeof given.name !== 'string')
+    throw new OsError('PLUGIN_FAILED', `${path} exports no plugin: { name, create(host) } is expected`)
+  if (normalizePluginName(given.name) !== name)
+    throw new OsError('PLUGIN_FAILED', `${path} holds the plugin ${JSON.stringify(given.name)}: name its file so`)
+  return given as PluginDefinition
+}
+
+/** Found plugins as a table, for the manager. */
+export const tableOf = (found: readonly FoundPlugin[]): PluginTable =>
+  Object.fromEntries(found.map(plugin => [plugin.name, () => load(plugin)]))
+
+/** The plugin whose code an error comes from, or undefined. */
+export function culprit(found: readonly FoundPlugin[], thrown: unknown): string | undefined {
+  const stack = thrown instanceof Error ? (thrown.stack ?? '') : ''
+  const [first = ''] = stack.split('\n').filter(line => /^\s+at /.test(line) && !line.includes('node:'))
+  return found.find(({ root }) => root !== '' && (first.includes(`${root}:`) || first.includes(`${root}/`)))?.name
+}
+
+/** ends of the process, one after the other, that a starting plugin may be part of */
+const PATIENCE = 2
+
+/** Remembers over restarts which plugin was being started when the process ended. */
+export class StartMarks {
+  readonly #path: string
+  readonly #files: Files
+  readonly #logger: Logger
+  readonly #ends: Record<string, number>
+  #starting: string | null = null
+
+  constructor(dataDir: string, files: Files = realFiles, logger: Logger = silentLogger) {
+    this.#path = join(dataDir, 'plugin-starts.json')
+    this.#files = files
+    this.#logger = logger
+    const { starting, ends } = this.#read()
+    this.#ends = ends
+    if (starting !== null) this.#ends[starting] = (this.#ends[starting] ?? 0) + 1
+  }
+
+  /** Why a plugin is not started by itself, or undefined. */
+  barred(name: string): string | undefined {
+    const n = this.#ends[name] ?? 0
+    return n < PATIENCE ? undefined : `the process ended ${n} times while it was being started`
+  }
+
+  /** Runs a start with the note on flash. What ends well ends the count. */
+  async during<T>(name: string, start: () => Promise<T>): Promise<T> {
+    this.#starting = name
+    this.#write()
+    try {
+      const result = await start()
+      delete this.#ends[name]
+      return result
+    } finally {
+      this.#starting = null
+      this.#write()
+    }
+  }
+
+  #read(): { starting: string | null; ends: Record<string, number> } {
+    try {
+      const { starting, ends } = JSON.parse(this.#files.read(this.#path).toString('utf8')) as Record<string, unknown>
+      const counts = Object.entries((ends ?? {}) as object).filter(([, n]) => Number.isSafeInteger(n))
+      return { starting: typeof starting === 'string' ? starting : null, ends: Object.fromEntries(counts) as never }
+    } catch (error) {
+      if (errno(error) !== 'ENOENT') this.#logger.warn(`${this.#path} cannot be read: ${asOsError(error).message}`)
+      return { starting: null, ends: {} }
+    }
+  }
+
+  #write(): void {
+    try {
+      atomicWrite(this.#path, JSON.stringify({ starting: this.#starting, ends: this.#ends }), this.#files)
+    } catch (error) {
+      this.#logger.warn(`${this.#path} cannot be written: ${asOsError(error).message}`)
+    }
+  }
+}

@@ -1,0 +1,203 @@
+// The plugin web_user (specification, "Web service object"): starts and stops the HTTP service, shows what it shows, and keeps
+// its users. The service itself is handed in, since it stands on a higher floor.
+//
+// What fails: where there is no HTTP service to start, or no display, the call is UNSUPPORTED; a port in use is PORT_BUSY.
+import { OsError } from '../../lib/errors'
+import type {
+  CliHandler,
+  DisplayAccess,
+  OptionSpec,
+  OptionValues,
+  PluginDefinition,
+  PluginHost,
+  Service,
+  WebService,
+} from '../contract'
+import { ROLES, type Role, type UserChange } from '../users'
+
+export interface WebUserStatus {
+  running: boolean
+  /** how many there are */
+  users: number
+  /** where they are kept */
+  data_file: string
+  uptime_s: number
+  host: string
+  port: number
+  url: string | null
+}
+
+const PLACE: Record<string, OptionSpec> = {
+  host: { type: 'string', value: 'HOST', help: 'address to listen on (else as configured)' },
+  port: { type: 'integer', value: 'N', min: 0, max: 65535, help: 'port to listen on (else as configured)' },
+}
+const USERNAME: OptionSpec = { type: 'string', value: 'NAME', required: true, help: 'name of the user' }
+const USER: Record<string, OptionSpec> = {
+  username: USERNAME,
+  password: { type: 'string', value: 'TEXT', help: 'password; without one the user cannot log in' },
+  role: { type: 'string', value: 'ROLE', choices: ROLES, help: 'what the user may do' },
+  enable: { type: 'boolean', help: 'may log in' },
+  disable: { type: 'boolean', help: 'may not log in' },
+}
+
+export class WebUserService implements Service {
+  readonly #host: PluginHost
+
+  constructor(host: PluginHost) {
+    this.#host = host
+  }
+
+  /** True when it listens there now. Throws UNSUPPORTED, PORT_BUSY, NETWORK, LOCKED. */
+  async start(host: string | null = null, port: number | null = null): Promise<boolean> {
+    await this.#web.start(host, port)
+    return this.#web.state().running
+  }
+
+  /** False when it did not run. */
+  async stop(): Promise<boolean> {
+    return (await this.#host.web?.stop()) ?? false
+  }
+
+  status(): WebUserStatus {
+    const { users } = this.#web
+    const { running, host, port, url, uptime_s } = this.#web.state()
+    return { running, users: users.list().length, data_file: users.path, uptime_s, host, port, url }
+  }
+
+  /** What GET /api/dashboard answers; `sections`: these only. */
+  buildDashboard(sections?: readonly string[]): Promise<Record<string, unknown>> {
+    return this.#web.dashboard(sections)
+  }
+
+  getDisplayProvidersMetadata(): Record<string, unknown> {
+    return this.#display.metadata()
+  }
+
+  /** One section; throws NOT_FOUND, BAD_REQUEST. */
+  async renderDisplaySection(section: string, format = 'json'): Promise<unknown> {
+    return this.#display.renderSection(section, format)
+  }
+
+  async collectAllDisplaySections(format = 'json'): Promise<Record<string, unknown>> {
+    return this.#display.collectAllSections(format)
+  }
+
+  getCliCommands(): Record<string, CliHandler> {
+    return {
+      start: {
+        summary: 'start the HTTP service',
+        options: { ...PLACE, block: { type: 'boolean', help: 'stay until it is stopped' } },
+        run: async ({ host, port, block }, { signal, print }) => {
+          const started = await this.#web.start((host as string) ?? null, (port as number) ?? null)
+          const status = this.status()
+          const value = { ok: status.running, started, ...status }
+          const text = `web page on ${status.url ?? 'nothing'}${started ? '' : ' (it was there already)'}`
+          const { ended } = this.#web
+          const stays = ended !== undefined && (block === true || !this.#host.gateway)
+          if (!stays) return { value, text, exitCode: status.running ? 0 : 1 }
+          // in a gateway the caller is elsewhere: what it is told goes as a row
+          if (this.#host.gateway) return { rows: until(value, ended.call(this.#web, signal)) }
+          print(text)
+          return { exitCode: await ended.call(this.#web, signal) }
+        },
+      },
+      stop: {
+        summary: 'stop the HTTP service',
+        run: async () => {
+          const stopped = await this.stop()
+          return { value: { ok: true, stopped }, text: stopped ? 'stopped' : 'it was not running' }
+        },
+      },
+      status: {
+        summary: 'whether it runs, where, and how many users it has',
+        reads: true,
+        run: () => {
+          const value = this.status()
+          const { running, url, uptime_s, users, data_file } = value
+          const head = running ? `${url ?? 'running'}, for ${uptime_s} s` : 'not running'
+          return { value: { ...value }, text: `${head}\n${users} users in ${data_file}` }
+        },
+      },
+      dashboard: {
+        summary: 'what the page shows, as JSON',
+        reads: true,
+        options: { sections: { type: 'string', value: 'A,B', help: 'these sections only' } },
+        run: async ({ sections }) => {
+          const wanted = typeof sections === 'string' ? sections.split(',').map(name => name.trim()) : undefined
+          return { value: { ok: true, dashboard: await this.buildDashboard(wanted) } }
+        },
+      },
+      list: {
+        summary: 'the users',
+        reads: true,
+        run: () => {
+          const users = this.#web.users.list()
+          const lines = users.map(({ username, role, enabled }) => `${username}  ${role}${enabled ? '' : '  disabled'}`)
+          return { value: { ok: true, users }, text: lines.join('\n') || 'no users' }
+        },
+      },
+      add: {
+        summary: 'add a user',
+        options: { ...USER, role: { ...USER.role!, default: 'viewer' } },
+        operands: ['username'],
+        run: async options => {
+          const user = await this.#web.users.add({ username: String(options.username), ...changeOf(options) })
+          return { value: { ok: true, user }, text: `added ${options.username}` }
+        },
+      },
+      update: {
+        summary: 'change role, password or state of a user',
+        options: USER,
+        operands: ['username'],
+        run: async options => {
+          const change = changeOf(options)
+          if (Object.keys(change).length === 0)
+            throw new OsError('USAGE', 'nothing to change: give --password, --role, --enable or --disable')
+          const user = await this.#web.users.update(String(options.username), change)
+          return { value: { ok: true, user }, text: `changed ${options.username}` }
+        },
+      },
+      delete: {
+        summary: 'delete a user',
+        options: { username: USERNAME },
+        operands: ['username'],
+        run: async ({ username }) => {
+          await this.#web.users.remove(String(username))
+          return { value: { ok: true, username }, text: `deleted ${username}` }
+        },
+      },
+    }
+  }
+
+  get #web(): WebService {
+    const { web } = this.#host
+    if (!web) throw new OsError('UNSUPPORTED', 'there is no HTTP service here', { hint: 'start one with os-node run' })
+    return web
+  }
+
+  get #display(): DisplayAccess {
+    const { display } = this.#host
+    if (!display) throw new OsError('UNSUPPORTED', 'there is no display here')
+    return display
+  }
+}
+
+/** The value at once, and the end when it has come. */
+async function* until(value: unknown, end: Promise<unknown>): AsyncGenerator<unknown> {
+  yield value
+  await end
+}
+
+function changeOf({ password, role, enable, disable }: OptionValues): UserChange {
+  if (enable && disable) throw new OsError('USAGE', 'either --enable or --disable')
+  return {
+    ...(typeof password === 'string' && { password }),
+    ...(role !== undefined && { role: role as Role }),
+    ...((enable || disable) && { enabled: enable === true }),
+  }
+}
+
+export const webUserPlugin: PluginDefinition = {
+  name: 'web_user',
+  create: host => new WebUserService(host),
+}

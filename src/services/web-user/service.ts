@@ -1,0 +1,179 @@
+// The two ways in which a program has an HTTP service: a gateway at work has a server, which is stopped, started and moved
+// to another address by itself; where none runs, the service comes with a gateway that is started for it.
+import { type Clock, systemClock } from '../../lib/clock'
+import { OsError } from '../../lib/errors'
+import type { WebService, WebState } from '../contract'
+import type { UserStore } from '../users'
+
+/** What is needed of a server. One is made for each address. */
+export interface ServerLike {
+  readonly running: boolean
+  readonly port: number
+  readonly url: string
+  /** Throws PORT_BUSY, CONFIG_INVALID, NETWORK. */
+  start(): Promise<void>
+  stop(): Promise<void>
+  dashboard(sections?: string): Promise<object>
+}
+
+export interface GatewayWebParts {
+  make(host: string, port: number): ServerLike
+  /** where it listens when nobody says */
+  readonly host: string
+  readonly port: number
+  readonly users: UserStore
+  readonly clock?: Clock
+}
+
+/** The HTTP service of a gateway at work. */
+export class GatewayWeb implements WebService {
+  readonly users: UserStore
+  readonly #parts: GatewayWebParts
+  readonly #clock: Clock
+  #place: { host: string; port: number }
+  #made: ServerLike | undefined
+  #since = 0
+  #ended: (() => void)[] = []
+
+  constructor(parts: GatewayWebParts) {
+    this.#parts = parts
+    this.#clock = parts.clock ?? systemClock
+    this.users = parts.users
+    this.#place = { host: parts.host, port: parts.port }
+  }
+
+  async start(host: string | null = null, port: number | null = null): Promise<boolean> {
+    const place = { host: host ?? this.#place.host, port: port ?? this.#place.port }
+    const moves =
+      place.host !== this.#place.host || (place.port !== this.#place.port && place.port !== this.#server.port)
+    if (this.#server.running && !moves) return false
+    if (moves) {
+      // the new one must stand before the old one goes: an address that is taken changes nothing
+      const next = this.#parts.make(place.host, place.port)
+      const same = this.#server.running && place.port === this.#server.port && place.port !== 0
+      if (same) await this.stop()
+      await next.start().catch(async error => {
+        if (same) await this.#server.start()
+        throw error
+      })
+      if (!same) await this.stop()
+      this.#made = next
+      this.#place = place
+    } else await this.#server.start()
+    this.#since = this.#clock.mono()
+    return true
+  }
+
+  async stop(): Promise<boolean> {
+    if (!this.#server.running) return false
+    await this.#server.stop()
+    for (const end of this.#ended.splice(0)) end()
+    return true
+  }
+
+  get #server(): ServerLike {
+    return (this.#made ??= this.#parts.make(this.#place.host, this.#place.port))
+  }
+
+  state(): WebState {
+    const { running, port, url } = this.#server
+    const uptime_s = running ? Math.floor((this.#clock.mono() - this.#since) / 1000) : 0
+    return { running, host: this.#place.host, port, url: running ? url : null, uptime_s }
+  }
+
+  ended(signal: AbortSignal): Promise<number> {
+    if (!this.#server.running || signal.aborted) return Promise.resolve(0)
+    return new Promise(resolve => {
+      const end = (): void => {
+        signal.removeEventListener('abort', end)
+        resolve(0)
+      }
+      this.#ended.push(end)
+      signal.addEventListener('abort', end)
+    })
+  }
+
+  async dashboard(sections?: readonly string[]): Promise<Record<string, unknown>> {
+    return { ...(await this.#server.dashboard(sections?.join(','))) }
+  }
+}
+
+/** A gateway that was started for its HTTP service. */
+export interface StartedForWeb {
+  readonly done: Promise<number>
+  readonly url: string | null
+}
+
+export interface LocalWebParts {
+  readonly host: string
+  readonly port: number
+  readonly users: UserStore
+  /** starts a gateway that ends with the signal; throws LOCKED, PORT_BUSY … */
+  start(place: { host?: string; port?: number }, signal: AbortSignal): Promise<StartedForWeb>
+  dashboard(sections?: readonly string[]): Promise<Record<string, unknown>>
+  readonly clock?: Clock
+}
+
+/** The HTTP service where no gateway runs: it shows a gateway, so one is started with it. */
+export class LocalWeb implements WebService {
+  readonly users: UserStore
+  readonly #parts: LocalWebParts
+  readonly #clock: Clock
+  #running: { gateway: StartedForWeb; stop: AbortController; since: number } | null = null
+
+  constructor(parts: LocalWebParts) {
+    this.#parts = parts
+    this.#clock = parts.clock ?? systemClock
+    this.users = parts.users
+  }
+
+  async start(host: string | null = null, port: number | null = null): Promise<boolean> {
+    if (this.#running) return false
+    const stop = new AbortController()
+    const place = { ...(host !== null && { host }), ...(port !== null && { port }) }
+    const gateway = await this.#parts.start(place, stop.signal)
+    this.#running = { gateway, stop, since: this.#clock.mono() }
+    const over = (): void => {
+      this.#running = null
+    }
+    gateway.done.then(over, over)
+    return true
+  }
+
+  async stop(): Promise<boolean> {
+    const running = this.#running
+    if (!running) return false
+    running.stop.abort()
+    const code = await running.gateway.done
+    if (code !== 0) throw new OsError('STORAGE', 'the gateway could not commit its log to the end')
+    return true
+  }
+
+  state(): WebState {
+    const { host, port } = this.#parts
+    const running = this.#running
+    if (!running) return { running: false, host, port, url: null, uptime_s: 0 }
+    const { url } = running.gateway
+    const there = url === null ? null : new URL(url)
+    return {
+      running: true,
+      host: there?.hostname ?? host,
+      port: there ? Number(there.port) : port,
+      url,
+      uptime_s: Math.floor((this.#clock.mono() - running.since) / 1000),
+    }
+  }
+
+  async ended(signal: AbortSignal): Promise<number> {
+    const running = this.#running
+    if (!running) return 0
+    const stop = (): void => running.stop.abort()
+    if (signal.aborted) stop()
+    signal.addEventListener('abort', stop)
+    return running.gateway.done.finally(() => signal.removeEventListener('abort', stop))
+  }
+
+  dashboard(sections?: readonly string[]): Promise<Record<string, unknown>> {
+    return this.#parts.dashboard(sections)
+  }
+}

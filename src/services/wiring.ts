@@ -1,0 +1,39 @@
+// The plugins of a gateway, and those of a command where none runs: what main would otherwise say twice. The concrete rooms
+// (which plugins there are, the display, the HTTP service) are handed in.
+import type { ConfigStore } from '../config'
+import type { Gateway } from '../gateway/gateway'
+import type { Logger } from '../lib/logger'
+import { accessOf } from './access'
+import type { DisplayAccess, PluginTable, WebService } from './contract'
+import { ServiceManager } from './manager'
+import { Plugins, type PluginsParts } from './plugins'
+import { pluginSwitches } from './third-party'
+
+/** A service manager with the time limits of the configuration. */
+export const managerOf = (config: ConfigStore, logger: Logger, display?: DisplayAccess): ServiceManager =>
+  new ServiceManager(config, 'runtime', {
+    logger: logger.child('plugins'),
+    limitMs: pluginSwitches(config).start_timeout_s * 1000,
+    ...(display && { display }),
+  })
+
+export interface WiringParts {
+  /** its serviceManager is the one of managerOf() */
+  readonly node: PluginsParts['node']
+  readonly builtins: PluginTable
+  readonly version: string
+  readonly logger: Logger
+  readonly display: DisplayAccess
+  readonly web: WebService
+  /** absent: for one command, without a gateway */
+  readonly gateway?: Gateway
+}
+
+export const makePlugins = ({ node, gateway, logger, ...parts }: WiringParts): Plugins =>
+  new Plugins({
+    ...parts,
+    node,
+    manager: node.serviceManager as ServiceManager,
+    logger: logger.child('plugins'),
+    ...(gateway && { gateway: accessOf(gateway), safeMode: () => gateway.guard.safeMode }),
+  })

@@ -1,0 +1,338 @@
+// The HTTP service of real gateways: every answer as the table of routes says, and the security rows that need a whole
+// gateway: fresh installs (S1), ten thousand idle sockets (S9), hostile queries on the real database (S10), secrets (S11).
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import http from 'node:http'
+import net from 'node:net'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import * as v from 'valibot'
+import { ROUTES } from '../../src/web/routes'
+import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+
+interface Answer {
+  status: number
+  text: string
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the route gives
+  json: any
+}
+
+const SECRET = 'hunter2-correct-horse'
+
+/** A gateway of its own with two quick sources and an uplink whose broker is not there. */
+async function world(t: TestContext) {
+  const dir = tempDir()
+  const port = await freePort()
+  const uplink = { name: 'cloud', medium: 'MQTT', host: '127.0.0.1', port: 9, username: 'u', password: SECRET }
+  const gw = new Machine(join(dir, 'gw'), 'run', {
+    device_id: 'GW1',
+    assigned_id: 5,
+    RESOURCES: { service_plugins: { web_user: { port } }, application_status: { mqtt: true } },
+    gateway: {
+      sources: [
+        { name: 'up', type: 'uptime', interval_ms: 100 },
+        { name: 'mem', type: 'memory', interval_ms: 200 },
+      ],
+      uplinks: [uplink],
+      log: { commit_interval_ms: 50 },
+    },
+  })
+  t.after(async () => {
+    await gw.stop('SIGKILL')
+    removeDir(dir)
+  })
+  const { token } = gw.json('token', '--new') as { token: string }
+  await gw.start([], port)
+  const send = (method: string, path: string, body?: unknown, as: string | null = token): Promise<Answer> =>
+    request(port, method, path, body, as)
+  await until('packets in the database', async () => (await send('GET', '/api/data/devices')).json.total > 0)
+  return { gw, port, token, send }
+}
+
+function request(port: number, method: string, path: string, body?: unknown, token?: string | null): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const asked = http.request(
+      {
+        host: '127.0.0.1',
+        port,
+        path,
+        method,
+        agent: false,
+        headers: {
+          ...(token && { 'X-Admin-Token': token }),
+          ...(body !== undefined && { 'Content-Type': 'application/json' }),
+        },
+      },
+      response => {
+        let text = ''
+        response.setEncoding('utf8').on('data', chunk => {
+          text += chunk
+        })
+        response.on('end', () => {
+          const isJson = String(response.headers['content-type']).startsWith('application/json')
+          resolve({ status: response.statusCode ?? 0, text, json: isJson && text ? JSON.parse(text) : {} })
+        })
+      },
+    )
+    asked.on('error', reject)
+    asked.end(body === undefined ? undefined : JSON.stringify(body))
+  })
+}
+
+test('a running gateway answers every GET as its schema says, keeps its secrets (S11) and its database (S10)', async t => {
+  const { gw, send, token, port } = await world(t)
+
+  await t.test('every GET', async () => {
+    const [packet] = (await send('GET', '/api/data/packets?limit=1')).json.packets
+    for (const route of ROUTES) {
+      if (route.method !== 'GET' || route.stream) continue
+      const path = route.path.replace(':uuid', packet.packet_uuid).replace(':section', 'node_core:pipeline')
+      const { status, json, text } = await send('GET', path)
+      assert.equal(status, 200, `${path}: ${text.slice(0, 300)}`)
+      if (!route.answer) continue
+      const checked = v.safeParse(route.answer, json)
+      const issues = checked.success ? [] : checked.issues.map(issue => `${v.getDotPath(issue)}: ${issue.message}`)
+      assert.deepEqual(issues, [], path)
+    }
+  })
+
+  await t.test('every section in every format', async () => {
+    const { providers } = (await send('GET', '/api/display/providers')).json.metadata
+    assert.ok(providers.length >= 6)
+    for (const { section_path } of providers)
+      for (const format of ['json', 'html', 'text', 'table', 'tree']) {
+        const { status, json } = await send('GET', `/api/display/render/${section_path}?format=${format}`)
+        assert.deepEqual([status, json.section, json.format], [200, section_path, format])
+      }
+    const all = (await send('GET', '/api/display/all?format=text')).json
+    assert.deepEqual(
+      Object.keys(all.sections),
+      providers.map(({ section_path }: { section_path: string }) => section_path),
+    )
+    const few = (await send('GET', '/api/display/all?category=core&min_priority=95')).json
+    assert.deepEqual(Object.keys(few.sections), ['node_core:identity', 'node_core:config'])
+    for (const [path, status, code] of [
+      ['/api/display/render/identity', 404, 'NOT_FOUND'],
+      ['/api/display/render/none:x', 404, 'NOT_FOUND'],
+      ['/api/display/render/', 400, 'BAD_REQUEST'],
+      ['/api/display/render/node_core:db?format=xml', 400, 'BAD_REQUEST'],
+      ['/api/display/all?min_priority=high', 400, 'BAD_REQUEST'],
+    ] as const) {
+      const answer = await send('GET', path)
+      assert.deepEqual([answer.status, answer.json.ok, answer.json.code], [status, false, code], path)
+    }
+  })
+
+  await t.test('S10: hostile values are only values; limit and offset are clamped', async () => {
+    const before = (await send('GET', '/api/data/packets')).json.total
+    const values = [
+      "' OR '1'='1",
+      "'; DROP TABLE os_packets; --",
+      '" OR 1=1 --',
+      '%',
+      '_',
+      '\\',
+      "\\' OR 1=1 --",
+      'GW1 UNION SELECT * FROM os_packets',
+      '‮\u{1F4A9}',
+      'x'.repeat(2000),
+      ':id',
+      '?1',
+      '$1',
+    ]
+    for (const value of values) {
+      const text = encodeURIComponent(value)
+      for (const path of [
+        `/api/data/packets?device_id=${text}`,
+        `/api/data/packets?status=${text}`,
+        `/api/data/sensors?sensor_id=${text}`,
+        `/api/data/sensors?device_id=${text}`,
+      ]) {
+        const { status, json } = await send('GET', path)
+        assert.deepEqual([status, json.ok, json.total], [200, true, 0], path.slice(0, 80))
+      }
+      assert.equal((await send('GET', `/api/data/packets/${text}`)).status, 404)
+      for (const key of ['since', 'until', 'limit', 'offset'])
+        assert.equal(
+          (await send('GET', `/api/data/packets?${key}=${text}`)).status,
+          400,
+          `${key}=${value.slice(0, 40)}`,
+        )
+    }
+    const clamped = (await send('GET', '/api/data/packets?limit=100000&offset=-7')).json
+    assert.deepEqual([clamped.limit, clamped.offset], [500, 0])
+    const high = (await send('GET', `/api/data/sensors?offset=${'9'.repeat(50)}&since=${'9'.repeat(30)}`)).json
+    assert.deepEqual([high.ok, high.sensors], [true, []])
+    assert.ok((await send('GET', '/api/data/packets')).json.total >= before)
+  })
+
+  await t.test('S11: no secret leaves, by any route, format or command, nor in the log', async () => {
+    const paths = [
+      '/api/config',
+      '/api/config?key=gateway.uplinks',
+      '/api/config?key=gateway.uplinks.0.password',
+      '/api/options',
+      '/api/options/schema',
+      '/api/dashboard',
+      '/api/log?lines=1000',
+      '/api/plugins',
+      '/metrics',
+      ...['json', 'html', 'text', 'table', 'tree'].map(format => `/api/display/all?format=${format}`),
+    ]
+    for (const path of paths) {
+      const { text } = await send('GET', path)
+      for (const secret of [SECRET, token, 'scrypt$']) assert.ok(!text.includes(secret), path)
+    }
+    for (const command of ['config-show --json', 'config-get --key gateway.uplinks', 'status --json']) {
+      const { text, json } = await send('POST', '/api/oscli/execute', { command })
+      assert.equal(json.exit_code, 0, text)
+      assert.ok(!text.includes(SECRET), command)
+    }
+    assert.ok(!gw.output.includes(SECRET))
+  })
+
+  await t.test('a write counts in the running gateway; reload without enabled only reloads', async () => {
+    const put = await send('PUT', '/api/config', { engine_settings: { precision: 6 } })
+    assert.deepEqual(put.json.changed[0].new, 6)
+    assert.equal(JSON.parse(readFileSync(gw.config, 'utf8')).engine_settings.precision, 6)
+    const reload = await send('POST', '/api/transport', { medium: 'tcp', reload: true })
+    assert.deepEqual(reload.json, { ok: false, medium: 'TCP', reloaded: false })
+    assert.equal((await send('GET', '/api/config?key=RESOURCES.transport_status.tcp')).json.value, false)
+    const on = await send('POST', '/api/transport', { medium: 'tcp', enabled: true })
+    assert.deepEqual(on.json, { ok: true, medium: 'TCP', enabled: true })
+    assert.deepEqual((await send('POST', '/api/transport', { medium: 'tcp', reload: true })).json, {
+      ok: true,
+      medium: 'TCP',
+      reloaded: true,
+    })
+    const unknown = await send('POST', '/api/transport', { medium: 'pigeon' })
+    assert.deepEqual([unknown.status, unknown.json.error, unknown.json.medium], [400, 'unknown medium', 'pigeon'])
+  })
+
+  await t.test('a user made on the command line logs in over HTTP, with the rights of the role', async () => {
+    const added = gw.run('web-user', 'add', 'oli', '--role', 'operator', '--password', 'a password')
+    assert.equal(added.code, 0, added.stderr + added.stdout)
+    const login = await send('POST', '/api/login', { username: 'oli', password: 'a password' }, null)
+    assert.equal(login.json.role, 'operator')
+    const as = login.json.session as string
+    const run = (command: string): Promise<Answer> => send('POST', '/api/oscli/execute', { command }, as)
+    assert.equal((await run('status')).json.exit_code, 0)
+    assert.deepEqual((await run('token --new')).json.error, 'role admin required')
+    assert.equal((await send('PUT', '/api/config', { engine_settings: { precision: 5 } }, as)).status, 403)
+    assert.equal((await send('POST', '/api/transport', { medium: 'tcp', enabled: false }, as)).status, 200)
+    assert.ok(gw.output.includes('oli at 127.0.0.1: status'))
+  })
+
+  await t.test('live events of the real gateway', async () => {
+    const seen = new Set<string>()
+    await new Promise<void>((resolve, reject) => {
+      const stream = http.get(
+        { host: '127.0.0.1', port, path: '/api/events', headers: { 'X-Admin-Token': token }, agent: false },
+        response => {
+          let text = ''
+          response.setEncoding('utf8').on('data', chunk => {
+            text += chunk
+            for (const [, kind] of text.matchAll(/^event: (\w+)$/gm)) seen.add(kind!)
+            // more readings than those at the beginning
+            if (seen.has('link') && (text.match(/^event: reading$/gm)?.length ?? 0) > 10) {
+              stream.destroy()
+              resolve()
+            }
+          })
+        },
+      )
+      stream.on('error', reject)
+    })
+    assert.ok(seen.has('reading') && seen.has('link'))
+  })
+
+  await t.test('a new token ends the old one and its sessions at once', async () => {
+    const login = await send('POST', '/api/login', { token }, null)
+    const session = login.json.session as string
+    const { token: next } = gw.json('token', '--new') as { token: string }
+    for (const old of [token, session]) assert.equal((await send('GET', '/api/session', undefined, old)).status, 401)
+    assert.equal((await send('GET', '/api/session', undefined, next)).status, 200)
+  })
+})
+
+test('S9: ten thousand idle sockets stop neither the sensors nor the page', async t => {
+  const { port, send } = await world(t)
+  const sockets: net.Socket[] = []
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+  })
+  let dropped = 0
+  // a few hundred at a time: the accept queue of the kernel is short
+  for (let k = 0; k < 100; k++) {
+    await Promise.all(
+      Array.from(
+        { length: 100 },
+        () =>
+          new Promise<void>(resolve => {
+            const socket = net.connect(port, '127.0.0.1', resolve)
+            socket.once('error', () => resolve())
+            socket.on('close', () => dropped++)
+            sockets.push(socket)
+          }),
+      ),
+    )
+  }
+  const readings = async (): Promise<number> =>
+    (await send('GET', '/api/dashboard?sections=status')).json.dashboard.status.intake.readings
+  const first = await readings()
+  await until('readings go on', async () => (await readings()) > first + 10)
+  assert.equal((await send('GET', '/health')).status, 200)
+  assert.equal(sockets.length, 10_000)
+  await until('the bound holds', () => dropped >= 10_000 - 256)
+  const { dropped_connections } = (await send('GET', '/api/dashboard?sections=overview_metrics')).json.dashboard
+    .overview_metrics.http_stats
+  assert.ok(dropped_connections >= 10_000 - 256)
+})
+
+/** Every file of a folder as one text. */
+const contents = (dir: string): string =>
+  readdirSync(dir, { recursive: true, withFileTypes: true })
+    .filter(entry => entry.isFile())
+    .map(entry => readFileSync(join(entry.parentPath ?? entry.path, entry.name), 'latin1'))
+    .join('\n')
+
+test('S1: auth is on, nothing is known beforehand, and two fresh installs share no secret and no id', async t => {
+  const dir = tempDir()
+  t.after(() => removeDir(dir))
+  const installs = []
+  for (const name of ['one', 'two']) {
+    const port = await freePort()
+    const machine = new Machine(join(dir, name), 'run', {
+      RESOURCES: { service_plugins: { web_user: { port } } },
+      gateway: { sources: [{ name: 'up', type: 'uptime', interval_ms: 200 }] },
+    })
+    t.after(() => machine.stop('SIGKILL'))
+    await machine.start(['--json'], port)
+    const info = await until('what it tells', () => JSON.parse(/^\{.*\}$/m.exec(machine.output)?.[0] ?? 'null'))
+    for (const token of ['', 'admin', 'password', 'token', 'os-node', 'changeme', 'default', 'os-session-'])
+      assert.equal((await request(port, 'GET', '/api/config', undefined, token || null)).status, 401, token)
+    for (const [username, password] of [
+      ['admin', 'admin'],
+      ['admin', ''],
+      ['root', 'root'],
+    ])
+      assert.equal((await request(port, 'POST', '/api/login', { username, password })).status, 401)
+    assert.equal((await request(port, 'GET', '/users', undefined, info.token)).json.users.length, 0)
+    await machine.stop()
+    installs.push({ token: info.token as string, files: contents(machine.dataDir), output: machine.output })
+  }
+  const [one, two] = installs
+  assert.match(one!.token, /^[\w-]{43}$/)
+  assert.notEqual(one!.token, two!.token)
+  for (const { token, files, output } of installs) {
+    assert.ok(!files.includes(token), 'the token itself is not kept')
+    assert.equal(output.split(token).length, 2, 'the token is told once')
+  }
+  // whatever looks random in the one install is nowhere in the other: hashes, salts, keys, ids of the install
+  const random = (text: string): Set<string> =>
+    new Set((text.match(/[\w-]{22,}|[0-9a-f]{16,}/g) ?? []).filter(word => /\d/.test(word) && /[a-z]/i.test(word)))
+  const shared = [...random(one!.files)].filter(
+    word => random(two!.files).has(word) && !/^[a-z]+(_[a-z0-9]+)+$/.test(word),
+  )
+  assert.deepEqual(shared, [])
+})

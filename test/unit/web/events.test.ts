@@ -1,0 +1,160 @@
+// Server-sent events over a real connection: how things are, what changes, and what ends a stream.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { systemTimers } from '../../../src/links/timers'
+import { EventStreams } from '../../../src/web/events'
+import { ask, TOKEN } from './helper'
+import { events, world } from './world'
+
+const reading = (value: number) => ({
+  device_id: 'pi-shed',
+  t_raw: 1_710_000_000_000 + value,
+  sensors: [{ id: 'cpu', status: 'OK', unit: '%', value }],
+  medium: 'local',
+  source_aid: 42,
+})
+
+test('a stream begins with how things are, then tells readings, links and jobs', async t => {
+  const w = await world(t)
+  const stream = await events(w.server, TOKEN)
+  t.after(() => stream.close())
+  assert.deepEqual([stream.status, stream.type], [200, 'text/event-stream; charset=utf-8'])
+  assert.equal((await stream.next('reading')).device_id, 'pi-shed')
+  const link = await stream.next('link')
+  assert.deepEqual([link.name, link.state, link.delivery], ['up1', 'up', 'acked'])
+  // of several at once the newest is told
+  for (let k = 10; k <= 20; k++) w.reading(reading(k))
+  assert.deepEqual(await stream.next('reading'), reading(20))
+  w.link('up1')
+  w.link('gone')
+  assert.equal((await stream.next('link')).name, 'up1')
+  assert.deepEqual(await stream.next('link'), { name: 'gone', state: 'removed' })
+  await w.send('POST', '/api/oscli/execute', { command: 'status' })
+  const job = await stream.next('job')
+  assert.deepEqual(
+    [job.status, job.command, 'stdout' in job, Number(job.stdout_len) > 0],
+    ['completed', 'status', false, true],
+  )
+})
+
+test('kinds choose what is told; unknown words are 400', async t => {
+  const w = await world(t)
+  const stream = await events(w.server, TOKEN, '?kinds=links')
+  t.after(() => stream.close())
+  w.reading(reading(1))
+  w.link('up1')
+  await stream.next('link')
+  await stream.next('link')
+  await assert.rejects(Promise.race([stream.next('reading'), new Promise((_, no) => setTimeout(no, 300))]))
+  const { status, json } = await ask(w.server, '/api/events?kinds=links,birds')
+  assert.deepEqual([status, json.error], [400, 'kinds must be of readings, links, jobs'])
+})
+
+test('a viewer is not told of jobs', async t => {
+  const w = await world(t)
+  const stream = await events(w.server, await w.session('viewer'))
+  t.after(() => stream.close())
+  await w.send('POST', '/api/oscli/execute', { command: 'status' })
+  w.link('later')
+  for (let name = ''; name !== 'later'; ) name = String((await stream.next('link')).name)
+  await assert.rejects(Promise.race([stream.next('job'), new Promise((_, no) => setTimeout(no, 300))]))
+})
+
+test('a stop of the server ends every stream at once', async t => {
+  const w = await world(t)
+  const stream = await events(w.server, TOKEN)
+  const since = Date.now()
+  await w.server.stop()
+  await stream.ended
+  assert.ok(Date.now() - since < 1900)
+})
+
+/** A stream with timers by hand. */
+function byHand() {
+  const due: (() => void)[] = []
+  const streams = new EventStreams({ ...systemTimers, after: (_, run) => (due.push(run), () => undefined) })
+  const written: string[] = []
+  const on: Record<string, () => void> = {}
+  let holds = true
+  let listener = (_: ReturnType<typeof reading>): void => undefined
+  let listening = 0
+  const res = {
+    writableNeedDrain: false,
+    writeHead: () => res,
+    write: (text: string) => written.push(text),
+    end: () => on.close?.(),
+    on: (event: string, run: () => void) => {
+      on[event] = run
+    },
+    once: (event: string, run: () => void) => {
+      on[event] = run
+    },
+  }
+  const call = {
+    context: {
+      latest: () => [],
+      status: () => ({ links: {} }),
+      events: {
+        onReading: (run: typeof listener) => {
+          listener = run
+          listening++
+          return () => listening--
+        },
+        onLink: () => () => undefined,
+        link: () => undefined,
+      },
+    },
+    query: {},
+    session: { role: 'admin' },
+    access: { holds: () => holds },
+    request: {},
+  }
+  return {
+    streams,
+    res,
+    on,
+    written,
+    open: () => streams.open(call as never, res as never),
+    say: (value: number) => listener({ ...reading(value), device_id: `d${value}` }),
+    run: () => {
+      for (const one of due.splice(0)) one()
+    },
+    revoke: () => {
+      holds = false
+    },
+    listening: () => listening,
+  }
+}
+
+test('a reader that does not read gets the newest later, and what waits is bounded', () => {
+  const w = byHand()
+  w.open()
+  w.written.length = 0
+  w.res.writableNeedDrain = true
+  for (let k = 0; k < 1500; k++) w.say(k)
+  w.run()
+  assert.deepEqual(w.written, [])
+  assert.equal(w.streams.dropped, 1500 - 1024)
+  w.res.writableNeedDrain = false
+  w.on.drain?.()
+  w.run()
+  assert.equal(w.written.join('').match(/^event: reading$/gm)?.length, 1024)
+  assert.match(w.written.join(''), /"device_id":"d1499"/)
+})
+
+test('a stream whose session ends is closed with the next beat, and leaves no listener', () => {
+  const w = byHand()
+  w.open()
+  w.run()
+  assert.equal(w.streams.size, 1)
+  assert.ok(w.written.includes(': alive\n\n'))
+  w.revoke()
+  w.run()
+  assert.deepEqual([w.streams.size, w.listening()], [0, 0])
+})
+
+test('no more than 32 streams', () => {
+  const w = byHand()
+  for (let k = 0; k < 32; k++) w.open()
+  assert.throws(() => w.open(), { code: 'TOO_MANY_STREAMS' })
+})
