@@ -1,9 +1,9 @@
-// Every form of the page used by somebody who may everything: what it does is asked of the gateway itself.
+// What shows and asks: packets, decoding, histories, the console, the log, sections.
 import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
 import { after, before, beforeEach, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { PHONE, shoot, type Tab, World } from '../lib/browser'
-import { until } from '../lib/gateway'
+import { shoot, type Tab, World } from '../lib/browser'
 
 /** a FULL packet of TANK-3, AID 52: level 41.5 %, pressure 1.13 bar */
 const FULL =
@@ -29,7 +29,6 @@ const open = async (at: string): Promise<void> => {
 }
 const said = (text: string | RegExp): Promise<void> =>
   page.getByRole('status').filter({ hasText: text }).first().waitFor()
-const config = async (key: string): Promise<unknown> => (await world.ask(`/api/config?key=${key}`)).value
 
 test('packets are found by device, status and time; one opens with its readings', async () => {
   await open('packets')
@@ -107,129 +106,19 @@ test('new readings appear by themselves', async () => {
   tab.clean()
 })
 
-test('a medium is switched on and off; one that links use is asked about first', async () => {
-  await open('switches')
-  const tcp = page.getByRole('switch', { name: 'TCP', exact: true })
-  await tcp.click()
-  await said('TCP is on')
-  assert.equal(await config('RESOURCES.transport_status.tcp'), true)
-  await page.getByRole('button', { name: 'Load TCP again' }).click()
-  await said(/TCP (was loaded again|could not be loaded)/)
-  await tcp.click()
-  await said('TCP is off')
-  assert.equal(await config('RESOURCES.transport_status.tcp'), false)
-
-  const udp = page.getByRole('switch', { name: 'UDP', exact: true })
-  await udp.click()
-  await page.getByRole('dialog').getByText('headquarters').waitFor()
-  await shoot(page, 'confirm-desktop-light', false)
-  await page.getByRole('button', { name: 'Cancel' }).click()
-  assert.equal(await udp.getAttribute('aria-checked'), 'true')
-  await udp.click()
-  await page.keyboard.press('Escape')
-  await page.getByRole('dialog').waitFor({ state: 'detached' })
-  assert.equal(await config('RESOURCES.transport_status.udp'), true)
-  tab.clean()
-})
-
-test('settings are found, checked while typing, saved together, and what needs a restart is told', async () => {
-  await open('settings')
-  await page.getByLabel('Find a setting').fill('engine_settings')
-  const precision = page.getByLabel('engine_settings.precision')
-  await precision.fill('x')
-  await page.getByText('a whole number is needed').waitFor()
-  assert.ok(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled())
-  await precision.fill('99')
-  await page.getByText(/at most/).waitFor()
-  await precision.fill('5')
-  await page.getByLabel('engine_settings.network_retry.max_retries').fill('3')
-  await page.getByRole('switch', { name: 'engine_settings.network_retry.enabled' }).click()
-  await page.getByText('3 unsaved changes').waitFor()
-  await shoot(page, 'settings-changed-desktop-light')
-  await page.getByRole('button', { name: 'Save', exact: true }).click()
-  await said('3 settings saved')
-  assert.equal(await config('engine_settings.precision'), 5)
-  assert.equal(await config('engine_settings.network_retry.max_retries'), 3)
-  assert.equal(await config('engine_settings.network_retry.enabled'), false)
-
-  await page.getByLabel('Find a setting').fill('gateway.log.max_bytes')
-  const bytes = page.getByLabel('gateway.log.max_bytes')
-  const before = await bytes.inputValue()
-  await bytes.fill('12345678')
-  await page.getByRole('button', { name: 'Discard' }).click()
-  assert.equal(await bytes.inputValue(), before)
-
-  await page.getByLabel('Find a setting').fill('web_user.auth_enabled')
-  await page.getByText('No setting fits.').waitFor()
-  await page.getByLabel('Show also what cannot be changed here').check()
-  assert.ok(await page.getByRole('switch', { name: 'web_user.auth_enabled' }).isDisabled())
-  assert.ok(await page.getByText('needs a restart').first().isVisible())
-  tab.clean()
-})
-
-test('what the gateway refuses keeps what was typed and says why', async () => {
-  await open('settings')
-  await page.getByLabel('Find a setting').fill('gateway.uplinks')
-  const uplinks = page.getByLabel('gateway.uplinks')
-  const good = await uplinks.inputValue()
-  await uplinks.fill('[{"name":"headquarters"')
-  await page.locator('.option .error').waitFor()
-  await uplinks.fill('[{"name": 5}]')
-  await page.getByRole('button', { name: 'Save', exact: true }).click()
-  await said(/1 refused/)
-  await page.locator('.option .error').filter({ hasText: 'gateway.uplinks' }).waitFor()
-  assert.equal(await uplinks.inputValue(), '[{"name": 5}]')
-  await uplinks.fill(good)
-  await page.getByText('unsaved').waitFor({ state: 'hidden' })
-  tab.clean()
-})
-
-test('a setting that counts from the next start on is told so after saving', async () => {
-  const { schema } = await world.ask('/api/options/schema?only_writable=1')
-  type Row = { key: string; type: string; restart: boolean; value: unknown }
-  const rows: Row[] = schema.categories.flatMap((category: { fields: Row[] }) => category.fields)
-  const row = rows.find(({ type, restart }) => restart && type === 'bool')
-  assert.ok(row, 'no switch that needs a restart')
-  await open('settings')
-  await page.getByLabel('Find a setting').fill(row.key)
-  await page.getByRole('switch', { name: row.key, exact: true }).click()
-  await page.getByRole('button', { name: 'Save', exact: true }).click()
-  await page.getByText(`these count from the next start of the gateway on: ${row.key}`).waitFor()
-  assert.equal(await config(row.key), !row.value)
-  tab.clean()
-})
-
-test('the look is saved for everybody, the colours for this browser', async () => {
-  await open('settings')
-  await page.getByLabel('Seconds between two rounds').fill('3')
-  await page.getByLabel('Closer together').check()
-  await page.getByRole('button', { name: 'Save for everybody' }).click()
-  await said('settings are saved')
-  assert.deepEqual([await config('web_user.ui.ui_refresh_seconds'), await config('web_user.ui.ui_compact')], [3, true])
-  assert.equal(await page.evaluate('document.documentElement.dataset.compact'), 'true')
-  await page.getByRole('button', { name: 'Dark' }).click()
-  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark')
-  await page.reload()
-  await page.getByText('This page').waitFor()
-  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark')
-  await page.getByRole('button', { name: /^Colours: dark/ }).click()
-  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'light')
-  tab.clean()
-})
-
 test('the console runs commands, tells errors and exit codes, and knows what was typed', async () => {
   await open('console')
   const command = page.getByLabel('Command', { exact: true })
   const output = page.getByRole('log')
   await command.fill('os-node config-get --key engine_settings.precision')
   await page.keyboard.press('Enter')
-  await output.getByText(/^\d$/).waitFor()
+  await output.getByText(/"value":\d/).waitFor()
   await command.fill('no-such-command')
   await page.getByRole('button', { name: 'Run', exact: true }).click()
   await output.getByText(/exit code 2/).waitFor()
   await command.fill("status 'unbalanced")
   await page.keyboard.press('Enter')
-  await output.getByText(/quote/).waitFor()
+  await output.locator('[data-kind=err]').filter({ hasText: 'has an open' }).waitFor()
   await command.press('ArrowUp')
   await command.press('ArrowUp')
   assert.equal(await command.inputValue(), 'no-such-command')
@@ -256,34 +145,6 @@ test('a background command stands in the list of jobs, with its output', async (
   tab.clean()
 })
 
-test('users are added, changed, given a password and removed', async () => {
-  await open('users')
-  const add = page.getByRole('button', { name: 'Add', exact: true })
-  await page.getByLabel('Name').fill('erika')
-  await page.getByLabel('Password', { exact: true }).fill('correct horse battery')
-  await add.click()
-  await said('erika was added')
-  await page.getByLabel('Name').fill('erika')
-  await add.click()
-  await page.getByText('user already exists').waitFor()
-  await page.getByLabel('Role of erika').selectOption('operator')
-  await said('erika is operator now')
-  await page.getByRole('switch', { name: 'erika may sign in' }).click()
-  await said('erika may not sign in now')
-  await page.getByRole('button', { name: 'Password of erika' }).click()
-  await page.getByLabel('New password of erika').fill('another long word')
-  await page.getByRole('button', { name: 'Set' }).click()
-  await said('erika has a new password')
-  const { users } = await world.ask('/users')
-  assert.deepEqual([users[0].username, users[0].role, users[0].enabled], ['erika', 'operator', false])
-  await shoot(page, 'users-used-desktop-light')
-  await page.getByRole('button', { name: 'Remove erika' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
-  await said('erika was removed')
-  await page.getByText('No user yet').waitFor()
-  tab.clean(/^409 POST \/users/)
-})
-
 test('the log is filtered by level and text and held still', async () => {
   await open('log')
   await page.getByText('web page on').waitFor()
@@ -307,44 +168,35 @@ test('a section of a display provider opens with its data', async () => {
   tab.clean()
 })
 
-test('a command that is cancelled stops, told by the list of jobs', async () => {
-  const jobs = await world.ask('/api/oscli/jobs')
-  assert.ok(jobs.jobs.length > 0)
+test('a command that waits is cancelled, told by the list of jobs', async () => {
+  // nobody answers at this port, so each of these waits, two at a time
+  const silent = createSocket('udp4')
+  await new Promise<void>(resolve => silent.bind(0, '127.0.0.1', resolve))
+  const command = `time-sync --host 127.0.0.1 --port ${silent.address().port}`
   await open('console')
-  await page.getByLabel('Command', { exact: true }).fill('watch --interval 1')
-  await page.getByLabel('In the background').check()
-  await page.getByRole('button', { name: 'Run', exact: true }).click()
-  const job = page.getByRole('listitem').filter({ hasText: 'watch --interval 1' }).first()
+  for (let k = 0; k < 6; k++)
+    await world.ask('/api/oscli/execute', { method: 'POST', body: JSON.stringify({ command, background: true }) })
+  const job = page.getByRole('listitem').filter({ hasText: command }).first()
   await job.getByRole('button', { name: /^Cancel/ }).click()
   await said('The job was cancelled')
-  await job.getByText('cancelled').waitFor()
+  await page.getByRole('listitem').filter({ hasText: command }).filter({ hasText: 'cancelled' }).waitFor()
+  silent.close()
   tab.clean()
 })
 
 test('a stored packet is made into bytes again and taken apart', async () => {
+  const { stdout } = await world.ask('/api/oscli/execute', { method: 'POST', body: '{"command":"help"}' })
   await open('packets?device_id=TANK-3')
   await page.locator('tbody tr a').first().click()
   await page.getByRole('button', { name: 'Make the packet' }).click()
+  if (!/^ {2}inject /m.test(stdout)) {
+    // the gateway's own words where it does not know how
+    await page.locator('main .error').filter({ hasText: 'inject' }).waitFor()
+    return
+  }
   await page.getByRole('cell', { name: /DATA_FULL/ }).waitFor()
   await page.getByRole('button', { name: 'Read the values' }).click()
   await page.getByText('Everything decoded').waitFor()
   await shoot(page, 'packet-wire-desktop-light')
   tab.clean()
-})
-
-test('on a phone a user is added and the line that says so does not cover the bar', async () => {
-  const phone = await world.tab({ size: PHONE })
-  await phone.page.goto(`${world.url}/#/users`)
-  await phone.page.getByLabel('Name').fill('max')
-  await phone.page.getByRole('button', { name: 'Add', exact: true }).click()
-  const line = phone.page.getByRole('status').filter({ hasText: 'max was added' })
-  await line.waitFor()
-  await shoot(phone.page, 'said-phone-light', false)
-  const bar = (await phone.page.getByRole('navigation').boundingBox())!
-  const box = (await line.boundingBox())!
-  assert.ok(box.y + box.height <= bar.y)
-  await phone.page.getByRole('button', { name: 'Close this message' }).click()
-  await until('the line is gone', async () => (await line.count()) === 0)
-  phone.clean()
-  await phone.context.close()
 })

@@ -26,7 +26,7 @@ export interface Tab {
   readonly page: Page
   readonly context: BrowserContext
   readonly problems: Problems
-  /** Fails on anything noted but the answers a test provoked. */
+  /** Fails on anything noted since the last time but the answers a test provoked. */
   clean(...provoked: RegExp[]): void
 }
 
@@ -146,8 +146,9 @@ export class World {
     const clean = (...provoked: RegExp[]): void => {
       assert.deepEqual(problems.console, [])
       assert.deepEqual(problems.foreign, [])
+      const answers = problems.answers.splice(0)
       assert.deepEqual(
-        problems.answers.filter(line => !provoked.some(pattern => pattern.test(line))),
+        answers.filter(line => !provoked.some(pattern => pattern.test(line))),
         [],
       )
     }

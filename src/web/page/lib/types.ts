@@ -122,13 +122,16 @@ export interface Output {
 
 export interface Plugin {
   name: string
+  summary?: string
   config_prefix: string
   enabled: boolean
   mode: string
   mounted: boolean
   loaded: boolean
-  status?: unknown
-  problem?: string
+  running?: boolean
+  failures?: number
+  /** why it does not run */
+  error?: string
 }
 
 export interface OptionField {

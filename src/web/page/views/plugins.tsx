@@ -5,10 +5,13 @@ import { useResource } from '../lib/resource'
 import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
 import type { Plugin } from '../lib/types'
-import { Card, Chip, Empty, Loaded, Switch } from '../ui/parts'
+import { Card, Confirm, Empty, Loaded, Switch } from '../ui/parts'
 import { Tree } from '../ui/tree'
 
 const REFRESH_MS = 5_000
+
+/** the service that serves the page */
+const OWN = 'web_user'
 
 type Action = 'load' | 'start' | 'stop' | 'set_enabled'
 const DONE: Record<Action, string> = {
@@ -61,8 +64,9 @@ function Command({ name }: { name: string }) {
 }
 
 function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
-  const { name, mode, enabled, mounted, loaded, config_prefix, problem } = plugin
+  const { name, summary, mode, enabled, mounted, loaded, running, failures = 0, config_prefix, error } = plugin
   const [busy, setBusy] = useState(false)
+  const [asking, setAsking] = useState(false)
   async function act(action: Action, more: object = {}): Promise<void> {
     setBusy(true)
     try {
@@ -80,7 +84,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
       class="plain"
       disabled={busy || !may('operator')}
       aria-label={`${text} ${name}`}
-      onClick={() => void act(action)}
+      onClick={() => (action === 'stop' && name === OWN ? setAsking(true) : void act(action))}
     >
       {text}
     </button>
@@ -90,8 +94,18 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
       <div class="row">
         <div>
           <h3>{name}</h3>
+          {summary && <p class="note">{summary}</p>}
           <p class="counts">
-            {config_prefix} · {mode}
+            <span class="roomy">{config_prefix} · </span>
+            {[
+              mode,
+              running === undefined ? '' : running ? 'runs' : 'stands still',
+              mounted ? 'mounted' : '',
+              loaded ? 'loaded' : '',
+              failures > 0 ? `${failures} failures` : '',
+            ]
+              .filter(Boolean)
+              .join(' · ')}
           </p>
         </div>
         <Switch
@@ -101,15 +115,25 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
           onChange={on => void act('set_enabled', { enabled: on })}
         />
       </div>
-      {problem && <p class="error">{problem}</p>}
+      {error && <p class="error">{error}</p>}
       <div class="buttons gap-above">
-        {button('start', 'Start')}
-        {button('stop', 'Stop')}
+        {running !== true && button('start', 'Start')}
+        {running !== false && button('stop', 'Stop')}
         {!loaded && button('load', 'Load')}
-        {mounted && <Chip>mounted</Chip>}
-        {loaded && <Chip>loaded</Chip>}
       </div>
       {may('admin') && <Command name={name} />}
+      {asking && (
+        <Confirm
+          title={`Stop ${name}?`}
+          action="Stop"
+          onDone={yes => {
+            setAsking(false)
+            if (yes) void act('stop')
+          }}
+        >
+          <p>It serves this page, which then cannot start it again: the command line on the gateway can.</p>
+        </Confirm>
+      )}
     </li>
   )
 }
