@@ -242,7 +242,7 @@ async function startGateway(
     const service = new GatewayWeb({
       host: (role === 'run' ? overrides.host : undefined) ?? webHost,
       port: overrides.webPort ?? webPort,
-      make: (host, port) => new web.WebServer(page, { host, port }),
+      make: (host, port) => new web.WebServer(page, { host, port, tls: () => web.webTls(config) }),
       users,
     })
     const plugins = makePlugins({

@@ -38,6 +38,13 @@ export interface Job {
   readonly truncated: boolean
 }
 
+/** All of a job but its output, which is asked for by its id. */
+export const briefJob = ({ stdout, stderr, ...job }: Job): object => ({
+  ...job,
+  stdout_len: stdout.length,
+  stderr_len: stderr.length,
+})
+
 export interface JobRequest {
   readonly command: string
   readonly background?: boolean

@@ -1,7 +1,11 @@
 // The dashboard: everything at one look, in parts. A part that fails shows its error and costs the others nothing.
+import { briefJob } from '../commands/jobs'
 import { asOsError } from '../lib/errors'
+import { mayAct, type Role } from '../services/users'
 import type { WebContext } from './context'
 import type { ServiceFacts } from './route'
+
+const RECENT_JOBS = 5
 
 async function section(context: WebContext, name: string, read: () => unknown): Promise<unknown> {
   try {
@@ -13,8 +17,8 @@ async function section(context: WebContext, name: string, read: () => unknown): 
   }
 }
 
-/** run_stats and so on of the reference, from our status. */
-function overview(context: WebContext, service: ServiceFacts): object {
+/** run_stats and so on of the reference, from our status; jobs as far as `role` may see them. */
+function overview(context: WebContext, service: ServiceFacts, role: Role): object {
   const { uptime_s, intake, received, dropped, links } = context.status()
   const states = Object.values(links).map(({ state }) => state)
   const ill = states.some(state => state === 'down' || state === 'degraded')
@@ -26,16 +30,21 @@ function overview(context: WebContext, service: ServiceFacts): object {
       packets_processed: (intake?.facts ?? 0) + (received?.facts ?? 0),
     },
     performance_stats: { ...intake, dropped },
-    jobs: { total: jobs?.counters.total ?? 0, running: jobs?.running ?? 0, queued: jobs?.queued ?? 0 },
+    jobs: {
+      total: jobs?.counters.total ?? 0,
+      running: jobs?.running ?? 0,
+      queued: jobs?.queued ?? 0,
+      recent: mayAct(role, 'operator') ? (jobs?.list(role, RECENT_JOBS).map(briefJob) ?? []) : [],
+    },
     http_stats: service.http,
   }
 }
 
 /** The parts by name. `status` and `latest` are ours, the others the reference's. */
-function parts(context: WebContext, service: ServiceFacts): Record<string, () => unknown> {
+function parts(context: WebContext, service: ServiceFacts, role: Role): Record<string, () => unknown> {
   return {
     ...context.sections,
-    overview_metrics: () => overview(context, service),
+    overview_metrics: () => overview(context, service, role),
     ...(context.display && {
       display_providers: () => context.display?.metadata(),
       display_sections: () => context.display?.collect('json'),
@@ -46,8 +55,13 @@ function parts(context: WebContext, service: ServiceFacts): Record<string, () =>
 }
 
 /** `dashboard` of GET /api/dashboard. Unknown names in `sections` count for nothing; none that is known: everything. */
-export async function buildDashboard(context: WebContext, service: ServiceFacts, sections = ''): Promise<object> {
-  const table = parts(context, service)
+export async function buildDashboard(
+  context: WebContext,
+  service: ServiceFacts,
+  sections = '',
+  role: Role = 'viewer',
+): Promise<object> {
+  const table = parts(context, service, role)
   const asked = sections
     .split(',')
     .map(name => name.trim())

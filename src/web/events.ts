@@ -5,7 +5,7 @@
 // What fails: more streams than there may be (TOO_MANY_STREAMS), a word in `kinds` nobody knows (BAD_REQUEST); a reader that
 // does not read is closed by the server's time-out; one whose session or token ends is closed within seconds.
 import type { ServerResponse } from 'node:http'
-import type { Job } from '../commands/jobs'
+import { briefJob, type Job } from '../commands/jobs'
 import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../links/timers'
 import { mayAct } from '../services/users'
@@ -45,13 +45,6 @@ export function parseKinds(kinds: string | undefined): ReadonlySet<Kind> {
     throw new OsError('BAD_REQUEST', `kinds must be of ${EVENT_KINDS.join(', ')}`, { details: { key: 'kinds' } })
   return new Set(names.length > 0 ? (names as Kind[]) : EVENT_KINDS)
 }
-
-/** What a stream tells of a job: all but its output, which is asked for with GET. */
-const brief = ({ stdout, stderr, ...job }: Job): object => ({
-  ...job,
-  stdout_len: stdout.length,
-  stderr_len: stderr.length,
-})
 
 export class EventStreams {
   readonly #streams = new Set<Stream>()
@@ -177,7 +170,7 @@ export class EventStreams {
       const link = events ? events.link(name) : links?.[name]
       say('link', { name, ...(link ?? { state: 'removed' }) })
     }
-    for (const job of stream.jobs.values()) say('job', brief(job))
+    for (const job of stream.jobs.values()) say('job', briefJob(job))
     stream.readings.clear()
     stream.links.clear()
     stream.jobs.clear()

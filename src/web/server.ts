@@ -3,6 +3,7 @@
 // JSON or an asset, never a dropped connection without a word (X18); a handler that throws costs only its own request.
 // A port in use is PORT_BUSY; another error while listening is NETWORK; later ones go to the log and the server lives on.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import polka from 'polka'
 import { type Clock, systemClock } from '../lib/clock'
@@ -11,6 +12,7 @@ import { Access, NOBODY, requireRole } from './access'
 import { refuseRaw, sendAsset, sendError, sendJson, sendText } from './answer'
 import { isAsset } from './assets'
 import { checkBody, readBody } from './body'
+import type { Pair } from './certificate'
 import { Connections } from './connections'
 import type { WebContext } from './context'
 import { buildDashboard } from './dashboard'
@@ -39,6 +41,8 @@ export interface WebServerOptions {
   slowClientMs?: number
   clock?: Clock
   routes?: readonly Route[]
+  /** what to encrypt with, asked for at each start; null: nothing */
+  tls?: () => Pair | null
 }
 
 export class WebServer {
@@ -48,6 +52,7 @@ export class WebServer {
   #connections: Connections | null = null
   #turn: Promise<unknown> = Promise.resolve()
   #since = 0
+  #encrypted = false
   readonly #streams = new EventStreams()
   readonly #sessions: Sessions
   readonly #answers: Record<string, number> = {}
@@ -64,6 +69,7 @@ export class WebServer {
       slowClientMs: 10_000,
       clock: systemClock,
       routes: ROUTES,
+      tls: () => null,
       ...options,
     }
   }
@@ -80,7 +86,7 @@ export class WebServer {
 
   get url(): string {
     const { host } = this.#options
-    return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`
+    return `${this.#encrypted ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${this.port}`
   }
 
   /** What it tells of itself. */
@@ -103,7 +109,7 @@ export class WebServer {
 
   /** `dashboard` of GET /api/dashboard. */
   dashboard(sections?: string): Promise<object> {
-    return buildDashboard(this.#context, this.facts(), sections)
+    return buildDashboard(this.#context, this.facts(), sections, 'operator')
   }
 
   /** Listens. Safe to call when it already does. Throws PORT_BUSY, CONFIG_INVALID (D13) or NETWORK. */
@@ -131,14 +137,19 @@ export class WebServer {
         details: { key: 'web_user.auth_enabled' },
       })
     }
-    const server = createServer({
+    const settings = {
       maxHeaderSize: MAX_HEADER_BYTES,
       requireHostHeader: false,
       headersTimeout: slowClientMs,
       requestTimeout: 2 * slowClientMs,
       connectionsCheckingInterval: Math.min(1_000, slowClientMs / 2),
       keepAliveTimeout: 5_000,
-    })
+    }
+    const pair = this.#options.tls()
+    this.#encrypted = pair !== null
+    const server: Server = pair
+      ? createTlsServer({ ...settings, ...pair, minVersion: 'TLSv1.2', handshakeTimeout: slowClientMs })
+      : createServer(settings)
     // a client that does not read its answer
     server.setTimeout(3 * slowClientMs)
     server.maxRequestsPerSocket = 1_000
@@ -190,7 +201,9 @@ export class WebServer {
       (req, res) => {
         this.#serve(path, access, req, res).catch(thrown => fail(req, res, thrown))
       }
-    for (const path of new Set(routes.map(route => route.path))) {
+    // '/x/' is '/x/:id' without its id, also where there is no '/x'
+    const parents = routes.map(({ path }) => path.replace(/\/:\w+$/, '')).filter(path => path !== '')
+    for (const path of new Set([...routes.map(route => route.path), ...parents])) {
       for (const { method } of routes.filter(route => route.path === path)) app.add(method, path, serve(path))
       // every other method of a known path: HEAD, OPTIONS, and 405 after the token
       app.add('*', path, serve(path))
@@ -212,6 +225,7 @@ export class WebServer {
     const { path, params } = this.#match(pattern, req)
     const { routes } = this.#options
     const here = routes.filter(route => route.path === path)
+    if (here.length === 0) throw new OsError('NOT_FOUND', 'not found')
     const method = req.method === 'HEAD' ? 'GET' : req.method
     const route = here.find(candidate => candidate.method === method)
     if (route?.write) this.#mayWrite()

@@ -36,8 +36,8 @@ export const DASHBOARD: Route = route({
   answer: s.answer({
     dashboard: v.looseObject({ service: s.open, timestamp: s.seconds, service_config: s.open }),
   }),
-  run: async ({ context, query, service }) => ({
+  run: async ({ context, query, service, session }) => ({
     ok: true,
-    dashboard: await buildDashboard(context, service, String(query.sections ?? '')),
+    dashboard: await buildDashboard(context, service, String(query.sections ?? ''), session.role),
   }),
 })

@@ -4,7 +4,7 @@ import { ManualClock } from '../../../src/lib/clock'
 import { hashToken, makeToken, TokenVerifier, verifyToken } from '../../../src/web/auth'
 import { addressKey, TokenGate } from '../../../src/web/gate'
 
-test('tokens are 256 random bits and no two hashes are the same', async () => {
+test('S3: tokens are 256 random bits and no two hashes are the same', async () => {
   const [a, b] = [makeToken(), makeToken()]
   assert.match(a, /^[\w-]{43}$/)
   assert.notEqual(a, b)
@@ -17,7 +17,7 @@ test('tokens are 256 random bits and no two hashes are the same', async () => {
   assert.equal(await verifyToken('', one), false)
 })
 
-test('a stored text that is no hash, or a costly one, fits no token', async () => {
+test('S3: a stored text that is no hash, or a costly one, fits no token', async () => {
   const salt = 'A'.repeat(22)
   const key = 'A'.repeat(43)
   for (const stored of [
@@ -34,7 +34,7 @@ test('a stored text that is no hash, or a costly one, fits no token', async () =
   }
 })
 
-test('the right token is remembered for ten minutes after its last use, and not past a new hash', async () => {
+test('S3: the right token is remembered for ten minutes after its last use, and not past a new hash', async () => {
   const clock = new ManualClock()
   const token = makeToken()
   let stored: string | null = await hashToken(token)
@@ -86,7 +86,7 @@ function rig(): Rig {
   }
 }
 
-test('wrong tokens of one address take longer and longer, up to two seconds, and the right one still gets in', async () => {
+test('S4: wrong tokens of one address take longer and longer, up to two seconds, and the right one still gets in', async () => {
   const { gate, clock } = rig()
   const waits: number[] = []
   for (let k = 0; k < 12; k++) {
@@ -101,13 +101,13 @@ test('wrong tokens of one address take longer and longer, up to two seconds, and
   assert.equal(clock.mono() - before, 0)
 })
 
-test('wrong tokens of many addresses are slowed together', async () => {
+test('S4: wrong tokens of many addresses are slowed together', async () => {
   const { gate, clock } = rig()
   for (let k = 0; k < 100; k++) await gate.check('wrong', `192.0.2.${k}`)
   assert.ok(clock.mono() >= 79 * 200 && clock.mono() <= 80 * 200, String(clock.mono()))
 })
 
-test('too many attempts at once are refused without running scrypt, the remembered token passes at once', async () => {
+test('S4: too many attempts at once are refused without running scrypt, the remembered token passes at once', async () => {
   const { gate, runs, remember } = rig()
   const all = await Promise.allSettled(Array.from({ length: 20 }, () => gate.check('wrong', '192.0.2.1')))
   assert.equal(all.filter(result => result.status === 'rejected').length, 16)

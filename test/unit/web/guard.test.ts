@@ -6,7 +6,7 @@ import { ask, fakeContext, raw, serve } from './helper'
 
 const write: Route = { method: 'POST', path: '/api/write', role: 'admin', summary: '', run: () => ({ ok: true }) }
 
-test('every answer carries the security headers and no CORS header', async t => {
+test('S6, S5: every answer carries the security headers and no CORS header', async t => {
   const server = await serve(t)
   for (const path of ['/', '/health', '/api/config', '/nothing', '/api/data/packets?limit=x']) {
     const { headers } = await ask(server, path, { token: false, headers: { Origin: 'http://evil.example' } })
@@ -21,7 +21,7 @@ test('every answer carries the security headers and no CORS header', async t => 
   }
 })
 
-test('a host name that is not ours is refused, the listed ones are answered on any port', async t => {
+test('S5: a host name that is not ours is refused, the listed ones are answered on any port', async t => {
   const server = await serve(t, fakeContext(), { allowedHosts: ['Shed.example'] })
   for (const Host of ['localhost', 'localhost:9000', '127.0.0.1:1', '[::1]:8765', 'shed.EXAMPLE:8765']) {
     assert.equal((await ask(server, '/health', { headers: { Host } })).status, 200, Host)
@@ -40,14 +40,14 @@ test('a host name that is not ours is refused, the listed ones are answered on a
   )
 })
 
-test('bound to every address, the one the request came in by is ours', async t => {
+test('S5: bound to every address, the one the request came in by is ours', async t => {
   const server = await serve(t, fakeContext(), { host: '0.0.0.0' })
   assert.equal((await ask(server, '/health', { headers: { Host: `127.0.0.1:${server.port}` } })).status, 200)
   assert.equal((await ask(server, '/health', { headers: { Host: '192.0.2.7' } })).status, 403)
   assert.equal((await ask(server, '/health', { headers: { Host: 'evil.example' } })).status, 403)
 })
 
-test('methods that change something refuse other sites, other types and large bodies', async t => {
+test('S5, S9: methods that change something refuse other sites, other types and large bodies', async t => {
   const server = await serve(t, fakeContext(), { routes: [write] })
   const post = async (headers: Record<string, string>, body = '{}'): Promise<unknown> => {
     const { status, json } = await ask(server, '/api/write', { method: 'POST', headers, body })
@@ -68,7 +68,7 @@ test('methods that change something refuse other sites, other types and large bo
   assert.match(await raw(server, large), /^HTTP\/1.1 413 [\s\S]*"code":"BODY_TOO_LARGE"/)
 })
 
-test('what is not HTTP, or too large, gets a 4xx in JSON', async t => {
+test('S9: what is not HTTP, or too large, gets a 4xx in JSON', async t => {
   const server = await serve(t)
   const cases: [string, RegExp][] = [
     ['hello\r\n\r\n', /^HTTP\/1.1 400 [\s\S]*"code":"BAD_REQUEST"/],
@@ -115,14 +115,14 @@ test('mutated requests are answered in HTTP or closed, and the server lives on',
   assert.equal((await ask(server, '/health')).status, 200)
 })
 
-test('a client that is too slow is told 408 and closed', async t => {
+test('S9: a client that is too slow is told 408 and closed', async t => {
   const server = await serve(t, fakeContext(), { slowClientMs: 100 })
   assert.match(await raw(server, 'GET /health HTTP/1.1\r\nHost: loc'), /^HTTP\/1.1 408 [\s\S]*REQUEST_TIMEOUT/)
   // one that says nothing at all is closed, too
   assert.ok((await raw(server, '')).length < 2000)
 })
 
-test('idle connections beyond the limit give way to new ones', async t => {
+test('S9: idle connections beyond the limit give way to new ones', async t => {
   const server = await serve(t, fakeContext(), { maxConnections: 8 })
   const idle: net.Socket[] = []
   t.after(() => {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
 import { ask, dbError, FakeDb, fakeContext, serve, TOKEN, UUID } from './helper'
 
-test('a route that does not say it is open is closed', async t => {
+test('S2: a route that does not say it is open is closed', async t => {
   const run = () => ({ ok: true })
   const server = await serve(t, fakeContext(), {
     routes: [{ method: 'POST', path: '/api/new', role: 'admin', summary: '', run }],
@@ -130,7 +130,7 @@ test('the transport view has the form of the reference', async t => {
   assert.deepEqual((await ask(server, '/api/transport')).json, { ok: true, ...context.transport() })
 })
 
-test('data routes pass checked parameters on and clamp limit and offset', async t => {
+test('S10: data routes pass checked parameters on and clamp limit and offset', async t => {
   const db = new FakeDb()
   const server = await serve(t, fakeContext({ db }))
   const asked = async (path: string): Promise<unknown> => {
@@ -181,7 +181,7 @@ test('what is no integer, is given twice or is badly encoded is 400', async t =>
   }
 })
 
-test('any byte string in any query is answered 200 or 400', async t => {
+test('S10: any byte string in any query is answered 200 or 400', async t => {
   const server = await serve(t)
   let seed = 7
   const random = (n: number): number => {
@@ -286,7 +286,7 @@ test('a handler that throws answers 500 without its text, and the server lives o
   assert.equal((await ask(server, '/health')).status, 200)
 })
 
-test('the page and its files are served with an ETag and no inline script or style', async t => {
+test('S6: the page and its files are served with an ETag and no inline script or style', async t => {
   const server = await serve(t)
   const { text, headers } = await ask(server, '/', { token: false })
   assert.match(String(headers['content-type']), /^text\/html/)

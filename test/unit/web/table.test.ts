@@ -186,3 +186,94 @@ test('openapi.json has every route with its role, its parameters and its schemas
   )
   assert.deepEqual(limit?.schema, { type: 'integer', minimum: 1, maximum: 500, default: 50 })
 })
+
+test('S5: every route refuses a host that is not ours; every route that changes something other sites and origins', async t => {
+  const { server } = await world(t)
+  for (const route of ROUTES) {
+    const ask1 = (headers: Record<string, string>) =>
+      ask(server, concrete(route.path), { method: route.method, headers })
+    const rebound = await ask1({ Host: 'evil.example' })
+    assert.deepEqual([rebound.status, rebound.json.code], [403, 'HOST_REFUSED'], nameOf(route))
+    if (route.method === 'GET') continue
+    for (const headers of [
+      { Origin: 'http://evil.example' },
+      { Origin: 'null' },
+      { Origin: `http://127.0.0.1:${server.port + 1}` },
+      { 'Sec-Fetch-Site': 'cross-site' },
+      { 'Sec-Fetch-Site': 'same-site' },
+    ] as Record<string, string>[]) {
+      const { status, json } = await ask1(headers)
+      assert.deepEqual([status, json.code], [403, 'CROSS_SITE'], `${nameOf(route)} ${JSON.stringify(headers)}`)
+    }
+  }
+})
+
+test('S6: every answer of every route, the refusals too, forbids inline script, sniffing, framing and referrers', async t => {
+  const w = await world(t)
+  for (const route of ROUTES) {
+    if (route.stream) continue
+    for (const [path, token] of [
+      [concrete(route.path), TOKEN],
+      [concrete(route.path), false],
+      [`${concrete(route.path)}/none`, TOKEN],
+    ] as const) {
+      const { headers } = await ask(w.server, path, { method: route.method, token })
+      const name = `${nameOf(route)} ${path}`
+      const csp = String(headers['content-security-policy'])
+      assert.match(csp, /default-src 'none'/, name)
+      assert.match(csp, /frame-ancestors 'none'/, name)
+      assert.doesNotMatch(csp, /unsafe|\*|https?:|data:/, name)
+      assert.equal(headers['x-content-type-options'], 'nosniff', name)
+      assert.equal(headers['referrer-policy'], 'no-referrer', name)
+      assert.ok(!Object.keys(headers).some(header => header.startsWith('access-control-')), name)
+    }
+  }
+})
+
+test('S8: what climbs, hides or reaches into prototypes is no route and no file, on every path', async t => {
+  const w = await world(t)
+  const CORPUS = [
+    '../../etc/passwd',
+    '..%2f..%2f..%2fetc%2fpasswd',
+    '%2e%2e/%2e%2e/%2e%2e/etc/passwd',
+    '..%5c..%5cwindows%5cwin.ini',
+    '....//....//etc/passwd',
+    '%252e%252e%252fetc%252fpasswd',
+    '..%c0%af..%c0%afetc/passwd',
+    '..;/..;/etc/passwd',
+    'file:///etc/passwd',
+    '%00',
+    'x%00.js',
+    '__proto__',
+    'constructor',
+    'constructor/prototype',
+    'toString',
+    'hasOwnProperty',
+    '.env',
+    'Config.json',
+    'web_users.json',
+    'token.json',
+  ]
+  for (const base of new Set(['', ...ROUTES.map(({ path }) => concrete(path).replace(/\/$/, ''))])) {
+    for (const hostile of CORPUS) {
+      const { status, text } = await ask(w.server, `${base}/${hostile}`)
+      assert.ok(status === 404 || status === 400 || status === 405, `${base}/${hostile}: ${status}`)
+      assert.doesNotMatch(text, /root:|password|scrypt/)
+    }
+  }
+  for (const name of ['__proto__', 'constructor', 'toString']) {
+    for (const [method, path] of [
+      ['GET', `/api/data/packets/${name}`],
+      ['GET', `/api/display/render/${name}:${name}`],
+      ['GET', `/api/oscli/jobs?id=${name}`],
+      ['GET', `/api/config?key=${name}`],
+      ['PUT', `/users/${name}`],
+    ] as const) {
+      const { status } = await w.send(method, path, method === 'PUT' ? {} : undefined)
+      assert.equal(status, 404, `${method} ${path}`)
+    }
+    for (const plugin of [name, `${name}.${name}`])
+      assert.equal((await w.send('POST', '/api/plugins', { plugin, action: 'start' })).status, 400)
+  }
+  assert.equal(({} as Record<string, unknown>).polluted, undefined)
+})
