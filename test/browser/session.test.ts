@@ -52,6 +52,20 @@ test('without a token the page asks for it; a wrong one is told, the right one o
   }
 })
 
+test('a link with a token signs in and leaves no token in the address; a bad one is told', async () => {
+  const tab = await world.tab({ token: '' })
+  const { page } = tab
+  await page.goto(`${world.url}/#/?token=${encodeURIComponent('not-the-token')}`)
+  await page.getByText('The token of this link is not good (any more).').waitFor()
+  await page.goto(`${world.url}/#/?token=${encodeURIComponent(world.token)}`)
+  await page.getByText('Flash: log').waitFor()
+  assert.equal(page.url(), `${world.url}/#/`)
+  await page.goBack()
+  assert.ok(!page.url().includes(world.token))
+  tab.clean(/^401 /)
+  await tab.context.close()
+})
+
 test('an operator signs in with a password, switches, and may not change settings or users', async () => {
   await user('otto', 'operator')
   const tab = await world.tab({ token: '' })
@@ -73,7 +87,9 @@ test('an operator signs in with a password, switches, and may not change setting
   await page.getByText('Engine settings').first().click()
   assert.ok(await page.getByLabel('engine_settings.precision').isDisabled())
   await page.goto(`${world.url}/#/users`)
-  await page.getByText('You are otto with the role operator').waitFor()
+  await page
+    .getByText('You are otto and may look only: changing users needs the role admin, yours is operator.')
+    .waitFor()
   assert.equal(await page.getByRole('button', { name: 'Add', exact: true }).count(), 0)
   await page.goto(`${world.url}/#/console`)
   await page.getByLabel('Command', { exact: true }).fill('config-set --key engine_settings.precision --value 3')
@@ -102,7 +118,7 @@ test('a viewer looks at everything and changes nothing', async () => {
   await page.getByText('switching needs the role operator').waitFor()
   assert.ok(await page.getByRole('switch', { name: 'UDP', exact: true }).isDisabled())
   await page.goto(`${world.url}/#/console`)
-  await page.getByText('Commands need the role operator.').waitFor()
+  await page.getByText('running commands needs the role operator').waitFor()
   await page.getByRole('button', { name: 'Sign out' }).click()
   tab.clean(/^401 /)
   await tab.context.close()
@@ -164,6 +180,7 @@ test('while nobody may write, switches and settings say why nothing changed', as
   await page.getByRole('switch', { name: 'QUIC', exact: true }).click()
   await page.getByRole('status').filter({ hasText: 'read-only mode is active' }).waitFor()
   assert.equal(await page.getByRole('switch', { name: 'QUIC', exact: true }).getAttribute('aria-checked'), 'false')
+  await page.getByText('Nothing can be changed over HTTP: read-only mode is active').waitFor()
   tab.clean(/^403 POST \/api\/transport/)
   await tab.context.close()
   world.gateway.run('config-set', '--key', 'web_user.read_only', '--value', 'false', '--type', 'bool')

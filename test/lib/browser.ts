@@ -114,7 +114,8 @@ export class World {
 
   /** Waits until the database has this many packets. */
   async packets(count: number): Promise<void> {
-    await until(`${count} packets`, async () => (await this.ask('/api/data/packets?limit=1')).total >= count)
+    const enough = async (): Promise<boolean> => (await this.ask('/api/data/packets?limit=1')).total >= count
+    await until(`${count} packets`, enough, 60_000)
   }
 
   async tab({ size = DESKTOP, colours = 'light', token = this.token }: TabOptions = {}): Promise<Tab> {

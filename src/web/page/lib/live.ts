@@ -5,7 +5,8 @@ import { asApiError, get, onRefused } from './api'
 import { follow } from './events'
 import { History } from './history'
 import { Meter } from './rates'
-import { admitted, ended, renew, session } from './session'
+import { route, takeToken } from './route'
+import { admitted, ended, renew, session, signInByLink } from './session'
 import { Store } from './store'
 import { suggestTheme } from './theme'
 import type { Dashboard, Job, Link, Readings, UiConfig } from './types'
@@ -200,5 +201,14 @@ export function startLive(): void {
     if (next.state === 'in' && (state === 'out' || next.token !== token)) askNow()
     ;({ state, token } = next)
   })
-  void poll()
+  const begin = (): void => {
+    const linked = takeToken()
+    if (linked === undefined) void poll()
+    else void signInByLink(linked).then(askNow)
+  }
+  begin()
+  // the link may be opened where the page is open already
+  route.listen(() => {
+    if (route.value.values.token !== undefined) begin()
+  })
 }

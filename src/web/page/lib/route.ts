@@ -33,6 +33,16 @@ export const href = (path: readonly string[], values: Readonly<Record<string, st
 export const route = new Store<Route>(parseHash(location.hash))
 addEventListener('hashchange', () => route.set(parseHash(location.hash)))
 
+/** The token of a link that signs in (`#/?token=…`), taken out of the address so that it stays in no history. */
+export function takeToken(): string | undefined {
+  const { path, values } = route.value
+  const { token, ...rest } = values
+  if (token === undefined) return undefined
+  history.replaceState(null, '', href(path, rest))
+  route.set({ path, values: rest })
+  return token
+}
+
 export function go(path: readonly string[], values?: Readonly<Record<string, string>>): void {
   location.hash = href(path, values)
 }

@@ -31,8 +31,20 @@ export const may = (role: Role): boolean => RANK[session.value.role] >= RANK[rol
 export function ended(): void {
   const had = currentToken() !== null
   useToken(null)
-  const reason = had && session.value.state === 'in' ? 'Your session has ended. Please sign in again.' : ''
-  session.patch({ state: 'out', token: false, reason })
+  const { state, reason } = session.value
+  const why = had && state === 'in' ? 'Your session has ended. Please sign in again.' : reason
+  session.patch({ state: 'out', token: false, reason: why })
+}
+
+/** Signs in with the token of a link; where it is not good, the form says so. */
+export async function signInByLink(token: string): Promise<void> {
+  try {
+    await signIn({ token })
+  } catch (thrown) {
+    const { status, message } = asApiError(thrown)
+    const reason = status === 401 ? 'The token of this link is not good (any more).' : message
+    session.patch({ reason })
+  }
 }
 
 /** in memory only, so that a gateway that started anew, and has forgotten its sessions, can be signed in to again */

@@ -11,6 +11,7 @@ import { may } from '../lib/session'
 import { useStore } from '../lib/store'
 import type { Job } from '../lib/types'
 import { Card, Empty, Loaded, Pill } from '../ui/parts'
+import { WriteNote } from '../ui/writenote'
 
 const KEPT = 50
 const REFRESH_MS = 3_000
@@ -202,9 +203,10 @@ export function Console() {
     setBusy(false)
   }
 
-  if (!may('operator')) return <p class="card note">Commands need the role operator.</p>
+  if (!may('operator')) return <WriteNote needs="operator" what="running commands" />
   return (
     <div class="stack">
+      <WriteNote needs="operator" what="running commands" />
       <Card title="Command line">
         {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls must be reachable by keyboard */}
         <div class="screen" ref={screen} role="log" aria-label="Output" tabIndex={0}>

@@ -10,12 +10,16 @@ import type { UiConfig } from '../lib/types'
 import { Card, Choice } from '../ui/parts'
 
 function Shared() {
-  const { ui_refresh_seconds = 5, ui_compact = false } = useStore(ui)
+  const { ui_refresh_seconds = 5, ui_compact = false, ui_layout = 'cards' } = useStore(ui)
   const [busy, setBusy] = useState(false)
   async function save(event: SubmitEvent): Promise<void> {
     event.preventDefault()
     const form = new FormData(event.currentTarget as HTMLFormElement)
-    const body = { ui_refresh_seconds: Number(form.get('refresh')), ui_compact: form.get('compact') === 'on' }
+    const body = {
+      ui_refresh_seconds: Number(form.get('refresh')),
+      ui_compact: form.get('compact') === 'on',
+      ui_layout: String(form.get('layout')),
+    }
     setBusy(true)
     try {
       ui.set((await call<{ ui: UiConfig }>('PUT', '/api/ui/config', { body })).ui)
@@ -26,7 +30,7 @@ function Shared() {
     setBusy(false)
   }
   return (
-    <form class="form" onSubmit={event => void save(event)} key={`${ui_refresh_seconds} ${ui_compact}`}>
+    <form class="form" onSubmit={event => void save(event)} key={`${ui_refresh_seconds} ${ui_compact} ${ui_layout}`}>
       <div>
         <label for="look-refresh">Seconds between two rounds</label>
         <input
@@ -40,6 +44,16 @@ function Shared() {
           defaultValue={String(ui_refresh_seconds)}
           disabled={!may('admin')}
         />
+      </div>
+      <div>
+        <label for="look-layout">Readings as</label>
+        <select id="look-layout" name="layout" disabled={!may('admin')}>
+          {['cards', 'list'].map(layout => (
+            <option key={layout} selected={layout === ui_layout}>
+              {layout}
+            </option>
+          ))}
+        </select>
       </div>
       <div class="check">
         <input id="look-compact" name="compact" type="checkbox" defaultChecked={ui_compact} disabled={!may('admin')} />

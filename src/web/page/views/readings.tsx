@@ -1,7 +1,7 @@
 // The live readings: one card per device and way, one tile per sensor with value, age and the line of what was seen since
-// the page was opened. A tile leads to the history of its sensor.
+// the page was opened; or lines of a table where web_user.ui.ui_layout is `list`. Each leads to the history of its sensor.
 import { age } from '../format'
-import { history, live, now } from '../lib/live'
+import { history, live, now, ui } from '../lib/live'
 import { useSeconds } from '../lib/resource'
 import { href, route } from '../lib/route'
 import { useStore } from '../lib/store'
@@ -74,6 +74,33 @@ function TileView({ device, tile }: { device: string; tile: Tile }) {
   )
 }
 
+function ListView({ device, tiles }: { device: string; tiles: readonly Tile[] }) {
+  return (
+    <table>
+      <thead class="hidden">
+        <tr>
+          <th scope="col">Sensor</th>
+          <th scope="col">Value</th>
+          <th scope="col">Age</th>
+        </tr>
+      </thead>
+      <tbody>
+        {tiles.map(({ id, value, unit, status, t_raw }) => (
+          <tr key={id}>
+            <td class="break">
+              <a href={href(['readings', device, id])}>{id}</a>
+            </td>
+            <td class="nowrap number">
+              <Value value={value} unit={unit} /> {status !== 'OK' && <span class="fault">{status}</span>}
+            </td>
+            <td class="nowrap number quiet small">{age(now(), t_raw)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
 function GroupView({ group }: { group: Group }) {
   const { device_id, medium, source_aid, newest, tiles } = group
   const sorted = [...tiles.values()].sort((a, b) => a.id.localeCompare(b.id, 'en', { numeric: true }))
@@ -85,11 +112,15 @@ function GroupView({ group }: { group: Group }) {
         <Chip>{source_aid === UNASSIGNED ? 'no id yet' : `id ${source_aid}`}</Chip>
         <span class="quiet">{age(now(), newest)}</span>
       </div>
-      <ul class="tiles">
-        {sorted.map(tile => (
-          <TileView key={tile.id} device={device_id} tile={tile} />
-        ))}
-      </ul>
+      {ui.value.ui_layout === 'list' ? (
+        <ListView device={device_id} tiles={sorted} />
+      ) : (
+        <ul class="tiles">
+          {sorted.map(tile => (
+            <TileView key={tile.id} device={device_id} tile={tile} />
+          ))}
+        </ul>
+      )}
     </section>
   )
 }

@@ -9,6 +9,7 @@ import { may } from '../lib/session'
 import type { OptionCategory, OptionField } from '../lib/types'
 import { Field } from '../ui/field'
 import { Card, Empty, Loaded } from '../ui/parts'
+import { WriteNote } from '../ui/writenote'
 import { LookSettings } from './look'
 
 interface Schema {
@@ -205,7 +206,7 @@ export function Settings() {
   return (
     <div class="stack">
       <LookSettings />
-      {!may('admin') && <p class="card note">You may look only: changing settings needs the role admin.</p>}
+      <WriteNote needs="admin" what="changing settings" />
       <Loaded from={found} what="settings">
         {({ schema }) => <Options categories={schema.categories} reload={found.reload} />}
       </Loaded>

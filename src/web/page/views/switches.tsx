@@ -6,6 +6,7 @@ import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
 import type { Medium, Output } from '../lib/types'
 import { Card, Confirm, Empty, Loaded, Pill, Switch } from '../ui/parts'
+import { WriteNote } from '../ui/writenote'
 import { Plugins } from './plugins'
 
 const REFRESH_MS = 5_000
@@ -152,7 +153,7 @@ function Outputs() {
 export function Switches() {
   return (
     <div class="stack">
-      {!may('operator') && <p class="card note">You may look only: switching needs the role operator.</p>}
+      <WriteNote needs="operator" what="switching" />
       <div class="columns">
         <Media />
         <div class="stack">

@@ -3,9 +3,10 @@ import { useState } from 'preact/hooks'
 import { asApiError, call } from '../lib/api'
 import { useResource } from '../lib/resource'
 import { say, sayError } from '../lib/say'
-import { may, session } from '../lib/session'
+import { may } from '../lib/session'
 import type { Role, User } from '../lib/types'
 import { Card, Confirm, Empty, Loaded, Switch } from '../ui/parts'
+import { WriteNote } from '../ui/writenote'
 
 const ROLES: readonly (readonly [Role, string])[] = [
   ['viewer', 'viewer: looks'],
@@ -213,12 +214,7 @@ export function Users() {
   const list = useResource<{ users: readonly User[] }>('/users')
   return (
     <div class="stack">
-      {!may('admin') && (
-        <p class="card note">
-          You are {session.value.username || 'signed in'} with the role {session.value.role}: changing users needs the
-          role admin.
-        </p>
-      )}
+      <WriteNote needs="admin" what="changing users" />
       <Card title="Users">
         <Loaded from={list} what="users">
           {({ users }) =>
