@@ -9,6 +9,7 @@ import { Component, type ComponentChildren, type ComponentType, render } from 'p
 import { useEffect, useRef } from 'preact/hooks'
 import { live, startLive } from './lib/live'
 import { route } from './lib/route'
+import { unsay } from './lib/say'
 import { session } from './lib/session'
 import { useStore } from './lib/store'
 import { type Place, Shell } from './ui/shell'
@@ -83,6 +84,7 @@ function Page() {
     if (!first.current) {
       heading.current?.focus({ preventScroll: true })
       scrollTo(0, 0)
+      unsay()
     }
     first.current = false
   }, [at])

@@ -132,7 +132,9 @@ function JobRow({ job, onShow, reload }: { job: Job; onShow(job: Job): void; rel
   return (
     <li>
       <div class="row">
-        <code class="break">{job.command}</code>
+        <code class="break clamp" title={job.command}>
+          {job.command}
+        </code>
         <Pill state={job.status === 'completed' && job.exit_code !== 0 ? 'failed' : job.status} text={job.status} />
       </div>
       <div class="row">

@@ -21,8 +21,19 @@ const DONE: Record<Action, string> = {
   set_enabled: 'was changed',
 }
 
+type Answer = Readonly<Record<string, unknown>>
+
+/** What a command printed: most print one JSON document. */
+function printed(stdout: unknown): unknown {
+  try {
+    return JSON.parse(String(stdout))
+  } catch {
+    return stdout
+  }
+}
+
 function Command({ name }: { name: string }) {
-  const [state, setState] = useState<{ busy?: boolean; answer?: object; error?: ApiError }>({})
+  const [state, setState] = useState<{ busy?: boolean; answer?: Answer; error?: ApiError }>({})
   const id = `plugin-${name}`
   async function run(event: SubmitEvent): Promise<void> {
     event.preventDefault()
@@ -30,7 +41,7 @@ function Command({ name }: { name: string }) {
     const [sub_cmd, ...args] = words.trim().split(/\s+/)
     setState({ busy: true })
     try {
-      const answer = await call<object>('POST', '/api/plugins', {
+      const answer = await call<Answer>('POST', '/api/plugins', {
         body: { plugin: name, action: 'cmd', sub_cmd, args },
       })
       setState({ answer })
@@ -58,7 +69,13 @@ function Command({ name }: { name: string }) {
           {error.message}
         </p>
       )}
-      {answer && <Tree value={answer} />}
+      {answer && (
+        <div class="gap-above">
+          <p class="counts">exit code {String(answer.exit_code ?? 0)}</p>
+          <Tree value={printed(answer.stdout)} />
+          {answer.stderr ? <pre class="error">{String(answer.stderr)}</pre> : null}
+        </div>
+      )}
     </details>
   )
 }
