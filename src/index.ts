@@ -101,6 +101,7 @@ export const fragments = (): Fragment[] => [...mediaFragments(busOptions), ...pl
 /** Built-in plugins by name, loaded on first use. */
 export const pluginTable: PluginTable = {
   web_user: async () => (await import('./services/web-user')).webUserPlugin,
+  tui: async () => (await import('./tui')).tuiPlugin,
   port_forwarder: async () => (await import('./services/port-forwarder')).portForwarderPlugin,
   env_guard: async () => (await import('./services/env-guard')).envGuardPlugin,
   dependency_manager: async () => (await import('./services/dependencies')).dependencyPlugin,
@@ -218,6 +219,7 @@ export {
   ServiceManager,
   syncAllPluginDefaults,
 } from './services'
+export { type Snapshot, TerminalUi, type TuiOptions } from './tui'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'

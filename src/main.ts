@@ -6,10 +6,12 @@
 // the process ends with the code's exit status and says what to do. Everything later is a state.
 import { join, resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
-import type { CommandContext, SourcesLike, StartedGateway, StartOverrides } from './commands'
+import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
+import { loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
+import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
@@ -109,6 +111,34 @@ async function chooseBoard({ config }: ConfigStore): Promise<void> {
   if (board !== 'auto') (await import('../drivers/board')).useBoard(board)
 }
 
+/** The sections as the files have them. */
+async function localSections(config: ConfigStore, logger: Logger): Promise<SectionReader> {
+  const { filesSource, getDisplayRegistry, RegistryReader, useDisplaySource } = await import('./display')
+  const transport = localTransport(config, logger)
+  const log = logOf(config.dataDir)
+  useDisplaySource(
+    filesSource({ config, version: __VERSION__, transport: () => transport.view(), log: () => log.summary() }),
+  )
+  return new RegistryReader(getDisplayRegistry())
+}
+
+/** The terminal UI of this process: it shows a running gateway, or the files while none runs. */
+async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSignal): Promise<TerminalUiLike> {
+  const [{ processPorts, TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
+    import('./tui'),
+    import('./cli/sections'),
+  ])
+  let local: Promise<SectionReader> | undefined
+  const reader = new GatewaySections(config.dataDir, () => {
+    // somebody may have changed the file since the last look
+    config.reload()
+    return (local ??= localSections(config, logger))
+  })
+  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
+  const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
+  return new TerminalUi(null, { reader, terminal: processPorts, signal, title, standard })
+}
+
 /** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
 async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Hardware> {
   const { board, hardwareOf } = await import('../drivers/board')
@@ -203,6 +233,7 @@ async function startGateway(
       logger,
       via: 'gateway',
       signal,
+      webUrl: () => service.state().url ?? undefined,
       gateway: {
         status: () => gateway.status(),
         reload: () => gateway.reload(),
@@ -222,6 +253,7 @@ async function startGateway(
       sources: async () => gateway.built.then(() => gateway.sources),
       hardware: () => hardware(config, gateway),
       outputs: gateway.sources.outputs,
+      display: async () => new display.RegistryReader(display.getDisplayRegistry(), node),
       plugins: async () => plugins,
       safeMode: async leave => {
         if (leave) await gateway.leaveSafeMode()
@@ -296,7 +328,13 @@ async function startGateway(
         // a log that could not be committed to the end is what whoever started this must hear of
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
-      info: { url: service.state().url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
+      info: {
+        url: service.state().url,
+        device_id: gateway.identity.deviceId,
+        ...(token !== null && { token, login_url: loginUrl(service.state().url!, token) }),
+      },
+      stop,
+      submit: request => context.gateway!.submit(request),
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
       banner: followsParent() && token === null ? '' : banner(gateway, role, service.state().url!, token, overrides),
     }
@@ -327,10 +365,14 @@ async function stopped(signal: AbortSignal): Promise<void> {
 }
 
 async function cli(): Promise<void> {
-  const { runCli } = await import('./cli')
+  const [{ runCli }, { openUrl }, { commandLine }] = await Promise.all([
+    import('./cli'),
+    import('./cli/browser'),
+    import('./commands'),
+  ])
   const stop = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stop.abort())
-  process.exitCode = await runCli(process.argv.slice(2), {
+  process.exitCode = await runCli(commandLine(process.argv[1], process.argv.slice(2)), {
     version: __VERSION__,
     env: process.env,
     cwd: process.cwd(),
@@ -362,11 +404,14 @@ async function cli(): Promise<void> {
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
+        display: () => localSections(config, logger),
+        terminalUi: () => terminalUi(config, logger, signal),
         safeMode: async leave => {
           const { crashesOf } = await import('./gateway/guard/process')
           return crashesOf(config, __VERSION__, logger).look(leave)
         },
         startGateway: (role, overrides) => startGateway(config, logger, signal, () => stop.abort(), role, overrides),
+        openUrl: url => openUrl(url),
         newToken: () => newToken(config),
         print,
         close: async () => {

@@ -111,6 +111,9 @@ interface Entry {
 
 const plain = (text: string): string => text
 const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
+/** The files of this machine are not the caller's. */
+const readsNothing = (): Promise<string> =>
+  Promise.reject(new OsError('USAGE', 'a gateway reads no files for a command'))
 const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
 
 export class JobRunner {
@@ -304,7 +307,8 @@ export class JobRunner {
       signal: stop.signal,
       print: (value, text) => line(json ? JSON.stringify(value) : text),
     }
-    const { value, text, rows, exitCode = 0 } = await verb.run(context, options)
+    const prepared = verb.prepare ? await verb.prepare(options, readsNothing) : options
+    const { value, text, rows, exitCode = 0 } = await verb.run(context, prepared)
     for await (const row of rows ?? []) {
       if (stop.signal.aborted) break
       line(JSON.stringify(row))

@@ -9,6 +9,8 @@ import { CORE_PLUGIN, type DisplayRegistry, failure, type SectionFilter } from '
 export type SectionInfo = ProviderMetadata & { readonly name: string }
 
 export interface SectionReader {
+  /** who answered last; absent: this process */
+  readonly via?: string
   /** Sections in their order. */
   available(filter?: SectionFilter): Promise<SectionInfo[]>
   /**
@@ -21,6 +23,15 @@ export interface SectionReader {
 /** The name a face lists a section under. */
 export const listName = ({ plugin_name, section_id, section_path }: ProviderMetadata): string =>
   plugin_name === CORE_PLUGIN ? section_id : section_path
+
+/** `a, b` → ['a', 'b']; nothing → null, which means all. */
+export function sectionNames(given: unknown): string[] | null {
+  const names = String(given ?? '')
+    .split(',')
+    .map(name => name.trim())
+    .filter(Boolean)
+  return names.length > 0 ? names : null
+}
 
 export class RegistryReader implements SectionReader {
   readonly #registry: DisplayRegistry

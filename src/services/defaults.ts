@@ -71,10 +71,8 @@ export const builtinFacts = (name: string): PluginFacts | undefined =>
 /** What every plugin may be told. */
 const common = (autoStart: boolean): v.ObjectEntries => ({
   enabled: flag(true, 'false: this plugin is never loaded'),
-  auto_start: flag(autoStart, 'load and start it with the gateway', { restart: true }),
-  mode: choice(['runtime', 'manual'], 'runtime', 'runtime: as auto_start says; manual: by hand only', {
-    restart: true,
-  }),
+  auto_start: flag(autoStart, 'load and start it with the gateway'),
+  mode: choice(['runtime', 'manual'], 'runtime', 'runtime: as auto_start says; manual: by hand only'),
 })
 
 /** Settings of plugins as parts of the configuration schema. */

@@ -3,7 +3,7 @@
 //
 // What fails: a service that throws or does not come back in time is counted and shown with its reason, and the others go
 // on; load(), start() and stop() of one name tell it to whoever asked, startAll() and stopAll() do not throw.
-import { ConfigStore, MASK, SECRET_NAME } from '../config'
+import { ConfigStore } from '../config'
 import { checkOptions, readArguments } from '../lib/arguments'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
@@ -12,6 +12,7 @@ import { systemTimers, type Timers } from '../links/timers'
 import type { ServiceManager as Managed, ServiceSnapshot } from '../node/services'
 import type { CliHandler, CommandIo, CommandOutcome, DisplayAccess, Service } from './contract'
 import { within } from './guarded'
+import { helpOf, listed, masked, summaries } from './telling'
 
 /** How a mounted service is, as every face shows it. */
 export interface ServiceState {
@@ -29,8 +30,8 @@ interface Mounted {
   readonly config: Record<string, unknown> | null
   readonly state: ServiceState
   loading: Promise<void> | undefined
-  /** providers that are registered */
-  shown: readonly unknown[]
+  /** providers that are registered; null: none were asked for yet */
+  shown: readonly unknown[] | null
   /** start and stop of one service go one after the other */
   turn: Promise<unknown>
 }
@@ -78,7 +79,7 @@ export class ServiceManager implements Managed {
       config,
       state: { mode: mode ?? this.#mode, loaded: false, running: false, failures: 0 },
       loading: undefined,
-      shown: [],
+      shown: null,
       turn: Promise.resolve(),
     })
     return service
@@ -122,13 +123,13 @@ export class ServiceManager implements Managed {
   /** Loads and starts one service; false when it runs already. Throws what load() throws. */
   async start(name: string): Promise<boolean> {
     const mounted = this.#find(name)
+    if (!mounted.state.running) delete mounted.state.error
     await this.load(name)
     return this.#inTurn(mounted, async () => {
       if (mounted.state.running) return false
       this.#show(name, mounted)
       await this.#guarded(name, mounted, 'start', () => mounted.service.start?.())
       mounted.state.running = true
-      delete mounted.state.error
       return true
     })
   }
@@ -278,16 +279,41 @@ export class ServiceManager implements Managed {
 
   #commands(name: string, mounted: Mounted): Record<string, CliHandler> {
     try {
-      return mounted.service.getCliCommands?.() ?? {}
+      return { ...this.#standard(name, mounted), ...mounted.service.getCliCommands?.() }
     } catch (thrown) {
       this.#failed(name, mounted, 'getCliCommands', thrown)
       return {}
     }
   }
 
+  /** Commands that every plugin has, unless it has its own of that name. */
+  #standard(name: string, { service }: Mounted): Record<string, CliHandler> {
+    return {
+      start: {
+        summary: 'start the plugin',
+        run: async () => ({ value: { ok: true, started: await this.start(name), ...this.state(name) } }),
+      },
+      stop: {
+        summary: 'stop the plugin',
+        run: async () => ({ value: { ok: true, stopped: await this.stop(name), ...this.state(name) } }),
+      },
+      ...(service.status && {
+        status: {
+          summary: 'how it is',
+          reads: true,
+          run: async () => {
+            const status = await this.status(name)
+            return { value: typeof status === 'object' && status !== null ? { ...status } : { status } }
+          },
+        },
+      }),
+    }
+  }
+
   #show(name: string, mounted: Mounted): void {
     const display = this.#display
-    if (!display || mounted.shown.length > 0) return
+    if (!display || mounted.shown) return
+    mounted.shown = []
     try {
       const given = mounted.service.displayProviders?.() ?? []
       mounted.shown = given.filter(provider => display.register(provider))
@@ -299,8 +325,8 @@ export class ServiceManager implements Managed {
   }
 
   #hide(mounted: Mounted): void {
-    for (const provider of mounted.shown) this.#display?.unregister(provider)
-    mounted.shown = []
+    for (const provider of mounted.shown ?? []) this.#display?.unregister(provider)
+    mounted.shown = null
   }
 
   #shown(name: string, own: Record<string, unknown> | null): unknown {
@@ -310,40 +336,3 @@ export class ServiceManager implements Managed {
     return masked(resources?.service_plugins?.[name] ?? {})
   }
 }
-
-/** A copy for eyes, where no schema says what is secret. */
-function masked(value: unknown, name = ''): unknown {
-  if (SECRET_NAME.test(name) && value !== '' && value !== null && value !== undefined) return MASK
-  if (Array.isArray(value)) return value.map(item => masked(item))
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, masked(item, key)]))
-}
-
-const summaries = (commands: Record<string, CliHandler>): Record<string, unknown> => ({
-  commands: Object.fromEntries(Object.entries(commands).map(([name, { summary }]) => [name, summary])),
-})
-
-const rows = (pairs: readonly (readonly [string, string])[]): string => {
-  const width = Math.max(0, ...pairs.map(([left]) => left.length)) + 2
-  return pairs.map(([left, right]) => `  ${left.padEnd(width)}${right}`).join('\n')
-}
-
-const listed = (name: string, commands: Record<string, CliHandler>): string =>
-  [`Commands of ${name}:`, rows(Object.entries(commands).map(([command, { summary }]) => [command, summary]))].join(
-    '\n',
-  )
-
-const helpOf = ({ name, options, operands = [] }: CommandForm, { summary }: CliHandler): string =>
-  [
-    `os-node ${name}: ${summary}`,
-    '',
-    `Usage: os-node ${[name, ...operands.map(operand => operand.toUpperCase())].join(' ')} [OPTIONS]`,
-    '',
-    'Options:',
-    rows(
-      Object.entries(options).map(([option, spec]) => [
-        `--${option}${spec.type === 'boolean' ? '' : ` ${spec.value ?? spec.type.toUpperCase()}`}`,
-        spec.help + (spec.required ? ' (required)' : spec.default !== undefined ? ` (default ${spec.default})` : ''),
-      ]),
-    ),
-  ].join('\n')

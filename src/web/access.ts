@@ -2,7 +2,7 @@
 // (or Authorization: Bearer). Wrong ones are slowed down by the gate; every right and wrong login leaves a line in the log.
 // While auth is off, callers from this machine are the admin and others stay out (D13).
 import type { IncomingMessage } from 'node:http'
-import { OsError } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import { mayAct, type Role } from '../services/users'
 import type { WebContext } from './context'
 import type { TokenGate } from './gate'
@@ -81,7 +81,11 @@ export class Access {
     if (!users) throw new OsError('FORBIDDEN', 'there are no users here')
     let found: { username: string; role: Role } | null = null
     const right = await this.gate.attempt(remote, async () => {
-      found = await users.verify(username, password)
+      found = await users.verify(username, password).catch(error => {
+        // where the users are kept is nothing for strangers
+        logger.error(`login: ${asOsError(error).message}`)
+        throw new OsError('STORAGE', 'the users cannot be read', { cause: error })
+      })
       return found !== null
     })
     const user = found as { username: string; role: Role } | null

@@ -19,12 +19,18 @@ const LOOKS: Readonly<Record<string, readonly string[]>> = {
   env_guard: ['status', 'list', 'resource-show'],
   dependency_manager: ['check', 'doctor'],
   tui: ['render', 'interactive', 'bios', 'sections'],
-  test_plugin: ['component', 'stress', 'all', 'compare', 'full_load', 'integration', 'audit'],
 }
 
+/** True where the plugin will only print its help: a word behind -- is no option. */
+const asksHelp = (args: readonly string[] = []): boolean => {
+  const at = args.indexOf('--help')
+  return at >= 0 && !args.slice(0, at).includes('--')
+}
+
+/** True where a call changes nothing: who may only read may make it (see roles.ts). */
 const looks = (plugin: unknown, { cmd, args }: OptionValues): boolean =>
   cmd === undefined ||
-  (args as readonly string[] | undefined)?.includes('--help') === true ||
+  asksHelp(args as readonly string[] | undefined) ||
   (LOOKS[normalizePluginName(String(plugin))]?.includes(String(cmd)) ?? false)
 
 const WITH_VALUE = new Set(

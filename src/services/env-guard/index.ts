@@ -191,11 +191,6 @@ export class EnvGuardService implements Service {
           return { value: { ok: true, file: this.#resources } }
         },
       },
-      start: {
-        summary: 'look by itself',
-        run: async () => ({ value: { ok: true, started: await this.#host.start() } }),
-      },
-      stop: { summary: 'look no more', run: async () => ({ value: { ok: true, stopped: await this.#host.stop() } }) },
     }
   }
 

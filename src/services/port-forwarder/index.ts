@@ -93,14 +93,13 @@ export class PortForwarderService implements Service {
     ]
   }
 
-  /** Reads the rules and begins. Throws STORAGE. */
+  /** Reads the rules. Throws STORAGE. */
   autoLoad(): void {
     const { rules_file } = this.#host.settings()
     const { dataDir, files } = this.#host
     const path = rules_file ? resolve(dataDir, String(rules_file)) : join(dataDir, 'port_forwarder_rules.json')
     this.#store = new RuleStore(path, files)
     this.#forwarder.use(this.#rules)
-    this.#forwarder.start()
   }
 
   start(): void {
@@ -221,14 +220,6 @@ export class PortForwarderService implements Service {
           this.#forwarder.resetCounters()
           return { value: { ok: true } }
         },
-      },
-      start: {
-        summary: 'forward packets',
-        run: async () => ({ value: { ok: true, started: await this.#host.start() } }),
-      },
-      stop: {
-        summary: 'forward nothing',
-        run: async () => ({ value: { ok: true, stopped: await this.#host.stop() } }),
       },
     }
   }

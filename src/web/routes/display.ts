@@ -1,12 +1,13 @@
 // Sections of the display providers (PROTOCOL §10, X31).
 import * as v from 'valibot'
+import { DISPLAY_FORMATS } from '../../display'
 import { OsError } from '../../lib/errors'
 import type { DisplayControl, WebContext } from '../context'
 import { choice, text } from '../query'
 import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
 
-const format = choice(['json', 'html', 'text', 'table', 'tree'], 'json')
+const format = choice(DISPLAY_FORMATS, 'json')
 
 function displayOf({ display }: WebContext): DisplayControl {
   if (!display) throw new OsError('FORBIDDEN', 'there are no sections here')

@@ -36,6 +36,10 @@ function rig(limits: Partial<JobLimits> = {}) {
     verb('refuse', () => Promise.reject(new OsError('BAD_PACKET', 'these bytes are no packet'))),
     verb('break', () => Promise.reject(new TypeError('x is not a function'))),
     verb('change', async () => ({ value: { done: true } })),
+    verb('open', async (_, { file }) => ({ value: { file } }), {
+      options: { file: { type: 'string', help: '' } },
+      prepare: async (options, read) => ({ ...options, file: await read(String(options.file)) }),
+    }),
     verb('doctor', async () => ({ value: { ok: true } })),
     verb('deps', async () => ({ value: { ok: true } }), {
       options: { cmd: { type: 'string', help: '' } },
@@ -149,6 +153,13 @@ test('S7: nothing of a shell is understood; open quotes and empty lines are refu
   assert.equal((await run('show | sh')).status, 'failed')
   for (const command of ['', '   ', 'os-node', 'show "x', "show 'x", 'show \\', 'x'.repeat(70_000)])
     await assert.rejects(run(command), { code: 'BAD_REQUEST' }, command.slice(0, 20))
+})
+
+test('S7: no file of this machine is read for a caller', async () => {
+  const { run } = rig()
+  const { status, exit_code, stdout, stderr } = await run('open --file /etc/passwd')
+  assert.deepEqual([status, exit_code, stdout], ['completed', 2, ''])
+  assert.match(stderr, /a gateway reads no files for a command/)
 })
 
 test('S7: every command leaves a line with who, from where and what, without secrets and without forged lines', async () => {

@@ -1,6 +1,7 @@
 // Logins, sessions and users over HTTP (S3, S4): who gets in, for how long, and what ends it.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
 import { Sessions } from '../../../src/web/sessions'
@@ -95,6 +96,17 @@ test('nobody gets in with a wrong password, a disabled user, one without a passw
     assert.equal((await send('POST', '/api/login', body, false)).status, 400)
   assert.equal((await send('POST', '/api/login', { token: 'wrong' }, false)).status, 401)
   assert.equal((await send('GET', '/users', undefined, `os-session-${'A'.repeat(43)}`)).status, 401)
+})
+
+test('users that cannot be read let nobody in, and say no path to strangers; the token works', async t => {
+  const { send, users } = await world(t)
+  mkdirSync(dirname(users.path), { recursive: true })
+  writeFileSync(users.path, '{"users": [')
+  const { status, json } = await send('POST', '/api/login', { username: 'bob', password: PASSWORD }, false)
+  assert.deepEqual([status, json], [500, { ok: false, error: 'the users cannot be read', code: 'STORAGE' }])
+  assert.equal((await send('GET', '/users')).status, 500)
+  assert.equal((await send('GET', '/api/session')).status, 200)
+  assert.equal((await send('GET', '/api/dashboard')).status, 200)
 })
 
 test('S4: many logins at once are refused, not queued for ever', async t => {

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { LinkStatus } from '../../../src/gateway/status'
+import { ERRORS } from '../../../src/lib/errors'
+import { ManualTimers } from '../../../src/links/timers'
+import type { PluginHost } from '../../../src/services'
+import { EnvGuardService } from '../../../src/services/env-guard'
+import type { Issue } from '../../../src/services/env-guard/issues'
+import { configuredDevices, type Look } from '../../../src/services/env-guard/probes'
+import { BUILTIN_REMEDIES, remedyFor } from '../../../src/services/env-guard/remedies'
+import { configIn, FakeGateway, hostFor, io, tempDir } from './fake'
+
+const down = (reason: string, hint = ''): LinkStatus => ({ state: 'down', reason, hint }) as LinkStatus
+const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
+
+const CONFIG = {
+  RESOURCES: {
+    physical_status: { uart: true, rs485: false },
+    physical_config: { uart: { port: '/dev/ttyS7' }, rs485: { port: '/dev/ttyS8' } },
+  },
+  gateway: { sources: [{ name: 'boiler', type: 'modbus_rtu', device: '/dev/ttyUSB3' }] },
+}
+
+function make(dir: string, looks: Record<string, Look>, more: Partial<PluginHost> = {}) {
+  const gateway = new FakeGateway()
+  const host = hostFor('env_guard', dir, { gateway, config: configIn(dir, CONFIG), ...more })
+  const timers = new ManualTimers(host.clock)
+  const parts: { name: string; problem: string }[] = []
+  const service = new EnvGuardService(host, {
+    timers,
+    look: path => looks[path] ?? { state: 'fine' },
+    parts: () => parts,
+    addon: () => null,
+  })
+  service.autoLoad()
+  const run = async (name: string, options: object = {}) =>
+    (await service.getCliCommands()[name]!.run(options as never, io)).value as Record<string, unknown>
+  return { service, gateway, host, timers, parts, run }
+}
+
+const brief = (issues: readonly Issue[]) => issues.map(({ kind, resource, status }) => `${kind} ${resource} ${status}`)
+
+test('devices of media that are off are nobody’s business', t => {
+  const devices = configuredDevices(configIn(tempDir(t), CONFIG))
+  assert.deepEqual(
+    [...devices],
+    [
+      ['/dev/ttyS7', ['UART']],
+      ['/dev/ttyUSB3', ['boiler']],
+    ],
+  )
+})
+
+test('missing devices, rights and packages are collected, with what to do, until they are over', async t => {
+  const looks: Record<string, Look> = {
+    '/dev/ttyUSB3': { state: 'missing' },
+    '/dev/ttyS7': { state: 'forbidden', group: 'dialout' },
+  }
+  const { service, gateway, host, timers, parts } = make(tempDir(t), looks)
+  parts.push({ name: 'quic-linux-x64', problem: 'quic.node is missing' })
+  gateway.state = {
+    links: {
+      radio: down('no access to the radio', ERRORS.NO_ACCESS.hint),
+      cloud: down('no answer', 'check the network and the address'),
+      adapter: down('/dev/hci0: no such device'),
+    },
+  }
+  service.start()
+  assert.deepEqual(brief(service.status().issues as Issue[]).sort(), [
+    'device /dev/hci0 open',
+    'device /dev/ttyUSB3 open',
+    'package quic-linux-x64 open',
+    'permission /dev/ttyS7 open',
+    'permission radio open',
+  ])
+  const issues = service.status().issues as Issue[]
+  const of = (resource: string): Issue => issues.find(issue => issue.resource === resource)!
+  assert.match(of('/dev/ttyS7').remedy, /member of the group dialout \(usermod -aG dialout /)
+  assert.match(of('quic-linux-x64').remedy, /deps install quic-linux-x64/)
+  assert.deepEqual(of('/dev/ttyUSB3').needed_by, ['boiler'])
+  // plugged in, and a link that came up
+  delete looks['/dev/ttyUSB3']
+  gateway.state = { links: {} }
+  host.clock.wallMs += 5
+  for (const listener of gateway.links) listener({ name: 'adapter' } as never)
+  await timers.advance(1001)
+  assert.equal(service.status().resolved, 3)
+  assert.equal(service.status().open, 2)
+  // and what breaks again is open again
+  looks['/dev/ttyUSB3'] = { state: 'missing' }
+  await timers.advance(60_001)
+  assert.equal(of('/dev/ttyUSB3').id, (service.status().issues as Issue[]).find(i => i.resource === '/dev/ttyUSB3')!.id)
+  assert.equal(service.status().open, 3)
+  service.stop()
+  assert.equal(timers.pending, 0)
+  assert.equal(gateway.links.size, 0)
+})
+
+test('issues are kept over a restart; what is ignored stays ignored', async t => {
+  const dir = tempDir(t)
+  const looks: Record<string, Look> = { '/dev/ttyUSB3': { state: 'missing' } }
+  const first = make(dir, looks)
+  const [issue] = first.service.check()
+  await first.run('set', { id: issue!.id, status: 'ignored' })
+  await assert.rejects(async () => first.run('set', { id: 'nope', status: 'open' }), { code: 'NOT_FOUND' })
+  const second = make(dir, looks)
+  assert.deepEqual(brief(second.service.check()), ['device /dev/ttyUSB3 ignored'])
+  assert.equal((await second.run('check')).ok, true)
+  assert.deepEqual(await second.run('clear', { all: true }), { ok: true, cleared: 1 })
+  assert.deepEqual(brief(second.service.check()), ['device /dev/ttyUSB3 open'])
+})
+
+test('the history is bounded, and a damaged file begins anew', t => {
+  const dir = tempDir(t)
+  const looks: Record<string, Look> = { '/dev/ttyUSB3': { state: 'missing' }, '/dev/ttyS7': { state: 'missing' } }
+  const bounded = make(dir, looks, { settings: () => ({ max_history: 1, check_interval_s: 60 }) })
+  assert.equal(bounded.service.check().length, 1)
+  writeFileSync(join(dir, 'data/env_guard/status.json'), '{"issues": [{"id": 3}]}')
+  assert.equal(make(dir, looks).service.check().length, 2)
+})
+
+test('asking a plugin that does not run looks, and writes nothing', async t => {
+  const dir = tempDir(t)
+  const { run } = make(dir, { '/dev/ttyUSB3': { state: 'missing' } })
+  assert.equal((await run('status')).open, 1)
+  assert.deepEqual(readdirSync(join(dir, 'data/env_guard')), [])
+})
+
+test('the table of remedies may be changed in a file; a damaged one does not count', async t => {
+  const dir = tempDir(t)
+  const { service, run } = make(dir, { '/dev/ttyUSB3': { state: 'missing' } })
+  const file = join(dir, 'data/env_guard/resources.json')
+  assert.deepEqual(await run('resource-init'), { ok: true, file })
+  await assert.rejects(async () => run('resource-init'), /is there/)
+  const given = JSON.parse(readFileSync(file, 'utf8'))
+  given.remedies.unshift({ kind: 'device', resource: '/ttyUSB\\d/', remedy: 'call Ann about {resource}' })
+  writeFileSync(file, JSON.stringify(given))
+  assert.equal(service.check()[0]!.remedy, 'call Ann about /dev/ttyUSB3')
+  assert.equal((await run('resource-show')).file, file)
+  writeFileSync(file, '{"remedies": [{"kind": "device", "resource": "/(/", "remedy": "x"}]}')
+  assert.match(service.check()[0]!.remedy, /plug the adapter in/)
+})
+
+test('every kind has a remedy for whatever it is about', () => {
+  for (const kind of ['device', 'permission', 'package'] as const)
+    assert.doesNotMatch(remedyFor(BUILTIN_REMEDIES, kind, 'thing', { user: 'pi' }), /[{}]/)
+})
+
+test('it never starts a program', () => {
+  const dir = join(root, 'src/services/env-guard')
+  for (const name of readdirSync(dir))
+    assert.doesNotMatch(readFileSync(join(dir, name), 'utf8'), /child_process|execFile|spawn|\/program'/)
+})

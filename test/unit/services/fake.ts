@@ -1,0 +1,130 @@
+// What plugins are given, without a gateway behind it, for tests of services.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { ConfigStore } from '../../../src/config'
+import type { FactEvent, LinkEvent, PacketEvent } from '../../../src/gateway/events'
+import type { GatewayStatus } from '../../../src/gateway/status'
+import { ManualClock } from '../../../src/lib/clock'
+import { realFiles } from '../../../src/lib/files'
+import { createLogger } from '../../../src/lib/logger'
+import type { GatewayAccess, PluginHost, PluginNode } from '../../../src/services'
+import { pluginFragments, pluginSettings } from '../../../src/services'
+
+export function tempDir(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), 'os-services-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  return dir
+}
+
+/** A configuration in a folder of its own; its data directory lies beside it. */
+export function configIn(dir: string, content: Record<string, unknown> = {}): ConfigStore {
+  const path = join(dir, 'Config.json')
+  const fd = realFiles.open(path, 'w')
+  realFiles.write(fd, Buffer.from(JSON.stringify(content)))
+  realFiles.close(fd)
+  realFiles.mkdir(join(dir, 'data'))
+  return ConfigStore.load({ path, dataDir: join(dir, 'data'), env: {}, fragments: pluginFragments() })
+}
+
+export const lines: string[] = []
+export const logger = createLogger({ write: line => void lines.push(line) })
+
+/** Packets that went to targets, by target. */
+export class FakeNode implements PluginNode {
+  readonly assignedId = 5
+  readonly deviceId = 'gw'
+  readonly sent: { medium: string; options: Record<string, unknown>; packet: Uint8Array }[] = []
+  readonly dispatched: [Uint8Array | string, string | null | undefined][] = []
+  readonly closed: string[] = []
+  /** media that take nothing, by name */
+  readonly dead = new Set<string>()
+  device = 'shed'
+  whole: Uint8Array | null = null
+
+  async dispatch(packet: Uint8Array | string, medium?: string | null): Promise<boolean> {
+    this.dispatched.push([packet, medium])
+    return true
+  }
+
+  receive(): object {
+    return { id: this.device }
+  }
+
+  relay(packet: Uint8Array): Uint8Array {
+    if (!this.whole) throw new Error('no template')
+    return Uint8Array.of(...this.whole, packet.length)
+  }
+
+  readonly transporterManager = {
+    open: (medium: string, options: Record<string, unknown>) => {
+      if (medium === 'LoRa') return null
+      return {
+        name: medium,
+        lastError: null,
+        send: async (packet: Uint8Array) => {
+          if (this.dead.has(medium)) return false
+          this.sent.push({ medium, options, packet })
+          return true
+        },
+        close: async () => void this.closed.push(medium),
+      }
+    },
+  }
+}
+
+/** A gateway that says what a test makes it say. */
+export class FakeGateway implements GatewayAccess {
+  readonly facts = new Set<(event: FactEvent) => void>()
+  readonly packets = new Set<(event: PacketEvent) => void>()
+  readonly links = new Set<(event: LinkEvent) => void>()
+  state: Partial<GatewayStatus> = { links: {} }
+
+  status(): GatewayStatus {
+    return this.state as GatewayStatus
+  }
+  submit(): unknown {
+    return undefined
+  }
+  onFact(listener: (event: FactEvent) => void): () => void {
+    this.facts.add(listener)
+    return () => void this.facts.delete(listener)
+  }
+  onPacket(listener: (event: PacketEvent) => void): () => void {
+    this.packets.add(listener)
+    return () => void this.packets.delete(listener)
+  }
+  onLink(listener: (event: LinkEvent) => void): () => void {
+    this.links.add(listener)
+    return () => void this.links.delete(listener)
+  }
+  receives(packet: Uint8Array, medium = 'UDP', address = '10.0.0.9:5000'): void {
+    for (const listener of this.packets) listener({ packet, medium, address })
+  }
+}
+
+export interface FakeHost extends PluginHost {
+  readonly node: FakeNode
+  readonly clock: ManualClock
+}
+
+export function hostFor(name: string, dir: string, more: Partial<PluginHost> = {}): FakeHost {
+  const config = more.config ?? configIn(dir)
+  return {
+    name,
+    config,
+    logger,
+    clock: new ManualClock(),
+    files: realFiles,
+    dataDir: config.dataDir,
+    version: '9.9.9',
+    node: new FakeNode(),
+    settings: () => pluginSettings(config, name),
+    start: async () => true,
+    stop: async () => true,
+    ...more,
+  } as FakeHost
+}
+
+export const io = { signal: new AbortController().signal, print: () => undefined }

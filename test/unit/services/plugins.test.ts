@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { ConfigStore } from '../../../src/config'
+import { ManualClock } from '../../../src/lib/clock'
+import { realFiles } from '../../../src/lib/files'
+import { ManualTimers } from '../../../src/links/timers'
+import { httpPlugins, type PluginDefinition, Plugins, type PluginTable, ServiceManager } from '../../../src/services'
+import { StartMarks } from '../../../src/services/third-party'
+import { configIn, FakeNode, io, logger, tempDir } from './fake'
+
+interface Made {
+  plugins: Plugins
+  timers: ManualTimers
+  dir: string
+  config: ConfigStore
+}
+
+function make(
+  t: TestContext,
+  {
+    config: content = {},
+    builtins = {},
+    foreign = {},
+    safeMode,
+    dir = tempDir(t),
+  }: {
+    config?: Record<string, unknown>
+    builtins?: PluginTable
+    /** file name → text */
+    foreign?: Record<string, string>
+    safeMode?: string
+    dir?: string
+  },
+): Made {
+  const config = configIn(dir, content)
+  const folder = join(config.dataDir, 'plugins')
+  mkdirSync(folder, { recursive: true })
+  for (const [name, text] of Object.entries(foreign)) writeFileSync(join(folder, name), text)
+  const timers = new ManualTimers(new ManualClock())
+  const manager = new ServiceManager(config, 'runtime', { timers, limitMs: 1000, logger })
+  const node = Object.assign(new FakeNode(), { store: config, serviceManager: manager })
+  const plugins = new Plugins({
+    manager,
+    node,
+    builtins,
+    version: '1',
+    logger,
+    ...(safeMode !== undefined && { safeMode: () => safeMode }),
+  })
+  return { plugins, timers, dir, config }
+}
+
+const plain = (name: string, service: object = {}): PluginDefinition => ({ name, create: () => service })
+const table = (...definitions: PluginDefinition[]): PluginTable =>
+  Object.fromEntries(definitions.map(definition => [definition.name, async () => definition]))
+const row = (plugins: Plugins, name: string) => plugins.list().find(item => item.name === name)!
+
+test('only plugins with auto_start run from the start, and manual ones never by themselves', async t => {
+  const { plugins } = make(t, {
+    builtins: table(plain('env_guard'), plain('port_forwarder'), plain('web_user')),
+    config: { RESOURCES: { service_plugins: { web_user: { mode: 'manual' } } } },
+  })
+  await plugins.startConfigured()
+  assert.deepEqual(
+    plugins.list().map(({ name, running }) => [name, running]),
+    [
+      ['web_user', false],
+      ['port_forwarder', false],
+      ['env_guard', true],
+    ],
+  )
+  assert.equal((await plugins.start('port-forwarder')).running, true)
+  assert.equal((await plugins.stop('port-forwarder')).running, false)
+  await plugins.close()
+  assert.equal(row(plugins, 'env_guard').running, false)
+})
+
+test('safe mode keeps every plugin off (R25)', async t => {
+  const { plugins } = make(t, { builtins: table(plain('env_guard')), safeMode: '5 crashes in a row' })
+  await plugins.startConfigured()
+  assert.deepEqual(plugins.manager.names(), [])
+})
+
+test('turning a plugin off stops it and is saved; what is off cannot be loaded', async t => {
+  const { plugins } = make(t, { builtins: table(plain('env_guard')) })
+  await plugins.startConfigured()
+  const off = await plugins.setEnabled('env-guard', false)
+  assert.deepEqual([off.enabled, off.mounted, off.running], [false, false, false])
+  await assert.rejects(plugins.load('env_guard'), { code: 'FORBIDDEN' })
+  assert.equal((await plugins.setEnabled('env-guard', true)).enabled, true)
+  await assert.rejects(plugins.setEnabled('nobody', true), { code: 'NOT_FOUND' })
+})
+
+test('new settings start a plugin anew when it says so', async t => {
+  const starts: unknown[] = []
+  const definition: PluginDefinition = {
+    name: 'env_guard',
+    restart: true,
+    create: host => ({ start: () => void starts.push(host.settings().max_history) }),
+  }
+  const { plugins, config } = make(t, { builtins: table(definition) })
+  await plugins.startConfigured()
+  config.set('RESOURCES.service_plugins.env_guard.max_history', 9)
+  await new Promise(resolve => setImmediate(resolve))
+  assert.deepEqual(starts, [100, 9])
+  config.set('RESOURCES.service_plugins.env_guard.enabled', false)
+  await new Promise(resolve => setImmediate(resolve))
+  assert.deepEqual([starts.length, row(plugins, 'env_guard').running], [2, false])
+})
+
+const GOOD = `module.exports = { name: 'good', summary: 'fine', defaults: { colour: 'red' },
+  create: host => ({ status: () => ({ colour: host.settings().colour }) }) }`
+
+test('plugins of other makers are off unless the configuration says otherwise', async t => {
+  const { plugins } = make(t, { foreign: { 'good.js': GOOD } })
+  await plugins.startConfigured()
+  assert.deepEqual(plugins.list(), [])
+})
+
+test('those of the folder run; each that fails is shown with its reason, and the rest go on', async t => {
+  const { plugins, timers } = make(t, {
+    config: { plugins: { enabled: true } },
+    builtins: table(plain('env_guard')),
+    foreign: {
+      'good.js': GOOD,
+      'broken.js': 'this is no javascript',
+      'thrower.js': `module.exports = { name: 'thrower', create() { throw new Error('no way') } }`,
+      'hangs.js': `module.exports = { name: 'hangs', create: () => ({ start: () => new Promise(() => {}) }) }`,
+      'hollow.js': 'module.exports = {}',
+      'misnamed.js': `module.exports = { name: 'other', create: () => ({}) }`,
+      'module.mjs': `export default { name: 'module', create: () => ({}) }`,
+      'env-guard.js': `module.exports = { name: 'env_guard', create: () => ({}) }`,
+      'notes.txt': 'no plugin',
+    },
+  })
+  const started = plugins.startConfigured()
+  for (let k = 0; k < 200 && timers.pending === 0; k++) await new Promise(resolve => setImmediate(resolve))
+  let over = false
+  void started.then(() => {
+    over = true
+  })
+  for (let k = 0; k < 400 && !over; k++) {
+    await new Promise(resolve => setTimeout(resolve, 5))
+    // only the one that hangs waits for its time
+    if (row(plugins, 'hangs').loaded) await timers.advance(1001)
+  }
+  await started
+  const state = Object.fromEntries(plugins.list().map(({ name, running, error }) => [name, running ? 'runs' : error]))
+  assert.equal(state.good, 'runs')
+  assert.equal(state.module, 'runs')
+  assert.equal(state.env_guard, 'runs')
+  assert.match(String(state.broken), /broken: import failed/)
+  assert.match(String(state.thrower), /thrower: create failed: no way/)
+  assert.match(String(state.hangs), /start did not end within 1 s/)
+  assert.match(String(state.hollow), /exports no plugin/)
+  assert.match(String(state.misnamed), /holds the plugin "other"/)
+  assert.equal(state['notes.txt'], undefined)
+  assert.deepEqual((await plugins.command('good', ['status'], io)).value, { colour: 'red' })
+  assert.equal(plugins.list().filter(({ failures }) => failures > 0).length, 5)
+  await plugins.close()
+})
+
+test('a file that everybody may write is not loaded; allow names those that are', async t => {
+  const dir = tempDir(t)
+  const made = make(t, {
+    dir,
+    config: { plugins: { enabled: true, allow: ['open'] } },
+    foreign: { 'open.js': GOOD.replace('good', 'open'), 'good.js': GOOD },
+  })
+  assert.deepEqual(
+    made.plugins.list().map(({ name }) => name),
+    ['open'],
+  )
+  chmodSync(join(dir, 'data/plugins/open.js'), 0o666)
+  const { plugins } = make(t, { dir, config: { plugins: { enabled: true } } })
+  await plugins.startConfigured()
+  assert.match(row(plugins, 'open').error ?? '', /may be written by everybody/)
+  assert.equal(row(plugins, 'open').running, false)
+  assert.equal(row(plugins, 'good').running, true)
+})
+
+test('an error nobody caught is told to the plugin it comes from, which is stopped', async t => {
+  const { plugins } = make(t, {
+    config: { plugins: { enabled: true } },
+    foreign: {
+      'late.js': `let fail; module.exports = { name: 'late', create: () => ({ status: () => { try { throw new Error('boom') } catch (error) { return { error } } } }) }`,
+    },
+  })
+  await plugins.startConfigured()
+  assert.equal(row(plugins, 'late').running, true)
+  const { error } = (await plugins.manager.status('late')) as { error: Error }
+  assert.equal(plugins.blame(new Error('our own')), false)
+  assert.equal(row(plugins, 'late').running, true)
+  assert.equal(plugins.blame(error), true)
+  await new Promise(resolve => setImmediate(resolve))
+  assert.deepEqual([row(plugins, 'late').running, row(plugins, 'late').failures], [false, 1])
+})
+
+test('a plugin whose start ended the process twice is left alone until it is loaded by hand', async t => {
+  const dir = tempDir(t)
+  const options = { dir, config: { plugins: { enabled: true } }, foreign: { 'good.js': GOOD } }
+  const { dataDir } = configIn(dir)
+  // what is found of a process that ended within a start
+  writeFileSync(join(dataDir, 'plugin-starts.json'), JSON.stringify({ starting: 'good', ends: { good: 1 } }))
+  const { plugins } = make(t, options)
+  await plugins.startConfigured()
+  assert.match(row(plugins, 'good').error ?? '', /left off: the process ended 2 times/)
+  assert.equal((await plugins.start('good')).running, true)
+  const again = make(t, options).plugins
+  await again.startConfigured()
+  assert.equal(row(again, 'good').running, true, 'it is trusted again')
+})
+
+test('marks survive damage and a disk that cannot be written', t => {
+  const dir = tempDir(t)
+  writeFileSync(join(dir, 'plugin-starts.json'), '{')
+  assert.equal(new StartMarks(dir).barred('x'), undefined)
+  const full = {
+    ...realFiles,
+    open: () => {
+      throw Object.assign(new Error('full'), { code: 'ENOSPC' })
+    },
+  }
+  return new StartMarks(dir, full).during('x', async () => 'done').then(done => assert.equal(done, 'done'))
+})
+
+test('over HTTP an unknown plugin is a bad request, and what a command says of itself is its output', async t => {
+  const { plugins } = make(t, {
+    builtins: table(
+      plain('env_guard', {
+        getCliCommands: () => ({ hi: { summary: '', run: () => ({ text: 'hello', exitCode: 4 }) } }),
+      }),
+    ),
+  })
+  const http = httpPlugins(plugins)
+  await assert.rejects(http.load('nobody'), { code: 'BAD_REQUEST', message: 'unknown plugin' })
+  assert.deepEqual(await http.command('env-guard', ['hi']), { exit_code: 4, stdout: 'hello' })
+  const wrong = await http.command('env-guard', ['ho'])
+  assert.deepEqual([wrong.exit_code, wrong.stdout], [2, ''])
+  assert.match(wrong.stderr ?? '', /no command "ho"/)
+  assert.deepEqual(http.list().plugins.mount_index, ['env_guard'])
+})
