@@ -185,15 +185,9 @@ test('a command that waits is cancelled, told by the list of jobs', async () => 
 })
 
 test('a stored packet is made into bytes again and taken apart', async () => {
-  const { stdout } = await world.ask('/api/oscli/execute', { method: 'POST', body: '{"command":"help"}' })
   await open('packets?device_id=TANK-3')
   await page.locator('tbody tr a').first().click()
   await page.getByRole('button', { name: 'Make the packet' }).click()
-  if (!/^ {2}inject /m.test(stdout)) {
-    // the gateway's own words where it does not know how
-    await page.locator('main .error').filter({ hasText: 'inject' }).waitFor()
-    return
-  }
   await page.getByRole('cell', { name: /DATA_FULL/ }).waitFor()
   await page.getByRole('button', { name: 'Read the values' }).click()
   await page.getByText('Everything decoded').waitFor()

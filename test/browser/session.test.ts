@@ -1,8 +1,10 @@
 // Signing in and out, what each role may, and a gateway that goes away and comes back.
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { AUDIT } from '../lib/audit'
 import { PHONE, shoot, World } from '../lib/browser'
+import { freePort, Machine } from '../lib/gateway'
 
 let world: World
 before(async () => {
@@ -181,6 +183,37 @@ test('while nobody may write, switches and settings say why nothing changed', as
   tab.clean(/^403 POST \/api\/transport/)
   await tab.context.close()
   world.gateway.run('config-set', '--key', 'web_user.read_only', '--value', 'false', '--type', 'bool')
+})
+
+test('without sign-in, database and upstream the page works as well, and says what is not there', async () => {
+  const port = await freePort()
+  const bare = new Machine(join(world.dir, 'bare'), 'run', {
+    device_id: 'BARE-1',
+    web_user: { auth_enabled: false },
+    storage: { sql: { enabled: false } },
+    gateway: { sources: [{ name: 'cpu', type: 'cpu', interval_s: 1 }] },
+    RESOURCES: { transport_status: { udp: false } },
+  })
+  await bare.start(['--port', String(port)], port)
+  const tab = await world.tab({ token: '' })
+  const { page } = tab
+  try {
+    await page.goto(`http://127.0.0.1:${port}/#/overview`)
+    await page.getByText('No uplink is at work').waitFor()
+    await page.getByText('no id yet').waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Sign out' }).count(), 0)
+    await page.goto(`http://127.0.0.1:${port}/#/packets`)
+    await page.getByText('Database not configured.').waitFor()
+    await page.goto(`http://127.0.0.1:${port}/#/devices`)
+    await page.getByRole('link', { name: 'BARE-1' }).click()
+    await page.getByRole('link', { name: /cpu_busy/ }).click()
+    await page.getByText('values since this page was opened').waitFor()
+    await page.getByRole('img', { name: /cpu_busy over the last/ }).waitFor()
+    assert.deepEqual(tab.problems.console, [])
+  } finally {
+    await tab.context.close()
+    await bare.stop()
+  }
 })
 
 test('values of a device are text, whatever they hold', async () => {

@@ -58,6 +58,43 @@ for (const [name, size] of Object.entries({ phone: PHONE, desktop: DESKTOP })) {
   }
 }
 
+test('every view fits a screen of 320 pixels', async () => {
+  const tab = await world.tab({ size: { width: 320, height: 640 } })
+  const faults: Record<string, unknown> = {}
+  for (const view of Object.keys(VIEWS)) {
+    await shown(tab, view)
+    const found = (await tab.page.evaluate(AUDIT)) as string[]
+    if (found.length > 0) faults[view] = found
+  }
+  assert.deepEqual(faults, {})
+  tab.clean()
+  await tab.context.close()
+})
+
+test('what looks for faults finds them', async () => {
+  const { page, context } = await world.tab()
+  await page.setContent(`<header></header><main><h1>a</h1><h3 style="color:#999;background:#fff">b</h3><button></button>
+    <input id="x"><div id="x"></div><img src="data:,"><table><tr><td>1</td></tr></table><ul><p>no item</p></ul>
+    <label for="nothing">c</label><div tabindex="2">d</div><div style="width:3000px">wide</div></main>`)
+  const faults = ((await page.evaluate(AUDIT)) as string[]).join('\n')
+  for (const fault of [
+    'no name: button',
+    'no name: input',
+    'no alt',
+    'id used twice: x',
+    'skips a level',
+    'without headers',
+    'no li',
+    'the id nothing that is not there',
+    'tabindex over 0',
+    'wider than the screen',
+    'contrast 2.8',
+    'too small to touch',
+  ])
+    assert.ok(faults.includes(fault), `${fault} not in:\n${faults}`)
+  await context.close()
+})
+
 test('an address nobody knows leads to the overview; a sensor and a packet nobody knows say so', async () => {
   const tab = await world.tab()
   const { page } = tab

@@ -5,8 +5,9 @@ import { shownValue, typedValue } from '../../../src/web/page/lib/edits'
 import { EventParser } from '../../../src/web/page/lib/eventparser'
 import { parseHex, parts, toHex } from '../../../src/web/page/lib/hex'
 import { History, joined } from '../../../src/web/page/lib/history'
+import { Newest } from '../../../src/web/page/lib/newest'
 import { Meter } from '../../../src/web/page/lib/rates'
-import type { OptionField, Readings, Status } from '../../../src/web/page/lib/types'
+import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
 import { quote } from '../../../src/web/page/lib/words'
 
 /** a FULL packet of AID 52 with two readings, as the CLI sent it */
@@ -181,4 +182,36 @@ test('a line of values has one scale, that of its greatest', () => {
   assert.deepEqual(scaled([60, 7200], 's'), [[0.0166667, 2], 'h'])
   assert.deepEqual(scaled([0], 'V'), [[0], 'V'])
   assert.deepEqual(scaled([3, 4], '1'), [[3, 4], ''])
+})
+
+test('what events brought stands over the last round, the newest of each reading and link', () => {
+  const link = (state: string): Link => ({ kind: 'medium', state, delivery: null, rx: 1, tx: 0, errors: 0 })
+  const dashboard = {
+    latest: [reading(1000, 1)],
+    status: { links: { a: link('up'), b: link('up') } },
+    timestamp: 1,
+  } as unknown as Dashboard
+  const newest = new Newest()
+  newest.round(dashboard)
+  assert.equal(newest.putReading(reading(2000, 2)), true)
+  assert.equal(newest.putReading({ ...reading(2500, 3), device_id: 'e' }), true)
+  assert.equal(newest.putReading({} as Readings), false)
+  assert.equal(newest.putLink({ name: 'a', ...link('down') }), true)
+  assert.equal(newest.putLink({ name: 'b', state: 'removed' } as never), true)
+  assert.equal(newest.putLink({} as never), false)
+  const over = newest.over(dashboard)
+  assert.deepEqual(
+    over.latest.map(({ device_id, t_raw }) => [device_id, t_raw]),
+    [
+      ['d', 2000],
+      ['e', 2500],
+    ],
+  )
+  assert.deepEqual(over.status.links, { a: link('down') })
+  // a round without readings keeps them
+  const { latest: _, ...status } = dashboard
+  newest.round(status)
+  assert.equal(newest.over(status).latest.length, 2)
+  newest.round(dashboard)
+  assert.deepEqual(newest.over(dashboard), dashboard)
 })

@@ -2,18 +2,22 @@
 // where the gateway sends them. A gateway that does not answer is asked again after a growing, spread pause; while the page
 // is hidden nothing is asked. The newest state stays on the page, marked as old, until the gateway is back.
 import { asApiError, get, onRefused } from './api'
+import type { Event } from './eventparser'
 import { follow } from './events'
 import { History } from './history'
+import { type NamedLink, Newest, type Round } from './newest'
 import { Meter } from './rates'
 import { route, takeToken } from './route'
 import { admitted, ended, renew, session, signInByLink } from './session'
 import { Store } from './store'
 import { suggestTheme } from './theme'
-import type { Dashboard, Job, Link, Readings, UiConfig } from './types'
+import type { Dashboard, Job, Readings, UiConfig } from './types'
 
 const POLL_MS = 2_000
 const MAX_WAIT_MS = 15_000
 const EVENTS_AGAIN_MS = 15_000
+const DRAW_MS = 200
+const WHOLE_EVERY = 6
 
 export interface Live {
   connection: 'opening' | 'up' | 'away'
@@ -43,10 +47,13 @@ export const jobNews = new Store<Job | null>(null)
 
 let timer: ReturnType<typeof setTimeout> | undefined
 let failures = 0
+let rounds = 0
 /** counts rounds; an answer of an older one is not shown */
 let round = 0
 let stream: AbortController | undefined
 let streamBlockedUntil = 0
+let drawing: ReturnType<typeof setTimeout> | undefined
+const newest = new Newest()
 /** web_user.ui: pace of the rounds while events come in between */
 let pace = 5_000
 
@@ -79,26 +86,31 @@ function plan(ms: number): void {
 async function poll(): Promise<void> {
   const mine = ++round
   try {
-    const body = await get<{ dashboard: Dashboard }>('/api/dashboard?sections=status,latest')
+    // events bring the readings; a whole round now and then makes good what a full stream had to leave out
+    const whole = !live.value.streaming || rounds++ % WHOLE_EVERY === 0
+    const path = `/api/dashboard?sections=status${whole ? ',latest' : ''}`
+    const body = await get<{ dashboard: Round }>(path)
     if (mine !== round) return
     if (failures > 0 || session.value.state !== 'in') void learnUi()
     failures = 0
     admitted()
     take(body.dashboard)
     openStream()
-    plan(live.value.streaming ? pace : Math.min(POLL_MS, pace))
+    // the first rates need a second round
+    plan(live.value.streaming && meter.rates ? pace : Math.min(POLL_MS, pace))
   } catch (thrown) {
     if (mine === round) failed(thrown)
   }
 }
 
-function take(dashboard: Dashboard): void {
+function take(dashboard: Round): void {
   // the stamp is in whole seconds, half a second off on average; a small difference is not corrected
   const difference = dashboard.timestamp * 1000 + 500 - Date.now()
   const skew = Math.abs(difference) > 1_500 ? difference : 0
-  for (const reading of dashboard.latest) history.add(reading)
+  newest.round(dashboard)
+  for (const reading of dashboard.latest ?? []) history.add(reading)
   meter.add(dashboard.status, performance.now())
-  live.patch({ connection: 'up', problem: '', retryAt: 0, dashboard, skew })
+  live.patch({ connection: 'up', problem: '', retryAt: 0, dashboard: newest.over(dashboard), skew })
 }
 
 function failed(thrown: unknown): void {
@@ -109,29 +121,28 @@ function failed(thrown: unknown): void {
   failures++
   // spread, so that many open pages do not come back at once
   const wait = Math.min(MAX_WAIT_MS, POLL_MS * 2 ** Math.min(failures - 1, 6)) * (0.5 + Math.random() / 2)
-  live.patch({ connection: 'away', problem: message, retryAt: Date.now() + wait })
+  const problem = status === 0 ? 'The gateway does not answer.' : `The gateway answers: ${message}.`
+  live.patch({ connection: 'away', problem, retryAt: Date.now() + wait })
   plan(wait)
 }
 
-const keyOf = ({ device_id, medium, source_aid, sensors }: Readings): string =>
-  JSON.stringify([device_id, medium, source_aid, sensors.map(sensor => sensor.id)])
-
-function takeReading(reading: Readings): void {
-  const { dashboard } = live.value
-  if (!dashboard || !Array.isArray(reading?.sensors)) return
-  history.add(reading)
-  const key = keyOf(reading)
-  const latest = [...dashboard.latest.filter(other => keyOf(other) !== key), reading]
-  live.patch({ dashboard: { ...dashboard, latest } })
+/** Draws what events brought, with what comes within the next moment. */
+function drawSoon(): void {
+  if (drawing !== undefined) return
+  drawing = setTimeout(() => {
+    drawing = undefined
+    const { dashboard } = live.value
+    if (dashboard) live.patch({ dashboard: newest.over(dashboard) })
+  }, DRAW_MS)
 }
 
-function takeLink({ name, ...link }: Link & { name: string }): void {
-  const { dashboard } = live.value
-  if (!dashboard || typeof name !== 'string') return
-  const old = dashboard.status.links[name]
-  const links = { ...dashboard.status.links, [name]: { ...old, ...link } as Link }
-  if (link.state === 'removed') delete links[name]
-  live.patch({ dashboard: { ...dashboard, status: { ...dashboard.status, links } } })
+function takeEvent({ name, data }: Event): void {
+  if (name === 'job') jobNews.set(data as Job)
+  if (name === 'link' && newest.putLink(data as NamedLink)) drawSoon()
+  if (name === 'reading' && newest.putReading(data as Readings)) {
+    history.add(data as Readings)
+    drawSoon()
+  }
 }
 
 /** Events make the page quicker, never righter: without them the rounds alone carry it. */
@@ -139,12 +150,10 @@ function openStream(): void {
   if (stream || document.hidden || Date.now() < streamBlockedUntil) return
   const mine = new AbortController()
   stream = mine
-  const opened = follow('/api/events?kinds=readings,links,jobs', mine.signal, ({ name, data }) => {
+  const opened = follow('/api/events?kinds=readings,links,jobs', mine.signal, event => {
     if (stream !== mine) return
-    live.patch({ streaming: true })
-    if (name === 'reading') takeReading(data as Readings)
-    if (name === 'link') takeLink(data as Link & { name: string })
-    if (name === 'job') jobNews.set(data as Job)
+    if (!live.value.streaming) live.patch({ streaming: true })
+    takeEvent(event)
   })
   opened
     .catch(thrown => {
@@ -155,6 +164,8 @@ function openStream(): void {
       if (stream !== mine) return
       streamBlockedUntil = Math.max(streamBlockedUntil, Date.now() + EVENTS_AGAIN_MS)
       stopStream()
+      // it may have ended because the gateway did
+      plan(0)
     })
 }
 

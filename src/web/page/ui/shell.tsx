@@ -93,7 +93,7 @@ function Away() {
   const left = Math.max(0, Math.ceil((retryAt - Date.now()) / 1000))
   return (
     <div class="away" data-shown={shown}>
-      <p role="alert">{shown && `No answer: ${problem}. What you see is old.`}</p>
+      <p role="alert">{shown && `${problem} What you see is old.`}</p>
       {shown && (
         <>
           <span class="small" aria-hidden="true">

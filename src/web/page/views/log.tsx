@@ -4,8 +4,8 @@ import { useResource } from '../lib/resource'
 import type { LogLine } from '../lib/types'
 import { Card, Choice, Empty, Loaded } from '../ui/parts'
 
-const REFRESH_MS = 2_000
-const LINES = 500
+const REFRESH_MS = 3_000
+const LINES = 300
 
 type Level = 'debug' | 'info' | 'warn' | 'error'
 const ORDER: Record<string, number> = { debug: 0, info: 1, warn: 2, error: 3 }

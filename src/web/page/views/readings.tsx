@@ -1,6 +1,7 @@
 // The live readings: one card per device and way, one tile per sensor with value, age and the line of what was seen since
 // the page was opened; or lines of a table where web_user.ui.ui_layout is `list`. Each leads to the history of its sensor.
-import { age } from '../format'
+import { useState } from 'preact/hooks'
+import { age, number } from '../format'
 import { history, live, now, ui } from '../lib/live'
 import { useSeconds } from '../lib/resource'
 import { href, route } from '../lib/route'
@@ -11,6 +12,9 @@ import { SensorHistory } from './history'
 
 /** a value this much older than the newest of its device is shown as old */
 const OLD_MS = 120_000
+/** devices drawn at once, and from how many on there is a search */
+const SHOWN = 40
+const SEARCH_FROM = 6
 const UNASSIGNED = 4294967295
 
 interface Tile extends Sensor {
@@ -125,31 +129,56 @@ function GroupView({ group }: { group: Group }) {
   )
 }
 
+/** every word is in the device's name or in one of its sensors' */
+const fits = ({ device_id, medium, tiles }: Group, words: readonly string[]): boolean => {
+  const text = `${device_id} ${medium} ${[...tiles.keys()].join(' ')}`.toLowerCase()
+  return words.every(word => text.includes(word))
+}
+
 export function Readings() {
   const { dashboard } = useStore(live)
   const { path } = useStore(route)
+  const [search, setSearch] = useState('')
   useSeconds()
   const [, device, sensor] = path
   if (device !== undefined && sensor !== undefined) return <SensorHistory device={device} sensor={sensor} />
   if (!dashboard) return <Empty>Loading …</Empty>
-  const all = groups(dashboard.latest).filter(group => device === undefined || group.device_id === device)
+  const found = groups(dashboard.latest).filter(group => device === undefined || group.device_id === device)
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean)
+  const all = words.length > 0 ? found.filter(group => fits(group, words)) : found
   return (
     <div class="stack">
+      {device === undefined && found.length > SEARCH_FROM && (
+        <div class="card fieldset">
+          <label for="readings-search">Find a device or sensor</label>
+          <input
+            id="readings-search"
+            type="search"
+            value={search}
+            autocapitalize="none"
+            onInput={event => setSearch(event.currentTarget.value)}
+          />
+        </div>
+      )}
       {device !== undefined && (
         <p>
           <a href={href(['readings'])}>← All devices</a>
         </p>
       )}
-      {all.length === 0 && (
+      {found.length > 0 && all.length === 0 && <p class="card quiet">Nothing fits.</p>}
+      {found.length === 0 && (
         <p class="card quiet">
           {device === undefined
             ? 'No reading yet. The first comes within one interval of its source.'
             : `${device} has sent nothing since the gateway started.`}
         </p>
       )}
-      {all.map(group => (
+      {all.slice(0, SHOWN).map(group => (
         <GroupView key={group.key} group={group} />
       ))}
+      {all.length > SHOWN && (
+        <p class="card quiet">{number(all.length - SHOWN)} more devices: find one by its name above.</p>
+      )}
     </div>
   )
 }
