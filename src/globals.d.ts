@@ -3,8 +3,8 @@ declare const __VERSION__: string
 /** UNIX ms of the build: no clock before it is right */
 declare const __BUILT_AT__: number
 declare module '*.wasm' {
-  const deflated: string
-  export default deflated
+  const packed: string
+  export default packed
 }
 declare module '*.html' {
   const text: string
@@ -18,7 +18,18 @@ declare module 'page-script' {
   const text: string
   export default text
 }
+<<<<<<< HEAD
 declare module 'page-style' {
   const text: string
   export default text
+=======
+/** Brotli and base64, made by the build; see services/test-plugin/pack.mjs */
+declare module 'self-test-vectors' {
+  const packed: string
+  export default packed
+}
+declare module 'self-test-audit' {
+  const packed: string
+  export default packed
+>>>>>>> six-http
 }

@@ -1,6 +1,6 @@
 // The library: what `import … from 'os-node'` gives. Here the rooms are put together, so that each class works alone with
 // the units of units/ and the media of media/ in their places.
-
+import { resolve as resolvePath } from 'node:path'
 import { bluetoothOptions } from '../drivers/bluetooth/options'
 import { canOptions } from '../drivers/can/options'
 import { loraOptions } from '../drivers/lora/options'
@@ -18,7 +18,16 @@ import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
 import type { UnitResolver, WireUnits } from './pipeline/core'
 import { Fusion as BareFusion, type FusionOptions } from './pipeline/fuse'
 import { createPureCore } from './pipeline/pycore'
-import { type DisplayAccess, Plugins, type PluginTable, pluginFragments, ServiceManager } from './services'
+import {
+  BUILTIN_NAMES,
+  type DisplayAccess,
+  libraryWeb,
+  Plugins,
+  type PluginTable,
+  pluginFragments,
+  ServiceManager,
+} from './services'
+import type { Inventory } from './services/test-plugin/audit/inventory'
 import { attributeUnits } from './units/attribute'
 import { resolve, resolveList } from './units/canonical'
 import { wireUnits } from './units/wire'
@@ -98,6 +107,22 @@ export const sourceTable: DriverTable<SourceDriver> = {
 /** What Config.json may say besides what every gateway knows. */
 export const fragments = (): Fragment[] => [...mediaFragments(busOptions), ...pluginFragments()]
 
+/** The file this runs from: processes, threads and the SQL worker run it again. */
+const SCRIPT = typeof __filename === 'string' ? __filename : resolvePath('dist/os-node.js')
+
+/** Names of everything there is to be tested, for the audit of the plugin test_plugin. */
+export async function inventory(): Promise<Inventory> {
+  const [{ ROUTES }, { VERBS }, { rows }, { assemble }, { inventoryOf }] = await Promise.all([
+    import('./web/routes'),
+    import('./commands'),
+    import('./config/describe'),
+    import('./config/schema'),
+    import('./services/test-plugin/audit/inventory'),
+  ])
+  const keys = rows(assemble(fragments()) as never)
+  return inventoryOf({ routes: ROUTES, commands: VERBS, keys, plugins: BUILTIN_NAMES })
+}
+
 /** Built-in plugins by name, loaded on first use. */
 export const pluginTable: PluginTable = {
   web_user: async () => (await import('./services/web-user')).webUserPlugin,
@@ -105,6 +130,10 @@ export const pluginTable: PluginTable = {
   port_forwarder: async () => (await import('./services/port-forwarder')).portForwarderPlugin,
   env_guard: async () => (await import('./services/env-guard')).envGuardPlugin,
   dependency_manager: async () => (await import('./services/dependencies')).dependencyPlugin,
+  test_plugin: async () => {
+    const { testPlugin } = await import('./services/test-plugin')
+    return testPlugin({ script: SCRIPT, library: { Node, Engine, Fusion }, inventory, terminal: process.stderr })
+  },
 }
 
 /** The display room for plugins, which stand on the same floor. */
@@ -127,7 +156,8 @@ export function displayAccess(): DisplayAccess {
 function ownServices(node: NodeBase): ServiceManager {
   const display = displayAccess()
   const manager = new ServiceManager(node.store, 'runtime', { display })
-  new Plugins({ manager, node, builtins: pluginTable, version: __VERSION__, display })
+  const web = libraryWeb.of?.(node.store)
+  new Plugins({ manager, node, builtins: pluginTable, version: __VERSION__, display, ...(web && { web }) })
   return manager
 }
 
@@ -161,6 +191,8 @@ const parts = (): NodeParts => ({
 export class Node extends NodeBase {
   constructor(configPath: string | null = null, options: NodeOptions = {}) {
     super(configPath, parts(), options)
+    // sections that are rendered without a node show this one
+    getDisplayRegistry().defaultNode = this
   }
 }
 

@@ -19,12 +19,13 @@ import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
 import { asOsError, errno, OsError } from './lib/errors'
 import { realFiles } from './lib/files'
-import type { Logger } from './lib/logger'
+import { type Logger, silentLogger } from './lib/logger'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
-import { GatewayWeb, httpPlugins, LocalWeb, makePlugins, managerOf, type Plugins } from './services'
+import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
+import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 import { UserStore } from './services/users'
 
 export * from './index'
@@ -86,11 +87,10 @@ async function localSources(config: ConfigStore, logger: Logger): Promise<Source
   return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
 }
 
-/** The plugins of one command; an HTTP service that it starts brings a gateway with it. */
-function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: AbortSignal): Plugins {
+/** The HTTP service where no gateway runs: it brings one with it. */
+function localWeb(config: ConfigStore, logger: Logger, signal: AbortSignal): LocalWeb {
   const { host, port } = config.config.RESOURCES.service_plugins.web_user
-  const display = displayAccess()
-  const web = new LocalWeb({
+  return new LocalWeb({
     host,
     port,
     users: new UserStore({ dataDir: config.dataDir }),
@@ -100,10 +100,10 @@ function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: A
       const { done, info } = await startGateway(config, logger, ends, () => undefined, 'run', overrides)
       return { done, url: (info?.url as string | undefined) ?? null }
     },
-    dashboard: async () => ({ display_sections: await display.collectAllSections() }),
+    dashboard: async sections => (await localSections(config, logger)).read(sections ?? null),
   })
-  return makePlugins({ node, builtins: pluginTable, version: __VERSION__, logger, display, web })
 }
+libraryWeb.of = config => localWeb(config, silentLogger, new AbortController().signal)
 
 /** Names the board to every driver that asks where a pin is, where the configuration does. */
 async function chooseBoard({ config }: ConfigStore): Promise<void> {
@@ -124,7 +124,7 @@ async function localSections(config: ConfigStore, logger: Logger): Promise<Secti
 
 /** The terminal UI of this process: it shows a running gateway, or the files while none runs. */
 async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSignal): Promise<TerminalUiLike> {
-  const [{ processPorts, TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
+  const [{ TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
     import('./tui'),
     import('./cli/sections'),
   ])
@@ -134,9 +134,9 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
     config.reload()
     return (local ??= localSections(config, logger))
   })
-  const title = `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
+  const title = (): string => `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
   const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
-  return new TerminalUi(null, { reader, terminal: processPorts, signal, title, standard })
+  return new TerminalUi(null, { reader, signal, title, standard })
 }
 
 /** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
@@ -400,7 +400,15 @@ async function cli(): Promise<void> {
         signal,
         log: logOf(config.dataDir),
         node: async () => nodeLike(node()),
-        plugins: async () => (plugins ??= localPlugins(node(), config, logger, signal)),
+        plugins: async () =>
+          (plugins ??= makePlugins({
+            node: node(),
+            builtins: pluginTable,
+            version: __VERSION__,
+            logger,
+            display: displayAccess(),
+            web: localWeb(config, logger, signal),
+          })),
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
@@ -425,6 +433,11 @@ async function cli(): Promise<void> {
   setTimeout(() => process.exit(), 2000).unref()
 }
 
+const stressChild = (): void =>
+  void import('./services/test-plugin/stress/child').then(child => child.runStressChild(SCRIPT))
+
 if (!isMainThread) {
   if (workerData?.role === 'sql') void import('./storage/worker').then(worker => worker.runSqlWorker())
-} else if (typeof require !== 'undefined' && require.main === module) void cli()
+  else if (workerData?.role === STRESS_ROLE) stressChild()
+} else if (process.send !== undefined && process.env[ROLE_VARIABLE] === STRESS_ROLE) stressChild()
+else if (typeof require !== 'undefined' && require.main === module) void cli()

@@ -130,7 +130,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
       const asked = ask(socket, { command: verb.name, options: own }, { onRow, signal })
       const answer = await asked.catch(error => {
         // what goes on until it is stopped was stopped
-        if (verb.endless && signal.aborted) return { exitCode: 0 } as GatewayAnswer
+        if (holds(verb.endless, options) && signal.aborted) return { exitCode: 0 } as GatewayAnswer
         throw error
       })
       if (answer.result) await show(answer.result, answer.text)

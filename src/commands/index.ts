@@ -15,6 +15,7 @@ import { ensureId, timeSync } from './verbs/identity'
 import { dbStatus, idInfo, pipelineInfo, snapshot } from './verbs/info'
 import { inject } from './verbs/inject'
 import { logExport, logVerify } from './verbs/log'
+import { pluginTest } from './verbs/plugin-test'
 import { deps, envGuard, pluginCmd, pluginList, pluginLoad, portForwarder, webUser } from './verbs/plugins'
 import { reload } from './verbs/reload'
 import { repairConfig } from './verbs/repair'
@@ -78,6 +79,7 @@ export const VERBS: readonly Verb[] = [
   pluginList,
   pluginLoad,
   pluginCmd,
+  pluginTest,
   webUser,
   portForwarder,
   envGuard,

@@ -47,7 +47,7 @@ export interface Verb {
   /** true: runs with a broken configuration too, on its defaults */
   readonly tolerant?: boolean
   /** true: goes on until it is stopped, and being stopped is no failure */
-  readonly endless?: boolean
+  readonly endless?: boolean | ((options: OptionValues) => boolean)
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
   /** A configuration and data directory of its own, made before and removed after the command. */

@@ -5,8 +5,8 @@ import { safeName, type Tree } from './keys'
 
 export interface Damage {
   readonly path: readonly (string | number)[]
-  /** the text that stood there, its beginning; null where no key says whether it is a secret */
-  readonly old: string | null
+  /** the beginning of the text that stood there, or a value that another one replaced; null where nobody can tell */
+  readonly old: unknown
 }
 
 export interface Salvaged {
@@ -41,7 +41,8 @@ export function salvage(text: string): Salvaged {
 
   const leave = (path: readonly (string | number)[], from: number, length: number): undefined => {
     const [line = ''] = text.slice(from, from + Math.max(length, 1)).split('\n')
-    damaged.push({ path, old: line.trim().slice(0, 60) })
+    // of the whole text nobody knows which word of it is a secret
+    damaged.push({ path, old: path.length > 0 ? line.trim().slice(0, 60) : null })
   }
   const whole = (node: Node): boolean => {
     const to = node.offset + node.length
@@ -66,7 +67,7 @@ export function salvage(text: string): Salvaged {
       else {
         const found = read(value, here)
         // of a key that is there twice the last one counts, as in every other reader of JSON
-        if (Object.hasOwn(tree, key)) damaged.push({ path: here, old: JSON.stringify(tree[key]) })
+        if (Object.hasOwn(tree, key)) damaged.push({ path: here, old: tree[key] })
         if (found !== undefined) tree[key] = found
       }
     }

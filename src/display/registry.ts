@@ -12,7 +12,7 @@ import { type DisplayProvider, formatAs, formatsOf, metadataOf, type ProviderMet
 
 /** The plugin name of the built-in sections, and the name they have elsewhere (X31). */
 export const CORE_PLUGIN = 'node_core'
-const CORE_ALIAS = 'opensynaptic_core'
+export const CORE_ALIAS = 'opensynaptic_core'
 
 export interface SectionFilter {
   readonly category?: string
@@ -65,11 +65,20 @@ export class DisplayRegistry {
   /** extractions under way: who asks meanwhile waits for the same one */
   readonly #running = new WeakMap<DisplayProvider, Promise<Plain>>()
   readonly #timers: Timers
-  /** what providers are given where the caller names no node */
-  defaultNode: unknown = null
+  #node: WeakRef<object> | null = null
 
   constructor(timers: Timers = systemTimers) {
     this.#timers = timers
+  }
+
+  /** What providers are given where the caller names no node: the newest of this process, unless somebody says which. */
+  get defaultNode(): object | null {
+    return this.#node?.deref() ?? null
+  }
+
+  set defaultNode(node: object | null) {
+    // held weakly: a library's node lives as long as its owner wants it to
+    this.#node = node && new WeakRef(node)
   }
 
   /** False when a section of that name is there already. Throws BAD_REQUEST. */

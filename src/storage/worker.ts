@@ -2,9 +2,9 @@
 // and answers one message at a time. A batch that cannot be stored ends the thread; the main thread starts a new one and
 // feeds it from the log again, so nothing here has to be kept.
 import { parentPort, workerData } from 'node:worker_threads'
-import { inflateRawSync } from 'node:zlib'
+import { brotliDecompressSync } from 'node:zlib'
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
-import deflated from 'sql.js/dist/sql-wasm.wasm'
+import packed from 'sql.js/dist/sql-wasm.wasm'
 import { asOsError } from '../lib/errors'
 import { decodeRecord, type LogRecord, recordSize } from '../log'
 import type { FromWorker, Question, ToWorker, WorkerSetup } from './messages'
@@ -14,7 +14,7 @@ export async function runSqlWorker(): Promise<void> {
   const port = parentPort
   if (!port) throw new Error('the SQL worker runs as a worker thread only')
   const setup = workerData as WorkerSetup
-  const wasm = inflateRawSync(Buffer.from(deflated, 'base64'))
+  const wasm = brotliDecompressSync(Buffer.from(packed, 'base64'))
   // SQLite's own functions: the ones sql.js adds by default warn on stderr when used
   const options = { wasmBinary: wasm as unknown as ArrayBuffer, useOldExtensionFunctions: false }
   const sql = await initSqlJs(options)

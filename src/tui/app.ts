@@ -1,6 +1,6 @@
 // The running terminal UI: reads the sections that are on the screen as often as they and the user ask for, takes keys, draws.
 // One read at a time; while the gateway is gone the old data stays with the reason below it, and it is asked again.
-import type { SectionReader } from '../display'
+import { isCalled, type SectionReader } from '../display'
 import type { Clock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import type { Timers } from '../links/timers'
@@ -21,7 +21,7 @@ export interface AppOptions {
   readonly sections: readonly string[] | null
   /** the one shown first */
   readonly section?: string | null
-  readonly title: string
+  readonly title: () => string
   readonly signal?: AbortSignal
 }
 
@@ -119,11 +119,7 @@ export class TuiApp {
     const { state } = this
     if (all || clock.mono() - this.#listedAt >= LIST_MS) {
       const listed = await reader.available()
-      state.tookSections(
-        only === null
-          ? listed
-          : listed.filter(({ name, section_path }) => only.includes(name) || only.includes(section_path)),
-      )
+      state.tookSections(only === null ? listed : listed.filter(section => only.some(name => isCalled(section, name))))
       this.#listedAt = clock.mono()
     }
     const names = state.wanted(clock.mono(), intervalMs, all)
@@ -145,7 +141,7 @@ export class TuiApp {
     const at = this.#readAt === 0 ? '' : new Date(this.#readAt).toTimeString().slice(0, 8)
     const via = reader.via ? `via ${reader.via}` : ''
     const note = [via, `every ${intervalMs / 1000} s`, at].filter(Boolean).join('  ')
-    const lines = linesOf(this.state, { columns, rows, title, note, problem: this.#problem }, look)
+    const lines = linesOf(this.state, { columns, rows, title: title(), note, problem: this.#problem }, look)
     this.#screen.draw(lines.map(line => encode(line, columns, terminal.ink)))
   }
 }

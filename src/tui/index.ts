@@ -2,4 +2,4 @@
 export type { TuiHandlers } from './handlers'
 export { tuiPlugin, tuiSettings } from './plugin'
 export { type Snapshot, TerminalUi, type TuiOptions } from './service'
-export { processPorts, type TerminalPorts } from './terminal'
+export type { TerminalPorts } from './terminal'

@@ -2,7 +2,6 @@
 // gateway it renders; what is live needs the terminal of whoever asks, so it runs in a process of their own.
 import type { PluginDefinition } from '../services'
 import { TerminalUi } from './service'
-import { processPorts } from './terminal'
 
 /** Settings of RESOURCES.service_plugins.tui as the terminal UI takes them. */
 export function tuiSettings(settings: Readonly<Record<string, unknown>> | undefined): {
@@ -23,6 +22,6 @@ export const tuiPlugin: PluginDefinition = {
     new TerminalUi(host.node, {
       clock: host.clock,
       standard: tuiSettings(host.settings()),
-      ...(!host.gateway && { terminal: processPorts }),
+      ...(host.gateway && { terminal: null }),
     }),
 }

@@ -1,26 +1,33 @@
 // The terminal UI service (specification, "Terminal UI service"): sections as data, as text, and live on a terminal. What it
 // shows is whatever is registered; there is no list of sections here. Sections come from a reader, so the same service shows
 // a library node, the files of a gateway that does not run, or a running one behind its socket.
-import { getDisplayRegistry, type Plain, RegistryReader, type SectionInfo, type SectionReader } from '../display'
+import {
+  getDisplayRegistry,
+  isCalled,
+  type Plain,
+  RegistryReader,
+  type SectionInfo,
+  type SectionReader,
+} from '../display'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../links/timers'
 import { TuiApp } from './app'
 import { handlers, type TuiHandlers } from './handlers'
-import { Terminal, type TerminalPorts } from './terminal'
+import { processPorts, Terminal, type TerminalPorts } from './terminal'
 import type { Look } from './views'
 
 export interface TuiOptions {
   /** where sections come from; left out: the registry of this process, asked with the node */
   readonly reader?: SectionReader
-  /** left out: this service shows nothing live */
-  readonly terminal?: () => TerminalPorts
+  /** left out: that of the process; null: there is none, and nothing is shown live */
+  readonly terminal?: (() => TerminalPorts) | null
   readonly clock?: Clock
   readonly timers?: Timers
   /** ends what runs live */
   readonly signal?: AbortSignal
   /** in the first line; left out: the node's device id */
-  readonly title?: string
+  readonly title?: () => string
   /** what counts where a call names none: the section shown first, seconds between updates */
   readonly standard?: { readonly section: string | null; readonly interval: number }
 }
@@ -36,15 +43,14 @@ export class TerminalUi {
   readonly #reader: SectionReader
   readonly #options: TuiOptions
   readonly #clock: Clock
-  readonly #title: string
+  readonly #title: () => string
 
   /** `node`: a Node of this library, or null where the options name a reader. */
   constructor(node: unknown = null, options: TuiOptions = {}) {
     this.#options = options
     this.#reader = options.reader ?? new RegistryReader(getDisplayRegistry(), node)
     this.#clock = options.clock ?? systemClock
-    const device = (node as { deviceId?: unknown } | null)?.deviceId
-    this.#title = options.title ?? (typeof device === 'string' ? `os-node  ${device}` : 'os-node')
+    this.#title = options.title ?? (() => `os-node  ${(node as { deviceId?: unknown } | null)?.deviceId ?? ''}`.trim())
   }
 
   /** Nothing to prepare: what is shown is read when it is. */
@@ -115,8 +121,9 @@ export class TerminalUi {
   ): Promise<number> {
     if (!(interval >= LEAST_INTERVAL_S && interval <= MOST_INTERVAL_S))
       throw new OsError('USAGE', `interval must be ${LEAST_INTERVAL_S} to ${MOST_INTERVAL_S} seconds, not ${interval}`)
-    const { terminal, timers = systemTimers, signal } = this.#options
-    if (!terminal) throw new OsError('USAGE', 'there is no terminal here', { hint: 'run os-node tui in a terminal' })
+    const { terminal = processPorts, timers = systemTimers, signal } = this.#options
+    if (terminal === null)
+      throw new OsError('USAGE', 'there is no terminal here', { hint: 'run os-node tui in a terminal' })
     await this.#known([...(sections ?? []), ...(section === null ? [] : [section])])
     const app = new TuiApp({
       reader: this.#reader,
@@ -138,7 +145,7 @@ export class TerminalUi {
     if (names.length === 0) return
     const listed = await this.#reader.available()
     for (const name of names)
-      if (!listed.some(section => section.name === name || section.section_path === name))
+      if (!listed.some(section => isCalled(section, name)))
         throw new OsError('NOT_FOUND', `no section ${JSON.stringify(name)}`, {
           hint: `there are: ${listed.map(section => section.name).join(', ')}`,
         })

@@ -1,6 +1,6 @@
 // What the terminal UI shows and how keys change it. Pure: it reads no clock, no terminal and no section; what is to be read
 // is told by `wanted`, what was read is put in by `took`.
-import type { DisplayFormat, Plain, SectionInfo } from '../display'
+import { type DisplayFormat, isCalled, type Plain, type SectionInfo } from '../display'
 
 /** 'section': one; 'all': one below the other; 'providers': their metadata; 'search': sections by name. */
 export type View = 'section' | 'all' | 'providers' | 'search'
@@ -45,10 +45,7 @@ export class TuiState {
 
   /** The section shown, or the first one where there is none of that name. */
   get section(): SectionInfo | undefined {
-    return (
-      this.sections.find(({ name, section_path }) => this.current === name || this.current === section_path) ??
-      this.sections[0]
-    )
+    return this.sections.find(section => isCalled(section, this.current)) ?? this.sections[0]
   }
 
   get matches(): SectionInfo[] {

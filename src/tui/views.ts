@@ -1,8 +1,9 @@
 // The state as lines of a screen. `menu` is the live list with numbers, `bios` the framed one with tabs and the keys at the
 // side. Both fill a terminal of any size; below 20 × 6 they say that it is too small.
-import { type Plain, pad, rowsText, type SectionInfo, textWidth } from '../display'
-import { type Line, lineWidth, type Span, type Style, wrap } from './line'
-import type { Held, TuiState } from './state'
+import { pad, textWidth } from '../display'
+import { headline, page } from './content'
+import { type Line, lineWidth, type Span } from './line'
+import type { TuiState } from './state'
 
 export interface Around {
   readonly columns: number
@@ -17,18 +18,8 @@ export interface Around {
 
 export type Look = 'menu' | 'bios'
 
-const STATES: Readonly<Record<string, Style>> = {
-  up: 'good',
-  synced: 'good',
-  healthy: 'good',
-  down: 'bad',
-  ERROR: 'bad',
-  degraded: 'warn',
-  opening: 'warn',
-  disabled: 'dim',
-}
-const STATE = /(?<=^|\s{2})(up|synced|healthy|down|ERROR|degraded|opening|disabled)(?=\s{2}|$)/
 const KEYS: readonly (readonly [key: string, what: string])[] = [
+  ['↑↓', 'scroll'],
   ['m', 'providers'],
   ['s', 'search'],
   ['1-9', 'section'],
@@ -61,7 +52,7 @@ function menu(state: TuiState, around: Around): Line[] {
   const { columns, rows, title, note } = around
   const head: Line[] = [bar(title, note, columns), ...numbers(state, columns, Math.max(1, Math.floor(rows / 6)))]
   const room = Math.max(1, rows - head.length - 2)
-  const { text, from, to, total } = page(state, columns, room)
+  const { text, from, to, total } = page(state, columns, room, around.problem)
   const place = total > room ? ` ${from + 1}-${to} of ${total} ` : '──'
   return [...head, rule(headline(state), place, columns), ...text, foot(state, around)]
 }
@@ -108,9 +99,9 @@ function foot(state: TuiState, { columns, problem }: Around): Line {
     ]
   const said = state.message || problem
   if (said) return [[pad(` ${said}`, columns), state.message ? 'warn' : 'bad']]
-  const keys = KEYS.flatMap(([key, what]): Span[] => [
+  const keys = KEYS.flatMap(([key, what], k): Span[] => [
     [` ${key}`, 'bold'],
-    [` ${what} `, 'dim'],
+    [` ${what}${k < KEYS.length - 1 ? ' ' : ''}`, 'dim'],
   ])
   return lineWidth(keys) <= columns ? keys : [[` ${KEYS.map(([key]) => key).join(' ')} quit`, 'bold']]
 }
@@ -122,7 +113,7 @@ function bios(state: TuiState, around: Around): Line[] {
   const side = columns >= SIDE_FROM ? SIDE_WIDTH : 0
   const wide = columns - 2 - (side === 0 ? 0 : side + 1)
   const room = Math.max(1, rows - 5)
-  const { text, from, to, total } = page(state, wide - 2, room)
+  const { text, from, to, total } = page(state, wide - 2, room, around.problem)
   const help = sidePane(state, side - 2, room)
   const edge = (left: string, mid: string, right: string): Line => [
     [left + '─'.repeat(wide) + (side === 0 ? '' : mid + '─'.repeat(side)) + right, 'dim'],
@@ -188,108 +179,8 @@ function sidePane(state: TuiState, width: number, room: number): Line[] {
         [],
       ]
     : []
-  const keys = [...KEYS, ['←→', 'next, previous'] as const, ['↑↓', 'scroll'] as const].map(
+  const keys = [...KEYS, ['←→', 'next, previous'] as const].map(
     ([key, what]): Line => [[key.padEnd(4), 'bold'], [what]],
   )
   return [...facts, ...keys].slice(0, room)
-}
-
-// --- what is shown --------------------------------------------------------------------------------------------------------
-
-function headline(state: TuiState): string {
-  if (state.view === 'all') return `all ${state.sections.length} sections`
-  if (state.view === 'providers') return `${state.sections.length} providers`
-  if (state.view === 'search') return `${state.matches.length} of ${state.sections.length} sections`
-  const { section } = state
-  if (!section) return 'no section'
-  return `${section.display_name} (${section.section_path})${state.json ? ' json' : ''}`
-}
-
-/** The part of the view that fits, filled up with empty lines. */
-function page(
-  state: TuiState,
-  columns: number,
-  room: number,
-): { text: Line[]; from: number; to: number; total: number } {
-  const all = content(state, columns)
-  state.page = { rows: room, lines: all.length }
-  const from = Math.min(state.scroll, Math.max(0, all.length - room))
-  const shown = all.slice(from, from + room)
-  const to = from + shown.length
-  while (shown.length < room) shown.push([])
-  return { text: shown, from, to, total: all.length }
-}
-
-function content(state: TuiState, columns: number): Line[] {
-  if (state.view === 'providers') return providers(state.sections, columns)
-  if (state.view === 'search') return found(state, columns)
-  if (state.view === 'section') {
-    const { section } = state
-    return section ? body(state.held(section.name), columns) : [[['nothing registered', 'dim']]]
-  }
-  return state.sections.flatMap(section => [
-    [[`${section.display_name} `, 'head'] as const, [`(${section.name})`, 'dim'] as const],
-    ...body(state.held(section.name), columns),
-    [],
-  ])
-}
-
-const isFailure = (data: Plain): data is { error: string; code: string } =>
-  typeof data === 'object' && data !== null && !Array.isArray(data) && typeof data.error === 'string' && 'code' in data
-
-/** A section may be thousands of lines: they are set once for each look and width, not for each key. */
-const set = new WeakMap<Held, { columns: number; lines: Line[] }>()
-
-function body(held: Held | undefined, columns: number): Line[] {
-  if (!held) return [[['…', 'dim']]]
-  const known = set.get(held)
-  if (known?.columns === columns) return known.lines
-  const lines = setLines(held.data, columns)
-  set.set(held, { columns, lines })
-  return lines
-}
-
-function setLines(data: Plain, columns: number): Line[] {
-  if (isFailure(data)) return wrap(`${data.code}: ${data.error}`, columns).map((text): Line => [[text, 'bad']])
-  const text = typeof data === 'string' ? data : JSON.stringify(data, null, 2)
-  return text.split('\n').flatMap(line => wrap(line, columns).map(paint))
-}
-
-/** States in their colours, headings bold. */
-function paint(text: string): Line {
-  const state = STATE.exec(text)
-  if (state) {
-    const at = state.index
-    const word = state[0]
-    return [[text.slice(0, at)], [word, STATES[word]!], [text.slice(at + word.length)]]
-  }
-  return [[text, /^\s*[\w.:-]+:$/.test(text) ? 'bold' : 'plain']]
-}
-
-function providers(sections: readonly SectionInfo[], columns: number): Line[] {
-  const rows = sections.map((section, k) => ({
-    '#': k + 1,
-    section: section.section_path,
-    title: section.display_name,
-    category: section.category,
-    priority: section.priority,
-    every: `${section.refresh_interval_s} s`,
-    prefers: prefers(section),
-  }))
-  return rowsText(rows).flatMap((line, row) =>
-    wrap(line, columns).map((text): Line => [[text, row === 0 ? 'dim' : 'plain']]),
-  )
-}
-
-/** The format it likes best, and which others there are where not all five are. */
-const prefers = ({ preferred_format, supported_formats }: SectionInfo): string =>
-  supported_formats.length === 5 ? preferred_format : `${preferred_format} of ${supported_formats.join(' ')}`
-
-function found(state: TuiState, columns: number): Line[] {
-  const { matches, sections, picked } = state
-  if (matches.length === 0) return [[['no section of that name', 'dim']]]
-  return matches.map((section, k): Line => {
-    const text = ` ${String(sections.indexOf(section) + 1).padStart(2)} ${section.name}  ${section.display_name}`
-    return [[k === picked ? pad(text, columns) : text, k === picked ? 'pick' : 'plain']]
-  })
 }

@@ -7,7 +7,7 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import polka from 'polka'
 import { type Clock, systemClock } from '../lib/clock'
-import { errno, OsError } from '../lib/errors'
+import { OsError } from '../lib/errors'
 import { Access, NOBODY, requireRole } from './access'
 import { refuseRaw, sendAsset, sendError, sendJson, sendText } from './answer'
 import { isAsset } from './assets'
@@ -19,12 +19,12 @@ import { buildDashboard } from './dashboard'
 import { EventStreams } from './events'
 import { TokenGate } from './gate'
 import { Guard, isLoopback } from './guard'
-import { decodePart, parseQuery } from './query'
-import { type Call, type Route, type ServiceFacts, Text } from './route'
+import { listen, MAX_HEADER_BYTES, parserError } from './listen'
+import { parseQuery } from './query'
+import { type Call, matched, type Route, type ServiceFacts, Text } from './route'
 import { ROUTES } from './routes'
 import { Sessions } from './sessions'
 
-const MAX_HEADER_BYTES = 16_384
 /** what is left of running answers after this is cut off */
 const STOP_GRACE_MS = 2_000
 /** longest silence of a connection while its answer is being made; commands have a cap of their own */
@@ -222,8 +222,8 @@ export class WebServer {
   }
 
   async #serve(pattern: string, access: Access, req: polka.Request, res: ServerResponse): Promise<void> {
-    const { path, params } = this.#match(pattern, req)
     const { routes } = this.#options
+    const { path, params } = matched(routes, pattern, req)
     const here = routes.filter(route => route.path === path)
     if (here.length === 0) throw new OsError('NOT_FOUND', 'not found')
     const method = req.method === 'HEAD' ? 'GET' : req.method
@@ -280,20 +280,6 @@ export class WebServer {
     else sendJson(res, 200, body)
   }
 
-  #match(pattern: string, req: polka.Request): { path: string; params: Record<string, string> } {
-    const params: Record<string, string> = {}
-    if (req.path.length > 1 && req.path.endsWith('/')) {
-      // the router takes '/x/' for '/x'; here it is '/x/:id' with an empty id where that exists, else unknown
-      const longer = this.#options.routes.find(route => route.path.startsWith(`${pattern}/:`))
-      if (!longer) throw new OsError('NOT_FOUND', 'not found')
-      return { path: longer.path, params }
-    }
-    for (const name of pattern.match(/:\w+/g) ?? []) {
-      params[name.slice(1)] = decodePart(req.params[name.slice(1)] ?? '', 'the path')
-    }
-    return { path: pattern, params }
-  }
-
   #count(status: number): void {
     const name = `${Math.floor(status / 100)}xx`
     this.#answers[name] = (this.#answers[name] ?? 0) + 1
@@ -309,41 +295,3 @@ export class WebServer {
 
 /** The path for the log: no query, nothing that would forge a line. */
 const auditPath = (req: polka.Request): string => req.path.slice(0, 200).replace(/[^\x21-\x7e]/g, '?')
-
-function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const failed = (cause: Error): void => {
-      const code = errno(cause)
-      reject(
-        code === 'EADDRINUSE'
-          ? new OsError('PORT_BUSY', `port ${port} on ${host} is in use by another program`, {
-              cause,
-              hint: `stop the other program (ss -ltnp 'sport = :${port}' names it) or choose another port with --port`,
-              details: { host, port },
-            })
-          : new OsError('NETWORK', `cannot listen on ${host} port ${port}: ${cause.message}`, {
-              cause,
-              details: { host, port },
-              ...(code === 'EACCES' && { hint: 'ports below 1024 need root; choose another with --port' }),
-            }),
-      )
-    }
-    server.once('error', failed)
-    server.listen({ host, port }, () => {
-      server.off('error', failed)
-      resolve()
-    })
-  })
-}
-
-/** What the HTTP parser refused, as an error of ours. */
-function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }): OsError {
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new OsError('REQUEST_TIMEOUT', 'the request took too long')
-  if (error.code === 'HPE_HEADER_OVERFLOW') {
-    const firstLine = error.rawPacket?.indexOf(10) ?? -1
-    return firstLine < 0 || firstLine > MAX_HEADER_BYTES / 2
-      ? new OsError('BAD_REQUEST', 'the URL is too long')
-      : new OsError('HEADERS_TOO_LARGE', `the headers are larger than ${MAX_HEADER_BYTES} bytes`)
-  }
-  return new OsError('BAD_REQUEST', 'malformed HTTP request')
-}

@@ -182,7 +182,7 @@ test('a plugin is stopped, started, asked, and enabled with the gateway; the pag
   await row.getByLabel('Command of env_guard').fill('status')
   await row.getByRole('button', { name: 'Run', exact: true }).click()
   await row.getByText('exit code 0').waitFor()
-  const enabled = row.getByRole('switch', { name: 'env_guard: with the gateway' })
+  const enabled = row.getByRole('switch', { name: 'env_guard enabled' })
   const before = await enabled.getAttribute('aria-checked')
   await enabled.click()
   await said('env_guard was changed')

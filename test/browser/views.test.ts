@@ -135,6 +135,7 @@ test('first paint and first data come within a second on the loopback', async ()
 
 test('the page is four files of this gateway, small, with an ETag each, and allowed no inline script', async () => {
   const sizes: Record<string, number> = {}
+  let packed = 0
   for (const path of ['/', '/app.js', '/app.css', '/favicon.svg']) {
     const answer = await fetch(world.url + path)
     const body = await answer.text()
@@ -143,9 +144,14 @@ test('the page is four files of this gateway, small, with an ETag each, and allo
     assert.doesNotMatch(body.replaceAll('http://www.w3.org/', ''), /https?:\/\/(?!127\.0\.0\.1)[a-z]/i, path)
     const again = await fetch(world.url + path, { headers: { 'If-None-Match': answer.headers.get('etag') ?? '' } })
     assert.equal(again.status, 304)
+    const plain = await fetch(world.url + path, { headers: { 'Accept-Encoding': 'identity' } })
+    assert.deepEqual([answer.headers.get('content-encoding'), plain.headers.get('content-encoding')], ['gzip', null])
+    assert.equal(await plain.text(), body)
+    packed += Number(answer.headers.get('content-length'))
   }
-  console.log(`sizes in bytes: ${JSON.stringify(sizes)}`)
-  assert.ok(Object.values(sizes).reduce((sum, size) => sum + size, 0) < 200_000)
+  console.log(`sizes in bytes: ${JSON.stringify(sizes)}; over the network ${packed}`)
+  assert.ok(Object.values(sizes).reduce((sum, size) => sum + size, 0) < 180_000)
+  assert.ok(packed < 70_000)
 })
 
 test('the keyboard alone reaches the content, every view and the panel of a phone', async () => {

@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { VERBS } from '../../src/commands'
 import { freePort, freeUdpPort, Machine, removeDir, root, script, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
@@ -22,7 +23,10 @@ before(async () => {
   const config = {
     device_id: 'gw',
     assigned_id: 7,
-    gateway: { sources: [], uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: ports.udp }] },
+    gateway: {
+      sources: [{ name: 'load', type: 'uptime' }],
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: ports.udp }],
+    },
     RESOURCES: { service_plugins: { web_user: { port: ports.page } } },
     Client_Core: { server_host: '127.0.0.1', server_port: ports.udp },
   }
@@ -119,6 +123,66 @@ for (const [line, keys, exit = 0, more = []] of COMMANDS)
       assert.equal(code, exit, `${via}: ${stdout}${stderr}`)
     }
   })
+
+/** the rest of the commands: by either way the same keys and the same exit code */
+const ALIKE: string[][] = [
+  ['board'],
+  ['gpio'],
+  ['source', 'test', 'load'],
+  ['config-show', '--keys'],
+  ['completion', 'bash'],
+  ['plugin-list'],
+  ['plugin-load', 'port_forwarder'],
+  ['plugin-cmd', 'env_guard', 'status'],
+  ['web-user', 'status'],
+  ['port-forwarder', 'list'],
+  ['env-guard', 'status'],
+  ['deps', 'check'],
+  ['tui', 'render', '--section', 'identity'],
+  ['tui', 'sections'],
+]
+
+for (const line of ALIKE)
+  test(`${line.join(' ')}: the same through the gateway and without one`, () => {
+    const [there, here] = [running, alone].map(machine => {
+      const { code, stdout } = machine.run(...line, '--json')
+      const { via, ...value } = JSON.parse(stdout) as Record<string, unknown>
+      return { code, via, keys: Object.keys(value).sort() }
+    })
+    assert.deepEqual([there!.code, there!.keys], [here!.code, here!.keys])
+    // what fails says why, and where it failed is no part of that
+    if (there!.code === 0) assert.deepEqual([there!.via, here!.via], ['gateway', 'local'])
+  })
+
+test('status tells a running gateway from files; reload and gpio set need one', () => {
+  assert.deepEqual([running.json('status').role, running.json('status').via], ['run', 'gateway'])
+  assert.deepEqual([alone.json('status').role, alone.json('status').via], ['none', 'local'])
+  assert.equal(running.json('reload').via, 'gateway')
+  assert.equal(running.json('gpio', 'set', 'nothing', '1').code, 'NOT_FOUND')
+  for (const line of [['reload'], ['gpio', 'set', 'nothing', '1']]) {
+    assert.equal(alone.json(...line).code, 'NO_GATEWAY')
+    assert.equal(alone.run(...line).code, 1)
+  }
+})
+
+test('log export prints JSON lines by either way', () => {
+  for (const machine of [running, alone]) {
+    const [first] = machine.logFacts()
+    assert.ok(first && first.t_raw > 0)
+  }
+})
+
+test('every command is tried both ways, here or where its own test says', () => {
+  const tried = [...COMMANDS.map(([line]) => line), ...ALIKE].map(line => line.join(' '))
+  const named = [...tried, 'status', 'reload', 'gpio set', 'log export', 'pipeline-info', 'doctor', 'watch', 'demo']
+  // a gateway itself, a terminal, and the suites of the test plugin
+  const elsewhere = ['run', 'serve', 'tui interactive', 'tui bios', 'plugin-test']
+  const missing = VERBS.filter(({ name }) => ![...named, ...elsewhere].some(line => `${line} `.startsWith(`${name} `)))
+  assert.deepEqual(
+    missing.map(({ name }) => name),
+    [],
+  )
+})
 
 test('pipeline-info and doctor: a gateway tells what it counts and how its links are', () => {
   assert.equal(alone.json('pipeline-info').intake, undefined)

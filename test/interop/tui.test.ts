@@ -117,6 +117,24 @@ test('bios is framed, starts with the section asked for and walks by arrows', as
   await restored(tty)
 })
 
+test('starts with the section and the pace of the configuration, unless the command line says otherwise', async () => {
+  const other = new Machine(join(dir, 'other'), 'run', {
+    RESOURCES: { service_plugins: { tui: { default_section: 'db', default_interval: 7 } } },
+  })
+  const run = (...args: string[]): Tty => {
+    const tty = new Tty([process.execPath, script, 'tui', ...args, '--config', other.config], { cwd: other.dir })
+    open.push(tty)
+    return tty
+  }
+  const first = run()
+  await first.shows(/every 7 s[\s\S]*Database \(node_core:db\)[\s\S]*dialect/)
+  first.type('q')
+  const second = run('bios', '--section', 'opensynaptic_core:identity', '--interval', '3')
+  await second.shows(/every 3 s[\s\S]*config_path/)
+  second.type('q')
+  await Promise.all([first.end(), second.end()])
+})
+
 test('writes only what changed: a second look at the same data is a few bytes and clears nothing', async () => {
   const tty = tui(['--interval', '0.2', '--section', 'config'])
   await tty.shows('engine_settings')
@@ -237,10 +255,10 @@ test('render prints the sections once as JSON, without a gateway and through one
     const through = machine.json('tui', 'render')
     assert.equal(through.via, 'gateway')
     assert.equal(through.identity.role, 'run')
-    assert.deepEqual(
-      machine.json('tui', 'sections').sections.map((section: { name: string }) => section.name),
-      ['identity', 'config', 'transport', 'pipeline', 'plugins', 'db'],
-    )
+    const names = machine.json('tui', 'sections').sections.map((section: { name: string }) => section.name)
+    // behind them those of the plugins that start with a gateway
+    assert.deepEqual(names.slice(0, 6), ['identity', 'config', 'transport', 'pipeline', 'plugins', 'db'])
+    assert.deepEqual(Object.keys(through).sort(), [...names, 'timestamp', 'via'].sort())
     assert.match(machine.run('tui', 'render', 'transport', '--format', 'text').stdout, /UDP +L4 +on/)
     assert.match(machine.run('tui', 'render', 'db', '--format', 'tree').stdout, /└─/)
   } finally {

@@ -37,7 +37,7 @@ export const DISPLAY: readonly Route[] = [
     method: 'GET',
     path: '/api/display/render/:section',
     role: 'viewer',
-    summary: 'one section, named <plugin>:<section>',
+    summary: 'one section, named PLUGIN:SECTION',
     query: { format },
     answer: s.answer({
       section: s.text,
@@ -52,7 +52,7 @@ export const DISPLAY: readonly Route[] = [
     method: 'GET',
     path: '/api/display/all',
     role: 'viewer',
-    summary: 'all sections by <plugin>:<section>, the most important first',
+    summary: 'all sections by PLUGIN:SECTION, the most important first',
     query: { format, category: text, min_priority: { type: 'integer', min: 0, max: 100 } },
     answer: s.answer({ format: s.text, sections: s.open, timestamp: s.seconds }),
     run: async ({ context, query, service }) => ({

@@ -1,9 +1,11 @@
 // net: whole nodes that pass packets to each other. `$k` is the packet of step k, `$k.response` its reply.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Answer, bytes, hex, type Lib, type Ops, type Request, told } from './common'
+import type * as Library from '../../../src/index'
+import { type Answer, bytes, hex, type Ops, type Request, told } from '../../../src/services/test-plugin/vectors/common'
 
-type LibraryNode = InstanceType<Lib['Node']>
+type Lib = typeof Library
+type LibraryNode = Library.Node
 
 function newNode(
   lib: Lib,
@@ -92,4 +94,4 @@ function session(node: LibraryNode, aid: number): unknown {
   return record && Object.fromEntries(Object.entries(record).map(([key, value]) => [key, shown(value)]))
 }
 
-export const netOps: Ops = { net }
+export const netOps: Ops<Lib> = { net }

@@ -211,7 +211,8 @@ test('background jobs wait in a queue, are told when they change, and are cancel
   const end = runner.onJob(job => told.push(`${job.command} ${job.status}`))
   const first = await run('wait', { background: true })
   const second = await run('show', { background: true })
-  assert.deepEqual([first.status, first.exit_code, first.stdout], ['running', null, first.stdout])
+  assert.deepEqual([first.status, first.exit_code, first.stdout], ['running', null, ''])
+  assert.equal(runner.get(first.job_id, 'admin').stdout, '')
   assert.deepEqual([second.status, second.exit_code, second.stdout, second.started_at], ['queued', null, '', null])
   const third = await run('fail', { background: true })
   await assert.rejects(run('show', { background: true }), { code: 'TOO_MANY_JOBS' })
@@ -221,6 +222,7 @@ test('background jobs wait in a queue, are told when they change, and are cancel
   release[0]!()
   await settled()
   await settled()
+  assert.match(runner.get(first.job_id, 'admin').stdout, /^I wait\n/)
   assert.deepEqual(
     runner.list('admin', 10).map(job => [job.command, job.status, job.exit_code]),
     [

@@ -122,6 +122,13 @@ test('secrets are masked in what is told, and each broken file is kept beside th
   const { file, load } = place(broken)
   const told = load().repair()
   assert.doesNotMatch(JSON.stringify(told), /hunter2/)
+  for (const text of [
+    '"password": "hunter2"',
+    '{ "gateway": { "password": "hunter2" }, "gateway": {} }',
+    '{ "gateway": { "password": hunter2 } }',
+    '{ "gateway": { "uplinks": [{ "name": "a", "medium": "MQTT", "password": "hunter2 } ] } }',
+  ])
+    assert.doesNotMatch(JSON.stringify(place(text).load().repair()), /hunter2/, text)
   writeFileSync(file, '{ "assigned_id": "x" }')
   assert.equal(load().repair().backup, `${file}.bak2`)
   assert.equal(readFileSync(`${file}.bak`, 'utf8'), broken)

@@ -184,9 +184,10 @@ test('a provider gets the node and the options of whoever asks', async () => {
   registry.register(section)
   await registry.render('p:s')
   assert.deepEqual(section.seen, [null, {}])
-  registry.defaultNode = 'the gateway'
+  const gateway = { name: 'the gateway' }
+  registry.defaultNode = gateway
   await registry.render('p:s')
-  assert.deepEqual(section.seen, ['the gateway', {}])
+  assert.deepEqual(section.seen, [gateway, {}])
   await registry.render('p:s', 'json', { node: 'mine', options: { days: 3 } })
   assert.deepEqual(section.seen, ['mine', { days: 3 }])
 })
@@ -320,6 +321,9 @@ test('the library: register, render, collect and take away; a node shows itself'
     for (const [name, data] of Object.entries(all)) assert.equal((data as { error?: string }).error, undefined, name)
     assert.equal((all['node_core:identity'] as { assigned_id: number }).assigned_id, node.assignedId)
     assert.deepEqual(Object.keys(await collectAllSections('json', { category: 'plugin' })), ['lib:one'])
+    // without a node: the newest one of the process
+    assert.deepEqual(await renderSection('identity'), all['node_core:identity'])
+    getDisplayRegistry().defaultNode = null
     await assert.rejects(renderSection('identity'), refused('BAD_REQUEST', /needs a node/))
   } finally {
     assert.equal(unregisterDisplayProvider('lib', 'one'), true)

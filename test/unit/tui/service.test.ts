@@ -7,7 +7,7 @@ import { Node, registerDisplayProvider, TerminalUi, unregisterDisplayProvider } 
 import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { ManualTimers } from '../../../src/links/timers'
-import type { TerminalPorts } from '../../../src/tui'
+import { type TerminalPorts, tuiPlugin, tuiSettings } from '../../../src/tui'
 import { Vt } from '../../lib/vt'
 
 class Counter extends DisplayProvider {
@@ -109,7 +109,9 @@ test('sections as data, snapshot and text, from a library node', async () => {
 test('without a terminal, with a wrong interval or an unknown section nothing is started', async () => {
   const { tui, terminal } = world()
   const code = (wanted: string) => (error: unknown) => error instanceof OsError && error.code === wanted
-  await assert.rejects(new TerminalUi(null).runInteractive(), code('USAGE'))
+  await assert.rejects(new TerminalUi(null, { terminal: null }).runInteractive(), code('USAGE'))
+  for (const name of ['p:none', 'other', 'p'])
+    await assert.rejects(tui.runInteractive(2, [name]), code('NOT_FOUND'), name)
   await assert.rejects(tui.runInteractive(0), code('USAGE'))
   await assert.rejects(tui.runInteractive(Number.NaN), code('USAGE'))
   await assert.rejects(tui.runBios(2, 'nope'), code('NOT_FOUND'))
@@ -171,6 +173,16 @@ test('a reader that fails leaves the last data with the reason, and is asked aga
   await ended
 })
 
+test('who may not look at all reads why on the screen', async () => {
+  const { options, timers, terminal } = world()
+  const refuse = (): Promise<never> => Promise.reject(new OsError('FORBIDDEN', 'no right to talk to the gateway'))
+  const ended = new TerminalUi(null, { ...options, reader: { available: refuse, read: refuse } }).runInteractive(2)
+  await timers.advance(0)
+  assert.match(terminal.screen.lines()[3]!, /no answer: no right to talk to the gateway; trying again/)
+  terminal.type('q')
+  await ended
+})
+
 test('a plugin that comes and goes is listed within ten seconds, at once by r', async () => {
   const { tui, timers, terminal, registry } = world()
   const ended = tui.runInteractive(2)
@@ -227,6 +239,24 @@ test('signals, the end of input and an aborted signal end it; nothing of it stay
     )
     assert.equal(timers.pending, 0, how)
   }
+})
+
+test('as a plugin it takes its settings, and inside a gateway it has no terminal', async () => {
+  const host = {
+    node: null,
+    clock: new ManualClock(),
+    settings: () => ({ default_section: 'db', default_interval: 7 }),
+  }
+  const inside = (await tuiPlugin.create({ ...host, gateway: {} } as never)) as TerminalUi
+  const io = { signal: new AbortController().signal, print: () => undefined }
+  const { interactive, bios } = inside.getCliCommands()
+  for (const command of [interactive, bios])
+    await assert.rejects(
+      async () => command.run({}, io),
+      (error: unknown) => (error as OsError).code === 'USAGE',
+    )
+  assert.deepEqual(tuiSettings(host.settings()), { section: 'db', interval: 7 })
+  assert.deepEqual(tuiSettings(undefined), { section: null, interval: 2 })
 })
 
 test('log lines wait until the terminal is given back', async () => {

@@ -98,6 +98,16 @@ test('search finds by name and title, letters and digits are text there, Escape 
   assert.equal(state.view, 'section')
 })
 
+test('a long list of matches keeps the chosen one on the page', async () => {
+  const state = await stateOf(60)
+  state.key('s')
+  for (let k = 0; k < 45; k++) state.key('down')
+  assert.match(text(state), /46 p:s46/)
+  assert.doesNotMatch(text(state), /Title 1\n/)
+  for (let k = 0; k < 100; k++) state.key('up')
+  assert.match(text(state), /Title 1 /)
+})
+
 test('arrows walk the sections round', async () => {
   const state = await stateOf(3)
   state.key('left')
@@ -145,7 +155,7 @@ test('a section that failed says why; a section that is gone leaves the next one
   state.tookSections(state.sections.filter(({ name }) => name !== 'p:s2'))
   assert.equal(state.section?.name, 'p:s1')
   state.tookSections([])
-  assert.match(text(state), /nothing registered/)
+  assert.match(text(state), /no section yet/)
   assert.equal(state.key('right'), 'nothing')
 })
 

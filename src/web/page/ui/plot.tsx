@@ -20,6 +20,16 @@ interface Props {
   words: string
 }
 
+/** Hours for a day, days for more: as this browser writes them. */
+function times(range: () => [number, number]): uPlot.Axis.Values {
+  return (_, ticks) => {
+    const [from, to] = range()
+    const form: Intl.DateTimeFormatOptions =
+      to - from > 86_400 ? { month: 'short', day: 'numeric' } : { hour: '2-digit', minute: '2-digit' }
+    return ticks.map(tick => new Date(tick * 1000).toLocaleString([], form))
+  }
+}
+
 function options(width: number, unit: string, range: () => [number, number]): uPlot.Options {
   const text = colour('--quiet')
   const axis: uPlot.Axis = {
@@ -36,7 +46,7 @@ function options(width: number, unit: string, range: () => [number, number]): uP
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { x: { time: true, range } },
     axes: [
-      axis,
+      { ...axis, values: times(range) },
       {
         ...axis,
         size: 60,
@@ -46,11 +56,12 @@ function options(width: number, unit: string, range: () => [number, number]): uP
     series: [
       { label: 'time', value: (_, seconds) => (seconds == null ? '—' : new Date(seconds * 1000).toLocaleString()) },
       {
-        label: unit === '' ? 'value' : unit,
+        label: 'value',
         stroke: colour('--accent'),
         width: 2,
         points: { size: 5 },
-        value: (_, value) => (value == null ? '—' : value.toLocaleString('en', { maximumFractionDigits: 4 })),
+        value: (_, value) =>
+          value == null ? '—' : `${value.toLocaleString('en', { maximumFractionDigits: 4 })} ${unit}`.trim(),
       },
     ],
   }

@@ -52,7 +52,7 @@ function Row({ packet }: { packet: Packet }) {
         {text}
         {more > 0 && <span class="quiet"> +{more}</span>}
       </td>
-      <td>{packet.device_status}</td>
+      <td class={packet.device_status === 'ONLINE' ? 'roomy' : 'wide'}>{packet.device_status}</td>
     </tr>
   )
 }

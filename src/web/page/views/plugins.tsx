@@ -125,12 +125,17 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
               .join(' · ')}
           </p>
         </div>
-        <Switch
-          label={`${name}: with the gateway`}
-          on={enabled}
-          disabled={busy || !may('admin')}
-          onChange={on => void act('set_enabled', { enabled: on })}
-        />
+        <div class="buttons">
+          <span class="quiet small" aria-hidden="true">
+            enabled
+          </span>
+          <Switch
+            label={`${name} enabled`}
+            on={enabled}
+            disabled={busy || !may('admin')}
+            onChange={on => void act('set_enabled', { enabled: on })}
+          />
+        </div>
       </div>
       {error && <p class="error">{error}</p>}
       <div class="buttons gap-above">

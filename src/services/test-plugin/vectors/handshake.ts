@@ -2,14 +2,9 @@
 // (AID, timestamp). The manager is the component, without the strict behaviour of Node and gateway.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type * as Library from '../../../src/index'
-
-// biome-ignore lint/suspicious/noExplicitAny: the vectors' inputs have no schema
-type Request = Record<string, any>
-type Operation = (lib: typeof Library, request: Request, dir: string) => Record<string, unknown>
+import { hex, type Lib, type Ops, type Request } from './common'
 
 const NOW = 1710000000
-const hex = (bytes: Uint8Array | null): string | null => bytes && Buffer.from(bytes).toString('hex')
 
 /** Bytes become hex, wherever they are in a session or an envelope. */
 function shown(value: unknown): unknown {
@@ -19,7 +14,7 @@ function shown(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shown(item)]))
 }
 
-function runSteps(lib: typeof Library, request: Request, dir: string): unknown[] {
+function runSteps(lib: Lib, request: Request, dir: string): unknown[] {
   let now: number = request.now ?? NOW
   const clock = { wall: () => now * 1000, mono: () => now * 1000 }
   const path = join(dir, 'secure_sessions.json')
@@ -78,7 +73,7 @@ function runSteps(lib: typeof Library, request: Request, dir: string): unknown[]
   })
 }
 
-export const handshakeOps: Record<string, Operation> = {
+export const handshakeOps: Ops = {
   handshake: (lib, request, dir) => ({ results: runSteps(lib, request, dir) }),
   check_timestamp: (lib, { seq }) => {
     const manager = new lib.HandshakeManager()

@@ -1,12 +1,10 @@
 // The vectors' operation `id_alloc`: an allocator in a fresh folder, step by step, each at its own time.
-import type * as Library from '../../../src/index'
-
-// biome-ignore lint/suspicious/noExplicitAny: the vectors' inputs have no schema
-type Request = Record<string, any>
+import type { IdAllocator } from '../../../protocol/ids/allocator'
+import type { Ops, Request } from './common'
 
 const START = 1_710_000_000
 
-function step(ids: Library.IdAllocator, what: string, args: Request): unknown {
+function step(ids: IdAllocator, what: string, args: Request): unknown {
   switch (what) {
     case 'allocate_id':
       return ids.allocateId(args.meta)
@@ -33,10 +31,10 @@ function step(ids: Library.IdAllocator, what: string, args: Request): unknown {
   }
 }
 
-export const allocatorOps = {
-  id_alloc: (lib: typeof Library, request: Request, dir: string): Record<string, unknown> => {
+export const allocatorOps: Ops = {
+  id_alloc: (lib, request, dir) => {
     let now = START
-    const open = (): Library.IdAllocator =>
+    const open = (): IdAllocator =>
       new lib.IdAllocator(
         {
           baseDir: dir,

@@ -1,0 +1,53 @@
+// plugin-test: the suites of the plugin test_plugin, in this process, also beside a running gateway: they work in a temporary
+// folder and on the loopback. Exit code 1 when anything failed.
+import { STRESS_OPTIONS } from '../../services/test-plugin/stress/options'
+import type { OptionValues, Verb } from '../verb'
+
+const SUITES = ['all', 'component', 'stress', 'compare', 'full_load', 'integration', 'audit'] as const
+const VERBOSE: readonly string[] = ['all', 'component', 'integration', 'audit']
+const STRESSFUL: readonly string[] = ['all', 'stress', 'full_load']
+
+/** The words of the plugin's own command line; what a suite does not take is left out. */
+function wordsOf(suite: string, options: OptionValues): string[] {
+  const names = [
+    ...(STRESSFUL.includes(suite) ? Object.keys(STRESS_OPTIONS) : []),
+    ...(VERBOSE.includes(suite) ? ['verbosity'] : []),
+  ]
+  return names.flatMap(name => {
+    const value = options[name]
+    if (value === undefined || value === false) return []
+    return value === true ? [`--${name}`] : [`--${name}`, String(value)]
+  })
+}
+
+export const pluginTest: Verb = {
+  name: 'plugin-test',
+  aliases: ['os-plugin-test'],
+  summary: 'self-test, integration, stress, audit',
+  description: `Suites: ${SUITES.join(', ')}. Options of a stress run count for stress, all and full_load.`,
+  examples: [
+    'os-node plugin-test --suite component',
+    'os-node plugin-test --suite stress --total 100000 --processes 2 --chain-mode e2e_inproc',
+    'os-node plugin-test --suite audit --json',
+  ],
+  options: {
+    suite: { type: 'string', value: 'NAME', choices: SUITES, default: 'all', help: 'what is run' },
+    verbosity: { type: 'integer', value: 'N', min: 0, max: 2, help: '0 counts, 1 what failed (the default), 2 all' },
+    ...STRESS_OPTIONS,
+  },
+  operands: ['suite'],
+  where: 'local',
+  async run(context, options) {
+    const plugins = await context.plugins()
+    const suite = String(options.suite)
+    const {
+      value,
+      text,
+      exitCode = 0,
+    } = await plugins.command('test_plugin', [suite, ...wordsOf(suite, options)], {
+      signal: context.signal,
+      print: line => context.print({ text: line }, line),
+    })
+    return { ...(value && { value }), ...(text !== undefined && { text }), exitCode }
+  },
+}

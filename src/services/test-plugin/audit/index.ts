@@ -1,0 +1,59 @@
+// audit: every route, command, configuration key and plugin with its test status. Which tests name what was looked up by the
+// build (scan.mjs) in the test files; here it is put beside what this program has. What no test names is a gap, and a gap
+// fails the audit; so does a list of another build.
+import packed from 'self-test-audit'
+import { unpack } from '../unpack'
+import { digestOf, type Inventory, KINDS, type Kind } from './inventory'
+
+export interface AuditItem {
+  readonly kind: Kind
+  readonly name: string
+  readonly status: 'tested' | 'gap'
+  /** test files that name it */
+  readonly tests: number
+  /** one of them, below test/ */
+  readonly file?: string
+}
+
+export interface AuditReport {
+  readonly ok: boolean
+  /** `tested` and `gaps` of each kind */
+  readonly counts: Readonly<Record<Kind, { tested: number; gaps: number }>>
+  readonly gaps: readonly string[]
+  readonly items: readonly AuditItem[]
+  readonly note: string
+}
+
+/** What the build found: for each kind, in order of the names, how many test files and which (see scan.mjs). */
+export type TestList = { readonly files: readonly string[]; readonly digest: string } & Readonly<
+  Record<Kind, readonly (readonly [count: number, file?: number])[]>
+>
+
+export const builtInList = (): TestList => unpack(packed) as TestList
+
+/** The names of `inventory` beside what tests were found for them. */
+export function audit(inventory: Inventory, list: TestList = builtInList()): AuditReport {
+  const same = list.digest === digestOf(inventory)
+  const items = KINDS.flatMap(kind =>
+    inventory[kind].map((name, k): AuditItem => {
+      const [tests = 0, file] = (same ? list[kind][k] : undefined) ?? []
+      const path = file === undefined ? undefined : list.files[file]
+      return { kind, name, status: tests > 0 ? 'tested' : 'gap', tests, ...(path !== undefined && { file: path }) }
+    }),
+  )
+  const gaps = items.filter(({ status }) => status === 'gap')
+  const countOf = (kind: Kind): { tested: number; gaps: number } => {
+    const all = items.filter(item => item.kind === kind)
+    const open = all.filter(({ status }) => status === 'gap').length
+    return { tested: all.length - open, gaps: open }
+  }
+  return {
+    ok: gaps.length === 0,
+    counts: Object.fromEntries(KINDS.map(kind => [kind, countOf(kind)])) as AuditReport['counts'],
+    gaps: gaps.map(({ kind, name }) => `${kind}: ${name}`),
+    items,
+    note: same
+      ? `${items.length - gaps.length} of ${items.length} are named by a test`
+      : 'the list of tests belongs to another build: build os-node anew',
+  }
+}

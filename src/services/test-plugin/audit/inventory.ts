@@ -1,0 +1,36 @@
+// What there is to be tested, by kind and name. The program itself is asked, so that nothing new is left out.
+import { createHash } from 'node:crypto'
+
+export interface Inventory {
+  /** `METHOD /path` */
+  readonly routes: readonly string[]
+  readonly commands: readonly string[]
+  /** configuration keys, `[]` behind lists */
+  readonly keys: readonly string[]
+  readonly plugins: readonly string[]
+}
+
+export const KINDS = ['routes', 'commands', 'keys', 'plugins'] as const
+export type Kind = (typeof KINDS)[number]
+
+/** Sorted, each name once. */
+export const inventoryOf = (given: {
+  routes: readonly { method: string; path: string }[]
+  commands: readonly { name: string }[]
+  keys: readonly { key: string }[]
+  plugins: readonly string[]
+}): Inventory => ({
+  routes: sorted(given.routes.map(({ method, path }) => `${method} ${path}`)),
+  commands: sorted(given.commands.map(({ name }) => name)),
+  keys: sorted(given.keys.map(({ key }) => key)),
+  plugins: sorted(given.plugins),
+})
+
+const sorted = (names: readonly string[]): string[] => [...new Set(names)].sort()
+
+/** Says that two lists of names are the same. */
+export const digestOf = (inventory: Inventory): string =>
+  createHash('sha256')
+    .update(KINDS.map(kind => inventory[kind].join('\n')).join('\n\n'))
+    .digest('hex')
+    .slice(0, 16)

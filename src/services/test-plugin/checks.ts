@@ -1,0 +1,81 @@
+// What every suite is made of: named checks that pass or throw. One that fails costs the others nothing. Between checks the
+// event loop gets its turn, so that a gateway that tests itself goes on working.
+import { asOsError, OsError } from '../../lib/errors'
+
+/** Passes, or throws what is wrong. */
+export type Check = readonly [name: string, run: () => void | Promise<void>]
+
+export interface Failure {
+  readonly name: string
+  readonly error: string
+}
+
+export interface SuiteReport {
+  readonly name: string
+  readonly ok: number
+  readonly fail: number
+  readonly ms: number
+  readonly failures: readonly Failure[]
+  /** names of the checks that passed; with verbosity 2 only */
+  readonly passed?: readonly string[]
+}
+
+/** Longest time between two turns of the event loop, as far as single checks allow. */
+const SLICE_MS = 20
+const MAX_ERROR = 400
+
+const messageOf = (thrown: unknown): string => {
+  const { message } = thrown instanceof Error ? thrown : asOsError(thrown)
+  return message.length > MAX_ERROR ? `${message.slice(0, MAX_ERROR)}…` : message
+}
+
+/** Lets timers and sockets have their turn. */
+export const breathe = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+
+export interface RunOptions {
+  /** 0 counts, 1 what failed, 2 the names of all */
+  readonly verbosity?: number
+  readonly signal?: AbortSignal
+}
+
+/** Runs checks in order. Throws TIMEOUT when the signal ends it. */
+export async function runChecks(
+  name: string,
+  checks: Iterable<Check>,
+  { verbosity = 1, signal }: RunOptions = {},
+): Promise<SuiteReport> {
+  const start = performance.now()
+  const failures: Failure[] = []
+  const passed: string[] = []
+  let slice = start
+  for (const [check, run] of checks) {
+    if (signal?.aborted) throw new OsError('TIMEOUT', `${name}: stopped before the end`)
+    try {
+      await run()
+      passed.push(check)
+    } catch (thrown) {
+      failures.push({ name: check, error: messageOf(thrown) })
+    }
+    if (performance.now() - slice > SLICE_MS) {
+      await breathe()
+      slice = performance.now()
+    }
+  }
+  return {
+    name,
+    ok: passed.length,
+    fail: failures.length,
+    ms: Math.round(performance.now() - start),
+    failures: verbosity > 0 ? failures : [],
+    ...(verbosity > 1 && { passed }),
+  }
+}
+
+/** Sums of several suites: `[passed, failed, suites]`. */
+export type Outcome = readonly [ok: number, fail: number, result: { suites: SuiteReport[] }]
+
+export const outcome = (suites: SuiteReport[]): Outcome => [
+  suites.reduce((sum, { ok }) => sum + ok, 0),
+  suites.reduce((sum, { fail }) => sum + fail, 0),
+  { suites },
+]

@@ -1,0 +1,53 @@
+// Units: known laws, what is refused, and that every canonical unit comes back from the wire as it went.
+import assert from 'node:assert/strict'
+import { resolve } from '../../../units/canonical'
+import { wireUnits } from '../../../units/wire'
+import type { Check } from '../checks'
+
+/** what people write, its canonical unit, and what 1 of it is there */
+const LAWS: readonly (readonly [unit: string, canonical: string, one: number])[] = [
+  ['Cel', 'K', 274.15],
+  ['°C', 'K', 274.15],
+  ['[degF]', 'K', 255.927_777_777_8],
+  ['kPa', 'Pa', 1000],
+  ['psi', 'Pa', 6894.757_293_168_36],
+  ['mm[Hg]', 'Pa', 133.322],
+  ['km/h', 'm/s', 1 / 3.6],
+  ['metre', 'm', 1],
+  ['volt', 'V', 1],
+  ['mA', 'A', 0.001],
+  ['rpm', 'Hz', 1 / 60],
+  ['percent', '%', 1],
+  ['dBm', 'dBm', 1],
+  ['kW.h', 'J', 3_600_000],
+  ['g/L', 'kg/m3', 1],
+  ['min', 's', 60],
+]
+const REFUSED = ['', 'bogus', 'Cel2/', 'm//s']
+
+export const unitChecks: readonly Check[] = [
+  ...LAWS.map(
+    ([unit, canonical, one]): Check => [
+      `1 ${unit} in ${canonical}`,
+      () => {
+        const law = resolve(unit)
+        assert.ok(law, `${unit} is not understood`)
+        const got = law.factor + law.offset
+        assert.equal(law.canonical, canonical)
+        assert.ok(Math.abs(got - one) <= Math.abs(one) * 1e-9, `1 ${unit} became ${got} ${canonical}, not ${one}`)
+      },
+    ],
+  ),
+  ...REFUSED.map((unit): Check => [`${JSON.stringify(unit)} is refused`, () => assert.equal(resolve(unit), null)]),
+  ...[...new Set(LAWS.map(([, canonical]) => canonical))].map(
+    (canonical): Check => [
+      `${canonical} over the wire`,
+      () => {
+        const units = wireUnits()
+        const text = units.toToken(canonical)
+        const { unit, factor, offset, ambiguous } = units.fromToken(text)
+        assert.deepEqual([unit, factor, offset, ambiguous], [canonical, 1, 0, false], `sent as ${text}`)
+      },
+    ],
+  ),
+]

@@ -1,0 +1,24 @@
+// The vectors that are built into the program: packed by the build from the test data, unpacked on first use.
+import packed from 'self-test-vectors'
+import type { Check } from '../checks'
+import { unpack } from '../unpack'
+import { answer } from '../vectors/answer'
+import { type Case, isRight, requestOf } from '../vectors/cases'
+import type { Lib } from '../vectors/common'
+
+/** Cases by group. */
+export const builtInCases = (): Record<string, Case[]> => unpack(packed) as Record<string, Case[]>
+
+export function* vectorChecks(lib: Lib, groups: Record<string, readonly Case[]> = builtInCases()): Generator<Check> {
+  for (const [group, cases] of Object.entries(groups))
+    for (const given of cases)
+      yield [
+        `${group}/${given.name}`,
+        () => {
+          const got = answer(lib, requestOf(given) as never)
+          if (!isRight(given, got)) throw new Error(`want ${brief(given.out)}, got ${brief(got)}`)
+        },
+      ]
+}
+
+const brief = (value: unknown): string => JSON.stringify(value).slice(0, 160)

@@ -1,0 +1,30 @@
+// The cores that are built in, by name, as stress and compare use them.
+import { OsError } from '../../lib/errors'
+import type { Core, UnitResolver, WireUnits } from '../../pipeline/core'
+import { createPureCore } from '../../pipeline/pycore'
+import { resolve, resolveList } from '../../units/canonical'
+import { wireUnits } from '../../units/wire'
+
+export interface CoreSettings {
+  readonly precision?: number
+}
+
+/** name → a new core with templates of its own */
+export type CoreTable = Readonly<Record<string, (settings: CoreSettings) => Core>>
+
+export const ucum: UnitResolver & WireUnits = { ...wireUnits(), resolve, resolveList }
+
+export const BUILT_IN_CORES: CoreTable = {
+  pycore: settings => createPureCore({ resolver: ucum, units: ucum, registryDir: null, ...settings }),
+}
+
+/** The maker of a core. Throws NOT_FOUND, with the names there are. */
+export function coreMaker(cores: CoreTable, name: string): CoreTable[string] {
+  const maker = Object.hasOwn(cores, name) ? cores[name] : undefined
+  if (maker) return maker
+  throw new OsError('NOT_FOUND', `the core ${JSON.stringify(name)} is not built in; there is ${namesOf(cores)}`, {
+    hint: `name one of ${namesOf(cores)}`,
+  })
+}
+
+export const namesOf = (cores: CoreTable): string => Object.keys(cores).join(', ')

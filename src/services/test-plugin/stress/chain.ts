@@ -1,0 +1,116 @@
+// What happens to a packet after it was made: nothing (core), it is decoded and compared in this process (e2e_inproc), or it
+// goes over UDP on the loopback first (e2e_loopback). A packet that does not come back within two seconds is lost and counts
+// as failed; so few are under way at once that the kernel's buffers hold them.
+import { createSocket, type Socket } from 'node:dgram'
+import { Receiver } from '../../../pipeline/receiver'
+import { readU32 } from '../../../wire/frame'
+import { ucum } from '../cores'
+import type { ChainMode } from './options'
+import { isSame } from './readings'
+
+export interface Sent {
+  readonly packet: Uint8Array
+  /** performance.now() before it was made */
+  readonly startedAt: number
+  readonly expected: readonly number[]
+}
+
+/** Told once for each packet: how long the chain took, or what went wrong. */
+export interface Tally {
+  arrived(ms: number): void
+  failed(why: string): void
+}
+
+export interface Chain {
+  /** Takes a packet; resolves when the next may come. */
+  take(sent: Sent): void | Promise<void>
+  /** Waits for what is under way. */
+  finish(): Promise<void>
+}
+
+export async function openChain(mode: ChainMode, tally: Tally): Promise<Chain> {
+  if (mode === 'core')
+    return { take: ({ startedAt }) => tally.arrived(performance.now() - startedAt), finish: async () => undefined }
+  if (mode === 'e2e_inproc') {
+    const judge = judgeFor(tally)
+    return { take: judge, finish: async () => undefined }
+  }
+  return openLoopback(tally)
+}
+
+function judgeFor(tally: Tally): (sent: Sent) => void {
+  const receiver = new Receiver({ units: ucum })
+  return ({ packet, startedAt, expected }) => {
+    const got = receiver.receive(packet)
+    if (got.kind === 'error') tally.failed(`${got.code}: ${got.message}`)
+    else if (!isSame(got.fact.sensors, expected)) tally.failed('decoded values differ from what was sent')
+    else tally.arrived(performance.now() - startedAt)
+  }
+}
+
+const WINDOW = 32
+const LOST_MS = 2000
+
+/** AID and time: no two packets of a run share both. */
+const keyOf = (packet: Uint8Array): string =>
+  packet.length < 13 ? '' : `${readU32(packet, 2)}.${packet[7]}.${packet[8]}.${readU32(packet, 9)}`
+
+async function openLoopback(tally: Tally): Promise<Chain> {
+  const judge = judgeFor(tally)
+  const underWay = new Map<string, Sent>()
+  let wake: () => void = () => undefined
+  const [far, near] = [createSocket('udp4'), createSocket('udp4')]
+  await Promise.all([far, near].map(listening))
+  far.on('message', packet => {
+    const key = keyOf(packet)
+    const sent = underWay.get(key)
+    if (!sent) return // late: it is counted as lost already
+    underWay.delete(key)
+    judge({ ...sent, packet })
+    wake()
+  })
+  const refused = (key: string, error: Error): void => {
+    if (underWay.delete(key)) tally.failed(`not sent: ${error.message}`)
+    wake()
+  }
+  /** Until at most `most` are under way; what does not move for two seconds is lost. */
+  const settle = async (most: number): Promise<void> => {
+    while (underWay.size > most) {
+      const before = underWay.size
+      await new Promise<void>(resolve => {
+        const timer = setTimeout(resolve, LOST_MS)
+        wake = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+      if (underWay.size < before) continue
+      for (let n = underWay.size; n > 0; n--) tally.failed('lost on the loopback')
+      underWay.clear()
+    }
+  }
+  const { port } = far.address()
+  return {
+    take: sent => {
+      const key = keyOf(sent.packet)
+      underWay.set(key, sent)
+      near.send(sent.packet, port, '127.0.0.1', error => error && refused(key, error))
+      return underWay.size >= WINDOW ? settle(WINDOW / 2) : undefined
+    },
+    finish: async () => {
+      await settle(0)
+      far.close()
+      near.close()
+    },
+  }
+}
+
+const listening = (socket: Socket): Promise<void> =>
+  new Promise((resolve, reject) => {
+    socket.once('error', reject)
+    socket.bind(0, '127.0.0.1', () => {
+      socket.off('error', reject)
+      socket.on('error', () => undefined) // what cannot be sent is told to the callback of its send
+      resolve()
+    })
+  })

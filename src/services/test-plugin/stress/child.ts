@@ -1,0 +1,29 @@
+// A worker thread or child process of a stress run: gets its job, says when it is ready, starts when it is told, gives its
+// results. It ends with the one that started it.
+import { parentPort } from 'node:worker_threads'
+import { asOsError } from '../../../lib/errors'
+import { type FromChild, type Job, type Runner, runJob, type ToChild } from './runners'
+
+/** `script`: the file of the program, for threads of a process. */
+export function runStressChild(script: string): void {
+  const post = (message: FromChild): void => {
+    if (parentPort) parentPort.postMessage(message)
+    else process.send?.(message)
+  }
+  const fail = (thrown: unknown): void => {
+    const { code, message } = asOsError(thrown)
+    post({ error: { code, message } })
+  }
+  let runner: Runner | undefined
+  const begin = (job: Job): void => {
+    runner = runJob(job, { script, onProgress: done => post({ done }) })
+    runner.ready.then(() => post({ ready: true }), fail)
+    runner.results.then(results => post({ results }), fail)
+  }
+  const take = (message: ToChild): void => {
+    if ('job' in message) begin(message.job)
+    else runner?.go()
+  }
+  if (parentPort) parentPort.on('message', take)
+  else process.on('message', take).on('disconnect', () => process.exit(1))
+}

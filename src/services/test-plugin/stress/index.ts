@@ -1,0 +1,106 @@
+// The stress run: so many packets through a core, in lanes that are spread over threads and processes, counted and timed.
+//
+// What fails: a packet that cannot be made, whose header or values are wrong, or that is lost counts as failed, with its
+// reason; a core that is not built in and a thread or process that dies end the run with an error; without rscore, where it
+// is required, nothing is sent and everything counts as failed.
+import { BUILT_IN_CORES, type CoreTable, coreMaker, namesOf } from '../cores'
+import { type StressOptions, settle } from './options'
+import { ProgressBar, type Terminal } from './progress'
+import { runJob, runProcess, together } from './runners'
+import type { Share } from './share'
+import { type StressSummary, summaryOf } from './summary'
+
+export interface StressParts {
+  /** the file of the program: processes and threads run it again */
+  readonly script: string
+  readonly cores?: CoreTable
+  /** the core of the configuration */
+  readonly configured?: string
+  /** digits on the wire */
+  readonly precision?: number
+  /** where the progress bar goes */
+  readonly terminal?: Terminal | undefined
+  /** true: never work in the thread that serves others */
+  readonly aside?: boolean
+  readonly signal?: AbortSignal
+}
+
+export type StressOutcome = readonly [summary: StressSummary, fail: number]
+
+/** Runs until all packets are through or the signal ends it. Throws BAD_REQUEST, NOT_FOUND, INTERNAL. */
+export async function runStress(given: Partial<StressOptions>, parts: StressParts): Promise<StressOutcome> {
+  const asked = settle(given)
+  const { cores = BUILT_IN_CORES, signal } = parts
+  const core = activeCore(cores, asked.core_backend, parts.configured)
+  // a gateway goes on working meanwhile
+  const own = parts.aside && asked.processes === 1 && asked.threads_per_process === null
+  const options = own ? { ...asked, threads_per_process: 1 } : asked
+  if (asked.require_rust && core !== 'rscore') {
+    const error = `rscore is required and ${core} is active; built in: ${namesOf(cores)}`
+    return [{ ...summaryOf(options, core, []), fail: asked.total, error }, asked.total]
+  }
+  const bar = new ProgressBar(asked.progress ? parts.terminal : undefined, asked.total)
+  const jobs = jobsOf(options, core, parts.precision ?? 4)
+  const common = { script: parts.script, ...(cores !== BUILT_IN_CORES && { cores }) }
+  const run = together(
+    jobs.map(
+      job => onProgress =>
+        options.processes > 1 ? runProcess(job, { ...common, onProgress }) : runJob(job, { ...common, onProgress }),
+    ),
+    done => bar.show(done),
+  )
+  const stop = (): void => run.stop()
+  signal?.addEventListener('abort', stop, { once: true })
+  try {
+    if (signal?.aborted) stop()
+    await run.ready
+    run.go()
+    const summary = summaryOf(options, core, await run.results)
+    return [{ ...summary, ...(signal?.aborted && { cancelled: true }) }, summary.fail]
+  } catch (error) {
+    // what was stopped from outside has ended as it should; its counts are gone with its process
+    if (!signal?.aborted) throw error
+    return [{ ...summaryOf(options, core, []), cancelled: true }, 0]
+  } finally {
+    signal?.removeEventListener('abort', stop)
+    run.stop()
+    bar.end()
+  }
+}
+
+/** The core a run takes. A name that was asked for must be built in; the configuration's falls back to the pure core. */
+export function activeCore(cores: CoreTable, asked: string | null, configured = 'pycore'): string {
+  if (asked !== null) {
+    coreMaker(cores, asked)
+    return asked
+  }
+  return Object.hasOwn(cores, configured) ? configured : 'pycore'
+}
+
+/** One job for each process: lanes dealt out evenly, packets too. */
+function jobsOf(options: StressOptions, core: string, precision: number): { shares: Share[]; threads: boolean }[] {
+  const { total, workers, processes, threads_per_process, sources, batch_size, header_probe_rate, chain_mode } = options
+  const threads = threads_per_process ?? 1
+  // at least one lane for everybody who could work
+  const count = Math.min(total, Math.max(workers, processes * threads))
+  const lanes = Array.from({ length: count }, (_, lane) => ({
+    lane,
+    packets: Math.floor(total / count) + (lane < total % count ? 1 : 0),
+  }))
+  const shares = Array.from(
+    { length: processes * threads },
+    (_, k): Share => ({
+      core,
+      precision,
+      lanes: lanes.filter(({ lane }) => lane % (processes * threads) === k),
+      sources,
+      batchSize: batch_size,
+      probeRate: header_probe_rate,
+      chain: chain_mode,
+    }),
+  ).filter(share => share.lanes.length > 0)
+  return Array.from({ length: processes }, (_, k) => ({
+    shares: shares.filter((_, n) => n % processes === k),
+    threads: threads_per_process !== null,
+  })).filter(job => job.shares.length > 0)
+}

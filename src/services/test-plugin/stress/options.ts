@@ -1,0 +1,110 @@
+// What a stress run is told (specification, "run_stress"): names, defaults and bounds, for the method and the command alike.
+import { OsError } from '../../../lib/errors'
+import type { OptionSpec } from '../../contract'
+
+/** How far a packet goes: encoded only, decoded and compared in the process too, or over UDP on the loopback in between. */
+export const CHAIN_MODES = ['core', 'e2e_inproc', 'e2e_loopback'] as const
+export type ChainMode = (typeof CHAIN_MODES)[number]
+
+export interface StressOptions {
+  /** packets in all */
+  total: number
+  /** lanes that work side by side, spread over processes and threads */
+  workers: number
+  /** devices that each lane speaks for */
+  sources: number
+  /** a progress bar, where there is a terminal */
+  progress: boolean
+  /** null: the one the configuration names */
+  core_backend: string | null
+  /** true: without rscore nothing is sent and everything counts as failed */
+  require_rust: boolean
+  /** share of the packets, 0–1, whose header is read and compared with what was asked for */
+  header_probe_rate: number
+  /** packets a lane makes before the next lane has its turn */
+  batch_size: number
+  /** 1: in this process; more: that many child processes */
+  processes: number
+  /** worker threads of each process; null: the lanes share the process's own */
+  threads_per_process: number | null
+  chain_mode: ChainMode
+}
+
+export const STRESS_DEFAULTS: Readonly<StressOptions> = {
+  total: 200,
+  workers: 8,
+  sources: 6,
+  progress: true,
+  core_backend: null,
+  require_rust: false,
+  header_probe_rate: 0,
+  batch_size: 1,
+  processes: 1,
+  threads_per_process: null,
+  chain_mode: 'core',
+}
+
+const BOUNDS = {
+  total: [1, 1e9],
+  workers: [1, 1024],
+  sources: [1, 65_536],
+  batch_size: [1, 65_536],
+  processes: [1, 256],
+  threads_per_process: [1, 256],
+} as const
+
+/** Bounds of one number, for the configuration and the command line too. */
+export const boundsOf = (name: keyof typeof BOUNDS): { min: number; max: number } => ({
+  min: BOUNDS[name][0],
+  max: BOUNDS[name][1],
+})
+
+/** Fills in what is left out. Throws BAD_REQUEST, with the name and the range. */
+export function settle(given: Partial<StressOptions>): StressOptions {
+  const known = Object.entries(given).filter(([, value]) => value !== undefined)
+  const out: StressOptions = { ...STRESS_DEFAULTS, ...Object.fromEntries(known) }
+  for (const [name, [min, max]] of Object.entries(BOUNDS)) {
+    const value = out[name as keyof typeof BOUNDS]
+    if (value === null && name === 'threads_per_process') continue
+    if (!Number.isInteger(value) || value! < min || value! > max)
+      throw wrong(name, `a whole number ${min}–${max}`, value)
+  }
+  const rate = out.header_probe_rate
+  if (!(rate >= 0 && rate <= 1)) throw wrong('header_probe_rate', 'a number 0–1', rate)
+  if (!CHAIN_MODES.includes(out.chain_mode))
+    throw wrong('chain_mode', `one of ${CHAIN_MODES.join(', ')}`, out.chain_mode)
+  return out
+}
+
+const wrong = (name: string, what: string, value: unknown): OsError =>
+  new OsError('BAD_REQUEST', `${name} must be ${what}, not ${JSON.stringify(value)}`)
+
+/** The options of the command line. */
+export const STRESS_OPTIONS: Readonly<Record<string, OptionSpec>> = {
+  total: {
+    type: 'integer',
+    value: 'N',
+    ...boundsOf('total'),
+    help: 'packets in all (200; full_load: 100000 for each CPU)',
+  },
+  workers: { type: 'integer', value: 'N', ...boundsOf('workers'), help: 'lanes side by side (8)' },
+  sources: { type: 'integer', value: 'N', ...boundsOf('sources'), help: 'devices of each lane (6)' },
+  'no-progress': { type: 'boolean', help: 'no progress bar' },
+  'core-backend': { type: 'string', value: 'NAME', help: 'core to use (else as configured)' },
+  'require-rust': { type: 'boolean', help: 'fail unless rscore is active' },
+  'header-probe-rate': { type: 'number', value: 'SHARE', min: 0, max: 1, help: 'share of headers checked (0)' },
+  'batch-size': { type: 'integer', value: 'N', ...boundsOf('batch_size'), help: 'packets per turn of a lane (1)' },
+  processes: { type: 'integer', value: 'N', ...boundsOf('processes'), help: 'processes (1: this one)' },
+  'threads-per-process': {
+    type: 'integer',
+    value: 'N',
+    ...boundsOf('threads_per_process'),
+    help: 'worker threads of each process (none)',
+  },
+  'chain-mode': {
+    type: 'string',
+    value: 'MODE',
+    choices: CHAIN_MODES,
+    help: 'how far a packet goes: encoded (core), decoded too, or over UDP in between',
+  },
+}

@@ -1,0 +1,37 @@
+// What a stress run sends: for each device a ring of readings, made before the clock runs, every value differing from the one
+// before. The same numbers give the same packets, so that two cores can be compared byte by byte.
+import type { Reading } from '../../../pipeline/fact'
+
+const RING = 64
+/** sensor, unit as given, canonical value = value × factor + offset */
+const SENSORS = [
+  { id: 'T1', unit: 'Cel', factor: 1, offset: 273.15, low: -20, span: 60 },
+  { id: 'P1', unit: 'kPa', factor: 1000, offset: 0, low: 95, span: 10 },
+  { id: 'H1', unit: '%', factor: 1, offset: 0, low: 5, span: 90 },
+] as const
+
+export interface Row {
+  readonly readings: readonly Reading[]
+  /** what a receiver must read, in canonical units */
+  readonly expected: readonly number[]
+}
+
+/** Readings of one device, again from the front after 64. */
+export function ringOf(device: number): readonly Row[] {
+  let seed = (device + 1) * 2_654_435_761
+  const random = (): number => {
+    seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0
+    return seed / 2 ** 32
+  }
+  return Array.from({ length: RING }, (_, k) => {
+    const values = SENSORS.map(({ low, span }) => Math.round((low + span * random()) * 1000 + (k & 1)) / 1000)
+    return {
+      readings: SENSORS.map(({ id, unit }, n) => [id, 'OK', values[n]!, unit] as const),
+      expected: SENSORS.map(({ factor, offset }, n) => values[n]! * factor + offset),
+    }
+  })
+}
+
+/** True when decoded values are what was sent, within what four decimals on the wire keep. */
+export const isSame = (got: readonly { value: number | null }[], expected: readonly number[]): boolean =>
+  got.length === expected.length && expected.every((value, n) => Math.abs((got[n]!.value ?? Number.NaN) - value) < 1e-3)

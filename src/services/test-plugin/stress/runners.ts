@@ -1,0 +1,177 @@
+// Where shares are worked off: in this thread, in worker threads, in child processes. Each kind says when it is ready, starts
+// on command (so that all start at once) and gives its results; a thread or process that dies is the error of its shares.
+//
+// Threads and processes run the program's own file again; main hands them to stress/child.ts.
+import { type ChildProcess, fork } from 'node:child_process'
+import { Worker } from 'node:worker_threads'
+import { OsError } from '../../../lib/errors'
+import type { CoreTable } from '../cores'
+import { ROLE_VARIABLE, STRESS_ROLE } from '../role'
+import { prepareShare, type Share, type ShareResult } from './share'
+
+export interface Job {
+  readonly shares: readonly Share[]
+  /** worker threads, one for each share; false: the shares take turns in the process's own thread */
+  readonly threads: boolean
+}
+
+/** What parent and child tell each other. */
+export type ToChild = { readonly job: Job } | { readonly go: true }
+export type FromChild =
+  | { readonly ready: true }
+  | { readonly done: number }
+  | { readonly results: ShareResult[] }
+  | { readonly error: { readonly code: string; readonly message: string } }
+
+export interface Runner {
+  /** Settles when everything is made; rejects when it cannot be. */
+  readonly ready: Promise<void>
+  go(): void
+  readonly results: Promise<ShareResult[]>
+  /** Ends it, whatever it does. */
+  stop(): void
+}
+
+export interface RunnerOptions {
+  /** the file of the program */
+  readonly script: string
+  readonly cores?: CoreTable
+  readonly onProgress: (done: number) => void
+}
+
+/** The shares, one after the other, in this thread. */
+export function runHere(shares: readonly Share[], { cores, onProgress }: Omit<RunnerOptions, 'script'>): Runner {
+  const stopping = new AbortController()
+  const done = shares.map(() => 0)
+  const prepared = Promise.all(
+    shares.map((share, k) =>
+      prepareShare(share, {
+        ...(cores && { cores }),
+        signal: stopping.signal,
+        onProgress: n => {
+          done[k] = n
+          onProgress(done.reduce((sum, part) => sum + part, 0))
+        },
+      }),
+    ),
+  )
+  let go: () => void = () => undefined
+  const started = new Promise<void>(resolve => {
+    go = resolve
+  })
+  const results = Promise.all([prepared, started]).then(([runs]) => Promise.all(runs.map(run => run())))
+  results.catch(() => undefined) // told by `ready`, and to whoever waits for the results
+  return { ready: prepared.then(() => undefined), go: () => go(), results, stop: () => stopping.abort() }
+}
+
+/** Something that takes messages and gives them. */
+interface Peer {
+  post(message: ToChild): void
+  onMessage(listener: (message: FromChild) => void): void
+  /** called with the reason when it ended */
+  onEnd(listener: (reason: string) => void): void
+  kill(): void
+}
+
+function runOn(peer: Peer, job: Job, onProgress: (done: number) => void): Runner {
+  let isReady: () => void = () => undefined
+  let isOver: (results: ShareResult[]) => void = () => undefined
+  let failed: (error: OsError) => void = () => undefined
+  const ready = new Promise<void>((resolve, reject) => {
+    isReady = resolve
+    failed = reject
+  })
+  const results = new Promise<ShareResult[]>((resolve, reject) => {
+    const refuse = failed
+    isOver = resolve
+    failed = error => {
+      refuse(error)
+      reject(error)
+    }
+  })
+  results.catch(() => undefined) // told to whoever waits
+  peer.onMessage(message => {
+    if ('ready' in message) isReady()
+    else if ('done' in message) onProgress(message.done)
+    else if ('results' in message) isOver(message.results)
+    else failed(new OsError(message.error.code as 'INTERNAL', message.error.message))
+  })
+  peer.onEnd(reason => failed(new OsError('INTERNAL', `a part of the stress run ended: ${reason}`)))
+  peer.post({ job })
+  return {
+    ready,
+    go: () => peer.post({ go: true }),
+    results: results.finally(() => peer.kill()),
+    stop: () => peer.kill(),
+  }
+}
+
+/** One share in a worker thread. */
+export function runThread(share: Share, { script, onProgress }: RunnerOptions): Runner {
+  const worker = new Worker(script, { workerData: { role: STRESS_ROLE }, stdout: false, stderr: false })
+  const peer: Peer = {
+    post: message => worker.postMessage(message),
+    onMessage: listener => void worker.on('message', listener),
+    onEnd: listener =>
+      void worker.on('error', error => listener(error.message)).on('exit', code => listener(`thread, code ${code}`)),
+    kill: () => void worker.terminate(),
+  }
+  return runOn(peer, { shares: [share], threads: false }, onProgress)
+}
+
+/** Shares in a process of their own. */
+export function runProcess(job: Job, { script, onProgress }: RunnerOptions): Runner {
+  const child: ChildProcess = fork(script, [], {
+    env: { ...process.env, [ROLE_VARIABLE]: STRESS_ROLE },
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    serialization: 'advanced',
+  })
+  const peer: Peer = {
+    // a child that is gone is told by its end
+    post: message => void child.send(message, () => undefined),
+    onMessage: listener => void child.on('message', listener),
+    onEnd: listener =>
+      void child
+        .on('error', error => listener(error.message))
+        .on('exit', (code, signal) => listener(`process, ${signal ?? `code ${code}`}`)),
+    kill: () => void child.kill('SIGKILL'),
+  }
+  return runOn(peer, job, onProgress)
+}
+
+/** Several runners as one. */
+export function together(
+  make: readonly ((onProgress: (done: number) => void) => Runner)[],
+  onProgress: (done: number) => void,
+): Runner {
+  const done = make.map(() => 0)
+  const runners = make.map((one, k) =>
+    one(n => {
+      done[k] = n
+      onProgress(done.reduce((sum, part) => sum + part, 0))
+    }),
+  )
+  const stop = (): void => {
+    for (const runner of runners) runner.stop()
+  }
+  const results = Promise.all(runners.map(runner => runner.results)).then(lists => lists.flat())
+  results.catch(stop)
+  return {
+    ready: Promise.all(runners.map(runner => runner.ready)).then(() => undefined),
+    go: () => {
+      for (const runner of runners) runner.go()
+    },
+    results,
+    stop,
+  }
+}
+
+/** A job, in this process. */
+export const runJob = ({ shares, threads }: Job, options: RunnerOptions): Runner =>
+  threads
+    ? together(
+        shares.map(share => onProgress => runThread(share, { ...options, onProgress })),
+        options.onProgress,
+      )
+    : runHere(shares, options)

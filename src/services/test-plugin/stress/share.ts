@@ -1,0 +1,203 @@
+// The work of one thread: lanes that take turns on one core, each a source of its own (AID) with its devices. Plain data goes
+// in and comes out, so that a share runs here, in a thread or in another process alike.
+import { asOsError } from '../../../lib/errors'
+import type { Core } from '../../../pipeline/core'
+import { readHeader } from '../../../wire/frame'
+import { breathe } from '../checks'
+import { BUILT_IN_CORES, type CoreTable, coreMaker } from '../cores'
+import { openChain, type Tally } from './chain'
+import { Histogram, type HistogramParts } from './histogram'
+import type { ChainMode } from './options'
+import { type Row, ringOf } from './readings'
+
+export interface Share {
+  readonly core: string
+  readonly precision: number
+  /** number of each lane and its packets */
+  readonly lanes: readonly { readonly lane: number; readonly packets: number }[]
+  readonly sources: number
+  readonly batchSize: number
+  readonly probeRate: number
+  readonly chain: ChainMode
+}
+
+export interface ShareResult {
+  ok: number
+  fail: number
+  bytes: number
+  full: number
+  diff: number
+  heart: number
+  probed: number
+  probesFailed: number
+  /** what went wrong, how often; at most 20 kinds */
+  errors: Record<string, number>
+  latency: HistogramParts
+  /** UNIX ms, fractions included: processes are compared by it */
+  startedAt: number
+  endedAt: number
+}
+
+const T0 = 1_710_000_000_000
+/** lanes of one run: their AIDs follow each other */
+const FIRST_AID = 0x0100_0000
+const MAX_ERRORS = 20
+const BREATHE_MS = 15
+const PROGRESS_MS = 100
+
+const now = (): number => performance.timeOrigin + performance.now()
+
+/** One source: its devices in turn, each first with a FULL, then with what the core decides. */
+class Lane {
+  readonly aid: number
+  left: number
+  #sent = 0
+
+  constructor(
+    lane: number,
+    packets: number,
+    readonly rings: readonly (readonly Row[])[],
+  ) {
+    this.aid = FIRST_AID + lane
+    this.left = packets
+  }
+
+  /** The next packet, its time and what it must say. */
+  next(core: Core): { packet: Buffer; t: number; row: Row } {
+    const n = this.#sent++
+    const round = Math.floor(n / this.rings.length)
+    const device = n % this.rings.length
+    const ring = this.rings[device]!
+    const row = ring[round % ring.length]!
+    this.left--
+    const t = T0 + n
+    const strategy = round === 0 ? 'FULL' : 'DIFF'
+    return { packet: core.transmitFast(row.readings, `stress-${device}`, 'ONLINE', t, this.aid, strategy), t, row }
+  }
+}
+
+export interface RunShare {
+  readonly cores?: CoreTable
+  readonly signal?: AbortSignal
+  /** packets done so far, about ten times a second */
+  readonly onProgress?: (done: number) => void
+}
+
+/** Everything that is made before the clock runs; `run` does the work. Throws NOT_FOUND for an unknown core. */
+export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signal, onProgress }: RunShare = {}) {
+  const core = coreMaker(cores, share.core)({ precision: share.precision })
+  const rings = Array.from({ length: share.sources }, (_, device) => ringOf(device))
+  const lanes = share.lanes.map(({ lane, packets }) => new Lane(lane, packets, rings))
+  const latency = new Histogram()
+  const result: ShareResult = {
+    ok: 0,
+    fail: 0,
+    bytes: 0,
+    full: 0,
+    diff: 0,
+    heart: 0,
+    probed: 0,
+    probesFailed: 0,
+    errors: {},
+    latency: latency.parts(),
+    startedAt: 0,
+    endedAt: 0,
+  }
+  const tally: Tally = {
+    arrived: ms => {
+      result.ok++
+      latency.add(ms)
+    },
+    failed: why => {
+      result.fail++
+      if (why in result.errors || Object.keys(result.errors).length < MAX_ERRORS)
+        result.errors[why] = (result.errors[why] ?? 0) + 1
+    },
+  }
+  const chain = await openChain(share.chain, tally)
+  const prober = new Prober(share.probeRate, result)
+
+  /** One packet of a lane, down the whole chain. */
+  const one = (lane: Lane): void | Promise<void> => {
+    const startedAt = performance.now()
+    let made: ReturnType<Lane['next']>
+    try {
+      made = lane.next(core)
+    } catch (thrown) {
+      return tally.failed(asOsError(thrown).message)
+    }
+    const { packet, t, row } = made
+    count(result, packet)
+    const wrong = prober.look(packet, lane.aid, t)
+    if (wrong !== null) return tally.failed(wrong)
+    return chain.take({ packet, startedAt, expected: row.expected })
+  }
+
+  return async function run(): Promise<ShareResult> {
+    result.startedAt = now()
+    let breath = performance.now()
+    let told = breath
+    let open = lanes.filter(({ left }) => left > 0)
+    while (open.length > 0 && !signal?.aborted) {
+      let ended = false
+      for (const lane of open) {
+        for (let k = 0; k < share.batchSize && lane.left > 0; k++) {
+          const waits = one(lane)
+          if (waits) await waits
+        }
+        ended ||= lane.left === 0
+        const at = performance.now()
+        if (at - breath < BREATHE_MS) continue
+        await breathe()
+        breath = performance.now()
+        if (signal?.aborted) break
+        if (breath - told < PROGRESS_MS) continue
+        told = breath
+        onProgress?.(result.ok + result.fail)
+      }
+      if (ended) open = open.filter(({ left }) => left > 0)
+    }
+    await chain.finish()
+    result.endedAt = now()
+    onProgress?.(result.ok + result.fail)
+    return { ...result, latency: latency.parts() }
+  }
+}
+
+function count(result: ShareResult, packet: Uint8Array): void {
+  result.bytes += packet.length
+  if (packet[0] === 0x3f) result.full++
+  else if (packet[0] === 0xaa) result.diff++
+  else result.heart++
+}
+
+/** Looks at an even share of the headers. */
+class Prober {
+  #due = 0
+
+  constructor(
+    readonly rate: number,
+    readonly result: ShareResult,
+  ) {}
+
+  /** What is wrong with the header, null when nothing is or nobody looked. */
+  look(packet: Uint8Array, aid: number, t: number): string | null {
+    this.#due += this.rate
+    if (this.#due < 1 - 1e-9) return null
+    this.#due -= 1
+    this.result.probed++
+    const wrong = headerProblem(packet, aid, t)
+    if (wrong !== null) this.result.probesFailed++
+    return wrong
+  }
+}
+
+function headerProblem(packet: Uint8Array, aid: number, t: number): string | null {
+  const header = readHeader(packet)
+  if (typeof header === 'string') return `header: ${header}`
+  if (!header.crc16Ok) return 'header: CRC-16 is wrong'
+  if (header.sourceAid !== aid) return 'header: another AID'
+  if (header.ts !== t) return 'header: another time'
+  if (header.tid < 1 || header.tid > 254) return 'header: TID out of range'
+  return [0x3f, 0xaa, 0x7f].includes(header.cmd) ? null : 'header: no data command'
+}

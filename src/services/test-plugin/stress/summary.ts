@@ -1,0 +1,90 @@
+// Results of all shares → the summary of a stress run.
+import { Histogram } from './histogram'
+import type { StressOptions } from './options'
+import type { ShareResult } from './share'
+
+export interface StressSummary {
+  ok: number
+  fail: number
+  total: number
+  core: string
+  chain_mode: string
+  workers: number
+  sources: number
+  batch_size: number
+  processes: number
+  threads_per_process: number | null
+  /** from the first start to the last end, all parts side by side */
+  duration_s: number
+  throughput_pps: number
+  bytes: number
+  bytes_per_packet: number
+  packets: { full: number; diff: number; heart: number }
+  avg_latency_ms: number
+  min_latency_ms: number
+  p50_latency_ms: number
+  p95_latency_ms: number
+  p99_latency_ms: number
+  p99_9_latency_ms: number
+  p99_99_latency_ms: number
+  max_latency_ms: number
+  header_probe: { enabled: boolean; rate: number; attempted: number; ok: number; failed: number }
+  /** what went wrong, how often */
+  errors: Record<string, number>
+  /** stopped before the end */
+  cancelled?: true
+  /** why nothing was sent */
+  error?: string
+}
+
+const round = (value: number, digits = 4): number => Math.round(value * 10 ** digits) / 10 ** digits
+
+export function summaryOf(options: StressOptions, core: string, results: readonly ShareResult[]): StressSummary {
+  const latency = new Histogram()
+  for (const result of results) latency.merge(result.latency)
+  const sum = (read: (result: ShareResult) => number): number => results.reduce((all, one) => all + read(one), 0)
+  const errors: Record<string, number> = {}
+  for (const result of results)
+    for (const [why, times] of Object.entries(result.errors)) errors[why] = (errors[why] ?? 0) + times
+  const ms = Math.max(0, ...results.map(r => r.endedAt)) - Math.min(...results.map(r => r.startedAt))
+  const seconds = results.length > 0 ? Math.max(ms, 1e-3) / 1000 : 0
+  const ok = sum(r => r.ok)
+  const packets = { full: sum(r => r.full), diff: sum(r => r.diff), heart: sum(r => r.heart) }
+  const made = packets.full + packets.diff + packets.heart
+  const attempted = sum(r => r.probed)
+  const failed = sum(r => r.probesFailed)
+  const at = (share: number): number => round(latency.percentile(share), 6)
+  return {
+    ok,
+    fail: sum(r => r.fail),
+    total: options.total,
+    core,
+    chain_mode: options.chain_mode,
+    workers: options.workers,
+    sources: options.sources,
+    batch_size: options.batch_size,
+    processes: options.processes,
+    threads_per_process: options.threads_per_process,
+    duration_s: round(seconds, 6),
+    throughput_pps: seconds > 0 ? Math.round(ok / seconds) : 0,
+    bytes: sum(r => r.bytes),
+    bytes_per_packet: made > 0 ? round(sum(r => r.bytes) / made, 2) : 0,
+    packets,
+    avg_latency_ms: round(latency.mean, 6),
+    min_latency_ms: round(latency.min, 6),
+    p50_latency_ms: at(0.5),
+    p95_latency_ms: at(0.95),
+    p99_latency_ms: at(0.99),
+    p99_9_latency_ms: at(0.999),
+    p99_99_latency_ms: at(0.9999),
+    max_latency_ms: round(latency.max, 6),
+    header_probe: {
+      enabled: options.header_probe_rate > 0,
+      rate: options.header_probe_rate,
+      attempted,
+      ok: attempted - failed,
+      failed,
+    },
+    errors,
+  }
+}

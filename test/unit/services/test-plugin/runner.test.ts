@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { parseCommand, VERBS } from '../../../../src/commands'
+import { Engine, Fusion, inventory, Node } from '../../../../src/index'
+import { type TestParts, TestRunner } from '../../../../src/services/test-plugin'
+import { compareCores } from '../../../../src/services/test-plugin/compare'
+import { BUILT_IN_CORES, type CoreTable } from '../../../../src/services/test-plugin/cores'
+import { cli } from '../../../lib/gateway'
+
+const script = join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'dist/os-node.js')
+const parts: TestParts = { script, library: { Engine, Fusion, Node }, inventory }
+const dir = mkdtempSync(join(tmpdir(), 'os-node-plugin-test-'))
+after(() => rmSync(dir, { recursive: true, force: true }))
+
+const run = (...args: string[]) => {
+  const { code, stdout, stderr } = cli([...args, '--json', '--data-dir', dir], { cwd: dir })
+  return { code, stderr, answer: stdout.trim() === '' ? null : JSON.parse(stdout) }
+}
+const io = { signal: new AbortController().signal, print: () => undefined }
+const pure = BUILT_IN_CORES.pycore!
+
+test('integration: a node sends to a second process, which logs and answers queries', async () => {
+  const [ok, fail, { suites }] = await new TestRunner(parts).runIntegration()
+  assert.deepEqual(suites[0]!.failures, [])
+  assert.deepEqual([ok, fail], [9, 0])
+})
+
+test('integration: a program that cannot start fails each step, and nothing is thrown', async () => {
+  const runner = new TestRunner({ ...parts, script: join(dir, 'no-such-file.js') })
+  const [ok, fail, { suites }] = await runner.runIntegration()
+  assert.equal(ok, 0)
+  assert.equal(fail, 9)
+  assert.match(suites[0]!.failures[0]!.error, /os-node serve ended.*Cannot find module/s)
+})
+
+test('runStress takes the parameters of the specification in their order', async () => {
+  const runner = new TestRunner(parts)
+  const [summary, fail] = await runner.runStress(60, 3, 2, false, 'pycore', false, 1, 4, 1, null, 'e2e_inproc')
+  assert.deepEqual([summary.ok, fail], [60, 0])
+  const { total, workers, sources, core, batch_size, processes, threads_per_process, chain_mode, header_probe } =
+    summary
+  assert.deepEqual(
+    [total, workers, sources, core, batch_size, processes, threads_per_process, chain_mode, header_probe.attempted],
+    [60, 3, 2, 'pycore', 4, 1, null, 'e2e_inproc', 60],
+  )
+  assert.equal((await runner.runStress(10, 1, 1, false, null, true))[1], 10)
+  const { running, last } = runner.status() as {
+    running: string[]
+    last: Record<string, { ok: boolean; fail: number }>
+  }
+  assert.deepEqual([running, last.stress?.ok, last.stress?.fail], [[], false, 10])
+})
+
+test('full_load: every core that is built in, with all CPUs', async () => {
+  const cores = { ...BUILT_IN_CORES, rscore: pure }
+  // threads know the cores that are built in only
+  const load = await new TestRunner({ ...parts, cores }).fullLoad({ total: 100, threads_per_process: null })
+  assert.deepEqual(
+    load.runs.map(({ core, ok, workers }) => [core, ok, workers]),
+    [
+      ['pycore', 100, load.cpus],
+      ['rscore', 100, load.cpus],
+    ],
+  )
+  assert.equal(load.ok, true)
+})
+
+test('compare: one core has nothing to be compared with, two are compared byte by byte', async () => {
+  const alone = await new TestRunner(parts).compare()
+  assert.equal(alone.ok, true)
+  assert.equal(alone.equal, null)
+  assert.match(alone.note, /one core is built in \(pycore\)/)
+  assert.ok(alone.cores[0]!.diff_pps > 0 && alone.cores[0]!.decode_pps > 0)
+
+  const same = await compareCores({ pycore: pure, rscore: pure })
+  assert.deepEqual([same.ok, same.equal, same.packets_compared, same.differences], [true, true, 1024, []])
+
+  let n = 0
+  const other: CoreTable[string] = settings => {
+    const core = pure(settings)
+    const { transmitFast } = core
+    return Object.assign(core, {
+      transmitFast: (...args: Parameters<typeof transmitFast>) => {
+        const packet = transmitFast.apply(core, args)
+        if (n++ !== 5) return packet
+        const bent = Buffer.from(packet)
+        bent[6]! ^= 1
+        return bent
+      },
+    })
+  }
+  const differing = await compareCores({ pycore: pure, rscore: other })
+  assert.deepEqual([differing.ok, differing.equal], [false, false])
+  assert.deepEqual(
+    differing.differences.map(({ core, packet }) => [core, packet]),
+    [['rscore', 5]],
+  )
+})
+
+test('the handlers of the specification, each with its result and exit code', async () => {
+  const commands = new TestRunner(parts).getCliCommands()
+  assert.deepEqual(Object.keys(commands).sort(), [
+    'all',
+    'audit',
+    'compare',
+    'component',
+    'full_load',
+    'integration',
+    'stress',
+  ])
+  const stress = await commands.stress!.run({ total: 30, 'header-probe-rate': 1, 'no-progress': true }, io)
+  assert.equal(stress.exitCode, 0)
+  assert.match(stress.text!, /stress on pycore, core: 30 of 30 passed, 0 failed/)
+  assert.match(stress.text!, /headers checked: 30, wrong: 0/)
+  const refused = await commands.stress!.run({ total: 30, 'require-rust': true }, io)
+  assert.equal(refused.exitCode, 1)
+  assert.match(refused.text!, /rscore is required/)
+  const { value, exitCode } = await commands.audit!.run({}, io)
+  const report = value as { ok: boolean; gaps: string[]; items: unknown[] }
+  assert.equal(report.ok, report.gaps.length === 0)
+  assert.equal(exitCode, report.ok ? 0 : 1)
+})
+
+test('plugin-test: what the suite takes is handed on, the rest of its options stays out', async () => {
+  const given: string[][] = []
+  const context = {
+    signal: io.signal,
+    print: () => undefined,
+    plugins: async () => ({
+      command: async (plugin: string, argv: string[]) => {
+        given.push([plugin, ...argv])
+        return { value: { ok: true }, text: 'done' }
+      },
+    }),
+  } as never
+  const ask = (...argv: string[]) => {
+    const { verb, options } = parseCommand(VERBS, ['plugin-test', ...argv])
+    return verb.run(context, options)
+  }
+  assert.deepEqual(await ask(), { value: { ok: true }, text: 'done', exitCode: 0 })
+  await ask('--suite', 'stress', '--total', '40', '--no-progress', '--verbosity', '2')
+  await ask('component', '--verbosity', '2', '--total', '40')
+  await ask('--suite', 'full_load', '--chain-mode', 'e2e_inproc')
+  assert.deepEqual(given, [
+    ['test_plugin', 'all'],
+    ['test_plugin', 'stress', '--total', '40', '--no-progress'],
+    ['test_plugin', 'component', '--verbosity', '2'],
+    ['test_plugin', 'full_load', '--chain-mode', 'e2e_inproc'],
+  ])
+  for (const bad of [
+    ['--suite', 'everything'],
+    ['--total', '0'],
+    ['--chain-mode', 'far'],
+    ['--header-probe-rate', '2'],
+  ])
+    assert.throws(() => parseCommand(VERBS, ['plugin-test', ...bad]), { code: 'USAGE' })
+})
+
+test('plugin-test in a process of its own: all suites, and exit code 1 when one fails', () => {
+  const all = run('plugin-test', '--total', '20', '--processes', '2')
+  assert.equal(all.code, 0, JSON.stringify(all.answer ?? all.stderr).slice(0, 500))
+  assert.deepEqual(Object.keys(all.answer).sort(), ['component', 'integration', 'ok', 'stress', 'suite', 'via'])
+  assert.equal(all.answer.stress.summary.processes, 2)
+  assert.deepEqual([all.answer.component.fail, all.answer.integration.fail], [0, 0])
+  const refused = run('plugin-test', 'stress', '--require-rust')
+  assert.equal(refused.code, 1)
+  assert.match(refused.answer.summary.error, /rscore is required/)
+})
