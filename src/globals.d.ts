@@ -18,11 +18,10 @@ declare module 'page-script' {
   const text: string
   export default text
 }
-<<<<<<< HEAD
 declare module 'page-style' {
   const text: string
   export default text
-=======
+}
 /** Brotli and base64, made by the build; see services/test-plugin/pack.mjs */
 declare module 'self-test-vectors' {
   const packed: string
@@ -31,5 +30,4 @@ declare module 'self-test-vectors' {
 declare module 'self-test-audit' {
   const packed: string
   export default packed
->>>>>>> six-http
 }
