@@ -52,6 +52,31 @@ test('a medium is switched on and off; one that links use is asked about first',
   tab.clean()
 })
 
+test('an output is switched; where its state is unknown that is told', async () => {
+  // no board here has lines: what the gateway would answer is put in its place
+  const sent: unknown[] = []
+  const items = [
+    { source: 'relays', name: 'pump', value: 0 },
+    { source: 'relays', name: 'siren', value: null, reason: 'the line is taken' },
+  ]
+  await page.route('**/api/outputs', async route => {
+    if (route.request().method() === 'POST') {
+      sent.push(route.request().postDataJSON())
+      items[0]!.value = 1
+    }
+    await route.fulfill({ json: { ok: true, items } })
+  })
+  await open('switches')
+  await page.getByText('relays · state unknown · the line is taken').waitFor()
+  const pump = page.getByRole('switch', { name: 'relays.pump' })
+  await pump.click()
+  await said('relays.pump is on')
+  await until('it is on', async () => (await pump.getAttribute('aria-checked')) === 'true')
+  assert.deepEqual(sent, [{ name: 'relays.pump', value: 1 }])
+  await page.unroute('**/api/outputs')
+  tab.clean()
+})
+
 test('settings are found, checked while typing, saved together, and what needs a restart is told', async () => {
   await open('settings')
   await page.getByLabel('Find a setting').fill('engine_settings')

@@ -101,9 +101,23 @@ test('the history of a sensor has a plot in every range', async () => {
 test('new readings appear by themselves', async () => {
   await open('readings/TANK-3')
   await page.getByText('41.50').waitFor()
+  await page.locator('.connection[title=events]').waitFor()
   world.send(43.25, 1.2)
   await page.getByText('43.25').waitFor()
   tab.clean()
+})
+
+test('where no events come new readings appear with the next round', async () => {
+  const quiet = await world.tab()
+  await quiet.page.route('**/api/events*', route =>
+    route.fulfill({ status: 404, json: { ok: false, error: 'not found', code: 'NOT_FOUND' } }),
+  )
+  await quiet.page.goto(`${world.url}/#/readings/TANK-3`)
+  await quiet.page.getByText('level').waitFor()
+  world.send(44.75, 1.2)
+  await quiet.page.getByText('44.75').waitFor()
+  assert.equal(quiet.problems.answers.length, 1, 'asked for events once')
+  await quiet.context.close()
 })
 
 test('the console runs commands, tells errors and exit codes, and knows what was typed', async () => {

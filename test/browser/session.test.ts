@@ -157,9 +157,10 @@ test('a gateway that goes away is told at once and clearly; when it is back the 
   await shoot(page, 'away-desktop-light')
   await page.setViewportSize(PHONE)
   await shoot(page, 'away-phone-light', false)
-  await world.startGateway()
   await page.getByRole('button', { name: 'Try now' }).click()
-  await page.getByText('What you see is old.').waitFor({ state: 'hidden' })
+  await page.getByText('What you see is old.').waitFor()
+  await world.startGateway()
+  await page.getByText('What you see is old.').waitFor({ state: 'hidden', timeout: 40_000 })
   await page.locator('.connection[data-state=up]').waitFor()
   assert.ok(await page.getByText('Flash: log').isVisible())
   // while it was away the browser itself says that nothing answers
