@@ -4,7 +4,7 @@
 //
 // What fails at a start: no writable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
 // the process ends with the code's exit status and says what to do. Everything later is a state.
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
@@ -14,19 +14,19 @@ import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
+import { followsParent, stopped } from './gateway/parent'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
-import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
-import { asOsError, errno, OsError } from './lib/errors'
-import { realFiles } from './lib/files'
+import { asOsError, OsError } from './lib/errors'
 import { type Logger, silentLogger } from './lib/logger'
+import { writableDir } from './lib/writable'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
 import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
-import { UserStore } from './services/users'
+import { newToken, storedToken, UserStore } from './services/users'
 
 export * from './index'
 
@@ -34,41 +34,6 @@ export * from './index'
 const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
-
-const tokenPath = (config: ConfigStore): string => join(config.dataDir, 'token.json')
-
-/** The stored hash of the admin token, or null when there is none yet. */
-function storedToken(config: ConfigStore): string | null {
-  try {
-    const { hash } = JSON.parse(realFiles.read(tokenPath(config)).toString('utf8')) as { hash?: unknown }
-    return typeof hash === 'string' ? hash : null
-  } catch (error) {
-    if (errno(error) === 'ENOENT') return null
-    throw new OsError('STORAGE', `${tokenPath(config)} cannot be read: ${asOsError(error).message}`, {
-      cause: error,
-      hint: 'os-node token --new makes a new one',
-    })
-  }
-}
-
-async function newToken(config: ConfigStore): Promise<string> {
-  const { makeToken, hashToken } = await import('./web')
-  const token = makeToken()
-  writableDir(config.dataDir)
-  atomicWrite(tokenPath(config), JSON.stringify({ hash: await hashToken(token) }))
-  return token
-}
-
-function writableDir(dir: string): void {
-  try {
-    realFiles.mkdir(dir)
-    const probe = join(dir, '.writable')
-    realFiles.close(realFiles.open(probe, 'w'))
-    realFiles.remove(probe)
-  } catch (cause) {
-    throw new OsError('DATA_DIR', `${dir} cannot be written (${errno(cause) ?? 'unknown reason'})`, { cause })
-  }
-}
 
 /** Without a gateway: the files alone. */
 function localTransport(config: ConfigStore, logger: Logger): TransportControl {
@@ -189,7 +154,8 @@ async function startGateway(
   undo.push({ name: 'supervision', limitMs: 1000, must: true, run: () => watched.close() })
   try {
     // scrypt takes tens of milliseconds of its own thread: the log opens and the page answers meanwhile
-    const makesToken = config.config.web_user.auth_enabled && storedToken(config) === null ? newToken(config) : null
+    const makesToken =
+      config.config.web_user.auth_enabled && storedToken(config.dataDir) === null ? newToken(config.dataDir) : null
     makesToken?.catch(() => undefined) // told below, unless something else ends the start first
     const links = registry()
     const gateway = await Gateway.open({
@@ -260,11 +226,11 @@ async function startGateway(
         return gateway.guard.safeModeReport()
       },
       startGateway: () => Promise.reject(new OsError('LOCKED', 'a gateway runs already')),
-      newToken: () => newToken(config),
+      newToken: () => newToken(config.dataDir),
       print: () => undefined,
     }
     const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
-    const verifier = new web.TokenVerifier(() => storedToken(config))
+    const verifier = new web.TokenVerifier(() => storedToken(config.dataDir))
     const jobs = new JobRunner({
       verbs: VERBS,
       context: { ...context, ...overHttp(config, transport) },
@@ -346,24 +312,6 @@ async function startGateway(
   }
 }
 
-/** True in the upstream that a gateway started for itself: it ends with that gateway. */
-const followsParent = (): boolean => process.env.OS_NODE_FOLLOW_PARENT === '1'
-
-/** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
-async function stopped(signal: AbortSignal): Promise<void> {
-  const { stdin } = process
-  await new Promise<void>(done => {
-    if (signal.aborted) done()
-    signal.addEventListener('abort', () => done(), { once: true })
-    if (followsParent())
-      stdin
-        .on('end', done)
-        .on('error', () => done())
-        .resume()
-  })
-  if (followsParent()) stdin.destroy()
-}
-
 async function cli(): Promise<void> {
   const [{ runCli }, { openUrl }, { commandLine }] = await Promise.all([
     import('./cli'),
@@ -420,7 +368,7 @@ async function cli(): Promise<void> {
         },
         startGateway: (role, overrides) => startGateway(config, logger, signal, () => stop.abort(), role, overrides),
         openUrl: url => openUrl(url),
-        newToken: () => newToken(config),
+        newToken: () => newToken(config.dataDir),
         print,
         close: async () => {
           await plugins?.close()

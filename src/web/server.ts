@@ -2,6 +2,7 @@
 // The HTTP server: Polka's router over node:http, fed from the table of routes. Whatever a request holds, the answer is
 // JSON or an asset, never a dropped connection without a word (X18); a handler that throws costs only its own request.
 // A port in use is PORT_BUSY; another error while listening is NETWORK; later ones go to the log and the server lives on.
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -53,6 +54,8 @@ export class WebServer {
   #turn: Promise<unknown> = Promise.resolve()
   #since = 0
   #encrypted = false
+  /** set in whatever a request has begun */
+  readonly #inRequest = new AsyncLocalStorage<true>()
   readonly #streams = new EventStreams()
   readonly #sessions: Sessions
   readonly #answers: Record<string, number> = {}
@@ -117,9 +120,13 @@ export class WebServer {
     return this.#inTurn(() => this.#start())
   }
 
-  /** Stops listening, lets running answers end for two seconds, closes the rest. Safe to call when it is stopped. */
+  /**
+   * Stops listening, lets running answers end for two seconds, closes the rest. Safe to call when it is stopped. Asked for by
+   * a request (plugin web_user stopped over HTTP) it does not wait for the answer to that request, which then goes out.
+   */
   stop(): Promise<void> {
-    return this.#inTurn(() => this.#stop())
+    const asked = this.#inRequest.getStore() === true
+    return this.#inTurn(() => this.#stop(asked))
   }
 
   #inTurn<T>(task: () => Promise<T>): Promise<T> {
@@ -167,7 +174,7 @@ export class WebServer {
     this.#context.logger.info(`web page on ${this.url}`)
   }
 
-  async #stop(): Promise<void> {
+  async #stop(asked: boolean): Promise<void> {
     const server = this.#server
     if (!server) return
     this.#server = null
@@ -177,8 +184,8 @@ export class WebServer {
     this.#streams.closeAll()
     this.#connections?.closeIdle()
     const cut = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS)
-    await closed
-    clearTimeout(cut)
+    const ended = closed.then(() => clearTimeout(cut))
+    if (!asked) await ended
   }
 
   /** The listener for one run of the server: guard, then Polka's router over the table. */
@@ -199,7 +206,7 @@ export class WebServer {
     const serve =
       (path: string): polka.Handler =>
       (req, res) => {
-        this.#serve(path, access, req, res).catch(thrown => fail(req, res, thrown))
+        this.#inRequest.run(true, () => this.#serve(path, access, req, res)).catch(thrown => fail(req, res, thrown))
       }
     // '/x/' is '/x/:id' without its id, also where there is no '/x'
     const parents = routes.map(({ path }) => path.replace(/\/:\w+$/, '')).filter(path => path !== '')
