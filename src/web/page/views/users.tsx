@@ -171,6 +171,9 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
             disabled={locked}
             onChange={next => void act('PUT', { role: next }, `${username} is ${next} now`)}
           />
+          <span class="quiet small" aria-hidden="true">
+            may sign in
+          </span>
           <Switch
             label={`${username} may sign in`}
             on={enabled}
