@@ -2,8 +2,7 @@
 // system. Each has an ETag, so a browser that has the newest version gets 304.
 import { createHash } from 'node:crypto'
 import script from 'page-script'
-import cards from './page/cards.css'
-import style from './page/page.css'
+import style from 'page-style'
 import html from './page/page.html'
 
 export interface Asset {
@@ -28,7 +27,7 @@ const asset = (type: string, body: string): Asset => ({
 export const ASSETS = {
   '/': asset('text/html; charset=utf-8', html),
   '/app.js': asset('text/javascript; charset=utf-8', script),
-  '/app.css': asset('text/css; charset=utf-8', style + cards),
+  '/app.css': asset('text/css; charset=utf-8', style),
   '/favicon.svg': asset('image/svg+xml', icon),
   '/favicon.ico': asset('image/svg+xml', icon),
 } as const satisfies Record<string, Asset>
