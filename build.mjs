@@ -127,6 +127,8 @@ export async function bundle({ tests = false, types = true } = {}) {
     define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt) },
     loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
     alias: {
+      // a copy of what Node has itself
+      'readable-stream': 'node:stream',
       'page-script': join(root, '.build/page.js'),
       'self-test-vectors': join(root, '.build/vectors.b64'),
       'self-test-audit': join(root, '.build/audit.b64'),
