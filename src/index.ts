@@ -21,6 +21,7 @@ import { createPureCore } from './pipeline/pycore'
 import {
   BUILTIN_NAMES,
   type DisplayAccess,
+  libraryWeb,
   Plugins,
   type PluginTable,
   pluginFragments,
@@ -125,6 +126,7 @@ export async function inventory(): Promise<Inventory> {
 /** Built-in plugins by name, loaded on first use. */
 export const pluginTable: PluginTable = {
   web_user: async () => (await import('./services/web-user')).webUserPlugin,
+  tui: async () => (await import('./tui')).tuiPlugin,
   port_forwarder: async () => (await import('./services/port-forwarder')).portForwarderPlugin,
   env_guard: async () => (await import('./services/env-guard')).envGuardPlugin,
   dependency_manager: async () => (await import('./services/dependencies')).dependencyPlugin,
@@ -154,7 +156,8 @@ export function displayAccess(): DisplayAccess {
 function ownServices(node: NodeBase): ServiceManager {
   const display = displayAccess()
   const manager = new ServiceManager(node.store, 'runtime', { display })
-  new Plugins({ manager, node, builtins: pluginTable, version: __VERSION__, display })
+  const web = libraryWeb.of?.(node.store)
+  new Plugins({ manager, node, builtins: pluginTable, version: __VERSION__, display, ...(web && { web }) })
   return manager
 }
 
@@ -188,6 +191,8 @@ const parts = (): NodeParts => ({
 export class Node extends NodeBase {
   constructor(configPath: string | null = null, options: NodeOptions = {}) {
     super(configPath, parts(), options)
+    // sections that are rendered without a node show this one
+    getDisplayRegistry().defaultNode = this
   }
 }
 
@@ -246,6 +251,7 @@ export {
   ServiceManager,
   syncAllPluginDefaults,
 } from './services'
+export { type Snapshot, TerminalUi, type TuiOptions } from './tui'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'

@@ -4,27 +4,29 @@
 //
 // What fails at a start: no writable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
 // the process ends with the code's exit status and says what to do. Everything later is a state.
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
-import type { CommandContext, SourcesLike, StartedGateway, StartOverrides } from './commands'
+import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
+import { loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
+import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
+import { followsParent, stopped } from './gateway/parent'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
-import { atomicWrite } from './lib/atomic'
 import { systemClock } from './lib/clock'
-import { asOsError, errno, OsError } from './lib/errors'
-import { realFiles } from './lib/files'
-import type { Logger } from './lib/logger'
+import { asOsError, OsError } from './lib/errors'
+import { type Logger, silentLogger } from './lib/logger'
+import { writableDir } from './lib/writable'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
-import { GatewayWeb, httpPlugins, LocalWeb, makePlugins, managerOf, type Plugins } from './services'
+import { GatewayWeb, httpPlugins, LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
-import { UserStore } from './services/users'
+import { newToken, storedToken, UserStore } from './services/users'
 
 export * from './index'
 
@@ -32,41 +34,6 @@ export * from './index'
 const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
-
-const tokenPath = (config: ConfigStore): string => join(config.dataDir, 'token.json')
-
-/** The stored hash of the admin token, or null when there is none yet. */
-function storedToken(config: ConfigStore): string | null {
-  try {
-    const { hash } = JSON.parse(realFiles.read(tokenPath(config)).toString('utf8')) as { hash?: unknown }
-    return typeof hash === 'string' ? hash : null
-  } catch (error) {
-    if (errno(error) === 'ENOENT') return null
-    throw new OsError('STORAGE', `${tokenPath(config)} cannot be read: ${asOsError(error).message}`, {
-      cause: error,
-      hint: 'os-node token --new makes a new one',
-    })
-  }
-}
-
-async function newToken(config: ConfigStore): Promise<string> {
-  const { makeToken, hashToken } = await import('./web')
-  const token = makeToken()
-  writableDir(config.dataDir)
-  atomicWrite(tokenPath(config), JSON.stringify({ hash: await hashToken(token) }))
-  return token
-}
-
-function writableDir(dir: string): void {
-  try {
-    realFiles.mkdir(dir)
-    const probe = join(dir, '.writable')
-    realFiles.close(realFiles.open(probe, 'w'))
-    realFiles.remove(probe)
-  } catch (cause) {
-    throw new OsError('DATA_DIR', `${dir} cannot be written (${errno(cause) ?? 'unknown reason'})`, { cause })
-  }
-}
 
 /** Without a gateway: the files alone. */
 function localTransport(config: ConfigStore, logger: Logger): TransportControl {
@@ -85,11 +52,10 @@ async function localSources(config: ConfigStore, logger: Logger): Promise<Source
   return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
 }
 
-/** The plugins of one command; an HTTP service that it starts brings a gateway with it. */
-function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: AbortSignal): Plugins {
+/** The HTTP service where no gateway runs: it brings one with it. */
+function localWeb(config: ConfigStore, logger: Logger, signal: AbortSignal): LocalWeb {
   const { host, port } = config.config.RESOURCES.service_plugins.web_user
-  const display = displayAccess()
-  const web = new LocalWeb({
+  return new LocalWeb({
     host,
     port,
     users: new UserStore({ dataDir: config.dataDir }),
@@ -99,15 +65,43 @@ function localPlugins(node: Node, config: ConfigStore, logger: Logger, signal: A
       const { done, info } = await startGateway(config, logger, ends, () => undefined, 'run', overrides)
       return { done, url: (info?.url as string | undefined) ?? null }
     },
-    dashboard: async () => ({ display_sections: await display.collectAllSections() }),
+    dashboard: async sections => (await localSections(config, logger)).read(sections ?? null),
   })
-  return makePlugins({ node, builtins: pluginTable, version: __VERSION__, logger, display, web })
 }
+libraryWeb.of = config => localWeb(config, silentLogger, new AbortController().signal)
 
 /** Names the board to every driver that asks where a pin is, where the configuration does. */
 async function chooseBoard({ config }: ConfigStore): Promise<void> {
   const { board } = config.gateway
   if (board !== 'auto') (await import('../drivers/board')).useBoard(board)
+}
+
+/** The sections as the files have them. */
+async function localSections(config: ConfigStore, logger: Logger): Promise<SectionReader> {
+  const { filesSource, getDisplayRegistry, RegistryReader, useDisplaySource } = await import('./display')
+  const transport = localTransport(config, logger)
+  const log = logOf(config.dataDir)
+  useDisplaySource(
+    filesSource({ config, version: __VERSION__, transport: () => transport.view(), log: () => log.summary() }),
+  )
+  return new RegistryReader(getDisplayRegistry())
+}
+
+/** The terminal UI of this process: it shows a running gateway, or the files while none runs. */
+async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSignal): Promise<TerminalUiLike> {
+  const [{ TerminalUi, tuiSettings }, { GatewaySections }] = await Promise.all([
+    import('./tui'),
+    import('./cli/sections'),
+  ])
+  let local: Promise<SectionReader> | undefined
+  const reader = new GatewaySections(config.dataDir, () => {
+    // somebody may have changed the file since the last look
+    config.reload()
+    return (local ??= localSections(config, logger))
+  })
+  const title = (): string => `os-node ${__VERSION__}  ${config.get('device_id')}`.trim()
+  const standard = tuiSettings(config.get('RESOURCES.service_plugins.tui'))
+  return new TerminalUi(null, { reader, signal, title, standard })
 }
 
 /** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
@@ -160,7 +154,8 @@ async function startGateway(
   undo.push({ name: 'supervision', limitMs: 1000, must: true, run: () => watched.close() })
   try {
     // scrypt takes tens of milliseconds of its own thread: the log opens and the page answers meanwhile
-    const makesToken = config.config.web_user.auth_enabled && storedToken(config) === null ? newToken(config) : null
+    const makesToken =
+      config.config.web_user.auth_enabled && storedToken(config.dataDir) === null ? newToken(config.dataDir) : null
     makesToken?.catch(() => undefined) // told below, unless something else ends the start first
     const links = registry()
     const gateway = await Gateway.open({
@@ -204,6 +199,7 @@ async function startGateway(
       logger,
       via: 'gateway',
       signal,
+      webUrl: () => service.state().url ?? undefined,
       gateway: {
         status: () => gateway.status(),
         reload: () => gateway.reload(),
@@ -223,17 +219,18 @@ async function startGateway(
       sources: async () => gateway.built.then(() => gateway.sources),
       hardware: () => hardware(config, gateway),
       outputs: gateway.sources.outputs,
+      display: async () => new display.RegistryReader(display.getDisplayRegistry(), node),
       plugins: async () => plugins,
       safeMode: async leave => {
         if (leave) await gateway.leaveSafeMode()
         return gateway.guard.safeModeReport()
       },
       startGateway: () => Promise.reject(new OsError('LOCKED', 'a gateway runs already')),
-      newToken: () => newToken(config),
+      newToken: () => newToken(config.dataDir),
       print: () => undefined,
     }
     const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
-    const verifier = new web.TokenVerifier(() => storedToken(config))
+    const verifier = new web.TokenVerifier(() => storedToken(config.dataDir))
     const jobs = new JobRunner({
       verbs: VERBS,
       context: { ...context, ...overHttp(config, transport) },
@@ -243,7 +240,7 @@ async function startGateway(
     const service = new GatewayWeb({
       host: (role === 'run' ? overrides.host : undefined) ?? webHost,
       port: overrides.webPort ?? webPort,
-      make: (host, port) => new web.WebServer(page, { host, port }),
+      make: (host, port) => new web.WebServer(page, { host, port, tls: () => web.webTls(config) }),
       users,
     })
     const plugins = makePlugins({
@@ -297,7 +294,13 @@ async function startGateway(
         // a log that could not be committed to the end is what whoever started this must hear of
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
-      info: { url: service.state().url, device_id: gateway.identity.deviceId, ...(token !== null && { token }) },
+      info: {
+        url: service.state().url,
+        device_id: gateway.identity.deviceId,
+        ...(token !== null && { token, login_url: loginUrl(service.state().url!, token) }),
+      },
+      stop,
+      submit: request => context.gateway!.submit(request),
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
       banner: followsParent() && token === null ? '' : banner(gateway, role, service.state().url!, token, overrides),
     }
@@ -309,29 +312,15 @@ async function startGateway(
   }
 }
 
-/** True in the upstream that a gateway started for itself: it ends with that gateway. */
-const followsParent = (): boolean => process.env.OS_NODE_FOLLOW_PARENT === '1'
-
-/** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
-async function stopped(signal: AbortSignal): Promise<void> {
-  const { stdin } = process
-  await new Promise<void>(done => {
-    if (signal.aborted) done()
-    signal.addEventListener('abort', () => done(), { once: true })
-    if (followsParent())
-      stdin
-        .on('end', done)
-        .on('error', () => done())
-        .resume()
-  })
-  if (followsParent()) stdin.destroy()
-}
-
 async function cli(): Promise<void> {
-  const { runCli } = await import('./cli')
+  const [{ runCli }, { openUrl }, { commandLine }] = await Promise.all([
+    import('./cli'),
+    import('./cli/browser'),
+    import('./commands'),
+  ])
   const stop = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stop.abort())
-  process.exitCode = await runCli(process.argv.slice(2), {
+  process.exitCode = await runCli(commandLine(process.argv[1], process.argv.slice(2)), {
     version: __VERSION__,
     env: process.env,
     cwd: process.cwd(),
@@ -359,16 +348,27 @@ async function cli(): Promise<void> {
         signal,
         log: logOf(config.dataDir),
         node: async () => nodeLike(node()),
-        plugins: async () => (plugins ??= localPlugins(node(), config, logger, signal)),
+        plugins: async () =>
+          (plugins ??= makePlugins({
+            node: node(),
+            builtins: pluginTable,
+            version: __VERSION__,
+            logger,
+            display: displayAccess(),
+            web: localWeb(config, logger, signal),
+          })),
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
+        display: () => localSections(config, logger),
+        terminalUi: () => terminalUi(config, logger, signal),
         safeMode: async leave => {
           const { crashesOf } = await import('./gateway/guard/process')
           return crashesOf(config, __VERSION__, logger).look(leave)
         },
         startGateway: (role, overrides) => startGateway(config, logger, signal, () => stop.abort(), role, overrides),
-        newToken: () => newToken(config),
+        openUrl: url => openUrl(url),
+        newToken: () => newToken(config.dataDir),
         print,
         close: async () => {
           await plugins?.close()

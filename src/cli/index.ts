@@ -17,7 +17,7 @@ import { acquireLock, type DataLock } from '../gateway/lock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
-import { ask, waitForGateway } from './client'
+import { ask, type GatewayAnswer, waitForGateway } from './client'
 import { errorText, type Out, paintFor, ReaderLeft, watchReader, writeLine } from './output'
 
 /** What main needs to make a context for a command that runs in this process. */
@@ -72,7 +72,13 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     const parsed = parseCommand(verbs, first === 'help' ? [...argv.slice(1), '--help'] : argv, env)
     if (parsed.help) return await say(deps, verbHelp(parsed.verb).trimEnd())
     asJson = parsed.json || parsed.verb.json === true
-    return await execute(parsed.verb, parsed.options, parsed.json, deps)
+    const place = parsed.verb.place?.()
+    try {
+      const options = { ...parsed.options, ...(place && { config: place.config, 'data-dir': place.dataDir }) }
+      return await execute(parsed.verb, options, parsed.json, deps)
+    } finally {
+      place?.remove()
+    }
   } catch (thrown) {
     // who reads stdout left early: nothing is wrong with the command
     if (thrown instanceof ReaderLeft) return 0
@@ -102,6 +108,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
     files,
     logger: logger.child('config'),
     keep: holds(verb.changes, parsed),
+    tolerant: verb.tolerant === true,
     ...(deps.fragments && { fragments: deps.fragments }),
   })
   const read = deps.read ?? (async path => files.read(path === '-' ? '/dev/stdin' : path).toString('utf8'))
@@ -109,15 +116,23 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
   const show = printer(verb, json, deps)
 
   if (verb.where !== 'local') {
-    const socket = await waitForGateway(config.dataDir, {
-      waitMs: deps.waitMs ?? 5000,
-      changes: holds(verb.changes, options),
-      signal,
+    const changes = holds(verb.changes, options)
+    const found = waitForGateway(config.dataDir, { waitMs: deps.waitMs ?? 5000, changes, signal })
+    const socket = await found.catch(error => {
+      // a gateway that hangs is what the doctor is called for
+      if (!verb.tolerant || changes) throw error
+      logger.warn(asOsError(error).message)
+      return undefined
     })
     if (socket) {
       const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options
-      const onRow = (row: unknown): Promise<void> => writeLine(deps.stdout, JSON.stringify(row))
-      const answer = await ask(socket, { command: verb.name, options: own }, { onRow, signal })
+      const onRow = rowPrinter(verb, json, deps)
+      const asked = ask(socket, { command: verb.name, options: own }, { onRow, signal })
+      const answer = await asked.catch(error => {
+        // what goes on until it is stopped was stopped
+        if (holds(verb.endless, options) && signal.aborted) return { exitCode: 0 } as GatewayAnswer
+        throw error
+      })
       if (answer.result) await show(answer.result, answer.text)
       return answer.exitCode
     }
@@ -155,7 +170,8 @@ async function executeHere(
     }
     context = await deps.context({ verb, config, logger, signal: deps.signal, print, ...(lock && { lock }) })
     const result: VerbResult = await verb.run(context, options)
-    for await (const row of result.rows ?? []) await writeLine(deps.stdout, JSON.stringify(row))
+    const onRow = rowPrinter(verb, json, deps)
+    for await (const row of result.rows ?? []) await onRow(row)
     const value = withVia(context, result)
     if (value) await show(value, result.text)
     return result.exitCode ?? 0
@@ -165,6 +181,16 @@ async function executeHere(
     } finally {
       lock?.release()
     }
+  }
+}
+
+/** Rows are JSON lines, at a terminal what the verb makes of them; an empty text is no line. */
+function rowPrinter(verb: Verb, json: boolean, { stdout, env }: CliDeps): (row: unknown) => Promise<void> {
+  if (json || !stdout.isTTY || !verb.rowText) return row => writeLine(stdout, JSON.stringify(row))
+  const paint = paintFor(stdout, env)
+  return async row => {
+    const text = verb.rowText!(row, paint)
+    if (text !== '') await writeLine(stdout, text)
   }
 }
 

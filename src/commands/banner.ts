@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import type { Gateway } from '../gateway/gateway'
 import type { StartOverrides } from './context'
+import { loginUrl, qrCode } from './login'
 
 /** `token`: the admin token, told this once; null: there is one already. */
 export function banner(
@@ -27,8 +28,17 @@ export function banner(
       : []),
     `  keeps        ${join(config.dataDir, 'log')}`,
     `  look at      ${url}`,
-    ...(token === null ? [] : [`  admin token  ${token}   (shown once; os-node token --new makes another)`]),
+    ...(token === null ? [] : tokenLines(loginUrl(url, token), token)),
     '  stop with    Ctrl-C',
   ]
   return lines.join('\n')
 }
+
+/** The token, once. */
+const tokenLines = (link: string, token: string): string[] => [
+  `  admin token  ${token}   (shown once; os-node token --new makes another)`,
+  `  log in by    ${link}`,
+  '',
+  qrCode(link),
+  '',
+]

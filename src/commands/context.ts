@@ -1,6 +1,7 @@
 // What a command is given. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
+import type { SectionReader } from '../display'
 import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { ReloadReport } from '../gateway/guard/reload'
 import type { SourceItem, SourceTest } from '../gateway/intake/test-source'
@@ -77,6 +78,13 @@ export interface SourcesLike {
   test(name: string): Promise<SourceTest>
 }
 
+/** The terminal UI, live; each returns the exit code when it is left. Throws USAGE without a terminal. */
+export interface TerminalUiLike {
+  /** `interval` in seconds; undefined: as configured */
+  runInteractive(interval: number | undefined, sections: readonly string[] | null): Promise<number>
+  runBios(interval: number | undefined, section: string | null): Promise<number>
+}
+
 export interface LogVerification {
   ok: boolean
   records: number
@@ -108,6 +116,9 @@ export interface StartedGateway {
   readonly info?: Record<string, unknown>
   /** the same for people, the admin token once included */
   readonly banner?: string
+  /** ends it as Ctrl-C does */
+  stop?(): void
+  submit?: GatewayLike['submit']
 }
 
 export interface CommandContext {
@@ -121,6 +132,8 @@ export interface CommandContext {
   writable?(): readonly string[]
   /** absent outside a running gateway */
   readonly gateway?: GatewayLike
+  /** where the page runs; else the configuration says where it would be */
+  webUrl?(): string | undefined
   readonly log: LogAccess
   node(): Promise<NodeLike>
   transport(): TransportLike
@@ -129,12 +142,18 @@ export interface CommandContext {
   hardware(): Promise<Hardware>
   /** absent outside a running gateway: an output is held by whoever runs */
   readonly outputs?: OutputsControl
+  /** the sections of display providers */
+  display(): Promise<SectionReader>
+  /** absent inside a running gateway: the terminal is where the person is */
+  terminalUi?(): Promise<TerminalUiLike>
   /** the plugins of the gateway, or without one those of this process */
   plugins(): Promise<Plugins>
   /** What safe mode there is (R25); `leave`: ends it first. */
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
   startGateway(role: 'run' | 'serve', overrides: StartOverrides): Promise<StartedGateway>
+  /** opens a link in the browser of whoever typed the command; false when there is none */
+  openUrl?(url: string): Promise<boolean>
   /** makes an admin token, stores its hash in `<data>/token.json`, returns the token */
   newToken(): Promise<string>
   /** prints one document at once, for commands that go on working: text for people, JSON with --json */

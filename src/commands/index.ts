@@ -5,38 +5,56 @@ import type { CommandContext } from './context'
 import { checkOptions, findVerb, parseCommand } from './parse'
 import type { Verb, VerbResult } from './verb'
 import { boardShow } from './verbs/board'
+import { completion } from './verbs/completion'
 import { configGet, configSet, configShow } from './verbs/config'
 import { decode } from './verbs/decode'
+import { demo } from './verbs/demo'
+import { doctor } from './verbs/doctor'
 import { gpioList, gpioSet } from './verbs/gpio'
 import { ensureId, timeSync } from './verbs/identity'
+import { dbStatus, idInfo, pipelineInfo, snapshot } from './verbs/info'
+import { inject } from './verbs/inject'
 import { logExport, logVerify } from './verbs/log'
 import { pluginTest } from './verbs/plugin-test'
 import { deps, envGuard, pluginCmd, pluginList, pluginLoad, portForwarder, webUser } from './verbs/plugins'
 import { reload } from './verbs/reload'
+import { repairConfig } from './verbs/repair'
 import { safeMode } from './verbs/safe-mode'
+import { core, logLevel } from './verbs/settings'
 import { sourceList, sourceTest } from './verbs/source'
 import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
 import { token } from './verbs/token'
 import { transmit } from './verbs/transmit'
 import { reloadProtocol, transporterToggle, transportStatus } from './verbs/transport'
+import { tuiBios, tuiInteractive, tuiRender, tuiSections } from './verbs/tui'
+import { watch } from './verbs/watch'
 
 export type * from './context'
 export { programHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
+export { commandLine, PROGRAMS } from './programs'
 export { holds, type OptionSpec, type OptionValues, type Paint, type Verb, type VerbResult } from './verb'
 
 /** In the order of the help. */
 export const VERBS: readonly Verb[] = [
   run,
   serve,
+  demo,
   status,
   reload,
   safeMode,
   transmit,
+  inject,
   decode,
   ensureId,
   timeSync,
+  idInfo,
+  snapshot,
+  pipelineInfo,
+  dbStatus,
+  watch,
+  doctor,
   sourceList,
   sourceTest,
   gpioList,
@@ -48,9 +66,16 @@ export const VERBS: readonly Verb[] = [
   configGet,
   configSet,
   configShow,
+  repairConfig,
+  core,
+  logLevel,
   logVerify,
   logExport,
   token,
+  tuiInteractive,
+  tuiBios,
+  tuiRender,
+  tuiSections,
   pluginList,
   pluginLoad,
   pluginCmd,
@@ -59,6 +84,7 @@ export const VERBS: readonly Verb[] = [
   portForwarder,
   envGuard,
   deps,
+  completion(() => VERBS),
 ]
 
 /** Adds how the command was run to its result. */

@@ -12,72 +12,12 @@ import { systemTimers, type Timers } from '../links/timers'
 import { mayAct, type Role } from '../services/users'
 import { auditText, splitCommand } from './argv'
 import type { CommandContext } from './context'
-import { programHelp, verbHelp } from './help'
-import { parseCommand } from './parse'
+import { isOver, type Job, type JobLimits, type JobRequest, LIMITS, told } from './job'
+import { type Plan, planOf } from './plan'
 import { roleOf } from './roles'
-import type { OptionValues, Paint, Verb } from './verb'
+import type { Paint, Verb } from './verb'
 
-export type JobStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled'
-
-/** The specification's job result, flat, and what came with X21. Times are UNIX seconds. */
-export interface Job {
-  readonly ok: boolean
-  readonly job_id: string
-  readonly status: JobStatus
-  readonly stdout: string
-  readonly stderr: string
-  /** null until it ended */
-  readonly exit_code: number | null
-  readonly command: string
-  readonly background: boolean
-  readonly username: string
-  readonly created_at: number
-  readonly started_at: number | null
-  readonly finished_at: number | null
-  /** output was cut, or is not kept any more */
-  readonly truncated: boolean
-}
-
-/** All of a job but its output, which is asked for by its id. */
-export const briefJob = ({ stdout, stderr, ...job }: Job): object => ({
-  ...job,
-  stdout_len: stdout.length,
-  stderr_len: stderr.length,
-})
-
-export interface JobRequest {
-  readonly command: string
-  readonly background?: boolean
-  readonly role: Role
-  readonly username: string
-  readonly remote: string
-  /** aborted when the caller of a foreground job leaves */
-  readonly signal?: AbortSignal
-}
-
-export interface JobLimits {
-  readonly foregroundMs: number
-  readonly backgroundMs: number
-  /** of each of stdout and stderr */
-  readonly outputChars: number
-  readonly foregroundJobs: number
-  readonly backgroundJobs: number
-  readonly queue: number
-  readonly kept: number
-  /** output of all kept jobs together */
-  readonly keptChars: number
-}
-
-const LIMITS: JobLimits = {
-  foregroundMs: 60_000,
-  backgroundMs: 600_000,
-  outputChars: 1_000_000,
-  foregroundJobs: 4,
-  backgroundJobs: 2,
-  queue: 32,
-  kept: 200,
-  keptChars: 4_000_000,
-}
+export { briefJob, type Job, type JobLimits, type JobRequest, type JobStatus } from './job'
 
 export interface JobRunnerOptions {
   readonly verbs: readonly Verb[]
@@ -89,29 +29,21 @@ export interface JobRunnerOptions {
   readonly limits?: Partial<JobLimits>
 }
 
-interface Plan {
-  readonly verb: Verb | null
-  readonly options: OptionValues
-  readonly json: boolean
-  /** text for --help, or why it cannot be run */
-  readonly help?: string
-  readonly problem?: OsError
-}
-
 interface Entry {
   job: Job
   readonly role: Role
   readonly plan: Plan
   readonly stop: AbortController
-  /** why it is to end before its end */
-  cut?: { status: 'failed' | 'cancelled'; why: string }
   settle: () => void
   readonly settled: Promise<void>
 }
 
 const plain = (text: string): string => text
 const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
-const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
+
+/** The files of this machine are not the caller's. */
+const readsNothing = (): Promise<string> =>
+  Promise.reject(new OsError('USAGE', 'a gateway reads no files for a command'))
 
 export class JobRunner {
   readonly #o: Required<Omit<JobRunnerOptions, 'limits'>>
@@ -136,7 +68,7 @@ export class JobRunner {
   async submit(request: JobRequest): Promise<Job> {
     const { command, background = false, role, username, remote, signal } = request
     const argv = splitCommand(command)
-    const plan = this.#plan(argv)
+    const plan = planOf(this.#o.verbs, this.#o.context.version, argv)
     // what cannot be run harms nobody
     const needed = plan.verb ? roleOf(plan.verb, plan.options) : 'operator'
     const line = `${username} at ${remote}: ${auditText(argv)}`
@@ -153,7 +85,7 @@ export class JobRunner {
     if (background) {
       this.#queue.push(entry)
       this.#next()
-      return entry.job
+      return told(entry.job)
     }
     const left = (): void => this.#end(entry, 'cancelled', 'the caller left')
     signal?.addEventListener('abort', left, { once: true })
@@ -167,12 +99,12 @@ export class JobRunner {
   /** Newest first; only what `role` may see. */
   list(role: Role, limit: number): Job[] {
     const seen = [...this.#jobs.values()].reverse().filter(entry => mayAct(role, entry.role))
-    return seen.slice(0, limit).map(({ job }) => job)
+    return seen.slice(0, limit).map(({ job }) => told(job))
   }
 
   /** Throws NOT_FOUND. */
   get(id: string, role: Role): Job {
-    return this.#known(id, role).job
+    return told(this.#known(id, role).job)
   }
 
   /** Ends a job that waits or runs; one that is over stays as it is. Throws NOT_FOUND. */
@@ -207,25 +139,6 @@ export class JobRunner {
 
   get #full(): boolean {
     return this.#foreground >= this.#limits.foregroundJobs
-  }
-
-  #plan(argv: readonly string[]): Plan {
-    const nothing = { options: {}, json: argv.includes('--json') }
-    const { verbs, context } = this.#o
-    if (argv[0] === 'help' && argv.length === 1)
-      return { ...nothing, verb: null, help: programHelp(verbs, context.version) }
-    try {
-      const { verb, options, help, json } = parseCommand(
-        verbs,
-        argv[0] === 'help' ? [...argv.slice(1), '--help'] : argv,
-      )
-      if (help) return { verb: null, options, json, help: verbHelp(verb) }
-      if (verb.where !== 'local') return { verb, options, json }
-      const problem = new OsError('USAGE', `${verb.name} does not run inside a gateway`)
-      return { ...nothing, verb: null, problem }
-    } catch (thrown) {
-      return { ...nothing, verb: null, problem: asOsError(thrown) }
-    }
   }
 
   #enter({ background = false, username }: JobRequest, command: string, plan: Plan, role: Role): Entry {
@@ -304,7 +217,8 @@ export class JobRunner {
       signal: stop.signal,
       print: (value, text) => line(json ? JSON.stringify(value) : text),
     }
-    const { value, text, rows, exitCode = 0 } = await verb.run(context, options)
+    const prepared = verb.prepare ? await verb.prepare(options, readsNothing) : options
+    const { value, text, rows, exitCode = 0 } = await verb.run(context, prepared)
     for await (const row of rows ?? []) {
       if (stop.signal.aborted) break
       line(JSON.stringify(row))
@@ -349,7 +263,7 @@ export class JobRunner {
   }
 
   #tell(job: Job): void {
-    for (const listener of this.#listeners) listener(job)
+    for (const listener of this.#listeners) listener(told(job))
   }
 
   #known(id: string, role: Role): Entry {

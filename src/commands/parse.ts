@@ -18,9 +18,12 @@ const usage = (text: string, hint?: string): OsError => new OsError('USAGE', tex
 export function findVerb(verbs: readonly Verb[], argv: readonly string[]): { verb: Verb; rest: string[] } {
   const names = new Map<string, Verb>()
   for (const verb of verbs) for (const name of [verb.name, ...(verb.aliases ?? [])]) names.set(name, verb)
-  const [first = '', second = ''] = argv
+  const [first = '', second = '', third = ''] = argv
   const two = names.get(`${first} ${second}`)
   if (two) return { verb: two, rest: argv.slice(2) }
+  // `tui --cmd render -- --section db`, as the commands of plugins may be spelled
+  const spelled = second === '--cmd' ? names.get(`${first} ${third}`) : undefined
+  if (spelled) return { verb: spelled, rest: argv.slice(argv[3] === '--' ? 4 : 3) }
   const one = names.get(first)
   if (one) return { verb: one, rest: argv.slice(1) }
   const group = [...names.keys()].filter(name => name.startsWith(`${first} `))

@@ -1,5 +1,5 @@
-// Who may run which command over HTTP: an operator what only reads and what switches media, an admin everything. A command that
-// is not listed here is for admins, so a new one is closed until somebody thought about it.
+// Who may run which command over HTTP: an operator what only reads, and what switches media and plugins; an admin everything.
+// A command that is not listed here is for admins, so a new one is closed until somebody thought about it.
 import type { Role } from '../services/users'
 import { holds, type OptionValues, type Verb } from './verb'
 
@@ -18,21 +18,33 @@ const OPERATOR: ReadonlySet<string> = new Set([
   'config-show',
   'source list',
   'source test',
-  'gpio list',
-  'board show',
+  'gpio',
+  'board',
   'log verify',
   'log export',
   'plugin-list',
   'tui render',
   'tui sections',
+  'plugin-load',
   // what switches media
   'transport-status',
   'transporter-toggle',
   'reload-protocol',
 ])
 
-/** Commands of plugins: some only look, and say so of a call. */
-const BY_CALL: ReadonlySet<string> = new Set(['plugin-cmd', 'web-user', 'port-forwarder', 'env-guard', 'deps'])
+/** Commands that look or change, and say so of a call. */
+const BY_CALL: ReadonlySet<string> = new Set([
+  'core',
+  'log-level',
+  'plugin-cmd',
+  'web-user',
+  'port-forwarder',
+  'env-guard',
+  'deps',
+])
+
+/** Every command named here. */
+export const LISTED: readonly string[] = [...OPERATOR, ...BY_CALL]
 
 export function roleOf(verb: Verb, options: OptionValues): Role {
   if (OPERATOR.has(verb.name)) return 'operator'

@@ -22,6 +22,12 @@ export interface Paint {
   warn(text: string): string
 }
 
+export interface Place {
+  readonly config: string
+  readonly dataDir: string
+  remove(): void
+}
+
 export interface Verb {
   readonly name: string
   readonly aliases?: readonly string[]
@@ -38,14 +44,22 @@ export interface Verb {
   readonly changes?: boolean | ((options: OptionValues) => boolean)
   /** true: starts a gateway, which takes the lock itself */
   readonly starts?: boolean | ((options: OptionValues) => boolean)
+  /** true: runs with a broken configuration too, on its defaults */
+  readonly tolerant?: boolean
+  /** true: goes on until it is stopped, and being stopped is no failure */
+  readonly endless?: boolean | ((options: OptionValues) => boolean)
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
+  /** A configuration and data directory of its own, made before and removed after the command. */
+  place?(): Place
   /** Takes the command line apart in its own way, where words after the command belong to somebody else. */
   read?(argv: readonly string[]): Record<string, unknown>
   /** Work of the calling side, before anything is sent to a gateway: reading files named on the command line. */
   prepare?(options: OptionValues, read: (path: string) => Promise<string>): Promise<OptionValues>
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>
   text?(value: Record<string, unknown>, paint: Paint): string
+  /** one row for people at a terminal; elsewhere rows are JSON lines */
+  rowText?(row: unknown, paint: Paint): string
 }
 
 /** What a verb says of a call with these options. */

@@ -11,6 +11,7 @@ import { SECRET_NAME } from './secrets'
 
 export interface Fault {
   readonly key: string
+  readonly path: readonly (string | number)[]
   readonly line?: number
   readonly allowed: string
   readonly text: string
@@ -54,7 +55,7 @@ function faultsOf(
       ? `${pointAt(document, path.slice(0, -1))}: ${String(path.at(-1))} is missing; it must be ${what}`
       : `${pointAt(document, path)}${own === undefined ? ` must be ${what}, not ${show(issue.input, path)}` : `: ${own}`}`
     const line = document?.placeOf(missing ? path.slice(0, -1) : path)?.line
-    return { key: joinKey(path), ...(line !== undefined && { line }), allowed: what, text }
+    return { key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }
   })
 }
 
@@ -75,7 +76,7 @@ function clashes(config: Config, document: Document | undefined): Fault[] {
         const what = 'a name that no other source, uplink or receiver has'
         const line = document?.placeOf(path)?.line
         const text = `${pointAt(document, path)} must be ${what}, not ${JSON.stringify(item.name)} (${other} has it)`
-        faults.push({ key: joinKey(path), ...(line !== undefined && { line }), allowed: what, text })
+        faults.push({ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text })
       } else if (!other) seen.set(item.name, `gateway.${kind}.${k}`)
     })
   }

@@ -27,5 +27,8 @@ function write(value: unknown, indent: string): string {
   return `${open}\n${entries.map(entry => deeper + part(entry, deeper)).join(',\n')}\n${indent}${close}`
 }
 
+/** A configuration as the text of a file. */
+export const textOf = (tree: unknown): string => `${write(tree, '')}\n`
+
 /** All defaults as the text of a file. */
-export const defaultText = (): string => `${write(defaults(), '')}\n`
+export const defaultText = (): string => textOf(defaults())

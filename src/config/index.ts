@@ -7,6 +7,7 @@ export { defaults, defaultText } from './house'
 export { installIdOf } from './install'
 export { nearest, underPrefix } from './keys'
 export { lastGoodPath } from './read'
+export type { Repaired } from './repair'
 export {
   type AnySchema,
   type Config,

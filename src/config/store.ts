@@ -24,7 +24,8 @@ import {
   withAt,
 } from './keys'
 import { meantPath, normalize, placeInFile } from './normalize'
-import { interpret, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
+import { interpret, interpretDefaults, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
+import { mend, type Repaired } from './repair'
 import { type AnySchema, assemble, type Config, type Fragment } from './schema'
 import { mask, unmask } from './secrets'
 
@@ -40,6 +41,14 @@ export interface LoadOptions {
   fragments?: readonly Fragment[]
   /** false: leave the data directory alone (commands that only look) */
   keep?: boolean
+  /** true: a broken file without a last good copy counts as the defaults, with `problem` (commands that mend it) */
+  tolerant?: boolean
+}
+
+export interface Repair {
+  readonly repaired: readonly Repaired[]
+  /** where the broken file is kept; absent: nothing was wrong */
+  readonly backup?: string
 }
 
 export interface Change {
@@ -110,7 +119,13 @@ export class ConfigStore {
     // a path somebody typed is a mistake when nothing is there; one a unit file names may have its last good copy
     if (options.path && !files.exists(place.path)) throw missing(place.path)
     const named = Boolean(env.OS_NODE_CONFIG)
-    return new ConfigStore(schema, place, readConfig(schema, place.path, place.dataDir, files, named), options)
+    try {
+      return new ConfigStore(schema, place, readConfig(schema, place.path, place.dataDir, files, named), options)
+    } catch (thrown) {
+      const problem = asOsError(thrown)
+      if (!options.tolerant || !problem.code.startsWith('CONFIG_')) throw problem
+      return new ConfigStore(schema, place, { snapshot: interpretDefaults(schema), problem }, options)
+    }
   }
 
   /** Everything with its defaults. Do not change it: use set() or update(). */
@@ -206,6 +221,27 @@ export class ConfigStore {
     this.#problem = undefined
     this.#report()
     return this.#tell(before.config)
+  }
+
+  /**
+   * Mends a broken file: valid keys stay, the rest gets its default. The broken one is kept beside it as `.bak`, never over
+   * an older one. Throws CONFIG_WRITE, and nothing is changed then.
+   */
+  repair(): Repair {
+    const bytes = readText(this.path, this.#files)
+    const mended = bytes && mend(this.#schema, this.path, bytes)
+    if (!bytes || !mended) return { repaired: [] }
+    let backup = `${this.path}.bak`
+    for (let n = 2; this.#files.exists(backup); n++) backup = `${this.path}.bak${n}`
+    const snapshot = interpret(this.#schema, parseDocument(this.path, mended.text))
+    this.#write(backup, bytes)
+    this.#write(this.path, mended.text)
+    const before = this.#snapshot.config
+    this.#snapshot = snapshot
+    this.#problem = undefined
+    this.#report()
+    this.#tell(before)
+    return { repaired: mended.repaired, backup }
   }
 
   /** What is different now from an older configuration of this store. */
@@ -316,12 +352,15 @@ export class ConfigStore {
   }
 
   #save(text: string, old: string): void {
-    if (text === old && this.#files.exists(this.path)) return
+    if (text !== old || !this.#files.exists(this.path)) this.#write(this.path, text)
+  }
+
+  #write(path: string, content: string | Uint8Array): void {
     try {
-      atomicWrite(this.path, text, this.#files)
+      atomicWrite(path, content, this.#files)
     } catch (cause) {
       const reason = errno(cause) ?? (cause instanceof Error ? cause.message : String(cause))
-      throw new OsError('CONFIG_WRITE', `${this.path} could not be written (${reason}); nothing was changed`, { cause })
+      throw new OsError('CONFIG_WRITE', `${path} could not be written (${reason}); nothing was changed`, { cause })
     }
   }
 }

@@ -2,6 +2,7 @@
 // the data, TABLE is rows, HTML and TEXT are made for eyes. Nothing here fails; data is what plain.ts makes.
 import { OsError } from '../lib/errors'
 import type { Plain } from './plain'
+import { textWidth } from './width'
 
 export const DISPLAY_FORMATS = ['json', 'html', 'text', 'table', 'tree'] as const
 export type DisplayFormat = (typeof DISPLAY_FORMATS)[number]
@@ -55,20 +56,30 @@ export function cellText(value: Plain | undefined): string {
   return visible(String(value))
 }
 
+/** names of moments, which travel as UNIX milliseconds */
+const MOMENT = /(^|_)(at|since|until|last_sync)$/
+
+/** The same for a value of a name: a moment as a date, which is what a person compares with a clock. */
+function namedText(name: string, value: Plain | undefined): string {
+  const moment = typeof value === 'number' && value > 1e12 && value < 4e12 && MOMENT.test(name)
+  return moment ? `${new Date(value).toISOString().slice(0, 19)}Z` : cellText(value)
+}
+
 /** Rows as columns, each as wide as its widest cell. */
 export function rowsText(rows: readonly Row[]): string[] {
   const columns = columnsOf(rows)
-  const table = [columns.map(visible), ...rows.map(row => columns.map(column => cellText(row[column])))]
-  const widths = columns.map((_, k) => table.reduce((most, cells) => Math.max(most, cells[k]!.length), 0))
+  const table = [columns.map(visible), ...rows.map(row => columns.map(column => namedText(column, row[column])))]
+  const widths = columns.map((_, k) => table.reduce((most, cells) => Math.max(most, textWidth(cells[k]!)), 0))
   return table.map(cells =>
     cells
-      .map((cell, k) => cell.padEnd(widths[k]!))
+      .map((cell, k) => cell + ' '.repeat(widths[k]! - textWidth(cell)))
       .join('  ')
       .trimEnd(),
   )
 }
 
 function lines(data: Plain): string[] {
+  if (typeof data === 'object' && data !== null && Object.keys(data).length === 0) return ['(nothing)']
   if (isRows(data)) return rowsText(data)
   if (Array.isArray(data) && !isSimple(data))
     return data.flatMap(item => ['-', ...lines(item).map(line => `  ${line}`)])
@@ -82,7 +93,7 @@ function pairs(data: Row): string[] {
   const width = entries.reduce((most, [key, value]) => (isSimple(value) ? Math.max(most, key.length) : most), 0)
   return entries.flatMap(([key, value]) =>
     isSimple(value)
-      ? [`${visible(key).padEnd(width)}  ${cellText(value)}`.trimEnd()]
+      ? [`${visible(key).padEnd(width)}  ${namedText(key, value)}`.trimEnd()]
       : [`${visible(key)}:`, ...lines(value).map(line => `  ${line}`)],
   )
 }

@@ -34,7 +34,7 @@ const readingRows = (latest: readonly LatestReading[]): object[] =>
       sensors.map(({ id, value, unit, status }) => ({
         device: device_id,
         sensor: id,
-        value: value === null ? null : Number(value.toPrecision(7)),
+        value,
         unit,
         status,
         at: new Date(t_raw).toISOString(),

@@ -5,12 +5,21 @@ import type { DisplayProvider } from './provider'
 import { DisplayRegistry, type RenderOptions, type SectionFilter } from './registry'
 import { coreSections } from './sections'
 
-export { DISPLAY_FORMATS, type DisplayFormat, escapeHtml, parseFormat, textOf, treeText } from './formats'
+export {
+  DISPLAY_FORMATS,
+  type DisplayFormat,
+  escapeHtml,
+  parseFormat,
+  rowsText,
+  textOf,
+  treeText,
+  visible,
+} from './formats'
 export { type PlainSection, providerOf } from './from-section'
 export { type FilesSourceParts, filesSource, type GatewaySourceParts, gatewaySource } from './gateway-source'
 export type { Plain } from './plain'
 export { DisplayProvider, type ProviderMetadata, type RenderMode, type SectionData } from './provider'
-export { RegistryReader, type SectionInfo, type SectionReader } from './reader'
+export { isCalled, listName, RegistryReader, type SectionInfo, type SectionReader, sectionNames } from './reader'
 export {
   CORE_PLUGIN,
   DisplayRegistry,
@@ -21,6 +30,7 @@ export {
   type SectionFilter,
 } from './registry'
 export { coreSections, type DisplaySource, useDisplaySource } from './sections'
+export { fit, pad, textWidth } from './width'
 
 const PLACE = Symbol.for('os-node.display-registry')
 const shared = globalThis as { [PLACE]?: DisplayRegistry }

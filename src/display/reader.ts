@@ -3,12 +3,14 @@
 import type { DisplayFormat } from './formats'
 import type { Plain } from './plain'
 import type { ProviderMetadata } from './provider'
-import { CORE_PLUGIN, type DisplayRegistry, failure, type SectionFilter } from './registry'
+import { CORE_ALIAS, CORE_PLUGIN, type DisplayRegistry, failure, type SectionFilter } from './registry'
 
 /** A section as a face lists it: `name` is the bare id of a built-in one, `plugin:section` else. */
 export type SectionInfo = ProviderMetadata & { readonly name: string }
 
 export interface SectionReader {
+  /** who answered last; absent: this process */
+  readonly via?: string
   /** Sections in their order. */
   available(filter?: SectionFilter): Promise<SectionInfo[]>
   /**
@@ -21,6 +23,21 @@ export interface SectionReader {
 /** The name a face lists a section under. */
 export const listName = ({ plugin_name, section_id, section_path }: ProviderMetadata): string =>
   plugin_name === CORE_PLUGIN ? section_id : section_path
+
+/** Whether a name means this section, by any of the names it has. */
+export const isCalled = ({ plugin_name, section_id, section_path, name }: SectionInfo, called: string): boolean =>
+  called === name ||
+  called === section_path ||
+  (plugin_name === CORE_PLUGIN && called === `${CORE_ALIAS}:${section_id}`)
+
+/** `a, b` → ['a', 'b']; nothing → null, which means all. */
+export function sectionNames(given: unknown): string[] | null {
+  const names = String(given ?? '')
+    .split(',')
+    .map(name => name.trim())
+    .filter(Boolean)
+  return names.length > 0 ? names : null
+}
 
 export class RegistryReader implements SectionReader {
   readonly #registry: DisplayRegistry

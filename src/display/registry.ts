@@ -4,6 +4,7 @@
 // What fails: a provider that is no provider, or has an impossible name or priority, is refused with BAD_REQUEST; a second one
 // of the same name with false. A provider that throws or hangs costs its own section only: alone it is that error, among
 // others `{error, code}` in its place.
+import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../links/timers'
 import { type DisplayFormat, parseFormat } from './formats'
@@ -12,7 +13,7 @@ import { type DisplayProvider, formatAs, formatsOf, metadataOf, type ProviderMet
 
 /** The plugin name of the built-in sections, and the name they have elsewhere (X31). */
 export const CORE_PLUGIN = 'node_core'
-const CORE_ALIAS = 'opensynaptic_core'
+export const CORE_ALIAS = 'opensynaptic_core'
 
 export interface SectionFilter {
   readonly category?: string
@@ -45,6 +46,15 @@ export interface RenderOptions {
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/
 /** how long a provider may take for its data */
 const PATIENCE_MS = 5000
+/** one that hung for so long is asked anew: what it waited for may never come */
+const GIVE_UP_MS = 60_000
+
+interface Running {
+  readonly node: unknown
+  /** clock.mono() */
+  readonly since: number
+  readonly work: Promise<Plain>
+}
 
 const isProvider = (value: unknown): value is DisplayProvider => {
   const given = value as Partial<DisplayProvider> | null
@@ -62,14 +72,25 @@ const pathOf = ({ plugin_name, section_id }: DisplayProvider): string =>
 
 export class DisplayRegistry {
   readonly #providers = new Map<string, DisplayProvider>()
-  /** extractions under way: who asks meanwhile waits for the same one */
-  readonly #running = new WeakMap<DisplayProvider, Promise<Plain>>()
+  /** extractions under way: who asks for the same node meanwhile waits for the same one */
+  readonly #running = new WeakMap<DisplayProvider, Running>()
   readonly #timers: Timers
-  /** what providers are given where the caller names no node */
-  defaultNode: unknown = null
+  readonly #clock: Clock
+  #node: WeakRef<object> | null = null
 
-  constructor(timers: Timers = systemTimers) {
+  constructor(timers: Timers = systemTimers, clock: Clock = systemClock) {
     this.#timers = timers
+    this.#clock = clock
+  }
+
+  /** What providers are given where the caller names no node: the newest of this process, unless somebody says which. */
+  get defaultNode(): object | null {
+    return this.#node?.deref() ?? null
+  }
+
+  set defaultNode(node: object | null) {
+    // held weakly: a library's node lives as long as its owner wants it to
+    this.#node = node && new WeakRef(node)
   }
 
   /** False when a section of that name is there already. Throws BAD_REQUEST. */
@@ -93,7 +114,9 @@ export class DisplayRegistry {
 
   /** The section a name means: `plugin:section`, or the bare id of a built-in one. */
   resolve(name: string): string | undefined {
-    const [plugin = '', ...rest] = name.trim().split(':')
+    const [plugin = '', ...rest] = String(name ?? '')
+      .trim()
+      .split(':')
     const path =
       rest.length === 0
         ? `${CORE_PLUGIN}:${plugin}`
@@ -130,7 +153,7 @@ export class DisplayRegistry {
     const path = this.resolve(name)
     const provider = path === undefined ? undefined : this.#providers.get(path)
     if (path === undefined || !provider)
-      throw new OsError('NOT_FOUND', 'section not found', { details: { section: name.slice(0, 200) } })
+      throw new OsError('NOT_FOUND', 'section not found', { details: { section: String(name).slice(0, 200) } })
     const resolved = formatsOf(provider).includes(asked) ? asked : 'json'
     const data = formatAs(provider, await this.#extract(path, provider, node ?? this.defaultNode, options), resolved)
     return {
@@ -155,6 +178,20 @@ export class DisplayRegistry {
     return Object.fromEntries(await Promise.all(sections))
   }
 
+  #work(provider: DisplayProvider, node: unknown, options: Readonly<Record<string, unknown>>): Promise<Plain> {
+    const start = async (): Promise<Plain> => plain(await provider.extractData(node, options))
+    if (Object.keys(options).length > 0) return start()
+    const running = this.#running.get(provider)
+    if (running && running.node === node && this.#clock.mono() - running.since < GIVE_UP_MS) return running.work
+    const mine: Running = { node, since: this.#clock.mono(), work: start() }
+    this.#running.set(provider, mine)
+    const done = (): void => {
+      if (this.#running.get(provider) === mine) this.#running.delete(provider)
+    }
+    mine.work.then(done, done)
+    return mine.work
+  }
+
   /** The provider's data; a provider that is still at it is not asked again meanwhile. */
   async #extract(
     path: string,
@@ -162,14 +199,7 @@ export class DisplayRegistry {
     node: unknown,
     options: Readonly<Record<string, unknown>>,
   ): Promise<Plain> {
-    const shared = Object.keys(options).length === 0
-    const running = shared ? this.#running.get(provider) : undefined
-    const work = running ?? (async () => plain(await provider.extractData(node, options)))()
-    if (shared && !running) {
-      this.#running.set(provider, work)
-      const done = (): void => void this.#running.delete(provider)
-      work.then(done, done)
-    }
+    const work = this.#work(provider, node, options)
     let cancel: () => void = () => undefined
     const late = new Promise<never>((_, reject) => {
       cancel = this.#timers.after(PATIENCE_MS, () =>

@@ -1,7 +1,9 @@
 // The built-in sections. They are providers like any other and know nothing of where the data is: main hands in what a running
 // gateway knows, the CLI what the files say, and a library node is asked itself.
 import { OsError } from '../lib/errors'
+import { coreText } from './core-text'
 import { isNode, nodeSource } from './node-source'
+import { plain } from './plain'
 import { DisplayProvider, type SectionData } from './provider'
 import { CORE_PLUGIN } from './registry'
 
@@ -38,6 +40,10 @@ class CoreSection extends DisplayProvider {
     const source = handedIn ?? (isNode(node) ? nodeSource(node) : null)
     if (!source) throw new OsError('BAD_REQUEST', `${this.plugin_name}:${this.section_id} needs a node to show`)
     return source[this.#part]()
+  }
+
+  override formatText(data: SectionData): string {
+    return coreText(this.#part, plain(data))
   }
 }
 

@@ -75,8 +75,13 @@ export const ERRORS = {
   ),
   E_NO_ADDON: traits(503, 5, false, 'native addon missing'),
   // configuration
-  CONFIG_SYNTAX: traits(500, 3, false, 'mend the file at the line named; the last good copy is used until then'),
-  CONFIG_INVALID: traits(400, 3, false, 'correct the key named; see os-node config-show'),
+  CONFIG_SYNTAX: traits(500, 3, false, 'mend the file at the line named, or run os-node repair-config'),
+  CONFIG_INVALID: traits(
+    400,
+    3,
+    false,
+    'correct the key named; os-node config-show --keys lists them, repair-config mends a file',
+  ),
   CONFIG_KEY: traits(404, 3, false, 'see os-node config-show for the keys'),
   CONFIG_WRITE: traits(500, 3, true, 'check that the folder of Config.json is writable'),
   // storage

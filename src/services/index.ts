@@ -24,4 +24,4 @@ export {
   syncAllPluginDefaults,
 } from './registry'
 export { GatewayWeb, LocalWeb } from './web-user/service'
-export { makePlugins, managerOf, type WiringParts } from './wiring'
+export { libraryWeb, makePlugins, managerOf, type WiringParts } from './wiring'

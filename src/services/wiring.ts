@@ -17,6 +17,9 @@ export const managerOf = (config: ConfigStore, logger: Logger, display?: Display
     ...(display && { display }),
   })
 
+/** How a node of the library comes to an HTTP service; said by main, which alone can start a gateway. */
+export const libraryWeb: { of?: (config: ConfigStore) => WebService } = {}
+
 export interface WiringParts {
   /** its serviceManager is the one of managerOf() */
   readonly node: PluginsParts['node']

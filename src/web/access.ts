@@ -2,7 +2,7 @@
 // (or Authorization: Bearer). Wrong ones are slowed down by the gate; every right and wrong login leaves a line in the log.
 // While auth is off, callers from this machine are the admin and others stay out (D13).
 import type { IncomingMessage } from 'node:http'
-import { OsError } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import { mayAct, type Role } from '../services/users'
 import type { WebContext } from './context'
 import type { TokenGate } from './gate'
@@ -50,7 +50,7 @@ export class Access {
       if (session) return session
       throw unauthorized()
     }
-    if (await this.gate.check(text, remote)) return TOKEN_ADMIN
+    if (await this.#isToken(text, remote)) return TOKEN_ADMIN
     this.context.logger.warn(`wrong admin token from ${remote}`)
     throw unauthorized()
   }
@@ -65,12 +65,13 @@ export class Access {
 
   /** Opens a session. Throws UNAUTHORIZED, TOO_MANY_ATTEMPTS, BAD_REQUEST. */
   async login({ username, password, token }: Login, remote: string): Promise<{ id: string; session: Session }> {
-    const { auth, users, logger } = this.context
+    const { users, logger } = this.context
     if (token !== undefined) {
-      const stamp = auth.stamp?.()
-      if (token !== '' && (await this.gate.check(token, remote))) {
+      // taken before the check: a token that is replaced meanwhile opens nothing that lasts
+      const stamp = this.#stamp()
+      if (token !== '' && (await this.#isToken(token, remote))) {
         logger.info(`admin token used to log in from ${remote}`)
-        return this.sessions.open('admin', 'admin', () => auth.stamp?.() === stamp)
+        return this.sessions.open('admin', 'admin', () => stamp !== undefined && this.#stamp() === stamp)
       }
       logger.warn(`wrong admin token from ${remote}`)
       throw unauthorized()
@@ -81,7 +82,11 @@ export class Access {
     if (!users) throw new OsError('FORBIDDEN', 'there are no users here')
     let found: { username: string; role: Role } | null = null
     const right = await this.gate.attempt(remote, async () => {
-      found = await users.verify(username, password)
+      found = await users.verify(username, password).catch(error => {
+        // where the users are kept is nothing for strangers
+        logger.error(`login: ${asOsError(error).message}`)
+        throw new OsError('STORAGE', 'the users cannot be read', { cause: error })
+      })
       return found !== null
     })
     const user = found as { username: string; role: Role } | null
@@ -92,6 +97,28 @@ export class Access {
     const stamp = users.stamp(user.username)
     logger.info(`${user.username} logged in from ${remote}`)
     return this.sessions.open(user.role, user.username, () => users.stamp(user.username) === stamp)
+  }
+
+  /** undefined: it cannot be read */
+  #stamp(): unknown {
+    try {
+      return this.context.auth.stamp?.() ?? null
+    } catch (error) {
+      this.context.logger.error(asOsError(error).message)
+      return undefined
+    }
+  }
+
+  /** A stored hash that cannot be read fits no token, and where it is kept is nothing for strangers. */
+  async #isToken(text: string, remote: string): Promise<boolean> {
+    try {
+      return await this.gate.check(text, remote)
+    } catch (thrown) {
+      const error = asOsError(thrown)
+      if (error.code !== 'STORAGE') throw error
+      this.context.logger.error(error.message)
+      return false
+    }
   }
 
   logout(req: IncomingMessage): void {

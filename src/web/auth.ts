@@ -1,16 +1,14 @@
 // The admin token: made once, kept only as a scrypt hash, compared in constant time (S3). scrypt costs tens of
 // milliseconds on a board, so the SHA-256 of the last right token is remembered for ten minutes and polling costs nothing.
 // A stored hash that cannot be read fits no token: nobody gets in until a new token is made.
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { createHash, timingSafeEqual } from 'node:crypto'
 import { type Clock, systemClock } from '../lib/clock'
 import { verifySecret } from '../lib/scrypt'
 
 export { hashSecret as hashToken, verifySecret as verifyToken } from '../lib/scrypt'
+export { makeToken } from '../services/users'
 
 const REMEMBER_MS = 600_000
-
-/** A new token: 32 random bytes as base64url, 43 characters. */
-export const makeToken = (): string => randomBytes(32).toString('base64url')
 
 const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
 

@@ -66,7 +66,8 @@ export async function buildDashboard(
     .split(',')
     .map(name => name.trim())
     .filter(name => Object.hasOwn(table, name))
-  const names = asked.length > 0 ? new Set(asked) : Object.keys(table)
+  // unasked, those of plugins are in display_sections only
+  const names = asked.length > 0 ? new Set(asked) : Object.keys(table).filter(name => !name.includes(':'))
   const shown: Record<string, unknown> = {}
   for (const name of names) shown[name] = await section(context, name, table[name]!)
   const { read_only = false, management_enabled = true } = context.settings?.() ?? {}

@@ -5,6 +5,7 @@ import type { CommandContext } from '../commands'
 import type { JobRunner } from '../commands/jobs'
 import { mayWrite } from '../config'
 import type { ConfigStore } from '../config/store'
+import { listName } from '../display'
 import type { Gateway } from '../gateway/gateway'
 import { latestOf } from '../gateway/latest'
 import { OsError } from '../lib/errors'
@@ -77,37 +78,24 @@ export function overHttp(
   }
 }
 
+/** Whatever is registered, by the names faces list it under: built-in sections by their bare id. */
+function sectionsOf(display: DisplayControl | undefined): Record<string, () => unknown> {
+  const providers = display?.metadata().providers ?? []
+  return Object.fromEntries(
+    providers.map(info => [listName(info), async () => (await display!.render(info.section_path)).data]),
+  )
+}
+
 export function webContext(options: FromGatewayOptions): WebContext {
   const { gateway, transport, version, auth, logger, users, jobs, plugins, display } = options
   const { config } = gateway
-  const { engine_settings, RESOURCES } = config.config
   return {
     version,
     logger,
     auth,
     status: () => gateway.status(),
-    sections: {
-      identity: () => ({ device_id: gateway.identity.deviceId, assigned_id: gateway.identity.assignedId }),
-      config: () => config.masked(),
-      transport: () => transport.view(),
-      pipeline: () => ({
-        core: engine_settings.core_backend,
-        precision: engine_settings.precision,
-        unit_dialect: engine_settings.unit_dialect,
-        diff_base: engine_settings.diff_base,
-        uplinks: gateway.status().uplinks,
-      }),
-      plugins: () =>
-        plugins?.list().plugins ?? {
-          mount_index: [],
-          runtime_index: [],
-          config_index: Object.keys(RESOURCES.service_plugins),
-        },
-      db: () => ({
-        enabled: config.get('storage.sql.enabled'),
-        ...gateway.status().storage,
-      }),
-      users: () => users?.list() ?? [],
+    get sections() {
+      return { ...sectionsOf(display), users: () => users?.list() ?? [] }
     },
     config: webConfig(config),
     transport: () => transport.view(),

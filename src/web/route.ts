@@ -2,11 +2,12 @@
 // walked by tests. A route is closed unless its role is 'open'.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { GenericSchema } from 'valibot'
+import { OsError } from '../lib/errors'
 import type { Access, Session } from './access'
 import type { Body } from './body'
 import type { WebContext } from './context'
 import type { EventStreams } from './events'
-import type { QuerySchema, QueryValues } from './query'
+import { decodePart, type QuerySchema, type QueryValues } from './query'
 
 /** What the server tells about itself. */
 export interface ServiceFacts {
@@ -86,3 +87,20 @@ export const route = <S extends GenericSchema<unknown, unknown>>(
     run(call: Call<S extends GenericSchema<unknown, infer B> ? B : Body>): object | Promise<object>
   },
 ): Route => made as Route
+
+/** Path and parameters of a request that the router found under `pattern`. Throws NOT_FOUND, BAD_REQUEST. */
+export function matched(
+  routes: readonly Route[],
+  pattern: string,
+  req: { readonly path: string; readonly params: Readonly<Record<string, string>> },
+): { path: string; params: Record<string, string> } {
+  const params: Record<string, string> = {}
+  if (req.path.length > 1 && req.path.endsWith('/')) {
+    // the router takes '/x/' for '/x'; here it is '/x/:id' with an empty id where that exists, else unknown
+    const longer = routes.find(route => route.path.startsWith(`${pattern}/:`))
+    if (!longer) throw new OsError('NOT_FOUND', 'not found')
+    return { path: longer.path, params }
+  }
+  for (const [, name] of pattern.matchAll(/:(\w+)/g)) params[name!] = decodePart(req.params[name!] ?? '', 'the path')
+  return { path: pattern, params }
+}

@@ -2,27 +2,29 @@
 // The HTTP server: Polka's router over node:http, fed from the table of routes. Whatever a request holds, the answer is
 // JSON or an asset, never a dropped connection without a word (X18); a handler that throws costs only its own request.
 // A port in use is PORT_BUSY; another error while listening is NETWORK; later ones go to the log and the server lives on.
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import polka from 'polka'
 import { type Clock, systemClock } from '../lib/clock'
-import { errno, OsError } from '../lib/errors'
+import { OsError } from '../lib/errors'
 import { Access, NOBODY, requireRole } from './access'
 import { refuseRaw, sendAsset, sendError, sendJson, sendText } from './answer'
 import { isAsset } from './assets'
 import { checkBody, readBody } from './body'
+import type { Pair } from './certificate'
 import { Connections } from './connections'
 import type { WebContext } from './context'
 import { buildDashboard } from './dashboard'
 import { EventStreams } from './events'
 import { TokenGate } from './gate'
 import { Guard, isLoopback } from './guard'
-import { decodePart, parseQuery } from './query'
-import { type Call, type Route, type ServiceFacts, Text } from './route'
+import { listen, MAX_HEADER_BYTES, parserError } from './listen'
+import { parseQuery } from './query'
+import { type Call, matched, type Route, type ServiceFacts, Text } from './route'
 import { ROUTES } from './routes'
 import { Sessions } from './sessions'
 
-const MAX_HEADER_BYTES = 16_384
 /** what is left of running answers after this is cut off */
 const STOP_GRACE_MS = 2_000
 /** longest silence of a connection while its answer is being made; commands have a cap of their own */
@@ -39,6 +41,8 @@ export interface WebServerOptions {
   slowClientMs?: number
   clock?: Clock
   routes?: readonly Route[]
+  /** what to encrypt with, asked for at each start; null: nothing */
+  tls?: () => Pair | null
 }
 
 export class WebServer {
@@ -48,6 +52,9 @@ export class WebServer {
   #connections: Connections | null = null
   #turn: Promise<unknown> = Promise.resolve()
   #since = 0
+  #encrypted = false
+  /** set in whatever a request has begun */
+  readonly #inRequest = new AsyncLocalStorage<true>()
   readonly #streams = new EventStreams()
   readonly #sessions: Sessions
   readonly #answers: Record<string, number> = {}
@@ -64,6 +71,7 @@ export class WebServer {
       slowClientMs: 10_000,
       clock: systemClock,
       routes: ROUTES,
+      tls: () => null,
       ...options,
     }
   }
@@ -80,7 +88,7 @@ export class WebServer {
 
   get url(): string {
     const { host } = this.#options
-    return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`
+    return `${this.#encrypted ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${this.port}`
   }
 
   /** What it tells of itself. */
@@ -111,9 +119,13 @@ export class WebServer {
     return this.#inTurn(() => this.#start())
   }
 
-  /** Stops listening, lets running answers end for two seconds, closes the rest. Safe to call when it is stopped. */
+  /**
+   * Stops listening, lets running answers end for two seconds, closes the rest. Safe to call when it is stopped. Asked for by
+   * a request (plugin web_user stopped over HTTP) it does not wait for the answer to that request, which then goes out.
+   */
   stop(): Promise<void> {
-    return this.#inTurn(() => this.#stop())
+    const asked = this.#inRequest.getStore() === true
+    return this.#inTurn(() => this.#stop(asked))
   }
 
   #inTurn<T>(task: () => Promise<T>): Promise<T> {
@@ -131,14 +143,25 @@ export class WebServer {
         details: { key: 'web_user.auth_enabled' },
       })
     }
-    const server = createServer({
+    const settings = {
       maxHeaderSize: MAX_HEADER_BYTES,
       requireHostHeader: false,
       headersTimeout: slowClientMs,
       requestTimeout: 2 * slowClientMs,
       connectionsCheckingInterval: Math.min(1_000, slowClientMs / 2),
       keepAliveTimeout: 5_000,
-    })
+    }
+    const pair = this.#options.tls()
+    this.#encrypted = pair !== null
+    const server: Server = pair
+      ? // loaded where it is used: TLS is a large part of Node
+        (await import('node:https')).createServer({
+          ...settings,
+          ...pair,
+          minVersion: 'TLSv1.2',
+          handshakeTimeout: slowClientMs,
+        })
+      : createServer(settings)
     // a client that does not read its answer
     server.setTimeout(3 * slowClientMs)
     server.maxRequestsPerSocket = 1_000
@@ -156,7 +179,7 @@ export class WebServer {
     this.#context.logger.info(`web page on ${this.url}`)
   }
 
-  async #stop(): Promise<void> {
+  async #stop(asked: boolean): Promise<void> {
     const server = this.#server
     if (!server) return
     this.#server = null
@@ -166,8 +189,8 @@ export class WebServer {
     this.#streams.closeAll()
     this.#connections?.closeIdle()
     const cut = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS)
-    await closed
-    clearTimeout(cut)
+    const ended = closed.then(() => clearTimeout(cut))
+    if (!asked) await ended
   }
 
   /** The listener for one run of the server: guard, then Polka's router over the table. */
@@ -188,7 +211,7 @@ export class WebServer {
     const serve =
       (path: string): polka.Handler =>
       (req, res) => {
-        this.#serve(path, access, req, res).catch(thrown => fail(req, res, thrown))
+        this.#inRequest.run(true, () => this.#serve(path, access, req, res)).catch(thrown => fail(req, res, thrown))
       }
     // '/x/' is '/x/:id' without its id, also where there is no '/x'
     const parents = routes.map(({ path }) => path.replace(/\/:\w+$/, '')).filter(path => path !== '')
@@ -211,8 +234,8 @@ export class WebServer {
   }
 
   async #serve(pattern: string, access: Access, req: polka.Request, res: ServerResponse): Promise<void> {
-    const { path, params } = this.#match(pattern, req)
     const { routes } = this.#options
+    const { path, params } = matched(routes, pattern, req)
     const here = routes.filter(route => route.path === path)
     if (here.length === 0) throw new OsError('NOT_FOUND', 'not found')
     const method = req.method === 'HEAD' ? 'GET' : req.method
@@ -269,20 +292,6 @@ export class WebServer {
     else sendJson(res, 200, body)
   }
 
-  #match(pattern: string, req: polka.Request): { path: string; params: Record<string, string> } {
-    const params: Record<string, string> = {}
-    if (req.path.length > 1 && req.path.endsWith('/')) {
-      // the router takes '/x/' for '/x'; here it is '/x/:id' with an empty id where that exists, else unknown
-      const longer = this.#options.routes.find(route => route.path.startsWith(`${pattern}/:`))
-      if (!longer) throw new OsError('NOT_FOUND', 'not found')
-      return { path: longer.path, params }
-    }
-    for (const name of pattern.match(/:\w+/g) ?? []) {
-      params[name.slice(1)] = decodePart(req.params[name.slice(1)] ?? '', 'the path')
-    }
-    return { path: pattern, params }
-  }
-
   #count(status: number): void {
     const name = `${Math.floor(status / 100)}xx`
     this.#answers[name] = (this.#answers[name] ?? 0) + 1
@@ -298,41 +307,3 @@ export class WebServer {
 
 /** The path for the log: no query, nothing that would forge a line. */
 const auditPath = (req: polka.Request): string => req.path.slice(0, 200).replace(/[^\x21-\x7e]/g, '?')
-
-function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const failed = (cause: Error): void => {
-      const code = errno(cause)
-      reject(
-        code === 'EADDRINUSE'
-          ? new OsError('PORT_BUSY', `port ${port} on ${host} is in use by another program`, {
-              cause,
-              hint: `stop the other program (ss -ltnp 'sport = :${port}' names it) or choose another port with --port`,
-              details: { host, port },
-            })
-          : new OsError('NETWORK', `cannot listen on ${host} port ${port}: ${cause.message}`, {
-              cause,
-              details: { host, port },
-              ...(code === 'EACCES' && { hint: 'ports below 1024 need root; choose another with --port' }),
-            }),
-      )
-    }
-    server.once('error', failed)
-    server.listen({ host, port }, () => {
-      server.off('error', failed)
-      resolve()
-    })
-  })
-}
-
-/** What the HTTP parser refused, as an error of ours. */
-function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }): OsError {
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new OsError('REQUEST_TIMEOUT', 'the request took too long')
-  if (error.code === 'HPE_HEADER_OVERFLOW') {
-    const firstLine = error.rawPacket?.indexOf(10) ?? -1
-    return firstLine < 0 || firstLine > MAX_HEADER_BYTES / 2
-      ? new OsError('BAD_REQUEST', 'the URL is too long')
-      : new OsError('HEADERS_TOO_LARGE', `the headers are larger than ${MAX_HEADER_BYTES} bytes`)
-  }
-  return new OsError('BAD_REQUEST', 'malformed HTTP request')
-}

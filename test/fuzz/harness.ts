@@ -24,7 +24,7 @@ const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 const LONG = process.env.OS_NODE_FUZZ_SECONDS !== undefined
 const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? (LONG ? Date.now() % 0x7fff_ffff : 1))
 /** targets of the whole group, for the share of one */
-const TARGETS = 25
+const TARGETS = 28
 const SECONDS = LONG ? Number(process.env.OS_NODE_FUZZ_SECONDS) / TARGETS : 5
 /** inputs of one target in `npm test`, unless it says otherwise */
 const INPUTS = 20_000

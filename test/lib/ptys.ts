@@ -1,31 +1,8 @@
 // Serial ports without hardware: pseudo-terminals whose other ends are in the test, for unplugging, noise, echoes and buses
 // of several. A small C program makes them (Node has no call for it), compiled on first use.
-import assert from 'node:assert/strict'
-import { type ChildProcessByStdio, spawn, spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs'
-import { join } from 'node:path'
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
-import { root } from './gateway'
-
-function program(): string {
-  const source = join(root, 'test/lib/ptys.c')
-  const stamp = createHash('sha256').update(readFileSync(source)).digest('hex').slice(0, 12)
-  const path = join(root, '.build/tools', `ptys-${stamp}`)
-  if (existsSync(path)) return path
-  mkdirSync(join(root, '.build/tools'), { recursive: true })
-  const fresh = `${path}.${process.pid}`
-  const { status, stderr, error } = spawnSync('cc', ['-O1', '-Wall', '-o', fresh, source, '-lutil'], {
-    encoding: 'utf8',
-  })
-  assert.equal(
-    status,
-    0,
-    `${error?.message ?? stderr}: the tests of serial ports need a C compiler (apt-get install gcc)`,
-  )
-  renameSync(fresh, path)
-  return path
-}
+import { compiled } from './compiled'
 
 /** One plug: the far end of a serial port. */
 export class Plug {
@@ -62,7 +39,7 @@ export class Ptys {
   #rest = Buffer.alloc(0)
 
   constructor() {
-    this.#child = spawn(program(), { stdio: ['pipe', 'pipe', 'inherit'] })
+    this.#child = spawn(compiled('ptys', ['-lutil']), { stdio: ['pipe', 'pipe', 'inherit'] })
     this.#child.stdout.on('data', chunk => this.#events(chunk))
   }
 

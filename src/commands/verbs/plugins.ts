@@ -33,6 +33,9 @@ const looks = (plugin: unknown, { cmd, args }: OptionValues): boolean =>
   asksHelp(args as readonly string[] | undefined) ||
   (LOOKS[normalizePluginName(String(plugin))]?.includes(String(cmd)) ?? false)
 
+/** A command that was asked to stay is ended by whoever asked. */
+const stays = ({ args = [] }: OptionValues): boolean => (args as readonly string[]).includes('--block')
+
 const WITH_VALUE = new Set(
   Object.entries(GLOBAL_OPTIONS)
     .filter(([, { type }]) => type !== 'boolean')
@@ -143,9 +146,11 @@ export const pluginCmd: Verb = {
   where: 'either',
   changes: options => !looks(options.plugin, options),
   starts: options => normalizePluginName(String(options.plugin)) === 'web_user' && options.cmd === 'start',
+  endless: stays,
   read: reader(['plugin', 'cmd']),
   run: (context, options) => runCommand(context, String(options.plugin), options),
   text: value => textOf(value as never),
+  rowText: row => textOf(row as never),
 }
 
 function verbOf(
@@ -169,9 +174,11 @@ function verbOf(
     where: 'either',
     changes: options => !looks(plugin, options),
     starts: options => plugin === 'web_user' && options.cmd === 'start',
+    endless: stays,
     read: reader(['cmd']),
     run: (context, options) => runCommand(context, plugin, options),
     text: value => textOf(value as never),
+    rowText: row => textOf(row as never),
   }
 }
 

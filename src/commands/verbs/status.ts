@@ -30,7 +30,13 @@ const age = (seconds: number): string => {
 }
 
 export const bytesText = (n: number): string =>
-  n < 10_240 ? `${n} B` : n < 10_485_760 ? `${(n / 1024).toFixed(0)} KiB` : `${(n / 1_048_576).toFixed(0)} MiB`
+  n < 10_240
+    ? `${n} B`
+    : n < 10_485_760
+      ? `${(n / 1024).toFixed(0)} KiB`
+      : n < 10_737_418_240
+        ? `${(n / 1_048_576).toFixed(0)} MiB`
+        : `${(n / 1_073_741_824).toFixed(0)} GiB`
 
 function colour(paint: Paint, state: string): string {
   if (state === 'up') return paint.good(state)

@@ -1,5 +1,6 @@
-// token --new: a new admin token. It is printed once; only its hash is kept. The old token stops working.
+// token --new: a new admin token. It is printed once, with the link and the QR code that log in; only its hash is kept. The old token stops working.
 import { OsError } from '../../lib/errors'
+import { configuredUrl, loginUrl, qrCode } from '../login'
 import type { Verb } from '../verb'
 
 export const token: Verb = {
@@ -15,7 +16,15 @@ export const token: Verb = {
         hint: 'os-node token --new makes a new one',
       })
     }
-    return { value: { token: await context.newToken() } }
+    const made = await context.newToken()
+    return { value: { token: made, login_url: loginUrl(context.webUrl?.() ?? configuredUrl(context.config), made) } }
   },
-  text: value => `${value.token}\nSend it as the header X-Admin-Token. It is not shown again.`,
+  text: ({ token: made, login_url }, paint) =>
+    [
+      String(made),
+      `Send it as the header X-Admin-Token, or open ${paint.bold(String(login_url))}`,
+      'It is not shown again.',
+      '',
+      qrCode(String(login_url)),
+    ].join('\n'),
 }

@@ -3,7 +3,7 @@
 import { OsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
 import type { CommandContext, SubmitOutcome } from '../context'
-import type { OptionValues, Verb } from '../verb'
+import type { OptionSpec, OptionValues, Verb } from '../verb'
 
 function parseSensors(text: string, from: string): Reading[] {
   let value: unknown
@@ -42,6 +42,35 @@ const deviceOf = (options: OptionValues): { device_id?: string; device_status: s
   device_status: String(options.status ?? 'ONLINE'),
 })
 
+/** Options that say what to send; inject has them too. */
+export const READING_OPTIONS: Readonly<Record<string, OptionSpec>> = {
+  'sensor-id': { type: 'string', value: 'ID', default: 'V1', help: 'sensor of a single reading' },
+  'sensor-status': { type: 'string', value: 'ST', default: 'OK', help: 'its status' },
+  value: { type: 'number', value: 'VAL', default: 1, help: 'its value' },
+  unit: { type: 'string', value: 'UNIT', default: 'Pa', help: 'its UCUM unit' },
+  sensors: { type: 'string', value: 'JSON', help: 'readings as a JSON array' },
+  'sensors-file': { type: 'string', value: 'PATH', help: 'file that holds the JSON array' },
+  'device-id': { type: 'string', value: 'ID', help: 'name of the device (else device_id of the configuration)' },
+  status: { type: 'string', value: 'ST', default: 'ONLINE', help: 'status of the device' },
+}
+
+/** Reads --sensors-file on the calling side; --sensors wins over it. */
+export async function readSensorsFile(
+  options: OptionValues,
+  read: (path: string) => Promise<string>,
+): Promise<OptionValues> {
+  const { 'sensors-file': path, ...rest } = options
+  if (typeof path !== 'string' || typeof options.sensors === 'string') return rest
+  const sensors = await read(path)
+  parseSensors(sensors, path)
+  return { ...rest, sensors }
+}
+
+/** Inside a gateway no file is read for a caller; the calling side did it. Throws USAGE. */
+export function refuseFile(options: OptionValues): void {
+  if (options['sensors-file'] !== undefined) throw new OsError('USAGE', 'a gateway reads no files for a command')
+}
+
 export const transmit: Verb = {
   name: 'transmit',
   aliases: ['os-transmit'],
@@ -53,28 +82,15 @@ export const transmit: Verb = {
     'os-node transmit --sensors-file readings.json --medium UDP --json',
   ],
   options: {
-    'sensor-id': { type: 'string', value: 'ID', default: 'V1', help: 'sensor of a single reading' },
-    'sensor-status': { type: 'string', value: 'ST', default: 'OK', help: 'its status' },
-    value: { type: 'number', value: 'VAL', default: 1, help: 'its value' },
-    unit: { type: 'string', value: 'UNIT', default: 'Pa', help: 'its UCUM unit' },
-    sensors: { type: 'string', value: 'JSON', help: 'readings as a JSON array' },
-    'sensors-file': { type: 'string', value: 'PATH', help: 'file that holds the JSON array' },
-    'device-id': { type: 'string', value: 'ID', help: 'name of the device (else device_id of the configuration)' },
-    status: { type: 'string', value: 'ST', default: 'ONLINE', help: 'status of the device' },
-    medium: { type: 'string', value: 'NAME', help: 'medium (else Node_Setting.default_medium)' },
+    ...READING_OPTIONS,
+    medium: { type: 'string', value: 'MEDIUM', help: 'medium (else Node_Setting.default_medium)' },
   },
   where: 'either',
   changes: true,
   json: true,
-  async prepare(options, read) {
-    const { 'sensors-file': path, ...rest } = options
-    if (typeof path !== 'string' || typeof options.sensors === 'string') return rest
-    const sensors = await read(path)
-    parseSensors(sensors, path)
-    return { ...rest, sensors }
-  },
+  prepare: readSensorsFile,
   async run(context, options) {
-    if (options['sensors-file'] !== undefined) throw new OsError('USAGE', 'a gateway reads no files for a command')
+    refuseFile(options)
     const sensors = readingsOf(options)
     const { medium } = options
     const outcome = context.gateway

@@ -1,12 +1,13 @@
 // Sections of the display providers (PROTOCOL §10, X31).
 import * as v from 'valibot'
+import { DISPLAY_FORMATS } from '../../display'
 import { OsError } from '../../lib/errors'
 import type { DisplayControl, WebContext } from '../context'
 import { choice, text } from '../query'
 import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
 
-const format = choice(['json', 'html', 'text', 'table', 'tree'], 'json')
+const format = choice(DISPLAY_FORMATS, 'json')
 
 function displayOf({ display }: WebContext): DisplayControl {
   if (!display) throw new OsError('FORBIDDEN', 'there are no sections here')
@@ -36,7 +37,7 @@ export const DISPLAY: readonly Route[] = [
     method: 'GET',
     path: '/api/display/render/:section',
     role: 'viewer',
-    summary: 'one section, named <plugin>:<section>',
+    summary: 'one section, named PLUGIN:SECTION',
     query: { format },
     answer: s.answer({
       section: s.text,
@@ -51,7 +52,7 @@ export const DISPLAY: readonly Route[] = [
     method: 'GET',
     path: '/api/display/all',
     role: 'viewer',
-    summary: 'all sections by <plugin>:<section>, the most important first',
+    summary: 'all sections by PLUGIN:SECTION, the most important first',
     query: { format, category: text, min_priority: { type: 'integer', min: 0, max: 100 } },
     answer: s.answer({ format: s.text, sections: s.open, timestamp: s.seconds }),
     run: async ({ context, query, service }) => ({

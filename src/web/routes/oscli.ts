@@ -47,7 +47,7 @@ export const OSCLI: readonly Route[] = [
     role: 'operator',
     write: 'state',
     audited: true,
-    summary: 'runs a command of os-node, never a shell; operators only what reads and what switches media',
+    summary: 'runs a command of os-node, never a shell; operators only what reads and what switches media and plugins',
     body: executeBody,
     answer: one,
     run: ({ context, body, session, remote, signal }) =>

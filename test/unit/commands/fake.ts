@@ -128,6 +128,11 @@ export function fake(
         banner: 'look at http://127.0.0.1:8765',
       }
     },
+    display: async () => ({
+      available: async () => [],
+      read: async names =>
+        Object.fromEntries((names ?? []).map(name => [name, { error: 'section not found', code: 'NOT_FOUND' }])),
+    }),
     safeMode: async leave => {
       calls.push(['safeMode', leave])
       return leave ? { active: false, crashes: 0 } : { active: true, reason: '5 crashes in a row', crashes: 5 }

@@ -36,6 +36,10 @@ function rig(limits: Partial<JobLimits> = {}) {
     verb('refuse', () => Promise.reject(new OsError('BAD_PACKET', 'these bytes are no packet'))),
     verb('break', () => Promise.reject(new TypeError('x is not a function'))),
     verb('change', async () => ({ value: { done: true } })),
+    verb('open', async (_, { file }) => ({ value: { file } }), {
+      options: { file: { type: 'string', help: '' } },
+      prepare: async (options, read) => ({ ...options, file: await read(String(options.file)) }),
+    }),
     verb('doctor', async () => ({ value: { ok: true } })),
     verb('deps', async () => ({ value: { ok: true } }), {
       options: { cmd: { type: 'string', help: '' } },
@@ -151,6 +155,13 @@ test('S7: nothing of a shell is understood; open quotes and empty lines are refu
     await assert.rejects(run(command), { code: 'BAD_REQUEST' }, command.slice(0, 20))
 })
 
+test('S7: no file of this machine is read for a caller', async () => {
+  const { run } = rig()
+  const { status, exit_code, stdout, stderr } = await run('open --file /etc/passwd')
+  assert.deepEqual([status, exit_code, stdout], ['completed', 2, ''])
+  assert.match(stderr, /a gateway reads no files for a command/)
+})
+
 test('S7: every command leaves a line with who, from where and what, without secrets and without forged lines', async () => {
   const { run, lines } = rig()
   await run('show --api-key hunter2 --text "x\ny"')
@@ -200,7 +211,8 @@ test('background jobs wait in a queue, are told when they change, and are cancel
   const end = runner.onJob(job => told.push(`${job.command} ${job.status}`))
   const first = await run('wait', { background: true })
   const second = await run('show', { background: true })
-  assert.deepEqual([first.status, first.exit_code, first.stdout], ['running', null, first.stdout])
+  assert.deepEqual([first.status, first.exit_code, first.stdout], ['running', null, ''])
+  assert.equal(runner.get(first.job_id, 'admin').stdout, '')
   assert.deepEqual([second.status, second.exit_code, second.stdout, second.started_at], ['queued', null, '', null])
   const third = await run('fail', { background: true })
   await assert.rejects(run('show', { background: true }), { code: 'TOO_MANY_JOBS' })
@@ -210,6 +222,7 @@ test('background jobs wait in a queue, are told when they change, and are cancel
   release[0]!()
   await settled()
   await settled()
+  assert.match(runner.get(first.job_id, 'admin').stdout, /^I wait\n/)
   assert.deepEqual(
     runner.list('admin', 10).map(job => [job.command, job.status, job.exit_code]),
     [

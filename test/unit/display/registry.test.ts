@@ -159,6 +159,8 @@ test('an unknown format is 400, an unknown section 404; both are told before any
   await assert.rejects(registry.collect('pdf'), refused('BAD_REQUEST', 'unknown format'))
   for (const name of ['p:t', 'p', ':', '', 'q:s', 'p:s:t', 'toString', '__proto__'])
     await assert.rejects(registry.render(name), refused('NOT_FOUND', 'section not found'), name)
+  for (const name of [undefined, null, 7, {}])
+    await assert.rejects(registry.render(name as never), refused('NOT_FOUND', 'section not found'))
   assert.equal(section.asked, 0)
   for (const format of ['JSON', 'Html', 'text', 'TABLE', 'tree']) await registry.render('p:s', format)
 })
@@ -184,9 +186,10 @@ test('a provider gets the node and the options of whoever asks', async () => {
   registry.register(section)
   await registry.render('p:s')
   assert.deepEqual(section.seen, [null, {}])
-  registry.defaultNode = 'the gateway'
+  const gateway = { name: 'the gateway' }
+  registry.defaultNode = gateway
   await registry.render('p:s')
-  assert.deepEqual(section.seen, ['the gateway', {}])
+  assert.deepEqual(section.seen, [gateway, {}])
   await registry.render('p:s', 'json', { node: 'mine', options: { days: 3 } })
   assert.deepEqual(section.seen, ['mine', { days: 3 }])
 })
@@ -212,6 +215,50 @@ test('a section that throws is its own error alone, and {error, code} among othe
     'format:s': { error: 'cannot draw', code: 'INTERNAL' },
     'worse:s': { error: 'boom', code: 'INTERNAL' },
   })
+})
+
+test('two nodes asked at once are two answers; one node asked twice is one', async () => {
+  const registry = new DisplayRegistry()
+  let open: (() => void)[] = []
+  class ByNode extends DisplayProvider {
+    asked = 0
+    async extractData(node?: unknown): Promise<object> {
+      this.asked++
+      await new Promise<void>(resolve => open.push(resolve))
+      return { node }
+    }
+  }
+  const section = new ByNode('by', 'node')
+  registry.register(section)
+  const all = [registry.render('by:node', 'json', { node: 1 }), registry.render('by:node', 'json', { node: 2 })]
+  all.push(registry.render('by:node', 'json', { node: 2 }))
+  await new Promise(resolve => setImmediate(resolve))
+  assert.equal(section.asked, 2)
+  for (const go of open) go()
+  open = []
+  assert.deepEqual(
+    (await Promise.all(all)).map(({ data }) => data),
+    [{ node: 1 }, { node: 2 }, { node: 2 }],
+  )
+})
+
+test('a section that hung for a minute is asked anew', async () => {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const registry = new DisplayRegistry(timers, clock)
+  const stuck = new Fixed('stuck', 's', () =>
+    stuck.asked === 1 ? new Promise<object>(() => undefined) : { again: true },
+  )
+  registry.register(stuck)
+  const first = assert.rejects(registry.render('stuck:s'), refused('TIMEOUT', /5 s/))
+  await timers.advance(5000)
+  await first
+  const second = assert.rejects(registry.render('stuck:s'), refused('TIMEOUT', /5 s/))
+  await timers.advance(54_000)
+  await second
+  assert.equal(stuck.asked, 1)
+  await timers.advance(1000)
+  assert.deepEqual((await registry.render('stuck:s')).data, { again: true })
 })
 
 test('a section that hangs costs five seconds and itself; while it hangs it is not asked again', async () => {
@@ -320,6 +367,9 @@ test('the library: register, render, collect and take away; a node shows itself'
     for (const [name, data] of Object.entries(all)) assert.equal((data as { error?: string }).error, undefined, name)
     assert.equal((all['node_core:identity'] as { assigned_id: number }).assigned_id, node.assignedId)
     assert.deepEqual(Object.keys(await collectAllSections('json', { category: 'plugin' })), ['lib:one'])
+    // without a node: the newest one of the process
+    assert.deepEqual(await renderSection('identity'), all['node_core:identity'])
+    getDisplayRegistry().defaultNode = null
     await assert.rejects(renderSection('identity'), refused('BAD_REQUEST', /needs a node/))
   } finally {
     assert.equal(unregisterDisplayProvider('lib', 'one'), true)

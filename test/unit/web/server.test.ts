@@ -49,6 +49,23 @@ test('stop does not wait for idle connections and lets a running answer end', as
   await stopped
 })
 
+test('a request that stops the server still gets its answer, and a stop by somebody else waits for it', async t => {
+  const context = fakeContext()
+  const stops: Promise<void>[] = []
+  const run = async (): Promise<object> => {
+    await server.stop()
+    stops.push(server.stop())
+    return { ok: true }
+  }
+  const server = await serve(t, context, {
+    routes: [{ method: 'POST', path: '/stop', role: 'admin', summary: '', run }],
+  })
+  const { status } = await ask(server, '/stop', { method: 'POST' })
+  await Promise.all(stops)
+  assert.deepEqual([status, server.running], [200, false])
+  await assert.rejects(ask(server, '/stop', { method: 'POST' }))
+})
+
 test('a busy port is PORT_BUSY with the port and what to do', async t => {
   const other = net.createServer().listen(0, '127.0.0.1')
   t.after(() => other.close())

@@ -1,8 +1,10 @@
 // Logins, sessions and users over HTTP (S3, S4): who gets in, for how long, and what ends it.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
+import { OsError } from '../../../src/lib/errors'
 import { Sessions } from '../../../src/web/sessions'
 import { ask, TOKEN } from './helper'
 import { PASSWORD, world } from './world'
@@ -95,6 +97,41 @@ test('nobody gets in with a wrong password, a disabled user, one without a passw
     assert.equal((await send('POST', '/api/login', body, false)).status, 400)
   assert.equal((await send('POST', '/api/login', { token: 'wrong' }, false)).status, 401)
   assert.equal((await send('GET', '/users', undefined, `os-session-${'A'.repeat(43)}`)).status, 401)
+})
+
+test('users that cannot be read let nobody in, and say no path to strangers; the token works', async t => {
+  const { send, users } = await world(t)
+  mkdirSync(dirname(users.path), { recursive: true })
+  writeFileSync(users.path, '{"users": [')
+  const { status, json } = await send('POST', '/api/login', { username: 'bob', password: PASSWORD }, false)
+  assert.deepEqual([status, json], [500, { ok: false, error: 'the users cannot be read', code: 'STORAGE' }])
+  assert.equal((await send('GET', '/users')).status, 500)
+  assert.equal((await send('GET', '/api/session')).status, 200)
+  assert.equal((await send('GET', '/api/dashboard')).status, 200)
+})
+
+test('a token file that cannot be read lets nobody in, ends its sessions, and says no path to strangers', async t => {
+  let broken = false
+  const read = (): string => {
+    if (broken) throw new OsError('STORAGE', '/data/token.json cannot be read')
+    return 'stamp'
+  }
+  const w = await world(t)
+  w.context.auth.stamp = read
+  w.context.auth.remembered = () => false
+  w.context.auth.verify = async token => read() === 'stamp' && token === TOKEN
+  const { session } = (await w.send('POST', '/api/login', { token: TOKEN }, false)).json as { session: string }
+  broken = true
+  for (const [method, path, body, as] of [
+    ['GET', '/api/session', undefined, TOKEN],
+    ['GET', '/api/session', undefined, session],
+    ['POST', '/api/login', { token: TOKEN }, false],
+  ] as const) {
+    const { status, text } = await w.send(method, path, body, as)
+    assert.equal(status, 401)
+    assert.ok(!text.includes('/data'))
+  }
+  assert.ok(w.logger.recent().some(({ text }) => text.includes('/data/token.json cannot be read')))
 })
 
 test('S4: many logins at once are refused, not queued for ever', async t => {

@@ -1,6 +1,8 @@
 // The table of routes walked: who may call what (S2), what is refused while read_only, that every answer is as its schema says,
 // and that openapi.json tells the same.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import * as v from 'valibot'
 import { ROLES } from '../../../src/services/users'
@@ -156,6 +158,17 @@ test('values of a wrong type in a body are 400 and name the key, never a dropped
       }
     }
   }
+})
+
+test('docs/http.md lists every route with its role and write rule', () => {
+  const page = readFileSync(join(process.env.OS_NODE_TEST_ROOT ?? '.', 'docs/http.md'), 'utf8')
+  const listed = [...page.matchAll(/^\| (GET|POST|PUT|DELETE) \| `([^`]+)` \| (\w+) \| (\w*) ?\| (.*) \|$/gm)]
+  assert.deepEqual(
+    listed.map(([, ...cells]) => cells.join(' ')),
+    ROUTES.filter(({ path }) => !/^\/(app|favicon)/.test(path)).map(({ method, path, role, write = '', summary }) =>
+      [method, path.replace(/:(\w+)/g, '{$1}'), role, write, summary].join(' '),
+    ),
+  )
 })
 
 test('openapi.json has every route with its role, its parameters and its schemas', async t => {

@@ -213,8 +213,8 @@ export interface Events {
   status: number
   type: string
   next(kind: string): Promise<Record<string, unknown>>
-  /** settles when the server ends it */
-  ended: Promise<void>
+  /** settles when it is over; true: the server ended it properly */
+  ended: Promise<boolean>
   close(): void
 }
 
@@ -241,9 +241,9 @@ export function events(server: WebServer, token: string, query = ''): Promise<Ev
           }
           for (const wake of waiting.splice(0)) wake()
         })
-        const ended = new Promise<void>(done => {
+        const ended = new Promise<boolean>(done => {
           response.on('close', () => {
-            done()
+            done(response.complete)
             for (const wake of waiting) wake()
             waiting = []
           })

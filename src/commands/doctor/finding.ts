@@ -1,0 +1,37 @@
+// What a check of the doctor finds.
+import type { CommandContext } from '../context'
+import type { Machine } from './machine'
+
+export interface Finding {
+  /** 'warning': it works, and something should be done; 'skipped': nothing to check here */
+  readonly state: 'ok' | 'warning' | 'failed' | 'skipped'
+  readonly text: string
+  /** what to do */
+  readonly hint?: string
+}
+
+export interface Patient {
+  readonly context: CommandContext
+  readonly machine: Machine
+}
+
+export interface Check {
+  readonly name: string
+  run(patient: Patient): Finding | Promise<Finding>
+}
+
+export const ok = (text: string): Finding => ({ state: 'ok', text })
+export const skipped = (text: string): Finding => ({ state: 'skipped', text })
+export const warning = (text: string, hint?: string): Finding => ({ state: 'warning', text, ...(hint && { hint }) })
+export const failed = (text: string, hint?: string): Finding => ({ state: 'failed', text, ...(hint && { hint }) })
+
+const WORSE = { skipped: 0, ok: 1, warning: 2, failed: 3 } as const
+
+/** Several findings as one: the worst state, the texts of those that are as bad, each hint once. */
+export function worst(findings: readonly Finding[], none: Finding): Finding {
+  const state = findings.reduce<Finding['state']>((a, { state: b }) => (WORSE[b] > WORSE[a] ? b : a), 'skipped')
+  const told = findings.filter(finding => finding.state === state)
+  if (told.length === 0) return none
+  const hints = [...new Set(told.flatMap(({ hint }) => hint ?? []))]
+  return { state, text: told.map(({ text }) => text).join('; '), ...(hints.length > 0 && { hint: hints.join('; ') }) }
+}

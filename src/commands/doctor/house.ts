@@ -1,0 +1,163 @@
+// Checks of what is ours: configuration, data directory, log, identity, safe mode, access to the page.
+import { bytesText } from '../verbs/status'
+import { type Check, failed, ok, skipped, warning, worst } from './finding'
+
+const UNASSIGNED = 4_294_967_295
+const MIB = 1 << 20
+const LEAST_NODE = [20, 19] as const
+
+const version: Check = {
+  name: 'version',
+  run({ context, machine }) {
+    const [major = 0, minor = 0] = machine.nodeVersion.split('.').map(Number)
+    const text = `os-node ${context.version} on Node ${machine.nodeVersion}`
+    const old = major < LEAST_NODE[0] || (major === LEAST_NODE[0] && minor < LEAST_NODE[1])
+    return old ? failed(text, `install Node ${LEAST_NODE.join('.')} or newer`) : ok(text)
+  },
+}
+
+const config: Check = {
+  name: 'config',
+  run({ context: { config } }) {
+    if (config.problem) return failed(config.problem.message, 'mend the file, or run os-node repair-config')
+    if (config.warnings.length > 0)
+      return warning(config.warnings.join('; '), 'os-node config-show --keys lists the keys')
+    return ok(config.path)
+  },
+}
+
+const gateway: Check = {
+  name: 'gateway',
+  async run({ context, machine }) {
+    const status = context.gateway?.status()
+    if (status) return ok(`runs (${status.role}) for ${status.uptime_s} s`)
+    const owner = await machine.owner(context.config.dataDir)
+    if (!owner || owner.role === 'command') return ok('none runs on this data directory')
+    // asked from outside: it had its time to answer
+    return failed(
+      `process ${owner.pid} (os-node ${owner.role}) has the data directory and does not answer`,
+      `see its log; if it stays so, end it: kill ${owner.pid}`,
+    )
+  },
+}
+
+const dataDirectory: Check = {
+  name: 'data_directory',
+  run({ context: { config }, machine }) {
+    const { dataDir } = config
+    if (!machine.exists(dataDir)) {
+      const parent = dataDir.replace(/\/[^/]+\/?$/, '') || '/'
+      const why = machine.exists(parent) ? machine.access(parent, 'write') : undefined
+      if (why) return failed(`${dataDir} cannot be made (${why})`, 'choose a writable folder with --data-dir')
+      return ok(`${dataDir} is made at the first start`)
+    }
+    const why = machine.access(dataDir, 'write')
+    if (why === 'EROFS') return failed(`${dataDir} is on a file system without writing`, 'mount it writable')
+    if (why)
+      return failed(
+        `${dataDir} cannot be written (${why})`,
+        `sudo chown -R ${machine.user} ${dataDir}, or choose another with --data-dir`,
+      )
+    return ok(dataDir)
+  },
+}
+
+const disk: Check = {
+  name: 'disk',
+  async run({ context: { config, log }, machine }) {
+    const space = machine.space(config.dataDir)
+    if (!space) return skipped('this system does not tell its free space')
+    const text = `${bytesText(space.free)} of ${bytesText(space.total)} free`
+    const hint = 'free space, or lower gateway.log.max_bytes'
+    if (space.free < 16 * MIB || space.free < space.total / 100) return failed(text, hint)
+    const { bytes } = await log.summary()
+    const wanted = config.config.gateway.log.max_bytes - bytes
+    if (space.free < wanted) return warning(`${text}; the log may still grow by ${bytesText(wanted)}`, hint)
+    return ok(text)
+  },
+}
+
+const log: Check = {
+  name: 'log',
+  async run({ context }) {
+    const status = await context.log.summary()
+    const text = `records ${status.first_seq} to ${status.last_seq}, ${bytesText(status.bytes)}`
+    if (status.state === 'degraded')
+      return failed(`degraded: ${status.reason ?? 'not written'}`, 'check the disk; what waits is in RAM')
+    if (status.lost > 0)
+      return warning(`${text}; ${status.lost} records were lost`, 'os-node log verify names the damage; check the disk')
+    return ok(text)
+  },
+}
+
+const identity: Check = {
+  name: 'identity',
+  run({ context: { config } }) {
+    const { assigned_id, device_id, Client_Core: server } = config.config
+    const name = device_id || 'a device without a name'
+    if (assigned_id > 0 && assigned_id < UNASSIGNED) return ok(`${name}, id ${assigned_id}`)
+    return warning(
+      `${name} has no id yet`,
+      `a gateway asks its upstream; else os-node ensure-id --host ${server.server_host} --port ${server.server_port}`,
+    )
+  },
+}
+
+const safeMode: Check = {
+  name: 'safe_mode',
+  async run({ context }) {
+    const { active, reason, crashes } = await context.safeMode(false)
+    if (active) return failed(`safe mode: ${reason}`, 'see the log for the crash, then os-node safe-mode --leave')
+    return crashes > 0 ? warning(`${crashes} crashes in a row`, 'see the log for the reason') : ok('no crashes')
+  },
+}
+
+const access: Check = {
+  name: 'web_access',
+  run({ context: { config }, machine }) {
+    const { auth_enabled, tls } = config.config.web_user
+    const { host, port } = config.config.RESOURCES.service_plugins.web_user
+    const local = host === 'localhost' || host === '::1' || host.startsWith('127.')
+    const token = machine.exists(`${config.dataDir}/token.json`)
+    const findings = [
+      auth_enabled
+        ? ok(token ? 'a token is set' : 'the first start makes a token and shows it once')
+        : warning('the page asks for no token', 'set web_user.auth_enabled to true'),
+      ...(local || tls !== 'off'
+        ? []
+        : [
+            warning(
+              `the page is open to the network at ${host}:${port} without TLS`,
+              'set web_user.tls to self_signed',
+            ),
+          ]),
+    ]
+    return worst(findings, ok(''))
+  },
+}
+
+const database: Check = {
+  name: 'database',
+  run({ context: { config, gateway } }) {
+    const { enabled, dialect } = config.config.storage.sql
+    if (!enabled) return skipped('storage.sql.enabled is false')
+    const storage = gateway?.status().storage
+    if (!storage) return ok(`${dialect}; opened by the gateway`)
+    const { state, lag_records, reason } = storage as typeof storage & { reason?: string }
+    if (state === 'down') return failed(`${dialect} is down: ${reason ?? 'no reason given'}`, 'see os-node status')
+    return ok(`${dialect} is ${state}, ${lag_records ?? 0} records behind the log`)
+  },
+}
+
+export const HOUSE: readonly Check[] = [
+  version,
+  config,
+  gateway,
+  dataDirectory,
+  disk,
+  log,
+  identity,
+  safeMode,
+  access,
+  database,
+]

@@ -1,0 +1,150 @@
+// What the doctor asks of this machine, as one interface, so that every finding can be made in a test. Nothing here changes
+// anything or throws: what cannot be read is undefined or the errno that kept us from it.
+
+import { createSocket } from 'node:dgram'
+import { accessSync, constants, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import { totalmem, userInfo } from 'node:os'
+import { dirname } from 'node:path'
+import { cgroupLimit } from '../../gateway/guard/resources'
+import { findOwner, type LockInfo } from '../../gateway/lock'
+import { type ClockSigns, readSigns } from '../../gateway/time/vouchers'
+import { asOsError, errno } from '../../lib/errors'
+import { HostResolver } from '../../links/resolve'
+import { native } from '../../native'
+import { buildPing } from '../../protocol/control'
+import { COMMAND } from '../../wire/commands'
+
+export interface Space {
+  readonly free: number
+  readonly total: number
+}
+
+export interface Machine {
+  readonly nodeVersion: string
+  readonly user: string
+  /** UNIX ms */
+  wall(): number
+  read(path: string): string | undefined
+  list(path: string): readonly string[]
+  exists(path: string): boolean
+  /** undefined: allowed; else the errno */
+  access(path: string, mode: 'read' | 'write'): string | undefined
+  /** name of the group of a file */
+  groupOf(path: string): string | undefined
+  /** of the file system that holds a path, or will hold it */
+  space(path: string): Space | undefined
+  /** bytes this process may use, and the machine has free */
+  memory(): { limit: number; free: number | undefined }
+  clock(): ClockSigns
+  /** why the native addon is not there; undefined: it is */
+  addon(): string | undefined
+  /** the living process that has a data directory */
+  owner(dataDir: string): Promise<Pick<LockInfo, 'pid' | 'role'> | undefined>
+  /** tries to listen for a moment; undefined: it works */
+  listen(kind: 'udp' | 'tcp', host: string, port: number): Promise<string | undefined>
+  /** the address of a name. Throws NETWORK. */
+  resolve(host: string): Promise<string>
+  /** a connection is taken; else the reason */
+  connects(host: string, port: number): Promise<string | undefined>
+  /** a PING over UDP is answered; else the reason */
+  answers(host: string, port: number): Promise<string | undefined>
+}
+
+const WAIT_MS = 3000
+
+const quiet = <T>(ask: () => T): T | undefined => {
+  try {
+    return ask()
+  } catch {
+    return undefined // not there on this machine, or not for this user: the check says what it means
+  }
+}
+
+const listens = (kind: 'udp' | 'tcp', host: string, port: number): Promise<string | undefined> =>
+  new Promise(resolve => {
+    const refused = (error: Error): void => resolve(errno(error) ?? error.message)
+    if (kind === 'tcp') {
+      const server = createServer().once('error', refused)
+      server.listen(port, host, () => server.close(() => resolve(undefined)))
+    } else {
+      const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4').once('error', refused)
+      socket.bind(port, host, () => socket.close(() => resolve(undefined)))
+    }
+  })
+
+const connects = (host: string, port: number): Promise<string | undefined> =>
+  new Promise(resolve => {
+    const socket = connect({ host, port })
+    const end = (why?: string): void => {
+      socket.destroy()
+      resolve(why)
+    }
+    socket.setTimeout(WAIT_MS, () => end('no answer'))
+    socket.once('connect', () => end())
+    socket.once('error', error => end(errno(error) ?? error.message))
+  })
+
+async function answers(host: string, port: number): Promise<string | undefined> {
+  const { request } = await import('../../media/udp')
+  let why = 'no answer'
+  const pong = await request(host, port, buildPing(1), WAIT_MS, reply => reply[0] === COMMAND.PONG, {
+    onFailure: error => {
+      why = error.message
+    },
+  })
+  return pong ? undefined : why
+}
+
+/** Names of groups by number, as /etc/group has them. */
+const groupName = (gid: number): string =>
+  quiet(() => readFileSync('/etc/group', 'utf8'))
+    ?.split('\n')
+    .map(line => line.split(':'))
+    .find(([, , id]) => Number(id) === gid)?.[0] ?? String(gid)
+
+export function realMachine(): Machine {
+  const resolver = new HostResolver()
+  return {
+    nodeVersion: process.versions.node,
+    user: quiet(() => userInfo().username) ?? String(process.getuid?.() ?? '$USER'),
+    wall: () => Date.now(),
+    read: path => quiet(() => readFileSync(path, 'utf8')),
+    list: path => quiet(() => readdirSync(path)) ?? [],
+    exists: path => quiet(() => statSync(path)) !== undefined,
+    access: (path, mode) => {
+      try {
+        accessSync(path, mode === 'write' ? constants.R_OK | constants.W_OK : constants.R_OK)
+        return undefined
+      } catch (error) {
+        return errno(error) ?? 'unknown reason'
+      }
+    },
+    groupOf: path => quiet(() => groupName(statSync(path).gid)),
+    space: path => {
+      for (let at = path; ; at = dirname(at)) {
+        const found = quiet(() => statfsSync(at))
+        if (found) return { free: found.bavail * found.bsize, total: found.blocks * found.bsize }
+        if (dirname(at) === at) return undefined
+      }
+    },
+    memory: () => {
+      const free = /MemAvailable:\s*(\d+) kB/.exec(quiet(() => readFileSync('/proc/meminfo', 'utf8')) ?? '')?.[1]
+      return { limit: Math.min(cgroupLimit() ?? Infinity, totalmem()), free: free ? Number(free) * 1024 : undefined }
+    },
+    clock: readSigns,
+    addon: () => {
+      try {
+        native()
+        return undefined
+      } catch (error) {
+        return asOsError(error).message
+      }
+    },
+    owner: findOwner,
+    listen: listens,
+    resolve: async host => (await resolver.resolve(host)).address,
+    connects,
+    answers,
+  }
+}

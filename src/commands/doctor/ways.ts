@@ -1,0 +1,154 @@
+// Checks of the ways in and out: ports, sources, receivers, upstream. A running gateway is asked how its links are; without
+// one the ports are tried and the upstream is spoken to.
+import type { LinkStatus } from '../../gateway/status'
+import { asOsError } from '../../lib/errors'
+import { mediumEnabled } from '../../links/enabled'
+import { mediumInfo } from '../../links/registry'
+import { type Check, type Finding, failed, ok, type Patient, skipped, warning, worst } from './finding'
+
+const WHY: Record<string, string> = {
+  EADDRINUSE: 'another program uses it',
+  EACCES: 'ports below 1024 need a right',
+  EADDRNOTAVAIL: 'this machine does not have that address',
+}
+const TODO: Record<string, string> = {
+  EADDRINUSE: 'stop that program (ss -lptun names it) or choose another port',
+  EACCES: 'choose a port from 1024 up',
+  EADDRNOTAVAIL: 'use 0.0.0.0, or an address of this machine (ip addr)',
+}
+
+const portOf = (medium: string, port: unknown): number | undefined => {
+  const standard = mediumInfo(medium)?.default_port
+  const n = port ?? standard
+  return typeof n === 'number' ? n : undefined
+}
+
+/** Media that listen on a port of their own. */
+const LISTENS: Readonly<Record<string, 'udp' | 'tcp'>> = { UDP: 'udp', TCP: 'tcp', QUIC: 'udp' }
+
+const ports: Check = {
+  name: 'ports',
+  async run({ context: { config, gateway }, machine }) {
+    const { host, port } = config.config.RESOURCES.service_plugins.web_user
+    if (gateway) {
+      const { links } = gateway.status()
+      const busy = config.config.gateway.receivers
+        .map(({ name }) => [name, links[name]] as const)
+        .filter(([, link]) => link?.state === 'down')
+      return worst(
+        busy.map(([name, link]) => failed(`receiver ${name}: ${link?.reason ?? 'down'}`, link?.hint)),
+        ok(`the gateway listens; page on ${host}:${port}`),
+      )
+    }
+    const wanted = [
+      { what: 'page', kind: 'tcp' as const, host, port },
+      ...config.config.gateway.receivers.flatMap(({ name, medium, host: at, port: given }) => {
+        const kind = LISTENS[mediumInfo(medium)?.name ?? '']
+        const number = portOf(medium, given)
+        return kind && number ? [{ what: `receiver ${name}`, kind, host: at || '0.0.0.0', port: number }] : []
+      }),
+    ]
+    const findings: Finding[] = []
+    for (const { what, kind, host: at, port: number } of wanted) {
+      const why = await machine.listen(kind, at, number)
+      const where = `${kind.toUpperCase()} ${at}:${number} (${what})`
+      findings.push(why ? failed(`${where}: ${WHY[why] ?? why}`, TODO[why]) : ok(`${where} is free`))
+    }
+    return worst(findings, ok('no port is needed'))
+  },
+}
+
+const told = (name: string, { state, reason, hint, last_error }: LinkStatus): Finding => {
+  if (state === 'down') return failed(`${name} is down${reason ? `: ${reason}` : ''}`, hint)
+  if (state === 'up' || state === 'disabled') return ok(`${name} is ${state}`)
+  const why = reason ?? last_error
+  return warning(`${name} is ${state}${why ? `: ${why}` : ''}`, hint)
+}
+
+const sources: Check = {
+  name: 'sources',
+  async run({ context }) {
+    const { gateway } = context
+    if (!gateway) {
+      const { sources: list } = context.config.config.gateway
+      return skipped(`${list ? list.length : 'all'} of this machine; os-node source test NAME reads one`)
+    }
+    const { links, safe_mode } = gateway.status()
+    const named = new Set((await (await context.sources()).list()).map(({ name }) => name))
+    const found = Object.entries(links).filter(([name]) => named.has(name))
+    return worst(
+      found.map(([name, link]) => told(name, link)),
+      skipped(safe_mode ? 'off in safe mode' : 'no source is configured'),
+    )
+  },
+}
+
+/** Speaks to the peer of an uplink, as far as that changes nothing there. */
+async function speak({ machine }: Patient, uplink: Uplink): Promise<Finding> {
+  const { name, medium, host } = uplink
+  const kind = mediumInfo(medium)?.name ?? medium
+  const port = portOf(medium, uplink.port)
+  if (!host || port === undefined) return skipped(`${name}: ${kind} is tried by the gateway`)
+  const where = `${name}: ${kind} ${host}:${port}`
+  try {
+    await machine.resolve(host)
+  } catch (error) {
+    const { message, hint } = asOsError(error)
+    return failed(`${name}: ${message}`, hint)
+  }
+  if (kind === 'TCP' || kind === 'MQTT') {
+    const why = await machine.connects(host, port)
+    return why
+      ? failed(`${where}: ${why}`, 'check that the server runs, its address, and firewalls')
+      : ok(`${where} answers`)
+  }
+  if (kind !== 'UDP') return ok(`${where} has an address`)
+  const why = await machine.answers(host, port)
+  if (!why) return ok(`${where} answers`)
+  if (uplink.delivery === 'best_effort') return ok(`${where} has an address; it need not answer`)
+  return failed(
+    `${where}: ${why}`,
+    'check that the server runs, its address, and firewalls; delivery: best_effort for one that never answers',
+  )
+}
+
+interface Uplink {
+  readonly name: string
+  readonly medium: string
+  readonly host?: string | undefined
+  readonly port?: number | string | undefined
+  readonly delivery?: string | undefined
+}
+
+const upstream: Check = {
+  name: 'upstream',
+  async run(patient) {
+    const { config, gateway } = patient.context
+    const { uplinks } = config.config.gateway
+    if (gateway) {
+      const { links, uplinks: all, forwarding } = gateway.status()
+      const found = Object.keys(all).flatMap(name => (links[name] ? [told(name, links[name])] : []))
+      const carried = forwarding?.uplink ? `${forwarding.uplink} carries, ${forwarding.backlog} facts wait` : ''
+      const sum = worst(found, skipped('this gateway forwards to nobody'))
+      if (!carried) return sum
+      // one that carries is enough; what is wrong with the others is still told
+      return sum.state === 'failed' || sum.state === 'warning'
+        ? warning(`${carried}; ${sum.text}`, sum.hint)
+        : ok(carried)
+    }
+    if (uplinks.length === 0) return ok('none configured: a gateway starts one of its own on the loopback')
+    const findings: Finding[] = []
+    for (const uplink of uplinks as readonly Uplink[])
+      findings.push(
+        mediumEnabled(config, uplink.medium)
+          ? await speak(patient, uplink)
+          : failed(
+              `${uplink.name}: ${uplink.medium} is switched off`,
+              `os-node transporter-toggle --name ${uplink.medium} --enable`,
+            ),
+      )
+    return worst(findings, skipped('none'))
+  },
+}
+
+export const WAYS: readonly Check[] = [ports, sources, upstream]

@@ -1,0 +1,69 @@
+// What a command over HTTP is while it waits, runs and is over (X21), and the caps it runs under (S7).
+import type { Role } from '../services/users'
+
+export type JobStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled'
+
+/** The specification's job result, flat, and what came with X21. Times are UNIX seconds. */
+export interface Job {
+  readonly ok: boolean
+  readonly job_id: string
+  readonly status: JobStatus
+  readonly stdout: string
+  readonly stderr: string
+  /** null until it ended */
+  readonly exit_code: number | null
+  readonly command: string
+  readonly background: boolean
+  readonly username: string
+  readonly created_at: number
+  readonly started_at: number | null
+  readonly finished_at: number | null
+  /** output was cut, or is not kept any more */
+  readonly truncated: boolean
+}
+
+/** All of a job but its output, which is asked for by its id. */
+export const briefJob = ({ stdout, stderr, ...job }: Job): object => ({
+  ...job,
+  stdout_len: stdout.length,
+  stderr_len: stderr.length,
+})
+
+export interface JobRequest {
+  readonly command: string
+  readonly background?: boolean
+  readonly role: Role
+  readonly username: string
+  readonly remote: string
+  /** aborted when the caller of a foreground job leaves */
+  readonly signal?: AbortSignal
+}
+
+export interface JobLimits {
+  readonly foregroundMs: number
+  readonly backgroundMs: number
+  /** of each of stdout and stderr */
+  readonly outputChars: number
+  readonly foregroundJobs: number
+  readonly backgroundJobs: number
+  readonly queue: number
+  readonly kept: number
+  /** output of all kept jobs together */
+  readonly keptChars: number
+}
+
+export const LIMITS: JobLimits = {
+  foregroundMs: 60_000,
+  backgroundMs: 600_000,
+  outputChars: 1_000_000,
+  foregroundJobs: 4,
+  backgroundJobs: 2,
+  queue: 32,
+  kept: 200,
+  keptChars: 4_000_000,
+}
+
+export const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
+
+/** Output is told when it is whole (X21). */
+export const told = (job: Job): Job => (isOver(job) ? job : { ...job, stdout: '', stderr: '' })

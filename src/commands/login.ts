@@ -1,0 +1,33 @@
+// The way from a terminal to the page: the token once as text, as a link, and as a QR code for a phone. The token stands
+// behind the # of the link: browsers send that part to nobody, and no log of a server has it.
+import { networkInterfaces } from 'node:os'
+import { renderUnicodeCompact } from 'uqr'
+import type { ConfigStore } from '../config'
+
+type Interfaces = ReturnType<typeof networkInterfaces>
+
+/** An address that others reach this machine by: the first IPv4 that is not the loopback. */
+function ownAddress(interfaces: Interfaces): string | undefined {
+  const all = Object.values(interfaces).flatMap(list => list ?? [])
+  return all.find(({ family, internal, address }) => family === 'IPv4' && !internal && !address.startsWith('169.254.'))
+    ?.address
+}
+
+/** Where the page is by the configuration alone. */
+export function configuredUrl({ config }: ConfigStore): string {
+  const { host, port } = config.RESOURCES.service_plugins.web_user
+  const scheme = config.web_user.tls === 'off' ? 'http' : 'https'
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+/** The link that logs in. A page that listens everywhere is named by an address that a phone can use. */
+export function loginUrl(base: string, token: string, interfaces: Interfaces = networkInterfaces()): string {
+  const url = new URL(base)
+  const everywhere = url.hostname === '0.0.0.0' || url.hostname === '[::]'
+  if (everywhere) url.hostname = ownAddress(interfaces) ?? '127.0.0.1'
+  url.hash = `/?token=${encodeURIComponent(token)}`
+  return url.href
+}
+
+/** A QR code in half blocks, light where the terminal has ink: right side up on a dark terminal, and read on a light one too. */
+export const qrCode = (text: string): string => renderUnicodeCompact(text, { border: 2 })

@@ -1,0 +1,28 @@
+// What a command line asks for, before anything of it is done: a verb with its options, help, or why it cannot be run here.
+import { asOsError, OsError } from '../lib/errors'
+import { programHelp, verbHelp } from './help'
+import { parseCommand } from './parse'
+import type { OptionValues, Verb } from './verb'
+
+export interface Plan {
+  readonly verb: Verb | null
+  readonly options: OptionValues
+  readonly json: boolean
+  /** text for --help, or why it cannot be run */
+  readonly help?: string
+  readonly problem?: OsError
+}
+
+/** Never throws. */
+export function planOf(verbs: readonly Verb[], version: string, argv: readonly string[]): Plan {
+  const nothing = { verb: null, options: {}, json: argv.includes('--json') }
+  if (argv[0] === 'help' && argv.length === 1) return { ...nothing, help: programHelp(verbs, version) }
+  try {
+    const { verb, options, help, json } = parseCommand(verbs, argv[0] === 'help' ? [...argv.slice(1), '--help'] : argv)
+    if (help) return { ...nothing, help: verbHelp(verb) }
+    if (verb.where !== 'local') return { verb, options, json }
+    return { ...nothing, problem: new OsError('USAGE', `${verb.name} does not run inside a gateway`) }
+  } catch (thrown) {
+    return { ...nothing, problem: asOsError(thrown) }
+  }
+}

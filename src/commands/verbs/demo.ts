@@ -1,0 +1,101 @@
+// demo: a gateway in a folder of its own that is gone afterwards: the sensors of this machine, an invented greenhouse beside
+// them, an upstream on the loopback, and the page. A gateway that runs here already is not touched; when the usual port of the
+// page is taken, any free one is used. A reading that cannot be submitted (no id yet) is left out and the next one tried.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { asOsError } from '../../lib/errors'
+import type { Reading } from '../../pipeline/fact'
+import type { CommandContext, StartedGateway } from '../context'
+import { realMachine } from '../doctor/machine'
+import type { OptionValues, Verb } from '../verb'
+
+const WEB_PORT = 8765
+/** the invented day passes in ten minutes, so that somebody who watches sees it */
+const DAY_S = 600
+
+/** The greenhouse at a time: warm at noon, damp at night, a vent that opens when it is hot. */
+export function greenhouse(atS: number): Reading[] {
+  const sun = Math.sin((2 * Math.PI * atS) / DAY_S)
+  const ripple = Math.sin(atS / 7)
+  const celsius = 21 + 8 * sun + 0.3 * ripple
+  const round = (value: number): number => Math.round(value * 100) / 100
+  return [
+    ['air', celsius > 28 ? 'ALARM' : 'OK', round(celsius), 'Cel'],
+    ['humidity', 'OK', round(62 - 20 * sun + ripple), '%'],
+    ['pressure', 'OK', round(1013 + 4 * Math.sin(atS / 90)), 'hPa'],
+    ['light', 'OK', round(Math.max(0, 40_000 * sun)), 'lx'],
+    ['vent', 'OK', celsius > 25 ? 1 : 0, '{1}'],
+  ]
+}
+
+async function feed(context: CommandContext, { submit }: StartedGateway, intervalMs: number, end: AbortSignal) {
+  const told = new Set<string>()
+  while (!end.aborted) {
+    await submit?.({ sensors: greenhouse(Date.now() / 1000), device_id: 'greenhouse' }).catch(thrown => {
+      const { code, message } = asOsError(thrown)
+      // the upstream gives the id in the first seconds
+      if (code !== 'NO_ASSIGNED_ID' && !told.has(code)) context.logger.warn(`demo: ${message}`)
+      told.add(code)
+    })
+    await pause(intervalMs, undefined, { signal: end }).catch(() => undefined) // the end: the loop sees it
+  }
+}
+
+async function run(context: CommandContext, options: OptionValues): Promise<{ exitCode: number }> {
+  const host = String(options['web-host'])
+  const given = options['web-port'] as number | undefined
+  const taken = given === undefined && (await realMachine().listen('tcp', host, WEB_PORT)) !== undefined
+  const started = await context.startGateway('run', { host, webPort: given ?? (taken ? 0 : WEB_PORT) })
+  const { banner = '', info = {} } = started
+  context.print({ ok: true, role: 'demo', data_dir: context.config.dataDir, ...info }, banner)
+  const over = new AbortController()
+  const durationMs = Number(options.duration) * 1000
+  const timer = durationMs > 0 ? setTimeout(() => started.stop?.(), durationMs) : undefined
+  if (options['open-browser']) {
+    const link = String(info.login_url ?? info.url)
+    if (!(await context.openUrl?.(link))) context.logger.warn(`no browser could be started; open ${link}`)
+  }
+  const feeding = feed(context, started, Number(options.interval) * 1000, over.signal)
+  try {
+    return { exitCode: await started.done }
+  } finally {
+    clearTimeout(timer)
+    over.abort()
+    await feeding
+  }
+}
+
+export const demo: Verb = {
+  name: 'demo',
+  summary: 'try everything out: a gateway with invented readings in a folder of its own',
+  description: 'Nothing of it stays. The folder of a running gateway is not touched.',
+  examples: ['os-node demo --open-browser', 'os-node demo --duration 60 --web-port 9000'],
+  options: {
+    'open-browser': { type: 'boolean', help: 'open the page, logged in' },
+    interval: { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, default: 2, help: 'between two readings' },
+    duration: { type: 'number', value: 'SECONDS', min: 0, max: 86_400, default: 0, help: '0: until it is stopped' },
+    'web-host': { type: 'string', value: 'HOST', default: '127.0.0.1', help: 'address of the page' },
+    'web-port': {
+      type: 'integer',
+      value: 'N',
+      min: 0,
+      max: 65_535,
+      help: `port of the page (else ${WEB_PORT}, or a free one)`,
+    },
+  },
+  where: 'local',
+  starts: true,
+  changes: true,
+  place: () => {
+    const dir = mkdtempSync(join(tmpdir(), 'os-node-demo-'))
+    writeFileSync(join(dir, 'Config.json'), `${JSON.stringify({ device_id: 'demo' }, null, 2)}\n`)
+    return {
+      config: join(dir, 'Config.json'),
+      dataDir: join(dir, 'data'),
+      remove: () => rmSync(dir, { recursive: true, force: true }),
+    }
+  },
+  run,
+}

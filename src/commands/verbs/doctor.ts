@@ -1,0 +1,70 @@
+// doctor (also: diagnose): named checks of this machine, its configuration and its ways, each with what to do. It changes
+// nothing, works with a broken configuration, and a check that fails itself is a finding. Exit 1 when one failed.
+import { asOsError } from '../../lib/errors'
+import type { CommandContext } from '../context'
+import { BODY } from '../doctor/body'
+import { type Check, type Finding, failed } from '../doctor/finding'
+import { HOUSE } from '../doctor/house'
+import { type Machine, realMachine } from '../doctor/machine'
+import { WAYS } from '../doctor/ways'
+import type { Paint, Verb } from '../verb'
+
+export const CHECKS: readonly Check[] = [...HOUSE, ...BODY, ...WAYS]
+
+export interface Report extends Finding {
+  readonly name: string
+}
+
+/** Runs every check, one after the other. */
+export async function examine(context: CommandContext, machine: Machine, checks = CHECKS): Promise<Report[]> {
+  const reports: Report[] = []
+  for (const { name, run } of checks) {
+    if (context.signal.aborted) break
+    const finding = await Promise.resolve()
+      .then(() => run({ context, machine }))
+      .catch((thrown): Finding => {
+        const { message, hint } = asOsError(thrown)
+        return failed(`the check could not be made: ${message}`, hint)
+      })
+    reports.push({ name, ...finding })
+  }
+  return reports
+}
+
+const MARKS: Record<Finding['state'], (paint: Paint) => string> = {
+  ok: paint => paint.good('ok     '),
+  warning: paint => paint.warn('warning'),
+  failed: paint => paint.bad('failed '),
+  skipped: paint => paint.dim('skipped'),
+}
+
+function text(value: Record<string, unknown>, paint: Paint): string {
+  const { checks, failed: bad, warnings } = value as unknown as { checks: Report[]; failed: number; warnings: number }
+  const width = Math.max(...checks.map(({ name }) => name.length))
+  const lines = checks.flatMap(({ name, state, text: said, hint }) => [
+    `${MARKS[state](paint)}  ${name.padEnd(width)}  ${said}`,
+    ...(hint && state !== 'ok' ? [`${' '.repeat(width + 11)}${paint.dim(`→ ${hint}`)}`] : []),
+  ])
+  const sum =
+    bad > 0 ? paint.bad(`${bad} failed`) : warnings > 0 ? paint.warn(`${warnings} warnings`) : paint.good('all well')
+  return [...lines, '', bad > 0 && warnings > 0 ? `${sum}, ${warnings} warnings` : sum].join('\n')
+}
+
+export const doctor: Verb = {
+  name: 'doctor',
+  aliases: ['diagnose'],
+  summary: 'check machine, configuration and ways, with what to do',
+  description:
+    'Changes nothing. In a running gateway its own links are asked; without one ports and upstream are tried.',
+  examples: ['os-node doctor', 'os-node diagnose --json'],
+  options: {},
+  where: 'either',
+  tolerant: true,
+  async run(context) {
+    const checks = await examine(context, realMachine())
+    const count = (state: Finding['state']): number => checks.filter(check => check.state === state).length
+    const bad = count('failed')
+    return { value: { ok: bad === 0, failed: bad, warnings: count('warning'), checks }, exitCode: bad === 0 ? 0 : 1 }
+  },
+  text,
+}

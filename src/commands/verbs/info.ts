@@ -1,0 +1,149 @@
+// id-info, snapshot, pipeline-info, db-status: what there is, in short. In a running gateway with what it counts; without one
+// as the files have it.
+import type { GatewayStatus } from '../../gateway/status'
+import type { CommandContext } from '../context'
+import type { Paint, Verb, VerbResult } from '../verb'
+
+const UNASSIGNED = 4_294_967_295
+
+/** An id is missing when it is absent, 0 or 4294967295 (specification, "States and transitions"). */
+const assigned = (id: number): boolean => id > 0 && id < UNASSIGNED
+
+/** `name  value` lines; what is undefined is left out. */
+function pairs(rows: readonly (readonly [string, unknown])[], paint: Paint): string {
+  const shown = rows.filter(([, value]) => value !== undefined && value !== '')
+  const width = Math.max(...shown.map(([name]) => name.length)) + 2
+  return shown.map(([name, value]) => `${paint.dim(name.padEnd(width))}${String(value)}`).join('\n')
+}
+
+interface IdInfo {
+  device_id: string
+  assigned_id: number
+  assigned: boolean
+  config_path: string
+  server: { host: string; port: number }
+  ids?: NonNullable<GatewayStatus['ids']>
+}
+
+export const idInfo: Verb = {
+  name: 'id-info',
+  summary: 'the name and the id of this device, and who hands out ids',
+  examples: ['os-node id-info', 'os-node id-info --json'],
+  options: {},
+  where: 'either',
+  async run({ config, gateway }) {
+    const { device_id, assigned_id, Client_Core: server } = config.config
+    const ids = gateway?.status().ids
+    return {
+      value: {
+        device_id,
+        assigned_id,
+        assigned: assigned(assigned_id),
+        config_path: config.path,
+        server: { host: server.server_host, port: server.server_port },
+        ...(ids && { ids }),
+      },
+    }
+  },
+  text(value, paint) {
+    const { device_id, assigned_id, config_path, server, ids } = value as unknown as IdInfo
+    const has = assigned(assigned_id)
+    const rows = [
+      ['device', device_id || 'without a name'],
+      ['id', has ? assigned_id : `none yet; os-node ensure-id asks ${server.host}:${server.port}`],
+      ['kept in', config_path],
+      ['hands out', ids && (ids.problem ?? `${ids.allocated ?? 0} in use, of a ${ids.source}`)],
+    ] as const
+    return pairs(rows, paint)
+  },
+}
+
+export const snapshot: Verb = {
+  name: 'snapshot',
+  summary: 'identity, services and enabled media as one JSON document',
+  examples: ['os-node snapshot', 'os-node snapshot --json'],
+  options: {},
+  where: 'either',
+  json: true,
+  async run(context): Promise<VerbResult> {
+    const { device_id, assigned_id } = context.config.config
+    const services = (await context.plugins()).manager.snapshot()
+    return {
+      value: {
+        device_id,
+        assigned_id,
+        services,
+        transporters: context.transport().view().transport.active_transporters,
+      },
+    }
+  },
+}
+
+/** What pipeline-info prints and `watch --module pipeline` watches. */
+export function pipelineFacts({ config, gateway }: CommandContext): Record<string, unknown> {
+  const { engine_settings: engine, Node_Setting } = config.config
+  const status = gateway?.status()
+  return {
+    core: engine.core_backend,
+    precision: engine.precision,
+    unit_dialect: engine.unit_dialect,
+    diff_base: engine.diff_base,
+    full_every: engine.full_every,
+    full_interval_seconds: engine.full_interval_seconds,
+    zero_copy_transport: engine.zero_copy_transport,
+    tx_batch: {
+      enabled: engine.tx_batch_enabled,
+      window_ms: engine.tx_batch_window_ms,
+      max_items: engine.tx_batch_max_items,
+    },
+    network_retry: engine.network_retry,
+    default_medium: Node_Setting.default_medium,
+    ...(status && {
+      intake: status.intake,
+      received: status.received,
+      dropped: status.dropped,
+      uplinks: Object.fromEntries(
+        Object.entries(status.uplinks).map(([name, { carrying, acked, resent, backlog, in_flight }]) => [
+          name,
+          { carrying, acked, resent, backlog, in_flight },
+        ]),
+      ),
+    }),
+  }
+}
+
+export const pipelineInfo: Verb = {
+  name: 'pipeline-info',
+  summary: 'how readings become packets: core, precision, units, key frames, counters',
+  examples: ['os-node pipeline-info', 'os-node pipeline-info --json'],
+  options: {},
+  where: 'either',
+  run: async context => ({ value: pipelineFacts(context) }),
+  text(value, paint) {
+    const flat = Object.entries(value).map(([name, item]) => {
+      if (typeof item !== 'object' || item === null) return [name, item] as const
+      const parts = Object.entries(item).map(([key, part]) =>
+        typeof part === 'object' && part !== null
+          ? `${key} (${Object.entries(part)
+              .map(([k, v]) => `${k} ${v}`)
+              .join(', ')})`
+          : `${key} ${part}`,
+      )
+      return [name, parts.join(', ')] as const
+    })
+    return pairs(flat, paint)
+  },
+}
+
+export const dbStatus: Verb = {
+  name: 'db-status',
+  summary: 'the SQL view: whether it is on, its dialect, how far it is',
+  examples: ['os-node db-status', 'os-node db-status --json'],
+  options: {},
+  where: 'either',
+  json: true,
+  async run({ config, gateway }) {
+    const { enabled, dialect } = config.config.storage.sql
+    return { value: { enabled, dialect, ...(gateway && { ...gateway.status().storage, dialect }) } }
+  },
+}

@@ -1,0 +1,60 @@
+// inject: readings through the stages of the pipeline, sent to nobody. Each stage prints what it made, up to the one that was
+// asked for (specification, "CLI commands"; PROTOCOL §11). It works without an id (AID 0) and with templates of its own, so
+// that nothing of a running gateway changes. Rows that were refused are told with their reason; exit 1 when none was left.
+import type { CommandContext } from '../context'
+import type { OptionValues, Verb } from '../verb'
+import { READING_OPTIONS, readingsOf, readSensorsFile, refuseFile } from './transmit'
+
+const STAGES = ['standardize', 'compress', 'fuse', 'full'] as const
+const UNASSIGNED = 4_294_967_295
+
+async function stages({ config }: CommandContext, options: OptionValues): Promise<Record<string, unknown>> {
+  const [{ Standardizer }, { Engine }, { Fusion }, { wireUnits }] = await Promise.all([
+    import('../../pipeline/standardize'),
+    import('../../pipeline/compress'),
+    import('../../pipeline/fuse'),
+    import('../../units/wire'),
+  ])
+  const { engine_settings, payload_switches, assigned_id, device_id } = config.config
+  const { precision, unit_dialect: unitDialect } = engine_settings
+  const standardizer = new Standardizer('', { settings: { precision, unit_dialect: unitDialect, payload_switches } })
+  const sensors = readingsOf(options)
+  const device = String(options['device-id'] ?? (device_id || 'UNKNOWN'))
+  const fact = standardizer.standardize(device, String(options.status ?? 'ONLINE'), sensors)
+  const rejected = standardizer.lastRejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
+  const value: Record<string, unknown> = { standardize: fact }
+  const refused = rejected.length > 0 ? { rejected } : {}
+  if (options.module === 'standardize') return { ...value, ...refused }
+  const engine = new Engine(null, { precision, unitDialect, units: wireUnits() })
+  const text = engine.compress(fact)
+  value.compress = text
+  if (options.module === 'compress') return { ...value, ...refused }
+  const aid = assigned_id === UNASSIGNED ? 0 : assigned_id
+  const packet = new Fusion(null, { engine, localId: aid, registryDir: null }).runEngine(`${aid};${text}`, 'FULL')
+  value.fuse = { hex: Buffer.from(packet).toString('hex'), length: packet.length }
+  return { ...value, ...refused }
+}
+
+export const inject: Verb = {
+  name: 'inject',
+  summary: 'run readings through the pipeline without sending them',
+  description: 'Stages: standardize, compress, fuse (always a FULL packet), full (all of them).',
+  examples: [
+    'os-node inject --module full --value 21.5 --unit Cel',
+    `os-node inject --module standardize --sensors '[["P1","OK",1013,"hPa"]]'`,
+  ],
+  options: {
+    module: { type: 'string', value: 'STAGE', choices: STAGES, default: 'full', help: 'last stage to run' },
+    ...READING_OPTIONS,
+  },
+  where: 'either',
+  json: true,
+  prepare: readSensorsFile,
+  async run(context, options) {
+    refuseFile(options)
+    const value = await stages(context, options)
+    const given = readingsOf(options).length
+    const none = given > 0 && Array.isArray(value.rejected) && value.rejected.length === given
+    return { value, exitCode: none ? 1 : 0 }
+  },
+}

@@ -1,0 +1,24 @@
+// repair-config: makes a broken Config.json usable again. It works where every other command ends with the error of the file.
+import type { Repaired } from '../../config'
+import type { Verb } from '../verb'
+
+const shown = (value: unknown): string => (value === null ? 'nothing' : JSON.stringify(value))
+
+export const repairConfig: Verb = {
+  name: 'repair-config',
+  summary: 'mend a broken configuration file',
+  description:
+    'Valid keys stay, the rest gets its default, elements of lists that cannot be mended go. The broken file is kept beside it as .bak.',
+  examples: ['os-node repair-config', 'os-node repair-config --config /data/Config.json --json'],
+  options: {},
+  where: 'either',
+  changes: true,
+  json: true,
+  tolerant: true,
+  async run({ config, logger }) {
+    const { repaired, backup } = config.repair()
+    if (backup) logger.info(`${config.path} was mended; the broken file is ${backup}`)
+    for (const { key, old, new: now } of repaired) logger.info(`${key}: ${shown(old)} → ${shown(now)}`)
+    return { value: { ok: true, repaired: repaired as Repaired[], ...(backup !== undefined && { backup }) } }
+  },
+}

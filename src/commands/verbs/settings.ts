@@ -1,0 +1,55 @@
+// core and log-level: two settings with a command of their own. Both are keys of Config.json, so that a restart keeps them.
+import { OsError } from '../../lib/errors'
+import type { Verb } from '../verb'
+
+const CORE_KEY = 'engine_settings.core_backend'
+/** cores of this build */
+const CORES: readonly string[] = ['pycore']
+
+export const core: Verb = {
+  name: 'core',
+  summary: 'the core that makes packets, and the ones of this build',
+  examples: ['os-node core', 'os-node core --set pycore'],
+  options: {
+    set: { type: 'string', value: 'NAME', help: 'core to use from the next start on' },
+    persist: { type: 'boolean', help: 'taken for other software: --set is always kept' },
+  },
+  where: 'either',
+  changes: options => options.set !== undefined,
+  async run({ config, via }, options) {
+    const configured = config.get<string>(CORE_KEY)
+    const wanted = options.set as string | undefined
+    if (wanted !== undefined) {
+      if (!CORES.includes(wanted))
+        throw new OsError('NOT_FOUND', `no core ${JSON.stringify(wanted)} in this build`, {
+          hint: `cores of this build: ${CORES.join(', ')}`,
+        })
+      const { restart } = config.set(CORE_KEY, wanted)
+      const waits = restart && via === 'gateway' && wanted !== configured
+      return { value: { active: CORES[0], configured: wanted, available: [...CORES], needs_restart: waits } }
+    }
+    return { value: { active: CORES[0], configured, available: [...CORES] } }
+  },
+  text: ({ active, configured, available }, paint) =>
+    `${paint.bold(String(active))} makes the packets; in this build: ${(available as string[]).join(', ')}` +
+    (configured === active ? '' : paint.warn(`; configured is ${String(configured)}, which is not in this build`)),
+}
+
+const LEVELS = ['debug', 'info', 'warn', 'error'] as const
+
+export const logLevel: Verb = {
+  name: 'log-level',
+  summary: 'show or set what the gateway writes to its log',
+  description: 'A running gateway takes it at once.',
+  examples: ['os-node log-level', 'os-node log-level --set debug'],
+  options: { set: { type: 'string', value: 'LEVEL', choices: LEVELS, help: 'the least important lines to write' } },
+  where: 'either',
+  changes: options => options.set !== undefined,
+  json: true,
+  async run({ config }, options) {
+    const key = 'gateway.log_level'
+    if (options.set === undefined) return { value: { level: config.get(key) } }
+    const { old, new: level } = config.set(key, options.set)
+    return { value: { level, old } }
+  },
+}

@@ -1,0 +1,124 @@
+// The terminal UI on the command line. `tui render` and `tui sections` run where the data is; `tui interactive` and `tui bios`
+// run where the person is and ask a running gateway for each look (D17).
+import { type Plain, parseFormat, rowsText, type SectionInfo, sectionNames, treeText } from '../../display'
+import { OsError } from '../../lib/errors'
+import type { CommandContext, TerminalUiLike } from '../context'
+import type { OptionSpec, Paint, Verb } from '../verb'
+
+const SECTIONS: OptionSpec = {
+  type: 'string',
+  value: 'NAME,…',
+  help: 'only these sections, as os-node tui sections lists them',
+}
+const INTERVAL: OptionSpec = {
+  type: 'number',
+  value: 'SECONDS',
+  min: 0.1,
+  max: 3600,
+  help: 'pause between updates (else RESOURCES.service_plugins.tui.default_interval)',
+}
+const seconds = (given: unknown): number | undefined => (typeof given === 'number' ? given : undefined)
+
+/** One section's data as a person reads it on a terminal. */
+function drawn(format: unknown, data: Plain): string {
+  if (typeof data === 'string') return data
+  if (format === 'tree') return treeText(data)
+  const rows = Array.isArray(data) && data.every(row => typeof row === 'object' && row !== null && !Array.isArray(row))
+  if (format === 'table' && rows && data.length !== 1) return rowsText(data as Record<string, Plain>[]).join('\n')
+  return JSON.stringify(data, null, 2)
+}
+
+export const tuiRender: Verb = {
+  name: 'tui render',
+  summary: 'print the sections of the terminal UI once',
+  examples: ['os-node tui render', 'os-node tui render --section identity,db', 'os-node tui render --format text'],
+  options: {
+    section: SECTIONS,
+    format: { type: 'string', value: 'FORMAT', help: 'json (default), html, text, table or tree' },
+  },
+  operands: ['section'],
+  where: 'either',
+  async run(context, options) {
+    const format = parseFormat(options.format)
+    const sections = await (await context.display()).read(sectionNames(options.section), format)
+    const failed = Object.values(sections).some(data => isMissing(data))
+    return {
+      value: { ...sections, timestamp: Math.floor(Date.now() / 1000), ...(format !== 'json' && { format }) },
+      exitCode: failed ? 1 : 0,
+    }
+  },
+  text({ format, timestamp, ...sections }, paint) {
+    if (format === undefined) return JSON.stringify({ ...sections, timestamp }, null, 2)
+    const parts = Object.entries(sections as Record<string, Plain>)
+    return parts.map(([name, data]) => `${heading(name, paint)}${drawn(format, data)}`).join('\n\n')
+  },
+}
+
+const heading = (name: string, paint: Paint): string => `${paint.bold(name)}\n`
+
+const isMissing = (data: Plain): boolean =>
+  typeof data === 'object' && data !== null && !Array.isArray(data) && data.code === 'NOT_FOUND' && 'error' in data
+
+export const tuiSections: Verb = {
+  name: 'tui sections',
+  summary: 'list what can be shown: built-in sections and those of plugins',
+  examples: ['os-node tui sections', 'os-node tui sections --category plugin', 'os-node tui sections --json'],
+  options: {
+    category: { type: 'string', value: 'NAME', help: 'only sections of this category' },
+    'min-priority': { type: 'integer', value: 'N', min: 0, max: 100, help: 'only sections of at least this priority' },
+  },
+  where: 'either',
+  async run(context, options) {
+    const category = options.category as string | undefined
+    const minPriority = options['min-priority'] as number | undefined
+    return { value: { sections: await (await context.display()).available({ category, minPriority }) } }
+  },
+  text(value) {
+    const { sections } = value as unknown as { sections: readonly SectionInfo[] }
+    if (sections.length === 0) return 'no section'
+    return rowsText(
+      sections.map(({ name, display_name, category, priority, refresh_interval_s, preferred_format }) => ({
+        section: name,
+        title: display_name,
+        category,
+        priority,
+        every: `${refresh_interval_s} s`,
+        prefers: preferred_format,
+      })),
+    ).join('\n')
+  },
+}
+
+async function terminalUi(context: CommandContext): Promise<TerminalUiLike> {
+  if (context.terminalUi) return context.terminalUi()
+  throw new OsError('USAGE', 'there is no terminal here', { hint: 'run os-node tui in a terminal' })
+}
+
+const KEYS =
+  'Keys: m providers, s search, a number that section, a all, r refresh, j json, q quit; arrows and page keys scroll and switch. ' +
+  'Shows a running gateway, or what the files say while none runs.'
+
+export const tuiInteractive: Verb = {
+  name: 'tui interactive',
+  aliases: ['tui'],
+  summary: 'live view of every section on this terminal',
+  description: KEYS,
+  examples: ['os-node tui', 'os-node tui interactive --interval 1', 'os-node tui --section identity,transport'],
+  options: { section: SECTIONS, interval: INTERVAL },
+  where: 'local',
+  run: async (context, { section, interval }) => ({
+    exitCode: await (await terminalUi(context)).runInteractive(seconds(interval), sectionNames(section)),
+  }),
+}
+
+export const tuiBios: Verb = {
+  name: 'tui bios',
+  summary: 'live view of one section at a time, framed',
+  description: KEYS,
+  examples: ['os-node tui bios', 'os-node tui bios --section transport --interval 5'],
+  options: { section: { type: 'string', value: 'NAME', help: 'the section shown first' }, interval: INTERVAL },
+  where: 'local',
+  run: async (context, { section, interval }) => ({
+    exitCode: await (await terminalUi(context)).runBios(seconds(interval), sectionNames(section)?.[0] ?? null),
+  }),
+}

@@ -1,0 +1,206 @@
+// repair-config: a configuration that cannot be used → one that can. Every valid key stays; a value that is not allowed gets
+// its default, a list element without one goes. Comments and formatting stay where the text was JSON; else it is written anew
+// from what could be read. Nothing here writes a file; the result passes the same check as any other configuration.
+import { OsError } from '../lib/errors'
+import { check, type Fault } from './check'
+import { rowOf, schemaAt } from './describe'
+import { type Document, editText, parseDocument, same } from './document'
+import { textOf } from './house'
+import { getAt, isTree, joinKey, type Tree, textPath, withAt } from './keys'
+import { normalize, placeInFile } from './normalize'
+import { interpretDefaults, type Schema } from './read'
+import { salvage } from './salvage'
+import type { AnySchema, Config } from './schema'
+import { mask } from './secrets'
+
+export interface Repaired {
+  readonly key: string
+  /** what stood there, secrets masked; null: nothing, or nothing readable */
+  readonly old: unknown
+  /** what counts now; null: the key is gone */
+  readonly new: unknown
+}
+
+export interface Repair {
+  readonly text: string
+  readonly repaired: readonly Repaired[]
+}
+
+type Path = readonly (string | number)[]
+
+/** faults are mended one round after the other; each round takes something away */
+const MOST_ROUNDS = 10_000
+
+/** The same tree without the key or the list element at a path. */
+function without(tree: unknown, path: Path): unknown {
+  const [head, ...rest] = path
+  if (head === undefined) return undefined
+  if (Array.isArray(tree)) {
+    const at = Number(head)
+    return rest.length === 0
+      ? tree.filter((_, k) => k !== at)
+      : tree.map((item, k) => (k === at ? without(item, rest) : item))
+  }
+  if (!isTree(tree)) return tree
+  const { [String(head)]: gone, ...others } = tree
+  return rest.length === 0 ? others : { ...tree, [String(head)]: without(gone, rest) }
+}
+
+/** A tree under repair, its text beside it where that was JSON, and where its list elements stood at first. */
+class Mending {
+  readonly #schema: Schema
+  readonly #defaults: Config
+  readonly #first: Tree
+  raw: unknown
+  text: string | undefined
+  /** path of a list as it is now → first places of its elements */
+  readonly #places = new Map<string, number[]>()
+  readonly #done = new Map<string, { path: Path; old: unknown; new: unknown }>()
+  readonly #tried = new Set<string>()
+
+  constructor(schema: Schema, raw: Tree, text: string | undefined) {
+    this.#schema = schema
+    this.#defaults = interpretDefaults(schema).config
+    this.#first = raw
+    this.raw = raw
+    this.text = text
+  }
+
+  get tree(): Tree {
+    return normalize((isTree(this.raw) ? this.raw : {}) as Tree).tree
+  }
+
+  /** Takes away what is wrong: the value, or where it is missing what needs it. */
+  mend(fault: Fault): void {
+    const { tree } = this
+    let path: Path = fault.path
+    while (path.length > 0 && getAt(tree, path) === undefined) path = path.slice(0, -1)
+    const key = joinKey(path)
+    const named = path.length > 0 && path.every(part => typeof part === 'string')
+    // a default that is refused where it stands goes too, and then what is around it
+    const standard = named && !this.#tried.has(key) ? getAt(this.#defaults, path) : undefined
+    this.#tried.add(key)
+    this.#note(path, this.#standard(path))
+    if (standard === undefined) this.#remove(path)
+    else this.#put(path, standard)
+  }
+
+  /** Books a value that the text had lost already. */
+  note(path: Path, old: unknown): void {
+    const element = typeof path.at(-1) === 'number'
+    this.#done.set(joinKey(path), { path, old, new: element ? null : (getAt(this.tree, path) ?? this.#standard(path)) })
+  }
+
+  /** What was mended, outermost keys only. */
+  get repaired(): Repaired[] {
+    const walk = this.#schema as unknown as AnySchema
+    const all = [...this.#done.values()]
+    const inside = (path: Path): boolean =>
+      all.some(
+        ({ path: other }) => other.length < path.length && other.every((part, k) => String(part) === String(path[k])),
+      )
+    return all
+      .filter(({ path }) => !inside(path))
+      .map(({ path, old, new: meant }) => ({
+        key: joinKey(path),
+        old: mask(walk, old, path) ?? null,
+        new: mask(walk, meant, path) ?? null,
+      }))
+  }
+
+  #standard(path: Path): unknown {
+    const given = getAt(this.#defaults, path)
+    if (given !== undefined) return given
+    const known = schemaAt(this.#schema as unknown as AnySchema, path)
+    // a list element is gone; a key of one may have a default
+    return known && typeof path.at(-1) !== 'number' ? rowOf('', known).default : undefined
+  }
+
+  #put(path: Path, value: unknown): void {
+    const place = placeInFile(this.raw as Tree, path.map(String))
+    const at = textPath(this.raw, place)
+    this.raw = withAt(this.raw, place, value)
+    this.#write(at, value)
+  }
+
+  #remove(path: Path): void {
+    if (path.length === 0) {
+      this.raw = {}
+      this.text = undefined
+      return
+    }
+    const place = placeInFile(this.raw as Tree, path.map(String))
+    const at = textPath(this.raw, place)
+    this.raw = without(this.raw, at)
+    this.#write(at, undefined)
+    const last = at.at(-1)
+    if (typeof last === 'number') this.#placesOf(at.slice(0, -1)).splice(last, 1)
+  }
+
+  /** The same change in the text; a text that does not take it is written anew. */
+  #write(at: Path, value: unknown): void {
+    if (this.text === undefined) return
+    const next = editText(this.text, at, value)
+    this.text = readsAs(next, this.raw) ? next : undefined
+  }
+
+  #placesOf(list: Path): number[] {
+    const key = joinKey(list)
+    const old = getAt(this.raw, list)
+    const known = this.#places.get(key) ?? Array.from({ length: Array.isArray(old) ? old.length + 1 : 0 }, (_, k) => k)
+    this.#places.set(key, known)
+    return known
+  }
+
+  /** Keeps what stood at a path at first. */
+  #note(path: Path, meant: unknown): void {
+    const first = path.map((part, k) =>
+      typeof part === 'number' ? (this.#places.get(joinKey(path.slice(0, k)))?.[part] ?? part) : part,
+    )
+    const key = joinKey(first)
+    if (this.#done.has(key)) this.#done.set(key, { ...this.#done.get(key)!, new: meant })
+    else this.#done.set(key, { path: first, old: getAt(normalize(this.#first).tree, first), new: meant })
+  }
+}
+
+function readsAs(text: string, tree: unknown): boolean {
+  try {
+    return same(parseDocument('', text).value, tree)
+  } catch {
+    return false // an edit that went wrong: the caller writes the text anew
+  }
+}
+
+/**
+ * Mends the bytes of a configuration file; null when nothing is wrong with them. Throws INTERNAL when there is no way, which
+ * would be a defect: the empty configuration is valid.
+ */
+export function mend(schema: Schema, path: string, bytes: Uint8Array): Repair | null {
+  const text = Buffer.from(bytes)
+    .toString('utf8')
+    .replace(/^\ufeff/, '')
+  const document = parsed(path, text)
+  const found = document ? { tree: document.value, damaged: [] } : salvage(text)
+  const mending = new Mending(schema, found.tree, document?.text)
+  for (let round = 0; round < MOST_ROUNDS; round++) {
+    const { faults } = check(schema, mending.tree)
+    const [fault] = faults
+    if (fault) {
+      mending.mend(fault)
+      continue
+    }
+    for (const { path: at, old } of found.damaged) mending.note(at, old)
+    const { repaired } = mending
+    if (document && repaired.length === 0) return null
+    return { text: mending.text ?? textOf(mending.raw), repaired }
+  }
+  throw new OsError('INTERNAL', `${path} could not be repaired`)
+}
+
+function parsed(path: string, text: string): Document | undefined {
+  try {
+    return parseDocument(path, text)
+  } catch {
+    return undefined // told by whoever read the file before
+  }
+}

@@ -1,0 +1,79 @@
+// What can still be read of a configuration text that is no JSON: every value outside the damage. A value that the damage
+// touches, or that the end of the file may have cut, is left out and named.
+import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import { safeName, type Tree } from './keys'
+
+export interface Damage {
+  readonly path: readonly (string | number)[]
+  /** the beginning of the text that stood there, or a value that another one replaced; null where nobody can tell */
+  readonly old: unknown
+}
+
+export interface Salvaged {
+  readonly tree: Tree
+  readonly damaged: readonly Damage[]
+}
+
+/** Faults around a value (a comma, a brace, a name) leave the value itself as it is. */
+const AROUND = new Set([
+  'CommaExpected',
+  'CloseBraceExpected',
+  'CloseBracketExpected',
+  'PropertyNameExpected',
+  'ColonExpected',
+  'EndOfFileExpected',
+  'InvalidCommentToken',
+  'UnexpectedEndOfComment',
+])
+const DEEPEST = 64
+
+export function salvage(text: string): Salvaged {
+  const errors: ParseError[] = []
+  const damaged: Damage[] = []
+  let root: Node | undefined
+  try {
+    root = parseTree(text, errors, { allowTrailingComma: true })
+  } catch {
+    // nested deeper than the parser's stack: nothing of it is a configuration
+  }
+  const end = text.trimEnd().length
+  const wrong = errors.filter(({ error }) => !AROUND.has(printParseErrorCode(error)))
+
+  const leave = (path: readonly (string | number)[], from: number, length: number): undefined => {
+    const [line = ''] = text.slice(from, from + Math.max(length, 1)).split('\n')
+    // of the whole text nobody knows which word of it is a secret
+    damaged.push({ path, old: path.length > 0 ? line.trim().slice(0, 60) : null })
+  }
+  const whole = (node: Node): boolean => {
+    const to = node.offset + node.length
+    // a text that is closed at the end of the file is whole; of a number the next digit may be missing
+    if (to >= end && node.type !== 'string') return false
+    return !wrong.some(({ offset, length }) => offset <= to && offset + length >= node.offset)
+  }
+  const read = (node: Node, path: readonly (string | number)[]): unknown => {
+    if (path.length > DEEPEST) return leave(path, node.offset, node.length)
+    if (node.type === 'array')
+      return (node.children ?? []).map((child, k) => read(child, [...path, k])).filter(value => value !== undefined)
+    if (node.type === 'object') return readObject(node, path)
+    return whole(node) ? node.value : leave(path, node.offset, node.length)
+  }
+  const readObject = (node: Node, path: readonly (string | number)[]): Tree => {
+    const tree: Tree = {}
+    for (const { children: [name, value] = [], offset, length } of node.children ?? []) {
+      const key = String(name?.value ?? '')
+      const here = [...path, key]
+      if (!safeName(key)) damaged.push({ path: [...path, '?'], old: null })
+      else if (!value) leave(here, offset, length)
+      else {
+        const found = read(value, here)
+        // of a key that is there twice the last one counts, as in every other reader of JSON
+        if (Object.hasOwn(tree, key)) damaged.push({ path: here, old: tree[key] })
+        if (found !== undefined) tree[key] = found
+      }
+    }
+    return tree
+  }
+  if (root?.type === 'object') return { tree: readObject(root, []), damaged }
+  if (text.trim() !== '') leave([], 0, end)
+  return { tree: {}, damaged }
+}

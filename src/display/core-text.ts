@@ -1,0 +1,144 @@
+// The built-in sections for people at a terminal: what matters first, counters only where they count something. A section whose
+// data is not of the known shape (a library node knows less) is shown as any other.
+import { cellText, rowsText, textOf } from './formats'
+import type { Plain } from './plain'
+
+type Dict = { readonly [key: string]: Plain }
+
+const isDict = (value: Plain | undefined): value is Dict =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const dict = (value: Plain | undefined): Dict => (isDict(value) ? value : {})
+const rows = (value: Plain | undefined): Dict[] => (Array.isArray(value) ? value.filter(isDict) : [])
+const onOff = (value: Plain | undefined): string => (value === true ? 'on' : 'off')
+
+/** Parts under each other, an empty line between; empty ones are left out. */
+const parts = (...texts: (string | readonly string[])[]): string =>
+  texts
+    .map(text => (typeof text === 'string' ? text : text.join('\n')))
+    .filter(text => text !== '')
+    .join('\n\n')
+
+/** `name: a 1, b 2` of what is not zero; '' when all is. */
+function counted(name: string, value: Plain | undefined): string {
+  const counts = Object.entries(dict(value)).filter(([, n]) => n !== 0 && n !== null && typeof n !== 'object')
+  return counts.length === 0 ? '' : `${name}: ${counts.map(([what, n]) => `${what} ${n}`).join(', ')}`
+}
+
+export function age(seconds: number): string {
+  const s = Math.floor(seconds)
+  if (s < 120) return `${s} s`
+  if (s < 7200) return `${Math.floor(s / 60)} min`
+  return s < 172_800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86_400)} days`
+}
+
+function identityText(data: Dict): string {
+  const { time, uptime_s, assigned_id, ...rest } = data
+  const { quality, offset_ms } = dict(time)
+  return textOf({
+    ...rest,
+    assigned_id: assigned_id === 4294967295 ? 'none yet (os-node ensure-id asks a server)' : (assigned_id ?? null),
+    ...(typeof uptime_s === 'number' && { uptime: age(uptime_s) }),
+    ...(isDict(time) && { time: `${quality}, ${offset_ms} ms off the system clock` }),
+  })
+}
+
+function transportText(data: Dict): string {
+  if (!Array.isArray(data.items)) return textOf(data)
+  const media = rows(data.items).map(({ name, layer, enabled, driver, default_port, links }) => ({
+    medium: name ?? null,
+    layer: layer ?? null,
+    switch: onOff(enabled),
+    driver: driver === true ? 'yes' : 'no',
+    port: default_port === 'serial port name' ? 'serial' : (default_port ?? null),
+    links: rows(links)
+      .map(link => `${link.name} ${link.state}`)
+      .join(', '),
+  }))
+  const links = rows(data.links).map(({ name, ...rest }) => ({ link: name ?? null, ...rest }))
+  return parts(links.length > 0 ? rowsText(links) : '', rowsText(media))
+}
+
+/** A value with as many digits as a person reads. */
+const short = (value: Plain | undefined): Plain =>
+  typeof value === 'number' ? Number(value.toPrecision(7)) : (value ?? null)
+
+function pipelineText(data: Dict): string {
+  const { readings, uplinks, forwarding, intake, received, dropped, log, ...settings } = data
+  const own = rows(readings).every(({ medium }) => medium === 'local')
+  const newest = rows(readings).map(({ device, sensor, value, unit, status, at, medium }) => ({
+    device: device ?? null,
+    sensor: sensor ?? null,
+    value: value === null ? null : `${short(value)} ${unit === '1' ? '' : unit}`.trim(),
+    status: status ?? null,
+    at: typeof at === 'string' ? new Date(at).toTimeString().slice(0, 8) : null,
+    ...(!own && { by: medium ?? null }),
+  }))
+  const ways = Object.entries(dict(uplinks)).map(([uplink, value]) => {
+    const {
+      carrying,
+      delivery = null,
+      backlog = null,
+      acked = null,
+      resent = null,
+      round_trip_ms = null,
+      secure = null,
+    } = dict(value)
+    return {
+      uplink,
+      state: carrying === true ? 'carries' : 'waits',
+      delivery,
+      backlog,
+      acked,
+      resent,
+      ms: round_trip_ms,
+      session: secure,
+    }
+  })
+  const { reason } = dict(forwarding)
+  return parts(
+    newest.length > 0 ? rowsText(newest) : '',
+    ways.length > 0 ? rowsText(ways) : '',
+    typeof reason === 'string' ? reason : '',
+    [counted('intake', intake), counted('received', received), counted('dropped', dropped), counted('log', log)].filter(
+      Boolean,
+    ),
+    textOf(settings),
+  )
+}
+
+function pluginsText(data: Dict): string {
+  const { mount_index, runtime_index, config_index } = data
+  if (!Array.isArray(mount_index) || mount_index.length === 0) return textOf(data)
+  const running = new Set(Array.isArray(runtime_index) ? runtime_index : [])
+  return rowsText(
+    mount_index.map(name => {
+      const { enabled, auto_start, ...settings } = dict(dict(config_index)[String(name)])
+      return {
+        plugin: name,
+        state: enabled === false ? 'off' : running.has(name) ? 'loaded' : 'mounted',
+        starts: auto_start === true ? 'with the gateway' : 'by hand',
+        settings: Object.entries(settings)
+          .filter(([key, value]) => key !== 'mode' && value !== '')
+          .map(([key, value]) => `${key} ${cellText(value)}`)
+          .join(', '),
+      }
+    }),
+  ).join('\n')
+}
+
+/** The text of a built-in section. */
+export function coreText(part: string, data: Plain): string {
+  if (!isDict(data)) return textOf(data)
+  switch (part) {
+    case 'identity':
+      return identityText(data)
+    case 'transport':
+      return transportText(data)
+    case 'plugins':
+      return pluginsText(data)
+    case 'pipeline':
+      return pipelineText(data)
+    default:
+      return textOf(data)
+  }
+}

@@ -1,0 +1,126 @@
+// What is in the middle of the screen: one section, all of them, the providers, or what a search finds; set to the width and cut
+// to the rows there are.
+import { DISPLAY_FORMATS, type Plain, pad, rowsText, type SectionInfo } from '../display'
+import { type Line, type Style, wrap } from './line'
+import type { Held, TuiState } from './state'
+
+const STATES: Readonly<Record<string, Style>> = {
+  up: 'good',
+  synced: 'good',
+  healthy: 'good',
+  down: 'bad',
+  ERROR: 'bad',
+  degraded: 'warn',
+  opening: 'warn',
+  disabled: 'dim',
+}
+const STATE = /(?<=^|\s{2})(up|synced|healthy|down|ERROR|degraded|opening|disabled)(?=\s{2}|$)/
+
+/** What the view is of. */
+export function headline(state: TuiState): string {
+  if (state.view === 'all') return `all ${state.sections.length} sections`
+  if (state.view === 'providers') return `${state.sections.length} providers`
+  if (state.view === 'search') return `${state.matches.length} of ${state.sections.length} sections`
+  const { section } = state
+  if (!section) return 'no section'
+  return `${section.display_name} (${section.section_path})${state.json ? ' json' : ''}`
+}
+
+/** The part of the view that fits, filled up with empty lines. Sets `state.page`. `problem`: why there is no news. */
+export function page(
+  state: TuiState,
+  columns: number,
+  room: number,
+  problem: string,
+): { text: Line[]; from: number; to: number; total: number } {
+  const all = state.sections.length === 0 ? nothing(columns, problem) : content(state, columns)
+  state.page = { rows: room, lines: all.length }
+  // the match that is chosen stays on the page
+  if (state.view === 'search') state.scroll = Math.max(0, state.picked - room + 1)
+  const from = Math.min(state.scroll, Math.max(0, all.length - room))
+  const shown = all.slice(from, from + room)
+  const to = from + shown.length
+  while (shown.length < room) shown.push([])
+  return { text: shown, from, to, total: all.length }
+}
+
+/** Before the first look, and where nothing can be looked at. */
+const nothing = (columns: number, problem: string): Line[] =>
+  problem === '' ? [[['no section yet', 'dim']]] : wrap(problem, columns).map((text): Line => [[text, 'bad']])
+
+function content(state: TuiState, columns: number): Line[] {
+  if (state.view === 'providers') return providers(state.sections, columns)
+  if (state.view === 'search') return found(state, columns)
+  if (state.view === 'section') {
+    const { section } = state
+    return section ? body(state.held(section.name), columns) : []
+  }
+  return state.sections.flatMap(section => [
+    [[`${section.display_name} `, 'head'] as const, [`(${section.name})`, 'dim'] as const],
+    ...body(state.held(section.name), columns),
+    [],
+  ])
+}
+
+const isFailure = (data: Plain): data is { error: string; code: string } =>
+  typeof data === 'object' && data !== null && !Array.isArray(data) && typeof data.error === 'string' && 'code' in data
+
+/** A section may be thousands of lines: they are set once for each look and width, not for each key. */
+const set = new WeakMap<Held, { columns: number; lines: Line[] }>()
+
+function body(held: Held | undefined, columns: number): Line[] {
+  if (!held) return [[['…', 'dim']]]
+  const known = set.get(held)
+  if (known?.columns === columns) return known.lines
+  const lines = setLines(held.data, columns)
+  set.set(held, { columns, lines })
+  return lines
+}
+
+function setLines(data: Plain, columns: number): Line[] {
+  if (isFailure(data)) return wrap(`${data.code}: ${data.error}`, columns).map((text): Line => [[text, 'bad']])
+  const text = typeof data === 'string' ? data : JSON.stringify(data, null, 2)
+  // a plugin's own text may hold tabs and the line ends of other systems
+  return text.split(/\r?\n/).flatMap(line => wrap(line.replaceAll('\t', '  '), columns).map(paint))
+}
+
+/** States in their colours, headings bold. */
+function paint(text: string): Line {
+  const state = STATE.exec(text)
+  if (state) {
+    const at = state.index
+    const word = state[0]
+    return [[text.slice(0, at)], [word, STATES[word]!], [text.slice(at + word.length)]]
+  }
+  return [[text, /^\s*[\w.:-]+:$/.test(text) ? 'bold' : 'plain']]
+}
+
+function providers(sections: readonly SectionInfo[], columns: number): Line[] {
+  const rows = sections.map((section, k) => ({
+    '#': k + 1,
+    section: section.section_path,
+    title: section.display_name,
+    category: section.category,
+    priority: section.priority,
+    every: `${section.refresh_interval_s} s`,
+    prefers: prefers(section),
+  }))
+  return rowsText(rows).flatMap((line, row) =>
+    wrap(line, columns).map((text): Line => [[text, row === 0 ? 'dim' : 'plain']]),
+  )
+}
+
+/** The format it likes best, and which others there are where not all five are. */
+const prefers = ({ preferred_format, supported_formats }: SectionInfo): string =>
+  supported_formats.length === DISPLAY_FORMATS.length
+    ? preferred_format
+    : `${preferred_format} of ${supported_formats.join(' ')}`
+
+function found(state: TuiState, columns: number): Line[] {
+  const { matches, sections, picked } = state
+  if (matches.length === 0) return [[['no section of that name', 'dim']]]
+  return matches.map((section, k): Line => {
+    const text = ` ${String(sections.indexOf(section) + 1).padStart(2)} ${section.name}  ${section.display_name}`
+    return [[k === picked ? pad(text, columns) : text, k === picked ? 'pick' : 'plain']]
+  })
+}

@@ -1,0 +1,81 @@
+// Bytes of a terminal → names of keys. A sequence may come in pieces (ssh), and the Escape key alone looks like the start of
+// one: what is left over waits for `flush`. Unknown sequences are swallowed whole, so that they are not taken for letters.
+import { StringDecoder } from 'node:string_decoder'
+
+const NAMED: Readonly<Record<string, string>> = {
+  A: 'up',
+  B: 'down',
+  C: 'right',
+  D: 'left',
+  H: 'home',
+  F: 'end',
+  Z: 'backtab',
+  '1~': 'home',
+  '4~': 'end',
+  '5~': 'pageup',
+  '6~': 'pagedown',
+  '7~': 'home',
+  '8~': 'end',
+}
+const CONTROL: Readonly<Record<string, string>> = {
+  '\r': 'enter',
+  '\n': 'enter',
+  '\t': 'tab',
+  '\x7f': 'backspace',
+  '\b': 'backspace',
+  '\x03': 'ctrl-c',
+  '\x04': 'ctrl-d',
+  '\x0c': 'ctrl-l',
+  '\x1a': 'ctrl-z',
+}
+const SEQUENCE = /^\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])/
+const BEGINNING = /^\x1b(?:\[[0-?]*[ -/]*|O)?$/
+/** longer than any sequence there is */
+const LONGEST = 32
+
+export class KeyReader {
+  readonly #decoder = new StringDecoder('utf8')
+  #rest = ''
+
+  /** True while the start of a sequence waits for its rest. */
+  get waiting(): boolean {
+    return this.#rest !== ''
+  }
+
+  /** Keys by name; a character is its own name. */
+  feed(bytes: Buffer): string[] {
+    this.#rest += this.#decoder.write(bytes)
+    const keys: string[] = []
+    while (this.#rest !== '' && this.#next(keys));
+    return keys
+  }
+
+  /** What waited is all there is: the Escape key, or nothing. */
+  flush(): string[] {
+    const alone = this.#rest === '\x1b'
+    this.#rest = ''
+    return alone ? ['escape'] : []
+  }
+
+  #next(keys: string[]): boolean {
+    const text = this.#rest
+    if (!text.startsWith('\x1b')) {
+      const char = String.fromCodePoint(text.codePointAt(0)!)
+      this.#rest = text.slice(char.length)
+      const name = CONTROL[char] ?? (char < ' ' ? '' : char)
+      if (name !== '') keys.push(name)
+      return true
+    }
+    const sequence = SEQUENCE.exec(text)?.[0]
+    if (sequence) {
+      this.#rest = text.slice(sequence.length)
+      const name = NAMED[sequence.slice(2)]
+      if (name) keys.push(name)
+      return true
+    }
+    if (BEGINNING.test(text) && text.length < LONGEST) return false
+    this.#rest = text.slice(1)
+    keys.push('escape')
+    return true
+  }
+}

@@ -1,0 +1,153 @@
+// The terminal UI service (specification, "Terminal UI service"): sections as data, as text, and live on a terminal. What it
+// shows is whatever is registered; there is no list of sections here. Sections come from a reader, so the same service shows
+// a library node, the files of a gateway that does not run, or a running one behind its socket.
+import {
+  getDisplayRegistry,
+  isCalled,
+  type Plain,
+  RegistryReader,
+  type SectionInfo,
+  type SectionReader,
+} from '../display'
+import { type Clock, systemClock } from '../lib/clock'
+import { OsError } from '../lib/errors'
+import { systemTimers, type Timers } from '../links/timers'
+import { TuiApp } from './app'
+import { handlers, type TuiHandlers } from './handlers'
+import { processPorts, Terminal, type TerminalPorts } from './terminal'
+import type { Look } from './views'
+
+export interface TuiOptions {
+  /** where sections come from; left out: the registry of this process, asked with the node */
+  readonly reader?: SectionReader
+  /** left out: that of the process; null: there is none, and nothing is shown live */
+  readonly terminal?: (() => TerminalPorts) | null
+  readonly clock?: Clock
+  readonly timers?: Timers
+  /** ends what runs live */
+  readonly signal?: AbortSignal
+  /** in the first line; left out: the node's device id */
+  readonly title?: () => string
+  /** what counts where a call names none: the section shown first, seconds between updates */
+  readonly standard?: { readonly section: string | null; readonly interval: number }
+}
+
+export type Snapshot = Record<string, Plain> & { timestamp: number }
+
+const LEAST_INTERVAL_S = 0.1
+const MOST_INTERVAL_S = 3600
+
+export class TerminalUi {
+  /** what was rendered last, as a whole */
+  lastSnapshot: Snapshot | null = null
+  readonly #reader: SectionReader
+  readonly #options: TuiOptions
+  readonly #clock: Clock
+  readonly #title: () => string
+
+  /** `node`: a Node of this library, or null where the options name a reader. */
+  constructor(node: unknown = null, options: TuiOptions = {}) {
+    this.#options = options
+    this.#reader = options.reader ?? new RegistryReader(getDisplayRegistry(), node)
+    this.#clock = options.clock ?? systemClock
+    this.#title = options.title ?? (() => `os-node  ${(node as { deviceId?: unknown } | null)?.deviceId ?? ''}`.trim())
+  }
+
+  /** Nothing to prepare: what is shown is read when it is. */
+  autoLoad(): this {
+    return this
+  }
+
+  /** One section's data; `{error, code}` for one that does not exist or fails. Names: the bare id of a built-in, `plugin:section`. */
+  async renderSection(name: string): Promise<Plain> {
+    return (await this.#reader.read([name]))[name] ?? null
+  }
+
+  /** Sections by the names asked for; null: all there are. */
+  renderSections(sections: readonly string[] | null = null): Promise<Record<string, Plain>> {
+    return this.#reader.read(sections)
+  }
+
+  /** Every section, and `timestamp` in UNIX seconds. */
+  async buildSnapshot(): Promise<Snapshot> {
+    return this.#snapshot(null)
+  }
+
+  /** The same for some sections, as indented JSON. */
+  async renderText(sections: readonly string[] | null = null): Promise<string> {
+    return JSON.stringify(await this.#snapshot(sections), null, 2)
+  }
+
+  /** What one look at the sections gives: the text of renderText. */
+  runOnce(sections: readonly string[] | null = null): Promise<string> {
+    return this.renderText(sections)
+  }
+
+  /** Live, framed, one section at a time. The exit code. Throws USAGE without a terminal or with a wrong interval. */
+  runBios(interval = this.#interval, section: string | null = null): Promise<number> {
+    return this.#run('bios', interval, null, section)
+  }
+
+  /** Live, with the list of sections; keys m s a r j q and numbers. `sections`: only these. As runBios. */
+  runInteractive(interval = this.#interval, sections: readonly string[] | null = null): Promise<number> {
+    return this.#run('menu', interval, sections, null)
+  }
+
+  /** render, interactive and bios. */
+  getCliCommands(): TuiHandlers {
+    return handlers(this)
+  }
+
+  getAvailableSections(): Promise<SectionInfo[]> {
+    return this.#reader.available()
+  }
+
+  /** 2.0 unless the settings say otherwise */
+  get #interval(): number {
+    return this.#options.standard?.interval ?? 2.0
+  }
+
+  async #snapshot(sections: readonly string[] | null): Promise<Snapshot> {
+    const snapshot = { ...(await this.#reader.read(sections)), timestamp: Math.floor(this.#clock.wall() / 1000) }
+    this.lastSnapshot = snapshot
+    return snapshot
+  }
+
+  async #run(
+    look: Look,
+    interval: number,
+    sections: readonly string[] | null,
+    section: string | null,
+  ): Promise<number> {
+    if (!(interval >= LEAST_INTERVAL_S && interval <= MOST_INTERVAL_S))
+      throw new OsError('USAGE', `interval must be ${LEAST_INTERVAL_S} to ${MOST_INTERVAL_S} seconds, not ${interval}`)
+    const { terminal = processPorts, timers = systemTimers, signal } = this.#options
+    if (terminal === null)
+      throw new OsError('USAGE', 'there is no terminal here', { hint: 'run os-node tui in a terminal' })
+    await this.#known([...(sections ?? []), ...(section === null ? [] : [section])])
+    const app = new TuiApp({
+      reader: this.#reader,
+      terminal: new Terminal(terminal()),
+      clock: this.#clock,
+      timers,
+      intervalMs: interval * 1000,
+      look,
+      sections,
+      section: section ?? this.#options.standard?.section ?? null,
+      title: this.#title,
+      ...(signal && { signal }),
+    })
+    return app.run()
+  }
+
+  /** A section nobody has is told before the terminal is taken. */
+  async #known(names: readonly string[]): Promise<void> {
+    if (names.length === 0) return
+    const listed = await this.#reader.available()
+    for (const name of names)
+      if (!listed.some(section => isCalled(section, name)))
+        throw new OsError('NOT_FOUND', `no section ${JSON.stringify(name)}`, {
+          hint: `there are: ${listed.map(section => section.name).join(', ')}`,
+        })
+  }
+}

@@ -1,0 +1,24 @@
+// Encryption of the HTTP service (web_user.tls, D13): off, a certificate of its own, or the files somebody names.
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { ConfigStore } from '../config'
+import { type Files, realFiles } from '../lib/files'
+import { tlsMaterial } from '../media/tls/settings'
+import { keptPair, type Pair } from './certificate'
+
+/** What the server encrypts with; null: nothing. Read at each start of the server. Throws TLS_FILE. */
+export function webTls(config: ConfigStore, files: Files = realFiles): Pair | null {
+  const setting = config.get<'off' | 'self_signed' | { cert: string; key: string }>('web_user.tls')
+  if (setting === 'off') return null
+  if (setting === 'self_signed') {
+    const { host } = config.config.RESOURCES.service_plugins.web_user
+    const own = ['0.0.0.0', '::', ''].includes(host) ? [] : [host]
+    const named = config.get<string[]>('web_user.allowed_hosts')
+    const names = new Set([hostname(), `${hostname()}.local`, 'localhost', '127.0.0.1', '::1', ...own, ...named])
+    return keptPair(join(config.dataDir, 'web_tls.pem'), [...names], files)
+  }
+  const { cert, key } = tlsMaterial({ ...setting, insecure: false, min_version: 'TLSv1.2' }, path =>
+    files.read(path).toString('utf8'),
+  )
+  return { cert: cert!, key: key! }
+}

@@ -1,0 +1,327 @@
+// D17: every command through a running gateway and without one, as processes of the finished file: the same keys, the same
+// exit code, `via` telling which way it went. And what only a real process shows: the names it goes by after `npm i`, the token
+// of a first start, repair-config under a running gateway, watch until Ctrl-C, demo.
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { VERBS } from '../../src/commands'
+import { freePort, freeUdpPort, Machine, removeDir, root, script, tempDir, until } from '../lib/gateway'
+
+const dir = tempDir()
+let upstream: Machine
+let running: Machine
+let alone: Machine
+let ports: { udp: number; web: number; page: number }
+
+before(async () => {
+  ports = { udp: await freeUdpPort(), web: await freePort(), page: await freePort() }
+  upstream = new Machine(join(dir, 'upstream'), 'serve', { device_id: 'upstream' })
+  await upstream.start(['--host', '127.0.0.1', '--port', String(ports.udp), '--web-port', String(ports.web)], ports.web)
+  const config = {
+    device_id: 'gw',
+    assigned_id: 7,
+    gateway: {
+      sources: [{ name: 'load', type: 'uptime' }],
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: ports.udp }],
+    },
+    RESOURCES: { service_plugins: { web_user: { port: ports.page } } },
+    Client_Core: { server_host: '127.0.0.1', server_port: ports.udp },
+  }
+  alone = new Machine(join(dir, 'alone'), 'run', config)
+  // it ran once, so that there is a log to read
+  await alone.start([], ports.page)
+  await alone.stop()
+  running = new Machine(join(dir, 'running'), 'run', config)
+  await running.start([], ports.page)
+  await until('the uplink is up', () => running.json('status').links.up?.state === 'up')
+})
+
+after(async () => {
+  await running?.stop()
+  await upstream?.stop()
+  removeDir(dir)
+})
+
+const READINGS = '[["T1","OK",21.5,"Cel"],["P1","OK",101.3,"kPa"]]'
+const FULL = '3f01000000070100018f2a5b3c00'
+
+/** command line, keys of the result besides `via`, exit code; keys that one way alone adds */
+const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: string[]][] = [
+  [
+    ['transmit', '--sensors', READINGS],
+    ['assigned_id', 'strategy', 'packet_len', 'packet_cmd', 'dispatch_path', 'sensors_count', 'sent'],
+  ],
+  [['inject', '--module', 'standardize', '--sensors', READINGS], ['standardize']],
+  [
+    ['inject', '--module', 'compress'],
+    ['standardize', 'compress'],
+  ],
+  [
+    ['inject', '--module', 'fuse'],
+    ['standardize', 'compress', 'fuse'],
+  ],
+  [
+    ['inject', '--module', 'full'],
+    ['standardize', 'compress', 'fuse'],
+  ],
+  [['decode', '--hex', FULL], ['error', '__packet_meta__'], 1],
+  [['ensure-id'], ['ok', 'assigned_id']],
+  [['time-sync'], ['server_time']],
+  [['id-info'], ['device_id', 'assigned_id', 'assigned', 'config_path', 'server']],
+  [['snapshot'], ['device_id', 'assigned_id', 'services', 'transporters']],
+  [['transport-status'], ['transport', 'items']],
+  [
+    ['config-get', '--key', 'engine_settings.precision'],
+    ['key', 'value'],
+  ],
+  [['config-get', '--key', 'no.such'], ['error', 'key'], 1],
+  [
+    ['config-set', '--key', 'engine_settings.network_retry.max_retries', '--value', '3', '--type', 'int'],
+    ['key', 'old', 'new'],
+  ],
+  [['config-show', '--section', 'web_user'], ['web_user']],
+  [['repair-config'], ['ok', 'repaired']],
+  [['db-status'], ['enabled', 'dialect'], 0, ['state', 'lag_records', 'packets', 'duplicates', 'left', 'refused']],
+  [['core'], ['active', 'configured', 'available']],
+  [
+    ['log-level', '--set', 'debug'],
+    ['level', 'old'],
+  ],
+  [
+    ['transporter-toggle', '--name', 'tcp', '--enable'],
+    ['name', 'enabled'],
+  ],
+  [
+    ['reload-protocol', '--medium', 'udp'],
+    ['medium', 'reloaded'],
+  ],
+  [['safe-mode'], ['active', 'crashes']],
+  [['source', 'list'], ['sources']],
+  [
+    ['log', 'verify'],
+    ['ok', 'records', 'first_seq', 'last_seq', 'damaged', 'lost', 'pieces', 'torn_bytes'],
+  ],
+  [
+    ['token', '--new'],
+    ['token', 'login_url'],
+  ],
+]
+
+for (const [line, keys, exit = 0, more = []] of COMMANDS)
+  test(`${line.join(' ').slice(0, 60)}: through the gateway and without one`, () => {
+    for (const [machine, via, expected] of [
+      [running, 'gateway', [...keys, ...more]],
+      [alone, 'local', keys],
+    ] as const) {
+      const { code, stdout, stderr } = machine.run(...line, '--json')
+      const value = JSON.parse(stdout) as Record<string, unknown>
+      assert.equal(value.via, via, stderr)
+      assert.deepEqual(Object.keys(value).sort(), [...expected, 'via'].sort(), via)
+      assert.equal(code, exit, `${via}: ${stdout}${stderr}`)
+    }
+  })
+
+/** the rest of the commands: by either way the same keys and the same exit code */
+const ALIKE: string[][] = [
+  ['board'],
+  ['gpio'],
+  ['source', 'test', 'load'],
+  ['config-show', '--keys'],
+  ['completion', 'bash'],
+  ['plugin-list'],
+  ['plugin-load', 'port_forwarder'],
+  ['plugin-cmd', 'env_guard', 'status'],
+  ['web-user', 'status'],
+  ['port-forwarder', 'list'],
+  ['env-guard', 'status'],
+  ['deps', 'check'],
+  ['tui', 'render', '--section', 'identity'],
+  ['tui', 'sections'],
+]
+
+for (const line of ALIKE)
+  test(`${line.join(' ')}: the same through the gateway and without one`, () => {
+    const [there, here] = [running, alone].map(machine => {
+      const { code, stdout } = machine.run(...line, '--json')
+      const { via, ...value } = JSON.parse(stdout) as Record<string, unknown>
+      return { code, via, keys: Object.keys(value).sort() }
+    })
+    assert.deepEqual([there!.code, there!.keys], [here!.code, here!.keys])
+    // what fails says why, and where it failed is no part of that
+    if (there!.code === 0) assert.deepEqual([there!.via, here!.via], ['gateway', 'local'])
+  })
+
+test('status tells a running gateway from files; reload and gpio set need one', () => {
+  assert.deepEqual([running.json('status').role, running.json('status').via], ['run', 'gateway'])
+  assert.deepEqual([alone.json('status').role, alone.json('status').via], ['none', 'local'])
+  assert.equal(running.json('reload').via, 'gateway')
+  assert.equal(running.json('gpio', 'set', 'nothing', '1').code, 'NOT_FOUND')
+  for (const line of [['reload'], ['gpio', 'set', 'nothing', '1']]) {
+    assert.equal(alone.json(...line).code, 'NO_GATEWAY')
+    assert.equal(alone.run(...line).code, 1)
+  }
+})
+
+test('log export prints JSON lines by either way', () => {
+  for (const machine of [running, alone]) {
+    const [first] = machine.logFacts()
+    assert.ok(first && first.t_raw > 0)
+  }
+})
+
+test('every command is tried both ways, here or where its own test says', () => {
+  const tried = [...COMMANDS.map(([line]) => line), ...ALIKE].map(line => line.join(' '))
+  const named = [...tried, 'status', 'reload', 'gpio set', 'log export', 'pipeline-info', 'doctor', 'watch', 'demo']
+  // a gateway itself, a terminal, and the suites of the test plugin
+  const elsewhere = ['run', 'serve', 'tui interactive', 'tui bios', 'plugin-test']
+  const missing = VERBS.filter(({ name }) => ![...named, ...elsewhere].some(line => `${line} `.startsWith(`${name} `)))
+  assert.deepEqual(
+    missing.map(({ name }) => name),
+    [],
+  )
+})
+
+test('pipeline-info and doctor: a gateway tells what it counts and how its links are', () => {
+  assert.equal(alone.json('pipeline-info').intake, undefined)
+  assert.ok(running.json('pipeline-info').intake.facts > 0)
+  const of = (machine: Machine, name: string): { state: string; text: string } =>
+    machine.json('doctor').checks.find((check: { name: string }) => check.name === name)
+  assert.match(of(running, 'upstream').text, /up carries/)
+  assert.match(of(alone, 'upstream').text, /UDP 127\.0\.0\.1:\d+ answers/)
+  assert.match(of(running, 'ports').text, /the gateway listens/)
+  const taken = of(alone, 'ports')
+  assert.equal(taken.state, 'failed')
+  assert.match(taken.text, /another program uses it/)
+  const { code, stdout } = alone.run('diagnose')
+  assert.equal(code, 1)
+  assert.match(stdout, /^failed +ports +TCP 127\.0\.0\.1/m)
+  assert.doesNotMatch(stdout, /\x1b/)
+})
+
+test('watch: rows for as long as asked, by either way, with what changed', () => {
+  const rows = (machine: Machine, ...more: string[]) =>
+    machine
+      .run('watch', '--module', 'transport', '--interval', '0.1', ...more)
+      .stdout.split('\n')
+      .filter(Boolean)
+      .map(line => JSON.parse(line))
+  for (const machine of [running, alone]) {
+    const seen = rows(machine, '--duration', '0.3')
+    assert.ok(seen.length >= 2)
+    assert.deepEqual(Object.keys(seen[0]), ['at', 'module', 'changed', 'state'])
+    assert.equal(seen[0].changed, null)
+    assert.equal(seen[1].state.items.UDP.enabled, true)
+  }
+})
+
+test('watch ends by Ctrl-C with exit 0, through the gateway too, and sees a change made meanwhile', async () => {
+  for (const machine of [running, alone]) {
+    const args = [
+      'watch',
+      '--module',
+      'config',
+      '--interval',
+      '0.1',
+      '--config',
+      machine.config,
+      '--data-dir',
+      machine.dataDir,
+    ]
+    const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+    let text = ''
+    child.stdout.on('data', chunk => {
+      text += chunk
+    })
+    const code = new Promise(resolve => child.once('exit', resolve))
+    await until('a first row', () => text.includes('\n'))
+    const { old } = machine.json('config-set', '--key', 'gateway.failover.after_s', '--value', '6')
+    await until('the change', () => text.includes('"changed":["gateway.failover.after_s"]'))
+    child.kill('SIGINT')
+    assert.equal(await code, 0)
+    machine.run('config-set', '--key', 'gateway.failover.after_s', '--value', String(old))
+  }
+})
+
+test('repair-config mends a file that no other command takes; a running gateway takes it over at once', () => {
+  for (const machine of [running, alone]) {
+    const sound = readFileSync(machine.config, 'utf8')
+    writeFileSync(
+      machine.config,
+      sound.replace(/"device_id": *"gw"/, '"device_id": 5').replace(/"log_level": *"debug"/, '"log_level": "x"'),
+    )
+    if (machine === alone) {
+      // no last good copy: everything else ends with the fault of the file
+      removeDir(join(machine.dataDir, 'config.last-good.json'))
+      assert.equal(machine.run('status').code, 3)
+      const check = machine.json('doctor').checks.find(({ name }: { name: string }) => name === 'config')
+      assert.match(check.hint, /repair-config/)
+    }
+    const broken = readFileSync(machine.config, 'utf8')
+    const value = machine.json('repair-config')
+    assert.deepEqual(value.repaired, [
+      { key: 'device_id', old: 5, new: '' },
+      { key: 'gateway.log_level', old: 'x', new: 'info' },
+    ])
+    assert.equal(value.ok, true)
+    assert.equal(readFileSync(`${machine.config}.bak`, 'utf8'), broken)
+    assert.equal(machine.json('config-get', '--key', 'gateway.log_level').value, 'info')
+    assert.equal(machine.json('config-get', '--key', 'assigned_id').value, 7)
+    assert.equal(machine.run('status').code, 0)
+  }
+})
+
+test('a first start prints the token once, with its link and QR code; the token opens the API', async () => {
+  const first = running.output.match(/log in by +(\S+)/)?.[1]
+  assert.ok(first?.startsWith(`http://127.0.0.1:${ports.page}/#/?token=`), running.output)
+  assert.equal(running.output.split('admin token').length, 2)
+  assert.match(running.output, /█▀▀▀▀▀█|█ ▄▄▄▄▄ █/)
+  const { token, login_url } = running.json('token', '--new')
+  assert.equal(new URL(login_url).hash, `#/?token=${token}`)
+  const ask = (with_: string) =>
+    fetch(`http://127.0.0.1:${ports.page}/api/config`, { headers: { 'X-Admin-Token': with_ } })
+  assert.equal((await ask(token)).status, 200)
+  assert.equal((await ask(first!.split('token=')[1]!)).status, 401)
+})
+
+test('after npm i of the packed file every program of package.json is there and works', () => {
+  const place = join(dir, 'installed')
+  mkdirSync(place)
+  writeFileSync(join(place, 'package.json'), '{"private":true}')
+  const npm = (cwd: string, ...args: string[]): string =>
+    execFileSync('npm', [...args, '--ignore-scripts', '--loglevel=error'], { cwd, encoding: 'utf8' })
+  const packed = npm(root, 'pack', '--pack-destination', place).trim().split('\n').at(-1)!
+  npm(place, 'install', '--offline', '--omit=optional', '--no-audit', '--no-fund', `./${packed}`)
+  const bin = join(place, 'node_modules/.bin')
+  const { bin: programs, version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  assert.deepEqual(readdirSync(bin).sort(), Object.keys(programs).sort())
+  const run = (program: string, ...args: string[]): string =>
+    execFileSync(join(bin, program), args, {
+      cwd: place,
+      encoding: 'utf8',
+      env: { ...process.env, OS_NODE_CONFIG: '' },
+    })
+  for (const program of Object.keys(programs)) assert.equal(run(program, '--version').trim(), version)
+  assert.match(run('os-transmit', '--help'), /^os-node transmit:/)
+  assert.match(run('os-web', '--help'), /^os-node web-user:/)
+  const local = ['--config', alone.config, '--data-dir', alone.dataDir]
+  assert.equal(JSON.parse(run('os-web', '--cmd', 'status', '--json', ...local)).running, false)
+  assert.match(run('os-tui', 'render', '--section', 'identity', ...local), /"assigned_id": *7/)
+  const sent = run('os-transmit', '--value', '3', ...local)
+  assert.equal(JSON.parse(sent).sent, true)
+  assert.equal(JSON.parse(run('os-node', 'id-info', '--json', '--config', alone.config)).assigned_id, 7)
+})
+
+test('demo runs in a folder of its own that is gone afterwards, and prints where to look', () => {
+  const demos = (): string[] => readdirSync(tmpdir()).filter(name => name.startsWith('os-node-demo-'))
+  const before_ = demos()
+  const { code, stdout } = alone.run('demo', '--duration', '4', '--interval', '0.2', '--web-port', '0', '--json')
+  assert.equal(code, 0)
+  const { role, url, login_url, data_dir, device_id } = JSON.parse(stdout)
+  assert.deepEqual([role, device_id], ['demo', 'demo'])
+  assert.ok(login_url.startsWith(`${url}/#/?token=`))
+  assert.ok(!existsSync(data_dir))
+  assert.deepEqual(demos(), before_)
+})

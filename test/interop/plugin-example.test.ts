@@ -1,0 +1,133 @@
+// The example plugin of docs/plugins.md in a real gateway: its section is on every face without anybody naming it there.
+import assert from 'node:assert/strict'
+import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { freePort, Machine, removeDir, root, script, tempDir, until } from '../lib/gateway'
+import { Tty } from '../lib/tty'
+
+const EXAMPLE = join(root, 'docs/examples/garden.mjs')
+const dir = tempDir()
+let machine: Machine
+let port: number
+let tty: Tty | undefined
+
+before(async () => {
+  const plugins = join(dir, 'plugins')
+  mkdirSync(plugins)
+  copyFileSync(EXAMPLE, join(plugins, 'garden.mjs'))
+  port = await freePort()
+  machine = new Machine(join(dir, 'gw'), 'run', {
+    device_id: 'pi-garden',
+    assigned_id: 7,
+    gateway: { uplinks: [], sources: [] },
+    plugins: { enabled: true, dir: plugins },
+    web_user: { auth_enabled: false },
+  })
+  await machine.start(['--port', String(port)], port)
+  await until('the plugin runs', () => {
+    const { items } = machine.json('plugin-list')
+    return items.some((item: { name: string; running: boolean }) => item.name === 'garden' && item.running)
+  })
+  machine.json(
+    'transmit',
+    '--sensors',
+    JSON.stringify([
+      ['soil_north', 'OK', 18, '%'],
+      ['soil_south', 'OK', 40, '%'],
+      ['air', 'OK', 21, 'Cel'],
+    ]),
+  )
+})
+after(async () => {
+  tty?.close()
+  await machine.stop()
+  removeDir(dir)
+})
+
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the gateway gives
+async function get(path: string): Promise<{ status: number; body: any }> {
+  // a connection kept from before may have been closed while this process waited for a command
+  const response = await until('an answer', () => fetch(`http://127.0.0.1:${port}${path}`))
+  return { status: response.status, body: await response.json() }
+}
+
+test('the file in the documentation is the one that runs', () => {
+  const doc = readFileSync(join(root, 'docs/plugins.md'), 'utf8')
+  const shown = /## An example[\s\S]*?```js\n([\s\S]*?)```/.exec(doc)?.[1]
+  assert.equal(shown?.trimEnd(), readFileSync(EXAMPLE, 'utf8').trimEnd())
+})
+
+test('HTTP lists and renders it in every format', async () => {
+  const { body } = await get('/api/display/providers')
+  const paths = body.metadata.providers.map((provider: { section_path: string }) => provider.section_path)
+  assert.ok(paths.includes('garden:beds'))
+  // priority 60: behind the built-in ones
+  assert.ok(paths.indexOf('garden:beds') > paths.indexOf('node_core:db'))
+  const rows = await until('rows', async () => {
+    const { data } = (await get('/api/display/render/garden:beds')).body
+    return data.length === 2 ? data : undefined
+  })
+  assert.deepEqual(
+    rows.map(({ bed, moisture, water }: Record<string, unknown>) => [bed, moisture, water]),
+    [
+      ['north', 18, 'now'],
+      ['south', 40, 'no'],
+    ],
+  )
+  const as = async (format: string): Promise<unknown> =>
+    (await get(`/api/display/render/garden:beds?format=${format}`)).body.data
+  assert.match(String(await as('html')), /<table class="display">.*<td>north<\/td>/)
+  assert.match(String(await as('text')), /^north {8}#### *\.+ 18 % {2}water: now$/m)
+  assert.deepEqual(await as('table'), rows)
+  assert.deepEqual(await as('tree'), rows)
+  assert.deepEqual((await get('/api/display/all')).body.sections['garden:beds'], rows)
+  const { dashboard } = (await get('/api/dashboard')).body
+  assert.deepEqual(dashboard.display_sections['garden:beds'], rows)
+  assert.equal(dashboard.identity.device_id, 'pi-garden')
+  assert.deepEqual((await get('/api/dashboard?sections=garden:beds,identity')).body.dashboard['garden:beds'], rows)
+  assert.equal((await get('/api/display/render/garden:nope')).status, 404)
+  assert.equal((await get('/api/display/render/garden:beds?format=pdf')).status, 400)
+})
+
+test('the command line and the terminal show it with a number of its own', async () => {
+  const { sections } = machine.json('tui', 'sections', '--category', 'garden')
+  assert.deepEqual(
+    sections.map((section: { name: string }) => section.name),
+    ['garden:beds'],
+  )
+  assert.match(machine.run('tui', 'render', 'garden:beds', '--format', 'text').stdout, /south .* 40 % {2}water: no/)
+  assert.deepEqual(machine.json('plugin-cmd', 'garden', 'dry').dry, ['north'])
+
+  const command = [process.execPath, script, 'tui', '--config', machine.config, '--data-dir', machine.dataDir]
+  tty = new Tty(command, { cwd: machine.dir })
+  const screen = await tty.shows('garden:beds')
+  const number = / (\d+) garden:beds/.exec(screen)?.[1]
+  tty.type(`${number}`)
+  await tty.shows(/Garden beds \(garden:beds\)[\s\S]*north +####.* 18 % {2}water: now/)
+  // live: what comes in is on the screen at the section's own pace
+  machine.json('transmit', '--sensors', JSON.stringify([['soil_north', 'OK', 55, '%']]))
+  tty.type('r')
+  await tty.shows(/north .* 55 % {2}water: no/)
+  tty.type('q')
+  assert.equal((await tty.end()).code, 0)
+})
+
+test('a plugin that is stopped takes its section along, and brings it back', async () => {
+  const act = async (action: string): Promise<number> => {
+    const response = await until('an answer', () =>
+      fetch(`http://127.0.0.1:${port}/api/plugins`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ plugin: 'garden', action }),
+      }),
+    )
+    return response.status
+  }
+  const listed = (): unknown[] => machine.json('tui', 'sections', '--category', 'garden').sections
+  assert.equal(await act('stop'), 200)
+  assert.deepEqual(listed(), [])
+  assert.equal((await get('/api/display/render/garden:beds')).status, 404)
+  assert.equal(await act('start'), 200)
+  assert.equal(listed().length, 1)
+})

@@ -1,0 +1,120 @@
+// completion: the script in a real bash (and a real zsh where one is installed), and the names this program goes by.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { commandLine, PROGRAMS, parseCommand, VERBS } from '../../../src/commands'
+import { ConfigStore } from '../../../src/config'
+import { fake } from './fake'
+
+const root = mkdtempSync(join(tmpdir(), 'os-node-completion-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+mkdirSync(join(root, 'data-folder'))
+writeFileSync(join(root, 'data-file.json'), '[]')
+writeFileSync(join(root, 'my readings.json'), '[]')
+const config = ConfigStore.load({ cwd: root, env: {}, keep: false })
+
+async function script(shell: string): Promise<string> {
+  const { verb, options } = parseCommand(VERBS, ['completion', shell])
+  const { value } = await verb.run(fake(config).context, options)
+  const file = join(root, `completion.${shell}`)
+  writeFileSync(file, String(value?.script))
+  return file
+}
+
+const quote = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
+
+/** What a shell offers after these words; the last is the one that is being typed. */
+const SHELLS: Record<string, (file: string, words: readonly string[]) => string[]> = {
+  bash: (file, words) =>
+    execFileSync(
+      'bash',
+      [
+        '--norc',
+        '-c',
+        `source ${file}; COMP_WORDS=(${words.map(quote).join(' ')}); COMP_CWORD=${words.length - 1}; ` +
+          // as bash itself finds the function
+          `$(complete -p os-node | sed "s/.*-F \\([^ ]*\\).*/\\1/"); printf "%s\\n" "\${COMPREPLY[@]}"`,
+      ].map(String),
+      { cwd: root, encoding: 'utf8' },
+    )
+      .split('\n')
+      .filter(Boolean),
+  // bashcompinit runs the function in the emulation of sh
+  zsh: (file, words) =>
+    execFileSync(
+      'zsh',
+      [
+        '-f',
+        '-c',
+        `source ${file}; emulate sh; setopt kshglob noshglob braceexpand; COMP_WORDS=(${words.map(quote).join(' ')}); ` +
+          `COMP_CWORD=${words.length - 1}; _os_node; printf "%s\\n" "\${COMPREPLY[@]}"`,
+      ],
+      { cwd: root, encoding: 'utf8' },
+    )
+      .split('\n')
+      .filter(Boolean),
+}
+const installed = Object.keys(SHELLS).filter(shell => ['/bin', '/usr/bin'].some(dir => existsSync(join(dir, shell))))
+
+for (const shell of installed)
+  test(`${shell}: commands, options, choices, media, keys and files are completed`, async () => {
+    const file = await script(shell)
+    const offers = (...words: string[]): string[] => SHELLS[shell]!(file, words).sort()
+    assert.deepEqual(offers('os-node', 'trans'), ['transmit', 'transport-status', 'transporter-toggle'])
+    assert.deepEqual(offers('os-node', 'diag'), ['diagnose'])
+    assert.deepEqual(offers('os-node', 'log', ''), ['export', 'verify'])
+    assert.deepEqual(offers('os-node', 'log', 'export', '--f'), ['--from'])
+    assert.deepEqual(offers('os-node', 'gpio', 's'), ['set'])
+    assert.deepEqual(offers('os-node', 'inject', '--module', ''), ['compress', 'full', 'fuse', 'standardize'])
+    assert.deepEqual(offers('os-node', 'transmit', '--medium', 'U'), ['UART', 'UDP', 'UIP'])
+    assert.deepEqual(offers('os-node', 'config-get', '--key', 'engine_settings.pre'), ['engine_settings.precision'])
+    assert.deepEqual(offers('os-node', 'status', '--config', 'data-f'), ['data-file.json', 'data-folder'])
+    assert.deepEqual(offers('os-node', 'status', '--data-dir', 'data-f'), ['data-folder'])
+    assert.deepEqual(offers('os-node', 'transmit', '--sensors-file', 'my'), ['my readings.json'])
+    assert.deepEqual(offers('os-node', 'transmit', '--value', ''), [])
+    assert.deepEqual(offers('os-node', 'completion', 'z'), ['zsh'])
+    assert.deepEqual(offers('os-node', 'help', 'snap'), ['snapshot'])
+    assert.deepEqual(offers('/usr/bin/os-transmit', '--sensors-f'), ['--sensors-file'])
+    assert.deepEqual(offers('os-node', 'nothing', ''), [])
+  })
+
+test('every option of every command is offered', async () => {
+  const file = await script('bash')
+  const runs = VERBS.map(({ name }) => ['os-node', ...name.split(' '), '--'])
+  const text = runs
+    .map(words => `COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _os_node; echo "\${COMPREPLY[@]}"`)
+    .join('\n')
+  const lines = execFileSync('bash', ['--norc', '-c', `source ${file}\n${text}`], { encoding: 'utf8' }).split('\n')
+  for (const [k, verb] of VERBS.entries())
+    assert.deepEqual(
+      lines[k]!.split(' ').sort(),
+      [...Object.keys(verb.options), 'config', 'data-dir', 'json', 'help'].map(name => `--${name}`).sort(),
+      verb.name,
+    )
+})
+
+test('a shell that is not known is wrong usage', () => {
+  assert.throws(() => parseCommand(VERBS, ['completion', 'fish']), { code: 'USAGE' })
+  assert.throws(() => parseCommand(VERBS, ['completion']), { code: 'USAGE' })
+})
+
+test('each program of package.json is known, and stands for its verb', () => {
+  const { bin } = JSON.parse(readFileSync(join(process.env.OS_NODE_TEST_ROOT ?? '.', 'package.json'), 'utf8'))
+  assert.deepEqual(Object.keys(bin), Object.keys(PROGRAMS))
+  for (const [script, line] of [
+    ['/x/node_modules/.bin/os-node', 'a b'],
+    ['/x/dist/os-node.js', 'a b'],
+    ['/usr/bin/os-web', 'web-user a b'],
+    ['/usr/bin/os-transmit', 'transmit a b'],
+    ['/usr/bin/os-tui', 'tui a b'],
+    ['/usr/bin/os-snapshot', 'snapshot a b'],
+    ['/usr/bin/other', 'a b'],
+  ] as const)
+    assert.deepEqual(commandLine(script, ['a', 'b']), line.split(' '), script)
+  assert.deepEqual(commandLine('/usr/bin/os-web', ['--help']), ['help', 'web-user'])
+  assert.deepEqual(commandLine('/usr/bin/os-web', ['--version']), ['--version'])
+  assert.deepEqual(commandLine(undefined, ['x']), ['x'])
+})

@@ -1,0 +1,308 @@
+// The doctor: every check says what it should of a machine that is well and of one that is not, and what to do.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseCommand, VERBS } from '../../../src/commands'
+import type { Finding } from '../../../src/commands/doctor/finding'
+import { realMachine } from '../../../src/commands/doctor/machine'
+import { CHECKS, examine } from '../../../src/commands/verbs/doctor'
+import { OsError } from '../../../src/lib/errors'
+import { board, calm, check, firmware, GIB, hwmon, store, thermal, type World, well } from './doctor-world'
+import { fake, STATUS } from './fake'
+
+const uplinks = (...list: object[]) => ({ gateway: { uplinks: list } })
+const link = (state: string, more = {}) => ({
+  kind: 'medium',
+  type: 'UDP',
+  state,
+  rx: 0,
+  tx: 0,
+  errors: 0,
+  opens: 1,
+  ...more,
+})
+const NAMES = CHECKS.map(({ name }) => name)
+
+test('the checks the issue names are there, each once', () => {
+  for (const name of [
+    'ports',
+    'groups',
+    'clock',
+    'disk',
+    'throttling',
+    'upstream',
+    'config',
+    'data_directory',
+    'addon',
+    'buses',
+  ])
+    assert.ok(NAMES.includes(name), name)
+  assert.equal(new Set(NAMES).size, NAMES.length)
+})
+
+test('a machine that is well: nothing failed, no warning', async () => {
+  const { context } = fake(store({ assigned_id: 7, device_id: 'D' }), calm)
+  const reports = await examine(context, well())
+  assert.deepEqual(
+    reports.filter(({ state }) => state === 'failed' || state === 'warning'),
+    [],
+  )
+  assert.deepEqual(
+    reports.map(({ name }) => name),
+    NAMES,
+  )
+})
+
+/** check, world, state, text, hint */
+const CASES: [name: string, world: World, state: Finding['state'], text: RegExp, hint?: RegExp][] = [
+  ['version', { machine: { nodeVersion: '18.3.0' } }, 'failed', /Node 18/, /20\.19/],
+  ['config', { config: '{ "device_id": 5 }' }, 'failed', /device_id must be a text/, /repair-config/],
+  ['config', { config: { engine_settings: { precison: 3 } } }, 'warning', /did you mean precision/, /config-show/],
+  ['gateway', {}, 'ok', /none runs/],
+  ['gateway', { status: { role: 'run' } }, 'ok', /runs \(run\) for 61 s/],
+  ['gateway', { machine: { owner: async () => ({ pid: 9, role: 'run' }) } }, 'failed', /process 9/, /kill 9/],
+  ['data_directory', { machine: { access: () => 'EACCES' } }, 'failed', /cannot be written \(EACCES\)/, /chown -R pi/],
+  ['data_directory', { machine: { access: () => 'EROFS' } }, 'failed', /without writing/, /mount/],
+  [
+    'data_directory',
+    { machine: { exists: path => !path.endsWith('data'), access: () => 'EACCES' } },
+    'failed',
+    /cannot be made/,
+    /--data-dir/,
+  ],
+  ['data_directory', { machine: { exists: () => false } }, 'ok', /made at the first start/],
+  ['disk', { machine: { space: () => ({ free: 9 << 20, total: 32 * GIB }) } }, 'failed', /9216 KiB of/, /max_bytes/],
+  ['disk', { machine: { space: () => ({ free: 100 << 20, total: GIB }) } }, 'warning', /may still grow/, /max_bytes/],
+  ['disk', { machine: { space: () => undefined } }, 'skipped', /does not tell/],
+  ['identity', {}, 'warning', /no id yet/, /ensure-id/],
+  [
+    'safe_mode',
+    { context: { safeMode: async () => ({ active: true, reason: '5 crashes', crashes: 5 }) } },
+    'failed',
+    /5 crashes/,
+    /--leave/,
+  ],
+  ['web_access', { config: { web_user: { auth_enabled: false } } }, 'warning', /no token/, /auth_enabled/],
+  [
+    'web_access',
+    { config: { RESOURCES: { service_plugins: { web_user: { host: '0.0.0.0' } } } } },
+    'warning',
+    /without TLS/,
+    /self_signed/,
+  ],
+  ['database', { config: { storage: { sql: { enabled: false } } } }, 'skipped', /enabled is false/],
+  ['database', { status: { storage: { state: 'down', reason: 'no worker' } } }, 'failed', /no worker/, /status/],
+  ['clock', { machine: { wall: () => 1000 } }, 'failed', /1970/, /NTP/],
+  ['clock', { machine: { clock: () => ({}) } }, 'warning', /nobody vouches/, /set-ntp/],
+  ['clock', { machine: { clock: () => ({ batteryS: Date.UTC(2027, 0, 1) / 1000 }) } }, 'ok', /battery/],
+  ['clock', { machine: { clock: () => ({}) }, status: { time: { quality: 'server' } } }, 'ok', /the upstream/],
+  ['memory', { machine: { memory: () => ({ limit: 64 << 20, free: 60 << 20 }) } }, 'warning', /64 MiB/, /128 MiB/],
+  [
+    'memory',
+    { machine: { memory: () => ({ limit: GIB, free: 9 << 20 }) } },
+    'warning',
+    /9216 KiB free/,
+    /other programs/,
+  ],
+  ['memory', { status: { guard: { level: 'tight', reason: 'memory' } } }, 'warning', /tight/],
+  ['throttling', {}, 'skipped', /does not tell/],
+  ['throttling', firmware('0'), 'ok', /never throttled/],
+  [
+    'throttling',
+    firmware('50005'),
+    'failed',
+    /supply voltage is too low; the processor is throttled/,
+    /stronger supply/,
+  ],
+  ['throttling', firmware('20000'), 'warning', /runs slower at times/, /cool/],
+  ['throttling', hwmon('1'), 'failed', /voltage is too low/, /supply/],
+  ['throttling', hwmon('0'), 'ok', /voltage is right/],
+  ['temperature', thermal('85000'), 'warning', /85 °C/, /cool/],
+  ['temperature', thermal('40000'), 'ok', /40 °C/],
+  ['addon', { machine: { addon: () => 'native addon missing: not built' } }, 'warning', /not built/, /--native/],
+  [
+    'groups',
+    {
+      config: { gateway: { sources: [{ name: 'meter', type: 'modbus_rtu', port: '/dev/ttyUSB0' }] } },
+      machine: { access: () => 'EACCES' },
+    },
+    'failed',
+    /meter: no right to use \/dev\/ttyUSB0 \(group dialout\)/,
+    /usermod -aG dialout pi/,
+  ],
+  [
+    'groups',
+    board({ state: 'no_right', used_by: ['source air'], todo: 'join i2c' }),
+    'failed',
+    /source air/,
+    /join i2c/,
+  ],
+  [
+    'buses',
+    board({ state: 'missing', used_by: ['source air'], todo: 'dtparam=i2c_arm=on' }),
+    'failed',
+    /i2c1 is off/,
+    /dtparam/,
+  ],
+  ['buses', board({ state: 'missing', used_by: [] }), 'ok', /no bus is configured/],
+  [
+    'buses',
+    { config: uplinks({ name: 'up', medium: 'UART', port: '/dev/ttyUSB0' }), machine: { exists: () => false } },
+    'failed',
+    /up: \/dev\/ttyUSB0 is not there/,
+    /plug/,
+  ],
+  [
+    'ports',
+    { machine: { listen: async () => 'EADDRINUSE' } },
+    'failed',
+    /TCP 127\.0\.0\.1:8765 \(page\): another program/,
+    /ss -lptun/,
+  ],
+  [
+    'ports',
+    {
+      config: { gateway: { receivers: [{ name: 'in', medium: 'UDP', port: 99 }] } },
+      machine: { listen: async (_, __, port) => (port === 99 ? 'EACCES' : undefined) },
+    },
+    'failed',
+    /UDP 0\.0\.0\.0:99 \(receiver in\)/,
+    /1024/,
+  ],
+  [
+    'ports',
+    {
+      config: { gateway: { receivers: [{ name: 'in', medium: 'UDP' }] } },
+      status: { links: { in: link('down', { reason: 'port 8080 is in use', hint: 'stop it' }) } },
+    },
+    'failed',
+    /receiver in: port 8080 is in use/,
+    /stop it/,
+  ],
+  ['sources', {}, 'skipped', /source test/],
+  [
+    'sources',
+    { status: { links: { boiler: link('down', { reason: 'no such port' }) } } },
+    'failed',
+    /boiler is down: no such port/,
+  ],
+  ['sources', { status: { links: { boiler: link('up') } } }, 'ok', /boiler is up/],
+  ['upstream', {}, 'ok', /of its own on the loopback/],
+  ['upstream', { config: uplinks({ name: 'a', medium: 'UDP', host: 'h', port: 1 }) }, 'ok', /a: UDP h:1 answers/],
+  [
+    'upstream',
+    {
+      config: uplinks({ name: 'a', medium: 'UDP', host: 'h', port: 1 }),
+      machine: { answers: async () => 'no answer' },
+    },
+    'failed',
+    /no answer/,
+    /best_effort/,
+  ],
+  [
+    'upstream',
+    {
+      config: uplinks({ name: 'a', medium: 'UDP', host: 'h', port: 1, delivery: 'best_effort' }),
+      machine: { answers: async () => 'no answer' },
+    },
+    'ok',
+    /need not answer/,
+  ],
+  [
+    'upstream',
+    { config: uplinks({ name: 'a', medium: 'TCP', host: 'h' }) },
+    'failed',
+    /switched off/,
+    /transporter-toggle/,
+  ],
+  [
+    'upstream',
+    {
+      config: { ...uplinks({ name: 'a', medium: 'TCP', host: 'h' }), RESOURCES: { transport_status: { tcp: true } } },
+      machine: { connects: async () => 'ECONNREFUSED' },
+    },
+    'failed',
+    /TCP h:8888: ECONNREFUSED/,
+    /firewalls/,
+  ],
+  [
+    'upstream',
+    {
+      config: uplinks({ name: 'a', medium: 'UDP', host: 'nowhere', port: 1 }),
+      machine: { resolve: () => Promise.reject(new OsError('NETWORK', 'cannot resolve nowhere')) },
+    },
+    'failed',
+    /cannot resolve nowhere/,
+  ],
+  ['upstream', { status: {} }, 'failed', /cloud is down: no answer/],
+  [
+    'upstream',
+    { status: { forwarding: { uplink: 'b', backlog: 3 } } },
+    'warning',
+    /b carries, 3 facts wait; cloud is down/,
+  ],
+]
+
+for (const [name, world, state, text, hint] of CASES)
+  test(`${name}: ${state}, ${String(text).slice(1, -1)}`, async () => {
+    const found = await check(name, world)
+    assert.equal(found.state, state, JSON.stringify(found))
+    assert.match(found.text, text)
+    if (hint) assert.match(found.hint ?? '', hint)
+  })
+
+test('the log: degraded is failed, lost records are a warning', async () => {
+  const log = (status: object) => ({ summary: async () => ({ ...STATUS.log, ...status }) })
+  const of = async (status: object) => (await check('log', { context: { log: log(status) } })).state
+  assert.deepEqual(
+    [await of({}), await of({ lost: 3 }), await of({ state: 'degraded', reason: 'EIO' })],
+    ['ok', 'warning', 'failed'],
+  )
+})
+
+test('a check that fails itself is a finding, and the others go on', async () => {
+  const { context } = fake(store(), calm)
+  const broken = {
+    name: 'broken',
+    run: () => {
+      throw new Error('oops')
+    },
+  }
+  const [first, second] = await examine(context, well(), [broken, CHECKS[0]!])
+  assert.deepEqual([first?.state, second?.state], ['failed', 'ok'])
+  assert.match(first?.text ?? '', /oops/)
+})
+
+test('doctor and diagnose are one command: exit code, JSON, and text with a mark for each check', async () => {
+  const { context } = fake(store('{ "device_id": 5 }'), calm)
+  for (const name of ['doctor', 'diagnose']) {
+    const { verb, options } = parseCommand(VERBS, [name])
+    const { value, exitCode } = await verb.run(context, options)
+    assert.equal(value?.ok, false)
+    assert.equal(exitCode, 1)
+    const paint = Object.fromEntries(
+      ['bold', 'dim', 'good', 'bad', 'warn'].map(how => [how, (t: string) => t]),
+    ) as never
+    const text = verb.text!(value!, paint)
+    assert.match(text, /^failed +config +.*device_id must be a text[\s\S]*→ mend the file[\s\S]*\d failed/m)
+  }
+})
+
+test('of the real machine nothing throws, and a port in use is named', async () => {
+  const machine = realMachine()
+  const { createServer } = await import('node:net')
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  assert.equal(await machine.listen('tcp', '127.0.0.1', port), 'EADDRINUSE')
+  assert.equal(await machine.connects('127.0.0.1', port), undefined)
+  await new Promise(resolve => server.close(resolve))
+  assert.equal(await machine.listen('tcp', '127.0.0.1', port), undefined)
+  assert.equal(await machine.connects('127.0.0.1', port), 'ECONNREFUSED')
+  assert.match((await machine.answers('127.0.0.1', port)) ?? '', /nothing listens/)
+  assert.ok((machine.space('/no/such/place')?.total ?? 0) > 0)
+  assert.ok(machine.memory().limit > 0)
+  assert.equal(machine.read('/no/such/file'), undefined)
+  assert.deepEqual(machine.list('/no/such/dir'), [])
+  assert.equal(machine.access('/no/such/file', 'read'), 'ENOENT')
+  assert.equal(await machine.resolve('localhost'), '127.0.0.1')
+})

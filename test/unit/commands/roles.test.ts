@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { VERBS } from '../../../src/commands'
+import { LISTED, roleOf } from '../../../src/commands/roles'
+
+test('every command that is listed is there, and none of them changes more than media and plugins for an operator', () => {
+  const verbs = new Map(VERBS.map(verb => [verb.name, verb]))
+  for (const name of LISTED) assert.ok(verbs.has(name), name)
+  const changing = VERBS.filter(({ changes }) => changes === true).filter(verb => roleOf(verb, {}) === 'operator')
+  assert.deepEqual(
+    changing.map(({ name }) => name),
+    ['transporter-toggle', 'plugin-load'],
+  )
+})
+
+test('what looks or changes is judged by its call', () => {
+  const role = (name: string, options: Record<string, string>): string =>
+    roleOf(VERBS.find(verb => verb.name === name)!, options)
+  assert.equal(role('log-level', {}), 'operator')
+  assert.equal(role('log-level', { set: 'debug' }), 'admin')
+  assert.equal(role('config-get', { key: 'x' }), 'operator')
+  assert.equal(role('config-set', { key: 'x', value: 'y' }), 'admin')
+  for (const name of ['token', 'transmit', 'gpio set', 'safe-mode', 'repair-config', 'reload', 'ensure-id'])
+    assert.equal(role(name, {}), 'admin', name)
+})

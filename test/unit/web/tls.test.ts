@@ -1,0 +1,146 @@
+// The HTTP service encrypted (web_user.tls): with a certificate of its own, and with files somebody names.
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import https from 'node:https'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { ConfigStore } from '../../../src/config'
+import { realFiles } from '../../../src/lib/files'
+import { keptPair, selfSigned } from '../../../src/web/certificate'
+import { WebServer } from '../../../src/web/server'
+import { webTls } from '../../../src/web/tls'
+import { fakeContext, TOKEN } from './helper'
+
+function dir(t: TestContext): string {
+  const made = mkdtempSync(join(tmpdir(), 'os-tls-'))
+  t.after(() => rmSync(made, { recursive: true, force: true }))
+  return made
+}
+
+function store(t: TestContext, tls: unknown): ConfigStore {
+  const at = dir(t)
+  writeFileSync(join(at, 'Config.json'), JSON.stringify({ web_user: { tls, allowed_hosts: ['shed.example'] } }))
+  realFiles.mkdir(join(at, 'data'))
+  return ConfigStore.load({ path: join(at, 'Config.json'), dataDir: join(at, 'data'), env: {} })
+}
+
+const get = (
+  port: number,
+  ca: string,
+  path: string,
+  servername = 'localhost',
+): Promise<{ status: number; text: string }> =>
+  new Promise((resolve, reject) => {
+    https
+      .get(
+        {
+          host: '127.0.0.1',
+          port,
+          path,
+          ca,
+          servername,
+          agent: false,
+          headers: { 'X-Admin-Token': TOKEN, Host: servername },
+        },
+        response => {
+          let text = ''
+          response.on('data', chunk => {
+            text += chunk
+          })
+          response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
+        },
+      )
+      .on('error', reject)
+  })
+
+test('a certificate of its own has every name and address, and is what node and browsers take', () => {
+  const { cert, key } = selfSigned([
+    'gw',
+    'gw.local',
+    '127.0.0.1',
+    '192.168.100.200',
+    '::1',
+    'fe80::1:2',
+    'x'.repeat(200),
+  ])
+  const made = new X509Certificate(cert)
+  assert.ok(made.verify(made.publicKey))
+  assert.equal(made.ca, false)
+  assert.equal(made.subject, 'CN=gw')
+  assert.match(
+    made.subjectAltName ?? '',
+    /DNS:gw.local, IP Address:127.0.0.1, IP Address:192.168.100.200, IP Address:0:0:0:0:0:0:0:1/,
+  )
+  assert.ok(made.checkHost('gw.local') && made.checkIP('192.168.100.200') && made.checkIP('fe80::1:2'))
+  assert.deepEqual([new Date(made.validFrom).getUTCFullYear(), new Date(made.validTo).getUTCFullYear()], [2025, 2049])
+  assert.match(key, /BEGIN PRIVATE KEY/)
+  assert.notEqual(selfSigned(['gw']).cert, selfSigned(['gw']).cert)
+})
+
+test('it is kept, and made anew only when a name is missing; a file that is something else is told', t => {
+  const path = join(dir(t), 'web_tls.pem')
+  const first = keptPair(path, ['gw', '127.0.0.1'], realFiles)
+  assert.deepEqual(keptPair(path, ['gw', '127.0.0.1'], realFiles), first)
+  const more = keptPair(path, ['gw', '127.0.0.1', 'new.example'], realFiles)
+  assert.notEqual(more.cert, first.cert)
+  writeFileSync(path, 'something else')
+  assert.throws(() => keptPair(path, ['gw'], realFiles), { code: 'TLS_FILE' })
+})
+
+test('self_signed: the server speaks TLS only, to names it has, and its token is asked for as ever', async t => {
+  const config = store(t, 'self_signed')
+  const server = new WebServer(fakeContext(), { host: '127.0.0.1', port: 0, tls: () => webTls(config) })
+  await server.start()
+  t.after(() => server.stop())
+  assert.match(server.url, /^https:/)
+  const { cert } = webTls(config)!
+  assert.equal((await get(server.port, cert, '/api/config')).status, 200)
+  assert.equal((await get(server.port, cert, '/health')).text, '{"ok":true,"service":"web_user"}')
+  for (const name of [hostname(), 'shed.example']) assert.ok(new X509Certificate(cert).checkHost(name), name)
+  await assert.rejects(get(server.port, cert, '/health', 'evil.example'), /altnames|Hostname/)
+  await assert.rejects(fetch(`http://127.0.0.1:${server.port}/health`))
+  assert.equal((await get(server.port, cert, '/health')).status, 200)
+})
+
+test('idle connections beyond the limit give way under TLS too, a busy one stays', async t => {
+  const config = store(t, 'self_signed')
+  let go = (): void => undefined
+  const wait = new Promise<void>(resolve => {
+    go = resolve
+  })
+  const slow = {
+    method: 'GET',
+    path: '/slow',
+    role: 'open',
+    summary: '',
+    run: () => wait.then(() => ({ ok: true })),
+  } as const
+  const quick = { ...slow, path: '/quick', run: () => ({ ok: true }) }
+  const options = { host: '127.0.0.1', port: 0, maxConnections: 2, routes: [slow, quick], tls: () => webTls(config) }
+  const server = new WebServer(fakeContext(), options)
+  await server.start()
+  t.after(() => server.stop())
+  const { cert } = webTls(config)!
+  const busy = get(server.port, cert, '/slow')
+  for (let k = 0; k < 4; k++) assert.equal((await get(server.port, cert, '/quick')).status, 200)
+  go()
+  assert.equal((await busy).status, 200)
+})
+
+test('files that somebody names are used; what does not fit is TLS_FILE and nothing listens', async t => {
+  const at = dir(t)
+  const { cert, key } = selfSigned(['localhost', '127.0.0.1'])
+  const files = { cert: join(at, 'cert.pem'), key: join(at, 'key.pem') }
+  writeFileSync(files.cert, cert)
+  writeFileSync(files.key, key)
+  assert.deepEqual(webTls(store(t, files)), { cert, key })
+  assert.equal(webTls(store(t, 'off')), null)
+  writeFileSync(files.key, selfSigned(['localhost']).key)
+  for (const wrong of [files, { ...files, key: join(at, 'none.pem') }]) {
+    const server = new WebServer(fakeContext(), { host: '127.0.0.1', port: 0, tls: () => webTls(store(t, wrong)) })
+    await assert.rejects(server.start(), { code: 'TLS_FILE' })
+    assert.equal(server.running, false)
+  }
+})
