@@ -13,6 +13,7 @@ import { loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
+import type { Entry as LinkEntry } from './gateway/guard/check-links'
 import type { Step } from './gateway/guard/stopping'
 import { followsParent, stopped } from './gateway/parent'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
@@ -104,10 +105,27 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
   return new TerminalUi(null, { reader, signal, title, standard })
 }
 
-/** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
+/** Pins, lines and buses of this machine with the links that use them, and the newest readings of `gateway`. */
 async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Hardware> {
-  const { board, hardwareOf } = await import('../drivers/board')
-  return hardwareOf(board(), config.gateway, () => gateway?.latest.own() ?? {})
+  const [{ board, hardwareOf }, { linkOptions }] = await Promise.all([
+    import('../drivers/board'),
+    import('./gateway/guard/check-links'),
+  ])
+  const { sources, uplinks, receivers } = config.gateway
+  const kinds: Record<string, readonly LinkEntry[]> = { source: sources ?? [], uplink: uplinks, receiver: receivers }
+  const links = Object.entries(kinds).flatMap(([kind, entries]) =>
+    entries.map(async entry => ({
+      ...{ what: `${kind} ${entry.name}`, type: entry.type, medium: entry.medium },
+      // one that cannot be made is shown as it was typed: its own error is told where it is opened
+      options: await linkOptions(entry, kind === 'receiver', config, registry()).catch(() => entry),
+    })),
+  )
+  return hardwareOf(
+    board(),
+    config.gateway.board !== 'auto',
+    await Promise.all(links),
+    () => gateway?.latest.own() ?? {},
+  )
 }
 
 /** What a machine that configures no source reads. */
