@@ -134,12 +134,14 @@ export async function bundle({ tests = false, types = true } = {}) {
     define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt) },
     loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
     alias: {
+      // a copy of what Node has itself
+      'readable-stream': 'node:stream',
       'page-script': join(root, '.build/page.js'),
       'page-style': join(root, '.build/page.css'),
       'self-test-vectors': join(root, '.build/vectors.b64'),
       'self-test-audit': join(root, '.build/audit.b64'),
     },
-    plugins: [packed, pageText],
+    plugins: [packed, pageText, kernelHciOnly],
     logLevel: 'warning',
   }
   await selfTest(esbuild, common)
@@ -208,6 +210,16 @@ function sanitized() {
     process.exit(1)
   }
   console.log(dirname(dir))
+}
+
+/** Bluetooth goes through the kernel: the drivers for HCI over USB and serial lines, and what they bring, stay out. */
+const kernelHciOnly = {
+  name: 'kernel-hci-only',
+  setup(build) {
+    build.onResolve({ filter: /^\.\/lib\/(uart|usb)\.js$/ }, ({ resolveDir }) =>
+      resolveDir.endsWith('bluetooth-hci-socket') ? { path: join(resolveDir, 'lib/unsupported.js') } : undefined,
+    )
+  },
 }
 
 /** The bundled page script is imported as text. */
