@@ -222,12 +222,12 @@ const kernelHciOnly = {
   },
 }
 
-/** The bundled page script is imported as text. */
+/** The page's script and style are imported packed. */
 const pageText = {
   name: 'page-text',
   setup(build) {
-    build.onLoad({ filter: /[\\/]\.build[\\/]page\.js$/ }, args => ({
-      contents: readFileSync(args.path, 'utf8'),
+    build.onLoad({ filter: /[\\/]\.build[\\/]page\.(js|css)$/ }, args => ({
+      contents: packedText(args.path),
       loader: 'text',
     }))
   },

@@ -13,7 +13,6 @@ import { loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
-import type { Entry as LinkEntry } from './gateway/guard/check-links'
 import type { Step } from './gateway/guard/stopping'
 import { followsParent, stopped } from './gateway/parent'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
@@ -123,23 +122,14 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
 
 /** Pins, lines and buses of this machine with the links that use them, and the newest readings of `gateway`. */
 async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Hardware> {
-  const [{ board, hardwareOf }, { linkOptions }] = await Promise.all([
+  const [{ board, hardwareOf }, { linksAsOpened }] = await Promise.all([
     import('../drivers/board'),
     import('./gateway/guard/check-links'),
   ])
-  const { sources, uplinks, receivers } = config.gateway
-  const kinds: Record<string, readonly LinkEntry[]> = { source: sources ?? [], uplink: uplinks, receiver: receivers }
-  const links = Object.entries(kinds).flatMap(([kind, entries]) =>
-    entries.map(async entry => ({
-      ...{ what: `${kind} ${entry.name}`, type: entry.type, medium: entry.medium },
-      // one that cannot be made is shown as it was typed: its own error is told where it is opened
-      options: await linkOptions(entry, kind === 'receiver', config, registry()).catch(() => entry),
-    })),
-  )
   return hardwareOf(
     board(),
     config.gateway.board !== 'auto',
-    await Promise.all(links),
+    await linksAsOpened(config, registry()),
     () => gateway?.latest.own() ?? {},
   )
 }

@@ -9,12 +9,20 @@ import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
-export interface Entry {
+interface Entry {
   readonly name: string
   readonly type?: string
   readonly medium?: string
   readonly host?: string
   readonly port?: number | string
+}
+
+export interface LinkAsOpened {
+  /** kind and name, as people read it */
+  readonly what: string
+  readonly type: string | undefined
+  readonly medium: string | undefined
+  readonly options: unknown
 }
 
 /**
@@ -42,6 +50,21 @@ export async function linkOptions(
     ...(listens && { mode: 'listen', listen_host: rest.host ?? '0.0.0.0' }),
   }
   return schema ? checkOptions(schema, options, name) : options
+}
+
+/** Every link of `config` with the options its driver gets; one that cannot be made as it was typed. */
+export function linksAsOpened(config: Config, registry: Registry): Promise<LinkAsOpened[]> {
+  const { sources, uplinks, receivers } = config.gateway
+  const kinds: Record<string, readonly Entry[]> = { source: sources ?? [], uplink: uplinks, receiver: receivers }
+  return Promise.all(
+    Object.entries(kinds).flatMap(([kind, entries]) =>
+      entries.map(async entry => ({
+        ...{ what: `${kind} ${entry.name}`, type: entry.type, medium: entry.medium },
+        // its own error is told where it is opened
+        options: await linkOptions(entry, kind === 'receiver', config, registry).catch(() => entry),
+      })),
+    ),
+  )
 }
 
 /** Throws CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made. */
