@@ -33,6 +33,8 @@ export class GatewayWeb implements WebService {
   #place: { host: string; port: number }
   #made: ServerLike | undefined
   #since = 0
+  /** a start and a stop at the same time go one after the other */
+  #turn: Promise<unknown> = Promise.resolve()
   #ended: (() => void)[] = []
 
   constructor(parts: GatewayWebParts) {
@@ -42,7 +44,21 @@ export class GatewayWeb implements WebService {
     this.#place = { host: parts.host, port: parts.port }
   }
 
-  async start(host: string | null = null, port: number | null = null): Promise<boolean> {
+  start(host: string | null = null, port: number | null = null): Promise<boolean> {
+    return this.#inTurn(() => this.#start(host, port))
+  }
+
+  stop(): Promise<boolean> {
+    return this.#inTurn(() => this.#stop())
+  }
+
+  #inTurn(task: () => Promise<boolean>): Promise<boolean> {
+    const mine = this.#turn.then(task)
+    this.#turn = mine.catch(() => undefined) // told to the caller of this turn
+    return mine
+  }
+
+  async #start(host: string | null, port: number | null): Promise<boolean> {
     const place = { host: host ?? this.#place.host, port: port ?? this.#place.port }
     const moves =
       place.host !== this.#place.host || (place.port !== this.#place.port && place.port !== this.#server.port)
@@ -51,12 +67,12 @@ export class GatewayWeb implements WebService {
       // the new one must stand before the old one goes: an address that is taken changes nothing
       const next = this.#parts.make(place.host, place.port)
       const same = this.#server.running && place.port === this.#server.port && place.port !== 0
-      if (same) await this.stop()
+      if (same) await this.#stop()
       await next.start().catch(async error => {
         if (same) await this.#server.start()
         throw error
       })
-      if (!same) await this.stop()
+      if (!same) await this.#stop()
       this.#made = next
       this.#place = place
     } else await this.#server.start()
@@ -64,7 +80,7 @@ export class GatewayWeb implements WebService {
     return true
   }
 
-  async stop(): Promise<boolean> {
+  async #stop(): Promise<boolean> {
     if (!this.#server.running) return false
     await this.#server.stop()
     for (const end of this.#ended.splice(0)) end()

@@ -21,7 +21,8 @@ class FakeServer implements ServerLike {
     return `http://${this.host}:${this.port}`
   }
   async start(): Promise<void> {
-    if (taken.has(this.port)) throw new OsError('PORT_BUSY', `port ${this.port} is in use`)
+    if (taken.has(this.port) || this.host === 'no-such-host')
+      throw new OsError('PORT_BUSY', `port ${this.port} is in use`)
     taken.add(this.port)
     this.running = true
   }
@@ -98,6 +99,8 @@ test('another address: it moves there; one that is taken changes nothing', async
   await assert.rejects(service.start(null, 9001), { code: 'PORT_BUSY' })
   assert.deepEqual([service.status().running, service.status().port], [true, 9000])
   // the same port on another address can only be had when the old one is gone
+  await assert.rejects(service.start('no-such-host', 9000))
+  assert.deepEqual([service.status().running, service.status().host], [true, '0.0.0.0'])
   assert.equal(await service.start('127.0.0.1', 9000), true)
   assert.deepEqual([service.status().host, service.status().port], ['127.0.0.1', 9000])
 })
