@@ -1,5 +1,6 @@
 // What changes the gateway: switches, plugins, settings, users. What came of it is asked of the gateway itself.
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { after, before, beforeEach, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { AUDIT } from '../lib/audit'
@@ -142,6 +143,25 @@ test('a setting that counts from the next start on is told so after saving', asy
   await page.getByText(`these count from the next start of the gateway on: ${row.key}`).waitFor()
   assert.equal(await config(row.key), !row.value)
   tab.clean()
+})
+
+test('a configuration file changed by hand is read again when asked for; a broken one is told', async () => {
+  await open('settings')
+  const text = readFileSync(world.gateway.config, 'utf8')
+  writeFileSync(
+    world.gateway.config,
+    text.replace('"PUMPHOUSE-7"', '"PUMPHOUSE-7", "Client_Core": {"server_port": 9999}'),
+  )
+  await page.getByRole('button', { name: 'Read it again' }).click()
+  await said('Config.json was read again')
+  assert.equal(await config('Client_Core.server_port'), 9999)
+  writeFileSync(world.gateway.config, '{ broken')
+  await page.getByRole('button', { name: 'Read it again' }).click()
+  await said(/Config.json was not taken over/)
+  writeFileSync(world.gateway.config, text)
+  await page.getByRole('button', { name: 'Read it again' }).click()
+  await said('Config.json was read again')
+  tab.clean(/^\d+ POST \/api\/reload/)
 })
 
 test('the look is saved for everybody, the colours for this browser', async () => {

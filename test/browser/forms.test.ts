@@ -98,6 +98,25 @@ test('the history of a sensor has a plot in every range', async () => {
   tab.clean()
 })
 
+test('a range with very many values is sampled evenly, and the page says so', async () => {
+  let asked = 0
+  await page.route('**/api/data/sensors*', async route => {
+    asked++
+    const url = new URL(route.request().url())
+    const until = Number(url.searchParams.get('until'))
+    const row = { sensor_id: 'cpu_busy', device_id: 'PUMPHOUSE-7', sensor_status: 'OK', sensor_index: 1 }
+    const value = { normalized_value: until % 100, normalized_unit: '%' }
+    const sensors = [{ ...row, ...value, packet_uuid: String(until), timestamp_raw: until }]
+    await route.fulfill({ json: { ok: true, sensors, total: 43_200 } })
+  })
+  await open('readings/PUMPHOUSE-7/cpu_busy')
+  await page.getByText('120 of 43,200 stored values, evenly spread').waitFor()
+  assert.equal(asked, 121)
+  await shoot(page, 'history-sampled-desktop-light')
+  await page.unroute('**/api/data/sensors*')
+  tab.clean()
+})
+
 test('new readings appear by themselves', async () => {
   await open('readings/TANK-3')
   await page.getByText('41.50').waitFor()

@@ -70,15 +70,16 @@ class Fence extends Component<{ children: ComponentChildren }, { error?: Error }
 function Page() {
   const { path } = useStore(route)
   const { state } = useStore(session)
-  const { dashboard } = useStore(live)
+  const { dashboard, connection } = useStore(live)
   const place = VIEWS.find(({ name }) => name === path[0]) ?? VIEWS[0]!
   const heading = useRef<HTMLHeadingElement>(null)
   const first = useRef(true)
   const name = dashboard?.status.identity.device_id
 
   useEffect(() => {
-    document.title = [state === 'out' ? 'Sign in' : place.title, name, 'os-node'].filter(Boolean).join(' · ')
-  }, [place, name, state])
+    const view = state === 'out' ? 'Sign in' : connection === 'away' ? `Away: ${place.title}` : place.title
+    document.title = [view, name, 'os-node'].filter(Boolean).join(' · ')
+  }, [place, name, state, connection])
 
   // after a change of view the reader starts at its heading, as after loading a page
   const at = path.join('/')

@@ -55,25 +55,36 @@ const headers = (body: object | undefined, own: string | null): Record<string, s
   ...(body && { 'Content-Type': 'application/json' }),
 })
 
-/** The answer of a request before its body is read; `timeoutMs` counts until its first byte. */
-export async function open(method: Method, path: string, options: CallOptions = {}): Promise<Response> {
-  const abort = new AbortController()
-  const timer = setTimeout(() => abort.abort(), options.timeoutMs ?? TIMEOUT_MS)
-  options.signal?.addEventListener('abort', () => abort.abort(), { once: true })
+/** The answer of a request before its body is read. Whoever calls bounds its time by `signal`. */
+export async function open(
+  method: Method,
+  path: string,
+  { body, signal, token: own }: CallOptions = {},
+): Promise<Response> {
   try {
     return await fetch(path, {
       method,
-      headers: headers(options.body, options.token ?? token),
+      headers: headers(body, own ?? token),
       cache: 'no-store',
       credentials: 'omit',
-      signal: abort.signal,
-      ...(options.body && { body: JSON.stringify(options.body) }),
+      signal,
+      ...(body && { body: JSON.stringify(body) }),
     })
   } catch {
     // the reason is the browser's own and says nothing a reader could use
-    throw new ApiError(0, options.signal?.aborted ? 'ABORTED' : 'UNREACHABLE', 'the gateway is not reachable')
-  } finally {
-    clearTimeout(timer)
+    throw new ApiError(0, 'UNREACHABLE', 'the gateway is not reachable')
+  }
+}
+
+/** Aborted after `ms`, and when `outer` is; `done` stops the clock. */
+export function deadline(ms: number, outer?: AbortSignal): { signal: AbortSignal; done(): void } {
+  const abort = new AbortController()
+  const stop = (): void => abort.abort()
+  const timer = setTimeout(stop, ms)
+  outer?.addEventListener('abort', stop, { once: true })
+  return {
+    signal: abort.signal,
+    done: () => clearTimeout(timer),
   }
 }
 
@@ -85,19 +96,28 @@ export async function failure(answer: Response, sent: string | null): Promise<Ap
   return new ApiError(answer.status, String(body.code ?? ''), told(body, answer.status), body)
 }
 
-/** One request; resolves with the body of a success. */
+/** One request, its body included, within its time; resolves with the body of a success. */
 export async function call<T>(method: Method, path: string, options: CallOptions = {}): Promise<T> {
   const sent = options.token ?? token
-  const answer = await open(method, path, options)
-  if (!answer.ok) throw await failure(answer, sent)
-  let body: Record<string, unknown>
+  const { signal, done } = deadline(options.timeoutMs ?? TIMEOUT_MS, options.signal)
   try {
-    body = await answer.json()
-  } catch {
-    throw new ApiError(options.signal?.aborted ? 0 : answer.status, 'NO_JSON', 'the answer cannot be read')
+    const answer = await open(method, path, { ...options, signal })
+    if (!answer.ok) throw await failure(answer, sent)
+    const body = await read(answer, signal)
+    if (body.ok === false) throw new ApiError(answer.status, String(body.code ?? ''), told(body, answer.status), body)
+    return body as T
+  } finally {
+    done()
   }
-  if (body.ok === false) throw new ApiError(answer.status, String(body.code ?? ''), told(body, answer.status), body)
-  return body as T
+}
+
+async function read(answer: Response, signal: AbortSignal): Promise<Record<string, unknown>> {
+  try {
+    return await answer.json()
+  } catch {
+    if (signal.aborted) throw new ApiError(0, 'UNREACHABLE', 'the answer did not come to its end')
+    throw new ApiError(answer.status, 'NO_JSON', 'the answer cannot be read')
+  }
 }
 
 export const get = <T>(path: string, options?: CallOptions): Promise<T> => call<T>('GET', path, options)

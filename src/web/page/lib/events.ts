@@ -1,6 +1,6 @@
 // Server-sent events, read by fetch because EventSource cannot send the token's header. The stream ends with an ApiError or
 // silently; who opened it decides whether to open it again.
-import { ApiError, currentToken, failure, open } from './api'
+import { ApiError, currentToken, deadline, failure, open } from './api'
 import { type Event, EventParser } from './eventparser'
 
 /** a stream may be quiet for long; only its start is bounded */
@@ -9,8 +9,10 @@ const START_MS = 8_000
 /** Reads until the stream ends. Throws ApiError: 404 where the gateway has no events, 0 when it went away. */
 export async function follow(path: string, signal: AbortSignal, take: (event: Event) => void): Promise<void> {
   const sent = currentToken()
-  const answer = await open('GET', path, { signal, timeoutMs: START_MS })
+  const start = deadline(START_MS, signal)
+  const answer = await open('GET', path, { signal: start.signal })
   if (!answer.ok) throw await failure(answer, sent)
+  start.done()
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader()
   const parser = new EventParser()
   try {

@@ -201,6 +201,30 @@ async function send(updates: readonly object[]): Promise<Saved> {
   }
 }
 
+/** Somebody edited the file by hand. */
+function Reload({ reload }: { reload(): void }) {
+  const [busy, setBusy] = useState(false)
+  async function act(): Promise<void> {
+    setBusy(true)
+    try {
+      await call('POST', '/api/reload', { body: {} })
+      say('Config.json was read again')
+      reload()
+    } catch (thrown) {
+      sayError(thrown, 'Config.json was not taken over')
+    }
+    setBusy(false)
+  }
+  return (
+    <p class="row wrap quiet small">
+      Somebody changed Config.json on the gateway?
+      <button type="button" class="plain" disabled={busy || !may('admin')} onClick={() => void act()}>
+        Read it again
+      </button>
+    </p>
+  )
+}
+
 export function Settings() {
   const found = useResource<Schema>('/api/options/schema')
   return (
@@ -210,6 +234,7 @@ export function Settings() {
       <Loaded from={found} what="settings">
         {({ schema }) => <Options categories={schema.categories} reload={found.reload} />}
       </Loaded>
+      <Reload reload={found.reload} />
     </div>
   )
 }
