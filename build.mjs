@@ -20,6 +20,7 @@ import {
 } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
 import { buildAddon, installAddon } from './drivers/native/build.mjs'
 import { installPrebuilt, prebuiltPackages } from './drivers/native/prebuilt.mjs'
 import { writeManifest } from './src/services/dependencies/manifest.mjs'
@@ -85,21 +86,27 @@ const walk = (dir, test) =>
         .sort()
     : []
 
-/** The web page's assets as one module: file name → text, the page's script bundled and minified. */
+/** The web page: one script and one style sheet, minified, in .build for `import … from 'page-script'` and 'page-style'. */
 async function pageAssets(esbuild) {
-  const dir = join(root, 'src/web/page')
-  if (!existsSync(join(dir, 'page.ts'))) return
-  const script = await esbuild.build({
-    entryPoints: [join(dir, 'page.ts')],
+  const { outputFiles } = await esbuild.build({
+    entryPoints: [join(root, 'src/web/page/page.tsx')],
     bundle: true,
     minify: true,
     write: false,
+    outdir: join(root, '.build'),
     format: 'iife',
-    target: 'es2020',
+    target: ['es2020', 'chrome100', 'firefox100', 'safari15'],
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    legalComments: 'none',
     logLevel: 'warning',
   })
   mkdirSync(join(root, '.build'), { recursive: true })
-  writeFileSync(join(root, '.build/page.js'), script.outputFiles[0].text)
+  for (const { path, contents, text } of outputFiles) {
+    writeFileSync(path, contents)
+    const packed = gzipSync(text).length
+    say(`${relative(root, path)} ${(contents.length / 1024).toFixed(1)} KiB, ${(packed / 1024).toFixed(1)} KiB gzip`)
+  }
 }
 
 /** What the plugin test_plugin carries inside the program: vectors, and the list of what the tests name. */
@@ -127,11 +134,14 @@ export async function bundle({ tests = false, types = true } = {}) {
     define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt) },
     loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
     alias: {
+      // a copy of what Node has itself
+      'readable-stream': 'node:stream',
       'page-script': join(root, '.build/page.js'),
+      'page-style': join(root, '.build/page.css'),
       'self-test-vectors': join(root, '.build/vectors.b64'),
       'self-test-audit': join(root, '.build/audit.b64'),
     },
-    plugins: [packed, pageText],
+    plugins: [packed, pageText, kernelHciOnly],
     logLevel: 'warning',
   }
   await selfTest(esbuild, common)
@@ -202,12 +212,22 @@ function sanitized() {
   console.log(dirname(dir))
 }
 
-/** The bundled page script is imported as text. */
+/** Bluetooth goes through the kernel: the drivers for HCI over USB and serial lines, and what they bring, stay out. */
+const kernelHciOnly = {
+  name: 'kernel-hci-only',
+  setup(build) {
+    build.onResolve({ filter: /^\.\/lib\/(uart|usb)\.js$/ }, ({ resolveDir }) =>
+      resolveDir.endsWith('bluetooth-hci-socket') ? { path: join(resolveDir, 'lib/unsupported.js') } : undefined,
+    )
+  },
+}
+
+/** The page's script and style are imported packed. */
 const pageText = {
   name: 'page-text',
   setup(build) {
-    build.onLoad({ filter: /[\\/]\.build[\\/]page\.js$/ }, args => ({
-      contents: readFileSync(args.path, 'utf8'),
+    build.onLoad({ filter: /[\\/]\.build[\\/]page\.(js|css)$/ }, args => ({
+      contents: packedText(args.path),
       loader: 'text',
     }))
   },

@@ -18,6 +18,10 @@ declare module 'page-script' {
   const text: string
   export default text
 }
+declare module 'page-style' {
+  const text: string
+  export default text
+}
 /** Brotli and base64, made by the build; see services/test-plugin/pack.mjs */
 declare module 'self-test-vectors' {
   const packed: string

@@ -120,10 +120,18 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
   return new TerminalUi(null, { reader, signal, title, standard })
 }
 
-/** Pins, lines and buses of this machine, with the newest readings of `gateway`. */
+/** Pins, lines and buses of this machine with the links that use them, and the newest readings of `gateway`. */
 async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Hardware> {
-  const { board, hardwareOf } = await import('../drivers/board')
-  return hardwareOf(board(), config.gateway, () => gateway?.latest.own() ?? {})
+  const [{ board, hardwareOf }, { linksAsOpened }] = await Promise.all([
+    import('../drivers/board'),
+    import('./gateway/guard/check-links'),
+  ])
+  return hardwareOf(
+    board(),
+    config.gateway.board !== 'auto',
+    await linksAsOpened(config, registry()),
+    () => gateway?.latest.own() ?? {},
+  )
 }
 
 /** What a machine that configures no source reads. */

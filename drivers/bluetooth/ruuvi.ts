@@ -58,6 +58,10 @@ const index = (high: number, low: number): number | null => {
   return value === 0x1ff ? null : value
 }
 
+/** The light of format 6 is one byte with a logarithmic scale: 254 is 65535 lx; in hundredths, which the scale does not reach. */
+const lux = (code: number | null): number | null =>
+  code === null ? null : Math.round(Math.expm1((code * Math.log(65_536)) / 254) * 100) / 100
+
 const air: Format = (bytes, emit) => {
   const flags = bytes[16]!
   climate(bytes, emit)
@@ -65,6 +69,7 @@ const air: Format = (bytes, emit) => {
   emit('co2', u16(bytes.readUInt16BE(9)))
   emit('voc', index(bytes[11]!, (flags >> 6) & 1))
   emit('nox', index(bytes[12]!, flags >> 7))
+  emit('illuminance', lux(u8(bytes[13]!)))
   emit('sequence', bytes[15]!)
 }
 

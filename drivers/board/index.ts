@@ -6,7 +6,7 @@ import type { Board } from './types'
 
 export { BOARDS, boardNamed, type DeviceTree, detectBoard, deviceTree, GENERIC } from './boards'
 export { type Chip, findChips, withoutRight } from './chips'
-export { hardwareOf } from './hardware'
+export { hardwareOf, type WiredLink } from './hardware'
 export { oneWay, PIN_WAYS, type PinKeys, type PinSpec, pinEntries, pinSpec } from './options'
 export { type PinWorld, pinName, pinText, type ResolvedPin, resolveIn, worldOf } from './pins'
 export { type Board, type BoardBus, gpioNumber, type HeaderPin, headerPins } from './types'

@@ -21,7 +21,10 @@ export interface ReportInput {
 }
 
 export function boardReport({ board, tree, configured, entries, root = '' }: ReportInput): BoardReport {
-  const uses = usesOf(board, entries)
+  const uses = usesOf(board, entries, {
+    real: path => realOf(path, root),
+    device: bus => portAt(bus, root) ?? bus.device,
+  })
   const bootConfig = board.boot_config.find(path => existsSync(join(root, path))) ?? null
   const sections =
     tree.compatible.find(name => Object.hasOwn(board.compatible, name)) ?? Object.keys(board.compatible)[0]
@@ -98,6 +101,15 @@ function howToEnable({ enable, modules = [], kind }: BoardBus, { root, boot, boo
   const ways = enable.map(lines => lines.join(' and '))
   const also = missing.length > 0 ? `; then modprobe ${missing.join(' ')}` : ''
   return `add to ${file}${boot.open ? '' : ', below a line [all]'}: ${ways.join(', or ')}; reboot${also}`
+}
+
+/** The file behind a link such as /dev/serial0 or one of /dev/serial/by-id. */
+function realOf(path: string, root: string): string {
+  try {
+    return realpathSync(join(root, path)).slice(root === '' ? 0 : realpathSync(root).length)
+  } catch {
+    return path // not plugged in, or no such port
+  }
 }
 
 function mayUse(path: string): boolean {

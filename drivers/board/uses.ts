@@ -16,13 +16,27 @@ export interface UseEntry {
   /** as people know it: 'source door' */
   readonly what: string
   readonly options: unknown
+  /** who holds its pins, where several links share them; left out: the link itself */
+  readonly holder?: string
 }
 
 const PIN_KEYS = ['pin', 'header', 'chip', 'line'] as const
-/** names that udev or the firmware gives to devices */
-const SERIAL0 = /^\/dev\/serial0$/
+/** the firmware's name of the port on pins 8 and 10, where udev does not tell which one that is: the mini UART */
+const SERIAL0 = '/dev/serial0'
+const MINI_UART = '/dev/ttyS0'
+const TTY = /^(\/dev\/)?[A-Za-z][\w./-]*$/
 
-export function usesOf(board: Board, entries: readonly UseEntry[]): Uses {
+/** What only the machine tells; handed in for tests. */
+export interface Ports {
+  /** the device behind a name of a port such as /dev/serial0; the name itself where there is none */
+  real(path: string): string
+  /** the device of a bus as it is called here */
+  device(bus: BoardBus): string
+}
+
+const AS_WRITTEN: Ports = { real: path => path, device: ({ device }) => device }
+
+export function usesOf(board: Board, entries: readonly UseEntry[], ports: Ports = AS_WRITTEN): Uses {
   const pins = new Map<string, string[]>()
   const buses = new Map<string, string[]>()
   const add = (map: Map<string, string[]>, key: string, what: string): void => {
@@ -33,18 +47,19 @@ export function usesOf(board: Board, entries: readonly UseEntry[]): Uses {
     add(buses, bus.name, what)
     for (const [role, pin] of Object.entries(bus.pins)) add(pins, pin, `${bus.name} ${role}`)
   }
-  for (const { what, options } of entries)
+  for (const { what, options, holder = what } of entries)
     walk(options, '', (key, value) => {
       if (typeof value === 'object') {
         const name = pinOf(value as PinKeys, board)
         const { name: own } = value as { name?: unknown }
-        if (name) add(pins, name, typeof own === 'string' ? `${what}: ${own}` : key === '' ? what : `${what}: ${key}`)
+        if (name)
+          add(pins, name, typeof own === 'string' ? `${holder}: ${own}` : key === '' ? holder : `${holder}: ${key}`)
         return
       }
       const text = String(value)
       if (gpioNumber(text) !== null && !(PIN_KEYS as readonly string[]).includes(key))
-        add(pins, text, `${what}: ${key}`)
-      for (const bus of board.buses) if (isDevice(bus, key, value)) addBus(bus, what)
+        add(pins, text, `${holder}: ${key}`)
+      for (const bus of board.buses) if (isDevice(bus, key, value, ports)) addBus(bus, what)
     })
   return { pins, buses }
 }
@@ -55,12 +70,21 @@ function pinOf(value: PinKeys, board: Board): string | null {
   return name !== null && gpioNumber(name) !== null ? name : null
 }
 
-function isDevice({ name, kind, device }: BoardBus, key: string, value: unknown): boolean {
+function isDevice(bus: BoardBus, key: string, value: unknown, ports: Ports): boolean {
+  const { kind, device } = bus
   // a second chip select is the same bus
   if (kind === 'spi') return typeof value === 'string' && value.startsWith(device.slice(0, -1))
   if (kind === 'i2c' && key === 'bus' && typeof value === 'number') return device === `/dev/i2c-${value}`
-  if (kind === 'uart' && name === 'uart1' && typeof value === 'string' && SERIAL0.test(value)) return true
+  // read by the kernel: no option of the source names the device
+  if (kind === 'w1') return key === 'type' && value === 'w1'
+  if (kind === 'uart') return typeof value === 'string' && TTY.test(value) && isPort(bus, value, ports)
   return value === device
+}
+
+/** A port may be named by its file, by a link to it, or without its folder. */
+function isPort(bus: BoardBus, named: string, { real, device }: Ports): boolean {
+  const found = real(named.startsWith('/') ? named : `/dev/${named}`)
+  return (found === SERIAL0 ? MINI_UART : found) === device(bus)
 }
 
 function walk(value: unknown, key: string, visit: (key: string, value: unknown) => void): void {

@@ -156,15 +156,24 @@ export class HalfDuplexLine implements Line {
     }
     for (const byte of chunk) {
       if (this.#expected[0] && byte !== this.#expected[0][this.#matched] && this.#matched > 0) {
-        give()
+        const later = this.#laterEcho(byte)
+        if (later < 0) give()
         if (this.tally.echoes > 0) this.tally.collisions++
-        this.#unheard++
-        this.#expected.shift()
+        this.#unheard += Math.max(1, later)
+        this.#expected.splice(0, Math.max(1, later))
       }
       if (byte === this.#expected[0]?.[this.#matched]) this.#match()
       else out[size++] = byte
     }
     return out.subarray(0, size)
+  }
+
+  /** Which frame sent later begins like the first one and goes on with `byte`: the first one's echo is lost then. -1: none. */
+  #laterEcho(byte: number): number {
+    const begun = this.#expected[0]!.subarray(0, this.#matched)
+    return this.#expected.findIndex(
+      (frame, k) => k > 0 && frame[begun.length] === byte && begun.every((one, at) => frame[at] === one),
+    )
   }
 
   #match(): void {

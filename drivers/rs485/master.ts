@@ -41,6 +41,8 @@ const FOREIGN_MS = 5000
 const LISTEN_MS = 1000
 /** more than this many turns' bytes is no turn any more */
 const OVERRUN = 2
+/** own polls that are known again: an echo may come so late that the line no longer waits for it */
+const KNOWN_POLLS = 64
 
 export class MasterMedium implements Medium {
   readonly name: string
@@ -57,6 +59,8 @@ export class MasterMedium implements Medium {
   #wake: () => void = () => undefined
   /** the turn that goes on: its station, its poll's number, and how it hears of what comes */
   #turn: { aid: number; seq: number; ended: (waiting: number) => void; heard: () => void } | undefined
+  /** the last ones of our own */
+  readonly #polls: Uint8Array[] = []
   #silentUntil = 0
   #complaint = ''
   #loop: Promise<void> = Promise.resolve()
@@ -163,7 +167,10 @@ export class MasterMedium implements Medium {
     const seq = this.#seq.next()
     this.#tally.turns++
     const over = this.#awaitTurn(station.aid, seq)
-    const sent = await inner.send(buildPoll(seq, station.aid, turnBytes))
+    const poll = buildPoll(seq, station.aid, turnBytes)
+    this.#polls.push(poll)
+    if (this.#polls.length > KNOWN_POLLS) this.#polls.shift()
+    const sent = await inner.send(poll)
     if (!sent) this.#turn?.ended(-1)
     const waiting = await over
     if (run !== this.#run) return
@@ -217,7 +224,7 @@ export class MasterMedium implements Medium {
 
   #received(packet: Uint8Array, origin: PacketOrigin): void {
     if (isPoll(packet)) {
-      this.#foreign()
+      if (!this.#polls.some(own => Buffer.compare(own, packet) === 0)) this.#foreign()
       return
     }
     const turn = this.#turn

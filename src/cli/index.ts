@@ -2,6 +2,7 @@
 // holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
 import {
   type CommandContext,
+  groupHelp,
   holds,
   type OptionValues,
   parseCommand,
@@ -69,6 +70,8 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
         hint: 'see os-node --help',
       })
     }
+    const group = groupHelp(verbs, argv)
+    if (group !== null) return await say(deps, group.trimEnd())
     const parsed = parseCommand(verbs, first === 'help' ? [...argv.slice(1), '--help'] : argv, env)
     if (parsed.help) return await say(deps, verbHelp(parsed.verb).trimEnd())
     asJson = parsed.json || parsed.verb.json === true

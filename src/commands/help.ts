@@ -64,3 +64,20 @@ export function verbHelp(verb: Verb): string {
     '',
   ].join('\n')
 }
+
+/** Help for a word that several commands begin with (`source --help`, `help log`); null where it is not asked for. */
+export function groupHelp(verbs: readonly Verb[], argv: readonly string[]): string | null {
+  const [first, second] = argv[0] === 'help' ? [argv[1], argv[2] ?? '--help'] : argv
+  const group = verbs.filter(verb => verb.name.startsWith(`${first} `))
+  if (group.length === 0 || (second !== '--help' && second !== '-h') || verbs.some(verb => verb.name === first))
+    return null
+  return [
+    `Usage: os-node ${first} COMMAND [OPTIONS]`,
+    '',
+    'Commands:',
+    table(group.map(verb => [[verb.name, ...operandsOf(verb)].join(' '), verb.summary])),
+    '',
+    `os-node ${group[0]!.name} --help: options and examples of one of them`,
+    '',
+  ].join('\n')
+}

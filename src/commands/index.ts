@@ -31,7 +31,7 @@ import { tuiBios, tuiInteractive, tuiRender, tuiSections } from './verbs/tui'
 import { watch } from './verbs/watch'
 
 export type * from './context'
-export { programHelp, verbHelp } from './help'
+export { groupHelp, programHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export { commandLine, PROGRAMS } from './programs'
 export { holds, type OptionSpec, type OptionValues, type Paint, type Verb, type VerbResult } from './verb'

@@ -28,7 +28,10 @@ export function findVerb(verbs: readonly Verb[], argv: readonly string[]): { ver
   if (one) return { verb: one, rest: argv.slice(1) }
   const group = [...names.keys()].filter(name => name.startsWith(`${first} `))
   if (group.length > 0)
-    throw usage(`os-node ${first} needs one of: ${group.map(name => name.split(' ')[1]).join(', ')}`)
+    throw usage(
+      `os-node ${first} needs one of: ${group.map(name => name.split(' ')[1]).join(', ')}`,
+      `see os-node ${first} --help`,
+    )
   const meant = nearest(first, names.keys())
   throw usage(`no command ${JSON.stringify(first)}${meant ? `; did you mean ${meant}?` : ''}`, 'see os-node --help')
 }

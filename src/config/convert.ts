@@ -2,6 +2,7 @@
 // schema's type of that key decides. A text that does not fit is CONFIG_INVALID and says what was expected.
 import { OsError } from '../lib/errors'
 import type { ValueType } from './describe'
+import { SECRET_NAME } from './secrets'
 
 /** The names people and other tools use for types. */
 const NAMES: Record<string, ValueType | 'json'> = {
@@ -23,8 +24,12 @@ const NAMES: Record<string, ValueType | 'json'> = {
 }
 export const TYPE_NAMES: readonly string[] = ['int', 'float', 'bool', 'str', 'json']
 
+/** What was given, for the text of an error; a secret is not repeated (X19). */
+const given = (key: string, value: unknown): string =>
+  SECRET_NAME.test(key.split('.').at(-1) ?? '') ? 'what was given' : JSON.stringify(value)
+
 const refuse = (key: string, value: unknown, what: string): OsError =>
-  new OsError('CONFIG_INVALID', `${key}: ${JSON.stringify(value)} is not ${what}`, { details: { key, allowed: what } })
+  new OsError('CONFIG_INVALID', `${key}: ${given(key, value)} is not ${what}`, { details: { key, allowed: what } })
 
 /** Throws CONFIG_INVALID (does not fit) or USAGE (no such type). */
 export function convert(key: string, value: unknown, type: string | undefined, known: ValueType | undefined): unknown {
@@ -65,7 +70,7 @@ function json(key: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new OsError('CONFIG_INVALID', `${key}: ${JSON.stringify(text)} is not JSON`, { cause, details: { key } })
+    throw new OsError('CONFIG_INVALID', `${key}: ${given(key, text)} is not JSON`, { cause, details: { key } })
   }
 }
 

@@ -1,6 +1,7 @@
 // Options of a driver come from Config.json as they were typed. They are checked against the driver's schema before
 // anything is opened; what is wrong is told with its key, all of it at once.
-import { type GenericSchema, safeParse } from 'valibot'
+import { type BaseIssue, type GenericSchema, safeParse } from 'valibot'
+import { nearest } from '../config'
 import { OsError } from '../lib/errors'
 
 /** `raw` with the schema's defaults, or CONFIG_INVALID naming link and keys. `details.keys` lists the keys. */
@@ -11,7 +12,39 @@ export function checkOptions<Options>(schema: GenericSchema<unknown, Options>, r
   const texts = result.issues.map(issue => {
     const key = (issue.path ?? []).map(step => String((step as { key?: unknown }).key)).join('.')
     keys.push(key)
-    return key === '' ? issue.message : `${key}: ${issue.message}`
+    const words = wordsOf(issue)
+    return key === '' ? words : `${key}: ${words}`
   })
   throw new OsError('CONFIG_INVALID', `options of ${link}: ${texts.join('; ')}`, { details: { link, keys } })
+}
+
+/** The library's own messages begin so; a schema's are in our words already. */
+const FOREIGN = /^Invalid /
+const TYPES: Readonly<Record<string, string>> = {
+  number: 'a number',
+  integer: 'a whole number',
+  finite: 'a number',
+  string: 'a text',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+}
+
+/** What is wrong with an option, without showing a value that may be a secret. */
+function wordsOf({ type, message, input, expected, requirement }: BaseIssue<unknown>): string {
+  if (!FOREIGN.test(message)) return message
+  if (input === undefined) return 'must be given'
+  const what = TYPES[type]
+  if (what !== undefined) return `must be ${what}`
+  if (type === 'min_value') return `must be at least ${requirement}`
+  if (type === 'gt_value') return `must be more than ${requirement}`
+  if (type === 'max_value') return `must be at most ${requirement}`
+  if (type === 'min_length') return requirement === 1 ? 'must not be empty' : `must not be shorter than ${requirement}`
+  if (type === 'max_length') return `must not be longer than ${requirement}`
+  const choices = (expected ?? '').replace(/^\(|\)$/g, '').split(' | ')
+  if (type !== 'picklist') return `must be ${choices.join(' or ')}`
+  const names = choices.map(choice => choice.replaceAll('"', ''))
+  const meant = typeof input === 'string' ? nearest(input, names) : undefined
+  return `must be ${names.length > 1 ? 'one of ' : ''}${names.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`
 }

@@ -121,7 +121,7 @@ function explain(error: OsError, path: string, address: number): OsError {
     return new OsError('PORT_BUSY', `${at}: a driver of the kernel uses this address`, {
       cause: error.cause,
       details,
-      hint: 'read it through that driver (/sys/class/hwmon, source type host), or unload the driver',
+      hint: 'read it through that driver (/sys/class/hwmon, source type hwmon), or unload the driver',
     })
   if (errno === 'ETIMEDOUT')
     return new OsError('TIMEOUT', `${at}: the transfer did not end (${errno})`, {

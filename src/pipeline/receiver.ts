@@ -8,12 +8,22 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { unscale } from '../wire/base62'
+import type { FrameHeader } from '../wire/frame'
 import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
 import { readFirmware } from './firmware'
 import { type MetaInfo, Metas } from './metas'
-import { frameTime, type InboundKeys, isDiff, isFull, isHeart, openFrame, type PacketMeta } from './receive'
+import {
+  frameTime,
+  type InboundKeys,
+  isDiff,
+  isFull,
+  isHeart,
+  type Opened,
+  openFrame,
+  type PacketMeta,
+} from './receive'
 import { type KeptTemplate, Registry } from './registry'
 import { type FullText, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
 import { ANY_CONTENT, BARE, type Scope, type Source, Sources } from './sources'
@@ -145,6 +155,12 @@ export class Receiver {
   receive(packet: Uint8Array, epoch = BARE): Received {
     const now = this.#clock.wall()
     const opened = openFrame(packet, now, this.#inboundKey)
+    const received = this.#opened(opened, epoch, now)
+    if (received.kind === 'error' && opened.header) this.#refused(opened.header, epoch, received.code, now)
+    return received
+  }
+
+  #opened(opened: Opened, epoch: number, now: number): Received {
     const { meta } = opened
     if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
     const { header, bytes, from: first, to } = opened
@@ -171,7 +187,7 @@ export class Receiver {
     const late = ts < history.newest
     if (late) meta.late = true
     const from = history.stateFor(ts)
-    if (from < 0 && !late) return this.#refuse('NEED_FULL', `TID=${meta.tid} had two meanings`, meta)
+    if (from < 0 && !late) return this.#refuse('NEED_FULL', `TID=${meta.tid} waits for a FULL`, meta)
     if (from < 0) {
       history.lateRun++
       this.counters.lateDropped++
@@ -186,6 +202,16 @@ export class Receiver {
       this.counters.late++
     } else this.#keep(history, ts)
     return this.#fact(history, sourceAid, meta.timestamp_raw, meta)
+  }
+
+  /**
+   * A frame of a run that could not be used: with `diff_base: last` what comes next builds on it, and a HEART or a small DIFF
+   * would fit what was before. So nothing does until a FULL. A late frame is nothing to build on; outside of the exchange frames
+   * may be anybody's.
+   */
+  #refused({ sourceAid, tid }: FrameHeader, epoch: number, code: ReceiveCode, now: number): void {
+    if (epoch !== BARE && code !== 'LATE_DROPPED')
+      this.#sources.find(sourceAid, epoch, now)?.templates.get(tid)?.blind()
   }
 
   #full(scope: Scope, aid: number, tid: number, ts: number, body: string, meta: PacketMeta): Received {

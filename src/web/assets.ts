@@ -1,9 +1,10 @@
-// The page's files, inside the bundle as text: nothing is read from disk and no path of a request ever reaches a file
-// system. Each has an ETag, so a browser that has the newest version gets 304.
+// The page's files, inside the bundle: nothing is read from disk and no path of a request ever reaches a file system. Script
+// and style are packed (Brotli, base64) until somebody asks for them. Each has an ETag, so a browser that has the newest
+// version gets 304.
 import { createHash } from 'node:crypto'
+import { brotliDecompressSync } from 'node:zlib'
 import script from 'page-script'
-import cards from './page/cards.css'
-import style from './page/page.css'
+import style from 'page-style'
 import html from './page/page.html'
 
 export interface Asset {
@@ -19,16 +20,25 @@ const icon =
   '<path d="M5 18h5l3-9 5 15 4-10 2 4h3" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" ' +
   'stroke-linejoin="round"/></svg>'
 
-const asset = (type: string, body: string): Asset => ({
-  type,
-  body,
-  etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`,
-})
+const etagOf = (text: string): string => `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"`
+
+const asset = (type: string, body: string): Asset => ({ type, body, etag: etagOf(body) })
+
+function packedAsset(type: string, packed: string): Asset {
+  let body: string | undefined
+  return {
+    type,
+    etag: etagOf(packed),
+    get body() {
+      return (body ??= brotliDecompressSync(Buffer.from(packed, 'base64')).toString('utf8'))
+    },
+  }
+}
 
 export const ASSETS = {
   '/': asset('text/html; charset=utf-8', html),
-  '/app.js': asset('text/javascript; charset=utf-8', script),
-  '/app.css': asset('text/css; charset=utf-8', style + cards),
+  '/app.js': packedAsset('text/javascript; charset=utf-8', script),
+  '/app.css': packedAsset('text/css; charset=utf-8', style),
   '/favicon.svg': asset('image/svg+xml', icon),
   '/favicon.ico': asset('image/svg+xml', icon),
 } as const satisfies Record<string, Asset>

@@ -3,7 +3,7 @@
 import type { JobRunner } from '../commands/jobs'
 import type { Change, SchemaRow } from '../config'
 import type { DisplayRegistry } from '../display'
-import type { GatewayStatus, LinkStatus } from '../gateway/status'
+import type { GatewayStatus } from '../gateway/status'
 import type { LogLine } from '../lib/logger'
 import type { OutputsControl } from '../links/hardware'
 import type { TransportView } from '../links/transport-view'
@@ -114,8 +114,6 @@ export interface WebEvents {
   onReading(listener: (reading: LatestReadings) => void): () => void
   /** `name`: the link that changed */
   onLink(listener: (name: string) => void): () => void
-  /** state of one link; undefined when it is gone */
-  link(name: string): LinkStatus | undefined
 }
 
 /** POST /api/transport. Unknown media are BAD_REQUEST `unknown medium`. */

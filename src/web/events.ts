@@ -159,17 +159,14 @@ export class EventStreams {
     }
   }
 
-  #flush(stream: Stream, res: ServerResponse, { events, status }: WebContext): void {
+  #flush(stream: Stream, res: ServerResponse, { status }: WebContext): void {
     let text = ''
     const say = (event: string, data: object): void => {
       text += `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
     }
     for (const reading of stream.readings.values()) say('reading', reading)
-    const links = stream.links.size > 0 && !events ? status().links : undefined
-    for (const name of stream.links) {
-      const link = events ? events.link(name) : links?.[name]
-      say('link', { name, ...(link ?? { state: 'removed' }) })
-    }
+    const links = stream.links.size > 0 ? status().links : {}
+    for (const name of stream.links) say('link', { name, ...(links[name] ?? { state: 'removed' }) })
     for (const job of stream.jobs.values()) say('job', briefJob(job))
     stream.readings.clear()
     stream.links.clear()

@@ -49,7 +49,6 @@ function webEvents(gateway: Gateway): WebEvents {
         listener(link.medium === 'local' ? { ...reading, source_aid: gateway.identity.assignedId } : reading)
       }),
     onLink: listener => gateway.events.onLink(({ name }) => listener(name)),
-    link: name => gateway.status().links[name],
   }
 }
 

@@ -86,9 +86,9 @@ class Both {
 
   /** Secure, and `more` packets acknowledged since. */
   async secure(more = 10): Promise<void> {
-    await until('a secure session', async () => (await this.uplink()).secure === 'secure', 30_000)
+    await until('a secure session', async () => (await this.uplink()).secure === 'secure', 90_000)
     const from = (await this.uplink()).acked
-    await until('packets are acknowledged', async () => (await this.uplink()).acked >= from + more, 30_000)
+    await until('packets are acknowledged', async () => (await this.uplink()).acked >= from + more, 90_000)
   }
 
   /** Both session files hold the key; they are written at most every five seconds. */

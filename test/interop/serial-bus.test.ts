@@ -1,9 +1,10 @@
 // Real gateways on an RS485 bus of pseudo-terminals, with what such a bus does to them: own words that come back, NULs of
 // transmitters that switch, noise. Everything sent is in both logs once.
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { frameSerial } from '../../src/wire/serial'
-import { sensorsOf, until } from '../lib/gateway'
+import { Machine, sensorsOf, until } from '../lib/gateway'
 import { peerFrame } from '../lib/peer'
 import { prng } from '../lib/random'
 import { damaged, SerialBus } from '../lib/serialbus'
@@ -15,7 +16,7 @@ before(() => {
 })
 after(() => world.close())
 
-test('RS485 between two gateways with noise, echo and NULs: nothing is lost; C firmware is heard beside', async t => {
+test('RS485 between two gateways with noise, echo and NULs: nothing is lost; C firmware and dispatch are heard beside', async t => {
   const [a, b, c] = [await world.port('p0'), await world.port('p1'), await world.port('p2')]
   const random = prng(21)
   const bus = new SerialBus([a, b, c], {
@@ -42,6 +43,15 @@ test('RS485 between two gateways with noise, echo and NULs: nothing is lost; C f
   const seconds = Math.floor(Date.now() / 1000)
   a.write(frameSerial(peerFrame(0x3f, [77], 2, seconds, 'T1|A01|2Bi'), 'rs485'))
   await until('the firmware is in the log', () => up.logFacts().some(fact => sensorsOf(fact)[0]?.id === 'T1'))
+
+  const cli = new Machine(join(world.dir, 'cli'), 'run', {
+    device_id: 'CLI',
+    assigned_id: 9,
+    RESOURCES: { physical_status: { rs485: true }, physical_config: { rs485: { ...common, port: c.path } } },
+  })
+  const sent = cli.run('transmit', '--sensors', '[["S9","OK",21.5,"Cel"]]', '--medium', 'RS485')
+  assert.equal(sent.code, 0, sent.stderr + sent.stdout)
+  await until('what was dispatched is in the log', () => up.logFacts().some(({ id }) => id === 'CLI'))
 })
 
 test('RS485: a master receives from two gateways as slaves, each in its turn, and acknowledges all', async t => {
@@ -52,7 +62,7 @@ test('RS485: a master receives from two gateways as slaves, each in its turn, an
     'up2m',
     'serve',
     { receivers: [{ name: 'bus', medium: 'RS485' }] },
-    { rs485: { ...common, port: m.path, role: 'master', slaves: [11, 12, 13], turn_timeout_ms: 100 } },
+    { rs485: { ...common, port: m.path, role: 'master', slaves: [11, 12, 13], turn_timeout_ms: 400 } },
   )
   const slaves = await Promise.all(
     [s1, s2].map((plug, k) =>

@@ -16,7 +16,7 @@ export const removeDir = (dir: string): void => rmSync(dir, { recursive: true, f
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 /** Asks again until it is true; throws after `ms` with what was last seen. */
-export async function until<T>(what: string, ask: () => T | Promise<T>, ms = 20_000): Promise<NonNullable<T>> {
+export async function until<T>(what: string, ask: () => T | Promise<T>, ms = 60_000): Promise<NonNullable<T>> {
   const end = Date.now() + ms
   let last: unknown
   for (;;) {

@@ -43,7 +43,7 @@ export class SerialGateways {
 export const status = (of: Machine): Promise<any> => askControl(of.dataDir, 'status')
 
 /** Waits until `from` has been told of more than `count` packets by its upstream; fails with what both ends say. */
-export async function acknowledged(from: Machine, count: number, to: Machine, ms = 30_000): Promise<void> {
+export async function acknowledged(from: Machine, count: number, to: Machine, ms = 90_000): Promise<void> {
   await until('acknowledged', async () => (await status(from)).uplinks.up.acked > count, ms).catch(async error => {
     const links = JSON.stringify([(await status(from)).links, (await status(to)).links])
     throw new Error(`${error.message}\n${links}\n${from.output.slice(-1500)}\n${to.output.slice(-1500)}`)
@@ -60,12 +60,11 @@ export async function delivered(from: Machine, to: Machine): Promise<number> {
   const sent = from.logFacts()
   const keys = new Set(sent.map(keyOf))
   const there = (): LoggedFact[] => to.logFacts().filter(fact => keys.has(keyOf(fact)))
-  const all = (): Promise<boolean> => until('all are there', () => there().length >= keys.size, 3000)
-  await all().catch(async () => {
+  const all = (ms: number): Promise<boolean> => until('all are there', () => there().length >= keys.size, ms)
+  await all(3000).catch(async () => {
     await from.start(['--port', String(await freePort())])
-    await until('nothing waits', async () => (await status(from)).forwarding.backlog === 0, 30_000)
+    await all(90_000).catch(() => undefined) // told below, fact by fact
     await from.stop()
-    await all().catch(() => undefined) // told below, fact by fact
   })
   assertSame(sent, there())
   return sent.length

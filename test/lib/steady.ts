@@ -1,17 +1,21 @@
 // Whether a process stays as large as it is: memory and descriptors, sampled from outside; the heap after a full collection
-// is told by a few lines that are loaded into the process beside the program.
+// is told by a few lines that are loaded into the process beside the program. Machine code is no part of it: the compiler
+// makes some of it for minutes, and forgets it again when it will.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const HOOK = `const { isMainThread } = require('node:worker_threads')
 if (isMainThread && /os-node\\.js$/.test(process.argv[1] ?? '')) {
-  require('node:v8').setFlagsFromString('--expose-gc')
+  const v8 = require('node:v8')
+  v8.setFlagsFromString('--expose-gc')
   const gc = require('node:vm').runInNewContext('gc')
   const file = process.env.STEADY_DIR + '/' + process.pid
   setInterval(() => {
     gc()
     const { heapUsed, external } = process.memoryUsage()
-    require('node:fs').writeFileSync(file, heapUsed + ' ' + external)
+    const code = v8.getHeapCodeStatistics()
+    const data = heapUsed - code.code_and_metadata_size - code.bytecode_and_metadata_size
+    require('node:fs').writeFileSync(file, data + ' ' + external)
   }, 5000).unref()
 }
 `
@@ -20,6 +24,7 @@ export interface Sample {
   /** seconds since the first one */
   at: number
   rssMb: number
+  /** data, without machine code */
   heapMb: number
   externalMb: number
   fds: number

@@ -72,7 +72,7 @@ for (const [qos, version] of [
     await up.start(serveArgs, upWeb)
     await gw.start(['--port', String(gwWeb)], gwWeb)
     const uplink = () => gw.json('status').uplinks.mqtt
-    await until('packets are acknowledged', () => uplink().acked > 20, 30_000)
+    await until('packets are acknowledged', () => uplink().acked > 20, 90_000)
 
     // a broker that is stopped keeps its sessions; the upstream is away for a while too
     await broker.restart()

@@ -227,7 +227,7 @@ describe('roads over a broker', { concurrency: 3 }, () => {
     const before = (await uplink()).acked
     await until('much is gone', async () => (await uplink()).acked > before + 500)
     await startUp()
-    await until('the backlog is gone', async () => (await uplink()).backlog < 5, 30_000)
+    await until('the backlog is gone', async () => (await uplink()).backlog < 5, 90_000)
     const { facts } = (await askControl(up.dataDir, 'status')).received
     await until('live facts come', async () => (await askControl(up.dataDir, 'status')).received.facts > facts + 10)
     await gw.stop('SIGTERM')
@@ -297,8 +297,8 @@ describe('roads over a broker', { concurrency: 3 }, () => {
     await until('some is there', async () => (await askControl(up.dataDir, 'status')).received.facts > 200)
     const filler = join(tmpfs, 'filler')
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'])
-    await until('it is said', async () => (await askControl(up.dataDir, 'status')).log.state !== 'ok', 30_000)
-    await until('the broker has everything', async () => (await uplink()).backlog === 0, 30_000)
+    await until('it is said', async () => (await askControl(up.dataDir, 'status')).log.state !== 'ok', 90_000)
+    await until('the broker has everything', async () => (await uplink()).backlog === 0, 90_000)
     rmSync(filler)
     await until(
       'all is there',

@@ -99,5 +99,5 @@ inTheRig(
       assert.deepEqual(baseline.at(-1), baseline[0])
     })
   },
-  { seconds: 110 },
+  { seconds: 400 },
 )

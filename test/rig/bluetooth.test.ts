@@ -82,7 +82,7 @@ inTheRig(
             ? seen
             : undefined
         },
-        20_000,
+        60_000,
       ).catch(async error => {
         throw new Error(
           `${error.message} ${JSON.stringify(await link(id.split('_')[0]!))} ${machine.output.slice(-1500)}`,
@@ -172,5 +172,5 @@ inTheRig(
       await logged('plain_temperature', 26 + 273.15)
     })
   },
-  { seconds: 110 },
+  { seconds: 400 },
 )

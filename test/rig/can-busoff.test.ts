@@ -81,14 +81,18 @@ inTheRig(
     /** What the unit os-node-can@ does, with the settings of its file. */
     const canUp = (name: string, settings: Record<string, string>): { status: number | null; stderr: string } =>
       spawnSync(join(root, 'rootfs/usr/lib/os-node/can-up'), [name], { env: settings, encoding: 'utf8' })
+    const details = (name: string): string => tool('ip', '-details', 'link', 'show', name)
     const state = (): string => supervisor.get('near')!.state.state
 
     test('without the module the medium is down and says which; with it, and a bit rate, it is up', async () => {
       supervisor.add(near)
       await until('down', () => state() === 'down')
       assert.match(states.at(-1)!, /^down: can0 is down: systemctl start os-node-can@can0/)
+      assert.deepEqual(canUp('can1', { LISTEN_ONLY: 'yes' }).stderr, '')
+      assert.match(details('can1'), /LISTEN-ONLY/)
       for (const name of ['can0', 'can1'])
         assert.deepEqual(canUp(name, { BITRATE: '250000', RESTART_MS: '1500', DBITRATE: '' }).stderr, '')
+      assert.doesNotMatch(details('can1'), /LISTEN-ONLY/, 'what is taken back is off again')
       assert.equal(readFileSync('/sys/class/net/can0/tx_queue_len', 'latin1'), '1000\n')
       await until('no module', () => states.at(-1)!.includes('modprobe'))
       assert.equal(
@@ -164,5 +168,5 @@ inTheRig(
       assert.ok(await near.send(Buffer.from('by hand')))
     })
   },
-  { stock: true, seconds: 120 },
+  { stock: true, seconds: 400 },
 )

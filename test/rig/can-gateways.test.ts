@@ -76,7 +76,7 @@ inTheRig(() => {
       const at = (await status(hub)).links
       throw new Error(`${error.message} ${JSON.stringify({ uplinks, links, forwarding, at }, null, 1)} ${node.output}`)
     }
-    await until('delivered', async () => (await status(node)).forwarding.cursor >= log.last_seq, 30_000).catch(tell)
+    await until('delivered', async () => (await status(node)).forwarding.cursor >= log.last_seq, 90_000).catch(tell)
     const sent = logged(node)
     const keys = new Set(sent.map(keyOf))
     const got = await until('the hub has them', () => {

@@ -73,7 +73,7 @@ inTheRig(() => {
         const facts = at.flatMap(logged).filter(fact => keys.has(keyOf(fact)))
         return new Set(facts.map(keyOf)).size === keys.size ? facts : null
       },
-      30_000,
+      90_000,
     )
     assertSame(sent, got)
     return got.length

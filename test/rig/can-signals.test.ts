@@ -116,7 +116,7 @@ inTheRig(() => {
     await until('down', async () => (await status()).links.engine.state === 'down')
     assert.match((await status()).links.engine.reason, /vcan0/)
     tool('ip', 'link', 'set', 'vcan0', 'up')
-    await until('up', async () => ['up', 'degraded'].includes((await status()).links.engine.state), 30_000)
+    await until('up', async () => ['up', 'degraded'].includes((await status()).links.engine.state), 90_000)
     await until('heard again', () => {
       send('12C#0177')
       return newest().get('One')?.value === 0x77 * 1e5

@@ -145,5 +145,5 @@ inTheRig(
         await machine.stop()
       })
   },
-  { memory: 1024, seconds: 170 },
+  { memory: 1024, seconds: 400 },
 )

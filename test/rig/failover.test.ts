@@ -43,5 +43,5 @@ inTheRig(
         assert.ok((await assertDelivered(upstream, gateway)) > before)
       })
   },
-  { memory: 1024, seconds: 180 },
+  { memory: 1024, seconds: 400 },
 )

@@ -156,5 +156,5 @@ inTheRig(
       assert.deepEqual([none.code, /no GPIO chip/.test(none.stderr)], [1, true])
     })
   },
-  { memory: 1024, seconds: 180 },
+  { memory: 1024, seconds: 400 },
 )

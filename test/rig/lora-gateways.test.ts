@@ -166,5 +166,5 @@ inTheRig(
       }
     })
   },
-  { seconds: 240, memory: 1024 },
+  { seconds: 400, memory: 1024 },
 )

@@ -94,5 +94,5 @@ inTheRig(
       )
     })
   },
-  { memory: 1024, seconds: 200 },
+  { memory: 1024, seconds: 400 },
 )

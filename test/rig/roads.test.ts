@@ -34,7 +34,7 @@ inTheRig(
     const delivered = async (t: TestContext): Promise<void> => {
       for (const { medium, gateway } of gateways)
         await t.test(`${medium} delivers all`, async () => {
-          const count = await assertDelivered(upstream, gateway, 30_000)
+          const count = await assertDelivered(upstream, gateway, 90_000)
           assert.ok(count > 20, `${count}`)
         })
     }
@@ -89,5 +89,5 @@ inTheRig(
       await delivered(t)
     })
   },
-  { memory: 1536, seconds: 220 },
+  { memory: 1536, seconds: 400 },
 )

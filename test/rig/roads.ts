@@ -140,7 +140,11 @@ export async function assertDelivered(upstream: Upstream, gateway: Gateway, ms =
     return ours(facts).length >= sent.length ? facts : null
   }
   const got = await until('the upstream has them', all, ms).catch(tell)
-  assertSame(sent, ours(got))
+  try {
+    assertSame(sent, ours(got))
+  } catch (error) {
+    await tell(error as Error)
+  }
   const strange = (): LoggedFact[] => {
     const all = new Set(logged(gateway).map(keyOf))
     return got.filter(fact => fact.id === gateway.id && !all.has(keyOf(fact)))

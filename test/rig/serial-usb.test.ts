@@ -40,7 +40,7 @@ inTheRig(
     const acked = async (): Promise<number> => (await status(gw)).uplinks.up?.acked ?? 0
     const goesOn = async (): Promise<void> => {
       const before = await acked()
-      await until('packets are acknowledged', async () => (await acked()) > before + 5, 30_000).catch(async error => {
+      await until('packets are acknowledged', async () => (await acked()) > before + 5, 90_000).catch(async error => {
         const links = [(await status(gw)).links.up, (await status(up)).links.serial]
         throw new Error(
           `${error.message}\n${JSON.stringify(links)}\n${gw.output.slice(-2000)}\n${up.output.slice(-2000)}`,
@@ -151,5 +151,5 @@ inTheRig(
       assert.ok(performance.now() - start < 5000)
     })
   },
-  { memory: 1024, seconds: 200 },
+  { memory: 1024, seconds: 400 },
 )

@@ -186,6 +186,24 @@ inTheRig(
       await until('the fact of the board', heard(gateway, 1))
       await until('the PONG at the board', () => lines.some(line => line.startsWith('< 0a0007')))
       await gateway.stop()
+      const iwip = { ...link, address: OURS, host: THEIRS, port: PORT }
+      const sender = machine(`SENDER-${where[0]}`, 'run', {
+        assigned_id: 5,
+        RESOURCES: { ...flags, transport_config: { iwip } },
+      })
+      const sent = sender.json(
+        'transmit',
+        '--medium',
+        medium,
+        '--sensor-id',
+        'TEMP',
+        '--value',
+        '21.5',
+        '--unit',
+        'Cel',
+      )
+      assert.equal(sent.sent, true, JSON.stringify(sent))
+      await until('what was dispatched is at the board', () => frames().some(packet => peerOpen(packet).aid === 5))
       child.kill()
       assert.ok(values(gateway.logFacts()).includes(1000.5))
     }
@@ -203,5 +221,5 @@ inTheRig(
       await exchange('8105', ['tap', 'tap0'], {})
     })
   },
-  { memory: 1024, seconds: 120 },
+  { memory: 1024, seconds: 400 },
 )

@@ -79,5 +79,5 @@ inTheRig(
       })
     })
   },
-  { memory: 1024, seconds: 120 },
+  { memory: 1024, seconds: 400 },
 )

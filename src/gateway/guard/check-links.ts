@@ -8,6 +8,7 @@ import { checkOptions } from '../../links/options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
 
+/** An entry of gateway.sources (type), uplinks or receivers (medium). */
 interface Entry {
   readonly name: string
   readonly type?: string
@@ -16,15 +17,31 @@ interface Entry {
   readonly port?: number | string
 }
 
-async function checkEntry(given: Entry, listens: boolean, next: Config, registry: Registry): Promise<void> {
-  const buses = next.RESOURCES.physical_config as Record<string, unknown>
+export interface LinkAsOpened {
+  /** kind and name, as people read it */
+  readonly what: string
+  readonly type: string | undefined
+  readonly medium: string | undefined
+  readonly options: unknown
+}
+
+/**
+ * The options that the driver of a link of `config` gets, with its defaults and what physical_config says of the bus. Throws
+ * NO_DRIVER, CONFIG_INVALID.
+ */
+export async function linkOptions(
+  given: Entry,
+  listens: boolean,
+  config: Config,
+  registry: Registry,
+): Promise<unknown> {
+  const buses = config.RESOURCES.physical_config as Record<string, unknown>
   const entry = given.medium === undefined ? given : withHardware(bus => buses[bus], { ...given, medium: given.medium })
   const { name, type, medium, ...rest } = entry
   if (medium === undefined) {
     const { schema } = await registry.sourceDriver(type ?? '')
     const { deadband: _, ...options } = rest as Record<string, unknown>
-    if (schema) checkOptions(schema, options, name)
-    return
+    return schema ? checkOptions(schema, options, name) : options
   }
   const { schema } = await registry.mediumDriver(medium)
   const options = {
@@ -32,7 +49,22 @@ async function checkEntry(given: Entry, listens: boolean, next: Config, registry
     port: portOf(medium, rest),
     ...(listens && { mode: 'listen', listen_host: rest.host ?? '0.0.0.0' }),
   }
-  if (schema) checkOptions(schema, options, name)
+  return schema ? checkOptions(schema, options, name) : options
+}
+
+/** Every link of `config` with the options its driver gets; one that cannot be made as it was typed. */
+export function linksAsOpened(config: Config, registry: Registry): Promise<LinkAsOpened[]> {
+  const { sources, uplinks, receivers } = config.gateway
+  const kinds: Record<string, readonly Entry[]> = { source: sources ?? [], uplink: uplinks, receiver: receivers }
+  return Promise.all(
+    Object.entries(kinds).flatMap(([kind, entries]) =>
+      entries.map(async entry => ({
+        ...{ what: `${kind} ${entry.name}`, type: entry.type, medium: entry.medium },
+        // its own error is told where it is opened
+        options: await linkOptions(entry, kind === 'receiver', config, registry).catch(() => entry),
+      })),
+    ),
+  )
 }
 
 /** Throws CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made. */
@@ -43,7 +75,7 @@ export async function checkLinks(now: Config, next: Config, registry: Registry):
       if (before.some(other => isDeepStrictEqual(other, entry))) continue
       const key = `gateway.${kind}.${k}`
       try {
-        await checkEntry(entry, kind === 'receivers', next, registry)
+        await linkOptions(entry, kind === 'receivers', next, registry)
       } catch (cause) {
         const { message, details } = asOsError(cause)
         throw new OsError('CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {

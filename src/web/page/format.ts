@@ -164,3 +164,29 @@ export function notices({ safe_mode, guard, config_problem, needs_restart = [] }
   if (needs_restart.length > 0) say('restart', `From the next start on: ${needs_restart.join(', ')}`, false)
   return list
 }
+
+/** One scale for a whole line of values, that of its greatest: what to multiply by, what to add, and the unit then. */
+export function friendlyScale(
+  values: readonly (number | null)[],
+  unit: string,
+): { of(value: number): number; unit: string } {
+  const greatest = values.reduce<number>((top, value) => Math.max(top, Math.abs(value ?? 0)), 0)
+  const scaled = (factor: number, name: string) => ({ of: (value: number) => value * factor, unit: name })
+  if (unit === 'K') return { of: value => value - 273.15, unit: '°C' }
+  if (unit === 'rad') return scaled(180 / Math.PI, '°')
+  if (unit === 'By' || unit === 'bit' || unit === 'By/s') {
+    const base = unit === 'bit' ? 1 / 8 : 1
+    const step = Math.min(BINARY.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, greatest * base)) / 10)))
+    return scaled(base / KIB ** step, BINARY[step]! + (unit === 'By/s' ? '/s' : ''))
+  }
+  if (unit === 'Pa' && greatest >= 80_000 && greatest <= 120_000) return scaled(1 / 100, 'hPa')
+  if (unit === 's') {
+    if (greatest >= 2 * 86_400) return scaled(1 / 86_400, 'd')
+    if (greatest >= 2 * 3600) return scaled(1 / 3600, 'h')
+    if (greatest >= 120) return scaled(1 / 60, 'min')
+  }
+  const symbol = unit === 's' ? 's' : PREFIXED[unit]
+  if (!symbol || greatest === 0) return scaled(1, symbol ?? unitText(unit))
+  const [factor, prefix] = PREFIXES.find(([f]) => greatest >= f) ?? PREFIXES.at(-1)!
+  return scaled(1 / factor, prefix + symbol)
+}

@@ -79,6 +79,21 @@ async function gatewayOn(cwd: string): Promise<{ calls: unknown[][]; stop(): Pro
   }
 }
 
+test('a word that several commands begin with has a help of its own', async () => {
+  for (const line of ['source --help', 'source -h', 'help source']) {
+    const { cli, out } = rig()
+    assert.equal(await cli(line), 0, line)
+    assert.match(out.text, /Usage: os-node source COMMAND/)
+    assert.match(out.text, /source list +the sources[^\n]*\n +source test NAME +read/)
+  }
+  const { cli, out, err } = rig()
+  assert.equal(await cli('source'), 2)
+  assert.match(err.text, /needs one of: list, test\n {2}see os-node source --help/)
+  // a command that others begin with too keeps its own
+  assert.equal(await cli('gpio --help'), 0)
+  assert.match(out.text, /os-node gpio: GPIO lines/)
+})
+
 test('help and version go to stdout with exit 0', async () => {
   const { cli, out, err } = rig()
   assert.equal(await cli('--help'), 0)

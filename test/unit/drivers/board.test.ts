@@ -1,11 +1,13 @@
 // The board files hold facts of real boards: what can be checked without one is checked here.
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import * as v from 'valibot'
 import {
   BOARDS,
+  type BoardBus,
   boardNamed,
   detectBoard,
   deviceTree,
@@ -20,6 +22,7 @@ import { boardReport } from '../../../drivers/board/report'
 import { usesOf } from '../../../drivers/board/uses'
 import { BOARD_NAMES } from '../../../src/config/fragments/gateway'
 import { OsError } from '../../../src/lib/errors'
+import type { BoardReport } from '../../../src/links/hardware'
 import { removeDir, root, tempDir } from '../../lib/gateway'
 
 const KNOWN = BOARDS.filter(board => board !== GENERIC)
@@ -178,6 +181,69 @@ test('the configuration is searched for pins and buses, whatever the options are
   )
 })
 
+test('a link uses what its options leave to the default, and to physical_config', async () => {
+  const dir = tempDir()
+  try {
+    const path = join(dir, 'Config.json')
+    const gateway = {
+      board: 'rpi-4',
+      sources: [
+        { name: 'room', type: 'sht3x' },
+        { name: 'cellar', type: 'w1' },
+        { name: 'gps', type: 'nmea', port: 'ttyAMA3' },
+        { name: 'wrong', type: 'gpio', pins: [{ header: 12 }], nothing: 1 },
+      ],
+      uplinks: [{ name: 'radio', medium: 'LoRa' }],
+      receivers: [
+        { name: 'heard', medium: 'LoRa' },
+        { name: 'serial', medium: 'UART' },
+        { name: 'bus', medium: 'CAN', peers: [{ tx_id: 1, rx_id: 2 }] },
+      ],
+    }
+    const physical_config = { uart: { port: '/dev/ttyAMA0' }, lora: { dio0_pin: 'GPIO25', reset_pin: { header: 15 } } }
+    writeFileSync(path, JSON.stringify({ gateway, RESOURCES: { physical_config } }))
+    const said = execFileSync(process.execPath, [join(root, 'dist/os-node.js'), 'board', '--json', '--config', path])
+    const report = JSON.parse(said.toString()) as BoardReport
+    const used = Object.fromEntries(
+      report.buses.flatMap(bus => (bus.used_by.length > 0 ? [[bus.name, bus.used_by]] : [])),
+    )
+    assert.deepEqual(used, {
+      i2c1: ['source room'],
+      spi0: ['uplink radio', 'receiver heard'],
+      uart0: ['receiver serial'],
+      uart3: ['source gps'],
+      can0: ['receiver bus'],
+      w1: ['source cellar'],
+    })
+    const pin = (name: string) => report.pins.find(one => one.name === name)?.used_by
+    // one radio, though two links share it
+    assert.deepEqual(pin('GPIO25'), ['LoRa at /dev/spidev0.0: dio0_pin'])
+    assert.deepEqual(pin('GPIO22'), ['LoRa at /dev/spidev0.0: reset_pin'])
+    assert.deepEqual(pin('GPIO18'), ['source wrong: pins'])
+    assert.deepEqual(report.clashes, ['GPIO4: w1 DATA and uart3 TXD'])
+  } finally {
+    removeDir(dir)
+  }
+})
+
+test('a serial port is known by its file, by a link to it, and on each board by its own', () => {
+  const serial0 = [{ what: 'source a', options: { port: '/dev/serial0' } }]
+  const names = (board: string, ports?: Parameters<typeof usesOf>[2]): string[] => [
+    ...usesOf(boardNamed(board), serial0, ports).buses.keys(),
+  ]
+  assert.deepEqual(names('rpi-3'), ['uart1'])
+  // it may be the debug connector there, which is on no pin of the header
+  assert.deepEqual(names('rpi-5'), [])
+  const full = { real: (path: string) => (path === '/dev/serial0' ? '/dev/ttyAMA0' : path) }
+  assert.deepEqual(names('rpi-4', { ...full, device: ({ device }) => device }), ['uart0'])
+  // as an old kernel numbers them
+  const old = {
+    real: () => '/dev/ttyAMA1',
+    device: ({ name, device }: BoardBus) => (name === 'uart3' ? '/dev/ttyAMA1' : device),
+  }
+  assert.deepEqual(names('rpi-4', old), ['uart3'])
+})
+
 test('of the boot configuration counts what is for this board', () => {
   const of = (text: string, ...sections: string[]) => bootConfigOf(text, sections)
   const text = 'a=1\n[pi3]\nb=1\n[pi4]\nc=1 # why\n[cm4]\n d = 1\n[none]\ne=1\n[pi4]\nf=1\n[all]\n\n#g=1\nh=1\r\n'
@@ -208,6 +274,7 @@ test('the report says of each bus what is to be done', () => {
   try {
     file('boot/firmware/config.txt', '[all]\ndtparam=spi=on # for the radio\n#dtparam=i2c_arm=on\ndtoverlay=uart3\n')
     file('dev/spidev0.0')
+    symlinkSync('ttyAMA1', join(dir, 'dev/serial0'))
     file('dev/ttyAMA1')
     // the port of uart3, which an old kernel calls ttyAMA1
     mkdirSync(join(dir, 'sys/devices/platform/fe201600.serial'), { recursive: true })
@@ -224,10 +291,12 @@ test('the report says of each bus what is to be done', () => {
           { what: 'source air', options: { bus: '/dev/i2c-1' } },
           { what: 'source a', options: { pin: 'GPIO4' } },
           { what: 'source b', options: { header: 7 } },
+          { what: 'source gps', options: { port: '/dev/serial0' } },
         ],
       })
     const bus = (name: string) => ask().buses.find(one => one.name === name)!
     assert.deepEqual([bus('spi0').state, bus('uart3').state, bus('uart3').device], ['ready', 'ready', '/dev/ttyAMA1'])
+    assert.deepEqual([bus('uart3').used_by, bus('uart1').used_by], [['source gps'], []])
     assert.deepEqual([bus('i2c1').state, bus('i2c1').used_by], ['missing', ['source air']])
     assert.equal(
       bus('i2c1').todo,
@@ -236,7 +305,7 @@ test('the report says of each bus what is to be done', () => {
     assert.match(bus('uart5').todo ?? '', /dtoverlay=uart5; reboot/)
     assert.match(bus('can0').todo ?? '', /dtparam=spi=on and dtoverlay=mcp2515-can0,.*, or .*mcp251xfd/)
     assert.deepEqual(ask().leds, { ACT: '/sys/class/leds/led0', PWR: null })
-    assert.deepEqual(ask().clashes, ['GPIO4: source a and source b'])
+    assert.deepEqual(ask().clashes, ['GPIO4: source a and source b and uart3 TXD'])
     file('boot/firmware/config.txt', 'dtparam=i2c_arm=on')
     assert.match(bus('i2c1').todo ?? '', /^sudo modprobe i2c-dev/)
     mkdirSync(join(dir, 'sys/module/i2c_dev'), { recursive: true })

@@ -1,6 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { minValue, number, object, optional, pipe } from 'valibot'
+import {
+  array,
+  integer,
+  maxValue,
+  minLength,
+  minValue,
+  number,
+  object,
+  optional,
+  picklist,
+  pipe,
+  string,
+  union,
+} from 'valibot'
 import type { MediumDriver, SourceDriver } from '../../../src/links/contracts'
 import { safeName, safeNames } from '../../../src/links/names'
 import { checkOptions } from '../../../src/links/options'
@@ -87,6 +100,37 @@ test('options are checked against the schema and every wrong key is named', () =
       return true
     },
   )
+})
+
+test('what is wrong with an option is said in plain words, the nearest name with it, and no secret is shown', () => {
+  const schema = object({
+    table: picklist(['holding', 'coil']),
+    n: pipe(number(), integer(), minValue(1), maxValue(5)),
+    list: pipe(array(number()), minLength(1)),
+    key: pipe(string(), minLength(8)),
+    either: union([number(), string()]),
+  })
+  const good = { table: 'coil', n: 1, list: [1], key: '12345678', either: 'a' }
+  const says = (wrong: object): string => {
+    try {
+      checkOptions(schema, { ...good, ...wrong }, 'x')
+      return ''
+    } catch (error) {
+      return (error as Error).message.replace('options of x: ', '')
+    }
+  }
+  assert.equal(says({}), '')
+  assert.equal(says({ table: 'coils' }), 'table: must be one of holding, coil; did you mean coil?')
+  assert.equal(says({ n: 'a' }), 'n: must be a number')
+  assert.equal(says({ n: undefined }), 'n: must be given')
+  assert.throws(() => checkOptions(schema, {}, 'x'), /x: table: must be given; n: must be given; list: must be given/)
+  assert.equal(says({ n: 1.5 }), 'n: must be a whole number')
+  assert.equal(says({ n: 0 }), 'n: must be at least 1')
+  assert.equal(says({ n: 6 }), 'n: must be at most 5')
+  assert.equal(says({ list: [] }), 'list: must not be empty')
+  assert.equal(says({ list: 3 }), 'list: must be a list')
+  assert.equal(says({ key: 'secret' }), 'key: must not be shorter than 8')
+  assert.equal(says({ either: true }), 'either: must be number or string')
 })
 
 test('the port: the one given, else the default; a broker with TLS listens on 8883', () => {

@@ -202,3 +202,38 @@ test('two hundred thousand DIFFs under a key that nobody holds any more: none be
   }
   assert.ok(fitted > 400, `${fitted} agreed with the checksum`)
 })
+
+test('in a run nothing builds on what was before a refused frame, though the sender counts it as received', () => {
+  const next = random(9)
+  const others = Array.from({ length: 6 }, (_, k) => deriveSessionKey(42, T0 + 1 + k))
+  let keys = [KEY, ...others]
+  const receiver = new Receiver({ units, inboundKey: () => keys })
+  const sender = encoder()
+  const refused = new Map<string, number>()
+  let nackAt = 0
+  let [a, b] = [280, 290]
+  let taken = 0
+  for (let k = 1; k <= 20_000; k++) {
+    if (next() < 0.4) a = Math.round(next() * 1e4) / 10
+    if (next() < 0.2) b = Math.round(next() * 1e4) / 10
+    // several keys are candidates, and more than one may fit; now and then the right one is not known yet
+    if (k % 500 === 0) keys = others
+    if (k % 500 === 20) keys = [KEY, ...others]
+    // the sender hears of a refusal some frames later
+    if (k === nackAt) sender.keyFrameNext()
+    const { bytes, cmd } = sender.encode(fact(k, [a, b]), {}, KEY)
+    const got = receiver.receive(bytes, 7)
+    if (got.kind === 'fact') {
+      taken++
+      assert.deepEqual(got.fact, fact(k, [a, b]), `frame ${k}`)
+    } else {
+      const what = `${got.code} ${baseCommand(cmd)}`
+      refused.set(what, (refused.get(what) ?? 0) + 1)
+      if (nackAt <= k) nackAt = k + 5
+    }
+  }
+  assert.ok(taken > 15_000, `${taken} taken`)
+  const kinds = [...refused.keys()]
+  for (const kind of ['BAD_KEY 170', 'BAD_KEY 63', 'NEED_FULL 170', 'NEED_FULL 127'])
+    assert.ok(kinds.includes(kind), `${kind}: ${kinds.join(', ')}`)
+})

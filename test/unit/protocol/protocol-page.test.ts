@@ -27,7 +27,7 @@ const hex = (b: Uint8Array): string => Buffer.from(b).toString('hex')
 
 /** The examples of the page by name; in each line the bytes come first, and two spaces before the words. */
 const examples = new Map<string, Buffer>()
-for (const [, name, block] of page.matchAll(/^```hex ([a-z-]+)\n(.*?)^```$/gms)) {
+for (const [, name, block] of page.matchAll(/^```hex ([a-z0-9-]+)\n(.*?)^```$/gms)) {
   const digits = block!
     .split('\n')
     .map(line => /^[0-9a-f]{2}(?:[0-9a-f]{2})*(?: [0-9a-f]{2}(?:[0-9a-f]{2})*)*(?= {2}| "|$)/.exec(line)?.[0] ?? '')

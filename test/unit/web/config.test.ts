@@ -174,6 +174,15 @@ test('S11: secrets are masked in configuration, options and commands; a masked v
   await masked(w)
   const shown = await w.send('POST', '/api/oscli/execute', { command: 'config-show' })
   assert.ok(!shown.text.includes(SECRET) && shown.text.includes('********'))
+  for (const value_type of ['int', 'bool', 'json']) {
+    const wrong = await w.send('PUT', '/api/config', {
+      key: 'gateway.uplinks.0.password',
+      value: 'hunter2',
+      value_type,
+    })
+    assert.equal(wrong.status, 400)
+    assert.ok(!wrong.text.includes('hunter2'), wrong.text)
+  }
   const stars = await w.send('PUT', '/api/config', {
     gateway: { uplinks: [{ name: 'new', medium: 'MQTT', password: '********' }] },
   })

@@ -104,7 +104,6 @@ function byHand() {
           return () => listening--
         },
         onLink: () => () => undefined,
-        link: () => undefined,
       },
     },
     query: {},

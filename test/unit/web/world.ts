@@ -15,7 +15,7 @@ import type { LatestReadings, WebContext } from '../../../src/web/context'
 import { webConfig } from '../../../src/web/from-gateway'
 import type { WebServer, WebServerOptions } from '../../../src/web/server'
 import { fake } from '../commands/fake'
-import { type Answer, ask, FakeDb, fakeContext, serve, status, UUID } from './helper'
+import { type Answer, ask, FakeDb, fakeContext, serve, UUID } from './helper'
 
 /** rows as the database tells them */
 const PACKET = {
@@ -168,7 +168,6 @@ export async function world(
         links.add(listener)
         return () => links.delete(listener)
       },
-      link: name => status().links[name],
     },
     ...change,
   })

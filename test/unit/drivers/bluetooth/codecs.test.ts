@@ -196,6 +196,12 @@ test('Ruuvi format 5: the test vectors of its page', () => {
   const highest = ruuvi('057ffffffefffe7fff7fff7fffffdefefffecbb8334c884f')
   assert.deepEqual([highest.temperature, highest.humidity, highest.pressure], [163.835, 163.835, 115_534])
   assert.deepEqual([highest.battery, highest.tx_power, highest.sequence], [3.646, 20, 65_534])
+  const least = ruuvi('058001000000008001800180010000000000cbb8334c884f')
+  assert.deepEqual(
+    [least.temperature, least.humidity, least.pressure, least.acceleration_x, least.battery, least.tx_power],
+    [-163.835, 0, 50_000, -32.767, 1.6, -40],
+  )
+  assert.deepEqual([least.movements, least.sequence], [0, 0])
   const none = ruuvi('058000ffffffff800080008000ffffffffffffffffffffff')
   assert.ok(
     Object.values(none).every(value => value === null),
@@ -214,6 +220,31 @@ test('Ruuvi format 3: the test vectors of its page', () => {
     battery: 2.899,
   })
   assert.equal(ruuvi('0300ff6300008001800180010000').temperature, -127.99)
+})
+
+const AIR = { temperature: 29.5, humidity: 55.3, pressure: 101_102, pm2_5: 11.2, co2: 201 }
+
+test('Ruuvi formats 6 and E1: the test vectors of their pages', () => {
+  const six = ruuvi('06170c5668c79e007000c90501d9ffcd004c884f')
+  assert.deepEqual(six, { ...AIR, voc: 10, nox: 2, illuminance: 13_026.67, sequence: 205 })
+  const none = ruuvi('068000ffffffffffffffffffffffffffffffffff')
+  assert.deepEqual(
+    Object.entries(none).filter(([, value]) => value !== null),
+    [['sequence', 255]],
+    'a byte that counts round has no value left over',
+  )
+  const dark = ruuvi('06170c5668c79e007000c9050100ffcd004c884f')
+  assert.deepEqual([dark.illuminance, ruuvi('06170c5668c79e007000c90501feffcd004c884f').illuminance], [0, 65_535])
+  assert.deepEqual(ruuvi('e1170c5668c79e0065007004bd11ca00c90a0213e0ac000000decdee110000000000cbb8334c884f'), {
+    ...AIR,
+    pm1: 10.1,
+    pm4: 121.3,
+    pm10: 455.4,
+    voc: 20,
+    nox: 4,
+    illuminance: 13_027,
+    sequence: 14_601_710,
+  })
 })
 
 test('Ruuvi format 6: a packet as a device sent it', () => {

@@ -17,6 +17,8 @@ class Wires {
   readonly clock = new ManualClock()
   readonly timers = new ManualTimers(this.clock)
   readonly #ends: { handler: PacketHandler; open: boolean }[] = []
+  /** each end hears itself so many ms later */
+  echoMs = 0
   /** who polled, and when */
   readonly polls: { from: string; at: number }[] = []
 
@@ -34,6 +36,8 @@ class Wires {
             if (other !== end && other.open) other.handler(bytes, { medium: 'RS485', address: 'bus', reply: send })
           resolve(true)
         })
+        const back = (): void => end.handler(bytes, { medium: 'RS485', address: 'bus', reply: send })
+        if (this.echoMs > 0) timers.after(this.echoMs, back)
       })
     }
     const inner: Medium = {
@@ -122,4 +126,15 @@ test('two masters begin in the same moment, five times: one goes on alone', asyn
     for (const { medium } of ends) void medium.close()
     await wires.timers.advance(1000)
   }
+})
+
+test('an echo of its own polls that comes late is no other master', async () => {
+  const wires = new Wires()
+  wires.echoMs = 130
+  const { medium, complaints } = await wires.master('one', 1)
+  await wires.timers.advance(10_000)
+  assert.deepEqual(complaints, ['no answer from 7'])
+  assert.equal(medium.counters.detail!.foreign_polls, 0)
+  void medium.close()
+  await wires.timers.advance(1000)
 })

@@ -1,0 +1,136 @@
+// One call to the gateway. An answer that is no success, or none at all, is an ApiError; status 0 means the gateway was not
+// reached. The token in use stands here and nowhere else; who must know that it was refused listens.
+
+export class ApiError extends Error {
+  constructor(
+    /** HTTP status, 0: not reached */
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    /** the whole body of the answer */
+    readonly body: Readonly<Record<string, unknown>> = {},
+  ) {
+    super(message)
+  }
+}
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+
+export interface CallOptions {
+  body?: object
+  signal?: AbortSignal
+  timeoutMs?: number
+  /** used instead of the token in use */
+  token?: string
+}
+
+const TOKEN_KEY = 'os-node-token'
+const TIMEOUT_MS = 10_000
+
+let token = sessionStorage.getItem(TOKEN_KEY)
+const refused = new Set<() => void>()
+
+export const currentToken = (): string | null => token
+
+/** Kept in this tab only, until it is closed. */
+export function useToken(next: string | null): void {
+  token = next
+  if (next === null) sessionStorage.removeItem(TOKEN_KEY)
+  else sessionStorage.setItem(TOKEN_KEY, next)
+}
+
+/** Told when the gateway wants another token. */
+export function onRefused(listener: () => void): void {
+  refused.add(listener)
+}
+
+/** What went wrong, and why where the gateway knows it. */
+function told(body: Readonly<Record<string, unknown>>, status: number): string {
+  const parts = [body.error, body.reason].filter((text): text is string => typeof text === 'string' && text !== '')
+  return parts.length > 0 ? parts.join(': ') : `the gateway answered ${status}`
+}
+
+const headers = (body: object | undefined, own: string | null): Record<string, string> => ({
+  ...(own && { 'X-Admin-Token': own }),
+  ...(body && { 'Content-Type': 'application/json' }),
+})
+
+/** The answer of a request before its body is read. Whoever calls bounds its time by `signal`. */
+export async function open(
+  method: Method,
+  path: string,
+  { body, signal, token: own }: CallOptions = {},
+): Promise<Response> {
+  try {
+    return await fetch(path, {
+      method,
+      headers: headers(body, own ?? token),
+      cache: 'no-store',
+      credentials: 'omit',
+      signal,
+      ...(body && { body: JSON.stringify(body) }),
+    })
+  } catch {
+    // the reason is the browser's own and says nothing a reader could use
+    throw new ApiError(0, 'UNREACHABLE', 'the gateway is not reachable')
+  }
+}
+
+/** Aborted after `ms`, and when `outer` is; `done` stops the clock. */
+export function deadline(ms: number, outer?: AbortSignal): { signal: AbortSignal; done(): void } {
+  const abort = new AbortController()
+  const stop = (): void => abort.abort()
+  const timer = setTimeout(stop, ms)
+  outer?.addEventListener('abort', stop, { once: true })
+  return {
+    signal: abort.signal,
+    done: () => clearTimeout(timer),
+  }
+}
+
+/** Throws what the answer says went wrong. */
+export async function failure(answer: Response, sent: string | null): Promise<ApiError> {
+  const body = await answer.json().catch(() => ({})) // an answer that is no JSON has no words of its own
+  // an answer to an older token says nothing about the one in use
+  if (answer.status === 401 && sent === token) for (const listener of refused) listener()
+  return new ApiError(answer.status, String(body.code ?? ''), told(body, answer.status), body)
+}
+
+/** One request, its body included, within its time; resolves with the body of a success. */
+export async function call<T>(method: Method, path: string, options: CallOptions = {}): Promise<T> {
+  const sent = options.token ?? token
+  const { signal, done } = deadline(options.timeoutMs ?? TIMEOUT_MS, options.signal)
+  try {
+    const answer = await open(method, path, { ...options, signal })
+    if (!answer.ok) throw await failure(answer, sent)
+    const body = await read(answer, signal)
+    if (body.ok === false) throw new ApiError(answer.status, String(body.code ?? ''), told(body, answer.status), body)
+    return body as T
+  } finally {
+    done()
+  }
+}
+
+async function read(answer: Response, signal: AbortSignal): Promise<Record<string, unknown>> {
+  try {
+    return await answer.json()
+  } catch {
+    if (signal.aborted) throw new ApiError(0, 'UNREACHABLE', 'the answer did not come to its end')
+    throw new ApiError(answer.status, 'NO_JSON', 'the answer cannot be read')
+  }
+}
+
+export const get = <T>(path: string, options?: CallOptions): Promise<T> => call<T>('GET', path, options)
+
+export const asApiError = (thrown: unknown): ApiError =>
+  thrown instanceof ApiError
+    ? thrown
+    : new ApiError(0, 'PAGE', thrown instanceof Error ? thrown.message : String(thrown))
+
+/** `?a=1&b=x` of what is not empty */
+export function query(values: Readonly<Record<string, string | number | boolean | undefined>>): string {
+  const parts = Object.entries(values)
+    .filter(([, value]) => value !== undefined && value !== '')
+    .map(([key, value]) => `${key}=${encodeURIComponent(String(value))}`)
+  return parts.length > 0 ? `?${parts.join('&')}` : ''
+}

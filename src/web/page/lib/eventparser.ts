@@ -1,0 +1,34 @@
+// Server-sent events out of the text of a stream. Comments and events that are no JSON are passed over.
+
+export interface Event {
+  readonly name: string
+  readonly data: unknown
+}
+
+/** Text in any pieces → whole events. */
+export class EventParser {
+  #rest = ''
+
+  push(text: string): Event[] {
+    const blocks = (this.#rest + text).replaceAll('\r\n', '\n').split('\n\n')
+    this.#rest = blocks.pop()!
+    return blocks.flatMap(parseBlock)
+  }
+}
+
+function parseBlock(block: string): Event[] {
+  let name = 'message'
+  const data: string[] = []
+  for (const line of block.split('\n')) {
+    const [field, ...rest] = line.split(':')
+    const value = rest.join(':').replace(/^ /, '')
+    if (field === 'event') name = value
+    if (field === 'data') data.push(value)
+  }
+  if (data.length === 0) return []
+  try {
+    return [{ name, data: JSON.parse(data.join('\n')) }]
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,100 @@
+// A packet as bytes → its fields, for the eye: which bytes are what, and whether both checksums fit. Values inside the body
+// are the gateway's to decode. Nothing here throws: bytes that are no packet get a problem.
+import { commandName, isData, isSecure } from '../../../wire/commands'
+import { crc8, crc16 } from '../../../wire/crc'
+
+export interface Field {
+  readonly name: string
+  /** bytes [start, end) */
+  readonly start: number
+  readonly end: number
+  readonly text: string
+  /** a checksum that does not fit */
+  readonly bad?: boolean
+}
+
+export interface Parts {
+  readonly fields: readonly Field[]
+  readonly problem: string
+}
+
+/** Hex with blanks, colons and 0x → bytes; null when it is no hex. */
+export function parseHex(text: string): Uint8Array | null {
+  const hex = text.replace(/0x/gi, '').replace(/[\s:,-]/g, '')
+  if (hex.length === 0 || hex.length % 2 !== 0 || !/^[0-9a-f]*$/i.test(hex)) return null
+  return Uint8Array.from({ length: hex.length / 2 }, (_, k) => Number.parseInt(hex.slice(2 * k, 2 * k + 2), 16))
+}
+
+export const toHex = (bytes: Uint8Array): string =>
+  Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join(' ')
+
+const number = (bytes: Uint8Array, start: number, end: number): number =>
+  bytes.subarray(start, end).reduce((value, byte) => value * 256 + byte, 0)
+
+const hex2 = (value: number, digits: number): string => `0x${value.toString(16).toUpperCase().padStart(digits, '0')}`
+
+const readable = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).replace(/\p{Cc}/gu, '·')
+
+/** A frame's time below 1e11 is seconds. */
+function time(ts: number): string {
+  if (ts === 0) return '0 (none given)'
+  return `${ts} (${new Date(ts < 1e11 ? ts * 1000 : ts).toISOString()})`
+}
+
+export function parts(bytes: Uint8Array): Parts {
+  const cmd = bytes[0]
+  if (cmd === undefined) return { fields: [], problem: 'no byte' }
+  const name = commandName(cmd)
+  const first: Field = { name: 'CMD', start: 0, end: 1, text: `${hex2(cmd, 2)} ${name ?? 'unknown command'}` }
+  if (isData(cmd)) return dataParts(bytes, cmd, first)
+  if (name === undefined) return { fields: [first, rest(bytes, 1)], problem: 'not a command of this protocol' }
+  const fields = [first]
+  if (bytes.length >= 3) fields.push({ name: 'SEQ', start: 1, end: 3, text: String(number(bytes, 1, 3)) })
+  if (bytes.length > 3) fields.push({ name: 'DATA', start: 3, end: bytes.length, text: readable(bytes.subarray(3)) })
+  return { fields, problem: bytes.length < 3 ? 'too short for a control packet' : '' }
+}
+
+const rest = (bytes: Uint8Array, start: number): Field => ({
+  name: 'REST',
+  start,
+  end: bytes.length,
+  text: `${bytes.length - start} bytes`,
+})
+
+function dataParts(bytes: Uint8Array, cmd: number, first: Field): Parts {
+  const routes = bytes[1] ?? 0
+  const tid = 2 + 4 * routes
+  const end = bytes.length - 3
+  if (end < tid + 7) return { fields: [first, rest(bytes, 1)], problem: 'shorter than its own header' }
+  const fields: Field[] = [first, { name: 'ROUTES', start: 1, end: 2, text: String(routes) }]
+  for (let k = 0; k < routes; k++) {
+    const at = 2 + 4 * k
+    fields.push({
+      name: k === routes - 1 ? 'AID' : 'VIA',
+      start: at,
+      end: at + 4,
+      text: String(number(bytes, at, at + 4)),
+    })
+  }
+  fields.push({ name: 'TID', start: tid, end: tid + 1, text: `template ${bytes[tid]}` })
+  fields.push({ name: 'TS', start: tid + 1, end: tid + 7, text: time(number(bytes, tid + 1, tid + 7)) })
+  const body = bytes.subarray(tid + 7, end)
+  const secret = isSecure(cmd)
+  const shown = secret ? `${body.length} bytes, encrypted` : readable(body)
+  fields.push({ name: 'BODY', start: tid + 7, end, text: body.length === 0 ? 'empty' : shown })
+  // the CRC-8 is that of the plain body, which an encrypted frame does not show
+  const good8 = secret || crc8(body) === bytes[end]
+  const given = number(bytes, end + 1, end + 3)
+  const good16 = crc16(bytes, 0, end + 1) === given
+  const word = (good: boolean): string => (good ? 'fits' : 'does not fit')
+  fields.push({
+    name: 'CRC8',
+    start: end,
+    end: end + 1,
+    text: `${hex2(bytes[end]!, 2)} ${secret ? '(of the plain body)' : word(good8)}`,
+    bad: !good8,
+  })
+  fields.push({ name: 'CRC16', start: end + 1, end: end + 3, text: `${hex2(given, 4)} ${word(good16)}`, bad: !good16 })
+  const problem = !good16 ? 'The packet is damaged: CRC-16 does not fit.' : !good8 ? 'The CRC-8 does not fit.' : ''
+  return { fields, problem }
+}

@@ -1,0 +1,64 @@
+// What was seen of each sensor since the page was opened: small lines beside the values, and the right end of the plots.
+import type { Readings } from './types'
+
+const KEPT = 600
+
+export interface Series {
+  /** UNIX ms, rising */
+  readonly t: number[]
+  readonly v: number[]
+}
+
+/** a plot's values: UNIX seconds, rising */
+export interface Line {
+  readonly t: number[]
+  readonly v: (number | null)[]
+}
+
+export const seriesKey = (device: string, sensor: string): string => JSON.stringify([device, sensor])
+
+export class History {
+  readonly #series = new Map<string, Series>()
+
+  add({ device_id, t_raw, sensors }: Readings): void {
+    for (const { id, value } of sensors) {
+      if (value === null) continue
+      const key = seriesKey(device_id, id)
+      let series = this.#series.get(key)
+      if (!series) {
+        series = { t: [], v: [] }
+        this.#series.set(key, series)
+      }
+      // the same reading comes by event and by the next round
+      if (t_raw <= (series.t.at(-1) ?? 0)) continue
+      series.t.push(t_raw)
+      series.v.push(value)
+      if (series.t.length > KEPT) {
+        series.t.shift()
+        series.v.shift()
+      }
+    }
+  }
+
+  of(device: string, sensor: string): Series {
+    return this.#series.get(seriesKey(device, sensor)) ?? { t: [], v: [] }
+  }
+
+  clear(): void {
+    this.#series.clear()
+  }
+}
+
+/** Adds what came since; `live` in UNIX ms. */
+export function joined(stored: Line, live: Series, from: number): Line {
+  const last = stored.t.at(-1) ?? from
+  const t = [...stored.t]
+  const v = [...stored.v]
+  live.t.forEach((ms, k) => {
+    const seconds = ms / 1000
+    if (Math.floor(seconds) <= last || seconds < from) return
+    t.push(seconds)
+    v.push(live.v[k] ?? null)
+  })
+  return { t, v }
+}

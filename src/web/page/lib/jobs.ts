@@ -1,0 +1,22 @@
+// Commands of the CLI, run by the gateway.
+import { call } from './api'
+import type { Job } from './types'
+import { quote } from './words'
+
+export const execute = (command: string, background = false): Promise<Job> =>
+  call<Job>('POST', '/api/oscli/execute', { body: { command, background }, timeoutMs: 120_000 })
+
+/** Runs a command that prints one JSON object. Throws what it said when it did not. */
+export async function executeJson(words: readonly string[]): Promise<Record<string, unknown>> {
+  const job = await execute(words.map(quote).join(' '))
+  let value: unknown
+  try {
+    value = JSON.parse(job.stdout)
+  } catch {
+    // what it printed is no JSON: its words are the error
+  }
+  // `ok` false is the form of a command that could not run
+  if (typeof value === 'object' && value !== null && !('ok' in value && value.ok === false))
+    return value as Record<string, unknown>
+  throw new Error(job.stderr.trim() || job.stdout.trim() || `the command ended with ${job.exit_code}`)
+}

@@ -1,0 +1,47 @@
+// Counters of the gateway → rates per second, over the time between two rounds, with the last minutes for the small lines.
+import type { Status } from './types'
+
+const KEPT = 60
+
+export interface Rates {
+  /** readings taken in */
+  readings: number
+  /** facts acknowledged by the upstream */
+  acked: number
+  /** bytes of the log */
+  bytes: number
+}
+
+const KINDS = ['readings', 'acked', 'bytes'] as const
+
+const counters = (status: Status): Rates => ({
+  readings: status.intake?.readings ?? status.log.last_seq,
+  acked: Object.values(status.uplinks).reduce((sum, uplink) => sum + uplink.acked, 0),
+  bytes: status.log.bytes_written_today,
+})
+
+export class Meter {
+  #last: { at: number; counters: Rates; uptime: number } | undefined
+  readonly lines: Record<keyof Rates, number[]> = { readings: [], acked: [], bytes: [] }
+  rates: Rates | undefined
+
+  /** `at`: ms of a clock that never jumps */
+  add(status: Status, at: number): void {
+    const next = { at, counters: counters(status), uptime: status.uptime_s }
+    const last = this.#last
+    if (last && at - last.at < 500) return
+    this.#last = next
+    // a gateway that started anew counts from zero
+    if (!last || next.uptime < last.uptime) return
+    const seconds = (at - last.at) / 1000
+    const rates: Rates = { readings: 0, acked: 0, bytes: 0 }
+    for (const kind of KINDS) {
+      // the bytes of a day start anew at midnight
+      rates[kind] = Math.max(0, (next.counters[kind] - last.counters[kind]) / seconds)
+      const line = this.lines[kind]
+      line.push(rates[kind])
+      if (line.length > KEPT) line.shift()
+    }
+    this.rates = rates
+  }
+}

@@ -1,0 +1,48 @@
+// Where the reader is: `#/packets/<uuid>` → ['packets', '<uuid>'], `?device_id=x` after it as values. The address holds it,
+// so that back, forward, reload and a link sent to somebody work.
+import { Store } from './store'
+
+export interface Route {
+  readonly path: readonly string[]
+  readonly values: Readonly<Record<string, string>>
+}
+
+export function parseHash(hash: string): Route {
+  const [path = '', values = ''] = hash.replace(/^#\/?/, '').split('?', 2)
+  return {
+    path: path.split('/').filter(Boolean).map(plain),
+    values: Object.fromEntries(new URLSearchParams(values)),
+  }
+}
+
+/** A part of an address somebody typed may be no percent text. */
+function plain(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+export const href = (path: readonly string[], values: Readonly<Record<string, string>> = {}): string => {
+  const given = Object.entries(values).filter(([, value]) => value !== '')
+  const tail = given.length > 0 ? `?${new URLSearchParams(given)}` : ''
+  return `#/${path.map(encodeURIComponent).join('/')}${tail}`
+}
+
+export const route = new Store<Route>(parseHash(location.hash))
+addEventListener('hashchange', () => route.set(parseHash(location.hash)))
+
+/** The token of a link that signs in (`#/?token=…`), taken out of the address so that it stays in no history. */
+export function takeToken(): string | undefined {
+  const { path, values } = route.value
+  const { token, ...rest } = values
+  if (token === undefined) return undefined
+  history.replaceState(null, '', href(path, rest))
+  route.set({ path, values: rest })
+  return token
+}
+
+export function go(path: readonly string[], values?: Readonly<Record<string, string>>): void {
+  location.hash = href(path, values)
+}

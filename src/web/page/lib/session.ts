@@ -1,0 +1,125 @@
+// Who is signed in. The gateway's sessions are used where it has them; a bare admin token works as well, since it goes in
+// the same header. Roles only decide what the page offers: the gateway checks every call itself.
+import { ApiError, asApiError, call, currentToken, get, useToken } from './api'
+import { Store } from './store'
+import type { Role } from './types'
+
+export interface Session {
+  /** 'unknown' until the gateway answered once */
+  state: 'unknown' | 'in' | 'out'
+  role: Role
+  username: string
+  /** a token is in use, so signing out means something */
+  token: boolean
+  /** why the reader is out, when he was in */
+  reason: string
+}
+
+const RANK: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 }
+
+export const session = new Store<Session>({
+  state: 'unknown',
+  role: 'admin',
+  username: '',
+  token: currentToken() !== null,
+  reason: '',
+})
+
+export const may = (role: Role): boolean => RANK[session.value.role] >= RANK[role]
+
+/** The token is no good any more: the reader has to sign in. */
+export function ended(): void {
+  const had = currentToken() !== null
+  useToken(null)
+  const { state, reason } = session.value
+  const why = had && state === 'in' ? 'Your session has ended. Please sign in again.' : reason
+  session.patch({ state: 'out', token: false, reason: why })
+}
+
+/** Signs in with the token of a link; where it is not good, the form says so. */
+export async function signInByLink(token: string): Promise<void> {
+  try {
+    await signIn({ token })
+  } catch (thrown) {
+    const { status, message } = asApiError(thrown)
+    const reason = status === 401 ? 'The token of this link is not good (any more).' : message
+    session.patch({ reason })
+  }
+}
+
+/** in memory only, so that a gateway that started anew, and has forgotten its sessions, can be signed in to again */
+let kept: Credentials | null = null
+let renewing: Promise<boolean> | undefined
+
+/** Signs in again with what was used in this tab; false where that is not known or not good any more. */
+export function renew(): Promise<boolean> {
+  if (!kept) return Promise.resolve(false)
+  renewing ??= signIn(kept)
+    .then(
+      () => true,
+      () => false, // the sign-in form will say what is wrong
+    )
+    .finally(() => {
+      renewing = undefined
+    })
+  return renewing
+}
+
+/** Called when a call came through: the token, or none, is good. */
+export function admitted(): void {
+  if (session.value.state === 'in') return
+  session.patch({ state: 'in', token: currentToken() !== null, reason: '' })
+  if (currentToken() !== null) void learnRole()
+}
+
+async function learnRole(): Promise<void> {
+  try {
+    const { role, username } = await get<{ role: Role; username: string }>('/api/session')
+    session.patch({ role, username })
+  } catch (thrown) {
+    // a gateway without sessions knows the admin token only; a refusal is told by onRefused
+    if (asApiError(thrown).status === 404) session.patch({ role: 'admin', username: 'admin' })
+  }
+}
+
+export type Credentials = { token: string } | { username: string; password: string }
+
+interface Opened {
+  session: string
+  role: Role
+  username: string
+}
+
+/** Throws ApiError 401 for wrong credentials, 429 after too many. */
+export async function signIn(credentials: Credentials): Promise<void> {
+  try {
+    // a wrong password must not end a session, so this goes without the token in use
+    const opened = await call<Opened>('POST', '/api/login', { body: credentials, token: '' })
+    kept = credentials
+    useToken(opened.session)
+    session.set({ state: 'in', role: opened.role, username: opened.username, token: true, reason: '' })
+  } catch (thrown) {
+    const error = asApiError(thrown)
+    if (error.status !== 404 || !('token' in credentials)) throw error
+    await signInBare(credentials.token)
+  }
+}
+
+/** A gateway that has no sessions takes the token itself. */
+async function signInBare(token: string): Promise<void> {
+  await get('/api/dashboard?sections=identity', { token })
+  useToken(token)
+  session.set({ state: 'in', role: 'admin', username: 'admin', token: true, reason: '' })
+}
+
+export async function signOut(): Promise<void> {
+  kept = null
+  try {
+    await call('POST', '/api/logout', { body: {} })
+  } catch (thrown) {
+    // the token is forgotten here in any case; a session the gateway did not end runs out there
+    if (!(thrown instanceof ApiError)) throw thrown
+  }
+  useToken(null)
+  session.set({ state: 'out', role: 'admin', username: '', token: false, reason: '' })
+}

@@ -1,0 +1,45 @@
+// A value many parts of the page look at.
+import { useEffect, useReducer } from 'preact/hooks'
+
+export class Store<T> {
+  readonly #listeners = new Set<() => void>()
+  #value: T
+
+  constructor(first: T) {
+    this.#value = first
+  }
+
+  get value(): T {
+    return this.#value
+  }
+
+  set(next: T): void {
+    if (Object.is(next, this.#value)) return
+    this.#value = next
+    for (const listener of [...this.#listeners]) listener()
+  }
+
+  /** Changes some keys of an object. */
+  patch(change: Partial<T>): void {
+    this.set({ ...this.#value, ...change })
+  }
+
+  /** Returns how to stop listening. */
+  listen(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+}
+
+/** The value, and again whenever it changes. */
+export function useStore<T>(store: Store<T>): T {
+  const [, again] = useReducer<number, void>(count => count + 1, 0)
+  useEffect(() => {
+    const { value } = store
+    const stop = store.listen(() => again())
+    // it may have changed between the drawing and this effect
+    if (store.value !== value) again()
+    return stop
+  }, [store])
+  return store.value
+}

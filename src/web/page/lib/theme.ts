@@ -1,0 +1,55 @@
+// Light, dark, or as the device has it. What was chosen stays in this browser.
+import { Store } from './store'
+
+export type Theme = 'auto' | 'light' | 'dark'
+
+const KEY = 'os-node-theme'
+const THEMES: readonly Theme[] = ['auto', 'light', 'dark']
+
+export const isTheme = (text: unknown): text is Theme => THEMES.includes(text as Theme)
+
+/** Storage can be forbidden by the browser; then the choice lasts until the page is left. */
+function kept(): Theme | null {
+  try {
+    const text = localStorage.getItem(KEY)
+    return isTheme(text) ? text : null
+  } catch {
+    return null
+  }
+}
+
+export const theme = new Store<Theme>(kept() ?? 'auto')
+
+const apply = (): void => {
+  document.documentElement.dataset.theme = theme.value
+}
+apply()
+theme.listen(apply)
+
+export function chooseTheme(next: Theme): void {
+  theme.set(next)
+  try {
+    localStorage.setItem(KEY, next)
+  } catch {
+    // see kept()
+  }
+}
+
+/** The gateway's own wish (web_user.ui.ui_theme) counts where nobody chose. */
+export function suggestTheme(wish: unknown): void {
+  if (kept() === null && isTheme(wish)) theme.set(wish)
+}
+
+const media = matchMedia('(prefers-color-scheme: dark)')
+
+export const isDark = (): boolean => theme.value === 'dark' || (theme.value === 'auto' && media.matches)
+
+/** Told when colours changed; returns how to stop. */
+export function onColours(listener: () => void): () => void {
+  media.addEventListener('change', listener)
+  const stop = theme.listen(listener)
+  return () => {
+    media.removeEventListener('change', listener)
+    stop()
+  }
+}

@@ -1,0 +1,206 @@
+// The forms of the HTTP interface as far as the page reads them.
+import type { News } from '../format'
+
+export type Role = 'viewer' | 'operator' | 'admin'
+
+export interface Link {
+  kind: string
+  type?: string
+  state: string
+  since?: number
+  reason?: string
+  hint?: string
+  retry_at?: number
+  delivery: string | null
+  rx: number
+  tx: number
+  errors: number
+}
+
+export interface Uplink {
+  carrying?: boolean
+  cursor: number
+  backlog: number
+  acked: number
+  resent: number
+  refused?: number
+  secure?: string
+  round_trip_ms?: number
+}
+
+export interface Status extends News {
+  version: string
+  role: string
+  uptime_s: number
+  identity: { device_id: string; assigned_id: number | null }
+  time: {
+    quality: string
+    offset_ms: number | null
+    source?: string
+    last_sync?: number
+    jumps?: number
+    ntp?: { state: string; max_error_us?: number }
+  }
+  links: Record<string, Link>
+  log: Record<'first_seq' | 'last_seq' | 'committed_seq' | 'bytes' | 'lost' | 'bytes_written_today', number> & {
+    state?: string
+  }
+  uplinks: Record<string, Uplink>
+  forwarding?: { uplink: string | null; reason?: string; backlog: number; held_s?: number }
+  storage: { state?: string; lag_records: number; packets?: number }
+  dropped: Record<'rows' | 'packets' | 'records', number>
+  intake?: { readings: number; facts: number; rejected_rows: number; refused_groups: number }
+  received?: Record<string, number>
+  guard?: News['guard'] & { rss?: number; limit?: number; lag_p99_ms?: number }
+}
+
+export interface Sensor {
+  id: string
+  status: string
+  unit: string
+  value: number | null
+}
+
+/** The newest readings of one device by one way. */
+export interface Readings {
+  device_id: string
+  t_raw: number
+  sensors: readonly Sensor[]
+  medium: string
+  source_aid: number
+}
+
+export interface Dashboard {
+  status: Status
+  latest: readonly Readings[]
+  timestamp: number
+  service?: { read_only?: boolean; auth_enabled?: boolean; management_enabled?: boolean }
+}
+
+export interface Device {
+  device_id: string
+  last_seen: number
+  packet_count: number
+}
+
+export interface Packet {
+  packet_uuid: string
+  device_id: string
+  device_status: string
+  timestamp_raw: number
+  payload_json: Record<string, unknown>
+  created_at: number
+}
+
+export interface SensorRecord {
+  packet_uuid: string
+  device_id: string
+  timestamp_raw: number
+  sensor_index: number
+  sensor_id: string
+  sensor_status: string
+  normalized_value: number | null
+  normalized_unit: string | null
+}
+
+export interface Medium {
+  name: string
+  layer: string
+  enabled: boolean
+  driver?: boolean
+  default_port?: number | string | null
+  config_key?: string
+  links?: readonly { name: string; state: string; reason?: string }[]
+}
+
+export interface Output {
+  source: string
+  name: string
+  value: 0 | 1 | null
+  reason?: string
+}
+
+export interface Plugin {
+  name: string
+  summary?: string
+  config_prefix: string
+  enabled: boolean
+  mode: string
+  mounted: boolean
+  loaded: boolean
+  running?: boolean
+  failures?: number
+  /** why it does not run */
+  error?: string
+}
+
+export interface OptionField {
+  key: string
+  label: string
+  description: string
+  type: string
+  value: unknown
+  writable: boolean
+  choices: readonly unknown[] | null
+  restart?: boolean
+  min?: number
+  max?: number
+  help?: string
+  secret?: boolean
+}
+
+export interface OptionCategory {
+  id: string
+  title: string
+  count: number
+  fields: readonly OptionField[]
+}
+
+export interface Job {
+  ok: boolean
+  job_id: string
+  status: string
+  stdout: string
+  stderr: string
+  exit_code: number | null
+  command?: string
+  created_at?: number
+  started_at?: number | null
+  finished_at?: number | null
+  truncated?: boolean
+}
+
+export interface User {
+  username: string
+  role: Role
+  enabled: boolean
+  created_at?: number
+  updated_at?: number
+}
+
+export interface LogLine {
+  at: number
+  level: string
+  scope: string
+  text: string
+  repeats: number
+}
+
+export interface ProviderInfo {
+  plugin_name: string
+  section_id: string
+  section_path: string
+  display_name: string
+  category: string
+  priority: number
+  refresh_interval_s?: number
+}
+
+/** web_user.ui */
+export interface UiConfig {
+  ui_theme?: string
+  ui_layout?: string
+  ui_refresh_seconds?: number
+  ui_compact?: boolean
+  expose_sections?: readonly string[]
+}

@@ -1,0 +1,68 @@
+// Bytes and fields side by side: pointing at one, or moving to it with the keyboard, marks the other.
+import { useState } from 'preact/hooks'
+import type { Parts } from '../lib/hex'
+
+const two = (byte: number): string => byte.toString(16).padStart(2, '0')
+
+export function HexFields({ bytes, parts }: { bytes: Uint8Array; parts: Parts }) {
+  const [at, setAt] = useState(-1)
+  const { fields, problem } = parts
+  return (
+    <div class="decode">
+      <div class="hex">
+        {fields.map((field, k) => (
+          <button
+            type="button"
+            key={field.start}
+            class="bytes"
+            aria-label={`${field.name}, ${field.end - field.start} bytes`}
+            aria-pressed={k === at}
+            data-tint={k % 6}
+            onMouseEnter={() => setAt(k)}
+            onMouseLeave={() => setAt(-1)}
+            onFocus={() => setAt(k)}
+            onBlur={() => setAt(-1)}
+          >
+            {Array.from(bytes.subarray(field.start, field.end), (byte, n) => (
+              <span key={n}>{two(byte)}</span>
+            ))}
+          </button>
+        ))}
+      </div>
+      <div class="scroll">
+        <table>
+          <caption class="hidden">Fields of the packet</caption>
+          <thead>
+            <tr>
+              <th scope="col">Field</th>
+              <th scope="col">Bytes</th>
+              <th scope="col">Meaning</th>
+            </tr>
+          </thead>
+          <tbody>
+            {fields.map((field, k) => (
+              <tr key={field.start} data-here={k === at} onMouseEnter={() => setAt(k)} onMouseLeave={() => setAt(-1)}>
+                <th scope="row" class="nowrap">
+                  <span class="tint" data-tint={k % 6} aria-hidden="true" />
+                  {field.name}
+                </th>
+                <td class="nowrap">
+                  {field.start}
+                  {field.end - field.start > 1 && `–${field.end - 1}`}
+                </td>
+                <td class="break" data-bad={field.bad}>
+                  {field.text}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {problem !== '' && (
+        <p class="error wide" role="alert">
+          {problem}
+        </p>
+      )}
+    </div>
+  )
+}

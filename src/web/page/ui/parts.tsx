@@ -1,0 +1,183 @@
+// Pieces every view is made of. Text of a device or of the gateway only ever becomes a text node.
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { friendly, sparkline } from '../format'
+import type { ApiError } from '../lib/api'
+import type { Resource } from '../lib/resource'
+
+export function Card({
+  title,
+  aside,
+  children,
+  class: more = '',
+}: {
+  title?: string
+  aside?: ComponentChildren
+  children?: ComponentChildren
+  class?: string
+}) {
+  return (
+    <section class={`card ${more}`} aria-label={title}>
+      {title !== undefined && (
+        <div class="card-head">
+          <h2>{title}</h2>
+          {aside}
+        </div>
+      )}
+      {children}
+    </section>
+  )
+}
+
+/** A state with its colour and its own sign, so that colour is never alone. */
+export const Pill = ({ state, text }: { state: string; text?: string }) => (
+  <span class="pill" data-state={state}>
+    {text ?? state}
+  </span>
+)
+
+export const Chip = ({ children }: { children: ComponentChildren }) => <span class="chip">{children}</span>
+
+/** What a reader sees where nothing is, or something went wrong. */
+export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>
+
+export function troubleText(error: ApiError, what: string): string {
+  if (error.status === 0) return 'The gateway is not reachable. This part comes back by itself.'
+  if (error.status === 404 && error.code === 'NOT_FOUND' && error.message === 'not found')
+    return `This gateway does not offer ${what}.`
+  return `${error.message[0]?.toUpperCase() ?? ''}${error.message.slice(1)}.`
+}
+
+export const Trouble = ({ error, what }: { error: ApiError; what: string }) => (
+  <p class="empty" data-bad={error.status !== 404 && error.status !== 503}>
+    {troubleText(error, what)}
+  </p>
+)
+
+/** Draws what a resource brought, or says why there is nothing yet. */
+export function Loaded<T>({
+  from,
+  what,
+  children,
+}: {
+  from: Resource<T>
+  what: string
+  children: (data: T) => ComponentChildren
+}) {
+  if (from.data === undefined) {
+    if (from.error) return <Trouble error={from.error} what={what} />
+    return <p class="empty">Loading …</p>
+  }
+  return (
+    <>
+      {from.error && <Trouble error={from.error} what={what} />}
+      {children(from.data)}
+    </>
+  )
+}
+
+/** An on/off switch with its label. */
+export function Switch({
+  id,
+  label,
+  on,
+  disabled = false,
+  onChange,
+}: {
+  id?: string
+  label: string
+  on: boolean
+  disabled?: boolean
+  onChange(on: boolean): void
+}) {
+  return (
+    <button
+      type="button"
+      id={id}
+      class="switch"
+      role="switch"
+      aria-checked={on}
+      aria-label={label}
+      disabled={disabled}
+      onClick={() => onChange(!on)}
+    >
+      <span class="knob" />
+    </button>
+  )
+}
+
+/** Choices of which exactly one counts, as buttons side by side. */
+export function Choice<T extends string>({
+  label,
+  value,
+  choices,
+  onChoose,
+}: {
+  label: string
+  value: T
+  choices: readonly (readonly [T, string])[]
+  onChoose(value: T): void
+}) {
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset would draw its frame around a row of buttons
+    <div class="choice" role="group" aria-label={label}>
+      {choices.map(([key, text]) => (
+        <button key={key} type="button" aria-pressed={key === value} onClick={() => onChoose(key)}>
+          {text}
+        </button>
+      ))}
+    </div>
+  )
+}
+
+/** A canonical value in everyday units; the canonical one is in the tooltip. */
+export function Value({ value, unit }: { value: number | null; unit: string }) {
+  const text = friendly(value, unit)
+  return (
+    <span title={text.canonical}>
+      <span class="value">{text.value}</span> {text.unit !== '' && <span class="unit">{text.unit}</span>}
+    </span>
+  )
+}
+
+const WIDTH = 120
+const HEIGHT = 26
+
+export const Spark = ({ values, kept = 60 }: { values: readonly number[]; kept?: number }) => (
+  <svg class="spark" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+    <polyline
+      class="line"
+      points={sparkline(values.slice(-kept), WIDTH, HEIGHT, Math.min(kept, Math.max(12, values.length)))}
+    />
+  </svg>
+)
+
+/** Asks before something that cannot be taken back. The browser's own dialog keeps focus and Escape right. */
+export function Confirm({
+  title,
+  action,
+  onDone,
+  children,
+}: {
+  title: string
+  action: string
+  onDone(yes: boolean): void
+  children: ComponentChildren
+}) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => dialog.current?.showModal(), [])
+  return (
+    <dialog ref={dialog} class="dialog" aria-label={title} onClose={() => onDone(false)}>
+      <h2>{title}</h2>
+      {children}
+      <div class="buttons">
+        <button type="button" class="plain" onClick={() => onDone(false)}>
+          Cancel
+        </button>
+        <button type="button" class="danger" onClick={() => onDone(true)}>
+          {action}
+        </button>
+      </div>
+    </dialog>
+  )
+}

@@ -1,0 +1,136 @@
+// Any packet in hex: its bytes and fields side by side at once, its values by the gateway, which knows the templates.
+import { useState } from 'preact/hooks'
+import { parseHex, parts, toHex } from '../lib/hex'
+import { executeJson } from '../lib/jobs'
+import { may } from '../lib/session'
+import { HexFields } from '../ui/hex'
+import { Card, Value } from '../ui/parts'
+import { Tree } from '../ui/tree'
+
+/** A decoded fact's readings: s1_id, s1_v … → rows. */
+export function readingsOf(fact: Readonly<Record<string, unknown>>) {
+  const rows: { id: string; value: number | null; unit: string; status: string }[] = []
+  for (let n = 1; fact[`s${n}_id`] !== undefined; n++) {
+    const value = fact[`s${n}_v`]
+    rows.push({
+      id: String(fact[`s${n}_id`]),
+      value: typeof value === 'number' ? value : null,
+      unit: String(fact[`s${n}_u`] ?? ''),
+      status: String(fact[`s${n}_s`] ?? ''),
+    })
+  }
+  return rows
+}
+
+export function ReadingsTable({ fact }: { fact: Readonly<Record<string, unknown>> }) {
+  const rows = readingsOf(fact)
+  if (rows.length === 0) return <p class="empty">It holds no reading.</p>
+  return (
+    <div class="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Sensor</th>
+            <th scope="col">Value</th>
+            <th scope="col">Stored as</th>
+            <th scope="col">Status</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ id, value, unit, status }) => (
+            <tr key={id}>
+              <th scope="row" class="break">
+                {id}
+              </th>
+              <td class="nowrap">
+                <Value value={value} unit={unit} />
+              </td>
+              <td class="mono break">
+                {value ?? '—'} {unit}
+              </td>
+              <td>{status}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+/** Bytes with their fields, and what the gateway reads in them. */
+export function Decoded({ bytes }: { bytes: Uint8Array }) {
+  const [state, setState] = useState<{ fact?: Record<string, unknown>; error?: string; busy?: boolean }>({})
+  async function ask(): Promise<void> {
+    setState({ busy: true })
+    try {
+      setState({ fact: await executeJson(['decode', '--hex', toHex(bytes).replaceAll(' ', ''), '--json']) })
+    } catch (thrown) {
+      setState({ error: thrown instanceof Error ? thrown.message : String(thrown) })
+    }
+  }
+  const { fact, error, busy } = state
+  return (
+    <>
+      <HexFields bytes={bytes} parts={parts(bytes)} />
+      <div class="buttons gap-above">
+        <button type="button" class="primary" disabled={busy || !may('operator')} onClick={() => void ask()}>
+          {busy ? 'Asking …' : 'Read the values'}
+        </button>
+        {!may('operator') && <span class="quiet small">needs the role operator</span>}
+      </div>
+      {error !== undefined && (
+        <p class="error" role="alert">
+          {error}
+        </p>
+      )}
+      {fact && (
+        <div class="gap-above">
+          {typeof fact.error === 'string' ? (
+            <p class="error" role="alert">
+              {fact.error}
+            </p>
+          ) : (
+            <>
+              <p class="gap">
+                Device <strong>{String(fact.id ?? '—')}</strong>, {String(fact.s ?? '')}
+              </p>
+              <ReadingsTable fact={fact} />
+            </>
+          )}
+          <details class="gap-above">
+            <summary>Everything decoded</summary>
+            <Tree value={fact} />
+          </details>
+        </div>
+      )}
+    </>
+  )
+}
+
+export function DecodeView({ first }: { first: string }) {
+  const [text, setText] = useState(first)
+  const bytes = parseHex(text)
+  return (
+    <Card title="Take a packet apart">
+      <div class="fieldset gap">
+        <label for="hex">Packet in hex</label>
+        <textarea
+          id="hex"
+          rows={4}
+          spellcheck={false}
+          autocapitalize="none"
+          value={text}
+          aria-invalid={text.trim() !== '' && bytes === null}
+          aria-describedby="hex-help"
+          onInput={event => setText(event.currentTarget.value)}
+        />
+        <p class="quiet small" id="hex-help">
+          {text.trim() !== '' && bytes === null
+            ? 'Not pairs of hex digits yet.'
+            : 'Blanks, colons and 0x are passed over. Fields and checksums show as you type.'}
+        </p>
+      </div>
+      {bytes && <Decoded key={text} bytes={bytes} />}
+    </Card>
+  )
+}

@@ -1,0 +1,108 @@
+// Every device the database knows, the newest first, with the ways its readings come; and devices heard before the database
+// has them.
+import { age, number } from '../format'
+import { live, now } from '../lib/live'
+import { useResource, useSeconds } from '../lib/resource'
+import { href, route } from '../lib/route'
+import { useStore } from '../lib/store'
+import type { Device } from '../lib/types'
+import { Card, Chip, Empty, Trouble } from '../ui/parts'
+
+const LIMIT = 100
+const REFRESH_MS = 5_000
+
+interface Row {
+  id: string
+  /** UNIX ms */
+  seen: number
+  packets: number | null
+  ways: readonly string[]
+  aids: readonly number[]
+}
+
+function Table({ rows }: { rows: readonly Row[] }) {
+  useSeconds()
+  return (
+    <div class="scroll">
+      <table class="cards">
+        <thead>
+          <tr>
+            <th scope="col">Device</th>
+            <th scope="col">Last heard</th>
+            <th scope="col">By</th>
+            <th scope="col" class="number">
+              Packets
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ id, seen, packets, ways, aids }) => (
+            <tr key={id}>
+              <td class="break">
+                <a href={href(['readings', id])}>{id}</a>{' '}
+                {aids.map(aid => (
+                  <Chip key={aid}>id {aid}</Chip>
+                ))}
+              </td>
+              <td class="nowrap" title={new Date(seen).toLocaleString()}>
+                {age(now(), seen)}
+              </td>
+              <td>{ways.map(way => (way === 'local' ? 'own sensors' : way)).join(', ') || '—'}</td>
+              <td class="number">
+                {packets === null ? (
+                  '—'
+                ) : (
+                  <a href={href(['packets'], { device_id: id })}>
+                    {number(packets)}
+                    <span class="narrow"> packets</span>
+                  </a>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+export function Devices() {
+  const { values } = useStore(route)
+  const { dashboard } = useStore(live)
+  const offset = Math.max(0, Number(values.offset ?? 0) || 0)
+  const list = useResource<{ devices: readonly Device[]; total: number }>(
+    `/api/data/devices?limit=${LIMIT}&offset=${offset}`,
+    REFRESH_MS,
+  )
+  const latest = dashboard?.latest ?? []
+  const of = (id: string, seen: number, packets: number | null): Row => {
+    const mine = latest.filter(reading => reading.device_id === id)
+    return {
+      id,
+      seen: Math.max(seen, ...mine.map(reading => reading.t_raw)),
+      packets,
+      ways: [...new Set(mine.map(reading => reading.medium))],
+      aids: [...new Set(mine.map(reading => reading.source_aid))].filter(aid => aid !== 4294967295),
+    }
+  }
+  const stored = list.data?.devices ?? []
+  const known = new Set(stored.map(device => device.device_id))
+  const heard = offset === 0 ? [...new Set(latest.map(reading => reading.device_id))].filter(id => !known.has(id)) : []
+  const rows = [
+    ...stored.map(({ device_id, last_seen, packet_count }) => of(device_id, last_seen * 1000, packet_count)),
+    ...heard.map(id => of(id, 0, null)),
+  ].sort((a, b) => b.seen - a.seen)
+  const total = Math.max(list.data?.total ?? 0, rows.length)
+  return (
+    <Card title="Devices" aside={<span class="quiet">{number(total)} in all</span>}>
+      {list.error && <Trouble error={list.error} what="stored devices" />}
+      {rows.length === 0 ? <Empty>No device was heard yet.</Empty> : <Table rows={rows} />}
+      {total > LIMIT && (
+        <nav class="pager" aria-label="Pages of devices">
+          {offset > 0 ? <a href={href(['devices'], { offset: String(offset - LIMIT) })}>← Back</a> : <span />}
+          {offset + LIMIT < total && <a href={href(['devices'], { offset: String(offset + LIMIT) })}>Next →</a>}
+        </nav>
+      )}
+    </Card>
+  )
+}

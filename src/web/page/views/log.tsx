@@ -1,0 +1,100 @@
+// The newest lines of the gateway's own log, the newest first, filtered by level and text.
+import { useState } from 'preact/hooks'
+import { useResource } from '../lib/resource'
+import type { LogLine } from '../lib/types'
+import { Card, Choice, Empty, Loaded } from '../ui/parts'
+
+const REFRESH_MS = 3_000
+const LINES = 300
+
+type Level = 'debug' | 'info' | 'warn' | 'error'
+const ORDER: Record<string, number> = { debug: 0, info: 1, warn: 2, error: 3 }
+
+const timeOf = (at: number): string => {
+  const time = new Date(at)
+  const today = time.toDateString() === new Date().toDateString()
+  return today ? time.toLocaleTimeString() : time.toLocaleString()
+}
+
+function Lines({ lines }: { lines: readonly LogLine[] }) {
+  return (
+    <ol class="loglines" aria-label="Lines of the log, the newest first">
+      {lines.map(({ at, level, scope, text, repeats }) => (
+        <li key={`${at} ${scope} ${text}`} data-level={level}>
+          <time class="nowrap quiet" dateTime={new Date(at).toISOString()}>
+            {timeOf(at)}
+          </time>
+          <span class="level">{level}</span>
+          <span class="break">
+            <strong>{scope}</strong> {text}
+            {repeats > 0 && <span class="quiet"> ({repeats} more like this)</span>}
+          </span>
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+export function Log() {
+  const [level, setLevel] = useState<Level>('debug')
+  const [search, setSearch] = useState('')
+  const [paused, setPaused] = useState(false)
+  const found = useResource<{ lines: readonly LogLine[] }>(`/api/log?lines=${LINES}`, paused ? 0 : REFRESH_MS)
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean)
+  const fits = (line: LogLine): boolean =>
+    (ORDER[line.level] ?? 3) >= ORDER[level]! &&
+    words.every(word => `${line.scope} ${line.text}`.toLowerCase().includes(word))
+  return (
+    <div class="stack">
+      <Card>
+        <div class="form">
+          <div>
+            <span class="label" aria-hidden="true">
+              From level
+            </span>
+            <div>
+              <Choice
+                label="From level"
+                value={level}
+                choices={[
+                  ['debug', 'all'],
+                  ['info', 'info'],
+                  ['warn', 'warn'],
+                  ['error', 'error'],
+                ]}
+                onChoose={next => setLevel(next)}
+              />
+            </div>
+          </div>
+          <div>
+            <label for="log-search">Text</label>
+            <input
+              id="log-search"
+              type="search"
+              value={search}
+              autocapitalize="none"
+              onInput={event => setSearch(event.currentTarget.value)}
+            />
+          </div>
+          <div class="check">
+            <input
+              id="log-paused"
+              type="checkbox"
+              checked={paused}
+              onChange={event => setPaused(event.currentTarget.checked)}
+            />
+            <label for="log-paused">Hold still</label>
+          </div>
+        </div>
+      </Card>
+      <Card title="Lines">
+        <Loaded from={found} what="its log">
+          {({ lines }) => {
+            const shown = lines.filter(fits).reverse()
+            return shown.length === 0 ? <Empty>No line fits.</Empty> : <Lines lines={shown} />
+          }}
+        </Loaded>
+      </Card>
+    </div>
+  )
+}

@@ -1,0 +1,95 @@
+// How the page looks: the colours of this browser, and what the gateway suggests to every browser.
+import { useState } from 'preact/hooks'
+import { call } from '../lib/api'
+import { ui } from '../lib/live'
+import { say, sayError } from '../lib/say'
+import { may } from '../lib/session'
+import { useStore } from '../lib/store'
+import { chooseTheme, theme } from '../lib/theme'
+import type { UiConfig } from '../lib/types'
+import { Card, Choice } from '../ui/parts'
+
+function Shared() {
+  const { ui_refresh_seconds = 5, ui_compact = false, ui_layout = 'cards' } = useStore(ui)
+  const [busy, setBusy] = useState(false)
+  async function save(event: SubmitEvent): Promise<void> {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget as HTMLFormElement)
+    const body = {
+      ui_refresh_seconds: Number(form.get('refresh')),
+      ui_compact: form.get('compact') === 'on',
+      ui_layout: String(form.get('layout')),
+    }
+    setBusy(true)
+    try {
+      ui.set((await call<{ ui: UiConfig }>('PUT', '/api/ui/config', { body })).ui)
+      say('The page’s settings are saved')
+    } catch (thrown) {
+      sayError(thrown, 'Not saved')
+    }
+    setBusy(false)
+  }
+  return (
+    <form class="form" onSubmit={event => void save(event)} key={`${ui_refresh_seconds} ${ui_compact} ${ui_layout}`}>
+      <div>
+        <label for="look-refresh">Seconds between two rounds</label>
+        <input
+          id="look-refresh"
+          name="refresh"
+          type="number"
+          min={1}
+          max={3600}
+          step={1}
+          required
+          defaultValue={String(ui_refresh_seconds)}
+          disabled={!may('admin')}
+        />
+      </div>
+      <div>
+        <label for="look-layout">Readings as</label>
+        <select id="look-layout" name="layout" disabled={!may('admin')}>
+          {['cards', 'list'].map(layout => (
+            <option key={layout} selected={layout === ui_layout}>
+              {layout}
+            </option>
+          ))}
+        </select>
+      </div>
+      <div class="check">
+        <input id="look-compact" name="compact" type="checkbox" defaultChecked={ui_compact} disabled={!may('admin')} />
+        <label for="look-compact">Closer together</label>
+      </div>
+      <div class="buttons">
+        <button type="submit" class="primary" disabled={busy || !may('admin')}>
+          Save for everybody
+        </button>
+      </div>
+    </form>
+  )
+}
+
+export function LookSettings() {
+  const now = useStore(theme)
+  return (
+    <Card title="This page">
+      <div class="fieldset gap">
+        <span class="label" aria-hidden="true">
+          Colours in this browser
+        </span>
+        <div>
+          <Choice
+            label="Colours in this browser"
+            value={now}
+            choices={[
+              ['auto', 'As the device'],
+              ['light', 'Light'],
+              ['dark', 'Dark'],
+            ]}
+            onChoose={next => chooseTheme(next)}
+          />
+        </div>
+      </div>
+      <Shared />
+    </Card>
+  )
+}

@@ -1,0 +1,253 @@
+// How the gateway is: what needs somebody first, then throughput, loss, flash and time, then every link.
+import { age, bytes, duration, notices, number } from '../format'
+import { live, meter, now } from '../lib/live'
+import { useSeconds } from '../lib/resource'
+import { useStore } from '../lib/store'
+import type { Link, Status, Uplink } from '../lib/types'
+import { Card, Empty, Pill, Spark } from '../ui/parts'
+
+/** how what an uplink sends is confirmed */
+const WAYS: Record<string, string> = {
+  acked: 'acknowledged',
+  best_effort: 'best effort',
+  probing: 'asking the peer',
+  silent: 'no answer',
+}
+
+const size = (value: number): string => {
+  const text = bytes(value)
+  return `${text.value} ${text.unit}`
+}
+
+const sum = (counts: readonly (number | undefined)[]): number => counts.reduce<number>((all, n) => all + (n ?? 0), 0)
+
+function Notices({ status }: { status: Status }) {
+  const all = notices(status)
+  if (all.length === 0) return null
+  return (
+    <ul class="card notices" aria-label="What needs somebody">
+      {all.map(({ kind, text, bad }) => (
+        <li key={kind} data-bad={bad}>
+          {text}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+interface FactProps {
+  label: string
+  value: string
+  unit?: string
+  note?: string
+  state?: 'good' | 'warn' | 'bad'
+  line?: readonly number[]
+}
+
+const Fact = ({ label, value, unit = '', note = '', state, line }: FactProps) => (
+  <div class="tile" data-mark={state}>
+    <dt>{label}</dt>
+    <dd>
+      <p class="reading">
+        <span class="value">{value}</span> {unit !== '' && <span class="unit">{unit}</span>}
+      </p>
+      {line && <Spark values={line} />}
+      {note !== '' && <p class="foot">{note}</p>}
+    </dd>
+  </div>
+)
+
+const QUALITY: Record<string, 'good' | 'warn'> = { synced: 'good', server: 'good', ntp: 'good' }
+
+function timeNote({ time }: Status): string {
+  const parts = [
+    time.source ? `by ${time.source}` : '',
+    time.last_sync ? `synced ${age(now(), time.last_sync)}` : '',
+    time.offset_ms ? `${number(time.offset_ms)} ms from the system clock` : '',
+  ]
+  return parts.filter(Boolean).join(' · ') || 'the system clock, as it is'
+}
+
+function Facts({ status }: { status: Status }) {
+  const { log, dropped, forwarding, storage, guard } = status
+  const lost = log.lost + sum([dropped.rows, dropped.packets, dropped.records])
+  const backlog = forwarding?.backlog ?? Math.max(0, ...Object.values(status.uplinks).map(uplink => uplink.backlog))
+  const states = Object.values(status.links).map(link => link.state)
+  const up = states.filter(state => state === 'up').length
+  const rates = meter.rates
+  const stored = bytes(log.bytes)
+  const notSafe = log.last_seq - log.committed_seq
+  return (
+    <dl class="tiles">
+      <Fact
+        label="Links up"
+        value={`${up} / ${states.length}`}
+        state={up < states.length ? 'warn' : undefined}
+        note={up < states.length ? `${states.length - up} not up` : 'all of them'}
+      />
+      <Fact
+        label="Readings taken in"
+        value={rates ? number(rates.readings, 3) : '—'}
+        unit="/s"
+        line={meter.lines.readings}
+        note={`${number(status.intake?.readings ?? 0)} since the start`}
+      />
+      <Fact
+        label="Acknowledged upstream"
+        value={rates ? number(rates.acked, 3) : '—'}
+        unit="/s"
+        line={meter.lines.acked}
+        note={`${number(backlog)} waiting`}
+        state={backlog > 1000 ? 'warn' : undefined}
+      />
+      <Fact
+        label="Lost or dropped"
+        value={number(lost)}
+        state={lost > 0 ? 'bad' : undefined}
+        note={
+          lost > 0
+            ? `rows ${number(dropped.rows)}, packets ${number(dropped.packets)}, records ${number(dropped.records + log.lost)}`
+            : 'nothing since the start'
+        }
+      />
+      <Fact
+        label="Flash: log"
+        value={stored.value}
+        unit={stored.unit}
+        line={meter.lines.bytes}
+        note={`${size(log.bytes_written_today)} written today · ${number(notSafe)} not yet safe`}
+        state={log.state && log.state !== 'ok' ? 'bad' : undefined}
+      />
+      <Fact
+        label="Time"
+        value={status.time.quality}
+        note={timeNote(status)}
+        state={QUALITY[status.time.quality] ?? (status.time.quality === 'unsynced' ? 'warn' : undefined)}
+      />
+      <Fact
+        label="SQL view"
+        value={storage.state ?? 'off'}
+        note={`${number(storage.packets ?? 0)} packets since the start · ${number(storage.lag_records)} to take`}
+        state={storage.state === 'down' ? 'bad' : undefined}
+      />
+      {guard?.rss !== undefined && guard.limit !== undefined && (
+        <Fact
+          label="Memory"
+          value={bytes(guard.rss).value}
+          unit={bytes(guard.rss).unit}
+          note={`of ${size(guard.limit)} · loop ${number(guard.lag_p99_ms ?? 0)} ms`}
+          state={guard.level === 'normal' ? undefined : 'warn'}
+        />
+      )}
+    </dl>
+  )
+}
+
+const ORDER: Record<string, number> = { down: 0, degraded: 1, opening: 2, up: 3 }
+
+function LinkRow({ name, link }: { name: string; link: Link }) {
+  const wait = link.retry_at === undefined ? 0 : Math.ceil((link.retry_at - now()) / 1000)
+  const retry = link.retry_at === undefined ? '' : wait > 0 ? `again in ${duration(wait)}` : 'trying again'
+  const why = [link.reason, retry].filter(Boolean).join(' · ')
+  const way = link.delivery === null ? '' : `${WAYS[link.delivery] ?? link.delivery} · `
+  const faults = link.errors > 0 ? ` · ${number(link.errors)} ${link.errors === 1 ? 'error' : 'errors'}` : ''
+  return (
+    <li>
+      <div class="row">
+        <h3>
+          {name} {link.type && link.type !== name && <span class="quiet small">{link.type}</span>}
+        </h3>
+        <Pill state={link.state} />
+      </div>
+      {link.state !== 'up' && why !== '' && <p class="note">{why}</p>}
+      {link.state !== 'up' && link.hint && <p class="counts">{link.hint}</p>}
+      <p class="counts">{`${way}${number(link.rx)} in · ${number(link.tx)} out${faults}`}</p>
+    </li>
+  )
+}
+
+function Links({ title, links, empty }: { title: string; links: readonly (readonly [string, Link])[]; empty: string }) {
+  const sorted = [...links].sort(([, a], [, b]) => (ORDER[a.state] ?? 2) - (ORDER[b.state] ?? 2))
+  return (
+    <Card title={title}>
+      {sorted.length === 0 && <Empty>{empty}</Empty>}
+      <ul class="rows">
+        {sorted.map(([name, link]) => (
+          <LinkRow key={name} name={name} link={link} />
+        ))}
+      </ul>
+    </Card>
+  )
+}
+
+function Uplinks({ status }: { status: Status }) {
+  const { forwarding, uplinks } = status
+  const rows = Object.entries(uplinks)
+  return (
+    <Card title="Upstream">
+      {forwarding?.reason && <p class="note gap">{forwarding.reason}</p>}
+      {rows.length === 0 && <Empty>No uplink is at work: everything stays in the log.</Empty>}
+      <ul class="rows">
+        {rows.map(([name, uplink]) => (
+          <UplinkRow key={name} name={name} uplink={uplink} />
+        ))}
+      </ul>
+    </Card>
+  )
+}
+
+function UplinkRow({ name, uplink }: { name: string; uplink: Uplink }) {
+  const { cursor, backlog, acked, resent, carrying, secure, round_trip_ms } = uplink
+  // a few records are always on their way
+  const behind = backlog > 100
+  return (
+    <li>
+      <div class="row">
+        <h3>{name}</h3>
+        <Pill
+          state={behind ? 'degraded' : carrying === false ? 'rest' : 'up'}
+          text={behind ? `${number(backlog)} waiting` : carrying === false ? 'in reserve' : 'in step'}
+        />
+      </div>
+      <p class="counts">
+        {[
+          `cursor ${number(cursor)}`,
+          `${number(backlog)} waiting`,
+          `${number(acked)} acknowledged`,
+          `${number(resent)} sent again`,
+          secure && secure !== 'none' ? `channel ${secure}` : '',
+          round_trip_ms ? `${number(round_trip_ms, 3)} ms` : '',
+        ]
+          .filter(Boolean)
+          .join(' · ')}
+      </p>
+    </li>
+  )
+}
+
+export function Overview() {
+  const { dashboard } = useStore(live)
+  useSeconds()
+  if (!dashboard) return <Empty>Loading …</Empty>
+  const { status } = dashboard
+  const links = Object.entries(status.links)
+  return (
+    <div class="stack">
+      <Notices status={status} />
+      <Facts status={status} />
+      <div class="columns">
+        <Links
+          title="Links"
+          links={links.filter(([, link]) => link.kind !== 'source')}
+          empty="No medium and no line is configured."
+        />
+        <Uplinks status={status} />
+        <Links
+          title="Sources"
+          links={links.filter(([, link]) => link.kind === 'source')}
+          empty="No source is configured."
+        />
+      </div>
+    </div>
+  )
+}

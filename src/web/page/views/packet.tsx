@@ -1,0 +1,112 @@
+// One stored packet: its readings, what else it says, and on demand the bytes it has as a FULL packet on the wire.
+import { useState } from 'preact/hooks'
+import { asApiError } from '../lib/api'
+import { parseHex } from '../lib/hex'
+import { executeJson } from '../lib/jobs'
+import { useResource } from '../lib/resource'
+import { href } from '../lib/route'
+import { may } from '../lib/session'
+import type { Packet } from '../lib/types'
+import { Card, Loaded } from '../ui/parts'
+import { Tree } from '../ui/tree'
+import { Decoded, ReadingsTable, readingsOf } from './decode'
+import { packetTime } from './packets'
+
+/** The log keeps what a packet said, not its bytes; the gateway's own pipeline makes them again. */
+async function bytesOf(packet: Packet): Promise<Uint8Array> {
+  const { payload_json: fact, device_id, device_status } = packet
+  const sensors = readingsOf(fact)
+    .filter(({ value }) => value !== null)
+    .map(({ id, status, value, unit }) => [id, status || 'OK', value, unit])
+  const made = await executeJson([
+    'inject',
+    '--module',
+    'fuse',
+    '--device-id',
+    device_id,
+    '--status',
+    device_status,
+    '--sensors',
+    JSON.stringify(sensors),
+    '--json',
+  ])
+  const bytes = parseHex(findHex(made))
+  if (!bytes) throw new Error('the gateway gave no bytes')
+  return bytes
+}
+
+/** the longest text of hex digits in a result, wherever it stands */
+function findHex(value: unknown): string {
+  if (typeof value === 'string') return /^[0-9a-f]{32,}$/i.test(value) ? value : ''
+  if (typeof value !== 'object' || value === null) return ''
+  return Object.values(value)
+    .map(findHex)
+    .reduce((longest, text) => (text.length > longest.length ? text : longest), '')
+}
+
+function OnTheWire({ packet }: { packet: Packet }) {
+  const [state, setState] = useState<{ bytes?: Uint8Array; error?: string; busy?: boolean }>({})
+  async function make(): Promise<void> {
+    setState({ busy: true })
+    try {
+      setState({ bytes: await bytesOf(packet) })
+    } catch (thrown) {
+      setState({ error: asApiError(thrown).message })
+    }
+  }
+  const { bytes, error, busy } = state
+  return (
+    <Card title="On the wire">
+      {bytes ? (
+        <Decoded bytes={bytes} />
+      ) : (
+        <>
+          <p class="quiet small gap">
+            The log keeps what a packet said, not its bytes. The gateway can make a FULL packet of the same readings,
+            with the time of now.
+          </p>
+          <button type="button" class="primary" disabled={busy || !may('operator')} onClick={() => void make()}>
+            {busy ? 'Asking …' : 'Make the packet'}
+          </button>
+        </>
+      )}
+      {error !== undefined && (
+        <p class="error" role="alert">
+          {error}
+        </p>
+      )}
+    </Card>
+  )
+}
+
+export function PacketView({ uuid }: { uuid: string }) {
+  const found = useResource<{ packet: Packet }>(`/api/data/packets/${encodeURIComponent(uuid)}`)
+  return (
+    <Loaded from={found} what="stored packets">
+      {({ packet }) => (
+        <>
+          <Card title={`Packet of ${packet.device_id}`}>
+            <dl class="pairs gap">
+              <dt>Time</dt>
+              <dd>{packetTime(packet).toLocaleString()}</dd>
+              <dt>Device</dt>
+              <dd>
+                <a href={href(['readings', packet.device_id])}>{packet.device_id}</a>, {packet.device_status}
+              </dd>
+              <dt>Stored</dt>
+              <dd>{new Date(packet.created_at * 1000).toLocaleString()}</dd>
+              <dt>UUID</dt>
+              <dd class="mono break">{packet.packet_uuid}</dd>
+            </dl>
+            <ReadingsTable fact={packet.payload_json} />
+            <details class="gap-above">
+              <summary>As stored</summary>
+              <Tree value={packet.payload_json} />
+            </details>
+          </Card>
+          <OnTheWire packet={packet} />
+        </>
+      )}
+    </Loaded>
+  )
+}

@@ -1,0 +1,194 @@
+// The stored packets, filtered and page by page; one packet with its readings and as bytes on the wire; and a place to take
+// any packet in hex apart.
+import { friendly, number } from '../format'
+import { query } from '../lib/api'
+import { useResource } from '../lib/resource'
+import { go, href, route } from '../lib/route'
+import { useStore } from '../lib/store'
+import type { Packet } from '../lib/types'
+import { Card, Empty, Loaded } from '../ui/parts'
+import { DecodeView } from './decode'
+import { PacketView } from './packet'
+
+const LIMIT = 25
+const VALUES_SHOWN = 4
+const REFRESH_MS = 3_000
+
+interface List {
+  packets: readonly Packet[]
+  total: number
+}
+
+/** `cpu_busy 12 % · …`, and how many more there are */
+function summary(payload: Record<string, unknown>): { text: string; more: number } {
+  const parts: string[] = []
+  let count = 0
+  for (let n = 1; payload[`s${n}_id`] !== undefined; n++) {
+    count++
+    if (parts.length >= VALUES_SHOWN) continue
+    const value = payload[`s${n}_v`]
+    const text = friendly(typeof value === 'number' ? value : null, String(payload[`s${n}_u`] ?? ''))
+    parts.push(`${payload[`s${n}_id`]} ${text.value}${text.unit ? ` ${text.unit}` : ''}`)
+  }
+  return { text: parts.join(' · '), more: count - parts.length }
+}
+
+export const packetTime = (packet: Packet): Date =>
+  new Date(Number(packet.payload_json.t_raw ?? packet.timestamp_raw * 1000))
+
+function Row({ packet }: { packet: Packet }) {
+  const time = packetTime(packet)
+  const { text, more } = summary(packet.payload_json)
+  const today = time.toDateString() === new Date().toDateString()
+  return (
+    <tr>
+      <td class="nowrap">
+        <a href={href(['packets', packet.packet_uuid])}>
+          <time dateTime={time.toISOString()}>{today ? time.toLocaleTimeString() : time.toLocaleString()}</time>
+        </a>
+      </td>
+      <td class="break">{packet.device_id}</td>
+      <td class="wide">
+        {text}
+        {more > 0 && <span class="quiet"> +{more}</span>}
+      </td>
+      <td class={packet.device_status === 'ONLINE' ? 'roomy' : 'wide'}>{packet.device_status}</td>
+    </tr>
+  )
+}
+
+/** What a date field says → whole UNIX seconds; undefined for none. */
+const seconds = (text: string | undefined): number | undefined => {
+  const ms = text ? Date.parse(text) : Number.NaN
+  return Number.isNaN(ms) ? undefined : Math.floor(ms / 1000)
+}
+
+const FILTERS = ['device_id', 'status', 'since', 'until'] as const
+
+function Filters({ values }: { values: Readonly<Record<string, string>> }) {
+  function submit(event: SubmitEvent): void {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget as HTMLFormElement)
+    go(['packets'], Object.fromEntries(FILTERS.map(name => [name, String(form.get(name) ?? '').trim()])))
+  }
+  return (
+    <form class="form" onSubmit={submit} key={JSON.stringify(values)}>
+      <div>
+        <label for="filter-device">Device</label>
+        <input id="filter-device" name="device_id" defaultValue={values.device_id} autocapitalize="none" />
+      </div>
+      <div>
+        <label for="filter-status">Device status</label>
+        <input id="filter-status" name="status" defaultValue={values.status} placeholder="ONLINE" />
+      </div>
+      <div>
+        <label for="filter-since">From</label>
+        <input id="filter-since" name="since" type="datetime-local" defaultValue={values.since} />
+      </div>
+      <div>
+        <label for="filter-until">Until</label>
+        <input id="filter-until" name="until" type="datetime-local" defaultValue={values.until} />
+      </div>
+      <div class="buttons">
+        <button type="submit" class="primary">
+          Show
+        </button>
+        <a class="button" href={href(['packets'])}>
+          Clear
+        </a>
+      </div>
+    </form>
+  )
+}
+
+const told = (values: Readonly<Record<string, string>>): string =>
+  FILTERS.filter(name => values[name])
+    .map(name => `${name.replace('_id', '')} ${values[name]}`)
+    .join(', ') || 'all'
+
+function Stored({ values }: { values: Readonly<Record<string, string>> }) {
+  const offset = Math.max(0, Number(values.offset ?? 0) || 0)
+  const { device_id, status } = values
+  const path = `/api/data/packets${query({
+    device_id,
+    status,
+    since: seconds(values.since),
+    until: seconds(values.until),
+    limit: LIMIT,
+    offset,
+  })}`
+  // a page further back does not move under the reader
+  const list = useResource<List>(path, offset === 0 ? REFRESH_MS : 0)
+  const to = (next: number): string => href(['packets'], { ...values, offset: next > 0 ? String(next) : '' })
+  return (
+    <div class="stack">
+      <details class="card category" open={FILTERS.some(name => values[name])}>
+        <summary>
+          <h2>Which packets</h2>
+          <span class="quiet small">{told(values)}</span>
+        </summary>
+        <Filters values={values} />
+      </details>
+      <Card title="Stored packets" aside={list.data && <span class="quiet">{number(list.data.total)} in all</span>}>
+        <Loaded from={list} what="stored packets">
+          {({ packets, total }) => (
+            <>
+              {packets.length === 0 && <Empty>No packet fits.</Empty>}
+              {packets.length > 0 && (
+                <div class="scroll">
+                  <table class="cards">
+                    <thead>
+                      <tr>
+                        <th scope="col">Time</th>
+                        <th scope="col">Device</th>
+                        <th scope="col">Values</th>
+                        <th scope="col">Status</th>
+                      </tr>
+                    </thead>
+                    <tbody>
+                      {packets.map(packet => (
+                        <Row key={packet.packet_uuid} packet={packet} />
+                      ))}
+                    </tbody>
+                  </table>
+                </div>
+              )}
+              <nav class="pager" aria-label="Pages of packets">
+                {offset > 0 ? <a href={to(offset - LIMIT)}>← Newer</a> : <span />}
+                <span class="quiet small">
+                  {total > 0 && `${number(Math.min(offset + 1, total))} to ${number(Math.min(offset + LIMIT, total))}`}
+                </span>
+                {offset + LIMIT < total ? <a href={to(offset + LIMIT)}>Older →</a> : <span />}
+              </nav>
+            </>
+          )}
+        </Loaded>
+      </Card>
+    </div>
+  )
+}
+
+export function Packets() {
+  const { path, values } = useStore(route)
+  const [, uuid] = path
+  const decode = uuid === 'decode'
+  return (
+    <div class="stack">
+      <ul class="tabs" aria-label="Packets">
+        <li>
+          <a href={href(['packets'])} aria-current={decode ? undefined : 'page'}>
+            Stored
+          </a>
+        </li>
+        <li>
+          <a href={href(['packets', 'decode'])} aria-current={decode ? 'page' : undefined}>
+            Decode hex
+          </a>
+        </li>
+      </ul>
+      {uuid === undefined && <Stored values={values} />}
+      {decode && <DecodeView key={values.hex} first={values.hex ?? ''} />}
+      {uuid !== undefined && !decode && <PacketView uuid={uuid} />}
+    </div>
+  )
+}

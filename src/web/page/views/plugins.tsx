@@ -1,0 +1,182 @@
+// Service plugins: load, start, stop, enable at the start of the gateway, and their own commands.
+import { useState } from 'preact/hooks'
+import { type ApiError, asApiError, call } from '../lib/api'
+import { useResource } from '../lib/resource'
+import { say, sayError } from '../lib/say'
+import { may } from '../lib/session'
+import type { Plugin } from '../lib/types'
+import { Card, Confirm, Empty, Loaded, Switch } from '../ui/parts'
+import { Tree } from '../ui/tree'
+
+const REFRESH_MS = 5_000
+
+/** the service that serves the page */
+const OWN = 'web_user'
+
+type Action = 'load' | 'start' | 'stop' | 'set_enabled'
+const DONE: Record<Action, string> = {
+  load: 'was loaded',
+  start: 'was started',
+  stop: 'was stopped',
+  set_enabled: 'was changed',
+}
+
+type Answer = Readonly<Record<string, unknown>>
+
+/** What a command printed: most print one JSON document. */
+function printed(stdout: unknown): unknown {
+  try {
+    return JSON.parse(String(stdout))
+  } catch {
+    return stdout
+  }
+}
+
+function Command({ name }: { name: string }) {
+  const [state, setState] = useState<{ busy?: boolean; answer?: Answer; error?: ApiError }>({})
+  const id = `plugin-${name}`
+  async function run(event: SubmitEvent): Promise<void> {
+    event.preventDefault()
+    const words = String(new FormData(event.currentTarget as HTMLFormElement).get('words') ?? '')
+    const [sub_cmd, ...args] = words.trim().split(/\s+/)
+    setState({ busy: true })
+    try {
+      const answer = await call<Answer>('POST', '/api/plugins', {
+        body: { plugin: name, action: 'cmd', sub_cmd, args },
+      })
+      setState({ answer })
+    } catch (thrown) {
+      const error = asApiError(thrown)
+      // a command that ran and failed brings what it printed
+      setState({ error, answer: 'exit_code' in error.body ? { ...error.body } : undefined })
+    }
+  }
+  const { busy, answer, error } = state
+  return (
+    <details>
+      <summary>Run a command</summary>
+      <form class="line" onSubmit={event => void run(event)}>
+        <label class="hidden" for={id}>
+          Command of {name}
+        </label>
+        <input id={id} name="words" required placeholder="status" autocapitalize="none" spellcheck={false} />
+        <button type="submit" class="plain" disabled={busy}>
+          Run
+        </button>
+      </form>
+      {error && (
+        <p class="error" role="alert">
+          {error.message}
+        </p>
+      )}
+      {answer && (
+        <div class="gap-above">
+          <p class="counts">exit code {String(answer.exit_code ?? 0)}</p>
+          <Tree value={printed(answer.stdout)} />
+          {answer.stderr ? <pre class="error">{String(answer.stderr)}</pre> : null}
+        </div>
+      )}
+    </details>
+  )
+}
+
+function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
+  const { name, summary, mode, enabled, mounted, loaded, running, failures = 0, config_prefix, error } = plugin
+  const [busy, setBusy] = useState(false)
+  const [asking, setAsking] = useState(false)
+  async function act(action: Action, more: object = {}): Promise<void> {
+    setBusy(true)
+    try {
+      await call('POST', '/api/plugins', { body: { plugin: name, action, ...more } })
+      say(`${name} ${DONE[action]}`)
+    } catch (thrown) {
+      sayError(thrown, name)
+    }
+    setBusy(false)
+    reload()
+  }
+  const button = (action: 'load' | 'start' | 'stop', text: string) => (
+    <button
+      type="button"
+      class="plain"
+      disabled={busy || !may('operator')}
+      aria-label={`${text} ${name}`}
+      onClick={() => (action === 'stop' && name === OWN ? setAsking(true) : void act(action))}
+    >
+      {text}
+    </button>
+  )
+  return (
+    <li>
+      <div class="row">
+        <div>
+          <h3>{name}</h3>
+          {summary && <p class="note">{summary}</p>}
+          <p class="counts">
+            <span class="roomy">{config_prefix} · </span>
+            {[
+              mode,
+              running === undefined ? '' : running ? 'runs' : 'stands still',
+              mounted ? 'mounted' : '',
+              loaded ? 'loaded' : '',
+              failures > 0 ? `${failures} failures` : '',
+            ]
+              .filter(Boolean)
+              .join(' · ')}
+          </p>
+        </div>
+        <div class="buttons">
+          <span class="quiet small" aria-hidden="true">
+            enabled
+          </span>
+          <Switch
+            label={`${name} enabled`}
+            on={enabled}
+            disabled={busy || !may('admin')}
+            onChange={on => void act('set_enabled', { enabled: on })}
+          />
+        </div>
+      </div>
+      {error && <p class="error">{error}</p>}
+      <div class="buttons gap-above">
+        {running !== true && button('start', 'Start')}
+        {running !== false && button('stop', 'Stop')}
+        {!loaded && button('load', 'Load')}
+      </div>
+      {may('admin') && <Command name={name} />}
+      {asking && (
+        <Confirm
+          title={`Stop ${name}?`}
+          action="Stop"
+          onDone={yes => {
+            setAsking(false)
+            if (yes) void act('stop')
+          }}
+        >
+          <p>It serves this page, which then cannot start it again: the command line on the gateway can.</p>
+        </Confirm>
+      )}
+    </li>
+  )
+}
+
+export function Plugins() {
+  const list = useResource<{ items: readonly Plugin[] }>('/api/plugins', REFRESH_MS)
+  return (
+    <Card title="Plugins">
+      <Loaded from={list} what="plugins">
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty>This gateway has no plugins.</Empty>
+          ) : (
+            <ul class="rows">
+              {items.map(plugin => (
+                <PluginRow key={plugin.name} plugin={plugin} reload={list.reload} />
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+    </Card>
+  )
+}

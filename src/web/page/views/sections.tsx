@@ -1,0 +1,64 @@
+// The sections of the display providers, whatever they are: the list comes from the gateway, each section is asked for when
+// it is opened.
+import { useState } from 'preact/hooks'
+import { ui } from '../lib/live'
+import { useResource } from '../lib/resource'
+import { useStore } from '../lib/store'
+import type { ProviderInfo } from '../lib/types'
+import { Card, Chip, Empty, Loaded } from '../ui/parts'
+import { Tree } from '../ui/tree'
+
+const LEAST_REFRESH_S = 2
+
+function Section({ info }: { info: ProviderInfo }) {
+  const [open, setOpen] = useState(false)
+  const { section_path, display_name, category, refresh_interval_s = 10 } = info
+  const found = useResource<{ data: unknown }>(
+    open ? `/api/display/render/${encodeURIComponent(section_path)}` : null,
+    Math.max(LEAST_REFRESH_S, refresh_interval_s) * 1000,
+  )
+  return (
+    <details class="card category" open={open} onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>
+        <h2>{display_name}</h2>
+        <Chip>{category}</Chip>
+        <span class="quiet small mono">{section_path}</span>
+      </summary>
+      {open && (
+        <Loaded from={found} what="this section">
+          {({ data }) => <Tree value={data} />}
+        </Loaded>
+      )}
+    </details>
+  )
+}
+
+export function Sections() {
+  const found = useResource<{ metadata: { providers: readonly ProviderInfo[] } }>('/api/display/providers')
+  const { expose_sections = [] } = useStore(ui)
+  return (
+    <Loaded from={found} what="sections">
+      {({ metadata: { providers } }) => {
+        const shown = providers.filter(
+          ({ section_id, section_path }) =>
+            expose_sections.length === 0 ||
+            expose_sections.includes(section_path) ||
+            expose_sections.includes(section_id),
+        )
+        if (shown.length === 0)
+          return (
+            <Card>
+              <Empty>No section is registered.</Empty>
+            </Card>
+          )
+        return (
+          <div class="stack">
+            {shown.map(info => (
+              <Section key={info.section_path} info={info} />
+            ))}
+          </div>
+        )
+      }}
+    </Loaded>
+  )
+}

@@ -1,0 +1,240 @@
+// The settings, made from the gateway's own schema: found by name, changed many at once, saved together. What could not be
+// saved keeps what was typed and says why; what counts from the next start on only is told after saving.
+import { useState } from 'preact/hooks'
+import { call } from '../lib/api'
+import { typedValue } from '../lib/edits'
+import { useResource } from '../lib/resource'
+import { say, sayError } from '../lib/say'
+import { may } from '../lib/session'
+import type { OptionCategory, OptionField } from '../lib/types'
+import { Field } from '../ui/field'
+import { Card, Empty, Loaded } from '../ui/parts'
+import { WriteNote } from '../ui/writenote'
+import { LookSettings } from './look'
+
+interface Schema {
+  schema: { categories: readonly OptionCategory[] }
+}
+
+interface Saved {
+  changed: readonly { key: string; restart?: boolean }[]
+  failed: readonly { key?: string; error: string }[]
+}
+
+type Texts = Readonly<Record<string, string>>
+
+function fits(field: OptionField, words: readonly string[]): boolean {
+  const text = `${field.key} ${field.label} ${field.help ?? ''} ${field.description}`.toLowerCase()
+  return words.every(word => text.includes(word))
+}
+
+function Category({
+  category,
+  fields,
+  open,
+  edits,
+  errors,
+  onEdit,
+}: {
+  category: OptionCategory
+  fields: readonly OptionField[]
+  open: boolean
+  edits: Texts
+  errors: Texts
+  onEdit(key: string, text: string | undefined): void
+}) {
+  const changed = fields.filter(({ key }) => edits[key] !== undefined).length
+  return (
+    <details class="card category" open={open || changed > 0}>
+      <summary>
+        <h2>{category.title}</h2>
+        <span class="quiet small mono break">{category.id}</span>
+        <span class="quiet small end">
+          {fields.length} {fields.length === 1 ? 'setting' : 'settings'}
+          {changed > 0 && `, ${changed} changed`}
+        </span>
+      </summary>
+      <div class="options">
+        {fields.map(field => (
+          <Field
+            key={field.key}
+            field={field}
+            edit={edits[field.key]}
+            error={errors[field.key]}
+            disabled={!field.writable || !may('admin')}
+            onEdit={text => onEdit(field.key, text)}
+          />
+        ))}
+      </div>
+    </details>
+  )
+}
+
+function Options({ categories, reload }: { categories: readonly OptionCategory[]; reload(): void }) {
+  const [search, setSearch] = useState('')
+  const [onlyWritable, setOnlyWritable] = useState(true)
+  const [edits, setEdits] = useState<Texts>({})
+  const [errors, setErrors] = useState<Texts>({})
+  const [restarts, setRestarts] = useState<readonly string[]>([])
+  const [busy, setBusy] = useState(false)
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean)
+  const shown = categories
+    .map(category => ({
+      category,
+      fields: category.fields.filter(
+        field => edits[field.key] !== undefined || ((!onlyWritable || field.writable) && fits(field, words)),
+      ),
+    }))
+    .filter(({ fields }) => fields.length > 0)
+  const all = new Map(categories.flatMap(category => category.fields.map(field => [field.key, field] as const)))
+  const count = Object.keys(edits).length
+
+  function edit(key: string, text: string | undefined): void {
+    const { [key]: _old, ...rest } = edits
+    setEdits(text === undefined ? rest : { ...rest, [key]: text })
+    const { [key]: _error, ...others } = errors
+    const typed = text === undefined ? undefined : typedValue(all.get(key)!, text)
+    setErrors(typed && 'error' in typed ? { ...others, [key]: typed.error } : others)
+  }
+
+  async function save(): Promise<void> {
+    const updates = Object.entries(edits).flatMap(([key, text]) => {
+      const field = all.get(key)!
+      const typed = typedValue(field, text)
+      return 'error' in typed ? [] : [{ key, value: typed.value, value_type: field.type }]
+    })
+    setBusy(true)
+    try {
+      const { changed, failed } = await send(updates)
+      const refused = Object.fromEntries(failed.map(({ key = '', error }) => [key, error]))
+      setErrors(refused)
+      setEdits(Object.fromEntries(Object.entries(edits).filter(([key]) => key in refused)))
+      setRestarts(changed.filter(({ restart }) => restart).map(({ key }) => key))
+      const told = `${changed.length} ${changed.length === 1 ? 'setting' : 'settings'} saved`
+      say(failed.length > 0 ? `${told}, ${failed.length} refused` : told, failed.length > 0)
+      reload()
+    } catch (thrown) {
+      sayError(thrown, 'Nothing was saved')
+    }
+    setBusy(false)
+  }
+
+  return (
+    <>
+      <Card>
+        <div class="form">
+          <div>
+            <label for="settings-search">Find a setting</label>
+            <input
+              id="settings-search"
+              type="search"
+              value={search}
+              onInput={event => setSearch(event.currentTarget.value)}
+              autocapitalize="none"
+            />
+          </div>
+          <div class="check">
+            <input
+              id="settings-all"
+              type="checkbox"
+              checked={!onlyWritable}
+              onChange={event => setOnlyWritable(!event.currentTarget.checked)}
+            />
+            <label for="settings-all">Show also what cannot be changed here</label>
+          </div>
+        </div>
+      </Card>
+      {restarts.length > 0 && (
+        <p class="card notices" role="status">
+          Saved; these count from the next start of the gateway on: {restarts.join(', ')}
+        </p>
+      )}
+      {shown.length === 0 && <Empty>No setting fits.</Empty>}
+      {shown.map(({ category, fields }) => (
+        <Category
+          key={category.id}
+          category={category}
+          fields={fields}
+          open={words.length > 0}
+          edits={edits}
+          errors={errors}
+          onEdit={edit}
+        />
+      ))}
+      {count > 0 && (
+        <section class="savebar" aria-label="Unsaved changes">
+          <span>
+            {count} unsaved {count === 1 ? 'change' : 'changes'}
+          </span>
+          <button
+            type="button"
+            class="plain"
+            onClick={() => {
+              setEdits({})
+              setErrors({})
+            }}
+          >
+            Discard
+          </button>
+          <button
+            type="button"
+            class="primary"
+            disabled={busy || Object.keys(errors).some(key => key in edits)}
+            onClick={() => void save()}
+          >
+            {busy ? 'Saving …' : 'Save'}
+          </button>
+        </section>
+      )}
+    </>
+  )
+}
+
+/** Refused updates come with 200 and ok false, which `call` takes for a failure. */
+async function send(updates: readonly object[]): Promise<Saved> {
+  try {
+    return await call<Saved>('PUT', '/api/options', { body: { updates } })
+  } catch (thrown) {
+    const body = (thrown as { body?: Partial<Saved> }).body
+    if (body && Array.isArray(body.failed) && Array.isArray(body.changed)) return body as Saved
+    throw thrown
+  }
+}
+
+/** Somebody edited the file by hand. */
+function Reload({ reload }: { reload(): void }) {
+  const [busy, setBusy] = useState(false)
+  async function act(): Promise<void> {
+    setBusy(true)
+    try {
+      await call('POST', '/api/reload', { body: {} })
+      say('Config.json was read again')
+      reload()
+    } catch (thrown) {
+      sayError(thrown, 'Config.json was not taken over')
+    }
+    setBusy(false)
+  }
+  return (
+    <p class="row wrap quiet small">
+      Somebody changed Config.json on the gateway?
+      <button type="button" class="plain" disabled={busy || !may('admin')} onClick={() => void act()}>
+        Read it again
+      </button>
+    </p>
+  )
+}
+
+export function Settings() {
+  const found = useResource<Schema>('/api/options/schema')
+  return (
+    <div class="stack">
+      <LookSettings />
+      <WriteNote needs="admin" what="changing settings" />
+      <Loaded from={found} what="settings">
+        {({ schema }) => <Options categories={schema.categories} reload={found.reload} />}
+      </Loaded>
+      <Reload reload={found.reload} />
+    </div>
+  )
+}

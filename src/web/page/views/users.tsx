@@ -1,0 +1,239 @@
+// Users of the page and of the HTTP interface: who they are, what they may, and making, changing and removing them.
+import { useState } from 'preact/hooks'
+import { asApiError, call } from '../lib/api'
+import { useResource } from '../lib/resource'
+import { say, sayError } from '../lib/say'
+import { may } from '../lib/session'
+import type { Role, User } from '../lib/types'
+import { Card, Confirm, Empty, Loaded, Switch } from '../ui/parts'
+import { WriteNote } from '../ui/writenote'
+
+const ROLES: readonly (readonly [Role, string])[] = [
+  ['viewer', 'viewer: looks'],
+  ['operator', 'operator: also switches'],
+  ['admin', 'admin: everything'],
+]
+
+const RoleSelect = ({
+  id,
+  label,
+  value,
+  disabled,
+  onChange,
+}: {
+  id: string
+  label?: string
+  value?: Role
+  disabled?: boolean
+  onChange?(role: Role): void
+}) => (
+  <select
+    id={id}
+    name="role"
+    aria-label={label}
+    value={value}
+    disabled={disabled}
+    onChange={event => onChange?.(event.currentTarget.value as Role)}
+  >
+    {ROLES.map(([role, text]) => (
+      <option key={role} value={role}>
+        {text}
+      </option>
+    ))}
+  </select>
+)
+
+function NewUser({ reload }: { reload(): void }) {
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState('')
+  async function add(event: SubmitEvent): Promise<void> {
+    event.preventDefault()
+    const form = event.currentTarget as HTMLFormElement
+    const values = new FormData(form)
+    const text = (name: string): string => String(values.get(name) ?? '')
+    const password = text('password')
+    setBusy(true)
+    setError('')
+    try {
+      const username = text('username').trim()
+      await call('POST', '/users', { body: { username, role: text('role'), ...(password && { password }) } })
+      say(`${username} was added`)
+      form.reset()
+      reload()
+    } catch (thrown) {
+      setError(asApiError(thrown).message)
+    }
+    setBusy(false)
+  }
+  return (
+    <Card title="Add a user">
+      <form class="form" onSubmit={event => void add(event)}>
+        <div>
+          <label for="new-username">Name</label>
+          <input
+            id="new-username"
+            name="username"
+            required
+            autocomplete="off"
+            autocapitalize="none"
+            spellcheck={false}
+            aria-describedby="new-user-error"
+          />
+        </div>
+        <div>
+          <label for="new-password">Password</label>
+          <input
+            id="new-password"
+            name="password"
+            type="password"
+            autocomplete="new-password"
+            aria-describedby="new-user-help"
+          />
+        </div>
+        <div>
+          <label for="new-role">Role</label>
+          <RoleSelect id="new-role" />
+        </div>
+        <div class="buttons">
+          <button type="submit" class="primary" disabled={busy}>
+            Add
+          </button>
+        </div>
+      </form>
+      <p class="error" id="new-user-error" role="alert">
+        {error}
+      </p>
+      <p class="quiet small gap-above" id="new-user-help">
+        A user without a password cannot sign in until one is set.
+      </p>
+    </Card>
+  )
+}
+
+function Password({ username, onDone }: { username: string; onDone(password: string | null): void }) {
+  const id = `password-${username}`
+  return (
+    <form
+      class="line gap-above"
+      onSubmit={event => {
+        event.preventDefault()
+        onDone(String(new FormData(event.currentTarget).get('password') ?? ''))
+      }}
+    >
+      <label class="hidden" for={id}>
+        New password of {username}
+      </label>
+      <input id={id} name="password" type="password" required autocomplete="new-password" placeholder="new password" />
+      <button type="submit" class="primary">
+        Set
+      </button>
+      <button type="button" class="plain" onClick={() => onDone(null)}>
+        Cancel
+      </button>
+    </form>
+  )
+}
+
+function UserRow({ user, reload }: { user: User; reload(): void }) {
+  const { username, role, enabled, created_at } = user
+  const [busy, setBusy] = useState(false)
+  const [changing, setChanging] = useState<'' | 'password' | 'remove'>('')
+  const path = `/users/${encodeURIComponent(username)}`
+  const locked = busy || !may('admin')
+
+  async function act(method: 'PUT' | 'DELETE', body: object | undefined, done: string): Promise<void> {
+    setBusy(true)
+    try {
+      await call(method, path, body && { body })
+      say(done)
+    } catch (thrown) {
+      sayError(thrown, username)
+    }
+    setBusy(false)
+    reload()
+  }
+
+  return (
+    <li>
+      <div class="row wrap">
+        <div>
+          <h3>{username}</h3>
+          <p class="counts">
+            {created_at ? `since ${new Date(created_at * 1000).toLocaleDateString()}` : ''}
+            {!enabled && ' · cannot sign in'}
+          </p>
+        </div>
+        <div class="buttons">
+          <RoleSelect
+            id={`role-${username}`}
+            label={`Role of ${username}`}
+            value={role}
+            disabled={locked}
+            onChange={next => void act('PUT', { role: next }, `${username} is ${next} now`)}
+          />
+          <span class="quiet small" aria-hidden="true">
+            may sign in
+          </span>
+          <Switch
+            label={`${username} may sign in`}
+            on={enabled}
+            disabled={locked}
+            onChange={on => void act('PUT', { enabled: on }, `${username} may ${on ? '' : 'not '}sign in now`)}
+          />
+          <button type="button" class="plain" disabled={locked} onClick={() => setChanging('password')}>
+            Password<span class="hidden"> of {username}</span>
+          </button>
+          <button type="button" class="plain" disabled={locked} onClick={() => setChanging('remove')}>
+            Remove<span class="hidden"> {username}</span>
+          </button>
+        </div>
+      </div>
+      {changing === 'password' && (
+        <Password
+          username={username}
+          onDone={password => {
+            setChanging('')
+            if (password !== null) void act('PUT', { password }, `${username} has a new password`)
+          }}
+        />
+      )}
+      {changing === 'remove' && (
+        <Confirm
+          title={`Remove ${username}?`}
+          action="Remove"
+          onDone={yes => {
+            setChanging('')
+            if (yes) void act('DELETE', undefined, `${username} was removed`)
+          }}
+        >
+          <p>Open sessions of this user end at once.</p>
+        </Confirm>
+      )}
+    </li>
+  )
+}
+
+export function Users() {
+  const list = useResource<{ users: readonly User[] }>('/users')
+  return (
+    <div class="stack">
+      <WriteNote needs="admin" what="changing users" />
+      <Card title="Users">
+        <Loaded from={list} what="users">
+          {({ users }) =>
+            users.length === 0 ? (
+              <Empty>No user yet: only the admin token signs in.</Empty>
+            ) : (
+              <ul class="rows">
+                {users.map(user => (
+                  <UserRow key={user.username} user={user} reload={list.reload} />
+                ))}
+              </ul>
+            )
+          }
+        </Loaded>
+      </Card>
+      {may('admin') && <NewUser reload={list.reload} />}
+    </div>
+  )
+}

@@ -1,0 +1,255 @@
+// What changes the gateway: switches, plugins, settings, users. What came of it is asked of the gateway itself.
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { after, before, beforeEach, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { AUDIT } from '../lib/audit'
+import { PHONE, shoot, type Tab, World } from '../lib/browser'
+import { until } from '../lib/gateway'
+
+let world: World
+let tab: Tab
+let page: Page
+before(async () => {
+  world = await World.start()
+  await world.packets(6)
+  tab = await world.tab()
+  page = tab.page
+})
+after(() => world?.stop())
+beforeEach(async () => {
+  if (page) await page.goto(`${world.url}/#/overview`)
+})
+
+const open = async (at: string): Promise<void> => {
+  await page.goto(`${world.url}/#/${at}`)
+}
+const said = (text: string | RegExp): Promise<void> =>
+  page.getByRole('status').filter({ hasText: text }).first().waitFor()
+const config = async (key: string): Promise<unknown> => (await world.ask(`/api/config?key=${key}`)).value
+
+test('a medium is switched on and off; one that links use is asked about first', async () => {
+  await open('switches')
+  const tcp = page.getByRole('switch', { name: 'TCP', exact: true })
+  await tcp.click()
+  await said('TCP is on')
+  assert.equal(await config('RESOURCES.transport_status.tcp'), true)
+  await page.getByRole('button', { name: 'Load TCP again' }).click()
+  await said(/TCP (was loaded again|could not be loaded)/)
+  await tcp.click()
+  await said('TCP is off')
+  assert.equal(await config('RESOURCES.transport_status.tcp'), false)
+
+  const udp = page.getByRole('switch', { name: 'UDP', exact: true })
+  await udp.click()
+  await page.getByRole('dialog').getByText('headquarters').waitFor()
+  await shoot(page, 'confirm-desktop-light', false)
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  assert.equal(await udp.getAttribute('aria-checked'), 'true')
+  await udp.click()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  assert.equal(await config('RESOURCES.transport_status.udp'), true)
+  tab.clean()
+})
+
+test('an output is switched; where its state is unknown that is told', async () => {
+  // no board here has lines: what the gateway would answer is put in its place
+  const sent: unknown[] = []
+  const items = [
+    { source: 'relays', name: 'pump', value: 0 },
+    { source: 'relays', name: 'siren', value: null, reason: 'the line is taken' },
+  ]
+  await page.route('**/api/outputs', async route => {
+    if (route.request().method() === 'POST') {
+      sent.push(route.request().postDataJSON())
+      items[0]!.value = 1
+    }
+    await route.fulfill({ json: { ok: true, items } })
+  })
+  await open('switches')
+  await page.getByText('relays · state unknown · the line is taken').waitFor()
+  const pump = page.getByRole('switch', { name: 'relays.pump' })
+  await pump.click()
+  await said('relays.pump is on')
+  await until('it is on', async () => (await pump.getAttribute('aria-checked')) === 'true')
+  assert.deepEqual(sent, [{ name: 'relays.pump', value: 1 }])
+  await page.unroute('**/api/outputs')
+  tab.clean()
+})
+
+test('settings are found, checked while typing, saved together, and what needs a restart is told', async () => {
+  await open('settings')
+  await page.getByLabel('Find a setting').fill('engine_settings')
+  const precision = page.getByLabel('engine_settings.precision')
+  await precision.fill('x')
+  await page.getByText('a whole number is needed').waitFor()
+  assert.ok(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled())
+  await precision.fill('99')
+  await page.getByText('at most 10').waitFor()
+  await precision.fill('5')
+  await page.getByLabel('engine_settings.network_retry.max_retries').fill('3')
+  await page.getByRole('switch', { name: 'engine_settings.network_retry.enabled' }).click()
+  await page.getByText('3 unsaved changes').waitFor()
+  await shoot(page, 'settings-changed-desktop-light')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await said('3 settings saved')
+  assert.equal(await config('engine_settings.precision'), 5)
+  assert.equal(await config('engine_settings.network_retry.max_retries'), 3)
+  assert.equal(await config('engine_settings.network_retry.enabled'), false)
+
+  await page.getByLabel('Find a setting').fill('gateway.log.max_bytes')
+  const bytes = page.getByLabel('gateway.log.max_bytes')
+  const before = await bytes.inputValue()
+  await bytes.fill('12345678')
+  await page.getByRole('button', { name: 'Discard' }).click()
+  assert.equal(await bytes.inputValue(), before)
+
+  await page.getByLabel('Find a setting').fill('web_user.auth_enabled')
+  await page.getByText('No setting fits.').waitFor()
+  await page.getByLabel('Show also what cannot be changed here').check()
+  assert.ok(await page.getByRole('switch', { name: 'web_user.auth_enabled' }).isDisabled())
+  assert.ok(await page.getByText('needs a restart').first().isVisible())
+  tab.clean()
+})
+
+test('what the gateway refuses keeps what was typed and says why', async () => {
+  await open('settings')
+  await page.getByLabel('Find a setting').fill('gateway.uplinks')
+  const uplinks = page.getByLabel('gateway.uplinks')
+  const good = await uplinks.inputValue()
+  await uplinks.fill('[{"name":"headquarters"')
+  await page.locator('.option .error').waitFor()
+  await uplinks.fill('[{"name": 5}]')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await said(/1 refused/)
+  await page.locator('.option .error').filter({ hasText: 'gateway.uplinks' }).waitFor()
+  assert.equal(await uplinks.inputValue(), '[{"name": 5}]')
+  await uplinks.fill(good)
+  await page.getByText('unsaved').waitFor({ state: 'hidden' })
+  tab.clean()
+})
+
+test('a setting that counts from the next start on is told so after saving', async () => {
+  const { schema } = await world.ask('/api/options/schema?only_writable=1')
+  type Row = { key: string; type: string; restart: boolean; value: unknown }
+  const rows: Row[] = schema.categories.flatMap((category: { fields: Row[] }) => category.fields)
+  const row = rows.find(({ type, restart }) => restart && type === 'bool')
+  assert.ok(row, 'no switch that needs a restart')
+  await open('settings')
+  await page.getByLabel('Find a setting').fill(row.key)
+  await page.getByRole('switch', { name: row.key, exact: true }).click()
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await page.getByText(`these count from the next start of the gateway on: ${row.key}`).waitFor()
+  assert.equal(await config(row.key), !row.value)
+  tab.clean()
+})
+
+test('a configuration file changed by hand is read again when asked for; a broken one is told', async () => {
+  await open('settings')
+  const text = readFileSync(world.gateway.config, 'utf8')
+  writeFileSync(
+    world.gateway.config,
+    text.replace('"PUMPHOUSE-7"', '"PUMPHOUSE-7", "Client_Core": {"server_port": 9999}'),
+  )
+  await page.getByRole('button', { name: 'Read it again' }).click()
+  await said('Config.json was read again')
+  assert.equal(await config('Client_Core.server_port'), 9999)
+  writeFileSync(world.gateway.config, '{ broken')
+  await page.getByRole('button', { name: 'Read it again' }).click()
+  await said(/Config.json was not taken over/)
+  writeFileSync(world.gateway.config, text)
+  await page.getByRole('button', { name: 'Read it again' }).click()
+  await said('Config.json was read again')
+  tab.clean(/^\d+ POST \/api\/reload/)
+})
+
+test('the look is saved for everybody, the colours for this browser', async () => {
+  await open('settings')
+  await page.getByLabel('Seconds between two rounds').fill('3')
+  await page.getByLabel('Closer together').check()
+  await page.getByLabel('Readings as').selectOption('list')
+  await page.getByRole('button', { name: 'Save for everybody' }).click()
+  await said('settings are saved')
+  assert.deepEqual([await config('web_user.ui.ui_refresh_seconds'), await config('web_user.ui.ui_compact')], [3, true])
+  assert.equal(await page.evaluate('document.documentElement.dataset.compact'), 'true')
+  await open('readings')
+  await page.getByRole('cell', { name: 'cpu_busy' }).waitFor()
+  await shoot(page, 'readings-list-desktop-light')
+  await open('settings')
+  await page.getByRole('button', { name: 'Dark', exact: true }).click()
+  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark')
+  await page.reload()
+  await page.getByText('This page').waitFor()
+  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark')
+  await page.getByRole('button', { name: /^Colours: dark/ }).click()
+  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'light')
+  tab.clean()
+})
+
+test('users are added, changed, given a password and removed', async () => {
+  await open('users')
+  const add = page.getByRole('button', { name: 'Add', exact: true })
+  await page.getByLabel('Name').fill('erika')
+  await page.getByLabel('Password', { exact: true }).fill('correct horse battery')
+  await add.click()
+  await said('erika was added')
+  await page.getByLabel('Name').fill('erika')
+  await add.click()
+  await page.getByText('user already exists').waitFor()
+  await page.getByLabel('Role of erika').selectOption('operator')
+  await said('erika is operator now')
+  await page.getByRole('switch', { name: 'erika may sign in' }).click()
+  await said('erika may not sign in now')
+  await page.getByRole('button', { name: 'Password of erika' }).click()
+  await page.getByLabel('New password of erika').fill('another long word')
+  await page.getByRole('button', { name: 'Set' }).click()
+  await said('erika has a new password')
+  const { users } = await world.ask('/users')
+  assert.deepEqual([users[0].username, users[0].role, users[0].enabled], ['erika', 'operator', false])
+  await shoot(page, 'users-used-desktop-light')
+  await page.getByRole('button', { name: 'Remove erika' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
+  await said('erika was removed')
+  await page.getByText('No user yet').waitFor()
+  tab.clean(/^409 POST \/users/)
+})
+
+test('a plugin is stopped, started, asked, and enabled with the gateway; the page itself is asked about first', async () => {
+  await open('switches')
+  const row = page.getByRole('listitem').filter({ has: page.getByRole('heading', { name: 'env_guard' }) })
+  await row.getByRole('button', { name: 'Stop env_guard' }).click()
+  await said('env_guard was stopped')
+  await row.getByRole('button', { name: 'Start env_guard' }).click()
+  await said('env_guard was started')
+  await row.getByRole('button', { name: 'Stop env_guard' }).waitFor()
+  await row.getByText('Run a command').click()
+  await row.getByLabel('Command of env_guard').fill('status')
+  await row.getByRole('button', { name: 'Run', exact: true }).click()
+  await row.getByText('exit code 0').waitFor()
+  const enabled = row.getByRole('switch', { name: 'env_guard enabled' })
+  const before = await enabled.getAttribute('aria-checked')
+  await enabled.click()
+  await said('env_guard was changed')
+  await until('it is changed', async () => (await enabled.getAttribute('aria-checked')) !== before)
+  await shoot(page, 'plugins-used-desktop-light')
+  await page.getByRole('button', { name: 'Stop web_user' }).click()
+  await page.getByRole('dialog').getByText('this page').waitFor()
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  tab.clean()
+})
+
+test('on a phone a user is added, told by a line that can be closed', async () => {
+  const phone = await world.tab({ size: PHONE })
+  await phone.page.goto(`${world.url}/#/users`)
+  await phone.page.getByLabel('Name').fill('max')
+  await phone.page.getByRole('button', { name: 'Add', exact: true }).click()
+  const line = phone.page.getByRole('status').filter({ hasText: 'max was added' })
+  await line.waitFor()
+  assert.deepEqual(await phone.page.evaluate(AUDIT), [])
+  await shoot(phone.page, 'said-phone-light', false)
+  await phone.page.getByRole('button', { name: 'Close this message' }).click()
+  await until('the line is gone', async () => (await line.count()) === 0)
+  phone.clean()
+  await phone.context.close()
+})

@@ -1,0 +1,229 @@
+// What shows and asks: packets, decoding, histories, the console, the log, sections.
+import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
+import { after, before, beforeEach, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { shoot, type Tab, World } from '../lib/browser'
+
+/** a FULL packet of TANK-3, AID 52: level 41.5 %, pressure 1.13 bar */
+const FULL =
+  '3f01000000340101a1ff1a062135323b54414e4b2d332e312e4161485f476759687c6c6576656c3e4b2e4330303a314a58797c70' +
+  '726573737572653e4b2e50613a3165746d43737c986852'
+
+let world: World
+let tab: Tab
+let page: Page
+before(async () => {
+  world = await World.start()
+  await world.packets(6)
+  tab = await world.tab()
+  page = tab.page
+})
+after(() => world?.stop())
+beforeEach(async () => {
+  if (page) await page.goto(`${world.url}/#/overview`)
+})
+
+const open = async (at: string): Promise<void> => {
+  await page.goto(`${world.url}/#/${at}`)
+}
+const said = (text: string | RegExp): Promise<void> =>
+  page.getByRole('status').filter({ hasText: text }).first().waitFor()
+
+test('packets are found by device, status and time; one opens with its readings', async () => {
+  await open('packets')
+  await page.getByText('Which packets').click()
+  await page.getByLabel('Device', { exact: true }).fill('TANK-3')
+  await page.getByLabel('From').fill('2020-01-01T00:00')
+  await page.getByRole('button', { name: 'Show' }).click()
+  await page.waitForURL(/device_id=TANK-3/)
+  await page.getByText('1 in all').waitFor()
+  assert.equal(await page.locator('tbody tr').count(), 1)
+  await page.getByLabel('Until').fill('2020-01-02T00:00')
+  await page.getByRole('button', { name: 'Show' }).click()
+  await page.getByText('No packet fits.').waitFor()
+  await page.getByRole('link', { name: 'Clear' }).click()
+  await page.locator('tbody tr').nth(3).waitFor()
+
+  await open('packets?device_id=TANK-3')
+  await page.locator('tbody tr a').first().click()
+  await page.getByRole('heading', { name: 'Packet of TANK-3' }).waitFor()
+  const level = page.getByRole('row', { name: /level/ })
+  assert.match((await level.textContent()) ?? '', /41\.50/)
+  await shoot(page, 'packet-desktop-light')
+  tab.clean()
+})
+
+test('older pages of packets are reached and left again', async () => {
+  await world.packets(30)
+  await open('packets')
+  await page.getByRole('link', { name: 'Older →' }).click()
+  await page.waitForURL(/offset=25/)
+  await page.getByText(/^26 to/).waitFor()
+  await page.getByRole('link', { name: '← Newer' }).click()
+  await page.getByText(/^1 to 25/).waitFor()
+  tab.clean()
+})
+
+test('a packet in hex shows fields at once and values when the gateway is asked; damage is told', async () => {
+  await open('packets/decode')
+  const hex = page.getByLabel('Packet in hex')
+  await hex.fill('3f 0')
+  await page.getByText('Not pairs of hex digits yet.').waitFor()
+  await hex.fill(FULL)
+  await page.getByRole('cell', { name: '0x6852 fits' }).waitFor()
+  await page.getByRole('button', { name: /^AID/ }).focus()
+  assert.equal(await page.locator('tr[data-here=true] th').textContent(), 'AID')
+  await page.getByRole('button', { name: 'Read the values' }).click()
+  await page.getByText('41.50').waitFor()
+  await page.getByText('1,130').waitFor()
+  await shoot(page, 'decode-used-desktop-light')
+  await hex.fill(FULL.replace('3f01', '3f01').replace('0034', '0035'))
+  await page.getByText('The packet is damaged: CRC-16 does not fit.').waitFor()
+  tab.clean()
+})
+
+test('the history of a sensor has a plot in every range', async () => {
+  await open('readings')
+  await page.getByRole('link', { name: /cpu_busy/ }).click()
+  for (const range of ['1 h', '6 h', '24 h', '7 d', '10 min']) {
+    const button = page.getByRole('button', { name: range, exact: true })
+    await button.click()
+    assert.equal(await button.getAttribute('aria-pressed'), 'true')
+    await page.getByText(/stored values/).waitFor()
+    await page.getByRole('img', { name: /cpu_busy over the last/ }).waitFor()
+  }
+  await page.getByRole('link', { name: '← All readings' }).click()
+  await page.getByRole('heading', { name: 'TANK-3' }).waitFor()
+  tab.clean()
+})
+
+test('a range with very many values is sampled evenly, and the page says so', async () => {
+  let asked = 0
+  await page.route('**/api/data/sensors*', async route => {
+    asked++
+    const url = new URL(route.request().url())
+    const until = Number(url.searchParams.get('until'))
+    const row = { sensor_id: 'cpu_busy', device_id: 'PUMPHOUSE-7', sensor_status: 'OK', sensor_index: 1 }
+    const value = { normalized_value: until % 100, normalized_unit: '%' }
+    const sensors = [{ ...row, ...value, packet_uuid: String(until), timestamp_raw: until }]
+    await route.fulfill({ json: { ok: true, sensors, total: 43_200 } })
+  })
+  await open('readings/PUMPHOUSE-7/cpu_busy')
+  await page.getByText('120 of 43,200 stored values, evenly spread').waitFor()
+  assert.equal(asked, 121)
+  await shoot(page, 'history-sampled-desktop-light')
+  await page.unroute('**/api/data/sensors*')
+  tab.clean()
+})
+
+test('new readings appear by themselves', async () => {
+  await open('readings/TANK-3')
+  await page.getByText('41.50').waitFor()
+  await page.locator('.connection[title=events]').waitFor()
+  world.send(43.25, 1.2)
+  await page.getByText('43.25').waitFor()
+  tab.clean()
+})
+
+test('where no events come new readings appear with the next round', async () => {
+  const quiet = await world.tab()
+  await quiet.page.route('**/api/events*', route =>
+    route.fulfill({ status: 404, json: { ok: false, error: 'not found', code: 'NOT_FOUND' } }),
+  )
+  await quiet.page.goto(`${world.url}/#/readings/TANK-3`)
+  await quiet.page.getByText('level').waitFor()
+  world.send(44.75, 1.2)
+  await quiet.page.getByText('44.75').waitFor()
+  assert.equal(quiet.problems.answers.length, 1, 'asked for events once')
+  await quiet.context.close()
+})
+
+test('the console runs commands, tells errors and exit codes, and knows what was typed', async () => {
+  await open('console')
+  const command = page.getByLabel('Command', { exact: true })
+  const output = page.getByRole('log')
+  await command.fill('os-node config-get --key engine_settings.precision')
+  await page.keyboard.press('Enter')
+  await output.getByText(/"value":\d/).waitFor()
+  await command.fill('no-such-command')
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await output.getByText(/exit code 2/).waitFor()
+  await command.fill("status 'unbalanced")
+  await page.keyboard.press('Enter')
+  await output.locator('[data-kind=err]').filter({ hasText: 'has an open' }).waitFor()
+  await command.press('ArrowUp')
+  await command.press('ArrowUp')
+  assert.equal(await command.inputValue(), 'no-such-command')
+  await page.getByRole('button', { name: 'help', exact: true }).click()
+  assert.equal(await command.inputValue(), 'help')
+  await page.keyboard.press('Tab')
+  await shoot(page, 'console-used-desktop-light')
+  tab.clean(/^400 POST \/api\/oscli\/execute/)
+})
+
+test('a background command stands in the list of jobs, with its output', async () => {
+  await open('console')
+  await page.getByLabel('Command', { exact: true }).fill('log verify --json')
+  await page.getByLabel('In the background').check()
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await page.getByText(/runs in the background/).waitFor()
+  const job = page.getByRole('listitem').filter({ hasText: 'log verify --json' }).first()
+  await job.getByText('completed').waitFor()
+  await job.getByRole('button', { name: /^Output/ }).click()
+  await page
+    .getByRole('log')
+    .getByText(/"ok":true/)
+    .waitFor()
+  tab.clean()
+})
+
+test('the log is filtered by level and text and held still', async () => {
+  await open('log')
+  await page.getByText('web page on').waitFor()
+  await page.getByRole('button', { name: 'error' }).click()
+  await page.getByText('web page on').waitFor({ state: 'hidden' })
+  await page.getByRole('button', { name: 'info' }).click()
+  await page.getByLabel('Text').fill('web page')
+  await page.getByText('web page on').waitFor()
+  await page.getByLabel('Text').fill('nothing like it')
+  await page.getByText('No line fits.').waitFor()
+  await page.getByLabel('Hold still').check()
+  tab.clean()
+})
+
+test('a section of a display provider opens with its data', async () => {
+  await open('sections')
+  await page.getByText('node_core:identity').click()
+  await page.getByText('device_id').waitFor()
+  await page.getByText('PUMPHOUSE-7', { exact: true }).last().waitFor()
+  await shoot(page, 'section-open-desktop-light')
+  tab.clean()
+})
+
+test('a command that waits is cancelled, told by the list of jobs', async () => {
+  // nobody answers at this port, so each of these waits, two at a time
+  const silent = createSocket('udp4')
+  await new Promise<void>(resolve => silent.bind(0, '127.0.0.1', resolve))
+  const command = `time-sync --host 127.0.0.1 --port ${silent.address().port}`
+  await open('console')
+  for (let k = 0; k < 6; k++)
+    await world.ask('/api/oscli/execute', { method: 'POST', body: JSON.stringify({ command, background: true }) })
+  const job = page.getByRole('listitem').filter({ hasText: command }).first()
+  await job.getByRole('button', { name: /^Cancel/ }).click()
+  await said('The job was cancelled')
+  await page.getByRole('listitem').filter({ hasText: command }).filter({ hasText: 'cancelled' }).waitFor()
+  silent.close()
+  tab.clean()
+})
+
+test('a stored packet is made into bytes again and taken apart', async () => {
+  await open('packets?device_id=TANK-3')
+  await page.locator('tbody tr a').first().click()
+  await page.getByRole('button', { name: 'Make the packet' }).click()
+  await page.getByRole('cell', { name: /DATA_FULL/ }).waitFor()
+  await page.getByRole('button', { name: 'Read the values' }).click()
+  await page.getByText('Everything decoded').waitFor()
+  await shoot(page, 'packet-wire-desktop-light')
+  tab.clean()
+})

@@ -1,0 +1,238 @@
+// Signing in and out, what each role may, and a gateway that goes away and comes back.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { AUDIT } from '../lib/audit'
+import { PHONE, shoot, World } from '../lib/browser'
+import { freePort, Machine } from '../lib/gateway'
+
+let world: World
+before(async () => {
+  world = await World.start()
+})
+after(() => world?.stop())
+
+const PASSWORD = 'a long enough password'
+
+async function user(username: string, role: string): Promise<void> {
+  const made = await world.ask('/users', {
+    method: 'POST',
+    body: JSON.stringify({ username, password: PASSWORD, role }),
+  })
+  assert.equal(made.ok, true)
+}
+
+test('without a token the page asks for it; a wrong one is told, the right one opens, signing out closes', async () => {
+  for (const [name, size] of [
+    ['phone', PHONE],
+    ['desktop', undefined],
+  ] as const) {
+    const tab = await world.tab({ token: '', ...(size && { size }) })
+    const { page } = tab
+    await page.goto(`${world.url}/#/devices`)
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+    assert.equal(await page.evaluate('document.activeElement.id'), 'token')
+    assert.deepEqual(await page.evaluate(AUDIT), [])
+    await shoot(page, `login-${name}-light`)
+    await page.getByLabel('Admin token').fill('not-the-token')
+    await page.keyboard.press('Enter')
+    await page.getByText('This token is wrong.').waitFor()
+    assert.equal(await page.evaluate('document.activeElement.id'), 'token')
+    await page.getByLabel('Admin token').fill(` ${world.token} `)
+    await page.keyboard.press('Enter')
+    // where one was going
+    await page.getByRole('heading', { level: 1, name: 'Devices' }).waitFor()
+    // the token itself is not kept, its session is
+    assert.match(String(await page.evaluate("sessionStorage.getItem('os-node-token')")), /^os-session-/)
+    await page.reload()
+    await page.getByRole('heading', { level: 1, name: 'Devices' }).waitFor()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+    assert.equal(await page.evaluate("sessionStorage.getItem('os-node-token')"), null)
+    tab.clean(/^401 /)
+    await tab.context.close()
+  }
+})
+
+test('a link with a token signs in and leaves no token in the address; a bad one is told', async () => {
+  const tab = await world.tab({ token: '' })
+  const { page } = tab
+  await page.goto(`${world.url}/#/?token=${encodeURIComponent('not-the-token')}`)
+  await page.getByText('The token of this link is not good (any more).').waitFor()
+  await page.goto(`${world.url}/#/?token=${encodeURIComponent(world.token)}`)
+  await page.getByText('Flash: log').waitFor()
+  assert.equal(page.url(), `${world.url}/#/`)
+  await page.goBack()
+  assert.ok(!page.url().includes(world.token))
+  tab.clean(/^401 /)
+  await tab.context.close()
+})
+
+test('an operator signs in with a password, switches, and may not change settings or users', async () => {
+  await user('otto', 'operator')
+  const tab = await world.tab({ token: '' })
+  const { page } = tab
+  await page.goto(world.url)
+  await page.getByRole('button', { name: 'User', exact: true }).click()
+  await page.getByLabel('User', { exact: true }).last().fill('otto')
+  await page.getByLabel('Password').fill('wrong')
+  await page.keyboard.press('Enter')
+  await page.getByText('User or password is wrong.').waitFor()
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.keyboard.press('Enter')
+  await page.getByText('Flash: log').waitFor()
+  await page.goto(`${world.url}/#/switches`)
+  await page.getByRole('switch', { name: 'TCP', exact: true }).click()
+  await page.getByRole('status').filter({ hasText: 'TCP is on' }).waitFor()
+  await page.goto(`${world.url}/#/settings`)
+  await page.getByText('changing settings needs the role admin').waitFor()
+  await page.getByText('Engine settings').first().click()
+  assert.ok(await page.getByLabel('engine_settings.precision').isDisabled())
+  await page.goto(`${world.url}/#/users`)
+  await page
+    .getByText('You are otto and may look only: changing users needs the role admin, yours is operator.')
+    .waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Add', exact: true }).count(), 0)
+  await page.goto(`${world.url}/#/console`)
+  await page.getByLabel('Command', { exact: true }).fill('config-set --key engine_settings.precision --value 3')
+  await page.keyboard.press('Enter')
+  await page.getByText('role admin required').waitFor()
+  tab.clean(/^401 /, /^403 POST \/api\/oscli\/execute/)
+  await tab.context.close()
+})
+
+test('a viewer looks at everything and changes nothing', async () => {
+  await user('vera', 'viewer')
+  const tab = await world.tab({ token: '' })
+  const { page } = tab
+  await page.goto(world.url)
+  await page.getByRole('button', { name: 'User', exact: true }).click()
+  await page.getByLabel('User', { exact: true }).last().fill('vera')
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.keyboard.press('Enter')
+  await page.getByText('Flash: log').waitFor()
+  for (const view of ['readings', 'devices', 'packets', 'packets/decode', 'log', 'users', 'sections', 'settings']) {
+    await page.goto(`${world.url}/#/${view}`)
+    await page.locator('main h1').waitFor()
+    await page.locator('main').getByText('Loading …').first().waitFor({ state: 'hidden' })
+  }
+  await page.goto(`${world.url}/#/switches`)
+  await page.getByText('switching needs the role operator').waitFor()
+  assert.ok(await page.getByRole('switch', { name: 'UDP', exact: true }).isDisabled())
+  await page.goto(`${world.url}/#/console`)
+  await page.getByText('running commands needs the role operator').waitFor()
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  tab.clean(/^401 /)
+  await tab.context.close()
+})
+
+test('a user who is switched off is out at once, and told so', async () => {
+  await user('nina', 'viewer')
+  const tab = await world.tab({ token: '' })
+  const { page } = tab
+  await page.goto(world.url)
+  await page.getByRole('button', { name: 'User', exact: true }).click()
+  await page.getByLabel('User', { exact: true }).last().fill('nina')
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.keyboard.press('Enter')
+  await page.getByText('Flash: log').waitFor()
+  await world.ask('/users/nina', { method: 'PUT', body: JSON.stringify({ enabled: false }) })
+  await page.getByText('Your session has ended.').waitFor()
+  tab.clean(/^401 /)
+  await tab.context.close()
+})
+
+test('a gateway that goes away is told at once and clearly; when it is back the page is live by itself, signed in', async () => {
+  const tab = await world.tab({ token: '' })
+  const { page } = tab
+  await page.goto(world.url)
+  await page.getByLabel('Admin token').fill(world.token)
+  await page.keyboard.press('Enter')
+  await page.getByText('Flash: log').waitFor()
+  await world.gateway.stop()
+  await page.getByRole('alert').filter({ hasText: 'What you see is old.' }).waitFor()
+  // what was last seen stays
+  assert.ok(await page.getByText('Flash: log').isVisible())
+  assert.deepEqual(await page.evaluate(AUDIT), [])
+  await shoot(page, 'away-desktop-light')
+  await page.setViewportSize(PHONE)
+  await shoot(page, 'away-phone-light', false)
+  await page.getByRole('button', { name: 'Try now' }).click()
+  await page.getByText('What you see is old.').waitFor()
+  await world.startGateway()
+  await page.getByText('What you see is old.').waitFor({ state: 'hidden', timeout: 40_000 })
+  await page.locator('.connection[data-state=up]').waitFor()
+  assert.ok(await page.getByText('Flash: log').isVisible())
+  // while it was away the browser itself says that nothing answers
+  assert.deepEqual(tab.problems.foreign, [])
+  assert.deepEqual(
+    tab.problems.console.filter(line => !/ERR_|Failed to fetch/.test(line)),
+    [],
+  )
+  await tab.context.close()
+})
+
+test('while nobody may write, switches and settings say why nothing changed', async () => {
+  world.gateway.run('config-set', '--key', 'web_user.read_only', '--value', 'true', '--type', 'bool')
+  const tab = await world.tab()
+  const { page } = tab
+  await page.goto(`${world.url}/#/switches`)
+  await page.getByRole('switch', { name: 'QUIC', exact: true }).click()
+  await page.getByRole('status').filter({ hasText: 'read-only mode is active' }).waitFor()
+  assert.equal(await page.getByRole('switch', { name: 'QUIC', exact: true }).getAttribute('aria-checked'), 'false')
+  await page.getByText('Nothing can be changed over HTTP: read-only mode is active').waitFor()
+  tab.clean(/^403 POST \/api\/transport/)
+  await tab.context.close()
+  world.gateway.run('config-set', '--key', 'web_user.read_only', '--value', 'false', '--type', 'bool')
+})
+
+test('without sign-in, database and upstream the page works as well, and says what is not there', async () => {
+  const port = await freePort()
+  const bare = new Machine(join(world.dir, 'bare'), 'run', {
+    device_id: 'BARE-1',
+    web_user: { auth_enabled: false },
+    storage: { sql: { enabled: false } },
+    gateway: { sources: [{ name: 'cpu', type: 'cpu', interval_s: 1 }] },
+    RESOURCES: { transport_status: { udp: false } },
+  })
+  await bare.start(['--port', String(port)], port)
+  const tab = await world.tab({ token: '' })
+  const { page } = tab
+  try {
+    await page.goto(`http://127.0.0.1:${port}/#/overview`)
+    await page.getByText('No uplink is at work').waitFor()
+    await page.getByText('no id yet').waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Sign out' }).count(), 0)
+    await page.goto(`http://127.0.0.1:${port}/#/packets`)
+    await page.getByText('Database not configured.').waitFor()
+    await page.goto(`http://127.0.0.1:${port}/#/devices`)
+    await page.getByRole('link', { name: 'BARE-1' }).click()
+    await page.getByRole('link', { name: /cpu_busy/ }).click()
+    await page.getByText('values since this page was opened').waitFor()
+    await page.getByRole('img', { name: /cpu_busy over the last/ }).waitFor()
+    assert.deepEqual(tab.problems.console, [])
+  } finally {
+    await tab.context.close()
+    await bare.stop()
+  }
+})
+
+test('values of a device are text, whatever they hold', async () => {
+  // the wire refuses > . : ; | in a name, the page must not rely on it
+  const evil = '<img src=x onerror=alert(1)'
+  const sent = world.field.run('transmit', '--device-id', 'EVIL-1', '--sensor-id', evil, '--value', '7', '--unit', 'V')
+  assert.equal(sent.code, 0, sent.stderr)
+  const tab = await world.tab()
+  const { page } = tab
+  for (const view of ['readings', 'devices', 'packets']) {
+    await page.goto(`${world.url}/#/${view}`)
+    await page.getByText('EVIL-1').first().waitFor()
+  }
+  await page.goto(`${world.url}/#/readings/EVIL-1`)
+  await page.getByText(evil).first().waitFor()
+  assert.equal(await page.locator('main img').count(), 0)
+  await page.getByRole('link', { name: evil }).click()
+  await page.getByRole('heading', { name: `${evil} of EVIL-1` }).waitFor()
+  tab.clean()
+  await tab.context.close()
+})

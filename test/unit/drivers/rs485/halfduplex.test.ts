@@ -1,0 +1,68 @@
+// One end of two wires whose own words come back, with clocks that only the test moves: echoes that are lost, damaged or late.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HalfDuplexLine, type Wire } from '../../../../drivers/rs485/halfduplex'
+import { ManualClock } from '../../../../src/lib/clock'
+import { ManualTimers } from '../../../../src/links/timers'
+import { buildPoll } from '../../../../src/protocol/turns'
+import { frameSerial } from '../../../../src/wire/serial'
+
+function line() {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  let arrive: (chunk: Uint8Array) => void = () => undefined
+  const wire: Wire = {
+    name: 'wire',
+    counters: { rx: 0, tx: 0, errors: 0 },
+    wireFreeMs: 0,
+    onData: handler => {
+      arrive = handler
+    },
+    open: async () => undefined,
+    close: async () => undefined,
+    write: async () => undefined,
+  }
+  const duplex = new HalfDuplexLine(wire, { clock, timers, turnaroundMs: 5, gapMs: 20, receiving: () => false })
+  const heard: Buffer[] = []
+  duplex.onData(chunk => heard.push(Buffer.from(chunk)))
+  /** Sends, and lets `echo` come back after it. */
+  const say = async (bytes: Uint8Array, echo: Uint8Array | null = bytes): Promise<void> => {
+    const written = duplex.write(bytes)
+    await timers.advance(10)
+    await written
+    if (echo) arrive(echo)
+  }
+  return { duplex, heard, say, timers, arrive: (bytes: Uint8Array) => arrive(bytes) }
+}
+
+const poll = (seq: number): Uint8Array => frameSerial(buildPoll(seq, 7, 512), 'rs485')
+
+test('own words that come back are dropped; an echo that is lost costs none of the later ones', async () => {
+  const { duplex, heard, say } = line()
+  for (let seq = 0; seq < 10; seq++) await say(poll(seq))
+  await say(poll(10), null)
+  for (let seq = 11; seq < 30; seq++) await say(poll(seq))
+  assert.deepEqual(heard, [])
+  assert.deepEqual([duplex.tally.echoes, duplex.tally.collisions], [29, 1])
+})
+
+test('an echo that was damaged is handed on, and those after it are known again', async () => {
+  const { duplex, heard, say } = line()
+  await say(poll(1))
+  const damaged = poll(2)
+  damaged[4]! ^= 0x40
+  await say(poll(2), damaged)
+  for (let seq = 3; seq < 20; seq++) await say(poll(seq))
+  assert.deepEqual(Buffer.concat(heard), Buffer.from(damaged))
+  assert.equal(duplex.tally.echoes, 18)
+})
+
+test('what others say between two echoes is heard whole', async () => {
+  const { heard, say, arrive } = line()
+  await say(poll(1))
+  await say(poll(2), null)
+  const other = frameSerial(buildPoll(2, 9, 512), 'rs485')
+  arrive(other)
+  await say(poll(3))
+  assert.deepEqual(Buffer.concat(heard), Buffer.from(other))
+})

@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { friendlyScale } from '../../../src/web/page/format'
+import { shownValue, typedValue } from '../../../src/web/page/lib/edits'
+import { EventParser } from '../../../src/web/page/lib/eventparser'
+import { parseHex, parts, toHex } from '../../../src/web/page/lib/hex'
+import { History, joined } from '../../../src/web/page/lib/history'
+import { Newest } from '../../../src/web/page/lib/newest'
+import { Meter } from '../../../src/web/page/lib/rates'
+import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
+import { quote } from '../../../src/web/page/lib/words'
+
+/** a FULL packet of AID 52 with two readings, as the CLI sent it */
+const FULL =
+  '3f01000000340101a1ff1a062135323b54414e4b2d332e312e4161485f476759687c6c6576656c3e4b2e4330303a314a58797c70' +
+  '726573737572653e4b2e50613a3165746d43737c986852'
+
+const meaning = (hex: string): Record<string, string> =>
+  Object.fromEntries(parts(parseHex(hex)!).fields.map(field => [field.name, field.text]))
+
+test('a packet in hex falls into its fields, without a gap and with both checksums', () => {
+  const { fields, problem } = parts(parseHex(FULL)!)
+  assert.equal(problem, '')
+  assert.deepEqual(
+    fields.map(({ name, start, end }) => [name, start, end]),
+    [
+      ['CMD', 0, 1],
+      ['ROUTES', 1, 2],
+      ['AID', 2, 6],
+      ['TID', 6, 7],
+      ['TS', 7, 13],
+      ['BODY', 13, 72],
+      ['CRC8', 72, 73],
+      ['CRC16', 73, 75],
+    ],
+  )
+  const told = meaning(FULL)
+  assert.equal(told.CMD, '0x3F DATA_FULL')
+  assert.equal(told.AID, '52')
+  assert.equal(told.TS, '1795281258017 (2026-11-21T17:14:18.017Z)')
+  assert.match(told.BODY!, /^52;TANK-3\.1\./)
+  assert.equal(told.CRC16, '0x6852 fits')
+})
+
+test('any changed byte of a packet is told as damage', () => {
+  const bytes = parseHex(FULL)!
+  for (let k = 1; k < bytes.length; k++) {
+    const broken = Uint8Array.from(bytes)
+    broken[k] = broken[k]! ^ 0x10
+    assert.notEqual(parts(broken).problem, '', `byte ${k}`)
+  }
+})
+
+test('control packets, unknown bytes and short ones have fields too, and never throw', () => {
+  assert.deepEqual(meaning('05002a'), { CMD: '0x05 HANDSHAKE_ACK', SEQ: '42' })
+  assert.equal(parts(parseHex('0500')!).problem, 'too short for a control packet')
+  assert.equal(parts(parseHex('ee01')!).problem, 'not a command of this protocol')
+  assert.equal(parts(new Uint8Array()).problem, 'no byte')
+  const bytes = parseHex(FULL)!
+  for (let n = 1; n < bytes.length; n++) {
+    const { fields } = parts(bytes.subarray(0, n))
+    assert.equal(fields[0]!.start, 0)
+    assert.equal(fields.at(-1)!.end, n)
+  }
+})
+
+test('hex is taken with blanks, colons and 0x, and nothing else is', () => {
+  assert.equal(toHex(parseHex('0x3F:01 00-ff')!), '3f 01 00 ff')
+  for (const wrong of ['', '3', '3g', 'hello', '3f 0']) assert.equal(parseHex(wrong), null)
+})
+
+test('events come whole out of a stream cut anywhere', () => {
+  const text =
+    'retry: 2000\n\n: alive\n\nevent: link\ndata: {"name":"up"}\n\nevent: reading\r\ndata: [1,\r\ndata: 2]\r\n\r\ndata: no json\n\n'
+  for (let cut = 0; cut <= text.length; cut++) {
+    const parser = new EventParser()
+    const events = [...parser.push(text.slice(0, cut)), ...parser.push(text.slice(cut))]
+    assert.deepEqual(
+      events,
+      [
+        { name: 'link', data: { name: 'up' } },
+        { name: 'reading', data: [1, 2] },
+      ],
+      `cut at ${cut}`,
+    )
+  }
+})
+
+const field = (type: string, more: Partial<OptionField> = {}): OptionField => ({
+  key: 'a.b',
+  label: '',
+  description: '',
+  type,
+  value: null,
+  writable: true,
+  choices: null,
+  ...more,
+})
+
+test('what is typed becomes a value of its type, or says what is needed', () => {
+  assert.deepEqual(typedValue(field('int'), ' 42 '), { value: 42 })
+  assert.deepEqual(typedValue(field('int'), '4.5'), { error: 'a whole number is needed' })
+  assert.deepEqual(typedValue(field('int', { min: 0, max: 10 }), '11'), { error: 'at most 10' })
+  assert.deepEqual(typedValue(field('int', { min: 0 }), '-1'), { error: 'at least 0' })
+  assert.deepEqual(typedValue(field('float'), '1,5'), { value: 1.5 })
+  assert.deepEqual(typedValue(field('float'), ''), { error: 'a number is needed' })
+  assert.deepEqual(typedValue(field('bool'), 'true'), { value: true })
+  assert.deepEqual(typedValue(field('str'), ' as it is '), { value: ' as it is ' })
+  assert.deepEqual(typedValue(field('json'), '[1]'), { value: [1] })
+  assert.ok('error' in typedValue(field('json'), '[1'))
+  assert.equal(shownValue(field('json', { value: { a: 1 } })), '{\n  "a": 1\n}')
+  assert.equal(shownValue(field('str', { value: null })), '')
+})
+
+test('words of a command line keep what is in them', () => {
+  assert.equal(quote('PUMPHOUSE-7'), 'PUMPHOUSE-7')
+  assert.equal(quote('two words'), "'two words'")
+  assert.equal(quote(''), "''")
+  assert.equal(quote('[["a","OK",1,"%"]]'), `'[["a","OK",1,"%"]]'`)
+  assert.equal(quote("it's; rm"), `'it'\\''s; rm'`)
+})
+
+const reading = (t_raw: number, value: number | null): Readings => ({
+  device_id: 'd',
+  t_raw,
+  medium: 'local',
+  source_aid: 1,
+  sensors: [{ id: 's', status: 'OK', unit: 'V', value }],
+})
+
+test('what was seen of a sensor rises in time, without doubles and without gaps for missing values', () => {
+  const history = new History()
+  for (const [t, v] of [
+    [1000, 1],
+    [1000, 1],
+    [3000, null],
+    [2000, 2],
+    [1500, 9],
+  ] as const)
+    history.add(reading(t, v))
+  assert.deepEqual(history.of('d', 's'), { t: [1000, 2000], v: [1, 2] })
+  assert.deepEqual(history.of('d', 'x'), { t: [], v: [] })
+  for (let k = 0; k < 1000; k++) history.add(reading(10_000 + k, k))
+  assert.equal(history.of('d', 's').t.length, 600)
+})
+
+test('a plot goes on where the stored values end', () => {
+  const live = { t: [9_500, 10_200, 11_100, 12_300], v: [1, 2, 3, 4] }
+  assert.deepEqual(joined({ t: [9, 10], v: [7, 8] }, live, 0), { t: [9, 10, 11.1, 12.3], v: [7, 8, 3, 4] })
+  assert.deepEqual(joined({ t: [], v: [] }, live, 11), { t: [12.3], v: [4] })
+})
+
+const status = (readings: number, acked: number, bytes: number, uptime: number): Status =>
+  ({
+    uptime_s: uptime,
+    intake: { readings },
+    uplinks: { up: { acked } },
+    log: { bytes_written_today: bytes, last_seq: 0 },
+  }) as unknown as Status
+
+test('rates are those between two rounds; a new start and a new day give none below zero', () => {
+  const meter = new Meter()
+  meter.add(status(100, 10, 1000, 50), 0)
+  assert.equal(meter.rates, undefined)
+  meter.add(status(120, 14, 3000, 52), 2000)
+  assert.deepEqual(meter.rates, { readings: 10, acked: 2, bytes: 1000 })
+  meter.add(status(130, 14, 100, 54), 4000)
+  assert.deepEqual(meter.rates, { readings: 5, acked: 0, bytes: 0 })
+  meter.add(status(3, 0, 100, 1), 6000)
+  assert.deepEqual(meter.rates, { readings: 5, acked: 0, bytes: 0 })
+})
+
+test('a line of values has one scale, that of its greatest', () => {
+  const scaled = (values: number[], unit: string): [number[], string] => {
+    const scale = friendlyScale(values, unit)
+    return [values.map(value => Number(scale.of(value).toPrecision(6))), scale.unit]
+  }
+  assert.deepEqual(scaled([273.15, 300.15], 'K'), [[0, 27], '°C'])
+  assert.deepEqual(scaled([0.001, 0.25], 'V'), [[1, 250], 'mV'])
+  assert.deepEqual(scaled([101_325, 100_000], 'Pa'), [[1013.25, 1000], 'hPa'])
+  assert.deepEqual(scaled([1024, 1_073_741_824], 'By'), [[9.53674e-7, 1], 'GiB'])
+  assert.deepEqual(scaled([60, 7200], 's'), [[0.0166667, 2], 'h'])
+  assert.deepEqual(scaled([0], 'V'), [[0], 'V'])
+  assert.deepEqual(scaled([3, 4], '1'), [[3, 4], ''])
+})
+
+test('what events brought stands over the last round, the newest of each reading and link', () => {
+  const link = (state: string): Link => ({ kind: 'medium', state, delivery: null, rx: 1, tx: 0, errors: 0 })
+  const dashboard = {
+    latest: [reading(1000, 1)],
+    status: { links: { a: link('up'), b: link('up') } },
+    timestamp: 1,
+  } as unknown as Dashboard
+  const newest = new Newest()
+  newest.round(dashboard)
+  assert.equal(newest.putReading(reading(2000, 2)), true)
+  assert.equal(newest.putReading({ ...reading(2500, 3), device_id: 'e' }), true)
+  assert.equal(newest.putReading({} as Readings), false)
+  assert.equal(newest.putLink({ name: 'a', ...link('down') }), true)
+  assert.equal(newest.putLink({ name: 'b', state: 'removed' } as never), true)
+  assert.equal(newest.putLink({} as never), false)
+  const over = newest.over(dashboard)
+  assert.deepEqual(
+    over.latest.map(({ device_id, t_raw }) => [device_id, t_raw]),
+    [
+      ['d', 2000],
+      ['e', 2500],
+    ],
+  )
+  assert.deepEqual(over.status.links, { a: link('down') })
+  // a round without readings keeps them
+  const { latest: _, ...status } = dashboard
+  newest.round(status)
+  assert.equal(newest.over(status).latest.length, 2)
+  newest.round(dashboard)
+  assert.deepEqual(newest.over(dashboard), dashboard)
+})
