@@ -111,6 +111,8 @@ test('a viewer looks at everything and changes nothing', async () => {
   await page.getByLabel('Password').fill(PASSWORD)
   await page.keyboard.press('Enter')
   await page.getByText('Flash: log').waitFor()
+  // the role is learnt again, and nothing is offered before it is
+  await page.reload()
   for (const view of ['readings', 'devices', 'packets', 'packets/decode', 'log', 'users', 'sections', 'settings']) {
     await page.goto(`${world.url}/#/${view}`)
     await page.locator('main h1').waitFor()
@@ -205,6 +207,10 @@ test('without sign-in, database and upstream the page works as well, and says wh
     assert.equal(await page.getByRole('button', { name: 'Sign out' }).count(), 0)
     await page.goto(`http://127.0.0.1:${port}/#/packets`)
     await page.getByText('Database not configured.').waitFor()
+    // nobody is asked for, so everybody here is the admin
+    await page.goto(`http://127.0.0.1:${port}/#/switches`)
+    await page.getByRole('switch', { name: 'UDP', exact: true }).click()
+    await page.getByRole('status').filter({ hasText: 'UDP is on' }).waitFor()
     await page.goto(`http://127.0.0.1:${port}/#/devices`)
     await page.getByRole('link', { name: 'BARE-1' }).click()
     await page.getByRole('link', { name: /cpu_busy/ }).click()
