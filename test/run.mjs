@@ -34,8 +34,16 @@ const NEEDS = {
   spec: () => '',
 }
 
-/** Files of the rig wait more than they work, each in a kernel with one processor; its runner ends one that hangs. */
-const FLAGS = { rig: [`--test-concurrency=${Math.max(2, availableParallelism())}`, '--test-timeout=900000'] }
+const sideBySide = files => `--test-concurrency=${files}`
+const cores = availableParallelism()
+/** Files that wait more than they work run side by side; the rig's runner ends a file that hangs, and needs longer. */
+const FLAGS = {
+  unit: [sideBySide(cores)],
+  interop: [sideBySide(2 * cores)],
+  crash: [sideBySide(cores)],
+  net: [sideBySide(cores)],
+  rig: [sideBySide(Math.max(2, cores)), '--test-timeout=900000'],
+}
 
 /** What a machine lacks that no package would mend; with CI=true any other skip is one nobody saw. */
 const EXCUSED = new RegExp(
