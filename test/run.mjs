@@ -34,16 +34,11 @@ const NEEDS = {
   spec: () => '',
 }
 
-const sideBySide = files => `--test-concurrency=${files}`
-const cores = availableParallelism()
-/** Files that wait more than they work run side by side; the rig's runner ends a file that hangs, and needs longer. */
-const FLAGS = {
-  unit: [sideBySide(cores)],
-  interop: [sideBySide(2 * cores)],
-  crash: [sideBySide(cores)],
-  net: [sideBySide(cores)],
-  rig: [sideBySide(Math.max(2, cores)), '--test-timeout=900000'],
-}
+const cores = Math.max(2, availableParallelism())
+/** Files that run side by side: those of interop wait more than they work. */
+const SIDE_BY_SIDE = { interop: 2 * cores }
+/** ms for one file; the rig's runner ends one that hangs, and the hour with every bus takes its time */
+const TIMEOUT = { rig: 900_000 }
 
 /** What a machine lacks that no package would mend; with CI=true any other skip is one nobody saw. */
 const EXCUSED = new RegExp(
@@ -101,7 +96,8 @@ for (const group of asked) {
   rmSync(tap, { force: true })
   const reporters = ['--test-reporter=spec', '--test-reporter-destination=stdout']
   reporters.push('--test-reporter=tap', `--test-reporter-destination=${tap}`)
-  const flags = ['--test', '--test-timeout=240000', '--enable-source-maps', ...(FLAGS[group] ?? [])]
+  const flags = ['--test', '--enable-source-maps', `--test-timeout=${TIMEOUT[group] ?? 240_000}`]
+  flags.push(`--test-concurrency=${SIDE_BY_SIDE[group] ?? cores}`)
   const run = spawnSync(nodePath, [...flags, ...reporters, ...list], {
     cwd: root,
     stdio: 'inherit',
