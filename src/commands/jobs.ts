@@ -41,9 +41,9 @@ interface Entry {
 const plain = (text: string): string => text
 const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
 
-/** The files of this machine are not the caller's. */
-const readsNothing = (): Promise<string> =>
-  Promise.reject(new OsError('USAGE', 'a gateway reads no files for a command'))
+/** Files and terminal of this machine are not the caller's. */
+const unread = (what: string) => (): Promise<string> =>
+  Promise.reject(new OsError('USAGE', `a gateway reads no ${what} for a command`))
 
 export class JobRunner {
   readonly #o: Required<Omit<JobRunnerOptions, 'limits'>>
@@ -217,7 +217,7 @@ export class JobRunner {
       signal: stop.signal,
       print: (value, text) => line(json ? JSON.stringify(value) : text),
     }
-    const prepared = verb.prepare ? await verb.prepare(options, readsNothing) : options
+    const prepared = verb.prepare ? await verb.prepare(options, unread('files'), unread('stdin')) : options
     const { value, text, rows, exitCode = 0 } = await verb.run(context, prepared)
     for await (const row of rows ?? []) {
       if (stop.signal.aborted) break
