@@ -76,10 +76,10 @@ export interface WebConfig {
   /** keys that may be written over HTTP, with all below them */
   prefixes(): readonly string[]
   writable(key: string): boolean
-  /** Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_WRITE, USAGE (no such type), FORBIDDEN outside of the prefixes. */
-  set(key: string, value: unknown, type?: string): Change
+  /** Throws CONFIG_KEY, CONFIG_INVALID (also for links that could not be made), CONFIG_WRITE, USAGE (no such type), FORBIDDEN outside of the prefixes. */
+  set(key: string, value: unknown, type?: string): Promise<Change>
   /** nested sections, all or nothing; throws the same, FORBIDDEN with `details.keys` */
-  update(nested: unknown): readonly Change[]
+  update(nested: unknown): Promise<readonly Change[]>
 }
 
 export interface PluginItem {

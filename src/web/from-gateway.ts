@@ -36,8 +36,9 @@ export const webConfig = (config: ConfigStore): WebConfig => ({
   rows: () => config.rows(),
   prefixes: () => prefixesOf(config),
   writable: key => mayWrite(key, prefixesOf(config)),
-  set: (key, value, type) => config.set(key, value, type, { prefixes: prefixesOf(config) }),
-  update: nested => config.update(nested, { prefixes: prefixesOf(config) }),
+  set: (key, value, type) =>
+    config.approved(limits => config.set(key, value, type, limits), { prefixes: prefixesOf(config) }),
+  update: nested => config.approved(limits => config.update(nested, limits), { prefixes: prefixesOf(config) }),
 })
 
 function webEvents(gateway: Gateway): WebEvents {

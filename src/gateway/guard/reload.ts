@@ -54,6 +54,7 @@ export class Reloader {
     this.#turn = Promise.resolve(parts.after)
     this.#first = config.config
     this.#unlisten = config.onChange(() => this.#written())
+    config.approve = async next => this.#parts.check?.(next)
   }
 
   /** Keys whose new value counts from the next start on. */

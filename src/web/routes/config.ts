@@ -20,16 +20,16 @@ function show({ context, query }: Call): object {
 }
 
 /** `{key, value, value_type}` is one value, everything else sections. */
-function write({ context, body }: Call<Record<string, unknown>>): object {
+async function write({ context, body }: Call<Record<string, unknown>>): Promise<object> {
   const { key, value, value_type } = body
   if (typeof key === 'string' && Object.hasOwn(body, 'value')) {
     if (value_type !== undefined && typeof value_type !== 'string')
       throw new OsError('BAD_REQUEST', 'value_type must be a text', { details: { key: 'value_type' } })
-    return { ok: true, ...context.config.set(key, value, value_type) }
+    return { ok: true, ...(await context.config.set(key, value, value_type)) }
   }
   if (Object.keys(body).length === 0)
     throw new OsError('BAD_REQUEST', 'sections to change, or key and value, are required')
-  return { ok: true, changed: context.config.update(body) }
+  return { ok: true, changed: await context.config.update(body) }
 }
 
 const update = v.looseObject({ key: v.string(), value: s.anything, value_type: v.optional(v.string()) })
@@ -38,7 +38,7 @@ const update = v.looseObject({ key: v.string(), value: s.anything, value_type: v
 const sections = v.record(v.string(), v.unknown())
 
 /** Each on its own: what can be written is, the rest is told. */
-function options({ context, body }: Call<{ updates: unknown[] }>): object {
+async function options({ context, body }: Call<{ updates: unknown[] }>): Promise<object> {
   const changed: object[] = []
   const failed: object[] = []
   for (const item of body.updates) {
@@ -49,7 +49,7 @@ function options({ context, body }: Call<{ updates: unknown[] }>): object {
     }
     const { key, value, value_type } = parsed.output
     try {
-      const { new: now, restart } = context.config.set(key, value, value_type)
+      const { new: now, restart } = await context.config.set(key, value, value_type)
       changed.push({ key, new: now, restart })
     } catch (thrown) {
       const error = asOsError(thrown)
@@ -162,9 +162,9 @@ export const CONFIG: readonly Route[] = [
     summary: 'changes settings of the page; unknown keys are ignored',
     body: sections,
     answer: s.answer({ ui }),
-    run: ({ context, body }) => {
+    run: async ({ context, body }) => {
       const known = Object.fromEntries(UI.filter(name => Object.hasOwn(body, name)).map(name => [name, body[name]]))
-      if (Object.keys(known).length > 0) context.config.update({ web_user: { ui: known } })
+      if (Object.keys(known).length > 0) await context.config.update({ web_user: { ui: known } })
       return uiConfig({ context })
     },
   }),

@@ -15,6 +15,7 @@ import { checkOptions } from '../../../src/links/options'
 import { Registry } from '../../../src/links/registry'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
+import { webConfig } from '../../../src/web/from-gateway'
 import { until } from '../../lib/gateway'
 
 const units = { ...wireUnits(), resolve }
@@ -171,6 +172,23 @@ test('a write over CLI or HTTP is taken over by itself; what needs a restart is 
   assert.deepEqual((await gw.reload()).needs_restart, ['engine_settings.precision'])
   store.set('engine_settings.precision', 4)
   assert.equal(gw.status().needs_restart, undefined)
+})
+
+test('a write that makes a link nobody can make is refused like such a file, and nothing is written', async t => {
+  const { gw, store, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
+  for (const [medium, port, reason] of [
+    ['SMOKE', 5, /gateway\.receivers\.0 \(in\): .*SMOKE/],
+    ['TCP', 666, /gateway\.receivers\.0 \(in\): .*not port 666/],
+  ] as const) {
+    const value = [{ name: 'in', medium, port }]
+    const { set, update } = webConfig(store)
+    await assert.rejects(set('gateway.receivers', value), { code: 'CONFIG_INVALID', message: reason })
+    await assert.rejects(update({ gateway: { receivers: value, log_level: 'warn' } }), { message: reason })
+    assert.deepEqual([store.get('gateway.receivers'), store.get('gateway.log_level')], [[], 'info'])
+  }
+  assert.equal(gw.status().config_problem, undefined, 'the file is as it was')
+  await webConfig(store).set('gateway.receivers', [{ name: 'in', medium: 'TCP', port: 5 }])
+  await until('the receiver listens', () => links().in?.state === 'up')
 })
 
 test('a name may move from one kind of link to another', async t => {
