@@ -50,7 +50,7 @@ export class JobRunner {
   readonly #limits: JobLimits
   readonly #jobs = new Map<string, Entry>()
   readonly #queue: Entry[] = []
-  readonly #listeners = new Set<(job: Job) => void>()
+  readonly #listeners = new Set<(job: Job, needed: Role) => void>()
   #foreground = 0
   #background = 0
   #stopped = false
@@ -117,8 +117,8 @@ export class JobRunner {
     return entry.job
   }
 
-  /** Every change of a job. Returns how to stop. */
-  onJob(listener: (job: Job) => void): () => void {
+  /** Every change of a job, with the role that may see it. Returns how to stop. */
+  onJob(listener: (job: Job, needed: Role) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
@@ -165,7 +165,7 @@ export class JobRunner {
     this.#jobs.set(job.job_id, entry)
     this.counters.total++
     this.#forget()
-    this.#tell(entry.job)
+    this.#tell(entry)
     return entry
   }
 
@@ -259,11 +259,11 @@ export class JobRunner {
 
   #change(entry: Entry, change: Partial<Job>): void {
     entry.job = { ...entry.job, ...change }
-    this.#tell(entry.job)
+    this.#tell(entry)
   }
 
-  #tell(job: Job): void {
-    for (const listener of this.#listeners) listener(told(job))
+  #tell({ job, role }: Entry): void {
+    for (const listener of this.#listeners) listener(told(job), role)
   }
 
   #known(id: string, role: Role): Entry {
