@@ -20,6 +20,7 @@ import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
 import { ask, type GatewayAnswer, waitForGateway } from './client'
 import { errorText, type Out, paintFor, ReaderLeft, watchReader, writeLine } from './output'
+import { readSecret } from './secret'
 
 /** What main needs to make a context for a command that runs in this process. */
 export interface LocalSetup {
@@ -46,6 +47,8 @@ export interface CliDeps {
   context(setup: LocalSetup): Promise<CommandContext>
   /** reads a file named on the command line; `-` is stdin */
   read?(path: string): Promise<string>
+  /** asks for a secret; `what` is its name */
+  secret?(what: string): Promise<string>
   readonly files?: Files
   readonly verbs?: readonly Verb[]
   /** how long a starting gateway or another command is waited for */
@@ -115,7 +118,8 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
     ...(deps.fragments && { fragments: deps.fragments }),
   })
   const read = deps.read ?? (async path => files.read(path === '-' ? '/dev/stdin' : path).toString('utf8'))
-  const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read)) : parsed
+  const secret = deps.secret ?? (what => readSecret(what, process.stdin, stderr))
+  const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read), secret) : parsed
   const show = printer(verb, json, deps)
 
   if (verb.where !== 'local') {

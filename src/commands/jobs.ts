@@ -41,16 +41,16 @@ interface Entry {
 const plain = (text: string): string => text
 const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
 
-/** The files of this machine are not the caller's. */
-const readsNothing = (): Promise<string> =>
-  Promise.reject(new OsError('USAGE', 'a gateway reads no files for a command'))
+/** Files and terminal of this machine are not the caller's. */
+const unread = (what: string) => (): Promise<string> =>
+  Promise.reject(new OsError('USAGE', `a gateway reads no ${what} for a command`))
 
 export class JobRunner {
   readonly #o: Required<Omit<JobRunnerOptions, 'limits'>>
   readonly #limits: JobLimits
   readonly #jobs = new Map<string, Entry>()
   readonly #queue: Entry[] = []
-  readonly #listeners = new Set<(job: Job) => void>()
+  readonly #listeners = new Set<(job: Job, needed: Role) => void>()
   #foreground = 0
   #background = 0
   #stopped = false
@@ -117,8 +117,8 @@ export class JobRunner {
     return entry.job
   }
 
-  /** Every change of a job. Returns how to stop. */
-  onJob(listener: (job: Job) => void): () => void {
+  /** Every change of a job, with the role that may see it. Returns how to stop. */
+  onJob(listener: (job: Job, needed: Role) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
@@ -165,7 +165,7 @@ export class JobRunner {
     this.#jobs.set(job.job_id, entry)
     this.counters.total++
     this.#forget()
-    this.#tell(entry.job)
+    this.#tell(entry)
     return entry
   }
 
@@ -217,7 +217,7 @@ export class JobRunner {
       signal: stop.signal,
       print: (value, text) => line(json ? JSON.stringify(value) : text),
     }
-    const prepared = verb.prepare ? await verb.prepare(options, readsNothing) : options
+    const prepared = verb.prepare ? await verb.prepare(options, unread('files'), unread('stdin')) : options
     const { value, text, rows, exitCode = 0 } = await verb.run(context, prepared)
     for await (const row of rows ?? []) {
       if (stop.signal.aborted) break
@@ -259,11 +259,11 @@ export class JobRunner {
 
   #change(entry: Entry, change: Partial<Job>): void {
     entry.job = { ...entry.job, ...change }
-    this.#tell(entry.job)
+    this.#tell(entry)
   }
 
-  #tell(job: Job): void {
-    for (const listener of this.#listeners) listener(told(job))
+  #tell({ job, role }: Entry): void {
+    for (const listener of this.#listeners) listener(told(job), role)
   }
 
   #known(id: string, role: Role): Entry {

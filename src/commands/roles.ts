@@ -36,6 +36,7 @@ const OPERATOR: ReadonlySet<string> = new Set([
 const BY_CALL: ReadonlySet<string> = new Set([
   'core',
   'log-level',
+  'safe-mode',
   'plugin-cmd',
   'web-user',
   'port-forwarder',

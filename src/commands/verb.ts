@@ -54,8 +54,15 @@ export interface Verb {
   place?(): Place
   /** Takes the command line apart in its own way, where words after the command belong to somebody else. */
   read?(argv: readonly string[]): Record<string, unknown>
-  /** Work of the calling side, before anything is sent to a gateway: reading files named on the command line. */
-  prepare?(options: OptionValues, read: (path: string) => Promise<string>): Promise<OptionValues>
+  /**
+   * Work of the calling side, before anything is sent to a gateway: reading files named on the command line, and secrets
+   * that must not stand there.
+   */
+  prepare?(
+    options: OptionValues,
+    read: (path: string) => Promise<string>,
+    secret: (what: string) => Promise<string>,
+  ): Promise<OptionValues>
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>
   text?(value: Record<string, unknown>, paint: Paint): string
   /** one row for people at a terminal; elsewhere rows are JSON lines */

@@ -19,4 +19,4 @@ export {
   type UplinkConfig,
 } from './schema'
 export { MASK, maskText, SECRET_NAME } from './secrets'
-export { type Change, ConfigStore, type LoadOptions, mayWrite } from './store'
+export { type Change, ConfigStore, type LoadOptions, mayWrite, type WriteLimits } from './store'

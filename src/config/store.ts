@@ -68,6 +68,8 @@ interface Edit {
 export interface WriteLimits {
   /** keys that may be written, with all below them */
   readonly prefixes?: readonly string[]
+  /** gets what the configuration would be; nothing is saved then */
+  readonly preview?: (next: Config) => void
 }
 
 function refuseOutside(edits: readonly Edit[], prefixes: readonly string[]): void {
@@ -90,6 +92,8 @@ export class ConfigStore {
   readonly #listeners = new Set<(changes: readonly Change[]) => void>()
   #snapshot: Snapshot
   #problem: OsError | undefined
+  /** Who runs by this configuration: throws CONFIG_INVALID where the schema sees nothing wrong and it cannot be run by. */
+  approve: (next: Config) => Promise<void> = async () => undefined
 
   private constructor(
     schema: Schema,
@@ -176,14 +180,14 @@ export class ConfigStore {
    * what is stored. Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_SYNTAX (the file is broken), CONFIG_WRITE, and FORBIDDEN
    * outside of `prefixes`.
    */
-  set(key: string, value: unknown, type?: string, { prefixes }: WriteLimits = {}): Change {
+  set(key: string, value: unknown, type?: string, { prefixes, preview }: WriteLimits = {}): Change {
     const path = splitKey(key)
     refuseForbidden(value, key)
     const known = schemaAt(this.#walk, path)
     const meant = convert(key, value, type, known && rowOf(key, known).type)
     refuseForbidden(meant, key)
     if (prefixes) refuseOutside([{ path, value: meant }, ...leaves(meant, path)], prefixes)
-    const { before, after } = this.#apply([{ path, value: meant }])
+    const { before, after } = this.#apply([{ path, value: meant }], preview)
     return this.#change(path, before, after)
   }
 
@@ -191,14 +195,27 @@ export class ConfigStore {
    * Changes many keys, given as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`, keys
    * outside them are refused: FORBIDDEN with `details.keys`. Returns what is different now.
    */
-  update(nested: unknown, { prefixes }: WriteLimits = {}): Change[] {
+  update(nested: unknown, { prefixes, preview }: WriteLimits = {}): Change[] {
     refuseForbidden(nested)
     const edits = leaves(nested).filter(edit => edit.path.length > 0)
     if (edits.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
     for (const edit of edits) splitKey(joinKey(edit.path))
     if (prefixes) refuseOutside(edits, prefixes)
-    const { before, after } = this.#apply(edits)
+    const { before, after } = this.#apply(edits, preview)
     return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
+  }
+
+  /** A write by set() or update(), once approve() has nothing against its outcome. Throws what they throw. */
+  async approved<T>(write: (limits: WriteLimits) => T, limits: WriteLimits = {}): Promise<T> {
+    let next = this.config
+    write({
+      ...limits,
+      preview: config => {
+        next = config
+      },
+    })
+    await this.approve(next)
+    return write(limits)
   }
 
   /**
@@ -311,15 +328,24 @@ export class ConfigStore {
   }
 
   /** Makes the edits in the newest text, checks the outcome, saves. Starts over when the file changed under our hands. */
-  #apply(edits: readonly Edit[]): { before: Config; after: Config } {
+  #apply(edits: readonly Edit[], preview?: WriteLimits['preview']): { before: Config; after: Config } {
     for (let round = 0; round < 5; round++) {
       const text = this.#currentText()
       const document = parseDocument(this.path, text)
       const next = this.#edited(document, edits)
-      const snapshot = interpret(this.#schema, parseDocument(this.path, next))
+      const edited = parseDocument(this.path, next)
+      // what is being written stands in no line yet
+      const isNew = (path: readonly (string | number)[]): boolean =>
+        edits.some(edit => edit.path.every((part, k) => part === String(path[k])))
+      const placeOf: Document['placeOf'] = path => (isNew(path) ? undefined : edited.placeOf(path))
+      const snapshot = interpret(this.#schema, { ...edited, placeOf })
+      const before = this.#snapshot.config
+      if (preview) {
+        preview(snapshot.config)
+        return { before, after: snapshot.config }
+      }
       if (this.#currentText() !== text) continue
       this.#save(next, text)
-      const before = this.#snapshot.config
       this.#snapshot = snapshot
       this.#problem = undefined
       this.#report()

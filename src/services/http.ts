@@ -22,23 +22,23 @@ export interface HttpPlugins {
   command(plugin: string, argv: readonly string[]): Promise<HttpCommand>
 }
 
-const known = async <T>(call: Promise<T>): Promise<T> => {
+const known = async <T>(plugin: string, call: Promise<T>): Promise<T> => {
   try {
     return await call
   } catch (thrown) {
     const error = asOsError(thrown)
     if (error.code !== 'NOT_FOUND' || !error.message.startsWith('no plugin')) throw error
-    throw new OsError('BAD_REQUEST', 'unknown plugin', { cause: error, hint: error.message })
+    throw new OsError('BAD_REQUEST', 'unknown plugin', { cause: error, hint: error.message, details: { plugin } })
   }
 }
 
 export const httpPlugins = (plugins: Plugins): HttpPlugins => ({
   list: () => ({ plugins: plugins.manager.snapshot(), items: plugins.list() }),
-  load: plugin => known(plugins.load(plugin)),
-  start: plugin => known(plugins.start(plugin)),
-  stop: plugin => known(plugins.stop(plugin)),
-  setEnabled: (plugin, enabled) => known(plugins.setEnabled(plugin, enabled)),
-  command: (plugin, argv) => known(command(plugins, plugin, argv)),
+  load: plugin => known(plugin, plugins.load(plugin)),
+  start: plugin => known(plugin, plugins.start(plugin)),
+  stop: plugin => known(plugin, plugins.stop(plugin)),
+  setEnabled: (plugin, enabled) => known(plugin, plugins.setEnabled(plugin, enabled)),
+  command: (plugin, argv) => known(plugin, command(plugins, plugin, argv)),
 })
 
 async function command(plugins: Plugins, plugin: string, argv: readonly string[]): Promise<HttpCommand> {

@@ -3,6 +3,7 @@
 import type { JobRunner } from '../commands/jobs'
 import type { Change, SchemaRow } from '../config'
 import type { DisplayRegistry } from '../display'
+import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { GatewayStatus } from '../gateway/status'
 import type { LogLine } from '../lib/logger'
 import type { OutputsControl } from '../links/hardware'
@@ -75,10 +76,10 @@ export interface WebConfig {
   /** keys that may be written over HTTP, with all below them */
   prefixes(): readonly string[]
   writable(key: string): boolean
-  /** Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_WRITE, USAGE (no such type), FORBIDDEN outside of the prefixes. */
-  set(key: string, value: unknown, type?: string): Change
+  /** Throws CONFIG_KEY, CONFIG_INVALID (also for links that could not be made), CONFIG_WRITE, USAGE (no such type), FORBIDDEN outside of the prefixes. */
+  set(key: string, value: unknown, type?: string): Promise<Change>
   /** nested sections, all or nothing; throws the same, FORBIDDEN with `details.keys` */
-  update(nested: unknown): readonly Change[]
+  update(nested: unknown): Promise<readonly Change[]>
 }
 
 export interface PluginItem {
@@ -143,6 +144,8 @@ export interface WebContext {
   readonly outputs?: OutputsControl
   /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID. Absent: not here */
   reload?(): Promise<object>
+  /** What safe mode there is (R25); `leave`: ends it first, throws STARTING. Absent: not here */
+  safeMode?(leave: boolean): Promise<SafeModeReport>
   latest(): readonly LatestReadings[]
   /** null while storage.sql is not enabled; a function where it may change while running */
   readonly db: Queries | null | (() => Queries | null)

@@ -8,7 +8,7 @@ import type { ServerResponse } from 'node:http'
 import { briefJob, type Job } from '../commands/jobs'
 import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../links/timers'
-import { mayAct } from '../services/users'
+import { mayAct, type Role } from '../services/users'
 import type { LatestReadings, WebContext } from './context'
 import type { Call } from './route'
 
@@ -83,7 +83,7 @@ export class EventStreams {
         if (!res.writableNeedDrain) this.#flush(stream, res, context)
       })
     }
-    const ends = this.#listen(stream, context, kinds, job => mayAct(session.role, 'operator') && job, soon)
+    const ends = this.#listen(stream, context, kinds, needed => mayAct(session.role, needed), soon)
     res.on('drain', soon)
     let cancelBeat = (): void => undefined
     const beat = (): void => {
@@ -113,7 +113,7 @@ export class EventStreams {
     stream: Stream,
     { events, jobs, latest, status }: WebContext,
     kinds: ReadonlySet<Kind>,
-    visible: (job: Job) => Job | false,
+    mayAct: (needed: Role) => boolean,
     soon: () => void,
   ): (() => void)[] {
     const ends: (() => void)[] = []
@@ -139,8 +139,8 @@ export class EventStreams {
     }
     if (kinds.has('jobs') && jobs)
       ends.push(
-        jobs.onJob(job => {
-          if (!visible(job)) return
+        jobs.onJob((job, needed) => {
+          if (!mayAct(needed)) return
           stream.jobs.set(job.job_id, job)
           soon()
         }),

@@ -144,12 +144,17 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
   const { memory, jobs } = { memory: process.memoryUsage(), jobs: context.jobs }
   m.one('process_resident_memory_bytes', 'gauge', 'memory of the process', memory.rss)
   m.one('process_heap_used_bytes', 'gauge', 'heap in use', memory.heapUsed)
+  const { connections, dropped_connections, event_streams, sessions, ...answers } = service.http
   m.add(
     'http_responses_total',
     'counter',
     'answers of the HTTP service',
-    Object.entries(service.http).map(([status, value]) => [value, { class: status }]),
+    Object.entries(answers).map(([status, value]) => [value, { class: status }]),
   )
+  m.one('http_connections', 'gauge', 'open connections', connections)
+  m.one('http_dropped_connections_total', 'counter', 'connections closed at the limit', dropped_connections)
+  m.one('http_event_streams', 'gauge', 'open streams of events', event_streams)
+  m.one('http_sessions', 'gauge', 'sessions that are kept', sessions)
   m.one('http_uptime_seconds', 'gauge', 'time since the HTTP service started', service.uptimeS)
   m.one('jobs_total', 'counter', 'commands run over HTTP', jobs?.counters.total)
   m.one('jobs_failed_total', 'counter', 'commands over HTTP that failed or were cut off', jobs?.counters.failed)

@@ -3,6 +3,7 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
 import type { GenericSchema } from 'valibot'
 import { ERRORS } from '../lib/errors'
+import { ASSETS } from './assets'
 import type { QueryField, QuerySchema } from './query'
 import type { Route } from './route'
 
@@ -54,7 +55,7 @@ const failure = (description: string): Json => ({
 function contentOf({ answer, stream, path }: Route): Json {
   if (answer) return { 'application/json': { schema: schemaOf(answer) } }
   if (stream) return { 'text/event-stream': { schema: { type: 'string' } } }
-  const type = path === '/' ? 'text/html' : 'text/plain'
+  const type = Object.hasOwn(ASSETS, path) ? ASSETS[path as keyof typeof ASSETS].type.split(';')[0]! : 'text/plain'
   return { [type]: { schema: { type: 'string' } } }
 }
 

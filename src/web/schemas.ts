@@ -10,7 +10,7 @@ export const whole = v.pipe(v.number(), v.integer())
 export const maybeText = v.optional(v.string())
 /** UNIX seconds */
 export const seconds = v.pipe(v.number(), v.integer())
-export const role = v.picklist(ROLES)
+export const role = v.picklist(ROLES, `role must be one of ${ROLES.join(', ')}`)
 export const open = v.looseObject({})
 export const anything = v.unknown()
 export const texts = v.array(v.string())

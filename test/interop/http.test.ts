@@ -9,6 +9,7 @@ import { type TestContext, test } from 'node:test'
 import * as v from 'valibot'
 import { ROUTES } from '../../src/web/routes'
 import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+import { answerProblems, documentProblems } from '../lib/openapi'
 
 interface Answer {
   status: number
@@ -84,6 +85,8 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
 
   await t.test('every GET', async () => {
     const [packet] = (await send('GET', '/api/data/packets?limit=1')).json.packets
+    const document = (await send('GET', '/api/openapi.json')).json
+    assert.deepEqual(documentProblems(document), [])
     for (const route of ROUTES) {
       if (route.method !== 'GET' || route.stream) continue
       const path = route.path.replace(':uuid', packet.packet_uuid).replace(':section', 'node_core:pipeline')
@@ -93,6 +96,14 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
       const checked = v.safeParse(route.answer, json)
       const issues = checked.success ? [] : checked.issues.map(issue => `${v.getDotPath(issue)}: ${issue.message}`)
       assert.deepEqual(issues, [], path)
+      const told = {
+        method: 'GET',
+        path: route.path.replace(/:(\w+)/g, '{$1}'),
+        status,
+        type: 'application/json',
+        json,
+      }
+      assert.deepEqual(answerProblems(document, told), [])
     }
   })
 

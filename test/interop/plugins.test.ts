@@ -1,13 +1,15 @@
 // Plugins in real processes: every verb through a running gateway and without one (D17), a plugin of another maker that does
 // what it can to end the gateway, safe mode, and a packet that is sent on.
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Node } from '../../src/index'
+import { UserStore } from '../../src/services/users'
 import { cli, freePort, freeUdpPort, Machine, removeDir, script, tempDir, until } from '../lib/gateway'
+import { Tty } from '../lib/tty'
 
 interface World {
   machine: Machine
@@ -93,6 +95,28 @@ test('every verb through a gateway', { timeout: 240_000 }, async t => {
   const other = await freePort()
   assert.equal(run(['web-user', '--cmd', 'start'], ['--host', '127.0.0.1', '--port', String(other)]).code, 0)
   assert.equal((await fetch(`http://127.0.0.1:${other}/health`)).status, 200)
+})
+
+test('a password is asked for at a terminal without being shown, or read from a pipe', { timeout: 60_000 }, async t => {
+  const { machine } = await world(t)
+  const command = [process.execPath, script, 'web-user', 'add', 'ann', '--password-stdin']
+  const place = ['--config', machine.config, '--data-dir', machine.dataDir]
+  const tty = new Tty([...command, ...place], { cwd: machine.dir })
+  t.after(() => tty.close())
+  await until('it asks', () => tty.output.includes('password: '))
+  await until('nothing is shown', async () => !(await tty.modes()).echo)
+  tty.type('hunterx\x7f2\r')
+  await until('it ended', () => tty.ended)
+  assert.deepEqual(tty.ended, { code: 0, signal: 0 })
+  assert.match(tty.output, /added ann/)
+  assert.doesNotMatch(tty.output, /hunter/)
+  execFileSync(process.execPath, [...command.slice(1, -2), 'ben', '--password-stdin', ...place], {
+    input: 'correct horse\n',
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  const users = new UserStore({ dataDir: machine.dataDir })
+  assert.equal((await users.verify('ann', 'hunter2'))?.username, 'ann')
+  assert.equal((await users.verify('ben', 'correct horse'))?.username, 'ben')
 })
 
 test('web-user start without a gateway brings one, and ends with it', { timeout: 60_000 }, async t => {

@@ -1,6 +1,6 @@
 // config-get, config-set, config-show. Secrets are masked everywhere (X19). A key that does not exist is a result with
 // `error`, exit 1; a value that is not allowed is CONFIG_INVALID, exit 3, and nothing is changed.
-import { TYPE_NAMES } from '../../config'
+import { TYPE_NAMES, type WriteLimits } from '../../config'
 import type { Verb } from '../verb'
 
 export const configGet: Verb = {
@@ -37,7 +37,8 @@ export const configSet: Verb = {
   async run({ config, logger, via, writable }, options) {
     const prefixes = writable?.()
     const type = options.type as string | undefined
-    const { restart, ...value } = config.set(String(options.key), options.value, type, prefixes && { prefixes })
+    const write = (limits: WriteLimits) => config.set(String(options.key), options.value, type, limits)
+    const { restart, ...value } = await config.approved(write, prefixes && { prefixes })
     if (restart && via === 'gateway') logger.warn(`${value.key} counts from the next start of the gateway on`)
     return { value }
   },

@@ -73,6 +73,20 @@ function reader(operands: readonly string[]): (argv: readonly string[]) => Recor
   }
 }
 
+const FROM_STDIN = '--password-stdin'
+
+/** Reads the password where the person is: on the command line every user of the machine would see it in `ps`. */
+async function withPassword(
+  plugin: unknown,
+  options: OptionValues,
+  secret: (what: string) => Promise<string>,
+): Promise<OptionValues> {
+  const { args = [] } = options as { args?: readonly string[] }
+  if (!args.includes(FROM_STDIN) || normalizePluginName(String(plugin)) !== 'web_user' || asksHelp(args)) return options
+  if (args.some(word => /^--password(=|$)/.test(word))) throw new OsError('USAGE', `either --password or ${FROM_STDIN}`)
+  return { ...options, args: [...args.filter(word => word !== FROM_STDIN), `--password=${await secret('password')}`] }
+}
+
 async function runCommand(
   context: Parameters<Verb['run']>[0],
   plugin: string,
@@ -139,7 +153,7 @@ export const pluginCmd: Verb = {
   examples: [
     'os-node plugin-cmd env_guard status',
     'os-node plugin-cmd --plugin port_forwarder --cmd list',
-    'os-node plugin-cmd web_user --cmd add -- --username bob --role operator',
+    'os-node plugin-cmd web_user --cmd add -- --username bob --role operator --password-stdin',
   ],
   options: { plugin: PLUGIN, cmd: CMD, args: ARGS },
   operands: ['plugin', 'cmd'],
@@ -148,6 +162,7 @@ export const pluginCmd: Verb = {
   starts: options => normalizePluginName(String(options.plugin)) === 'web_user' && options.cmd === 'start',
   endless: stays,
   read: reader(['plugin', 'cmd']),
+  prepare: (options, _read, secret) => withPassword(options.plugin, options, secret),
   run: (context, options) => runCommand(context, String(options.plugin), options),
   text: value => textOf(value as never),
   rowText: row => textOf(row as never),
@@ -176,6 +191,7 @@ function verbOf(
     starts: options => plugin === 'web_user' && options.cmd === 'start',
     endless: stays,
     read: reader(['cmd']),
+    prepare: (options, _read, secret) => withPassword(plugin, options, secret),
     run: (context, options) => runCommand(context, plugin, options),
     text: value => textOf(value as never),
     rowText: row => textOf(row as never),
@@ -190,7 +206,8 @@ export const webUser = verbOf('web_user', {
   examples: [
     'os-node web-user --cmd start -- --host 127.0.0.1 --port 8765 --block',
     'os-node web-user status --json',
-    'os-node web-user add bob --role operator',
+    'os-node web-user add bob --role operator --password-stdin',
+    'os-node web-user update bob --password-stdin < password.txt',
   ],
 })
 

@@ -11,7 +11,7 @@ export const safeMode: Verb = {
   examples: ['os-node safe-mode', 'os-node safe-mode --leave'],
   options: { leave: { type: 'boolean', help: 'open the links and count crashes anew' } },
   where: 'either',
-  changes: true,
+  changes: ({ leave }) => leave === true,
   run: async (context, { leave = false }) => ({ value: { ...(await context.safeMode(leave === true)) } }),
   text(value, paint) {
     const { active, reason, crashes } = value as unknown as SafeModeReport

@@ -34,7 +34,12 @@ const PLACE: Record<string, OptionSpec> = {
 const USERNAME: OptionSpec = { type: 'string', value: 'NAME', required: true, help: 'name of the user' }
 const USER: Record<string, OptionSpec> = {
   username: USERNAME,
-  password: { type: 'string', value: 'TEXT', help: 'password; without one the user cannot log in' },
+  password: {
+    type: 'string',
+    value: 'TEXT',
+    help: 'password, seen by other users of this machine; without one the user cannot log in',
+  },
+  'password-stdin': { type: 'boolean', help: 'ask for the password, or read it from stdin: nobody else sees it' },
   role: { type: 'string', value: 'ROLE', choices: ROLES, help: 'what the user may do' },
   enable: { type: 'boolean', help: 'may log in' },
   disable: { type: 'boolean', help: 'may not log in' },
@@ -152,7 +157,10 @@ export class WebUserService implements Service {
         run: async options => {
           const change = changeOf(options)
           if (Object.keys(change).length === 0)
-            throw new OsError('USAGE', 'nothing to change: give --password, --role, --enable or --disable')
+            throw new OsError(
+              'USAGE',
+              'nothing to change: give --password-stdin, --password, --role, --enable or --disable',
+            )
           const user = await this.#web.users.update(String(options.username), change)
           return { value: { ok: true, user }, text: `changed ${options.username}` }
         },
@@ -188,7 +196,9 @@ async function* until(value: unknown, end: Promise<unknown>): AsyncGenerator<unk
   await end
 }
 
-function changeOf({ password, role, enable, disable }: OptionValues): UserChange {
+function changeOf({ password, role, enable, disable, ...rest }: OptionValues): UserChange {
+  // the command line has put the password in its place; what comes another way has no stdin
+  if (rest['password-stdin']) throw new OsError('USAGE', '--password-stdin works on a command line only')
   if (enable && disable) throw new OsError('USAGE', 'either --enable or --disable')
   return {
     ...(typeof password === 'string' && { password }),

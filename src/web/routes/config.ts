@@ -20,33 +20,36 @@ function show({ context, query }: Call): object {
 }
 
 /** `{key, value, value_type}` is one value, everything else sections. */
-function write({ context, body }: Call<Record<string, unknown>>): object {
+async function write({ context, body }: Call<Record<string, unknown>>): Promise<object> {
   const { key, value, value_type } = body
   if (typeof key === 'string' && Object.hasOwn(body, 'value')) {
     if (value_type !== undefined && typeof value_type !== 'string')
       throw new OsError('BAD_REQUEST', 'value_type must be a text', { details: { key: 'value_type' } })
-    return { ok: true, ...context.config.set(key, value, value_type) }
+    return { ok: true, ...(await context.config.set(key, value, value_type)) }
   }
   if (Object.keys(body).length === 0)
     throw new OsError('BAD_REQUEST', 'sections to change, or key and value, are required')
-  return { ok: true, changed: context.config.update(body) }
+  return { ok: true, changed: await context.config.update(body) }
 }
 
-const update = v.looseObject({ key: v.optional(v.string()), value: s.anything, value_type: v.optional(v.string()) })
+const update = v.looseObject({ key: v.string(), value: s.anything, value_type: v.optional(v.string()) })
+
+/** any object: what of it is a key, and of the right type, the configuration knows */
+const sections = v.record(v.string(), v.unknown())
 
 /** Each on its own: what can be written is, the rest is told. */
-function options({ context, body }: Call<{ updates: unknown[] }>): object {
+async function options({ context, body }: Call<{ updates: unknown[] }>): Promise<object> {
   const changed: object[] = []
   const failed: object[] = []
   for (const item of body.updates) {
     const parsed = v.safeParse(update, item)
-    const { key, value, value_type } = parsed.success ? parsed.output : {}
-    if (key === undefined || key === '' || !Object.hasOwn(item as object, 'value')) {
+    if (!parsed.success || parsed.output.key === '') {
       failed.push({ item, error: 'an update is {key, value, value_type}', code: 'BAD_REQUEST' })
       continue
     }
+    const { key, value, value_type } = parsed.output
     try {
-      const { new: now, restart } = context.config.set(key, value, value_type)
+      const { new: now, restart } = await context.config.set(key, value, value_type)
       changed.push({ key, new: now, restart })
     } catch (thrown) {
       const error = asOsError(thrown)
@@ -89,7 +92,7 @@ export const CONFIG: readonly Route[] = [
     role: 'admin',
     write: 'keys',
     summary: 'changes nested sections, all or nothing, or one value as {key, value, value_type}',
-    body: v.record(v.string(), v.unknown()),
+    body: v.union([update, sections]),
     answer: v.union([s.answer({ changed: v.array(v.strictObject(s.change)) }), s.answer(s.change)]),
     run: write,
   }),
@@ -135,7 +138,10 @@ export const CONFIG: readonly Route[] = [
     write: 'keys',
     summary: 'changes options one by one and tells which failed',
     body: v.object({
-      updates: v.pipe(v.array(v.unknown(), 'updates must be a list'), v.maxLength(1000, 'at most 1000 updates')),
+      updates: v.pipe(
+        v.array(v.union([update, v.unknown()]), 'updates must be a list'),
+        v.maxLength(1000, 'at most 1000 updates'),
+      ),
     }),
     answer: v.strictObject({ ok: s.flag, changed: v.array(s.open), failed: v.array(s.open) }),
     run: options,
@@ -154,11 +160,11 @@ export const CONFIG: readonly Route[] = [
     role: 'admin',
     write: 'keys',
     summary: 'changes settings of the page; unknown keys are ignored',
-    body: v.record(v.string(), v.unknown()),
+    body: sections,
     answer: s.answer({ ui }),
-    run: ({ context, body }) => {
+    run: async ({ context, body }) => {
       const known = Object.fromEntries(UI.filter(name => Object.hasOwn(body, name)).map(name => [name, body[name]]))
-      if (Object.keys(known).length > 0) context.config.update({ web_user: { ui: known } })
+      if (Object.keys(known).length > 0) await context.config.update({ web_user: { ui: known } })
       return uiConfig({ context })
     },
   }),

@@ -82,7 +82,11 @@ test('inject follows the unit dialect and the precision of the configuration', a
 
 test('inject reads a file on the calling side only', async () => {
   const { verb, options } = parseCommand(VERBS, ['inject', '--sensors-file', 'r.json'])
-  const prepared = await verb.prepare?.(options, async () => '["T1","OK",5,"Cel"]')
+  const prepared = await verb.prepare?.(
+    options,
+    async () => '["T1","OK",5,"Cel"]',
+    async () => '',
+  )
   assert.equal(prepared?.sensors, '["T1","OK",5,"Cel"]')
   await assert.rejects(verb.run(fake(config()).context, options), { code: 'USAGE' })
 })

@@ -14,12 +14,14 @@ test('every command that is listed is there, and none of them changes more than 
 })
 
 test('what looks or changes is judged by its call', () => {
-  const role = (name: string, options: Record<string, string>): string =>
+  const role = (name: string, options: Record<string, string | true>): string =>
     roleOf(VERBS.find(verb => verb.name === name)!, options)
+  assert.equal(role('safe-mode', {}), 'operator')
+  assert.equal(role('safe-mode', { leave: true }), 'admin')
   assert.equal(role('log-level', {}), 'operator')
   assert.equal(role('log-level', { set: 'debug' }), 'admin')
   assert.equal(role('config-get', { key: 'x' }), 'operator')
   assert.equal(role('config-set', { key: 'x', value: 'y' }), 'admin')
-  for (const name of ['token', 'transmit', 'gpio set', 'safe-mode', 'repair-config', 'reload', 'ensure-id'])
+  for (const name of ['token', 'transmit', 'gpio set', 'repair-config', 'reload', 'ensure-id'])
     assert.equal(role(name, {}), 'admin', name)
 })

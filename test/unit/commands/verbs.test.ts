@@ -74,14 +74,14 @@ test('transmit in a gateway goes through its intake', async () => {
 test('transmit reads a file on the calling side only; --sensors wins over it', async () => {
   const { verb, options } = parseCommand(VERBS, ['transmit', '--sensors-file', 'r.json'])
   const read = async (): Promise<string> => '["T1","OK",5,"Cel"]'
-  const prepared = await verb.prepare?.(options, read)
+  const prepared = await verb.prepare?.(options, read, read)
   assert.equal(prepared?.sensors, '["T1","OK",5,"Cel"]')
   assert.equal(prepared?.['sensors-file'], undefined)
   const { context, calls } = fake(config())
   await verb.run(context, prepared ?? {})
   assert.deepEqual(calls[0]?.[1], [['T1', 'OK', 5, 'Cel']], 'one reading is taken as a list of one')
   await assert.rejects(
-    verb.prepare!(options, async () => 'nonsense'),
+    verb.prepare!(options, async () => 'nonsense', read),
     code('USAGE'),
   )
   const request = { id: 1, command: 'transmit', options: { 'sensors-file': '/etc/shadow' } }

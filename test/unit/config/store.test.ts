@@ -218,6 +218,48 @@ test('set refuses what is not allowed and changes nothing', () => {
   assert.equal(readFileSync(file, 'utf8'), '{"device_id": "A"}')
 })
 
+test('a value that is refused stands in no line of the file; what is wrong elsewhere names its line', () => {
+  const { file, load } = place('{\n  "engine_settings": {\n    "precision": 4\n  }\n}\n')
+  const store = load()
+  const text = readFileSync(file, 'utf8')
+  const error = fails(
+    () => store.set('engine_settings.precision', 99),
+    'CONFIG_INVALID',
+    /^engine_settings\.precision must/,
+  )
+  assert.deepEqual([error.details.key, error.details.line], ['engine_settings.precision', undefined])
+  fails(
+    () => store.update({ gateway: { uplinks: [{ name: 'a' }] } }),
+    'CONFIG_INVALID',
+    /^gateway\.uplinks\.0: medium is missing/,
+  )
+  writeFileSync(file, text.replace('4', '44'))
+  fails(() => store.set('device_id', 'x'), 'CONFIG_INVALID', /Config\.json:3: engine_settings\.precision/)
+})
+
+test('an approved write is shown to who runs by the configuration before anything is saved', async () => {
+  const { file, load } = place('{"device_id": "a"}')
+  const store = load()
+  const seen: unknown[] = []
+  store.onChange(changes => seen.push(changes.map(({ key }) => key)))
+  store.approve = async next => {
+    seen.push([next.device_id, next.gateway.log_level, store.get('device_id'), readFileSync(file, 'utf8')])
+    if (next.device_id === 'bad') throw new OsError('CONFIG_INVALID', 'not that one')
+  }
+  const rejected = store.approved(limits => store.update({ device_id: 'bad' }, limits))
+  await assert.rejects(rejected, { message: 'not that one' })
+  assert.equal(readFileSync(file, 'utf8'), '{"device_id": "a"}')
+  const change = await store.approved(limits => store.set('device_id', 'b', 'str', limits))
+  assert.deepEqual([change.old, change.new, store.get('device_id')], ['a', 'b', 'b'])
+  assert.deepEqual(seen, [
+    ['bad', 'info', 'a', '{"device_id": "a"}'],
+    ['b', 'info', 'a', '{"device_id": "a"}'],
+    ['device_id'],
+  ])
+  const outside = store.approved(limits => store.set('device_id', 'c', 'str', limits), { prefixes: ['gateway'] })
+  await assert.rejects(outside, { code: 'FORBIDDEN' })
+})
+
 test('values as text take the type of the key, or the one given', () => {
   const store = place('{}').load()
   assert.equal(store.set('device_id', '12').new, '12')

@@ -15,13 +15,14 @@ import { checkOptions } from '../../../src/links/options'
 import { Registry } from '../../../src/links/registry'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
+import { webConfig } from '../../../src/web/from-gateway'
 import { until } from '../../lib/gateway'
 
 const units = { ...wireUnits(), resolve }
 const counters = () => ({ rx: 0, tx: 0, errors: 0 })
 
-/** A gateway whose sources and receivers are plain objects; `opened` counts openings by name. */
-async function gateway(t: TestContext, config: object) {
+/** A gateway whose sources and receivers are plain objects; `opened` counts openings by name. One named `slow` never opens. */
+async function gateway(t: TestContext, config: object, start = (gw: Gateway): unknown => gw.start()) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-reload-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const path = join(dir, 'Config.json')
@@ -33,7 +34,10 @@ async function gateway(t: TestContext, config: object) {
   write(config)
   const opened: string[] = []
   const lines: string[] = []
-  const open = (name: string) => async (): Promise<void> => void opened.push(name)
+  const open = (name: string) => async (): Promise<void> => {
+    opened.push(name)
+    if (name === 'slow') await new Promise(() => undefined)
+  }
   const close = async (): Promise<void> => undefined
   const source = (name: string): Source => ({
     ...{ name, type: 'fake', intervalMs: 60_000, counters: counters(), open: open(name), close },
@@ -69,7 +73,7 @@ async function gateway(t: TestContext, config: object) {
     clock: systemClock,
   })
   t.after(() => gw.stop())
-  await gw.start()
+  await start(gw)
   return { gw, store, write, opened, lines, links: () => gw.status().links }
 }
 
@@ -170,6 +174,23 @@ test('a write over CLI or HTTP is taken over by itself; what needs a restart is 
   assert.equal(gw.status().needs_restart, undefined)
 })
 
+test('a write that makes a link nobody can make is refused like such a file, and nothing is written', async t => {
+  const { gw, store, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
+  for (const [medium, port, reason] of [
+    ['SMOKE', 5, /gateway\.receivers\.0 \(in\): .*SMOKE/],
+    ['TCP', 666, /gateway\.receivers\.0 \(in\): .*not port 666/],
+  ] as const) {
+    const value = [{ name: 'in', medium, port }]
+    const { set, update } = webConfig(store)
+    await assert.rejects(set('gateway.receivers', value), { code: 'CONFIG_INVALID', message: reason })
+    await assert.rejects(update({ gateway: { receivers: value, log_level: 'warn' } }), { message: reason })
+    assert.deepEqual([store.get('gateway.receivers'), store.get('gateway.log_level')], [[], 'info'])
+  }
+  assert.equal(gw.status().config_problem, undefined, 'the file is as it was')
+  await webConfig(store).set('gateway.receivers', [{ name: 'in', medium: 'TCP', port: 5 }])
+  await until('the receiver listens', () => links().in?.state === 'up')
+})
+
 test('a name may move from one kind of link to another', async t => {
   const { gw, write, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   write(with_([{ name: 'b', type: 'fake' }], { receivers: [{ name: 'a', medium: 'TCP', port: 5 }] }))
@@ -188,4 +209,31 @@ test('receiver.allow counts at once', async t => {
     gw.receive.packet(Uint8Array.of(9), origin)
     return gw.receive.counters.not_allowed > 0
   })
+})
+
+test('a gateway that has not begun says that it is starting; one that stops says that', async t => {
+  const { gw } = await gateway(t, with_([]), () => undefined)
+  await assert.rejects(gw.reload(), { code: 'STARTING', message: 'the gateway is starting' })
+  await gw.start()
+  assert.deepEqual((await gw.reload()).changed, [])
+  await gw.stop()
+  await assert.rejects(gw.reload(), { code: 'LINK_DOWN', message: 'the gateway is stopping' })
+})
+
+test('while the first links are tried, reloads and writes are taken over', async t => {
+  const a = { name: 'a', type: 'fake' }
+  let starting: Promise<void> | undefined
+  const { gw, store, write, links, opened } = await gateway(t, with_([a, { name: 'slow', type: 'fake' }]), gw => {
+    starting = gw.start()
+  })
+  // not even the links are made yet
+  write(with_([a, { name: 'slow', type: 'fake' }, { name: 'b', type: 'fake' }]))
+  assert.deepEqual((await gw.reload()).links.sources.added, ['b'])
+  store.set('gateway.receivers', [{ name: 'in', medium: 'TCP', port: 5 }])
+  await until('the receiver listens', () => links().in?.state === 'up')
+  assert.equal(links().slow?.state, 'opening')
+  assert.deepEqual(opened.filter(name => name === 'a').length, 1)
+  write(with_([a]))
+  await gw.reload()
+  await starting
 })

@@ -131,6 +131,7 @@ test('handlers: start, stop, status, dashboard, list, add, update, delete', asyn
   )
   await assert.rejects(async () => run('update', { username: 'bob' }), { code: 'USAGE' })
   await assert.rejects(async () => run('update', { username: 'bob', enable: true, disable: true }), { code: 'USAGE' })
+  await assert.rejects(async () => run('update', { username: 'bob', 'password-stdin': true }), { code: 'USAGE' })
   assert.ok(!JSON.stringify((await run('list')).value).includes('scrypt'))
   await run('delete', { username: 'bob' })
   await assert.rejects(async () => run('delete', { username: 'bob' }), { code: 'NOT_FOUND' })

@@ -1,7 +1,9 @@
 // Server-sent events over a real connection: how things are, what changes, and what ends a stream.
 import assert from 'node:assert/strict'
+import net from 'node:net'
 import { test } from 'node:test'
 import { EventStreams } from '../../../src/web/events'
+import { until } from '../../lib/gateway'
 import { ask, TOKEN } from './helper'
 import { events, world } from './world'
 
@@ -57,6 +59,33 @@ test('a viewer is not told of jobs', async t => {
   w.link('later')
   for (let name = ''; name !== 'later'; ) name = String((await stream.next('link')).name)
   await assert.rejects(Promise.race([stream.next('job'), new Promise((_, no) => setTimeout(no, 300))]))
+})
+
+test('an operator is told of what operators may run, not of the jobs of admins', async t => {
+  const w = await world(t)
+  const stream = await events(w.server, await w.session('operator'), '?kinds=jobs')
+  t.after(() => stream.close())
+  await w.send('POST', '/api/oscli/execute', { command: 'config-set --key engine_settings.precision --value 5' })
+  await w.send('POST', '/api/oscli/execute', { command: 'status' })
+  assert.equal((await stream.next('job')).command, 'status')
+})
+
+test('S9: a reader that never reads its stream is closed', async t => {
+  const w = await world(t, { options: { slowClientMs: 100 } })
+  const socket = net.connect(w.server.port, '127.0.0.1')
+  t.after(() => socket.destroy())
+  socket.on('error', () => undefined) // a reset is how it is closed
+  socket.pause()
+  socket.write(`GET /api/events HTTP/1.1\r\nHost: localhost\r\nX-Admin-Token: ${TOKEN}\r\n\r\n`)
+  const streams = (): number => w.server.facts().http.event_streams ?? 0
+  await until('it is open', () => streams() === 1)
+  const long = 'x'.repeat(20_000)
+  let k = 0
+  const feed = setInterval(() => {
+    for (let n = 0; n < 200; n++) w.reading({ ...reading(k++), device_id: `${k % 900}${long}` })
+  }, 20)
+  t.after(() => clearInterval(feed))
+  await until('it is closed', () => streams() === 0)
 })
 
 test('a stop of the server ends every stream', async t => {

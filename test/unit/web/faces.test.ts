@@ -35,12 +35,21 @@ test('metrics are Prometheus text: every sample has its help and type before it,
       sample[1]!.endsWith('_total') || sample[1] === 'os_node_log_committed_seq',
       line,
     )
-    assert.ok(!samples.has(sample[1]! + sample[2]), `twice: ${line}`)
+    assert.ok(!samples.has(sample[1]! + (sample[2] ?? '')), `twice: ${line}`)
     samples.set(sample[1]! + (sample[2] ?? ''), Number(sample[3]))
   }
   assert.equal(samples.get('os_node_link_up{link="a\\"b\\\\c\\nd",kind="medium",type="UDP"}'), 1)
   assert.equal(samples.get('os_node_uplink_backlog{uplink="up1"}'), 10)
   assert.equal(samples.get('os_node_http_responses_total{class="4xx"}'), 1)
+  const classes = [...samples.keys()].filter(name => name.startsWith('os_node_http_responses'))
+  assert.ok(classes.length > 0 && classes.every(name => /class="[1-5]xx"/.test(name)), classes.join())
+  for (const [name, value] of [
+    ['connections', 1],
+    ['dropped_connections_total', 0],
+    ['event_streams', 0],
+    ['sessions', 0],
+  ] as const)
+    assert.equal(samples.get(`os_node_http_${name}`), value, name)
 })
 
 test('the log is told from its newest lines, oldest of them first', async t => {

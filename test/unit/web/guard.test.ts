@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import net from 'node:net'
 import { test } from 'node:test'
 import type { Route } from '../../../src/web/routes'
-import { ask, fakeContext, raw, serve } from './helper'
+import { ask, fakeContext, raw, serve, TOKEN } from './helper'
 
 const write: Route = { method: 'POST', path: '/api/write', role: 'admin', summary: '', run: () => ({ ok: true }) }
 
@@ -120,6 +121,31 @@ test('S9: a client that is too slow is told 408 and closed', async t => {
   assert.match(await raw(server, 'GET /health HTTP/1.1\r\nHost: loc'), /^HTTP\/1.1 408 [\s\S]*REQUEST_TIMEOUT/)
   // one that says nothing at all is closed, too
   assert.ok((await raw(server, '')).length < 2000)
+})
+
+test('S9: a body that stalls midway, or comes byte by byte, is told 408 and closed, and changes nothing', async t => {
+  const context = fakeContext()
+  let ran = 0
+  const server = await serve(t, context, {
+    slowClientMs: 100,
+    routes: [{ method: 'POST', path: '/x', role: 'admin', summary: '', run: () => ({ ok: true, ran: ++ran }) }],
+  })
+  const head = `POST /x HTTP/1.1\r\nHost: localhost\r\nX-Admin-Token: ${TOKEN}\r\nContent-Type: application/json\r\n`
+  for (const body of ['Content-Length: 50\r\n\r\n{"a":', 'Transfer-Encoding: chunked\r\n\r\n5\r\n{"a":\r\n'])
+    assert.match(await raw(server, head + body), /^HTTP\/1.1 408 [\s\S]*REQUEST_TIMEOUT/)
+  const dripping = net.connect(server.port, '127.0.0.1')
+  dripping.on('error', () => undefined) // closed while it writes
+  dripping.write(`${head}Content-Length: 100000\r\n\r\n`)
+  const drip = setInterval(() => dripping.write(' '), 10)
+  t.after(() => clearInterval(drip))
+  const [first] = await once(dripping, 'data')
+  assert.match(String(first), /^HTTP\/1.1 408 /)
+  await once(dripping, 'close')
+  assert.equal(ran, 0)
+  assert.deepEqual(
+    context.lines.filter(line => line.startsWith('error')),
+    [],
+  )
 })
 
 test('S9: idle connections beyond the limit give way to new ones', async t => {

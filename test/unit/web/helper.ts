@@ -73,8 +73,8 @@ export function fakeContext(change: Partial<WebContext> = {}): Fake {
       rows: () => [],
       prefixes: () => ['engine_settings'],
       writable: key => key.startsWith('engine_settings.'),
-      set: (key, value) => ({ key, old: null, new: value, restart: false }),
-      update: () => [],
+      set: async (key, value) => ({ key, old: null, new: value, restart: false }),
+      update: async () => [],
     },
     transport: () => ({
       transport: {

@@ -186,7 +186,7 @@ test('users: made as viewer, told without hashes, changed, removed; names differ
     [{ username: ' ' }, 'username is required'],
     [{ username: 'a/b' }, 'a username is 1 to 64 letters, digits, _ . @ or -'],
     [{ username: '__proto__' }, 'a username is 1 to 64 letters, digits, _ . @ or -'],
-    [{ username: 'x', role: 'root' }, 'role must be (viewer | operator | admin)'],
+    [{ username: 'x', role: 'root' }, 'role must be one of viewer, operator, admin'],
     [{ username: 'x', enabled: 'yes' }, 'enabled must be true or false'],
     [{ username: 'x', password: '' }, 'a password is 1 to 1024 characters'],
   ] as const) {

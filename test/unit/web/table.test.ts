@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import * as v from 'valibot'
 import { ROLES } from '../../../src/services/users'
 import { ROUTES, type Route } from '../../../src/web/routes'
+import { answerProblems, documentProblems, violations } from '../../lib/openapi'
 import { ask, TOKEN, UUID } from './helper'
 import { PASSWORD, type World, world } from './world'
 
@@ -35,6 +36,7 @@ const BODIES: Record<string, unknown> = {
   'PUT /api/options': { updates: [{ key: 'engine_settings.precision', value: 5, value_type: 'int' }] },
   'PUT /api/ui/config': { ui_theme: 'dark' },
   'POST /api/reload': {},
+  'POST /api/safe-mode': { leave: true },
   'POST /api/transport': { medium: 'udp' },
   'POST /api/outputs': { name: 'pump', value: 1 },
   'POST /api/plugins': { plugin: 'port_forwarder', action: 'start' },
@@ -198,6 +200,49 @@ test('openapi.json has every route with its role, its parameters and its schemas
     ({ name }) => name === 'limit',
   )
   assert.deepEqual(limit?.schema, { type: 'integer', minimum: 1, maximum: 500, default: 50 })
+})
+
+test('openapi.json keeps the rules of OpenAPI, and every real answer and refusal is as it says', async t => {
+  const w = await world(t)
+  await w.users.add({ username: 'bob' })
+  const document = (await w.send('GET', '/api/openapi.json')).json
+  assert.deepEqual(documentProblems(document), [])
+  const { paths } = JSON.parse(JSON.stringify(document))
+  const check = async (route: Route, path: string, body: unknown, as: string | false = TOKEN): Promise<number> => {
+    const { status, headers, json } = await w.send(route.method, path, body, as)
+    const told = { method: route.method, path: route.path.replace(/:(\w+)/g, '{$1}'), status, json }
+    assert.deepEqual(answerProblems(document, { ...told, type: String(headers['content-type']) }), [])
+    return status
+  }
+  for (const route of ROUTES) {
+    if (route.stream) continue
+    const name = nameOf(route)
+    const path = concrete(route.path)
+    const body = await bodyOf(route, w)
+    if (route.role !== 'open') assert.equal(await check(route, path, body, false), 401)
+    const { parameters, requestBody } = paths[route.path.replace(/:(\w+)/g, '{$1}')][route.method.toLowerCase()]
+    for (const { name: key, in: place, schema } of parameters) {
+      if (place === 'path') {
+        const elsewhere = route.path.replace(/:\w+/, 'no%3Asuch')
+        assert.equal(await check(route, elsewhere, body), 404, `${name}: nothing of that name`)
+      } else if (schema.type !== 'string' || schema.enum)
+        assert.equal(await check(route, `${path}?${key}=no+such`, body), 400, `${name}?${key}`)
+    }
+    if (requestBody) {
+      const { schema } = requestBody.content['application/json']
+      assert.deepEqual(violations(document, schema, body), [], `the body of ${name}`)
+      const sample = body as Record<string, unknown>
+      for (const key of schema.required ?? []) {
+        const { [key]: _, ...rest } = sample
+        assert.equal(await check(route, path, rest), 400, `${name} without ${key}`)
+      }
+      for (const [key, one] of Object.entries(schema.properties ?? {}))
+        for (const value of [7, -1, 'x', [], {}, true, null])
+          if (violations(document, one, value).length > 0)
+            assert.equal(await check(route, path, { ...sample, [key]: value }), 400, `${name} ${key} ${value}`)
+    }
+    assert.equal(await check(route, path, body), 200, name)
+  }
 })
 
 test('S5: every route refuses a host that is not ours; every route that changes something other sites and origins', async t => {

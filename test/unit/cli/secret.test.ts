@@ -1,0 +1,50 @@
+// Secrets of the command line: read from stdin or asked for, never an argument of the process.
+import assert from 'node:assert/strict'
+import { PassThrough } from 'node:stream'
+import { test } from 'node:test'
+import { readSecret } from '../../../src/cli/secret'
+import { parseCommand, VERBS } from '../../../src/commands'
+
+const silent = { write: () => true, isTTY: false } as unknown as Parameters<typeof readSecret>[2]
+
+test('the first line of stdin is the secret, with its spaces and without its end', async () => {
+  for (const [given, secret] of [
+    ['hunter2\nmore\n', 'hunter2'],
+    ['  grün 🔑 \r\nmore', '  grün 🔑 '],
+    ['no end', 'no end'],
+    ['\nx', ''],
+  ] as const) {
+    const stdin = new PassThrough()
+    stdin.end(given)
+    assert.equal(await readSecret('password', stdin, silent), secret)
+  }
+  const nothing = new PassThrough()
+  nothing.end()
+  await assert.rejects(readSecret('password', nothing, silent), {
+    code: 'USAGE',
+    message: 'no password came on stdin',
+  })
+})
+
+/** what a gateway is sent for this command line */
+async function sent(...argv: string[]): Promise<unknown> {
+  const { verb, options } = parseCommand(VERBS, argv)
+  const never = async (): Promise<never> => assert.fail('no file is read')
+  return (await verb.prepare!(options, never, async what => `-typed ${what}`)).args
+}
+
+test('--password-stdin in every spelling becomes the password of the command', async () => {
+  const bob = ['--username', 'bob', '--password=-typed password']
+  assert.deepEqual(await sent('web-user', '--cmd', 'add', '--', '--username', 'bob', '--password-stdin'), bob)
+  assert.deepEqual(await sent('web-user', 'add', '--password-stdin', '--username', 'bob'), bob)
+  assert.deepEqual(
+    await sent('plugin-cmd', 'web-user', 'update', '--username', 'bob', '--password-stdin', '--json'),
+    bob,
+  )
+  assert.deepEqual(await sent('web-user', 'add', 'bob'), ['bob'])
+  assert.deepEqual(await sent('web-user', 'add', '--password-stdin', '--help'), ['--password-stdin', '--help'])
+  const foreign = ['plugin-cmd', 'port_forwarder', 'add-rule', '--password-stdin']
+  assert.deepEqual(await sent(...foreign), ['--password-stdin'], 'other plugins read their own words')
+  for (const twice of [['--password', 'x'], ['--password=x']])
+    await assert.rejects(sent('web-user', 'add', 'bob', '--password-stdin', ...twice), { code: 'USAGE' })
+})
