@@ -60,6 +60,9 @@ export function bytes(value: number): { value: string; unit: string } {
   return { value: step === 0 ? number(Math.round(value)) : number(value, 3), unit: BINARY[step]! }
 }
 
+/** `1 packet`, `2,000 packets` */
+export const counted = (count: number, name: string): string => `${number(count)} ${name}${count === 1 ? '' : 's'}`
+
 /** `3 d 4 h`, `2 h 5 min`, `5 min 3 s`, `12 s` */
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.floor(seconds))

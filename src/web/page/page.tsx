@@ -9,6 +9,7 @@ import './style/tools.css'
 import 'uplot/dist/uPlot.min.css'
 import { Component, type ComponentChildren, type ComponentType, render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { keepFocus } from './lib/focus'
 import { live, startLive } from './lib/live'
 import { route } from './lib/route'
 import { unsay } from './lib/say'
@@ -113,4 +114,5 @@ function Page() {
 const root = document.getElementById('app')!
 root.textContent = ''
 render(<Page />, root)
+keepFocus()
 startLive()

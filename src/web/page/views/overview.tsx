@@ -1,7 +1,11 @@
 // How the gateway is: what needs somebody first, then throughput, loss, flash and time, then every link.
-import { age, bytes, duration, notices, number } from '../format'
-import { live, meter, now } from '../lib/live'
+import { useState } from 'preact/hooks'
+import { age, bytes, counted, duration, notices, number } from '../format'
+import { call } from '../lib/api'
+import { askNow, live, meter, now } from '../lib/live'
 import { useSeconds } from '../lib/resource'
+import { say, sayError } from '../lib/say'
+import { may } from '../lib/session'
 import { useStore } from '../lib/store'
 import type { Link, Status, Uplink } from '../lib/types'
 import { Card, Empty, Pill, Spark } from '../ui/parts'
@@ -21,6 +25,30 @@ const size = (value: number): string => {
 
 const sum = (counts: readonly (number | undefined)[]): number => counts.reduce<number>((all, n) => all + (n ?? 0), 0)
 
+/** The way out of safe mode, for who may take it; the notice names the command for everybody else. */
+function LeaveSafeMode() {
+  const [busy, setBusy] = useState(false)
+  async function leave(): Promise<void> {
+    setBusy(true)
+    try {
+      await call('POST', '/api/safe-mode', { body: { leave: true } })
+      say('Safe mode was left: links and SQL view open')
+    } catch (thrown) {
+      sayError(thrown, 'Still in safe mode')
+    }
+    setBusy(false)
+    askNow()
+  }
+  if (!may('admin')) return null
+  return (
+    <p>
+      <button type="button" class="plain" disabled={busy} onClick={() => void leave()}>
+        Leave safe mode
+      </button>
+    </p>
+  )
+}
+
 function Notices({ status }: { status: Status }) {
   const all = notices(status)
   if (all.length === 0) return null
@@ -29,6 +57,7 @@ function Notices({ status }: { status: Status }) {
       {all.map(({ kind, text, bad }) => (
         <li key={kind} data-bad={bad}>
           {text}
+          {kind === 'safe-mode' && <LeaveSafeMode />}
         </li>
       ))}
     </ul>
@@ -150,7 +179,11 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
   const retry = link.retry_at === undefined ? '' : wait > 0 ? `again in ${duration(wait)}` : 'trying again'
   const why = [link.reason, retry].filter(Boolean).join(' · ')
   const way = link.delivery === null ? '' : `${WAYS[link.delivery] ?? link.delivery} · `
-  const faults = link.errors > 0 ? ` · ${number(link.errors)} ${link.errors === 1 ? 'error' : 'errors'}` : ''
+  const faults = link.errors > 0 ? ` · ${counted(link.errors, 'error')}` : ''
+  const traffic =
+    link.kind === 'source' && link.tx === 0
+      ? counted(link.rx, 'reading')
+      : `${number(link.rx)} in · ${number(link.tx)} out`
   return (
     <li>
       <div class="row">
@@ -161,7 +194,7 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
       </div>
       {link.state !== 'up' && why !== '' && <p class="note">{why}</p>}
       {link.state !== 'up' && link.hint && <p class="counts">{link.hint}</p>}
-      <p class="counts">{`${way}${number(link.rx)} in · ${number(link.tx)} out${faults}`}</p>
+      <p class="counts">{`${way}${traffic}${faults}`}</p>
     </li>
   )
 }
@@ -189,14 +222,14 @@ function Uplinks({ status }: { status: Status }) {
       {rows.length === 0 && <Empty>No uplink is at work: everything stays in the log.</Empty>}
       <ul class="rows">
         {rows.map(([name, uplink]) => (
-          <UplinkRow key={name} name={name} uplink={uplink} />
+          <UplinkRow key={name} name={name} uplink={uplink} link={status.links[name]?.state ?? 'up'} />
         ))}
       </ul>
     </Card>
   )
 }
 
-function UplinkRow({ name, uplink }: { name: string; uplink: Uplink }) {
+function UplinkRow({ name, uplink, link }: { name: string; uplink: Uplink; link: string }) {
   const { cursor, backlog, acked, resent, carrying, secure, round_trip_ms } = uplink
   // a few records are always on their way
   const behind = backlog > 100
@@ -204,10 +237,14 @@ function UplinkRow({ name, uplink }: { name: string; uplink: Uplink }) {
     <li>
       <div class="row">
         <h3>{name}</h3>
-        <Pill
-          state={behind ? 'degraded' : carrying === false ? 'rest' : 'up'}
-          text={behind ? `${number(backlog)} waiting` : carrying === false ? 'in reserve' : 'in step'}
-        />
+        {link !== 'up' ? (
+          <Pill state={link} />
+        ) : (
+          <Pill
+            state={behind ? 'degraded' : carrying === false ? 'rest' : 'up'}
+            text={behind ? `${number(backlog)} waiting` : carrying === false ? 'in reserve' : 'in step'}
+          />
+        )}
       </div>
       <p class="counts">
         {[
