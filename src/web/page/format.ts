@@ -82,6 +82,15 @@ export function age(now: number, then: number): string {
   return `${Math.floor(s / 86_400)} d ago`
 }
 
+/** names of moments, which travel as UNIX milliseconds */
+const MOMENT = /(^|_)(at|since|until|last_sync|t_raw)$/
+
+/** A value under such a name as date and time of this place; undefined for anything else. */
+export const momentText = (name: string, value: unknown): string | undefined =>
+  typeof value === 'number' && value > 1e12 && value < 4e12 && MOMENT.test(name)
+    ? new Date(value).toLocaleString()
+    : undefined
+
 /** UCUM code → as it is printed: no braces, real powers, a middle dot. */
 export const unitText = (unit: string): string =>
   unit === '1'
