@@ -250,7 +250,7 @@ async function startGateway(
     const verifier = new web.TokenVerifier(() => storedToken(config.dataDir))
     const jobs = new JobRunner({
       verbs: VERBS,
-      context: { ...context, ...overHttp(config, transport) },
+      context: { ...context, ...overHttp(gateway, transport) },
       logger: logger.child('cli'),
     })
     const users = new UserStore({ dataDir: config.dataDir })

@@ -255,6 +255,13 @@ export class Gateway {
       this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
       this.#database(db => db.pause(`kept off by safe mode: ${this.guard.safeMode}`))
     } else this.#database(db => db.connect())
+    // from here on nothing that is written is missed; it is taken over once the links are made
+    this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
+      after: this.built,
+      check: next => checkLinks(this.config.config, next, this.#options.registry),
+      links: () => this.#applyLinks(),
+      settings: () => this.#takeSettings(),
+    })
     await this.#applyLinks().finally(this.#built)
     this.log.onCommit(() => {
       this.#sessions.sessions.save()
@@ -262,31 +269,32 @@ export class Gateway {
     })
     await this.supervisor.tried()
     if (this.#stopping) return // nothing may begin any more
-    this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
-      check: next => checkLinks(this.config.config, next, this.#options.registry),
-      links: () => this.#applyLinks(),
-      settings: () => this.#takeSettings(),
-    })
     this.guard.started()
+  }
+
+  /** What takes changes over. Throws STARTING before start(), LINK_DOWN once it stops. */
+  ready(): Reloader {
+    if (this.#stopping) throw new OsError('LINK_DOWN', 'the gateway is stopping')
+    if (!this.#reloader) throw new OsError('STARTING', 'the gateway is starting')
+    return this.#reloader
   }
 
   /**
    * Reads Config.json again and takes over what changed, without touching the log and the links that stay (R27). Throws
-   * CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then; LINK_DOWN before start() and after stop().
+   * CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then; STARTING, LINK_DOWN.
    */
   reload(): Promise<ReloadReport> {
-    if (!this.#reloader || this.#stopping) throw new OsError('LINK_DOWN', 'the gateway is not running')
-    const reloader = this.#reloader
-    return this.guard.reloading(() => reloader.reload())
+    return this.guard.reloading(async () => this.ready().reload())
   }
 
   /** Opens what safe mode keeps closed, and counts crashes anew. Does nothing outside of safe mode. */
   async leaveSafeMode(): Promise<void> {
     if (!this.guard.safeMode) return
+    const reloader = this.ready()
     this.guard.leaveSafeMode()
     this.#logger.info('safe mode was left')
     this.#database(db => db.resume())
-    await this.#reloader?.apply()
+    await reloader.apply()
   }
 
   /** The receivers as configured now; what `serve` was told to listen on stays the first. */
@@ -298,8 +306,7 @@ export class Gateway {
 
   /** Stops sources first, then drains and commits. */
   stop(): Promise<void> {
-    this.#stopping ??= this.#stop()
-    return this.#stopping
+    return (this.#stopping ??= this.#stop())
   }
 
   /** The only way into a running gateway for readings. */
@@ -318,14 +325,13 @@ export class Gateway {
 
   /** `os-node status --json`. */
   status(): GatewayStatus {
-    const { version, role } = this.#options
     const uptimeS = Math.round((this.#clock.mono() - this.#startedAt) / 1000)
     const needsRestart = this.#reloader?.needsRestart() ?? []
-    return statusOf(this, { version, role, uptimeS, needsRestart, time: this.#keeper.status() })
+    return statusOf(this, { ...this.#options, uptimeS, needsRestart, time: this.#keeper.status() })
   }
 
   async #stop(): Promise<void> {
-    const sessions = this.#sessions.sessions
+    const { sessions } = this.#sessions
     const parts = { ...this, receiver: this.#receiver, sessions, keeper: this.#keeper, reloader: this.#reloader }
     const committed = await stopGateway(parts, this.#clock, this.#logger)
     this.#options.supervision?.crashes?.stopped(this.guard.safeMode !== undefined)
@@ -381,12 +387,11 @@ export class Gateway {
   }
 
   get #links(): LinkParts {
-    const { registry } = this.#options
     return {
       config: this.config,
       clock: this.#clock,
       logger: this.#logger,
-      registry,
+      registry: this.#options.registry,
       supervisor: this.supervisor,
       identity: this.identity,
       trueNow: () => this.time.now(),

@@ -93,6 +93,7 @@ export const ERRORS = {
   DB_STARTING: traits(503, 4, true, 'the SQL view is being rebuilt; ask again in a few seconds'),
   DB_UNAVAILABLE: traits(503, 4, true, 'see os-node status for the reason'),
   // the rest
+  STARTING: traits(503, 1, true, 'ask again in a few seconds'),
   NO_GATEWAY: traits(503, 1, true, 'start one with os-node run'),
   TIMEOUT: traits(504, 1, true, 'try again'),
   PLUGIN_FAILED: traits(

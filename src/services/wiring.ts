@@ -39,11 +39,14 @@ export interface WiringParts {
   readonly gateway?: Gateway
 }
 
-export const makePlugins = ({ node, gateway, logger, ...parts }: WiringParts): Plugins =>
-  new Plugins({
+export function makePlugins({ node, gateway, logger, ...parts }: WiringParts): Plugins {
+  const plugins = new Plugins({
     ...parts,
     node,
     manager: node.serviceManager as ServiceManager,
     logger: logger.child('plugins'),
     ...(gateway && { gateway: accessOf(gateway), safeMode: () => gateway.guard.safeMode }),
   })
+  void gateway?.guard.left.then(() => plugins.startConfigured())
+  return plugins
+}

@@ -67,9 +67,21 @@ export const errorBody = (error: OsError): object => ({
   ...Object.fromEntries(Object.entries(error.details).filter(([key]) => !['ok', 'error', 'code'].includes(key))),
 })
 
-/** A database that is off, starting, or down for a reason the log has told already. */
+/** worth asking again in a moment */
+const SOON: ReadonlySet<ErrorCode> = new Set([
+  'TOO_MANY_ATTEMPTS',
+  'TOO_MANY_JOBS',
+  'TOO_MANY_STREAMS',
+  'DB_STARTING',
+  'STARTING',
+])
+
+/** A gateway that starts, a database that is off, starting, or down for a reason the log has told already. */
 const isKnownState = ({ code, details }: OsError): boolean =>
-  code === 'DB_NOT_CONFIGURED' || code === 'DB_STARTING' || (code === 'DB_UNAVAILABLE' && 'reason' in details)
+  code === 'DB_NOT_CONFIGURED' ||
+  code === 'DB_STARTING' ||
+  code === 'STARTING' ||
+  (code === 'DB_UNAVAILABLE' && 'reason' in details)
 
 /** Tells any thrown value to the client; what is a defect of ours is written to the log with its own text. */
 export function sendError(res: ServerResponse, thrown: unknown, logger: WebLogger, what: string): void {
@@ -83,7 +95,7 @@ export function sendError(res: ServerResponse, thrown: unknown, logger: WebLogge
     return
   }
   if (error.code === 'UNAUTHORIZED') res.setHeader('WWW-Authenticate', 'X-Admin-Token')
-  if (error.code === 'TOO_MANY_ATTEMPTS' || error.code === 'DB_STARTING') res.setHeader('Retry-After', '5')
+  if (SOON.has(error.code)) res.setHeader('Retry-After', '5')
   // the rest of such a body is not read
   if (error.code === 'BODY_TOO_LARGE') res.setHeader('Connection', 'close')
   sendJson(res, ERRORS[error.code].http, errorBody(error))

@@ -3,6 +3,7 @@
 import type { JobRunner } from '../commands/jobs'
 import type { Change, SchemaRow } from '../config'
 import type { DisplayRegistry } from '../display'
+import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { GatewayStatus } from '../gateway/status'
 import type { LogLine } from '../lib/logger'
 import type { OutputsControl } from '../links/hardware'
@@ -143,6 +144,8 @@ export interface WebContext {
   readonly outputs?: OutputsControl
   /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID. Absent: not here */
   reload?(): Promise<object>
+  /** What safe mode there is (R25); `leave`: ends it first, throws STARTING. Absent: not here */
+  safeMode?(leave: boolean): Promise<SafeModeReport>
   latest(): readonly LatestReadings[]
   /** null while storage.sql is not enabled; a function where it may change while running */
   readonly db: Queries | null | (() => Queries | null)

@@ -52,28 +52,32 @@ function webEvents(gateway: Gateway): WebEvents {
   }
 }
 
-/** What of the media may be changed over HTTP: flags below the writable prefixes. */
-function mediaControl(config: ConfigStore, transport: TransportControl): MediaControl {
+/** What of the media may be changed over HTTP: flags below the writable prefixes. Nothing while the gateway cannot follow. */
+function mediaControl(gateway: Gateway, transport: TransportControl): MediaControl {
   return {
     toggle: async (medium, enabled) => {
+      gateway.ready()
       const key = mediumFlag(medium)
-      if (key && !mayWrite(key, prefixesOf(config)))
+      if (key && !mayWrite(key, prefixesOf(gateway.config)))
         throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [key] } })
       return transport.toggle(medium, enabled)
     },
-    reload: medium => transport.reload(medium),
+    reload: async medium => {
+      gateway.ready()
+      return transport.reload(medium)
+    },
   }
 }
 
 /** What commands over HTTP may write is what HTTP may write. */
 export function overHttp(
-  config: ConfigStore,
+  gateway: Gateway,
   transport: TransportControl,
 ): Pick<CommandContext, 'transport' | 'writable'> {
-  const media = mediaControl(config, transport)
+  const media = mediaControl(gateway, transport)
   return {
     transport: () => ({ view: () => transport.view(), ...media }),
-    writable: () => prefixesOf(config),
+    writable: () => prefixesOf(gateway.config),
   }
 }
 
@@ -98,9 +102,13 @@ export function webContext(options: FromGatewayOptions): WebContext {
     },
     config: webConfig(config),
     transport: () => transport.view(),
-    media: mediaControl(config, transport),
+    media: mediaControl(gateway, transport),
     outputs: gateway.sources.outputs,
     reload: () => gateway.reload(),
+    safeMode: async leave => {
+      if (leave) await gateway.leaveSafeMode()
+      return gateway.guard.safeModeReport()
+    },
     latest: () => gateway.latestReadings(),
     db: () => gateway.database,
     settings: () => ({ read_only: config.get<boolean>('web_user.read_only'), management_enabled: true }),

@@ -1,5 +1,5 @@
 // Crashes in a row of a real gateway (R25): killed again and again it starts in safe mode, with its page and commands up and
-// its links off; it is left by a command, and what was logged before is all there.
+// its links and plugins off; it is left over HTTP or by a command, and what was logged before is all there.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -17,6 +17,7 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   const gw = new Machine(join(dir, 'gw'), 'run', {
     device_id: 'GW1',
     web_user: { auth_enabled: false },
+    RESOURCES: { service_plugins: { port_forwarder: { auto_start: true } } },
     gateway: {
       sources: [{ name: 'cpu', type: 'cpu', interval_ms: 100 }],
       uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: 9 }],
@@ -26,6 +27,10 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   machines.push(gw)
   const start = (): Promise<void> => gw.start(['--port', String(port)], port)
   const status = () => gw.json('status')
+  const running = (): string[] => {
+    const { items } = gw.json('plugin-list') as { items: { name: string; running: boolean }[] }
+    return items.filter(({ name, running }) => running && name !== 'web_user').map(({ name }) => name)
+  }
   for (let k = 0; k < 5; k++) {
     await start()
     await until('facts are on flash', () => gw.logKeys().length > 2 * k)
@@ -38,6 +43,7 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   assert.deepEqual(status().links, {})
   assert.ok(gw.logKeys().length > 8, 'the log is open and readable')
   assert.match(gw.run('status').stdout, /SAFE MODE: 5 crashes in a row/)
+  assert.deepEqual(running(), [], 'plugins are off')
   const { active, reason } = gw.json('safe-mode')
   assert.deepEqual([active, reason], [true, '5 crashes in a row'])
   const data = await fetch(`http://127.0.0.1:${port}/api/data/packets`)
@@ -53,10 +59,29 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   }
   assert.match(dashboard.status.safe_mode, /5 crashes in a row/)
   assert.equal(dashboard.status.storage.refused, 1)
-  assert.equal(gw.json('safe-mode', '--leave').active, false)
+  const ask = async (init?: RequestInit) => {
+    const answer = await fetch(`http://127.0.0.1:${port}/api/safe-mode`, init)
+    return [answer.status, await answer.json()]
+  }
+  assert.deepEqual(await ask(), [200, { ok: true, active: true, reason: '5 crashes in a row', crashes: 5 }])
+  const json = { 'Content-Type': 'application/json' }
+  const leave = { method: 'POST', headers: json, body: JSON.stringify({ leave: true }) }
+  assert.deepEqual(await ask(leave), [200, { ok: true, active: false, crashes: 0 }])
+  assert.deepEqual(await ask(leave), [200, { ok: true, active: false, crashes: 0 }], 'outside of safe mode: nothing')
+  assert.equal(gw.json('safe-mode').active, false)
   await until('the links are open again', () => status().links.cpu?.state === 'up')
   assert.equal(status().safe_mode, undefined)
   await until('the view is there', async () => (await fetch(`http://127.0.0.1:${port}/api/data/packets`)).ok)
+  await until('the plugins run', () => running().join() === 'port_forwarder,env_guard')
   await gw.stop('SIGTERM')
   assert.equal(gw.json('safe-mode').crashes, 0)
+
+  gw.configure({ device_id: 'GW1', web_user: { auth_enabled: false }, gateway: { safe_mode: { after_crashes: 1 } } })
+  await start()
+  await gw.stop('SIGKILL')
+  await start()
+  assert.match(status().safe_mode, /1 crashes in a row/)
+  assert.equal(gw.json('safe-mode', '--leave').active, false)
+  await until('links are open', () => Object.keys(status().links).length > 0)
+  assert.deepEqual([status().safe_mode, gw.json('safe-mode').crashes], [undefined, 0])
 })

@@ -57,6 +57,11 @@ export class Guard {
   #safeMode: string | undefined
   #line = ''
   #limit = 0
+  #left = (): void => undefined
+  /** settles when safe mode is left */
+  readonly left = new Promise<void>(resolve => {
+    this.#left = resolve
+  })
 
   constructor(parts: GuardParts) {
     this.#parts = parts
@@ -113,8 +118,9 @@ export class Guard {
     this.settings()
   }
 
-  /** Tells systemd of a reload that goes on and of its end. */
+  /** Tells systemd of a reload that goes on and of its end; before READY there is nothing to tell. */
   async reloading<T>(run: () => Promise<T>): Promise<T> {
+    if (!this.#cancels.has('status')) return run()
     const usec = process.hrtime.bigint() / 1000n
     this.#notifier.send({ RELOADING: 1, MONOTONIC_USEC: String(usec), STATUS: 'reading the configuration again' })
     try {
@@ -138,6 +144,7 @@ export class Guard {
   leaveSafeMode(): void {
     this.#safeMode = undefined
     this.#parts.crashes?.healthy()
+    this.#left()
   }
 
   safeModeReport(): SafeModeReport {

@@ -19,6 +19,8 @@ export interface ReloadReport {
 }
 
 export interface Reloadable {
+  /** nothing is taken over before this settles */
+  after?: Promise<unknown>
   /** throws CONFIG_INVALID when the links of a configuration could not be made; nothing was changed then */
   check?(next: Config): Promise<void>
   /** makes the running links those of the configuration */
@@ -39,7 +41,7 @@ export class Reloader {
   /** as the gateway started */
   readonly #first: Config
   readonly #unlisten: () => void
-  #turn: Promise<unknown> = Promise.resolve()
+  #turn: Promise<unknown>
   #cancel: (() => void) | undefined
   #reading = false
   #stopped = false
@@ -49,6 +51,7 @@ export class Reloader {
     this.#logger = logger
     this.#parts = parts
     this.#timers = parts.timers ?? systemTimers
+    this.#turn = Promise.resolve(parts.after)
     this.#first = config.config
     this.#unlisten = config.onChange(() => this.#written())
   }

@@ -1,10 +1,18 @@
-// Health, metrics, the log, the description of the API, live events.
+// Health, metrics, the log, the description of the API, safe mode (R25), live events.
 import * as v from 'valibot'
 import { OsError } from '../../lib/errors'
+import type { WebContext } from '../context'
 import { metricsText } from '../metrics'
 import { limit, text } from '../query'
 import { type Route, route, Text } from '../route'
 import * as s from '../schemas'
+
+const safeMode = { active: s.flag, reason: s.maybeText, crashes: s.whole }
+
+function safeModeOf({ safeMode }: WebContext): NonNullable<WebContext['safeMode']> {
+  if (!safeMode) throw new OsError('FORBIDDEN', 'there is no safe mode here')
+  return safeMode
+}
 
 const health = (): object => ({ ok: true, service: 'web_user' })
 
@@ -40,6 +48,24 @@ export const SYSTEM: readonly Route[] = [
       lines: v.array(v.strictObject({ at: s.whole, level: s.text, scope: s.text, text: s.text, repeats: s.whole })),
     }),
     run: ({ context, query }) => ({ ok: true, lines: (context.log?.() ?? []).slice(-Number(query.lines)) }),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/safe-mode',
+    role: 'viewer',
+    summary: 'whether crashes in a row led to safe mode, and why',
+    answer: s.answer(safeMode),
+    run: async ({ context }) => ({ ok: true, ...(await safeModeOf(context)(false)) }),
+  }),
+  route({
+    method: 'POST',
+    path: '/api/safe-mode',
+    role: 'admin',
+    write: 'state',
+    summary: 'leaves safe mode: the links open at once, crashes are counted anew',
+    body: v.object({ leave: v.literal(true, 'leave must be true') }),
+    answer: s.answer(safeMode),
+    run: async ({ context }) => ({ ok: true, ...(await safeModeOf(context)(true)) }),
   }),
   {
     method: 'GET',

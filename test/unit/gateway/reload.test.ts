@@ -20,8 +20,8 @@ import { until } from '../../lib/gateway'
 const units = { ...wireUnits(), resolve }
 const counters = () => ({ rx: 0, tx: 0, errors: 0 })
 
-/** A gateway whose sources and receivers are plain objects; `opened` counts openings by name. */
-async function gateway(t: TestContext, config: object) {
+/** A gateway whose sources and receivers are plain objects; `opened` counts openings by name. One named `slow` never opens. */
+async function gateway(t: TestContext, config: object, start = (gw: Gateway): unknown => gw.start()) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-reload-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const path = join(dir, 'Config.json')
@@ -33,7 +33,10 @@ async function gateway(t: TestContext, config: object) {
   write(config)
   const opened: string[] = []
   const lines: string[] = []
-  const open = (name: string) => async (): Promise<void> => void opened.push(name)
+  const open = (name: string) => async (): Promise<void> => {
+    opened.push(name)
+    if (name === 'slow') await new Promise(() => undefined)
+  }
   const close = async (): Promise<void> => undefined
   const source = (name: string): Source => ({
     ...{ name, type: 'fake', intervalMs: 60_000, counters: counters(), open: open(name), close },
@@ -69,7 +72,7 @@ async function gateway(t: TestContext, config: object) {
     clock: systemClock,
   })
   t.after(() => gw.stop())
-  await gw.start()
+  await start(gw)
   return { gw, store, write, opened, lines, links: () => gw.status().links }
 }
 
@@ -188,4 +191,31 @@ test('receiver.allow counts at once', async t => {
     gw.receive.packet(Uint8Array.of(9), origin)
     return gw.receive.counters.not_allowed > 0
   })
+})
+
+test('a gateway that has not begun says that it is starting; one that stops says that', async t => {
+  const { gw } = await gateway(t, with_([]), () => undefined)
+  await assert.rejects(gw.reload(), { code: 'STARTING', message: 'the gateway is starting' })
+  await gw.start()
+  assert.deepEqual((await gw.reload()).changed, [])
+  await gw.stop()
+  await assert.rejects(gw.reload(), { code: 'LINK_DOWN', message: 'the gateway is stopping' })
+})
+
+test('while the first links are tried, reloads and writes are taken over', async t => {
+  const a = { name: 'a', type: 'fake' }
+  let starting: Promise<void> | undefined
+  const { gw, store, write, links, opened } = await gateway(t, with_([a, { name: 'slow', type: 'fake' }]), gw => {
+    starting = gw.start()
+  })
+  // not even the links are made yet
+  write(with_([a, { name: 'slow', type: 'fake' }, { name: 'b', type: 'fake' }]))
+  assert.deepEqual((await gw.reload()).links.sources.added, ['b'])
+  store.set('gateway.receivers', [{ name: 'in', medium: 'TCP', port: 5 }])
+  await until('the receiver listens', () => links().in?.state === 'up')
+  assert.equal(links().slow?.state, 'opening')
+  assert.deepEqual(opened.filter(name => name === 'a').length, 1)
+  write(with_([a]))
+  await gw.reload()
+  await starting
 })

@@ -35,6 +35,7 @@ const BODIES: Record<string, unknown> = {
   'PUT /api/options': { updates: [{ key: 'engine_settings.precision', value: 5, value_type: 'int' }] },
   'PUT /api/ui/config': { ui_theme: 'dark' },
   'POST /api/reload': {},
+  'POST /api/safe-mode': { leave: true },
   'POST /api/transport': { medium: 'udp' },
   'POST /api/outputs': { name: 'pump', value: 1 },
   'POST /api/plugins': { plugin: 'port_forwarder', action: 'start' },

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
 import type { WebContext } from '../../../src/web/context'
+import { overHttp } from '../../../src/web/from-gateway'
 import { type Answer, ask, fakeContext, serve } from './helper'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
@@ -121,4 +122,29 @@ test('refused while read_only, without the token, and where the key may not be w
     code: 'FORBIDDEN',
     keys: ['a.b'],
   })
+})
+
+test('a gateway that starts says so and when to ask again, and nothing is changed', async t => {
+  const starting = (): never => {
+    throw new OsError('STARTING', 'the gateway is starting')
+  }
+  const written: string[] = []
+  const gateway = { config: {}, ready: starting } as unknown as Parameters<typeof overHttp>[0]
+  const transport = { toggle: () => written.push('toggle'), reload: () => written.push('reload') }
+  const media = overHttp(gateway, transport as never).transport()
+  const { context } = world({ media, reload: async () => starting(), safeMode: async () => starting() })
+  const server = await serve(t, context)
+  for (const [path, body] of [
+    ['/api/transport', { medium: 'udp' }],
+    ['/api/transport', { medium: 'udp', reload: true }],
+    ['/api/reload', {}],
+    ['/api/safe-mode', { leave: true }],
+  ] as const) {
+    const answer = await ask(server, path, { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) })
+    const { status, json, headers } = answer
+    assert.deepEqual([status, json], [503, { ok: false, error: 'the gateway is starting', code: 'STARTING' }], path)
+    assert.equal(headers['retry-after'], '5')
+  }
+  assert.deepEqual(written, [])
+  assert.ok(!context.lines.some(line => line.startsWith('error')), 'it is no error of the gateway')
 })

@@ -128,6 +128,11 @@ export async function world(
     logger,
     settings: () => ({ read_only: config.get('web_user.read_only'), management_enabled: true }),
     reload: async () => ({ changed: [], needs_restart: [] }),
+    safeMode: async leave => ({
+      active: !leave,
+      ...(!leave && { reason: '5 crashes in a row' }),
+      crashes: leave ? 0 : 5,
+    }),
     media: {
       toggle: async (medium, enabled) => ({ name: medium.toUpperCase(), enabled }),
       reload: async medium => ({ name: medium.toUpperCase(), reloaded: true }),
