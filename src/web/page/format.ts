@@ -163,14 +163,10 @@ export interface News {
   readonly guard?: { readonly level: string; readonly reason?: string }
 }
 
-/** What a status says that keeps the gateway from its whole work; the worst first. */
-export function notices({ safe_mode, guard, config_problem, needs_restart = [] }: News): Notice[] {
+/** What a status says that keeps the gateway from its whole work, the worst first; safe mode stands above every view. */
+export function notices({ guard, config_problem, needs_restart = [] }: News): Notice[] {
   const list: Notice[] = []
   const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })
-  if (safe_mode) {
-    const way = 'Links and SQL view are off; os-node safe-mode --leave opens them.'
-    say('safe-mode', `Safe mode: ${safe_mode}. ${way}`, true)
-  }
   if (config_problem) say('config', `The configuration file does not count: ${config_problem}`, true)
   if (guard && guard.level !== 'normal') say('guard', `Doing less (${guard.level}): ${guard.reason ?? ''}`, false)
   if (needs_restart.length > 0) say('restart', `From the next start on: ${needs_restart.join(', ')}`, false)

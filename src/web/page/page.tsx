@@ -15,6 +15,7 @@ import { route } from './lib/route'
 import { unsay } from './lib/say'
 import { session } from './lib/session'
 import { useStore } from './lib/store'
+import { SafeMode } from './ui/safemode'
 import { type Place, Shell } from './ui/shell'
 import { Console } from './views/console'
 import { Devices } from './views/devices'
@@ -102,6 +103,7 @@ function Page() {
           <h1 ref={heading} tabIndex={-1}>
             {place.title}
           </h1>
+          <SafeMode />
           <Fence key={place.name}>
             <place.view />
           </Fence>

@@ -1,11 +1,7 @@
 // How the gateway is: what needs somebody first, then throughput, loss, flash and time, then every link.
-import { useState } from 'preact/hooks'
 import { age, bytes, counted, duration, notices, number } from '../format'
-import { call } from '../lib/api'
-import { askNow, live, meter, now } from '../lib/live'
+import { live, meter, now } from '../lib/live'
 import { useSeconds } from '../lib/resource'
-import { say, sayError } from '../lib/say'
-import { may } from '../lib/session'
 import { useStore } from '../lib/store'
 import type { Link, Status, Uplink } from '../lib/types'
 import { Card, Empty, Pill, Spark } from '../ui/parts'
@@ -25,30 +21,6 @@ const size = (value: number): string => {
 
 const sum = (counts: readonly (number | undefined)[]): number => counts.reduce<number>((all, n) => all + (n ?? 0), 0)
 
-/** The way out of safe mode, for who may take it; the notice names the command for everybody else. */
-function LeaveSafeMode() {
-  const [busy, setBusy] = useState(false)
-  async function leave(): Promise<void> {
-    setBusy(true)
-    try {
-      await call('POST', '/api/safe-mode', { body: { leave: true } })
-      say('Safe mode was left: links and SQL view open')
-    } catch (thrown) {
-      sayError(thrown, 'Still in safe mode')
-    }
-    setBusy(false)
-    askNow()
-  }
-  if (!may('admin')) return null
-  return (
-    <p>
-      <button type="button" class="plain" disabled={busy} onClick={() => void leave()}>
-        Leave safe mode
-      </button>
-    </p>
-  )
-}
-
 function Notices({ status }: { status: Status }) {
   const all = notices(status)
   if (all.length === 0) return null
@@ -57,7 +29,6 @@ function Notices({ status }: { status: Status }) {
       {all.map(({ kind, text, bad }) => (
         <li key={kind} data-bad={bad}>
           {text}
-          {kind === 'safe-mode' && <LeaveSafeMode />}
         </li>
       ))}
     </ul>
@@ -112,7 +83,7 @@ function Facts({ status }: { status: Status }) {
         label="Links up"
         value={`${up} / ${states.length}`}
         state={up < states.length ? 'warn' : undefined}
-        note={up < states.length ? `${states.length - up} not up` : 'all of them'}
+        note={up < states.length ? `${states.length - up} not up` : up === 0 ? 'none there' : 'all of them'}
       />
       <Fact
         label="Readings taken in"

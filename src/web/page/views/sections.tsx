@@ -35,7 +35,12 @@ function Section({ info }: { info: ProviderInfo }) {
       {open && (
         <>
           {render_mode !== 'json_only' && supported_formats.includes('text') && (
-            <Choice label={`Show ${display_name} as`} value={format} choices={FORMATS} onChoose={next => setFormat(next)} />
+            <Choice
+              label={`Show ${display_name} as`}
+              value={format}
+              choices={FORMATS}
+              onChoose={next => setFormat(next)}
+            />
           )}
           <Loaded from={found} what="this section">
             {({ data }) => (format === 'text' ? <pre class="scroll">{String(data)}</pre> : <Tree value={data} />)}
