@@ -203,13 +203,15 @@ test('by keyboard one goes on where one was, after an action, a dialog, and a fo
   await stays('TCP', 'Space', () => said('TCP is on'))
   await stays('Load TCP again', 'Enter', () => said(/TCP (was loaded again|could not be loaded)/))
   await stays('TCP', 'Space', () => said('TCP is off'))
-  await stays('UDP', 'Space', () => page.keyboard.press('Escape'))
-  // the button is another one then: the nearest before it
+  await stays('UDP', 'Space', async () => {
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Escape')
+  })
   await page.getByRole('button', { name: 'Stop env_guard' }).focus()
   await page.keyboard.press('Enter')
   await said('env_guard was stopped')
-  await until('the switch has the focus', async () => (await focused()) === 'env_guard enabled')
-  await page.getByRole('button', { name: 'Start env_guard' }).click()
+  await until('the same button starts it', async () => (await focused()) === 'Start env_guard')
+  await page.keyboard.press('Enter')
   await said('env_guard was started')
 
   await open('users')

@@ -140,8 +140,9 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
       </div>
       {error && <p class="error">{error}</p>}
       <div class="buttons gap-above">
-        {running !== true && button('start', 'Start')}
-        {running !== false && button('stop', 'Stop')}
+        {/* one button in one place, so that the keyboard stays on it */}
+        {running === true ? button('stop', 'Stop') : button('start', 'Start')}
+        {running === undefined && button('stop', 'Stop')}
         {!loaded && button('load', 'Load')}
       </div>
       {may('admin') && <Command name={name} />}
