@@ -84,12 +84,13 @@ export function age(now: number, then: number): string {
 
 /** names of moments, which travel as UNIX milliseconds */
 const MOMENT = /(^|_)(at|since|until|last_sync|t_raw)$/
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z$/
 
-/** A value under such a name as date and time of this place; undefined for anything else. */
-export const momentText = (name: string, value: unknown): string | undefined =>
-  typeof value === 'number' && value > 1e12 && value < 4e12 && MOMENT.test(name)
-    ? new Date(value).toLocaleString()
-    : undefined
+/** A number under such a name, or an ISO text, as date and time of this place; undefined for anything else. */
+export function momentText(name: string, value: unknown): string | undefined {
+  const moment = typeof value === 'number' ? value > 1e12 && value < 4e12 && MOMENT.test(name) : ISO.test(String(value))
+  return moment ? new Date(value as number | string).toLocaleString() : undefined
+}
 
 /** UCUM code → as it is printed: no braces, real powers, a middle dot. */
 export const unitText = (unit: string): string =>

@@ -89,6 +89,7 @@ test('what is counted is one or several, and moments are read by their names', (
   const at = Date.UTC(2026, 10, 21, 20)
   for (const name of ['at', 'since', 'checked_at', 'last_sync'])
     assert.equal(momentText(name, at), new Date(at).toLocaleString())
+  assert.equal(momentText('measured', new Date(at).toISOString()), new Date(at).toLocaleString())
   for (const [name, value] of [
     ['bytes', at],
     ['at', 5],

@@ -5,6 +5,7 @@ import { useResource } from '../lib/resource'
 import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
 import type { Plugin } from '../lib/types'
+import { wordsOf } from '../lib/words'
 import { Card, Confirm, Empty, Loaded, Switch } from '../ui/parts'
 import { Tree } from '../ui/tree'
 
@@ -38,7 +39,7 @@ function Command({ name }: { name: string }) {
   async function run(event: SubmitEvent): Promise<void> {
     event.preventDefault()
     const words = String(new FormData(event.currentTarget as HTMLFormElement).get('words') ?? '')
-    const [sub_cmd, ...args] = words.trim().split(/\s+/)
+    const [sub_cmd, ...args] = wordsOf(words)
     setState({ busy: true })
     try {
       const answer = await call<Answer>('POST', '/api/plugins', {
