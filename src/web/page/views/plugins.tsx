@@ -127,7 +127,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
               .join(' · ')}
           </p>
         </div>
-        <div class="buttons">
+        <div class="labelled">
           <span class="quiet small" aria-hidden="true">
             enabled
           </span>

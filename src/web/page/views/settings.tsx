@@ -227,8 +227,8 @@ export function Settings() {
   const found = useResource<Schema>('/api/options/schema')
   return (
     <div class="stack">
-      <LookSettings />
       <WriteNote needs="admin" what="changing settings" />
+      <LookSettings />
       <Loaded from={found} what="settings">
         {({ schema }) => <Options categories={schema.categories} reload={found.reload} />}
       </Loaded>

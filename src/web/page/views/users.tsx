@@ -182,15 +182,17 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
             disabled={locked}
             onChange={next => void act('PUT', { role: next }, `${username} is ${next} now`)}
           />
-          <span class="quiet small" aria-hidden="true">
-            may sign in
+          <span class="labelled">
+            <span class="quiet small" aria-hidden="true">
+              may sign in
+            </span>
+            <Switch
+              label={`${username} may sign in`}
+              on={enabled}
+              disabled={locked}
+              onChange={on => void act('PUT', { enabled: on }, `${username} may ${on ? '' : 'not '}sign in now`)}
+            />
           </span>
-          <Switch
-            label={`${username} may sign in`}
-            on={enabled}
-            disabled={locked}
-            onChange={on => void act('PUT', { enabled: on }, `${username} may ${on ? '' : 'not '}sign in now`)}
-          />
           <button type="button" class="plain" disabled={locked} onClick={() => setChanging('password')}>
             Password<span class="hidden"> of {username}</span>
           </button>
