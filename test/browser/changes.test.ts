@@ -234,6 +234,13 @@ test('by keyboard one goes on where one was, after an action, a dialog, and a fo
   await page.keyboard.press('Enter')
   await said('tabea was removed')
   await until('the heading has the focus', () => page.evaluate("document.activeElement.tagName === 'H1'"))
+
+  // behind the last element one is out, whatever is drawn meanwhile
+  await page.getByRole('button', { name: 'Add', exact: true }).focus()
+  await page.keyboard.press('Tab')
+  assert.notEqual(await focused(), 'Add')
+  await page.evaluate("document.querySelector('main').append(document.createElement('p'))")
+  assert.equal(await page.evaluate("document.activeElement.textContent === 'Add'"), false)
   tab.clean()
 })
 

@@ -1,6 +1,7 @@
 // Keeps the keyboard where it was. A button that is disabled while its action runs, or a form that goes away when it is done,
 // would leave the focus nowhere, and the next Tab would start at the top of the page: the focus comes back to the button when
-// it can be used again, or goes to what stands nearest before it. Who clicks beside everything has left on purpose.
+// it can be used again, or goes to what stands nearest before it. Who clicks beside everything, or tabs out of the page, has
+// left on purpose.
 const FOCUSABLE = 'a[href], button:enabled, input:enabled, select:enabled, textarea:enabled, summary, [tabindex="0"]'
 
 /** where the focus was last, then what stands before it, the nearest first; the heading of the view at the end */
@@ -23,9 +24,12 @@ function bringBack(): void {
 
 export function keepFocus(): void {
   document.addEventListener('focusin', ({ target }) => remember(target as HTMLElement))
-  document.addEventListener('pointerdown', () => {
+  const leave = (): void => {
     places = []
-  })
+  }
+  document.addEventListener('pointerdown', leave)
+  // behind the last element the browser's own controls follow
+  document.addEventListener('keydown', ({ key }) => key === 'Tab' && leave())
   const changes = new MutationObserver(bringBack)
   changes.observe(document.body, { subtree: true, childList: true, attributeFilter: ['disabled'] })
 }

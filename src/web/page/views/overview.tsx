@@ -127,7 +127,7 @@ function Facts({ status }: { status: Status }) {
       <Fact
         label="SQL view"
         value={storage.state ?? 'off'}
-        note={`${number(storage.packets ?? 0)} packets since the start · ${number(storage.lag_records)} to take`}
+        note={`${counted(storage.packets ?? 0, 'packet')} stored · ${number(storage.lag_records)} to come`}
         state={storage.state === 'down' ? 'bad' : undefined}
       />
       {guard?.rss !== undefined && guard.limit !== undefined && (
