@@ -188,6 +188,78 @@ test('the look is saved for everybody, the colours for this browser', async () =
   tab.clean()
 })
 
+/** What has the focus, by the name it is read out with. */
+const focused = (): Promise<unknown> =>
+  page.evaluate("(e => e.getAttribute('aria-label') || e.id || e.tagName)(document.activeElement)")
+
+test('by keyboard one goes on where one was, after an action, a dialog, and a form that went away', async () => {
+  await open('switches')
+  const stays = async (name: string, key: string, done: () => Promise<void>): Promise<void> => {
+    await page.getByLabel(name, { exact: true }).focus()
+    await page.keyboard.press(key)
+    await done()
+    await until(`${name} has the focus`, async () => (await focused()) === name)
+  }
+  await stays('TCP', 'Space', () => said('TCP is on'))
+  await stays('Load TCP again', 'Enter', () => said(/TCP (was loaded again|could not be loaded)/))
+  await stays('TCP', 'Space', () => said('TCP is off'))
+  await stays('UDP', 'Space', async () => {
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Escape')
+  })
+  await page.getByRole('button', { name: 'Stop env_guard' }).focus()
+  await page.keyboard.press('Enter')
+  await said('env_guard was stopped')
+  await until('the same button starts it', async () => (await focused()) === 'Start env_guard')
+  await page.keyboard.press('Enter')
+  await said('env_guard was started')
+
+  await open('users')
+  await page.getByLabel('Name').fill('tabea')
+  await page.keyboard.press('Enter')
+  await said('tabea was added')
+  assert.equal(await focused(), 'new-username')
+  await page.getByRole('button', { name: 'Password of tabea' }).focus()
+  await page.keyboard.press('Enter')
+  await until('its field has the focus', async () => (await focused()) === 'password-tabea')
+  await page.keyboard.type('a word that is long')
+  await page.keyboard.press('Enter')
+  await said('tabea has a new password')
+  await until('a button of the user has the focus', () =>
+    page.evaluate("document.activeElement.textContent === 'Remove tabea'"),
+  )
+  await page.keyboard.press('Enter')
+  await page.getByRole('dialog').waitFor()
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('Enter')
+  await said('tabea was removed')
+  await until('the heading has the focus', () => page.evaluate("document.activeElement.tagName === 'H1'"))
+
+  // who tabs on to the browser's own controls (here there are none: the same steps) is out, whatever is drawn meanwhile
+  await page.getByRole('button', { name: 'Add', exact: true }).focus()
+  await page.evaluate(`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Tab', bubbles: true }))
+    document.activeElement.blur()
+    document.querySelector('main').append(document.createElement('p'))`)
+  assert.equal(await focused(), 'BODY')
+  tab.clean()
+})
+
+test('what was typed in the settings outlives a look at another view', async () => {
+  await open('settings')
+  await page.getByLabel('Find a setting').fill('engine_settings.precision')
+  const precision = page.getByLabel('engine_settings.precision')
+  const before = await precision.inputValue()
+  await precision.fill('7')
+  await page.getByRole('link', { name: 'Readings' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Readings' }).waitFor()
+  await page.getByRole('link', { name: 'Settings' }).click()
+  await page.getByText('1 unsaved change').waitFor()
+  assert.equal(await precision.inputValue(), '7')
+  await page.getByRole('button', { name: 'Discard' }).click()
+  assert.equal(await precision.inputValue(), before)
+  tab.clean()
+})
+
 test('users are added, changed, given a password and removed', async () => {
   await open('users')
   const add = page.getByRole('button', { name: 'Add', exact: true })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { after, before, beforeEach, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { shoot, type Tab, World } from '../lib/browser'
+import { PHONE, shoot, type Tab, World } from '../lib/browser'
 
 /** a FULL packet of TANK-3, AID 52: level 41.5 %, pressure 1.13 bar */
 const FULL =
@@ -52,6 +52,23 @@ test('packets are found by device, status and time; one opens with its readings'
   assert.match((await level.textContent()) ?? '', /41\.50/)
   await shoot(page, 'packet-desktop-light')
   tab.clean()
+})
+
+test('on a phone long names leave the times beside them whole', async () => {
+  const name = 'a device in the pump house behind the old mill, second floor, third door on the left hand side'
+  const sent = world.field.run('transmit', '--device-id', name, '--sensor-id', 'a', '--value', '1', '--unit', 'V')
+  assert.equal(sent.code, 0, sent.stderr)
+  const phone = await world.tab({ size: PHONE })
+  for (const view of ['packets', 'devices']) {
+    await phone.page.goto(`${world.url}/#/${view}`)
+    const cells = phone.page.getByRole('row').filter({ hasText: name }).first().locator('td')
+    const [left, right] = [await cells.nth(0).boundingBox(), await cells.nth(1).boundingBox()]
+    assert.ok(left!.x + left!.width <= right!.x, view)
+    assert.ok(right!.x + right!.width <= PHONE.width, view)
+  }
+  await shoot(phone.page, 'long-names-phone-light', false)
+  phone.clean()
+  await phone.context.close()
 })
 
 test('older pages of packets are reached and left again', async () => {
@@ -228,6 +245,15 @@ test('a section of a display provider opens with its data', async () => {
   await page.getByText('device_id').waitFor()
   await page.getByText('PUMPHOUSE-7', { exact: true }).last().waitFor()
   await shoot(page, 'section-open-desktop-light')
+  // lists of rows are tables; the provider's own text is there as well
+  await page.getByText('node_core:transport').click()
+  const links = page.getByRole('table').filter({ has: page.getByRole('columnheader', { name: 'delivery' }) })
+  await links.getByRole('cell', { name: 'headquarters' }).waitFor()
+  await page.getByRole('group', { name: 'Show Transport as' }).getByRole('button', { name: 'Text' }).click()
+  await page
+    .locator('pre')
+    .getByText(/UDP +L4 +on/)
+    .waitFor()
   tab.clean()
 })
 

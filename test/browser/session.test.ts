@@ -226,6 +226,37 @@ test('without sign-in, database and upstream the page works as well, and says wh
   }
 })
 
+test('safe mode is told on every view with its reason; an admin leaves it there', async () => {
+  const port = await freePort()
+  const config = {
+    device_id: 'CAREFUL-1',
+    assigned_id: 9,
+    gateway: { sources: [{ name: 'cpu', type: 'cpu', interval_s: 1 }], uplinks: [{ name: 'nowhere', medium: 'TCP' }] },
+  }
+  const careful = new Machine(join(world.dir, 'careful'), 'run', config, ['env', 'OS_NODE_SAFE_MODE=on'])
+  await careful.start(['--port', String(port)], port)
+  const { token } = careful.json('token', '--new') as { token: string }
+  const tab = await world.tab({ size: PHONE, token })
+  const { page } = tab
+  try {
+    for (const view of ['settings', 'readings', 'overview']) {
+      await page.goto(`http://127.0.0.1:${port}/#/${view}`)
+      await page.getByText('Safe mode: asked for by OS_NODE_SAFE_MODE').waitFor()
+    }
+    assert.deepEqual(await page.evaluate(AUDIT), [])
+    await shoot(page, 'safe-mode-phone-light', false)
+    await page.getByRole('button', { name: 'Leave safe mode' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('status').filter({ hasText: 'Safe mode was left' }).waitFor()
+    await page.getByText('Safe mode: asked for').waitFor({ state: 'hidden' })
+    await page.getByRole('listitem').filter({ hasText: 'cpu' }).getByText('up', { exact: true }).waitFor()
+    assert.deepEqual([tab.problems.console, tab.problems.answers], [[], []])
+  } finally {
+    await tab.context.close()
+    await careful.stop()
+  }
+})
+
 test('values of a device are text, whatever they hold', async () => {
   // the wire refuses > . : ; | in a name, the page must not rely on it
   const evil = '<img src=x onerror=alert(1)'

@@ -73,8 +73,8 @@ test('every view fits a screen of 320 pixels', async () => {
 
 test('what looks for faults finds them', async () => {
   const { page, context } = await world.tab()
-  await page.setContent(`<header></header><main><h1>a</h1><h3 style="color:#999;background:#fff">b</h3><button></button>
-    <input id="x"><div id="x"></div><img src="data:,"><table><tr><td>1</td></tr></table><ul><p>no item</p></ul>
+  await page.setContent(`<style>::placeholder { color: #999 }</style><header></header><main><h1>a</h1><h3 style="color:#999;background:#fff">b</h3><button></button>
+    <input id="x" placeholder="pale"><div id="x"></div><img src="data:,"><table><tr><td>1</td></tr></table><ul><p>no item</p></ul>
     <label for="nothing">c</label><div tabindex="2">d</div><div style="width:3000px">wide</div></main>`)
   const faults = ((await page.evaluate(AUDIT)) as string[]).join('\n')
   for (const fault of [
@@ -89,6 +89,7 @@ test('what looks for faults finds them', async () => {
     'tabindex over 0',
     'wider than the screen',
     'contrast 2.8',
+    'contrast of a placeholder',
     'too small to touch',
   ])
     assert.ok(faults.includes(fault), `${fault} not in:\n${faults}`)

@@ -80,5 +80,10 @@ export const AUDIT = String.raw`(() => {
     const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 600)
     if (ratio < (large ? 3 : 4.5)) seen.add('contrast ' + ratio.toFixed(2) + ': ' + name(node))
   }
+  for (const node of all('input[placeholder]').filter(visible)) {
+    const [a, b] = [light(over(parse(getComputedStyle(node, '::placeholder').color), background(node))), light(background(node))]
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)
+    if (ratio < 4.5) seen.add('contrast of a placeholder ' + ratio.toFixed(2) + ': ' + name(node))
+  }
   return [...faults, ...seen]
 })()`

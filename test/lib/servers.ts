@@ -3,6 +3,7 @@
 // A server dies with the test process, however that ends (parent-death signal of the kernel).
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { freePort, removeDir, root, tempDir } from './gateway'
 
@@ -34,6 +35,9 @@ interface ServerKind {
   arguments(place: Place): string[]
 }
 
+/** in the folder of an sshd: the key it lets in */
+const SSH_KEY = 'user_key'
+
 const KINDS = {
   mosquitto: {
     package: 'mosquitto',
@@ -55,6 +59,33 @@ const KINDS = {
       ]
       writeFileSync(file, `${text.join('\n')}\n`)
       return ['-c', file, '-v']
+    },
+  },
+  sshd: {
+    package: 'openssh-server',
+    command: '/usr/sbin/sshd',
+    ready: /Server listening on/,
+    arguments({ dir, port, host, lines }) {
+      for (const key of ['host_key', SSH_KEY])
+        if (!existsSync(join(dir, key)))
+          spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(dir, key)], { stdio: 'inherit' })
+      // where the package's own service would make it
+      if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true, mode: 0o755 })
+      const file = join(dir, 'sshd_config')
+      const text = [
+        `Port ${port}`,
+        `ListenAddress ${host}`,
+        `HostKey ${join(dir, 'host_key')}`,
+        `AuthorizedKeysFile ${join(dir, SSH_KEY)}.pub`,
+        'PasswordAuthentication no',
+        'KbdInteractiveAuthentication no',
+        'UsePAM no',
+        'StrictModes no', // the folder is under /tmp
+        'PidFile none',
+        ...lines,
+      ]
+      writeFileSync(file, `${text.join('\n')}\n`)
+      return ['-D', '-e', '-f', file]
     },
   },
 } satisfies Record<string, ServerKind>
@@ -165,3 +196,12 @@ export class Server {
 
 /** A broker that lets everybody in, unless `lines` say otherwise; `lines` follow its one listener. */
 export const startMosquitto = (options: ServerOptions = {}): Promise<Server> => Server.start('mosquitto', options)
+
+/** An ssh server that lets this user in; and the command that runs a line there on a terminal. */
+export async function startSshd(): Promise<{ server: Server; on(line: string): string[] }> {
+  const server = await Server.start('sshd')
+  const known = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'IdentitiesOnly=yes']
+  const options = [...known.flatMap(option => ['-o', option]), '-i', join(server.dir, SSH_KEY)]
+  const place = ['-p', String(server.port), `${userInfo().username}@127.0.0.1`]
+  return { server, on: line => ['ssh', '-F', 'none', '-tt', ...options, ...place, line] }
+}

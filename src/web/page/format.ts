@@ -60,6 +60,9 @@ export function bytes(value: number): { value: string; unit: string } {
   return { value: step === 0 ? number(Math.round(value)) : number(value, 3), unit: BINARY[step]! }
 }
 
+/** `1 packet`, `2,000 packets` */
+export const counted = (count: number, name: string): string => `${number(count)} ${name}${count === 1 ? '' : 's'}`
+
 /** `3 d 4 h`, `2 h 5 min`, `5 min 3 s`, `12 s` */
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.floor(seconds))
@@ -77,6 +80,16 @@ export function age(now: number, then: number): string {
   if (s < 3600) return `${Math.floor(s / 60)} min ago`
   if (s < 86_400) return `${Math.floor(s / 3600)} h ago`
   return `${Math.floor(s / 86_400)} d ago`
+}
+
+/** names of moments, which travel as UNIX milliseconds */
+const MOMENT = /(^|_)(at|since|until|last_sync|t_raw)$/
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z$/
+
+/** A number under such a name, or an ISO text, as date and time of this place; undefined for anything else. */
+export function momentText(name: string, value: unknown): string | undefined {
+  const moment = typeof value === 'number' ? value > 1e12 && value < 4e12 && MOMENT.test(name) : ISO.test(String(value))
+  return moment ? new Date(value as number | string).toLocaleString() : undefined
 }
 
 /** UCUM code → as it is printed: no braces, real powers, a middle dot. */
@@ -151,14 +164,10 @@ export interface News {
   readonly guard?: { readonly level: string; readonly reason?: string }
 }
 
-/** What a status says that keeps the gateway from its whole work; the worst first. */
-export function notices({ safe_mode, guard, config_problem, needs_restart = [] }: News): Notice[] {
+/** What a status says that keeps the gateway from its whole work, the worst first; safe mode stands above every view. */
+export function notices({ guard, config_problem, needs_restart = [] }: News): Notice[] {
   const list: Notice[] = []
   const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })
-  if (safe_mode) {
-    const way = 'Links and SQL view are off; os-node safe-mode --leave opens them.'
-    say('safe-mode', `Safe mode: ${safe_mode}. ${way}`, true)
-  }
   if (config_problem) say('config', `The configuration file does not count: ${config_problem}`, true)
   if (guard && guard.level !== 'normal') say('guard', `Doing less (${guard.level}): ${guard.reason ?? ''}`, false)
   if (needs_restart.length > 0) say('restart', `From the next start on: ${needs_restart.join(', ')}`, false)

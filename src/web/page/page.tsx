@@ -9,11 +9,13 @@ import './style/tools.css'
 import 'uplot/dist/uPlot.min.css'
 import { Component, type ComponentChildren, type ComponentType, render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { keepFocus } from './lib/focus'
 import { live, startLive } from './lib/live'
 import { route } from './lib/route'
 import { unsay } from './lib/say'
 import { session } from './lib/session'
 import { useStore } from './lib/store'
+import { SafeMode } from './ui/safemode'
 import { type Place, Shell } from './ui/shell'
 import { Console } from './views/console'
 import { Devices } from './views/devices'
@@ -101,6 +103,7 @@ function Page() {
           <h1 ref={heading} tabIndex={-1}>
             {place.title}
           </h1>
+          <SafeMode />
           <Fence key={place.name}>
             <place.view />
           </Fence>
@@ -113,4 +116,5 @@ function Page() {
 const root = document.getElementById('app')!
 root.textContent = ''
 render(<Page />, root)
+keepFocus()
 startLive()

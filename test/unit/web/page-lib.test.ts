@@ -8,7 +8,7 @@ import { History, joined } from '../../../src/web/page/lib/history'
 import { Newest } from '../../../src/web/page/lib/newest'
 import { Meter } from '../../../src/web/page/lib/rates'
 import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
-import { quote } from '../../../src/web/page/lib/words'
+import { quote, wordsOf } from '../../../src/web/page/lib/words'
 
 /** a FULL packet of AID 52 with two readings, as the CLI sent it */
 const FULL =
@@ -214,4 +214,16 @@ test('what events brought stands over the last round, the newest of each reading
   assert.equal(newest.over(status).latest.length, 2)
   newest.round(dashboard)
   assert.deepEqual(newest.over(dashboard), dashboard)
+})
+
+test('a line falls into words; quotes keep blanks together', () => {
+  assert.deepEqual(wordsOf(` add-rule north  --name 'two words' --to="a b"c '' `), [
+    'add-rule',
+    'north',
+    '--name',
+    'two words',
+    '--to=a bc',
+    '',
+  ])
+  assert.deepEqual(wordsOf('  '), [])
 })

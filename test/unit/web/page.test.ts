@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { age, bytes, duration, friendly, notices, number, sparkline, unitText } from '../../../src/web/page/format'
+import {
+  age,
+  bytes,
+  counted,
+  duration,
+  friendly,
+  momentText,
+  notices,
+  number,
+  sparkline,
+  unitText,
+} from '../../../src/web/page/format'
 
 const shown = (value: number | null, unit: string): string => {
   const text = friendly(value, unit)
@@ -58,15 +69,32 @@ test('a sparkline stays in its box and a flat one runs in the middle', () => {
 test('what keeps a gateway from its whole work is told, the worst first; a healthy one says nothing', () => {
   assert.deepEqual(notices({ guard: { level: 'normal' } }), [])
   const all = notices({
-    safe_mode: '5 crashes in a row',
     config_problem: 'line 3',
     guard: { level: 'tight', reason: 'memory 190 of 192 MB' },
     needs_restart: ['engine_settings.precision', 'receiver.frames'],
   })
   assert.deepEqual(
     all.map(({ kind, bad }) => `${kind} ${bad}`),
-    ['safe-mode true', 'config true', 'guard false', 'restart false'],
+    ['config true', 'guard false', 'restart false'],
   )
-  assert.match(all[0]!.text, /5 crashes in a row.*safe-mode --leave/)
-  assert.match(all[3]!.text, /engine_settings\.precision, receiver\.frames/)
+  assert.match(all[0]!.text, /line 3/)
+  assert.match(all[2]!.text, /engine_settings\.precision, receiver\.frames/)
+})
+
+test('what is counted is one or several, and moments are read by their names', () => {
+  assert.deepEqual(
+    [0, 1, 2000].map(n => counted(n, 'packet')),
+    ['0 packets', '1 packet', '2,000 packets'],
+  )
+  const at = Date.UTC(2026, 10, 21, 20)
+  for (const name of ['at', 'since', 'checked_at', 'last_sync'])
+    assert.equal(momentText(name, at), new Date(at).toLocaleString())
+  assert.equal(momentText('measured', new Date(at).toISOString()), new Date(at).toLocaleString())
+  for (const [name, value] of [
+    ['bytes', at],
+    ['at', 5],
+    ['at', '2026'],
+    ['format', at],
+  ] as const)
+    assert.equal(momentText(name, value), undefined)
 })

@@ -194,6 +194,8 @@ export interface ProviderInfo {
   category: string
   priority: number
   refresh_interval_s?: number
+  supported_formats?: readonly string[]
+  render_mode?: string
 }
 
 /** web_user.ui */

@@ -1,18 +1,68 @@
-// Any JSON as nested lists; long ones are closed at first.
+// Any JSON as nested lists, lists of rows as tables; long ones are closed at first.
+import { momentText } from '../format'
+
 const OPEN_UP_TO = 12
 
-const plain = (value: unknown): string =>
-  value === null || value === undefined ? '—' : value === '' ? '(empty)' : String(value)
+type Row = Readonly<Record<string, unknown>>
 
-export function Tree({ value, depth = 0 }: { value: unknown; depth?: number }) {
-  if (typeof value !== 'object' || value === null) return <span class="leaf">{plain(value)}</span>
+const isInner = (value: unknown): value is object => typeof value === 'object' && value !== null
+
+function plain(value: unknown, name: string): string {
+  if (value === null || value === undefined) return '—'
+  return value === '' ? '(empty)' : (momentText(name, value) ?? String(value))
+}
+
+const cellText = (value: unknown, name: string): string =>
+  Array.isArray(value) ? value.join(', ') || '—' : value === undefined ? '' : plain(value, name)
+
+/** Rows whose cells are single values, or short lists of them. */
+const isRows = (value: object): value is readonly Row[] =>
+  Array.isArray(value) &&
+  value.every(
+    row =>
+      isInner(row) &&
+      !Array.isArray(row) &&
+      Object.values(row).every(cell => !isInner(cell) || (Array.isArray(cell) && !cell.some(isInner))),
+  )
+
+function Rows({ rows }: { rows: readonly Row[] }) {
+  const names = [...new Set(rows.flatMap(Object.keys))]
+  return (
+    <div class="scroll">
+      <table>
+        <thead>
+          <tr>
+            {names.map(name => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, k) => (
+            <tr key={k}>
+              {names.map(name => (
+                <td key={name}>{cellText(row[name], name)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+export function Tree({ value, name = '', depth = 0 }: { value: unknown; name?: string; depth?: number }) {
+  if (!isInner(value)) return <span class="leaf">{plain(value, name)}</span>
   const entries = Object.entries(value)
   if (entries.length === 0) return <span class="leaf quiet">{Array.isArray(value) ? 'empty list' : 'nothing'}</span>
+  if (isRows(value)) return <Rows rows={value} />
   return (
     <ul class="tree">
       {entries.map(([key, inner]) => (
         <li key={key}>
-          {typeof inner === 'object' && inner !== null && Object.keys(inner).length > 0 ? (
+          {isInner(inner) && Object.keys(inner).length > 0 ? (
             <details open={depth < 1 && Object.keys(inner).length <= OPEN_UP_TO}>
               <summary>
                 {key} <span class="quiet small">{Object.keys(inner).length}</span>
@@ -21,7 +71,7 @@ export function Tree({ value, depth = 0 }: { value: unknown; depth?: number }) {
             </details>
           ) : (
             <>
-              <span class="key">{key}</span> <Tree value={inner} depth={depth + 1} />
+              <span class="key">{key}</span> <Tree value={inner} name={key} depth={depth + 1} />
             </>
           )}
         </li>

@@ -54,7 +54,7 @@ function Table({ rows }: { rows: readonly Row[] }) {
                 ) : (
                   <a href={href(['packets'], { device_id: id })}>
                     {number(packets)}
-                    <span class="narrow"> packets</span>
+                    <span class="narrow">{packets === 1 ? ' packet' : ' packets'}</span>
                   </a>
                 )}
               </td>

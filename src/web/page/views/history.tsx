@@ -1,7 +1,7 @@
 // The history of one sensor: a plot over a chosen range, its least, mean and greatest value, and the newest readings as a
 // table. Where nothing is stored, what was seen since the page was opened.
 import { useEffect, useState } from 'preact/hooks'
-import { friendlyScale } from '../format'
+import { counted, friendlyScale } from '../format'
 import { type ApiError, asApiError } from '../lib/api'
 import { joined } from '../lib/history'
 import { history, live, now } from '../lib/live'
@@ -73,7 +73,7 @@ function Numbers({ v, unit }: { v: readonly (number | null)[]; unit: string }) {
 }
 
 const toldOf = ({ sampled, total, t }: Samples): string =>
-  sampled ? `${t.length} of ${total.toLocaleString('en')} stored values, evenly spread` : `${total} stored values`
+  sampled ? `${t.length} of ${total.toLocaleString('en')} stored values, evenly spread` : counted(total, 'stored value')
 
 export function SensorHistory({ device, sensor }: { device: string; sensor: string }) {
   const [range, setRange] = useState<Range>('10min')
@@ -104,7 +104,7 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
             unit={scale.unit}
             from={from}
             to={to}
-            words={`${sensor} over the last ${range}: ${line.t.length} values`}
+            words={`${sensor} over the last ${range}: ${counted(line.t.length, 'value')}`}
           />
         )}
         <p class="quiet small">

@@ -1,5 +1,5 @@
 // How the gateway is: what needs somebody first, then throughput, loss, flash and time, then every link.
-import { age, bytes, duration, notices, number } from '../format'
+import { age, bytes, counted, duration, notices, number } from '../format'
 import { live, meter, now } from '../lib/live'
 import { useSeconds } from '../lib/resource'
 import { useStore } from '../lib/store'
@@ -83,7 +83,7 @@ function Facts({ status }: { status: Status }) {
         label="Links up"
         value={`${up} / ${states.length}`}
         state={up < states.length ? 'warn' : undefined}
-        note={up < states.length ? `${states.length - up} not up` : 'all of them'}
+        note={up < states.length ? `${states.length - up} not up` : up === 0 ? 'none there' : 'all of them'}
       />
       <Fact
         label="Readings taken in"
@@ -127,7 +127,7 @@ function Facts({ status }: { status: Status }) {
       <Fact
         label="SQL view"
         value={storage.state ?? 'off'}
-        note={`${number(storage.packets ?? 0)} packets since the start · ${number(storage.lag_records)} to take`}
+        note={`${counted(storage.packets ?? 0, 'packet')} stored · ${number(storage.lag_records)} to come`}
         state={storage.state === 'down' ? 'bad' : undefined}
       />
       {guard?.rss !== undefined && guard.limit !== undefined && (
@@ -150,7 +150,11 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
   const retry = link.retry_at === undefined ? '' : wait > 0 ? `again in ${duration(wait)}` : 'trying again'
   const why = [link.reason, retry].filter(Boolean).join(' · ')
   const way = link.delivery === null ? '' : `${WAYS[link.delivery] ?? link.delivery} · `
-  const faults = link.errors > 0 ? ` · ${number(link.errors)} ${link.errors === 1 ? 'error' : 'errors'}` : ''
+  const faults = link.errors > 0 ? ` · ${counted(link.errors, 'error')}` : ''
+  const traffic =
+    link.kind === 'source' && link.tx === 0
+      ? counted(link.rx, 'reading')
+      : `${number(link.rx)} in · ${number(link.tx)} out`
   return (
     <li>
       <div class="row">
@@ -161,7 +165,7 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
       </div>
       {link.state !== 'up' && why !== '' && <p class="note">{why}</p>}
       {link.state !== 'up' && link.hint && <p class="counts">{link.hint}</p>}
-      <p class="counts">{`${way}${number(link.rx)} in · ${number(link.tx)} out${faults}`}</p>
+      <p class="counts">{`${way}${traffic}${faults}`}</p>
     </li>
   )
 }
@@ -189,14 +193,14 @@ function Uplinks({ status }: { status: Status }) {
       {rows.length === 0 && <Empty>No uplink is at work: everything stays in the log.</Empty>}
       <ul class="rows">
         {rows.map(([name, uplink]) => (
-          <UplinkRow key={name} name={name} uplink={uplink} />
+          <UplinkRow key={name} name={name} uplink={uplink} link={status.links[name]?.state ?? 'up'} />
         ))}
       </ul>
     </Card>
   )
 }
 
-function UplinkRow({ name, uplink }: { name: string; uplink: Uplink }) {
+function UplinkRow({ name, uplink, link }: { name: string; uplink: Uplink; link: string }) {
   const { cursor, backlog, acked, resent, carrying, secure, round_trip_ms } = uplink
   // a few records are always on their way
   const behind = backlog > 100
@@ -204,10 +208,14 @@ function UplinkRow({ name, uplink }: { name: string; uplink: Uplink }) {
     <li>
       <div class="row">
         <h3>{name}</h3>
-        <Pill
-          state={behind ? 'degraded' : carrying === false ? 'rest' : 'up'}
-          text={behind ? `${number(backlog)} waiting` : carrying === false ? 'in reserve' : 'in step'}
-        />
+        {link !== 'up' ? (
+          <Pill state={link} />
+        ) : (
+          <Pill
+            state={behind ? 'degraded' : carrying === false ? 'rest' : 'up'}
+            text={behind ? `${number(backlog)} waiting` : carrying === false ? 'in reserve' : 'in step'}
+          />
+        )}
       </div>
       <p class="counts">
         {[

@@ -5,6 +5,7 @@ import { useResource } from '../lib/resource'
 import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
 import type { Plugin } from '../lib/types'
+import { wordsOf } from '../lib/words'
 import { Card, Confirm, Empty, Loaded, Switch } from '../ui/parts'
 import { Tree } from '../ui/tree'
 
@@ -38,7 +39,7 @@ function Command({ name }: { name: string }) {
   async function run(event: SubmitEvent): Promise<void> {
     event.preventDefault()
     const words = String(new FormData(event.currentTarget as HTMLFormElement).get('words') ?? '')
-    const [sub_cmd, ...args] = words.trim().split(/\s+/)
+    const [sub_cmd, ...args] = wordsOf(words)
     setState({ busy: true })
     try {
       const answer = await call<Answer>('POST', '/api/plugins', {
@@ -126,7 +127,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
               .join(' · ')}
           </p>
         </div>
-        <div class="buttons">
+        <div class="labelled">
           <span class="quiet small" aria-hidden="true">
             enabled
           </span>
@@ -140,8 +141,9 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
       </div>
       {error && <p class="error">{error}</p>}
       <div class="buttons gap-above">
-        {running !== true && button('start', 'Start')}
-        {running !== false && button('stop', 'Stop')}
+        {/* one button in one place, so that the keyboard stays on it */}
+        {running === true ? button('stop', 'Stop') : button('start', 'Start')}
+        {running === undefined && button('stop', 'Stop')}
         {!loaded && button('load', 'Load')}
       </div>
       {may('admin') && <Command name={name} />}

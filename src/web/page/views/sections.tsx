@@ -5,16 +5,24 @@ import { ui } from '../lib/live'
 import { useResource } from '../lib/resource'
 import { useStore } from '../lib/store'
 import type { ProviderInfo } from '../lib/types'
-import { Card, Chip, Empty, Loaded } from '../ui/parts'
+import { Card, Chip, Choice, Empty, Loaded } from '../ui/parts'
 import { Tree } from '../ui/tree'
 
 const LEAST_REFRESH_S = 2
 
+type Format = 'json' | 'text'
+/** the data as the page shows any data, or the provider's own words; its HTML is for pages that trust it */
+const FORMATS: readonly (readonly [Format, string])[] = [
+  ['json', 'Data'],
+  ['text', 'Text'],
+]
+
 function Section({ info }: { info: ProviderInfo }) {
   const [open, setOpen] = useState(false)
-  const { section_path, display_name, category, refresh_interval_s = 10 } = info
+  const [format, setFormat] = useState<Format>('json')
+  const { section_path, display_name, category, refresh_interval_s = 10, render_mode, supported_formats = [] } = info
   const found = useResource<{ data: unknown }>(
-    open ? `/api/display/render/${encodeURIComponent(section_path)}` : null,
+    open ? `/api/display/render/${encodeURIComponent(section_path)}?format=${format}` : null,
     Math.max(LEAST_REFRESH_S, refresh_interval_s) * 1000,
   )
   return (
@@ -25,9 +33,19 @@ function Section({ info }: { info: ProviderInfo }) {
         <span class="quiet small mono">{section_path}</span>
       </summary>
       {open && (
-        <Loaded from={found} what="this section">
-          {({ data }) => <Tree value={data} />}
-        </Loaded>
+        <>
+          {render_mode !== 'json_only' && supported_formats.includes('text') && (
+            <Choice
+              label={`Show ${display_name} as`}
+              value={format}
+              choices={FORMATS}
+              onChoose={next => setFormat(next)}
+            />
+          )}
+          <Loaded from={found} what="this section">
+            {({ data }) => (format === 'text' ? <pre class="scroll">{String(data)}</pre> : <Tree value={data} />)}
+          </Loaded>
+        </>
       )}
     </details>
   )

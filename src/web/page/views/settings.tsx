@@ -6,7 +6,9 @@ import { typedValue } from '../lib/edits'
 import { useResource } from '../lib/resource'
 import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
+import { useStore } from '../lib/store'
 import type { OptionCategory, OptionField } from '../lib/types'
+import { forget, unsaved } from '../lib/unsaved'
 import { Field } from '../ui/field'
 import { Card, Empty, Loaded } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
@@ -73,8 +75,7 @@ function Category({
 function Options({ categories, reload }: { categories: readonly OptionCategory[]; reload(): void }) {
   const [search, setSearch] = useState('')
   const [onlyWritable, setOnlyWritable] = useState(true)
-  const [edits, setEdits] = useState<Texts>({})
-  const [errors, setErrors] = useState<Texts>({})
+  const { edits, errors } = useStore(unsaved)
   const [restarts, setRestarts] = useState<readonly string[]>([])
   const [busy, setBusy] = useState(false)
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
@@ -91,10 +92,12 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
 
   function edit(key: string, text: string | undefined): void {
     const { [key]: _old, ...rest } = edits
-    setEdits(text === undefined ? rest : { ...rest, [key]: text })
     const { [key]: _error, ...others } = errors
     const typed = text === undefined ? undefined : typedValue(all.get(key)!, text)
-    setErrors(typed && 'error' in typed ? { ...others, [key]: typed.error } : others)
+    unsaved.set({
+      edits: text === undefined ? rest : { ...rest, [key]: text },
+      errors: typed && 'error' in typed ? { ...others, [key]: typed.error } : others,
+    })
   }
 
   async function save(): Promise<void> {
@@ -107,8 +110,10 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
     try {
       const { changed, failed } = await send(updates)
       const refused = Object.fromEntries(failed.map(({ key = '', error }) => [key, error]))
-      setErrors(refused)
-      setEdits(Object.fromEntries(Object.entries(edits).filter(([key]) => key in refused)))
+      unsaved.set({
+        edits: Object.fromEntries(Object.entries(edits).filter(([key]) => key in refused)),
+        errors: refused,
+      })
       setRestarts(changed.filter(({ restart }) => restart).map(({ key }) => key))
       const told = `${changed.length} ${changed.length === 1 ? 'setting' : 'settings'} saved`
       say(failed.length > 0 ? `${told}, ${failed.length} refused` : told, failed.length > 0)
@@ -166,14 +171,7 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
           <span>
             {count} unsaved {count === 1 ? 'change' : 'changes'}
           </span>
-          <button
-            type="button"
-            class="plain"
-            onClick={() => {
-              setEdits({})
-              setErrors({})
-            }}
-          >
+          <button type="button" class="plain" onClick={forget}>
             Discard
           </button>
           <button
@@ -229,8 +227,8 @@ export function Settings() {
   const found = useResource<Schema>('/api/options/schema')
   return (
     <div class="stack">
-      <LookSettings />
       <WriteNote needs="admin" what="changing settings" />
+      <LookSettings />
       <Loaded from={found} what="settings">
         {({ schema }) => <Options categories={schema.categories} reload={found.reload} />}
       </Loaded>

@@ -1,5 +1,5 @@
 // Users of the page and of the HTTP interface: who they are, what they may, and making, changing and removing them.
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { asApiError, call } from '../lib/api'
 import { useResource } from '../lib/resource'
 import { say, sayError } from '../lib/say'
@@ -112,6 +112,8 @@ function NewUser({ reload }: { reload(): void }) {
 
 function Password({ username, onDone }: { username: string; onDone(password: string | null): void }) {
   const id = `password-${username}`
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => input.current?.focus(), [])
   return (
     <form
       class="line gap-above"
@@ -120,10 +122,19 @@ function Password({ username, onDone }: { username: string; onDone(password: str
         onDone(String(new FormData(event.currentTarget).get('password') ?? ''))
       }}
     >
+      <input type="text" name="username" value={username} autocomplete="username" hidden readOnly />
       <label class="hidden" for={id}>
         New password of {username}
       </label>
-      <input id={id} name="password" type="password" required autocomplete="new-password" placeholder="new password" />
+      <input
+        ref={input}
+        id={id}
+        name="password"
+        type="password"
+        required
+        autocomplete="new-password"
+        placeholder="new password"
+      />
       <button type="submit" class="primary">
         Set
       </button>
@@ -171,15 +182,17 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
             disabled={locked}
             onChange={next => void act('PUT', { role: next }, `${username} is ${next} now`)}
           />
-          <span class="quiet small" aria-hidden="true">
-            may sign in
+          <span class="labelled">
+            <span class="quiet small" aria-hidden="true">
+              may sign in
+            </span>
+            <Switch
+              label={`${username} may sign in`}
+              on={enabled}
+              disabled={locked}
+              onChange={on => void act('PUT', { enabled: on }, `${username} may ${on ? '' : 'not '}sign in now`)}
+            />
           </span>
-          <Switch
-            label={`${username} may sign in`}
-            on={enabled}
-            disabled={locked}
-            onChange={on => void act('PUT', { enabled: on }, `${username} may ${on ? '' : 'not '}sign in now`)}
-          />
           <button type="button" class="plain" disabled={locked} onClick={() => setChanging('password')}>
             Password<span class="hidden"> of {username}</span>
           </button>
