@@ -38,8 +38,9 @@ export const configSet: Verb = {
     const prefixes = writable?.()
     const type = options.type as string | undefined
     const { restart, ...value } = config.set(String(options.key), options.value, type, prefixes && { prefixes })
-    if (restart && via === 'gateway') logger.warn(`${value.key} counts from the next start of the gateway on`)
-    return { value }
+    const waits = restart && via === 'gateway'
+    if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)
+    return { value: { ...value, ...(waits && { needs_restart: true }) } }
   },
 }
 
