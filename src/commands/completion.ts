@@ -93,7 +93,8 @@ export function completionScript(shell: Shell, offers: Offers): string {
   const words = nodes.map(({ spellings, words: free, options }, at) => {
     for (const spelling of spellings) places.push([spelling.length, `    '${spelling} '*) at=${at} ;;`])
     for (const [name, spec] of Object.entries(options)) {
-      if (spec.type === 'boolean') continue
+      // what may stand behind --cmd stands without it too
+      if (spec.type === 'boolean' || name === 'cmd') continue
       const offer = offerFor(spec)
       patterns.set(offer, [...(patterns.get(offer) ?? []), `'${at} --${name}'`])
     }
