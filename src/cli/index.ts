@@ -59,6 +59,8 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   const paint = paintFor(stderr, env)
   let asJson = argv.includes('--json')
   watchReader(stdout)
+  // a gateway whose log nobody reads any more goes on
+  watchReader(stderr)
   try {
     const [first] = argv
     if (first === '--version' || first === 'version' || first === '-v') return await say(deps, deps.version)

@@ -314,6 +314,15 @@ test('after npm i of the packed file every program of package.json is there and 
   assert.equal(JSON.parse(run('os-node', 'id-info', '--json', '--config', alone.config)).assigned_id, 7)
 })
 
+test('a reader of the log that leaves ends nothing: the gateway goes on and ends well', async () => {
+  const child = spawn(process.execPath, [script, 'demo', '--duration', '3', '--web-port', '0'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const code = new Promise(resolve => child.once('exit', resolve))
+  child.stderr.once('data', () => child.stderr.destroy())
+  assert.equal(await code, 0)
+})
+
 test('demo runs in a folder of its own that is gone afterwards, and prints where to look', () => {
   const demos = (): string[] => readdirSync(tmpdir()).filter(name => name.startsWith('os-node-demo-'))
   const before_ = demos()
