@@ -1,11 +1,12 @@
 // Completion as a person meets it: a real interactive bash (readline) and zsh (line editor), each on a terminal of its own, with the
-// script the finished program prints. Lines are typed with Tab in them and run; what arrives as arguments is what counts.
+// script the finished program prints. Lines are typed with Tab in them and run; what arrives as arguments is what counts. And what
+// Ctrl-C does there, which goes to every process of the terminal.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { removeDir, script, tempDir, until } from '../lib/gateway'
+import { freePort, removeDir, script, tempDir, until } from '../lib/gateway'
 import { Tty } from '../lib/tty'
 
 const dir = tempDir()
@@ -70,3 +71,18 @@ for (const name of installed)
     ] as const)
       assert.equal(await type(keys), run, JSON.stringify(keys))
   })
+
+test('Ctrl-C on the terminal ends a gateway with its own upstream in good order', async () => {
+  const place = join(dir, 'gateway')
+  mkdirSync(place)
+  writeFileSync(join(place, 'Config.json'), '{"device_id":"gw"}')
+  const command = [process.execPath, script, 'run', '--port', String(await freePort())]
+  const tty = new Tty(command, { columns: 500, cwd: place, env: { TERM: 'dumb' } })
+  open.push(tty)
+  await until('the upstream gave an id', () => tty.output.includes('the upstream assigned id'))
+  tty.type('\x03')
+  assert.deepEqual(await tty.end(), { code: 0, signal: 0 })
+  const said = tty.output.slice(tty.output.lastIndexOf('^C'))
+  assert.equal(said.match(/stopping: draining and committing/g)?.length, 2, said)
+  assert.doesNotMatch(said, /ERROR|WARN|again/)
+})
