@@ -8,6 +8,7 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
+  chmodSync,
   copyFileSync,
   existsSync,
   lstatSync,
@@ -159,6 +160,7 @@ export async function bundle({ tests = false, types = true } = {}) {
     legalComments: 'none',
     banner: { js: '#!/usr/bin/env node' },
   })
+  chmodSync(join(root, 'dist/os-node.js'), 0o755)
   addon()
   quicLibrary()
   installPrebuilt(prebuilt, join(root, 'dist'), say)
@@ -212,13 +214,20 @@ function sanitized() {
   console.log(dirname(dir))
 }
 
-/** Bluetooth goes through the kernel: the drivers for HCI over USB and serial lines, and what they bring, stay out. */
+/**
+ * Bluetooth goes through the kernel: the drivers for HCI over USB and serial lines, and what they bring, stay out. So do the
+ * tables of English names for services and characteristics, which nobody here reads.
+ */
 const kernelHciOnly = {
   name: 'kernel-hci-only',
   setup(build) {
     build.onResolve({ filter: /^\.\/lib\/(uart|usb)\.js$/ }, ({ resolveDir }) =>
       resolveDir.endsWith('bluetooth-hci-socket') ? { path: join(resolveDir, 'lib/unsupported.js') } : undefined,
     )
+    build.onLoad({ filter: /[\\/]noble[\\/]lib[\\/](characteristics|descriptors|services)\.json$/ }, () => ({
+      contents: '{}',
+      loader: 'json',
+    }))
   },
 }
 

@@ -2,6 +2,7 @@
 // holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
 import {
   type CommandContext,
+  elsewhere,
   groupHelp,
   holds,
   type OptionValues,
@@ -61,6 +62,8 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   const paint = paintFor(stderr, env)
   let asJson = argv.includes('--json')
   watchReader(stdout)
+  // a gateway whose log nobody reads any more goes on
+  watchReader(stderr)
   try {
     const [first] = argv
     if (first === '--version' || first === 'version' || first === '-v') return await say(deps, deps.version)
@@ -73,6 +76,8 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
         hint: 'see os-node --help',
       })
     }
+    const instead = first === 'help' && elsewhere(`help ${argv[1]}`)
+    if (instead) throw new OsError('USAGE', `os-node help has no option ${argv[1]}`, { hint: instead })
     const group = groupHelp(verbs, argv)
     if (group !== null) return await say(deps, group.trimEnd())
     const parsed = parseCommand(verbs, first === 'help' ? [...argv.slice(1), '--help'] : argv, env)

@@ -1,109 +1,158 @@
-// The completion script of a shell, made from the verbs' own schemas, so that it cannot offer what the parser refuses. zsh takes
-// the script of bash through its own bashcompinit. The script starts no program: what it offers is in it.
+// The completion script of a shell, made from the schemas of verbs and plugin commands, so that it cannot offer what the parser
+// refuses. zsh takes the script of bash through its own bashcompinit. The script starts no program: what it offers is in it.
+import type { OptionSpec } from '../lib/options'
 import { MEDIA } from '../links/registry'
-import { GLOBAL_OPTIONS, type OptionSpec, type Verb } from './verb'
+import { GLOBAL_OPTIONS, type Verb } from './verb'
 
 export const SHELLS = ['bash', 'zsh'] as const
 export type Shell = (typeof SHELLS)[number]
+
+type Options = Readonly<Record<string, OptionSpec>>
+
+/** What stands behind some words: each way to spell those words, the words that may follow, and the options. */
+interface Node {
+  readonly spellings: readonly string[]
+  readonly words: readonly string[]
+  readonly options: Options
+}
+
+/** A plugin: its own name, the verb that stands for it (if any), and its commands. */
+export interface CompletedPlugin {
+  readonly name: string
+  readonly verb?: Verb
+  readonly commands: Readonly<Record<string, { readonly options?: Options; readonly operands?: readonly string[] }>>
+}
+
+/** What the script is made of. */
+export interface Offers {
+  readonly verbs: readonly Verb[]
+  readonly plugins: readonly CompletedPlugin[]
+  /** names of this program and, where one stands for a verb, that verb */
+  readonly programs: Readonly<Record<string, string | null>>
+  /** of the configuration */
+  readonly keys: readonly string[]
+}
+
+const HELP: Options = { help: GLOBAL_OPTIONS.help! }
 
 /** Words in single quotes for a shell; none of ours holds a quote. */
 const quoted = (words: Iterable<string>): string => `'${[...words].join(' ')}'`
 
 const namesOf = ({ name, aliases = [] }: Verb): string[] => [name, ...aliases].filter(word => !word.startsWith('os-'))
 
-/** One branch of a `case`; patterns that lead to the same are one. */
-function branches(cases: ReadonlyMap<string, readonly string[]>): string {
-  return [...cases]
-    .filter(([, patterns]) => patterns.length > 0)
-    .map(([then, patterns]) => `    ${patterns.join('|')}) ${then} ;;`)
-    .join('\n')
-}
+const choicesOf = (operands: readonly string[] = [], options: Options = {}): string[] =>
+  operands.flatMap(name => [...(options[name]?.choices ?? [])])
 
 /** Names of files may hold blanks; bash marks folders by a slash, zsh has no compopt. */
 const files = (kind: 'f' | 'd'): string =>
   `local IFS=$'\\n'; compopt -o filenames 2> /dev/null; COMPREPLY=( $(compgen -${kind} -- "$cur") ); return 0`
 
 /** What to do where the value of an option stands. */
-function offerFor({ value, choices }: OptionSpec, keys: string): string {
-  if (choices) return `words=${quoted(choices)}`
+function offerFor({ value, choices }: OptionSpec): string {
+  if (choices) return `offer=${quoted(choices)}`
   if (value === 'PATH') return files('f')
   if (value === 'DIR') return files('d')
-  if (value === 'MEDIUM') return `words=${quoted(MEDIA.map(({ name }) => name))}`
-  if (value === 'KEY') return `words=${keys}`
+  if (value === 'MEDIUM') return `offer=${quoted(MEDIA.map(({ name }) => name))}`
+  if (value === 'KEY') return 'offer=$keys'
+  if (value === 'PLUGIN') return 'offer=$plugins'
   return 'return 0'
 }
 
-/** `programs`: names of this program and, where one stands for a verb, that verb. `keys`: of the configuration. */
-export function completionScript(
-  shell: Shell,
-  verbs: readonly Verb[],
-  programs: Readonly<Record<string, string | null>>,
-  keys: readonly string[],
-): string {
-  const all = verbs.flatMap(namesOf)
-  const firsts = new Set(all.map(name => name.split(' ')[0]!))
-  const pairs = all.filter(name => name.includes(' '))
-  const values = new Map<string, string[]>()
-  const words = new Map<string, string[]>()
-  const add = (to: Map<string, string[]>, then: string, pattern: string): void => {
-    to.set(then, [...(to.get(then) ?? []), pattern])
-  }
-  for (const verb of verbs) {
+function nodesOf({ verbs, plugins }: Offers): Node[] {
+  const names = verbs.flatMap(namesOf)
+  const below = (first: string): string[] =>
+    names.flatMap(name => (name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : []))
+  const all: Node[] = verbs.flatMap(verb => {
     const options = { ...verb.options, ...GLOBAL_OPTIONS }
-    const operands = (verb.operands ?? []).flatMap(name => options[name]?.choices ?? [])
-    const flags = Object.keys(options).map(name => `--${name}`)
-    for (const name of namesOf(verb)) {
-      for (const [option, spec] of Object.entries(options))
-        if (spec.type !== 'boolean') add(values, offerFor(spec, '$keys'), `'${name} --${option}'`)
-      const below = pairs.filter(pair => pair.startsWith(`${name} `)).map(pair => pair.split(' ')[1]!)
-      add(words, `words=${quoted([...operands, ...below, ...flags])}`, `'${name}'`)
-    }
-  }
+    const own = verb.name === 'plugin-cmd' ? plugins.map(({ name }) => name) : choicesOf(verb.operands, options)
+    const commands = Object.keys(plugins.find(one => one.verb === verb)?.commands ?? {})
+    return namesOf(verb).map(name => ({ spellings: [name], words: [...own, ...below(name), ...commands], options }))
+  })
+  const firsts = new Set(names.map(name => name.split(' ')[0]!))
   for (const first of firsts)
-    if (!all.includes(first))
-      add(
-        words,
-        `words=${quoted(pairs.filter(pair => pair.startsWith(`${first} `)).map(pair => pair.split(' ')[1]!))}`,
-        `'${first}'`,
-      )
-  add(words, `words=${quoted(firsts)}`, "'help'")
-  const named = Object.entries(programs).flatMap(([program, verb]) =>
-    verb === null ? [] : [`    ${program}) verb='${verb}' ;;`],
+    if (!names.includes(first)) all.push({ spellings: [first], words: below(first), options: {} })
+  all.push({ spellings: ['help'], words: [...firsts], options: {} })
+  for (const { name, verb, commands } of plugins) {
+    const generic = [...new Set([name, name.replaceAll('_', '-')])].map(spelled => `plugin-cmd ${spelled}`)
+    const spellings = [...generic, ...(verb ? namesOf(verb) : [])]
+    all.push({ spellings: generic, words: Object.keys(commands), options: GLOBAL_OPTIONS })
+    for (const [command, { options = {}, operands }] of Object.entries(commands))
+      all.push({
+        spellings: spellings.map(spelling => `${spelling} ${command}`),
+        words: choicesOf(operands, options),
+        options: { ...options, ...HELP },
+      })
+  }
+  return all
+}
+
+export function completionScript(shell: Shell, offers: Offers): string {
+  const nodes = nodesOf(offers)
+  const patterns = new Map<string, string[]>()
+  const places: [length: number, line: string][] = []
+  const words = nodes.map(({ spellings, words: free, options }, at) => {
+    for (const spelling of spellings) places.push([spelling.length, `    '${spelling} '*) at=${at} ;;`])
+    for (const [name, spec] of Object.entries(options)) {
+      // what may stand behind --cmd stands without it too
+      if (spec.type === 'boolean' || name === 'cmd') continue
+      const offer = offerFor(spec)
+      patterns.set(offer, [...(patterns.get(offer) ?? []), `'${at} --${name}'`])
+    }
+    return `    ${at}) offer=${quoted([...free, ...Object.keys(options).map(name => `--${name}`)])} ;;`
+  })
+  const values = [...patterns].map(([offer, all]) => `    ${all.join('|')}) ${offer} ;;`)
+  const named = Object.entries(offers.programs).flatMap(([program, verb]) =>
+    verb === null ? [] : [`    ${program}) line='${verb} ' ;;`],
   )
+  const firsts = new Set(offers.verbs.flatMap(namesOf).map(name => name.split(' ')[0]!))
   const zsh = [
     '(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }',
     'autoload -Uz bashcompinit && bashcompinit',
   ]
   return `# completion of os-node for ${shell}: source <(os-node completion ${shell})
 ${shell === 'zsh' ? `${zsh.join('\n')}\n` : ''}_os_node() {
-  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} verb='' words=''
-  local keys=${quoted(keys)}
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} line='' at='' offer='' k=1
+  local keys=${quoted(offers.keys)}
+  local plugins=${quoted(offers.plugins.map(({ name }) => name))}
   COMPREPLY=()
+  # bash takes --name=value apart
+  if [[ $cur == '=' ]]; then cur=''
+  elif [[ $prev == '=' ]]; then prev=\${COMP_WORDS[COMP_CWORD-2]}
+  fi
   case \${COMP_WORDS[0]##*/} in
 ${named.join('\n')}
   esac
-  if [[ $verb == '' ]]; then
+  # the words in front of the first option
+  while [[ $k -lt $COMP_CWORD ]]; do
+    case \${COMP_WORDS[k]} in
+      --cmd|--plugin|--|=) ;;
+      -*) break ;;
+      *) line="$line\${COMP_WORDS[k]} " ;;
+    esac
+    k=$((k+1))
+  done
+  if [[ $line == '' ]]; then
     if [[ $COMP_CWORD -eq 1 ]]; then
       COMPREPLY=( $(compgen -W ${quoted([...firsts, 'help', '--help', '--version'])} -- "$cur") )
-      return 0
     fi
-    verb=\${COMP_WORDS[1]}
-    if [[ $COMP_CWORD -gt 2 ]]; then
-      case "$verb \${COMP_WORDS[2]}" in
-        ${pairs.map(pair => `'${pair}'`).join('|')}) verb="$verb \${COMP_WORDS[2]}" ;;
-      esac
-    fi
+    return 0
   fi
-  case "$verb $prev" in
-${branches(values)}
+  case "$line" in
+${places
+  .sort(([a], [b]) => b - a)
+  .map(([, line]) => line)
+  .join('\n')}
   esac
-  if [[ $words == '' ]]; then
-    case "$verb" in
-${branches(words)}
+  case "$at $prev" in
+${values.join('\n')}
+  esac
+  if [[ $offer == '' ]]; then
+    case "$at" in
+${words.join('\n')}
     esac
   fi
-  COMPREPLY=( $(compgen -W "$words" -- "$cur") )
+  COMPREPLY=( $(compgen -W "$offer" -- "$cur") )
 }
-complete -F _os_node ${Object.keys(programs).join(' ')}
+complete -F _os_node ${Object.keys(offers.programs).join(' ')}
 `
 }

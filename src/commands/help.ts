@@ -1,24 +1,6 @@
 // Help for people, made from the verbs' own schemas, so that it cannot say something else than the parser does.
-import { GLOBAL_OPTIONS, type OptionSpec, type Verb } from './verb'
-
-const left = (name: string, spec: OptionSpec): string =>
-  `--${name}${spec.type === 'boolean' ? '' : ` ${spec.value ?? (spec.type === 'string' ? 'TEXT' : 'N')}`}`
-
-function table(rows: readonly (readonly [string, string])[]): string {
-  const width = Math.max(...rows.map(([name]) => name.length)) + 2
-  return rows.map(([name, text]) => `  ${name.padEnd(width)}${text}`).join('\n')
-}
-
-const optionRows = (options: Readonly<Record<string, OptionSpec>>): [string, string][] =>
-  Object.entries(options).map(([name, spec]) => {
-    const more = [
-      spec.required ? 'required' : '',
-      spec.default !== undefined ? `default ${spec.default}` : '',
-      spec.choices ? spec.choices.join(' | ') : '',
-      spec.env ? `environment ${spec.env}` : '',
-    ].filter(Boolean)
-    return [left(name, spec), spec.help + (more.length > 0 ? ` (${more.join('; ')})` : '')]
-  })
+import { optionRows, table } from '../lib/option-help'
+import { GLOBAL_OPTIONS, type Verb } from './verb'
 
 export function programHelp(verbs: readonly Verb[], version: string): string {
   return [

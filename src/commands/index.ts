@@ -31,6 +31,7 @@ import { tuiBios, tuiInteractive, tuiRender, tuiSections } from './verbs/tui'
 import { watch } from './verbs/watch'
 
 export type * from './context'
+export { elsewhere } from './elsewhere'
 export { groupHelp, programHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export { commandLine, PROGRAMS } from './programs'

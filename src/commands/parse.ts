@@ -3,6 +3,7 @@ import { checkOptions as check, readArguments } from '../lib/arguments'
 import { OsError } from '../lib/errors'
 import { nearest } from '../lib/nearest'
 import type { CommandForm } from '../lib/options'
+import { elsewhere } from './elsewhere'
 import { GLOBAL_OPTIONS, type OptionValues, type Verb } from './verb'
 
 export interface Parsed {
@@ -32,8 +33,10 @@ export function findVerb(verbs: readonly Verb[], argv: readonly string[]): { ver
       `os-node ${first} needs one of: ${group.map(name => name.split(' ')[1]).join(', ')}`,
       `see os-node ${first} --help`,
     )
-  const meant = nearest(first, names.keys())
-  throw usage(`no command ${JSON.stringify(first)}${meant ? `; did you mean ${meant}?` : ''}`, 'see os-node --help')
+  const instead = elsewhere(first)
+  const meant = instead ? undefined : nearest(first, names.keys())
+  const guess = meant ? `; did you mean ${meant}?` : ''
+  throw usage(`no command ${JSON.stringify(first)}${guess}`, instead ?? 'see os-node --help')
 }
 
 const formOf = (verb: Verb): CommandForm => ({
@@ -49,6 +52,10 @@ export function parseCommand(
   env: Record<string, string | undefined> = {},
 ): Parsed {
   const { verb, rest } = findVerb(verbs, argv)
+  for (const word of rest) {
+    const instead = elsewhere(`${verb.name} ${word}`)
+    if (instead) throw usage(`os-node ${verb.name} has no option ${word}`, instead)
+  }
   const values = verb.read ? verb.read(rest) : readArguments(formOf(verb), rest)
   const json = values.json === true
   if (values.help === true) return { verb, options: {}, help: true, json }

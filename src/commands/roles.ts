@@ -11,7 +11,6 @@ const OPERATOR: ReadonlySet<string> = new Set([
   'db-status',
   'watch',
   'doctor',
-  'completion',
   'decode',
   'inject',
   'config-get',

@@ -35,7 +35,13 @@ const show = (value: unknown, path: readonly (string | number)[]): string => {
 /** Validates a tree; `document` gives the lines. */
 export function check(schema: v.GenericSchema<unknown, Config>, tree: Tree, document?: Document): Checked {
   const result = v.safeParse(schema, tree)
-  const faults = result.success ? clashes(result.output, document) : faultsOf(schema, result.issues, document)
+  const own = strayLists(schema as unknown as AnySchema, tree, document)
+  const more = result.success
+    ? own.length > 0
+      ? []
+      : clashes(result.output, document)
+    : faultsOf(schema, result.issues, document)
+  const faults = [...own, ...more]
   return faults.length === 0 ? { config: result.output as Config, faults } : { faults }
 }
 
@@ -57,6 +63,28 @@ function faultsOf(
     const line = document?.placeOf(missing ? path.slice(0, -1) : path)?.line
     return { key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }
   })
+}
+
+/** Lists where objects belong: to the library of schemas a list is an object too. */
+function strayLists(schema: AnySchema, tree: Tree, document: Document | undefined): Fault[] {
+  const faults: Fault[] = []
+  const walk = (value: unknown, path: (string | number)[]): void => {
+    const known = schemaAt(schema, path)
+    if (!known || faults.length >= MOST_TOLD) return
+    if (isTree(value)) for (const name of Object.keys(value)) walk(value[name], [...path, name])
+    else if (Array.isArray(value)) {
+      if (!/object|record/.test(openSchema(known).core.type)) {
+        for (const [k, item] of value.entries()) walk(item, [...path, k])
+      } else {
+        const what = allowed(known)
+        const line = document?.placeOf(path)?.line
+        const text = `${pointAt(document, path)} must be ${what}, not ${show(value, path)}`
+        faults.push({ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text })
+      }
+    }
+  }
+  walk(tree, [])
+  return faults
 }
 
 /** What a schema of single keys cannot say: names of links are theirs alone. */

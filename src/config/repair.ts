@@ -9,7 +9,7 @@ import { textOf } from './house'
 import { getAt, isTree, joinKey, type Tree, textPath, withAt } from './keys'
 import { normalize, placeInFile } from './normalize'
 import { interpretDefaults, type Schema } from './read'
-import { salvage } from './salvage'
+import { bringHome, salvage } from './salvage'
 import type { AnySchema, Config } from './schema'
 import { mask } from './secrets'
 
@@ -181,6 +181,7 @@ export function mend(schema: Schema, path: string, bytes: Uint8Array): Repair | 
     .replace(/^\ufeff/, '')
   const document = parsed(path, text)
   const found = document ? { tree: document.value, damaged: [] } : salvage(text)
+  const moved = document ? [] : bringHome(schema as unknown as AnySchema, found.tree)
   const mending = new Mending(schema, found.tree, document?.text)
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const { faults } = check(schema, mending.tree)
@@ -190,6 +191,7 @@ export function mend(schema: Schema, path: string, bytes: Uint8Array): Repair | 
       continue
     }
     for (const { path: at, old } of found.damaged) mending.note(at, old)
+    for (const at of moved) mending.note(at, null)
     const { repaired } = mending
     if (document && repaired.length === 0) return null
     return { text: mending.text ?? textOf(mending.raw), repaired }

@@ -1,7 +1,10 @@
 // What can still be read of a configuration text that is no JSON: every value outside the damage. A value that the damage
 // touches, or that the end of the file may have cut, is left out and named.
 import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
-import { safeName, type Tree } from './keys'
+import { isFree, schemaAt } from './describe'
+import { getAt, isTree, safeName, type Tree } from './keys'
+import type { AnySchema } from './schema'
+import { NO_VALUE, tidy } from './tidy'
 
 export interface Damage {
   readonly path: readonly (string | number)[]
@@ -27,9 +30,10 @@ const AROUND = new Set([
 ])
 const DEEPEST = 64
 
-export function salvage(text: string): Salvaged {
+export function salvage(broken: string): Salvaged {
+  const { text, left } = tidy(broken)
   const errors: ParseError[] = []
-  const damaged: Damage[] = []
+  const damaged: Damage[] = left ? [{ path: ['?'], old: null }] : []
   let root: Node | undefined
   try {
     root = parseTree(text, errors, { allowTrailingComma: true })
@@ -55,6 +59,10 @@ export function salvage(text: string): Salvaged {
     if (node.type === 'array')
       return (node.children ?? []).map((child, k) => read(child, [...path, k])).filter(value => value !== undefined)
     if (node.type === 'object') return readObject(node, path)
+    if (String(node.value).startsWith(NO_VALUE)) {
+      damaged.push({ path, old: String(node.value).slice(1, 61) })
+      return undefined
+    }
     return whole(node) ? node.value : leave(path, node.offset, node.length)
   }
   const readObject = (node: Node, path: readonly (string | number)[]): Tree => {
@@ -76,4 +84,31 @@ export function salvage(text: string): Salvaged {
   if (root?.type === 'object') return { tree: readObject(root, []), damaged }
   if (text.trim() !== '') leave([], 0, end)
   return { tree: {}, damaged }
+}
+
+/**
+ * Puts keys back that a missing brace left in the section before theirs: unknown where they stand, known and absent further up.
+ * Paths they were put to.
+ */
+export function bringHome(schema: AnySchema, tree: Tree): string[][] {
+  const moved: string[][] = []
+  const walk = (node: Tree, path: readonly string[]): void => {
+    for (const [name, value] of Object.entries(node)) {
+      const here = [...path, name]
+      const known = schemaAt(schema, here) !== undefined || isFree(schema, here)
+      const home = known
+        ? undefined
+        : path
+            .map((_, k) => [...path.slice(0, k), name])
+            .reverse()
+            .find(up => schemaAt(schema, up) && getAt(tree, up) === undefined)
+      if (isTree(value)) walk(value, here)
+      if (!home) continue
+      delete node[name]
+      ;(getAt(tree, home.slice(0, -1)) as Tree)[name] = value
+      moved.push(home)
+    }
+  }
+  walk(tree, [])
+  return moved
 }

@@ -137,6 +137,8 @@ export class LoopbackUpstream {
     const child = spawn(process.execPath, args, {
       // stdout belongs to the command that was typed
       stdio: ['pipe', process.stderr.fd, 'inherit'],
+      // Ctrl-C is for the gateway, which stops this one when it needs it no more
+      detached: true,
       env: { ...process.env, [FOLLOW_PARENT]: '1', OS_NODE_CONFIG: '' },
     })
     this.#child = child

@@ -51,7 +51,12 @@ export const ERRORS = {
   ID_POOL_EXHAUSTED: traits(409, 1, false, 'release ids or widen the range'),
   ID_STORE_FULL: traits(409, 1, true, 'release ids, or raise security_settings.id_max_bytes'),
   SECURE_REQUIRED: traits(503, 5, true, 'send a packet without readings first; its answer opens the secure session'),
-  NO_DRIVER: traits(400, 5, false, 'name one of the enabled media'),
+  NO_DRIVER: traits(
+    400,
+    5,
+    false,
+    'os-node transport-status lists the media, transporter-toggle --name MEDIUM --enable switches one on',
+  ),
   NO_REPLY: traits(504, 5, true, 'check that the server runs and the address is right'),
   BAD_REPLY: traits(502, 5, true, 'check the wires and the settings of the line'),
   NETWORK: traits(503, 5, true, 'check the network and the address'),

@@ -30,6 +30,8 @@ export interface Service {
 /** One command of a plugin: `os-node plugin-cmd PLUGIN COMMAND …`, POST /api/plugins, the terminal UI. */
 export interface CliHandler {
   readonly summary: string
+  /** words behind the command, for its --help */
+  readonly example?: string
   readonly options?: Readonly<Record<string, OptionSpec>>
   /** options that may stand without their name, in this order */
   readonly operands?: readonly string[]

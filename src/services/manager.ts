@@ -7,6 +7,7 @@ import { ConfigStore } from '../config'
 import { checkOptions, readArguments } from '../lib/arguments'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
+import { nearest } from '../lib/nearest'
 import type { CommandForm } from '../lib/options'
 import { systemTimers, type Timers } from '../links/timers'
 import type { ServiceManager as Managed, ServiceSnapshot } from '../node/services'
@@ -197,9 +198,14 @@ export class ServiceManager implements Managed {
     const handler = Object.hasOwn(commands, command) ? commands[command] : undefined
     if (command === '--help' || command === '-h') return { text: listed(name, commands), value: summaries(commands) }
     if (!handler) {
-      const known = Object.keys(commands).join(', ')
-      const what = command === '' ? `${name} needs a command` : `${name} has no command ${JSON.stringify(command)}`
-      throw new OsError('USAGE', `${what}: ${known || 'it has none'}`)
+      const known = Object.keys(commands)
+      const meant = nearest(command, known)
+      const guess = meant === undefined ? '' : ` (did you mean ${meant}?)`
+      const what =
+        command === '' ? `${name} needs a command` : `${name} has no command ${JSON.stringify(command)}${guess}`
+      throw new OsError('USAGE', `${what}: ${known.join(', ') || 'it has none'}`, {
+        hint: `see os-node plugin-cmd ${name} --help`,
+      })
     }
     const form: CommandForm = {
       name: `plugin-cmd ${name} ${command}`,

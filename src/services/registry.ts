@@ -119,7 +119,9 @@ async function mountPlugin(manager: ServiceManager, name: string, mode: string):
   const load = maker && Object.hasOwn(maker.table, name) ? maker.table[name] : undefined
   if (!maker || !load) {
     const meant = nearest(name, knownPlugins(manager))
-    throw new OsError('NOT_FOUND', `no plugin ${JSON.stringify(name)}${meant ? `; did you mean ${meant}?` : ''}`)
+    throw new OsError('NOT_FOUND', `no plugin ${JSON.stringify(name)}${meant ? `; did you mean ${meant}?` : ''}`, {
+      hint: 'os-node plugin-list shows them',
+    })
   }
   const definition = await within(`${name}: import`, manager.limitMs, load)
   const host = maker.host(name, definition)

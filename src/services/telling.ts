@@ -1,5 +1,6 @@
 // What the service manager tells: help of a plugin's commands, and settings without their secrets.
 import { MASK, SECRET_NAME } from '../config'
+import { optionRows, table } from '../lib/option-help'
 import type { CommandForm } from '../lib/options'
 import type { CliHandler } from './contract'
 
@@ -15,27 +16,23 @@ export const summaries = (commands: Record<string, CliHandler>): Record<string, 
   commands: Object.fromEntries(Object.entries(commands).map(([name, { summary }]) => [name, summary])),
 })
 
-const rows = (pairs: readonly (readonly [string, string])[]): string => {
-  const width = Math.max(0, ...pairs.map(([left]) => left.length)) + 2
-  return pairs.map(([left, right]) => `  ${left.padEnd(width)}${right}`).join('\n')
-}
-
 export const listed = (name: string, commands: Record<string, CliHandler>): string =>
-  [`Commands of ${name}:`, rows(Object.entries(commands).map(([command, { summary }]) => [command, summary]))].join(
-    '\n',
-  )
+  [
+    `Commands of ${name}:`,
+    table(Object.entries(commands).map(([command, { summary }]) => [command, summary])),
+    '',
+    `os-node plugin-cmd ${name} COMMAND --help: options of one of them`,
+  ].join('\n')
 
-export const helpOf = ({ name, options, operands = [] }: CommandForm, { summary }: CliHandler): string =>
+export const helpOf = ({ name, options, operands = [] }: CommandForm, { summary, example }: CliHandler): string =>
   [
     `os-node ${name}: ${summary}`,
     '',
     `Usage: os-node ${[name, ...operands.map(operand => operand.toUpperCase())].join(' ')} [OPTIONS]`,
     '',
     'Options:',
-    rows(
-      Object.entries(options).map(([option, spec]) => [
-        `--${option}${spec.type === 'boolean' ? '' : ` ${spec.value ?? spec.type.toUpperCase()}`}`,
-        spec.help + (spec.required ? ' (required)' : spec.default !== undefined ? ` (default ${spec.default})` : ''),
-      ]),
-    ),
+    table(optionRows(options)),
+    '',
+    'Example:',
+    `  os-node ${name}${example === undefined ? '' : ` ${example}`}`,
   ].join('\n')

@@ -130,7 +130,6 @@ const ALIKE: string[][] = [
   ['gpio'],
   ['source', 'test', 'load'],
   ['config-show', '--keys'],
-  ['completion', 'bash'],
   ['plugin-list'],
   ['plugin-load', 'port_forwarder'],
   ['plugin-cmd', 'env_guard', 'status'],
@@ -175,8 +174,8 @@ test('log export prints JSON lines by either way', () => {
 test('every command is tried both ways, here or where its own test says', () => {
   const tried = [...COMMANDS.map(([line]) => line), ...ALIKE].map(line => line.join(' '))
   const named = [...tried, 'status', 'reload', 'gpio set', 'log export', 'pipeline-info', 'doctor', 'watch', 'demo']
-  // a gateway itself, a terminal, and the suites of the test plugin
-  const elsewhere = ['run', 'serve', 'tui interactive', 'tui bios', 'plugin-test']
+  // a gateway itself, a terminal, a shell, and the suites of the test plugin
+  const elsewhere = ['run', 'completion', 'serve', 'tui interactive', 'tui bios', 'plugin-test']
   const missing = VERBS.filter(({ name }) => ![...named, ...elsewhere].some(line => `${line} `.startsWith(`${name} `)))
   assert.deepEqual(
     missing.map(({ name }) => name),
@@ -191,7 +190,8 @@ test('pipeline-info and doctor: a gateway tells what it counts and how its links
     machine.json('doctor').checks.find((check: { name: string }) => check.name === name)
   assert.match(of(running, 'upstream').text, /up carries/)
   assert.match(of(alone, 'upstream').text, /UDP 127\.0\.0\.1:\d+ answers/)
-  assert.match(of(running, 'ports').text, /the gateway listens/)
+  // the page is where this gateway was told to open it
+  assert.match(of(running, 'ports').text, new RegExp(`the gateway listens; page on http://127.0.0.1:${ports.page}$`))
   const taken = of(alone, 'ports')
   assert.equal(taken.state, 'failed')
   assert.match(taken.text, /another program uses it/)
@@ -312,6 +312,15 @@ test('after npm i of the packed file every program of package.json is there and 
   const sent = run('os-transmit', '--value', '3', ...local)
   assert.equal(JSON.parse(sent).sent, true)
   assert.equal(JSON.parse(run('os-node', 'id-info', '--json', '--config', alone.config)).assigned_id, 7)
+})
+
+test('a reader of the log that leaves ends nothing: the gateway goes on and ends well', async () => {
+  const child = spawn(process.execPath, [script, 'demo', '--duration', '3', '--web-port', '0'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const code = new Promise(resolve => child.once('exit', resolve))
+  child.stderr.once('data', () => child.stderr.destroy())
+  assert.equal(await code, 0)
 })
 
 test('demo runs in a folder of its own that is gone afterwards, and prints where to look', () => {

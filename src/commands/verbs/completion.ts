@@ -1,7 +1,24 @@
-// completion: the script that makes a shell complete commands, options and their values.
-import { completionScript, SHELLS, type Shell } from '../completion'
+// completion: the script that makes a shell complete commands, those of plugins too, options and their values.
+import { ensureAndMountPlugin, normalizePluginName } from '../../services'
+import { type CompletedPlugin, completionScript, SHELLS, type Shell } from '../completion'
+import type { CommandContext } from '../context'
 import { PROGRAMS } from '../programs'
 import type { Verb } from '../verb'
+
+/** The built-in plugins that are not turned off. They are made, but not loaded: only their commands are asked for. */
+async function pluginsOf(context: CommandContext, verbs: readonly Verb[]): Promise<CompletedPlugin[]> {
+  const plugins = await context.plugins()
+  const { manager } = plugins
+  const names = plugins.list().flatMap(({ name, builtin, enabled }) => (builtin && enabled ? [name] : []))
+  for (const name of names) await ensureAndMountPlugin({ serviceManager: manager }, name)
+  const commands = manager.collectCliCommands()
+  // a verb that reads its line in its own way stands for a plugin
+  const owned = new Map(verbs.flatMap(verb => (verb.read ? [[normalizePluginName(verb.name), verb] as const] : [])))
+  return names.map(name => {
+    const verb = owned.get(name)
+    return { name, ...(verb && { verb }), commands: commands[name] ?? {} }
+  })
+}
 
 /** `verbs`: all of them, this one too; asked for when the script is made. */
 export const completion = (verbs: () => readonly Verb[]): Verb => ({
@@ -11,12 +28,13 @@ export const completion = (verbs: () => readonly Verb[]): Verb => ({
   examples: ['os-node completion bash > /etc/bash_completion.d/os-node', 'os-node completion zsh > os-node.zsh'],
   options: { shell: { type: 'string', value: 'bash|zsh', required: true, choices: SHELLS, help: 'bash or zsh' } },
   operands: ['shell'],
-  where: 'either',
+  where: 'local',
   tolerant: true,
-  async run({ config }, options) {
+  async run(context, options) {
     const shell = options.shell as Shell
-    const keys = config.rows().flatMap(({ key }) => (key.includes('[]') ? [] : [key]))
-    return { value: { shell, script: completionScript(shell, verbs(), PROGRAMS, keys) } }
+    const keys = context.config.rows().flatMap(({ key }) => (key.includes('[]') ? [] : [key]))
+    const plugins = await pluginsOf(context, verbs())
+    return { value: { shell, script: completionScript(shell, { verbs: verbs(), plugins, programs: PROGRAMS, keys }) } }
   },
   text: ({ script }) => String(script).trimEnd(),
 })

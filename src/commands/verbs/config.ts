@@ -39,8 +39,9 @@ export const configSet: Verb = {
     const type = options.type as string | undefined
     const write = (limits: WriteLimits) => config.set(String(options.key), options.value, type, limits)
     const { restart, ...value } = await config.approved(write, prefixes && { prefixes })
-    if (restart && via === 'gateway') logger.warn(`${value.key} counts from the next start of the gateway on`)
-    return { value }
+    const waits = restart && via === 'gateway'
+    if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)
+    return { value: { ...value, ...(waits && { needs_restart: true }) } }
   },
 }
 

@@ -60,7 +60,8 @@ function reader(operands: readonly string[]): (argv: readonly string[]) => Recor
         if (value === undefined) throw new OsError('USAGE', `--${name} needs a value`)
         given[name] = value
       } else if (word === '--json') given.json = true
-      else if ((word === '--help' || word === '-h') && given.cmd === undefined) given.help = true
+      else if ((word === '--help' || word === '-h') && operands.every(name => given[name] === undefined))
+        given.help = true
       else {
         const next = word.startsWith('-') ? undefined : operands.find(operand => given[operand] === undefined)
         if (next !== undefined && args.length === 0) given[next] = word
@@ -200,7 +201,7 @@ function verbOf(
 
 export const webUser = verbOf('web_user', {
   name: 'web-user',
-  aliases: ['web_user'],
+  aliases: ['web_user', 'os-web'],
   summary: 'the HTTP service and its users',
   commands: 'start, stop, status, dashboard, list, add, update, delete',
   examples: [

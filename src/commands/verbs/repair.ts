@@ -2,7 +2,13 @@
 import type { Repaired } from '../../config'
 import type { Verb } from '../verb'
 
-const shown = (value: unknown): string => (value === null ? 'nothing' : JSON.stringify(value))
+function shown(value: unknown): string {
+  const text = value === null ? 'nothing' : JSON.stringify(value)
+  return text.length > 100 ? `${text.slice(0, 100)}…` : text
+}
+
+/** Who reads the lines needs more than the sign that stands for no name. */
+const named = (key: string): string => (key === '' ? 'the whole file' : key === '?' ? 'words without a name' : key)
 
 export const repairConfig: Verb = {
   name: 'repair-config',
@@ -18,7 +24,7 @@ export const repairConfig: Verb = {
   async run({ config, logger }) {
     const { repaired, backup } = config.repair()
     if (backup) logger.info(`${config.path} was mended; the broken file is ${backup}`)
-    for (const { key, old, new: now } of repaired) logger.info(`${key}: ${shown(old)} → ${shown(now)}`)
+    for (const { key, old, new: now } of repaired) logger.info(`${named(key)}: ${shown(old)} → ${shown(now)}`)
     return { value: { ok: true, repaired: repaired as Repaired[], ...(backup !== undefined && { backup }) } }
   },
 }

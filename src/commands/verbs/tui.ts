@@ -100,7 +100,7 @@ const KEYS =
 
 export const tuiInteractive: Verb = {
   name: 'tui interactive',
-  aliases: ['tui'],
+  aliases: ['tui', 'os-tui'],
   summary: 'live view of every section on this terminal',
   description: KEYS,
   examples: ['os-node tui', 'os-node tui interactive --interval 1', 'os-node tui --section identity,transport'],

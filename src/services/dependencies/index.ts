@@ -151,6 +151,7 @@ export class DependencyManager implements Service {
       },
       install: {
         summary: 'bring exactly one part',
+        example: 'quic-linux-x64 --from ./quic.node',
         options: {
           name: { type: 'string', value: 'NAME', required: true, help: 'part, as check shows it' },
           from: { type: 'string', value: 'PATH', help: 'from this file, which somebody copied here' },

@@ -152,6 +152,7 @@ export class EnvGuardService implements Service {
       },
       set: {
         summary: 'say what becomes of an issue',
+        example: '3f2a ignored',
         options: {
           id: { type: 'string', value: 'ID', required: true, help: 'issue, as status shows it' },
           status: { type: 'string', choices: STATUSES, required: true, help: 'ignored: it is known and shall stay so' },

@@ -31,6 +31,10 @@ export function storedToken(dataDir: string): string | null {
 export async function newToken(dataDir: string): Promise<string> {
   const token = makeToken()
   writableDir(dataDir)
-  atomicWrite(tokenPath(dataDir), JSON.stringify({ hash: await hashSecret(token) }))
+  const kept = JSON.stringify({ hash: await hashSecret(token) })
+  // the upstream that a gateway starts for itself opens by the same token
+  const upstream = tokenPath(join(dataDir, 'upstream'))
+  if (realFiles.exists(upstream)) atomicWrite(upstream, kept)
+  atomicWrite(tokenPath(dataDir), kept)
   return token
 }

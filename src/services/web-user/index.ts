@@ -91,6 +91,7 @@ export class WebUserService implements Service {
     return {
       start: {
         summary: 'start the HTTP service',
+        example: '--host 127.0.0.1 --port 8765 --block',
         options: { ...PLACE, block: { type: 'boolean', help: 'stay until it is stopped' } },
         run: async ({ host, port, block }, { signal, print }) => {
           const started = await this.#web.start((host as string) ?? null, (port as number) ?? null)
@@ -143,6 +144,7 @@ export class WebUserService implements Service {
       },
       add: {
         summary: 'add a user',
+        example: 'bob --role operator --password SECRET',
         options: { ...USER, role: { ...USER.role!, default: 'viewer' } },
         operands: ['username'],
         run: async options => {
@@ -152,6 +154,7 @@ export class WebUserService implements Service {
       },
       update: {
         summary: 'change role, password or state of a user',
+        example: 'bob --disable',
         options: USER,
         operands: ['username'],
         run: async options => {
@@ -167,6 +170,7 @@ export class WebUserService implements Service {
       },
       delete: {
         summary: 'delete a user',
+        example: 'bob',
         options: { username: USERNAME },
         operands: ['username'],
         run: async ({ username }) => {

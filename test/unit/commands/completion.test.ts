@@ -7,6 +7,10 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { commandLine, PROGRAMS, parseCommand, VERBS } from '../../../src/commands'
 import { ConfigStore } from '../../../src/config'
+import { Node, pluginTable } from '../../../src/index'
+import { silentLogger } from '../../../src/lib/logger'
+import { Plugins, ServiceManager } from '../../../src/services'
+import { LocalWeb } from '../../../src/services/web-user/service'
 import { fake } from './fake'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-completion-'))
@@ -15,10 +19,15 @@ mkdirSync(join(root, 'data-folder'))
 writeFileSync(join(root, 'data-file.json'), '[]')
 writeFileSync(join(root, 'my readings.json'), '[]')
 const config = ConfigStore.load({ cwd: root, env: {}, keep: false })
+const manager = new ServiceManager(config, 'runtime', { logger: silentLogger })
+const node = new Node(null, { config, idAllocator: null, serviceManager: manager })
+const web = new LocalWeb({ config, start: () => assert.fail(), dashboard: () => assert.fail() })
+const plugins = new Plugins({ manager, node, builtins: pluginTable, version: '9.9.9', web })
+after(() => plugins.close().then(() => node.close()))
 
 async function script(shell: string): Promise<string> {
   const { verb, options } = parseCommand(VERBS, ['completion', shell])
-  const { value } = await verb.run(fake(config).context, options)
+  const { value } = await verb.run(fake(config, { plugins: async () => plugins }).context, options)
   const file = join(root, `completion.${shell}`)
   writeFileSync(file, String(value?.script))
   return file
@@ -80,6 +89,28 @@ for (const shell of installed)
     assert.deepEqual(offers('os-node', 'help', 'snap'), ['snapshot'])
     assert.deepEqual(offers('/usr/bin/os-transmit', '--sensors-f'), ['--sensors-file'])
     assert.deepEqual(offers('os-node', 'nothing', ''), [])
+    assert.deepEqual(offers('os-node', 'tui', 'r'), ['render'])
+    assert.deepEqual(offers('os-node', 'tui', 'render', 'r'), [])
+    // commands of plugins, in every spelling
+    assert.deepEqual(offers('os-node', 'port-forwarder', 'add'), ['add-rule'])
+    assert.deepEqual(offers('os-node', 'port_forwarder', '--cmd', 'rem'), ['remove-rule'])
+    for (const words of [
+      ['web-user', 'add'],
+      ['web-user', '--cmd', 'add', '--'],
+      ['web-user', '--cmd', '=', 'add', '--'],
+      ['plugin-cmd', 'web_user', 'add'],
+      ['plugin-cmd', 'web-user', '--cmd', 'add', '--'],
+      ['plugin-cmd', '--plugin', 'web_user', '--cmd', 'add', '--'],
+    ]) {
+      assert.deepEqual(offers('os-node', ...words, '--r'), ['--role'], words.join(' '))
+      assert.deepEqual(offers('os-node', ...words, '--role', 'o'), ['operator'], words.join(' '))
+    }
+    assert.deepEqual(offers('os-web', 'sta'), ['start', 'status'])
+    assert.deepEqual(offers('os-web', '--cmd', 'start', '--', '--b'), ['--block'])
+    assert.deepEqual(offers('os-node', 'plugin-cmd', 'test'), ['test_plugin'])
+    assert.deepEqual(offers('os-node', 'plugin-cmd', 'test_plugin', 'str'), ['stress'])
+    assert.deepEqual(offers('os-node', 'plugin-load', '--name', 'env'), ['env_guard'])
+    assert.deepEqual(offers('os-node', 'deps', 'install', '--from', 'data-file'), ['data-file.json'])
   })
 
 test('every option of every command is offered', async () => {

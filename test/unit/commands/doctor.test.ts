@@ -178,13 +178,25 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
     /receiver in: port 8080 is in use/,
     /stop it/,
   ],
+  ['ports', { status: { links: {} } }, 'ok', /listens; the page is off/],
+  [
+    'ports',
+    { status: { links: {} }, context: { webUrl: () => 'http://127.0.0.1:9' } },
+    'ok',
+    /listens; page on http:\/\/127\.0\.0\.1:9$/,
+  ],
   ['sources', {}, 'skipped', /source test/],
   [
     'sources',
-    { status: { links: { boiler: link('down', { reason: 'no such port' }) } } },
+    {
+      config: { gateway: { sources: [{ name: 'boiler', type: 'cpu' }] } },
+      status: { links: { boiler: link('down', { reason: 'no such port' }) } },
+    },
     'failed',
     /boiler is down: no such port/,
   ],
+  // nobody asked for it by name
+  ['sources', { status: { links: { boiler: link('down', { reason: 'no zones' }) } } }, 'ok', /boiler: no zones/],
   ['sources', { status: { links: { boiler: link('up') } } }, 'ok', /boiler is up/],
   ['upstream', {}, 'ok', /of its own on the loopback/],
   ['upstream', { config: uplinks({ name: 'a', medium: 'UDP', host: 'h', port: 1 }) }, 'ok', /a: UDP h:1 answers/],
@@ -241,6 +253,16 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
     /b carries, 3 facts wait; cloud is down/,
   ],
 ]
+
+test('every check is seen failing once, with what to do', () => {
+  const bad = CASES.filter(([, , state, , hint]) => (state === 'failed' || state === 'warning') && hint)
+  // the log has a test of its own; a source's hint is that of its link
+  const seen = [...bad.map(([name]) => name), 'log', 'sources']
+  assert.deepEqual(
+    NAMES.filter(name => !seen.includes(name)),
+    [],
+  )
+})
 
 for (const [name, world, state, text, hint] of CASES)
   test(`${name}: ${state}, ${String(text).slice(1, -1)}`, async () => {

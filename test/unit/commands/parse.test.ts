@@ -70,6 +70,40 @@ test('what is wrong is named, and what was probably meant', () => {
   refused('status --__proto__ 1', /no option --__proto__/)
 })
 
+test('words of other software are answered with what does the same', () => {
+  for (const [line, hint] of [
+    ['wizard', /os-node run/],
+    ['init', /os-node run/],
+    ['restart', /systemctl restart os-node/],
+    ['native-check', /deps doctor/],
+    ['native-build', /deps doctor/],
+    ['rscore-check', /os-node core/],
+    ['rscore-build', /os-node core/],
+    ['start', /os-node run/],
+    ['stop', /Ctrl-C/],
+    ['run --once', /os-node transmit/],
+    ['doctor --self-heal', /repair-config/],
+    ['diagnose --self-heal', /repair-config/],
+    ['decode --data 3f', /--hex/],
+  ] as const)
+    assert.throws(
+      () => parseCommand(VERBS, line.split(' ')),
+      ({ code, hint: told }: OsError) => code === 'USAGE' && hint.test(told),
+      line,
+    )
+  // a value may be any word
+  assert.equal(parseCommand(VERBS, ['run', '--host', 'wizard']).options.host, 'wizard')
+})
+
+test('each program of the specification is a command too', () => {
+  for (const [word, name] of [
+    ['os-web', 'web-user'],
+    ['os-transmit', 'transmit'],
+    ['os-tui', 'tui interactive'],
+  ])
+    assert.equal(parseCommand(VERBS, [word!]).verb.name, name)
+})
+
 test('the environment counts when the option is not given', () => {
   const env = { OS_NODE_CONFIG: '/a.json' }
   assert.equal(parse('status', env).options.config, '/a.json')

@@ -1,6 +1,6 @@
 // The token is told once: as text, as a link that logs in, and as a QR code of that link.
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -8,6 +8,7 @@ import { encode } from 'uqr'
 import { parseCommand, VERBS } from '../../../src/commands'
 import { configuredUrl, loginUrl, qrCode } from '../../../src/commands/login'
 import { ConfigStore } from '../../../src/config'
+import { newToken } from '../../../src/services/users'
 import { fake } from './fake'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-token-'))
@@ -69,4 +70,21 @@ test('token --new prints token, link and QR code; in a gateway the link of its p
   assert.equal((await verb.run(running, options)).value?.login_url, 'http://192.0.2.7:1234/#/?token=a-new-token')
   const bare = parseCommand(VERBS, ['token'])
   await assert.rejects(bare.verb.run(running, bare.options), { code: 'USAGE' })
+})
+
+test('a new token also opens the upstream that the gateway started for itself; nothing is made where there is none', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-token-'))
+  try {
+    const kept = () => readFileSync(join(dir, 'upstream/token.json'), 'utf8')
+    await newToken(dir)
+    assert.throws(kept, { code: 'ENOENT' })
+    mkdirSync(join(dir, 'upstream'))
+    writeFileSync(join(dir, 'upstream/token.json'), readFileSync(join(dir, 'token.json')))
+    const before = kept()
+    await newToken(dir)
+    assert.notEqual(kept(), before)
+    assert.equal(kept(), readFileSync(join(dir, 'token.json'), 'utf8'))
+  } finally {
+    rmSync(dir, { recursive: true })
+  }
 })

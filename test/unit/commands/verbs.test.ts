@@ -131,6 +131,10 @@ test('config-get, config-set and config-show', async () => {
   assert.deepEqual(await run(context, 'config-set', '--key', key, '--value', '6', '--type', 'int'), {
     value: { key, old: 4, new: 6 },
   })
+  // a gateway at work says that it takes the value at its next start
+  assert.deepEqual(await run(fake(config(), { inGateway: true }).context, 'config-set', '--key', key, '--value', '6'), {
+    value: { key, old: 4, new: 6, needs_restart: true },
+  })
   await assert.rejects(
     run(context, 'config-set', '--key', key, '--value', '11', '--type', 'int'),
     code('CONFIG_INVALID'),

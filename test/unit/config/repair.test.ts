@@ -116,6 +116,50 @@ test('text that is no JSON: what is outside the damage stays', () => {
   }
 })
 
+test('other notations, braces too many or missing, and stray words cost no valid key, and what is lost is told', () => {
+  const both = { device_id: 'shed', assigned_id: 7 }
+  const cases: [text: string, kept: Record<string, unknown>, told: string[]][] = [
+    ['{ "engine_settings": { "precision": 2 } }, "device_id": "shed", "assigned_id": 7 }', both, []],
+    ['{ "engine_settings": { "precision": 2, "device_id": "shed", "assigned_id": 7 }', both, Object.keys(both)],
+    ['{ "gateway": { "alarm_statuses": ["A", "board": "auto" }, "device_id": "shed", "assigned_id": 7 }', both, []],
+    ['{ "gateway": { "alarm_statuses": ["A"}, "device_id": "shed", "assigned_id": 7 }', both, []],
+    ['{ "device_id": "shed" }\n{ "assigned_id": 7 }', both, []],
+    ["{ device_id: 'shed', 'assigned_id': 7 }", both, []],
+    ['{ “device_id”: "shed", "assigned_id": 7 }', both, []],
+    ['# mine: yes\n{ "device_id": "shed", # here\n "assigned_id": 7 }', both, []],
+    ['"device_id": "shed", "assigned_id": 7,', both, []],
+    ['{ "device_id" "shed", "assigned_id": 7 }', both, []],
+    ['{ "device_id": "shed", junk, "assigned_id": 7 }', both, ['?']],
+    [
+      '<<<<<<< HEAD\n{ "device_id": "shed",\n=======\n"device_id": "shed",\n>>>>>>> x\n"assigned_id": 7 }',
+      both,
+      ['?', 'device_id'],
+    ],
+    ['{ "device_id: "shed",\n "assigned_id": 7 }', { device_id: '', assigned_id: 7 }, ['?']],
+    ['{ "device_id": shed",\n "assigned_id": 7 }', { device_id: '', assigned_id: 7 }, ['?', 'device_id']],
+    ['{ "device_id": "shed,\n "assigned_id": 7 }', { device_id: '', assigned_id: 7 }, ['device_id']],
+    ['{ "assigned_id": 07, "device_id": "shed" }', { device_id: 'shed', assigned_id: 4294967295 }, ['assigned_id']],
+    ['{ "web_user": { "read_only": True }, "assigned_id": 7 }', { assigned_id: 7 }, ['web_user.read_only']],
+    ['{ "assigned_id": 7\0\0, "device_id": "shed" }', { device_id: 'shed' }, ['assigned_id']],
+    ['\0\0\0\0', {}, ['']],
+    ['[{ "assigned_id": 7 }]', {}, ['']],
+    [
+      '{ "engine_settings": [], "assigned_id": 7 }',
+      { assigned_id: 7, 'engine_settings.precision': 4 },
+      ['engine_settings'],
+    ],
+  ]
+  for (const [text, kept, told] of cases) {
+    const { file, load } = place(text)
+    const { repaired, backup } = load().repair()
+    assert.equal(readFileSync(backup!, 'utf8'), text)
+    const store = load({ tolerant: false })
+    for (const [key, value] of Object.entries(kept)) assert.equal(store.get(key), value, text)
+    assert.deepEqual(repaired.map(({ key }) => key).sort(), told.sort(), `${text} ${readFileSync(file, 'utf8')}`)
+    if (text.includes('precision": 2')) assert.equal(store.get('engine_settings.precision'), 2)
+  }
+})
+
 test('secrets are masked in what is told, and each broken file is kept beside the earlier ones', () => {
   const broken =
     '{ "gateway": { "uplinks": [{ "name": "a", "medium": 5, "password": "hunter2" }] }, "my_token": hunter2 }'

@@ -135,9 +135,14 @@ test('commands are collected, parsed by their options, and end with an exit code
   await assert.rejects(manager.runCommand('p', ['add'], io), { code: 'USAGE' })
   await assert.rejects(manager.runCommand('p', ['add', 'bob', '--colour', 'x'], io), /no option --colour/)
   await assert.rejects(manager.runCommand('p', ['sub'], io), /has no command "sub": start, stop, status, add/)
+  await assert.rejects(manager.runCommand('p', ['ad'], io), { hint: 'see os-node plugin-cmd p --help' })
+  await assert.rejects(manager.runCommand('p', ['ad'], io), /no command "ad" \(did you mean add\?\)/)
   await assert.rejects(manager.runCommand('p', ['broken'], io), { code: 'PLUGIN_FAILED' })
   assert.equal(manager.state('p')?.failures, 1)
-  assert.match((await manager.runCommand('p', ['add', '--help'], io)).text ?? '', /--to LIST +where/)
+  assert.match(
+    (await manager.runCommand('p', ['add', '--help'], io)).text ?? '',
+    /--to TEXT +where[\s\S]*Example:\n {2}os-node plugin-cmd p add/,
+  )
   assert.deepEqual((await manager.runCommand('p', ['status'], io)).value, { fine: true })
   const printed: string[] = []
   const print = (text: string): void => void printed.push(text)

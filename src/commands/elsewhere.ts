@@ -1,0 +1,26 @@
+// Words of other software of this kind that are no command or option here: what does the same.
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  wizard: 'there are no questions: os-node run names the device and gets its id; os-node config-set changes a key',
+  restart: 'sudo systemctl restart os-node, or Ctrl-C and os-node run; os-node reload takes a changed configuration in',
+  start: 'os-node run, or sudo systemctl start os-node',
+  stop: 'Ctrl-C where it runs, or sudo systemctl stop os-node',
+  'native-check': 'os-node deps doctor loads every native part, os-node deps repair lays a damaged one in place',
+  'rscore-check': 'os-node core names the cores of this build; rscore is none of them',
+  test: 'os-node plugin-test',
+  logs: 'journalctl -u os-node; os-node log export prints the facts',
+  'run --once': 'os-node transmit sends once; os-node ensure-id gets an id',
+  'help --full': 'os-node COMMAND --help has the options of one command',
+  'doctor --self-heal': 'the doctor changes nothing; os-node repair-config mends the configuration',
+  'decode --data': 'os-node decode --hex HEX',
+}
+const SAME: Readonly<Record<string, string>> = {
+  init: 'wizard',
+  'native-build': 'native-check',
+  'rscore-build': 'rscore-check',
+}
+
+/** What to do instead, for a command or `command --option`; undefined where nobody knows. */
+export const elsewhere = (words: string): string | undefined => {
+  const key = Object.hasOwn(SAME, words) ? SAME[words]! : words
+  return Object.hasOwn(ELSEWHERE, key) ? ELSEWHERE[key] : undefined
+}

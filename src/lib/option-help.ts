@@ -1,0 +1,22 @@
+// Options as people read them in --help, made from the schemas that check them, so that it cannot say something else.
+import type { OptionSpec } from './options'
+
+/** Two columns, the first as wide as its widest cell. */
+export function table(rows: readonly (readonly [string, string])[]): string {
+  const width = Math.max(0, ...rows.map(([name]) => name.length)) + 2
+  return rows.map(([name, text]) => `  ${name.padEnd(width)}${text}`).join('\n')
+}
+
+const placeOf = ({ type, value }: OptionSpec): string =>
+  type === 'boolean' ? '' : ` ${value ?? (type === 'integer' || type === 'number' ? 'N' : 'TEXT')}`
+
+export const optionRows = (options: Readonly<Record<string, OptionSpec>>): [string, string][] =>
+  Object.entries(options).map(([name, spec]) => {
+    const more = [
+      spec.required ? 'required' : '',
+      spec.default !== undefined ? `default ${spec.default}` : '',
+      spec.choices ? spec.choices.join(' | ') : '',
+      spec.env ? `environment ${spec.env}` : '',
+    ].filter(Boolean)
+    return [`--${name}${placeOf(spec)}`, spec.help + (more.length > 0 ? ` (${more.join('; ')})` : '')]
+  })
