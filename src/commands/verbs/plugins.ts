@@ -60,8 +60,10 @@ function reader(operands: readonly string[]): (argv: readonly string[]) => Recor
         if (value === undefined) throw new OsError('USAGE', `--${name} needs a value`)
         given[name] = value
       } else if (word === '--json') given.json = true
-      else if ((word === '--help' || word === '-h') && given.cmd === undefined) given.help = true
-      else {
+      else if ((word === '--help' || word === '-h') && given.cmd === undefined) {
+        // a plugin without a command lists those it has
+        if (given.plugin === undefined) given.help = true
+      } else {
         const next = word.startsWith('-') ? undefined : operands.find(operand => given[operand] === undefined)
         if (next !== undefined && args.length === 0) given[next] = word
         else args.push(word)
