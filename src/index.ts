@@ -22,6 +22,7 @@ import {
   BUILTIN_NAMES,
   type DisplayAccess,
   libraryWeb,
+  type PluginHost,
   Plugins,
   type PluginTable,
   pluginFragments,
@@ -120,7 +121,16 @@ export async function inventory(): Promise<Inventory> {
     import('./services/test-plugin/audit/inventory'),
   ])
   const keys = rows(assemble(fragments()) as never)
-  return inventoryOf({ routes: ROUTES, commands: VERBS, keys, plugins: BUILTIN_NAMES })
+  const services = new ServiceManager()
+  for (const name of BUILTIN_NAMES) {
+    // made for the names of its commands only: nothing of it is started
+    const host = { name, dataDir: '', settings: () => ({}) } as unknown as PluginHost
+    services.mount(name, await (await pluginTable[name]!()).create(host))
+  }
+  return inventoryOf({
+    ...{ routes: ROUTES, commands: VERBS, keys, plugins: BUILTIN_NAMES },
+    plugin_commands: services.collectCliCommands(),
+  })
 }
 
 /** Built-in plugins by name, loaded on first use. */

@@ -260,7 +260,7 @@ async function startGateway(
       make: (host, port) => new web.WebServer(page, { host, port, tls: () => web.webTls(config) }),
       users,
     })
-    const plugins = makePlugins({ ...pluginParts(logger), node, gateway, web: service })
+    const plugins = makePlugins({ ...pluginParts(logger), node, gateway, web: service, frozen: watched.frozen })
     undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
     watched.spares(thrown => plugins.blame(thrown))
     const page = webContext({

@@ -311,7 +311,16 @@ export class ConfigStore {
 
   #tell(before: Config): Change[] {
     const changes = this.changesSince(before)
-    if (changes.length > 0) for (const listener of this.#listeners) listener(changes)
+    for (const listener of changes.length > 0 ? this.#listeners : []) {
+      try {
+        listener(changes)
+      } catch (error) {
+        // whoever made the change is not at fault, and the others are to hear of it: told as what nobody caught
+        queueMicrotask(() => {
+          throw error
+        })
+      }
+    }
     return changes
   }
 

@@ -3,12 +3,16 @@ import type { Gateway } from '../gateway/gateway'
 import type { GatewayAccess } from './contract'
 
 /** The same for one plugin: what its listeners throw or reject is told to `failed`, and the next event comes all the same. */
-export function guardedAccess(access: GatewayAccess, failed: (thrown: unknown) => void): GatewayAccess {
+export function guardedAccess(
+  access: GatewayAccess,
+  failed: (thrown: unknown) => void,
+  as: (call: () => unknown) => unknown = call => call(),
+): GatewayAccess {
   const guard =
     <T>(listener: (event: T) => unknown) =>
     (event: T): void => {
       try {
-        Promise.resolve(listener(event)).catch(failed)
+        Promise.resolve(as(() => listener(event))).catch(failed)
       } catch (thrown) {
         failed(thrown)
       }

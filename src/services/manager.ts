@@ -216,7 +216,8 @@ export class ServiceManager implements Managed {
     if (given.help === true) return { text: helpOf(form, handler) }
     const { help: _, ...options } = checkOptions(form, given)
     try {
-      return await handler.run(options, io)
+      // a command that has nothing to say is done
+      return (await handler.run(options, io)) ?? {}
     } catch (thrown) {
       if (thrown instanceof OsError) throw thrown
       throw this.#failed(name, mounted, command, thrown)

@@ -30,7 +30,7 @@ import {
   pluginSettings,
   syncAllPluginDefaults,
 } from './registry'
-import { culprit, type FoundPlugin, findPlugins, StartMarks, tableOf } from './third-party'
+import { beganBy, culprit, type FoundPlugin, findPlugins, ownerOf, StartMarks, tableOf } from './third-party'
 
 export interface PluginsParts {
   readonly manager: ServiceManager
@@ -45,6 +45,8 @@ export interface PluginsParts {
   readonly web?: WebService
   /** why no plugin starts by itself */
   readonly safeMode?: () => string | undefined
+  /** what the last run was at when its event loop froze, the innermost first */
+  readonly frozen?: readonly string[]
 }
 
 /** One row of plugin-list and of GET /api/plugins. */
@@ -97,6 +99,8 @@ export class Plugins {
     this.#found = findPlugins(this.#config)
     this.#marks =
       this.#found.length > 0 ? new StartMarks(this.#config.dataDir, parts.files ?? realFiles, this.#logger) : null
+    const stuck = ownerOf(this.#found, parts.frozen ?? [])
+    if (stuck) this.#marks?.bar(stuck.name, `it froze the gateway in ${stuck.frame}`)
     equip(this.manager, {
       table: { ...tableOf(this.#found), ...parts.builtins },
       host: (name, definition) => this.#host(name, definition),
@@ -151,7 +155,7 @@ export class Plugins {
   /** Runs a command of a plugin, which is loaded for it. Throws NOT_FOUND, FORBIDDEN, USAGE, and what the command throws. */
   async command(plugin: string, argv: readonly string[], io: CommandIo): Promise<CommandOutcome> {
     const { name } = await this.load(plugin)
-    return this.manager.runCommand(name, argv, io)
+    return this.#as(name, () => this.manager.runCommand(name, argv, io))
   }
 
   /** POST /api/plugins. Throws BAD_REQUEST and what the action throws. */
@@ -241,7 +245,7 @@ export class Plugins {
   /** Counts failures of what is not mounted yet; the manager counts the rest. */
   async #making(name: string, make: () => Promise<void>): Promise<void> {
     try {
-      await (this.#marks && this.#isForeign(name) ? this.#marks.during(name, make) : make())
+      await (this.#marks && this.#isForeign(name) ? this.#marks.during(name, () => this.#as(name, make)) : make())
       this.#failed.delete(name)
     } catch (thrown) {
       const error = asOsError(thrown)
@@ -253,6 +257,11 @@ export class Plugins {
 
   #note(name: string, { message }: OsError): void {
     this.#failed.set(name, { failures: (this.#failed.get(name)?.failures ?? 0) + 1, error: message })
+  }
+
+  /** Runs a call into a plugin, so that whatever it leaves running is known to be that plugin's. */
+  #as<T>(name: string, call: () => T): T {
+    return this.#isForeign(name) ? beganBy.run(name, call) : call()
   }
 
   #isForeign(name: string): boolean {
@@ -300,13 +309,18 @@ export class Plugins {
       dataDir: config.dataDir,
       version,
       node,
-      ...(gateway && { gateway: guardedAccess(gateway, thrown => this.manager.fault(name, 'a listener', thrown)) }),
+      ...(gateway && { gateway: this.#guarded(name, gateway) }),
       ...(display && { display }),
       ...(web && { web }),
       settings: () => this.#settings(name),
       start: () => this.manager.start(name),
       stop: () => this.manager.stop(name),
     }
+  }
+
+  #guarded(name: string, gateway: GatewayAccess): GatewayAccess {
+    const failed = (thrown: unknown): void => this.manager.fault(name, 'a listener', thrown)
+    return guardedAccess(gateway, failed, call => this.#as(name, call))
   }
 
   /** A file that is not there is not made for this: the defaults count all the same. */
@@ -337,7 +351,7 @@ export class Plugins {
       if (!off && !this.#definitions.get(name)?.restart) continue
       const again = async (): Promise<void> => {
         await this.manager.stop(name)
-        if (!off) await this.manager.start(name)
+        if (!off) await this.#as(name, () => this.manager.start(name))
       }
       again().catch(error => this.#logger.warn(`plugin ${name}: ${asOsError(error).message}`))
     }

@@ -3,7 +3,9 @@
 //
 // What fails: a directory that is not there holds none; a file that cannot be loaded, that is no plugin or that has another
 // name than its file is that plugin's error. One that ended the process twice while it was being started is left alone until
-// somebody loads it by hand: a note on flash stands while a plugin starts, and one that is found there counts.
+// somebody loads it by hand: a note on flash stands while a plugin starts, and one that is found there counts. So is, at once,
+// one that did not come back from a call until the watch over the event loop ended the process.
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -101,67 +103,114 @@ async function load({ name, path, refused }: FoundPlugin): Promise<PluginDefinit
 export const tableOf = (found: readonly FoundPlugin[]): PluginTable =>
   Object.fromEntries(found.map(plugin => [plugin.name, () => load(plugin)]))
 
-/** The plugin whose code an error comes from, or undefined. */
+/** The plugin whose code stands in a stack, the innermost first, and where; undefined: none. */
+export function ownerOf(
+  found: readonly FoundPlugin[],
+  stack: readonly string[],
+): { name: string; frame: string } | undefined {
+  for (const frame of stack) {
+    const owner = found.find(({ root }) => {
+      const names = root === '' ? [] : [root, pathToFileURL(root).href]
+      return names.some(name => frame.includes(`${name}:`) || frame.includes(`${name}/`))
+    })
+    if (owner) return { name: owner.name, frame }
+  }
+  return undefined
+}
+
+const own = typeof __filename === 'string' ? __filename : ''
+
+/** Which plugin the work under way was begun by: calls into it, and the timers, promises and sockets it left. */
+export const beganBy = new AsyncLocalStorage<string>()
+
+/**
+ * The plugin that an error nobody caught belongs to, or undefined: by its stack, else by who began the work. An error out of
+ * this program's own code counts there only where it is an answer to a call, and no defect.
+ */
 export function culprit(found: readonly FoundPlugin[], thrown: unknown): string | undefined {
   const stack = thrown instanceof Error ? (thrown.stack ?? '') : ''
-  const [first = ''] = stack.split('\n').filter(line => /^\s+at /.test(line) && !line.includes('node:'))
-  return found.find(({ root }) => root !== '' && (first.includes(`${root}:`) || first.includes(`${root}/`)))?.name
+  const frames = stack.split('\n').filter(line => /^\s+at /.test(line))
+  const answer = thrown instanceof OsError && thrown.code !== 'INTERNAL'
+  const ours = !answer && own !== '' && frames.some(frame => frame.includes(own))
+  return ownerOf(found, frames)?.name ?? (ours ? undefined : beganBy.getStore())
 }
 
 /** ends of the process, one after the other, that a starting plugin may be part of */
 const PATIENCE = 2
 
-/** Remembers over restarts which plugin was being started when the process ended. */
+interface Marks {
+  /** being started now */
+  starting: string | null
+  /** ends of the process during the start of a plugin */
+  ends: Record<string, number>
+  /** why a plugin is not to start again by itself */
+  bars: Record<string, string>
+}
+
+/** Remembers over restarts which plugin was being started when the process ended, or was to blame for the end. */
 export class StartMarks {
   readonly #path: string
   readonly #files: Files
   readonly #logger: Logger
-  readonly #ends: Record<string, number>
-  #starting: string | null = null
+  readonly #marks: Marks
 
   constructor(dataDir: string, files: Files = realFiles, logger: Logger = silentLogger) {
     this.#path = join(dataDir, 'plugin-starts.json')
     this.#files = files
     this.#logger = logger
-    const { starting, ends } = this.#read()
-    this.#ends = ends
-    if (starting !== null) this.#ends[starting] = (this.#ends[starting] ?? 0) + 1
+    const { starting, ends, bars } = this.#read()
+    this.#marks = { starting: null, ends, bars }
+    if (starting !== null) ends[starting] = (ends[starting] ?? 0) + 1
   }
 
   /** Why a plugin is not started by itself, or undefined. */
   barred(name: string): string | undefined {
-    const n = this.#ends[name] ?? 0
-    return n < PATIENCE ? undefined : `the process ended ${n} times while it was being started`
+    const { ends, bars } = this.#marks
+    const n = ends[name] ?? 0
+    return bars[name] ?? (n < PATIENCE ? undefined : `the process ended ${n} times while it was being started`)
+  }
+
+  /** Leaves a plugin off until it is started by hand. */
+  bar(name: string, reason: string): void {
+    this.#marks.bars[name] = reason
+    this.#write()
   }
 
   /** Runs a start with the note on flash. What ends well ends the count. */
   async during<T>(name: string, start: () => Promise<T>): Promise<T> {
-    this.#starting = name
+    const marks = this.#marks
+    marks.starting = name
     this.#write()
     try {
       const result = await start()
-      delete this.#ends[name]
+      delete marks.ends[name]
+      delete marks.bars[name]
       return result
     } finally {
-      this.#starting = null
+      marks.starting = null
       this.#write()
     }
   }
 
-  #read(): { starting: string | null; ends: Record<string, number> } {
+  #read(): Marks {
     try {
-      const { starting, ends } = JSON.parse(this.#files.read(this.#path).toString('utf8')) as Record<string, unknown>
-      const counts = Object.entries((ends ?? {}) as object).filter(([, n]) => Number.isSafeInteger(n))
-      return { starting: typeof starting === 'string' ? starting : null, ends: Object.fromEntries(counts) as never }
+      const { starting, ends, bars } = JSON.parse(this.#files.read(this.#path).toString('utf8')) as Partial<Marks>
+      const counts = Object.entries(ends ?? {}).filter(([, n]) => Number.isSafeInteger(n))
+      const reasons = Object.entries(bars ?? {}).filter(([, reason]) => typeof reason === 'string')
+      return {
+        starting: typeof starting === 'string' ? starting : null,
+        ends: Object.fromEntries(counts),
+        bars: Object.fromEntries(reasons),
+      }
     } catch (error) {
       if (errno(error) !== 'ENOENT') this.#logger.warn(`${this.#path} cannot be read: ${asOsError(error).message}`)
-      return { starting: null, ends: {} }
+      return { starting: null, ends: {}, bars: {} }
     }
   }
 
   #write(): void {
     try {
-      atomicWrite(this.#path, JSON.stringify({ starting: this.#starting, ends: this.#ends }), this.#files)
+      atomicWrite(this.#path, JSON.stringify(this.#marks), this.#files)
     } catch (error) {
       this.#logger.warn(`${this.#path} cannot be written: ${asOsError(error).message}`)
     }

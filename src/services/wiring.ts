@@ -37,6 +37,7 @@ export interface WiringParts {
   readonly web: WebService
   /** absent: for one command, without a gateway */
   readonly gateway?: Gateway
+  readonly frozen?: readonly string[]
 }
 
 export function makePlugins({ node, gateway, logger, ...parts }: WiringParts): Plugins {

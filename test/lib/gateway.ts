@@ -63,10 +63,10 @@ export interface Ran {
 /** Runs a command of the CLI to its end. */
 export function cli(
   args: readonly string[],
-  { cwd = root, env = {} }: { cwd?: string; env?: Record<string, string> } = {},
+  { cwd = root, env = {}, program = script }: { cwd?: string; env?: Record<string, string>; program?: string } = {},
 ): Ran {
   try {
-    const stdout = execFileSync(process.execPath, [script, ...args], {
+    const stdout = execFileSync(process.execPath, [program, ...args], {
       cwd,
       env: { ...process.env, OS_NODE_CONFIG: '', ...env },
       encoding: 'utf8',

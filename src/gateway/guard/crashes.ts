@@ -83,14 +83,14 @@ export class Crashes {
 
   /**
    * Notes that a run begins. Returns why it is to begin in safe mode, or undefined. `force`: 'on' and 'off' overrule the
-   * count.
+   * count. `why`: how the last run ended, where that one could not note it itself.
    */
-  begin(force?: string): string | undefined {
+  begin(force?: string, why?: string): string | undefined {
     const { limit, fingerprint } = this.#parts
     const last = this.#before
     const crashed = last.running && (last.boot === null || last.boot === this.#boot)
     let crashes = last.crashes + (crashed ? 1 : 0)
-    const reason = crashed ? last.reason : undefined
+    const reason = crashed ? (why ?? last.reason) : undefined
     // something else is tried: one more crash leads back
     if (limit > 0 && crashes >= limit && last.fingerprint !== fingerprint) crashes = limit - 1
     this.#write({ crashes, running: true, boot: this.#boot, fingerprint, ...(reason && { reason }) })

@@ -5,8 +5,13 @@
 // What is not a freeze: a sleeping machine or a stopped process (the thread itself did not run: its wait took far longer
 // than asked), a main thread that waits for a slow disk (state D), an open debugger. A thread that cannot be started is told
 // and the gateway runs without it.
+//
+// Before the end the thread asks the engine what the loop is at, and leaves that on flash for the next start: the plugin that
+// never came back is left off then. A loop that waits inside a system call cannot answer; it is ended without a name.
+import { readFileSync, unlinkSync } from 'node:fs'
 import { url } from 'node:inspector'
 import { Worker } from 'node:worker_threads'
+import { errno } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 
 const BEAT_MS = 1000
@@ -16,11 +21,16 @@ interface WatchData {
   cells: Int32Array
   tickMs: number
   pid: number
+  note: string | undefined
 }
 
 /** Runs in the thread; its text is the thread's program, so it uses nothing from outside. */
-function watch(threads: typeof import('node:worker_threads'), fs: typeof import('node:fs')): void {
-  const { cells, tickMs, pid } = threads.workerData as WatchData
+function watch(
+  threads: typeof import('node:worker_threads'),
+  fs: typeof import('node:fs'),
+  inspector: typeof import('node:inspector'),
+): void {
+  const { cells, tickMs, pid, note } = threads.workerData as WatchData
   const waitsForDisk = (): boolean => {
     try {
       const stat = fs.readFileSync(`/proc/self/task/${pid}/stat`, 'utf8')
@@ -43,27 +53,72 @@ function watch(threads: typeof import('node:worker_threads'), fs: typeof import(
     else if (!waitsForDisk()) frozenMs += took
     seen = beat
     const limit = Atomics.load(cells, 2)
-    if (limit > 0 && frozenMs >= limit) {
-      const text = `os-node: the event loop has been frozen for ${Math.round(frozenMs / 1000)} s; ending the process\n`
-      try {
-        fs.writeSync(2, text)
-      } catch {
-        // stderr is gone: the end itself must not fail
-      }
-      process.kill(process.pid, 'SIGALRM')
-      return
-    }
+    if (limit > 0 && frozenMs >= limit) break
   }
+  const end = (stack: readonly string[]): void => {
+    const text = `the event loop has been frozen for ${Math.round(frozenMs / 1000)} s`
+    try {
+      fs.writeSync(2, `os-node: ${text}; ending the process${stack[0] ? ` in ${stack[0]}` : ''}\n`)
+      if (note) fs.writeFileSync(note, JSON.stringify({ text, stack }))
+    } catch {
+      // stderr is gone or the disk is full: the end itself must not fail
+    }
+    process.kill(pid, 'SIGALRM')
+  }
+  setTimeout(end, 2000, [])
+  try {
+    const session = new inspector.Session()
+    const scripts = new Map<string, string>()
+    session.on('Debugger.scriptParsed', ({ params }) => void scripts.set(params.scriptId, params.url))
+    let steps = 0
+    session.on('Debugger.paused', ({ params }) => {
+      const frames = params.callFrames.map(({ functionName, location: { scriptId, lineNumber } }) => {
+        const place = `${scripts.get(scriptId) ?? ''}:${lineNumber + 1}`
+        return functionName ? `${functionName} (${place})` : place
+      })
+      const told = frames.filter(frame => !frame.includes('node:'))
+      // between two turns nobody's code is at work: a few steps lead into it
+      if (told.length > 0 || ++steps > 100) end(told)
+      else session.post('Debugger.stepInto')
+    })
+    session.connectToMainThread()
+    session.post('Debugger.enable')
+    session.post('Debugger.pause')
+  } catch {
+    end([]) // a node without inspector
+  }
+}
+
+/** How the event loop of the last run froze. */
+export interface Frozen {
+  readonly text: string
+  /** what it was at, the innermost first: `function (file:line)` */
+  readonly stack: readonly string[]
+}
+
+/** What a watch left at `note`, once; undefined when there is nothing that can be read. */
+export function takeFrozen(note: string, logger: Logger): Frozen | undefined {
+  try {
+    const { text, stack } = JSON.parse(readFileSync(note, 'utf8')) as Partial<Frozen>
+    unlinkSync(note)
+    if (typeof text === 'string' && Array.isArray(stack)) return { text, stack: stack.map(String) }
+  } catch (error) {
+    if (errno(error) !== 'ENOENT') logger.warn(`${note} cannot be read: ${String(error)}`)
+  }
+  return undefined
 }
 
 export class FreezeWatch {
   readonly #cells = new Int32Array(new SharedArrayBuffer(16))
   readonly #logger: Logger
+  readonly #note: string | undefined
   #worker: Worker | undefined
   #beat: NodeJS.Timeout | undefined
 
-  constructor(logger: Logger) {
+  /** `note`: file that the thread leaves for takeFrozen(). */
+  constructor(logger: Logger, note?: string) {
     this.#logger = logger
+    this.#note = note
   }
 
   /** Begins to watch, or changes the limit; 0 watches without ever ending the process. */
@@ -73,9 +128,9 @@ export class FreezeWatch {
   }
 
   #start(): void {
-    const workerData: WatchData = { cells: this.#cells, tickMs: BEAT_MS, pid: process.pid }
-    const program = `(${watch})(require('node:worker_threads'),require('node:fs'))`
-    const memory = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 2, codeRangeSizeMb: 4, stackSizeMb: 1 }
+    const workerData: WatchData = { cells: this.#cells, tickMs: BEAT_MS, pid: process.pid, note: this.#note }
+    const program = `(${watch})(require('node:worker_threads'),require('node:fs'),require('node:inspector'))`
+    const memory = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 2, codeRangeSizeMb: 4, stackSizeMb: 1 }
     try {
       this.#worker = new Worker(program, { eval: true, workerData, resourceLimits: memory, execArgv: [], env: {} })
     } catch (error) {

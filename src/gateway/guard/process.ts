@@ -3,12 +3,13 @@
 // committed if that goes quickly, and the process ends with EXIT_CRASHED, for nothing is known of its state any more.
 import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
+import { join } from 'node:path'
 import { isatty } from 'node:tty'
 import type { ConfigStore } from '../../config'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { Crashes, fingerprintOf } from './crashes'
-import { FreezeWatch } from './freeze'
+import { FreezeWatch, takeFrozen } from './freeze'
 import { EXIT_CRASHED, type Supervision } from './guard'
 import { makeNotifier } from './sdnotify'
 
@@ -25,6 +26,8 @@ export interface SuperviseParts {
 
 export interface Watched {
   readonly supervision: Supervision & { readonly crashes: Crashes }
+  /** what the last run was at when its event loop froze, the innermost first; empty when it did not */
+  readonly frozen: readonly string[]
   /** commits what waits; called before the process is ended early */
   rescue(commit: () => Promise<unknown>): void
   /** errors nobody caught that are somebody's own, and end nothing: true for those */
@@ -69,7 +72,11 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
       .then(() => process.exit(code))
   }
   const crashes = crashesOf(config, version, logger)
-  const safeMode = crashes.begin(env.OS_NODE_SAFE_MODE)
+  const note = join(config.dataDir, 'frozen.json')
+  const { text, stack: frozen } = takeFrozen(note, logger) ?? { stack: [] }
+  const reason = text && [text, ...frozen.slice(0, 1)].join(' in ')
+  if (reason) logger.warn(`the last run was ended: ${reason}`)
+  const safeMode = crashes.begin(env.OS_NODE_SAFE_MODE, reason)
   let spared: (thrown: unknown) => boolean = () => false
   const crashed = (thrown: unknown): void => {
     if (!ending && spared(thrown)) return
@@ -98,11 +105,12 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
     SIGHUP: hangup,
   }
   for (const [name, handler] of Object.entries(handlers)) process.on(name as 'SIGHUP', handler as () => void)
-  const freeze = new FreezeWatch(logger)
+  const freeze = new FreezeWatch(logger, note)
   const notifier = makeNotifier({ env, logger: logger.child('systemd') })
   // a large log is read before anything else can be said
   notifier.send({ EXTEND_TIMEOUT_USEC: START_MS * 1000, STATUS: 'starting' })
   return {
+    frozen,
     supervision: {
       notifier,
       freeze,

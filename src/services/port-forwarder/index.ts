@@ -178,7 +178,7 @@ export class PortForwarderService implements Service {
         operands: ['name'],
         run: async options => {
           const rule = this.addRule(ruleOf(options, this.#freeName()), options.replace === true)
-          return { value: { ok: true, rule, auto_start: await this.#keepOn() } }
+          return { value: { ok: true, rule, auto_start: await this.#keepOn(), ...this.#hint(rule) } }
         },
       },
       'remove-rule': {
@@ -237,6 +237,16 @@ export class PortForwarderService implements Service {
     let n = this.#rules.length + 1
     while (this.#saved.find(`rule-${n}`)) n++
     return `rule-${n}`
+  }
+
+  /** What is to be done before the targets of a rule take anything. */
+  #hint({ to }: Rule): { hint?: string } {
+    const off = to.find(({ medium, ...options }) => {
+      const transporter = this.#host.node.transporterManager.open(medium, options)
+      void transporter?.close()
+      return transporter === null
+    })?.medium
+    return off ? { hint: `${off} is switched off: os-node transporter-toggle --name ${off} --enable` } : {}
   }
 
   /** Rules are to work after a restart too. Returns whether they do. */

@@ -76,7 +76,7 @@ export const testCommands = (runner: TestRunner): Record<string, CliHandler> => 
     },
   },
   audit: {
-    summary: 'every route, command, key and plugin, and whether a test names it',
+    summary: 'every route, command, key, plugin and plugin command, and whether a test names it',
     options: VERBOSITY,
     reads: true,
     run: async options => {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { ConfigStore } from '../../../src/config'
 import { ManualClock } from '../../../src/lib/clock'
+import { OsError } from '../../../src/lib/errors'
 import { realFiles } from '../../../src/lib/files'
 import { ManualTimers } from '../../../src/links/timers'
 import { httpPlugins, type PluginDefinition, Plugins, type PluginTable, ServiceManager } from '../../../src/services'
@@ -25,6 +26,7 @@ function make(
     foreign = {},
     safeMode,
     gateway,
+    frozen,
     dir = tempDir(t),
   }: {
     config?: Record<string, unknown>
@@ -33,6 +35,7 @@ function make(
     foreign?: Record<string, string>
     safeMode?: string
     gateway?: FakeGateway
+    frozen?: readonly string[]
     dir?: string
   },
 ): Made {
@@ -51,6 +54,7 @@ function make(
     logger,
     ...(gateway && { gateway }),
     ...(safeMode !== undefined && { safeMode: () => safeMode }),
+    ...(frozen && { frozen }),
   })
   return { plugins, timers, dir, config }
 }
@@ -199,6 +203,55 @@ test('an error nobody caught is told to the plugin it comes from, which is stopp
   assert.equal(plugins.blame(error), true)
   await new Promise(resolve => setImmediate(resolve))
   assert.deepEqual([row(plugins, 'late').running, row(plugins, 'late').failures], [false, 1])
+})
+
+test('whose error it is: by any frame of its stack, also in a folder with a space, else by who began the work', async t => {
+  const dir = join(tempDir(t), 'with space')
+  mkdirSync(dir)
+  const options = {
+    dir,
+    config: { plugins: { enabled: true } },
+    foreign: {
+      'late.mjs': `export default { name: 'late', create: () => ({
+        status() { try { [1].forEach(() => null.x) } catch (error) { return { error } } },
+        getCliCommands: () => ({ later: { summary: '', run: () => void setTimeout(globalThis.afterwards, 1) } }),
+      }) }`,
+    },
+  }
+  const { plugins } = make(t, options)
+  await plugins.startConfigured()
+  const { error } = (await plugins.manager.status('late')) as { error: Error }
+  error.stack = error.stack!.replace('\n', '\n    at call (/usr/lib/library.js:1:1)\n')
+  assert.equal(plugins.blame(error), true)
+  // what says nothing of itself belongs to whoever began the work; a defect of this program does not, its answer does
+  const defect = Object.assign(new Error('our own'), { stack: `Error: our own\n    at work (${__filename}:1:1)` })
+  const thrown = ['a text', undefined, defect, new OsError('BAD_ID', 'no')]
+  const blamed = (): boolean[] => thrown.map(one => plugins.blame(one))
+  assert.deepEqual(blamed(), [false, false, false, false])
+  const later = new Promise(resolve => Object.assign(globalThis, { afterwards: () => resolve(blamed()) }))
+  assert.deepEqual(await plugins.command('late', ['later'], io), {}, 'a command may have nothing to say')
+  assert.deepEqual(await later, [true, true, false, true])
+})
+
+test('a plugin that froze the event loop is left off at once, until it is started by hand', async t => {
+  const dir = tempDir(t)
+  const options = {
+    dir,
+    config: { plugins: { enabled: true } },
+    foreign: { 'good.js': GOOD, 'other.js': GOOD.replaceAll('good', 'other') },
+  }
+  const frame = `tick (file://${join(dir, 'data/plugins/good.js')}:7)`
+  const { plugins } = make(t, { ...options, frozen: ['os (/usr/lib/os-node.js:1)', frame] })
+  await plugins.startConfigured()
+  assert.equal(row(plugins, 'good').error, `good is left off: it froze the gateway in ${frame}`)
+  assert.deepEqual([row(plugins, 'good').running, row(plugins, 'other').running], [false, true])
+  const next = make(t, options).plugins
+  await next.startConfigured()
+  assert.equal(row(next, 'good').running, false, 'over restarts too')
+  assert.equal((await next.start('good')).running, true)
+  const last = make(t, { ...options, frozen: ['os (/usr/lib/os-node.js:1)'] }).plugins
+  await last.startConfigured()
+  assert.deepEqual([row(last, 'good').running, row(last, 'other').running], [true, true])
 })
 
 test('a plugin whose start ended the process twice is left alone until it is loaded by hand', async t => {

@@ -1,6 +1,6 @@
-// audit: every route, command, configuration key and plugin with its test status. Which tests name what was looked up by the
-// build (scan.mjs) in the test files; here it is put beside what this program has. What no test names is a gap, and a gap
-// fails the audit; so does a list of another build.
+// audit: every route, command, configuration key, plugin and command of a plugin with its test status. Which tests name what
+// was looked up by the build (scan.mjs) in the test files; here it is put beside what this program has. What no test names is
+// a gap, and a gap fails the audit; so does a list of another build.
 import packed from 'self-test-audit'
 import { unpack } from '../unpack'
 import { digestOf, type Inventory, KINDS, type Kind } from './inventory'

@@ -8,9 +8,11 @@ export interface Inventory {
   /** configuration keys, `[]` behind lists */
   readonly keys: readonly string[]
   readonly plugins: readonly string[]
+  /** `plugin command` */
+  readonly plugin_commands: readonly string[]
 }
 
-export const KINDS = ['routes', 'commands', 'keys', 'plugins'] as const
+export const KINDS = ['routes', 'commands', 'keys', 'plugins', 'plugin_commands'] as const
 export type Kind = (typeof KINDS)[number]
 
 /** Sorted, each name once. */
@@ -19,11 +21,17 @@ export const inventoryOf = (given: {
   commands: readonly { name: string }[]
   keys: readonly { key: string }[]
   plugins: readonly string[]
+  plugin_commands: Readonly<Record<string, object>>
 }): Inventory => ({
   routes: sorted(given.routes.map(({ method, path }) => `${method} ${path}`)),
   commands: sorted(given.commands.map(({ name }) => name)),
   keys: sorted(given.keys.map(({ key }) => key)),
   plugins: sorted(given.plugins),
+  plugin_commands: sorted(
+    Object.entries(given.plugin_commands).flatMap(([plugin, commands]) =>
+      Object.keys(commands).map(command => `${plugin} ${command}`),
+    ),
+  ),
 })
 
 const sorted = (names: readonly string[]): string[] => [...new Set(names)].sort()

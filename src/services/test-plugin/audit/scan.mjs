@@ -4,7 +4,8 @@
 // - a command as the first word of a command line, in a file that runs commands;
 // - a key by its dotted name, as a property inside the object that belongs to it, or as a property whose name no other key has;
 //   an option of a medium also as a property in a test of that medium;
-// - a plugin by the import of its folder, or by its name where it is loaded or one of its commands is run.
+// - a plugin by the import of its folder, or by its name where it is loaded or one of its commands is run;
+// - a command of a plugin behind the plugin's name in a command line or call, or where a test of the plugin calls it by name.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
 
@@ -165,6 +166,18 @@ function pluginTest(name) {
   return ({ code, literals }) => used.test(code) || literals.some(({ text }) => folder.test(text))
 }
 
+/** `port_forwarder add-rule` */
+function pluginCommandTest(name) {
+  const [plugin, command] = name.split(' ')
+  const dashed = CALLED[plugin] ?? plugin.replaceAll('_', '-')
+  const folder = new RegExp(`src/(?:services/)?${dashed}(?:/|$)`)
+  const word = escaped(command)
+  const line = new RegExp(`'(?:${plugin}|${dashed})', (?:\\[)?(?:'--cmd', )?'${word}'`)
+  const call = new RegExp(`(?:\\brun\\('${word}'|\\.${word}!?\\.run\\()`)
+  return ({ code, literals }) =>
+    (RUNS.test(code) && line.test(code)) || (literals.some(({ text }) => folder.test(text)) && call.test(code))
+}
+
 /** Paths of properties in object literals: the whole one, its last two names, and its last. */
 export function propertyPaths({ code, literals }) {
   const paths = new Set()
@@ -206,7 +219,13 @@ export function propertyPaths({ code, literals }) {
   return paths
 }
 
-const KINDS = { routes: routeTest, commands: commandTest, keys: keyTest, plugins: pluginTest }
+const KINDS = {
+  routes: routeTest,
+  commands: commandTest,
+  keys: keyTest,
+  plugins: pluginTest,
+  plugin_commands: pluginCommandTest,
+}
 
 /** name things that they do not test: the floors of rooms, and what this scan is tried on */
 const NO_TESTS = /(?:^|[\\/])(?:house[\\/].*|audit\.test\.ts)$/

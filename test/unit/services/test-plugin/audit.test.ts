@@ -3,9 +3,11 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { inventory } from '../../../../src/index'
 import { audit, builtInList, type TestList } from '../../../../src/services/test-plugin/audit'
-import { digestOf, type Inventory, inventoryOf } from '../../../../src/services/test-plugin/audit/inventory'
+import { digestOf, type Inventory, inventoryOf, KINDS } from '../../../../src/services/test-plugin/audit/inventory'
 // @ts-expect-error: a part of the build, in plain JavaScript
-import { propertyPaths, readSource, scanTests, tellingNames } from '../../../../src/services/test-plugin/audit/scan.mjs'
+import * as scanner from '../../../../src/services/test-plugin/audit/scan.mjs'
+
+const { propertyPaths, readSource, scanTests, tellingNames, testSources } = scanner
 
 let files = 0
 const source = (text: string, file = `unit/${files++}.test.ts`) => {
@@ -86,7 +88,27 @@ test('a plugin counts by the import of its folder, or where it is loaded or run'
   assert.deepEqual(found.plugins, [[1, 0], [1, 1], [0], [1, 0]])
 })
 
-const small: Inventory = { routes: ['GET /a'], commands: ['run', 'stop'], keys: ['a.b'], plugins: [] }
+test('a command of a plugin counts behind the name of its plugin, or where a test of the plugin calls it', () => {
+  const plugin_commands = ['dependency_manager check', 'port_forwarder add-rule', 'port_forwarder test', 'web_user add']
+  const found = scan(
+    { plugin_commands },
+    source(`import x from '../../src/services/port-forwarder'; await run('add-rule', {})`),
+    source(`cli(['deps', '--cmd', 'check']); assert.deepEqual(names, ['test', 'add'])`),
+    source(`await plugins.command('web_user', ['add', 'bob']); run('test')`),
+    source(`new Machine(); // json('web-user', 'add')`),
+  )
+  assert.deepEqual(found.plugin_commands, [[1, 0], [1, 1], [0], [0]])
+  const called = scan({ plugin_commands }, source(`runCli(); await plugins.command('web_user', ['add', 'bob'])`))
+  assert.deepEqual(called.plugin_commands, [[0], [0], [0], [1, 0]])
+})
+
+const small: Inventory = {
+  routes: ['GET /a'],
+  commands: ['run', 'stop'],
+  keys: ['a.b'],
+  plugins: [],
+  plugin_commands: [],
+}
 const list = (more: Partial<TestList> = {}): TestList => ({
   files: ['unit/a.test.ts'],
   digest: digestOf(small),
@@ -94,6 +116,7 @@ const list = (more: Partial<TestList> = {}): TestList => ({
   commands: [[1, 0], [0]],
   keys: [[1, 0]],
   plugins: [],
+  plugin_commands: [],
   ...more,
 })
 
@@ -148,11 +171,45 @@ test('the list inside the program is of this build, and names test files that ar
       commands: names.commands.map(name => ({ name })),
       keys: names.keys.map(key => ({ key })),
       plugins: names.plugins,
+      plugin_commands: Object.fromEntries(
+        names.plugins.map(plugin => [
+          plugin,
+          Object.fromEntries(
+            names.plugin_commands.filter(name => name.startsWith(`${plugin} `)).map(name => [name.split(' ')[1]!, {}]),
+          ),
+        ]),
+      ),
     }),
   )
   const { items } = audit(names)
-  assert.equal(items.length, names.routes.length + names.commands.length + names.keys.length + names.plugins.length)
+  assert.equal(
+    items.length,
+    KINDS.reduce((sum, kind) => sum + names[kind].length, 0),
+  )
   const own = items.find(({ name }) => name === 'plugin-test')
   assert.equal(own?.status, 'tested', join('unit', String(own?.file)))
   assert.ok(items.some(({ name, file }) => name === 'test_plugin' && file?.endsWith('.test.ts')))
+})
+
+test('every route, command, key, plugin and command of a plugin of this tree is named by a test', async () => {
+  assert.deepEqual(audit(await inventory()).gaps, [])
+})
+
+test('one of any kind that no test names is a gap of this tree', { timeout: 60_000 }, async () => {
+  const made: Inventory = {
+    routes: ['GET /api/made-up'],
+    commands: ['made-up'],
+    keys: ['gateway.made_up_key'],
+    plugins: ['made_up'],
+    plugin_commands: ['web_user made-up', 'made_up list'],
+  }
+  const names = await inventory()
+  const more = Object.fromEntries(
+    KINDS.map(kind => [kind, [...names[kind], ...made[kind]].sort()]),
+  ) as unknown as Inventory
+  const found = scanTests(more, testSources(process.env.OS_NODE_TEST_ROOT ?? process.cwd()))
+  assert.deepEqual(
+    audit(more, { ...found, digest: digestOf(more) }).gaps,
+    KINDS.flatMap(kind => [...made[kind]].sort().map(name => `${kind}: ${name}`)),
+  )
 })

@@ -1,0 +1,78 @@
+// Plugins of other makers that never come back from a call, in a real gateway: the watch over the event loop ends the process
+// and tells where the loop was; the next start leaves that plugin off by name, and everything else runs.
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, type TestContext, test } from 'node:test'
+import { askControl } from '../lib/control'
+import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+
+const stuck = 'for (;;);'
+
+/** What spins, by where; most wait for a fact, so that the gateway is up before. */
+const LOOPS = {
+  listener: `start: () => void host.gateway.onFact(function spin() { ${stuck} })`,
+  timer: `start: () => { let heard = false; host.gateway.onFact(() => { heard = true })
+    setInterval(function spin() { if (heard) ${stuck} }, 100) }`,
+  start: `start() { ${stuck} }`,
+  promise: `start: () => void host.gateway.onFact(async function spin() { for (;;) await null })`,
+}
+
+interface Item {
+  name: string
+  running: boolean
+  error?: string
+}
+
+async function world(t: TestContext, loop: string): Promise<{ gw: Machine; start: () => Promise<void> }> {
+  const dir = join(tempDir(), 'with space')
+  const web = await freePort()
+  const gw = new Machine(dir, 'run', {
+    device_id: 'GW1',
+    assigned_id: 5,
+    web_user: { auth_enabled: false },
+    storage: { sql: { enabled: false } },
+    plugins: { enabled: true },
+    gateway: {
+      watchdog: { stall_s: 5 },
+      sources: [{ name: 'uptime', type: 'uptime', interval_ms: 200 }],
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: 9 }],
+    },
+  })
+  t.after(async () => {
+    await gw.stop('SIGKILL')
+    removeDir(dir)
+  })
+  const plugins = join(gw.dataDir, 'plugins')
+  mkdirSync(plugins, { recursive: true })
+  writeFileSync(join(plugins, 'spins.mjs'), `export default { name: 'spins', create: host => ({ ${loop} }) }`)
+  writeFileSync(join(plugins, 'good.mjs'), `export default { name: 'good', create: () => ({}) }`)
+  return { gw, start: () => gw.start(['--port', String(web)]) }
+}
+
+describe('a plugin that never comes back', { concurrency: 2 }, () => {
+  for (const [where, loop] of Object.entries(LOOPS))
+    test(`in a ${where}: the process ends, and the next start leaves it off by name`, async t => {
+      const { gw, start } = await world(t, loop)
+      // it may end before it answered
+      await start().catch(() => undefined)
+      await until('it has ended', () => gw.ended, 90_000)
+      assert.equal(gw.ended!.signal, 'SIGALRM', gw.output)
+      assert.match(gw.output, /frozen for \d+ s; ending the process in .*spins\.mjs:\d+/)
+      await start()
+      const plugins = await until('the others run', async () => {
+        const { items } = (await askControl(gw.dataDir, 'plugin-list')) as { items: Item[] }
+        const of = (name: string): Item => items.find(item => item.name === name)!
+        return of('good').running && of('env_guard').running ? of : undefined
+      })
+      assert.equal(plugins('spins').running, false)
+      assert.match(plugins('spins').error!, /^spins is left off: it froze the gateway in .*spins\.mjs:\d+\)?$/)
+      const facts = async (): Promise<number> =>
+        ((await askControl(gw.dataDir, 'status')) as { intake: { facts: number } }).intake.facts
+      await until('readings come', async () => (await facts()) > 10)
+      assert.equal(gw.ended, undefined)
+      assert.equal((await askControl(gw.dataDir, 'safe-mode')).crashes, 1)
+      assert.match(gw.output, /the last run was ended: the event loop has been frozen for \d+ s in .*spins\.mjs/)
+      await gw.stop('SIGTERM')
+    })
+})

@@ -1,0 +1,161 @@
+// Every command of every built-in plugin, in a running gateway, as people call it; and the parts of os-node damaged and brought
+// back in a copy of the finished product.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { cli, freePort, Machine, removeDir, script, tempDir } from '../lib/gateway'
+
+const dir = tempDir()
+let gateway: Machine
+let web = 0
+
+before(async () => {
+  web = await freePort()
+  gateway = new Machine(join(dir, 'gw'), 'run', {
+    assigned_id: 5,
+    device_id: 'gw',
+    web_user: { auth_enabled: false },
+    storage: { sql: { enabled: false } },
+    RESOURCES: { service_plugins: { web_user: { port: web } } },
+    gateway: {
+      sources: [],
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: 9, delivery: 'best_effort' }],
+    },
+  })
+  await gateway.start([], web)
+})
+after(async () => {
+  await gateway.stop()
+  removeDir(dir)
+})
+
+/** A command of a plugin, run in the gateway; its exit code is 0. */
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command prints
+function run(plugin: string, command: string, ...args: string[]): any {
+  const value = gateway.json('plugin-cmd', plugin, command, ...args)
+  assert.equal(value.via, 'gateway', `${plugin} ${command}: ${JSON.stringify(value)}`)
+  return value
+}
+
+const running = (plugin: string): boolean =>
+  gateway.json('plugin-list').items.find(({ name }: { name: string }) => name === plugin).running
+
+test('start and stop: every plugin, as plugin-list shows it', { timeout: 120_000 }, () => {
+  for (const [plugin, start, stop] of [
+    ['tui', () => run('tui', 'start'), () => run('tui', 'stop')],
+    ['port_forwarder', () => run('port_forwarder', 'start'), () => run('port_forwarder', 'stop')],
+    ['dependency_manager', () => run('dependency_manager', 'start'), () => run('dependency_manager', 'stop')],
+    ['test_plugin', () => run('test_plugin', 'start'), () => run('test_plugin', 'stop')],
+  ] as const) {
+    assert.equal(running(plugin), false, plugin)
+    assert.equal(start().started, true, plugin)
+    assert.equal(start().started, false, 'it runs already')
+    assert.equal(running(plugin), true, plugin)
+    assert.equal(stop().stopped, true, plugin)
+    assert.equal(stop().stopped, false, 'it is stopped already')
+    assert.equal(running(plugin), false, plugin)
+  }
+  assert.equal(run('env_guard', 'stop').stopped, true)
+  assert.equal(running('env_guard'), false)
+  assert.equal(run('env_guard', 'start').started, true)
+  assert.equal(run('dependency_manager', 'status').missing_total, 0)
+  assert.deepEqual(run('test_plugin', 'status').cores, ['pycore'])
+})
+
+test('web_user: dashboard, all of it or some sections', () => {
+  const { ok, dashboard } = run('web_user', 'dashboard')
+  assert.equal(ok, true)
+  for (const section of ['identity', 'plugins', 'transport', 'pipeline', 'users', 'timestamp'])
+    assert.ok(section in dashboard, section)
+  const some = run('web_user', 'dashboard', '--sections', 'identity').dashboard
+  assert.deepEqual([some.identity.device_id, some.transport], ['gw', undefined])
+  const { running, users, data_file, uptime_s } = run('web_user', 'status')
+  assert.deepEqual([running, users, data_file], [true, 0, join(gateway.dataDir, 'web_users.json')])
+  assert.ok(Number.isInteger(uptime_s))
+})
+
+test('port_forwarder: a rule that is disabled takes nothing until it is enabled', () => {
+  run('port_forwarder', 'add-rule', 'n', '--to', 'udp://127.0.0.1:9')
+  assert.equal(run('port_forwarder', 'disable-rule', 'n').rule.enabled, false)
+  assert.deepEqual(run('port_forwarder', 'test').matched, [])
+  assert.equal(run('port_forwarder', 'enable-rule', 'n').rule.enabled, true)
+  assert.deepEqual(run('port_forwarder', 'test').matched, ['n'])
+  assert.equal(gateway.run('plugin-cmd', 'port_forwarder', 'enable-rule', 'nobody').code, 1)
+  run('port_forwarder', 'remove-rule', 'n')
+})
+
+test('test_plugin: integration and compare in the gateway', { timeout: 120_000 }, () => {
+  const { passed, failed } = run('test_plugin', 'integration')
+  assert.ok(passed > 3)
+  assert.equal(failed, 0)
+  const { cores, equal, note } = run('test_plugin', 'compare')
+  assert.deepEqual([cores.map(({ name }: { name: string }) => name), equal], [['pycore'], null])
+  assert.match(note, /one core/)
+})
+
+test('tui: live views want a terminal, and say so', () => {
+  for (const ran of [gateway.run('plugin-cmd', 'tui', 'interactive'), gateway.run('plugin-cmd', 'tui', 'bios')]) {
+    assert.notEqual(ran.code, 0)
+    assert.match(ran.stderr, /os-node tui/)
+  }
+})
+
+test('a plugin that is given no command lists those it has', () => {
+  for (const args of [['web-user', '--help'], ['web-user']]) {
+    const { code, stdout } = gateway.run('plugin-cmd', ...args)
+    assert.equal(code, 0)
+    assert.match(stdout, /^Commands of web_user:\n {2}start .*\n {2}stop /)
+  }
+  assert.match(gateway.run('plugin-cmd', '--help').stdout, /^os-node plugin-cmd: /)
+})
+
+test('deps: what is damaged is found, and repaired from the copies of sync; without npm it says what to copy where', {
+  timeout: 120_000,
+}, () => {
+  const home = join(dir, 'copy')
+  cpSync(dirname(script), join(home, 'dist'), { recursive: true })
+  writeFileSync(join(home, 'Config.json'), '{}')
+  const own = join(home, 'dist/os-node.js')
+  const call = (...args: string[]) =>
+    cli([...args, '--json'], {
+      ...{ cwd: home, program: own },
+      // its own parts, not those of this checkout
+      env: { PATH: '/nonexistent', OS_NODE_TEST_ROOT: '' },
+    })
+  const check = () => JSON.parse(call('deps', 'check').stdout) as { ok: boolean; missing: string[]; damaged: string[] }
+  assert.equal(check().ok, true)
+  assert.equal(call('deps', 'sync').code, 0)
+  const name = 'serialport-bindings-cpp'
+  const platform = `${process.platform}-${process.arch}`
+  const file = join(home, 'dist/native', platform, `${name}.node`)
+  const good = readFileSync(file)
+  writeFileSync(file, good.subarray(0, 10))
+  assert.deepEqual(check().damaged, [`${name}-${platform}`])
+  const doctor = call('deps', 'doctor')
+  assert.equal(doctor.code, 1)
+  assert.match(doctor.stdout, /ERR_DLOPEN_FAILED/)
+  assert.equal(call('deps', 'repair').code, 0)
+  assert.deepEqual(readFileSync(file), good)
+  assert.equal(check().ok, true)
+  // the program itself: a byte of its text
+  const text = readFileSync(own)
+  writeFileSync(own, text.toString('latin1').replace('Commands of', 'commands of'), 'latin1')
+  assert.deepEqual(check().damaged, ['os-node'])
+  assert.equal(call('deps', 'repair').code, 0)
+  assert.deepEqual(readFileSync(own), text)
+  // neither copies nor npm
+  rmSync(join(home, 'data/parts'), { recursive: true })
+  rmSync(file)
+  const lost = call('deps', 'sync')
+  assert.equal(lost.code, 1)
+  assert.match(lost.stdout, /npm is not on this machine/)
+  assert.ok(lost.stdout.includes(file), lost.stdout)
+  assert.equal(existsSync(file), false)
+  // the file somebody brought
+  writeFileSync(join(home, 'brought.node'), good)
+  assert.equal(call('deps', 'install', `${name}-${platform}`, '--from', join(home, 'brought.node')).code, 0)
+  assert.equal(check().ok, true)
+  assert.equal(execFileSync(process.execPath, [own, '--version'], { encoding: 'utf8' }).trim(), '0.1.0')
+})
