@@ -10,6 +10,7 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import { turn } from '../lib/turn'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
 import { Engine } from '../pipeline/compress'
@@ -268,6 +269,7 @@ export class Gateway {
       settings: () => this.#takeSettings(),
     })
     this.guard.started()
+    await turn()
   }
 
   /**
