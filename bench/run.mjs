@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // `npm run bench [-- --json FILE] [--only PREFIX]`: rates and sizes of the built library on 4096 precomputed readings,
 // every one changing, beside the limit probe and the codec peers on the same readings. Afterwards every frame is decoded
-// and checked. The ID allocator follows at a million ids, then the roads: UDP, many nodes, recovery, MQTT, CAN. Rates are printed, with
+// and checked. The ID allocator follows at a million ids, then the roads: UDP, many nodes, recovery, MQTT, CAN, then the start and the memory of a gateway. Rates are printed, with
 // their marks; bytes, heap, loss, lag and ratios within one run are gated: beyond its gate means exit 1. Keys are
 // `what/how/size/backend`, those of the allocator `ids/what/count`, those of UDP `udp/way/how`.
 import { writeFileSync } from 'node:fs'
@@ -14,6 +14,7 @@ import { benchNodes } from './nodes.mjs'
 import { peers } from './peers.mjs'
 import { benchRecovery } from './recovery.mjs'
 import { benchSpi } from './spi.mjs'
+import { benchStart } from './start.mjs'
 import { printTable } from './table.mjs'
 import { benchUdp } from './udp.mjs'
 
@@ -331,6 +332,9 @@ if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
 }
 
 if ('can/'.startsWith(only) || only.startsWith('can/')) benchCan({ put, gateLeast, problems })
+
+const starts = key => key.startsWith(only) || only.startsWith(key)
+if (starts('start/') || starts('memory/')) await benchStart({ put, gate, wanted: starts })
 
 printTable(results, notes)
 const file = option('--json')

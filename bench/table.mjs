@@ -16,6 +16,7 @@ const PARTS = [
   ['Recovery: a backlog of 50 000 facts when the upstream comes back', /^recovery\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
   ['CAN frames on a virtual bus, in the rig', /^can\//],
+  ['A gateway with nothing configured: its start beside `node -e 0`, and its memory', /^(start|memory)\//],
 ]
 
 /** The unit of a figure by its key. */

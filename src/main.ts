@@ -19,6 +19,7 @@ import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, u
 import { systemClock } from './lib/clock'
 import { asOsError, OsError } from './lib/errors'
 import { type Logger, silentLogger } from './lib/logger'
+import { turn } from './lib/turn'
 import { writableDir } from './lib/writable'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
@@ -81,8 +82,7 @@ libraryWeb.of = config => localWeb(config, silentLogger, new AbortController().s
 
 /** Names the board to every driver that asks where a pin is, where the configuration does. */
 async function chooseBoard({ config }: ConfigStore): Promise<void> {
-  const { board } = config.gateway
-  if (board !== 'auto') (await import('../drivers/board')).useBoard(board)
+  if (config.gateway.board !== 'auto') (await import('../drivers/board')).useBoard(config.gateway.board)
 }
 
 /** The sections as the files have them. */
@@ -295,6 +295,7 @@ async function startGateway(
     lock.setSocket(control.path)
     const token = await makesToken
     const { url } = service.state()
+    await turn()
     await gateway.start()
     void plugins.startConfigured()
     watched.onHangup(() => gateway.reload())

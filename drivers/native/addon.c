@@ -74,6 +74,7 @@ NAPI_MODULE_INIT() {
     addon_i2c(env, exports);
     addon_tty(env, exports);
     addon_file(env, exports);
+    addon_memory(env, exports);
     addon_can(env, exports);
     addon_can_isotp(env, exports);
     addon_can_link(env, exports);

@@ -38,6 +38,7 @@ void addon_spi(napi_env env, napi_value exports);
 void addon_i2c(napi_env env, napi_value exports);
 void addon_tty(napi_env env, napi_value exports);
 void addon_file(napi_env env, napi_value exports);
+void addon_memory(napi_env env, napi_value exports);
 void addon_can(napi_env env, napi_value exports);
 void addon_can_isotp(napi_env env, napi_value exports);
 void addon_can_link(napi_env env, napi_value exports);

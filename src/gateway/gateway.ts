@@ -10,6 +10,7 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import { turn } from '../lib/turn'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
 import { Engine } from '../pipeline/compress'
@@ -270,6 +271,7 @@ export class Gateway {
     await this.supervisor.tried()
     if (this.#stopping) return // nothing may begin any more
     this.guard.started()
+    await turn()
   }
 
   /** What takes changes over. Throws STARTING before start(), LINK_DOWN once it stops. */

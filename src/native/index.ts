@@ -30,6 +30,8 @@ export interface NtpState {
 interface Addon extends SocketAddon, BusAddon, CanAddon, GpioAddon {
   sendUnixDatagram(path: string, bytes: Uint8Array): number
   ntpState(out: Float64Array): number
+  limitMalloc(arenas: number, keptBytes: number): number
+  trimMalloc(): number
 }
 
 const STA_UNSYNC = 0x40
@@ -77,6 +79,19 @@ export class Native {
   /** The address in place `slot` of what receive() wrote: '192.0.2.1', '::1', 'fe80::1%eth0'. */
   addressText(peers: Uint8Array, slot: number): string {
     return this.#addon.addressText(peers, slot)
+  }
+
+  /**
+   * Lets the C library keep little of what is freed: its heaps are shared by all threads, and blocks above `keptBytes` go
+   * back to the kernel at once. False where the C library has no such choice (musl keeps little by itself).
+   */
+  limitMalloc(arenas: number, keptBytes: number): boolean {
+    return this.#addon.limitMalloc(arenas, keptBytes) === 0
+  }
+
+  /** Gives back what all threads freed, which limitMalloc() does not reach where live blocks lie above it. About a millisecond. */
+  trimMalloc(): void {
+    this.#addon.trimMalloc()
   }
 
   /** For the classes of bus.ts, spi.ts, i2c.ts and their like. */

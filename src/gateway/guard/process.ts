@@ -8,6 +8,7 @@ import { isatty } from 'node:tty'
 import type { ConfigStore } from '../../config'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
+import { nativeOrNull } from '../../native'
 import { Crashes, fingerprintOf } from './crashes'
 import { FreezeWatch, takeFrozen } from './freeze'
 import { EXIT_CRASHED, type Supervision } from './guard'
@@ -39,6 +40,10 @@ export interface Watched {
 
 /** how long a commit may take before an early end */
 const RESCUE_MS = 2000
+/** heaps of the C library: the default is eight for each processor, which costs 70 MB once compilers and SQLite ran */
+const MALLOC_ARENAS = 2
+const MALLOC_KEPT_BYTES = 128 * 1024
+const TRIM_MS = 5_000
 /** how long a start may take */
 const START_MS = 120_000
 
@@ -59,6 +64,10 @@ export function crashesOf(config: ConfigStore, version: string, logger?: Logger)
 }
 
 export function supervise({ config, logger, version, env, signal, stop }: SuperviseParts): Watched {
+  // before the first thread of its own: each would get a heap that is never given back
+  const addon = nativeOrNull()
+  addon?.limitMalloc(MALLOC_ARENAS, MALLOC_KEPT_BYTES)
+  const trim = setInterval(() => addon?.trimMalloc(), TRIM_MS).unref()
   let commit: () => Promise<unknown> = async () => undefined
   let ending = false
   const end = (code: number, reason: string): void => {
@@ -132,6 +141,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
     },
     close: async () => {
       for (const [name, handler] of Object.entries(handlers)) process.off(name, handler as () => void)
+      clearInterval(trim)
       await freeze.stop()
     },
   }

@@ -1,0 +1,125 @@
+// A gateway as it comes out of the box (`serve`, nothing configured): how long until /health answers, beside what Node itself
+// takes for nothing (`node -e 0`, in turns with it, so that a neighbour on the machine counts for both), and how much memory it
+// takes: at rest, after a minute of traffic, and with every medium switched on.
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { answer, field, freePort, pause } from './udp/gateway.mjs'
+
+const script = fileURLToPath(new URL('../dist/os-node.js', import.meta.url))
+const ROUNDS = 15
+/** times `node -e 0` */
+const START_TIMES = 3
+const MEMORY_MB = { default: 110, traffic: 110, every_medium: 170 }
+/** by then it gave back what the start took */
+const REST_MS = 15_000
+/** packets of six readings, a second of the minute */
+const TRAFFIC = { nodes: 50, rate: 200, seconds: 60 }
+
+const median = list => [...list].sort((a, b) => a - b)[list.length >> 1]
+
+/** True when the first bytes of an answer to GET /health say 200. */
+function healthy(port) {
+  return new Promise(resolve => {
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write('GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n'),
+    )
+    socket.once('data', bytes => resolve(bytes.toString('latin1').startsWith('HTTP/1.1 200')))
+    socket.once('error', () => resolve(false))
+  })
+}
+
+/** Starts `serve` in `dir` and settles with the ms until /health answered, its ports, and how to end it. */
+async function start(dir, config = {}) {
+  const [port, webPort] = [await freePort(), await freePort()]
+  const path = join(dir, 'Config.json')
+  writeFileSync(path, JSON.stringify(config))
+  const args = ['serve', '--config', path, '--data-dir', join(dir, 'data'), '--host', '127.0.0.1']
+  const began = performance.now()
+  const child = spawn(process.execPath, [script, ...args, '--port', String(port), '--web-port', String(webPort)], {
+    stdio: 'ignore',
+    env: { ...process.env, OS_NODE_CONFIG: '' },
+  })
+  const ended = new Promise(resolve => child.once('exit', resolve))
+  while (!(await healthy(webPort))) {
+    if (child.exitCode !== null) throw new Error(`serve ended with ${child.exitCode}`)
+    await pause(1)
+  }
+  const ms = performance.now() - began
+  const stop = () => {
+    child.kill('SIGTERM')
+    return ended
+  }
+  return { child, ms, port, stop }
+}
+
+function nothing() {
+  const began = performance.now()
+  const child = spawn(process.execPath, ['-e', '0'], { stdio: 'ignore' })
+  return new Promise(resolve => child.once('exit', () => resolve(performance.now() - began)))
+}
+
+const rssMb = ({ pid }) =>
+  Math.round(Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) / 1024)
+
+async function inTurns(put, gate) {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-start-'))
+  const [zero, serve] = [[], []]
+  try {
+    for (let round = 0; round <= ROUNDS; round++) {
+      const without = await nothing()
+      const gateway = await start(dir)
+      await pause(300)
+      await gateway.stop()
+      // the first one makes identity and token and fills the caches of the disk
+      if (round === 0) put('start/first_ms', Math.round(gateway.ms))
+      else {
+        zero.push(without)
+        serve.push(gateway.ms)
+      }
+    }
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+  put('start/node_ms', Math.round(median(zero)))
+  put('start/health_ms', Math.round(median(serve)))
+  gate('start/health_times', Math.round((median(serve) / median(zero)) * 100) / 100, START_TIMES)
+}
+
+async function memory(key, config, gate, traffic) {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-memory-'))
+  const gateway = await start(dir, config)
+  let sender
+  try {
+    if (traffic) {
+      sender = await field(gateway.port, traffic.nodes, 6)
+      await answer(sender, { rate: traffic.rate, count: traffic.rate * traffic.seconds })
+    }
+    await pause(REST_MS)
+    gate(`memory/${key}/rss_mb`, rssMb(gateway.child), MEMORY_MB[key])
+  } finally {
+    sender?.kill()
+    await gateway.stop()
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+const every = names => Object.fromEntries(names.map(name => [name, true]))
+const EVERY_MEDIUM = {
+  RESOURCES: {
+    application_status: every(['mqtt']),
+    transport_status: every(['udp', 'tcp', 'quic', 'iwip', 'uip']),
+    physical_status: every(['uart', 'rs485', 'can', 'lora', 'bluetooth']),
+  },
+}
+
+/** `put(key, value)` takes every figure, `gate(key, value, budget)` those that must not be over. */
+export async function benchStart({ put, gate, wanted }) {
+  if (wanted('start/')) await inTurns(put, gate)
+  if (wanted('memory/default')) await memory('default', {}, gate)
+  if (wanted('memory/traffic')) await memory('traffic', {}, gate, TRAFFIC)
+  if (wanted('memory/every_medium')) await memory('every_medium', EVERY_MEDIUM, gate)
+}

@@ -1,0 +1,39 @@
+/* How the C library keeps the memory that was freed. */
+#include "addon.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+/*
+ * limitMalloc(arenas, keptBytes): threads share that many heaps, and what is freed goes back to the kernel beyond that many
+ * bytes, blocks of that size and more at once. -ENOSYS where the C library has no such choice.
+ */
+static napi_value limit_malloc(napi_env env, napi_callback_info info) {
+    napi_value args[2];
+    int32_t arenas, kept;
+    addon_args(env, info, 2, args);
+    if (!addon_number(env, args[0], &arenas) || !addon_number(env, args[1], &kept) || arenas < 1 || kept < 4096)
+        return addon_int(env, -EINVAL);
+#ifdef __GLIBC__
+    int done = mallopt(M_ARENA_MAX, arenas) & mallopt(M_TRIM_THRESHOLD, kept) & mallopt(M_MMAP_THRESHOLD, kept);
+    return addon_int(env, done ? 0 : -EINVAL);
+#else
+    return addon_int(env, -ENOSYS);
+#endif
+}
+
+/* trimMalloc() → 1 when pages that hold nothing went back to the kernel, else 0. */
+static napi_value trim_malloc(napi_env env, napi_callback_info info) {
+    (void)info;
+#ifdef __GLIBC__
+    return addon_int(env, malloc_trim(0));
+#else
+    return addon_int(env, 0);
+#endif
+}
+
+void addon_memory(napi_env env, napi_value exports) {
+    addon_export(env, exports, "limitMalloc", limit_malloc);
+    addon_export(env, exports, "trimMalloc", trim_malloc);
+}
