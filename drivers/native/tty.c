@@ -1,7 +1,7 @@
 /*
  * Serial ports: opening, settings, modem lines and closing, all of which may wait for a driver that waits for its hardware, so
  * all of it on the thread of a bus; and who switches the direction of an RS485 driver. Bytes are read and written elsewhere, on
- * a duplicate of the non-blocking descriptor. Closing a bus closes the port, which may wait for the last bytes to go out.
+ * a duplicate of the non-blocking descriptor.
  */
 #define _GNU_SOURCE
 #include "bus.h"
@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 enum { FLAGS, DELAY_BEFORE, DELAY_AFTER, STATE_WORDS };
 enum { BAUDRATE, DATA_BITS, PARITY, STOP_BITS, FLOW, SETTINGS };
@@ -76,10 +77,14 @@ static int64_t set_lines(int *fd, struct bus_job *job) {
     return 0;
 }
 
-static int64_t drop_bytes(int *fd, struct bus_job *job) {
+/* What was not sent is thrown away; a driver that cannot do so waits until it is out. */
+static int64_t close_port(int *fd, struct bus_job *job) {
+    int closing = *fd;
     (void)job;
-    ioctl(*fd, TIOCNXCL); /* the mark would stay as long as root has the port open too */
-    return ioctl(*fd, TCFLSH, TCIOFLUSH) < 0 ? -errno : 0;
+    *fd = -1;
+    ioctl(closing, TIOCNXCL); /* the mark would stay as long as root has the port open too */
+    ioctl(closing, TCFLSH, TCIOFLUSH);
+    return close(closing) < 0 ? -errno : 0;
 }
 
 static int64_t set_state(int *fd, struct bus_job *job) {
@@ -145,9 +150,9 @@ static napi_value tty_lines(napi_env env, napi_callback_info info) {
     return numbers_job(env, info, LINES, set_lines);
 }
 
-/* ttyDrop(bus) → job: what was not sent is thrown away, before closing */
-static napi_value tty_drop(napi_env env, napi_callback_info info) {
-    return numbers_job(env, info, 0, drop_bytes);
+/* ttyClose(bus) → job; to be given when nobody has the duplicate any more, else it closes nothing but its own */
+static napi_value tty_close(napi_env env, napi_callback_info info) {
+    return numbers_job(env, info, 0, close_port);
 }
 
 /* rs485Set(bus, flags, delayBefore, delayAfter) → job; SER_RS485_… flags, ms. The kernel takes of it what it can. */
@@ -172,7 +177,7 @@ void addon_tty(napi_env env, napi_value exports) {
     addon_export(env, exports, "ttyTake", tty_take);
     addon_export(env, exports, "ttySet", tty_set);
     addon_export(env, exports, "ttyLines", tty_lines);
-    addon_export(env, exports, "ttyDrop", tty_drop);
+    addon_export(env, exports, "ttyClose", tty_close);
     addon_export(env, exports, "rs485Set", rs485_set);
     addon_export(env, exports, "rs485Get", rs485_get);
 }

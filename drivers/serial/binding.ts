@@ -32,6 +32,7 @@ interface Binding {
 /** readable, hung up */
 const EVENTS = 1 | 4
 const OPEN_MS = 5000
+const CLOSE_MS = 1000
 
 let loaded: Binding | undefined
 
@@ -53,31 +54,37 @@ const call = <T>(start: (done: Done<T>) => void): Promise<T> =>
   new Promise((resolve, reject) => start((error, value) => (error ? reject(error) : resolve(value))))
 
 const pollers = new Map<number, { readonly poller: NativePoller; told: () => void }>()
-/** ports whose opening was given up and has not come back */
-const givenUp = new Set<string>()
+/** ports with a call that was given up and has not come back */
+const stuck = new Set<string>()
+
+/** `work` if it is done in time; else TIMEOUT, and the port is stuck until it is done, with `late` what became of it. */
+async function inTime<T>(path: string, work: Promise<T>, ms: number, late: (done: T) => unknown): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const given = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      stuck.add(path)
+      const over = (): boolean => stuck.delete(path)
+      void work.then(late).then(over, over)
+      reject(new OsError('TIMEOUT', `${path}: no end of the call in ${ms} ms`))
+    }, ms)
+  })
+  return Promise.race([work, given]).finally(() => clearTimeout(timer))
+}
+
 /** Closings run one after the other: a driver that waits holds one thread of the pool and no more. */
 let closings: Promise<void> = Promise.resolve()
 
 export class PackagePort implements OpenTty {
   private constructor(
+    private readonly path: string,
     readonly fd: number,
     readonly baudrate: number,
     private readonly binding: Binding,
   ) {}
 
   static async open(path: string, settings: TtySettings, deadlineMs = OPEN_MS): Promise<PackagePort> {
-    if (givenUp.has(path)) throw new OsError('BUS_STUCK', `${path}: a call into the kernel has not come back`)
-    const opening = PackagePort.#open(await load(), path, settings)
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        givenUp.add(path)
-        const over = (): boolean => givenUp.delete(path)
-        void opening.then(port => port.close()).then(over, over)
-        reject(new OsError('TIMEOUT', `${path}: no end of open in ${deadlineMs} ms`))
-      }, deadlineMs)
-    })
-    return Promise.race([opening, late]).finally(() => clearTimeout(timer))
+    if (stuck.has(path)) throw new OsError('BUS_STUCK', `${path}: a call into the kernel has not come back`)
+    return inTime(path, PackagePort.#open(await load(), path, settings), deadlineMs, port => port.close())
   }
 
   static async #open(binding: Binding, path: string, settings: TtySettings): Promise<PackagePort> {
@@ -114,9 +121,9 @@ export class PackagePort implements OpenTty {
       }
       if (dtr !== undefined || rts !== undefined) await call<void>(done => binding.set(fd, lines, done))
       const { baudRate } = await call<{ baudRate: number }>(done => binding.getBaudRate(fd, done))
-      return new PackagePort(fd, baudRate, binding)
+      return new PackagePort(path, fd, baudRate, binding)
     } catch (error) {
-      await new PackagePort(fd, 0, binding).close()
+      await new PackagePort(path, fd, 0, binding).close()
       throw error
     }
   }
@@ -151,12 +158,15 @@ export class PackagePort implements OpenTty {
     watched.poller.stop()
   }
 
-  /** Throws away what was not sent and closes; resolves when that is over, never rejects. */
+  /** Throws away what was not sent and closes. Never rejects; stuck as TtyPort.close(). */
   async close(): Promise<void> {
     this.unwatch()
     // a port that is gone has nothing to throw away, and what closing says does not matter: the descriptor is gone
-    await call<void>(done => this.binding.flush(this.fd, done)).catch(() => undefined)
-    closings = closings.then(() => call<void>(done => this.binding.close(this.fd, done)).catch(() => undefined))
-    return closings
+    const quietly = (start: (done: Done) => void): Promise<void> => call(start).catch(() => undefined)
+    const closed = quietly(done => this.binding.flush(this.fd, done)).then(() => {
+      closings = closings.then(() => quietly(done => this.binding.close(this.fd, done)))
+      return closings
+    })
+    await inTime(this.path, closed, CLOSE_MS, () => undefined).catch(() => undefined)
   }
 }

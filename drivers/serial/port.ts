@@ -39,9 +39,7 @@ const READS = 8
 
 // read into by every port, one at a time: the bytes are handed on before the next read
 const buffer = Buffer.allocUnsafeSlow(4096)
-/** closing is waited for so long */
-const CLOSING_MS = 1000
-/** devices that are being opened or closed: a call that hangs in its driver is not joined by others */
+/** devices that are being opened or closed: nobody else begins meanwhile */
 const openings = new Set<string>()
 
 export class OpenPort {
@@ -156,13 +154,9 @@ export class OpenPort {
     this.#letOut = this.#writes.length === 0 && this.#wireFree > 0
     this.#refuse(new OsError('LINK_DOWN', `${this.path} was closed`))
     openings.add(this.path)
-    const closed = this.#sentOut()
+    return this.#sentOut()
       .then(() => this.#tty.close())
       .finally(() => openings.delete(this.path))
-    const longEnough = new Promise<void>(resolve => {
-      void closed.then(this.#timers.after(CLOSING_MS, resolve))
-    })
-    return Promise.race([closed, longEnough])
   }
 
   /** Waits until the last bytes are on the wire: as long as they are ahead of it, and a little. */

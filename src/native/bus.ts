@@ -35,7 +35,7 @@ export interface BusAddon {
   ttyTake(bus: BusHandle): number
   ttySet(bus: BusHandle, baud: number, dataBits: number, parity: number, stopBits: number, flow: number): number
   ttyLines(bus: BusHandle, on: number, off: number): number
-  ttyDrop(bus: BusHandle): number
+  ttyClose(bus: BusHandle): number
   rs485Set(bus: BusHandle, flags: number, delayBefore: number, delayAfter: number): number
   rs485Get(bus: BusHandle): number
   fileRead(bus: BusHandle, path: string, size: number): number

@@ -4,9 +4,8 @@
 //
 // What fails: the errors of bus.ts (TIMEOUT: the driver did not answer in time; BUS_STUCK: it still does not) and of the kernel
 // (see errors.ts; EAGAIN, EBUSY: another program has the port). Nothing is left behind: what a late open brings is closed.
-import { setTimeout as wait } from 'node:timers/promises'
 import { OsError } from '../lib/errors'
-import { Bus, type BusAddon, stuckThreads } from './bus'
+import { Bus, type BusAddon } from './bus'
 import { nativeError } from './errors'
 import { type Descriptor, READABLE } from './socket'
 
@@ -24,9 +23,7 @@ export interface TtySettings {
 
 /** for each call of opening: drivers of USB adapters wait so long for an answer */
 const OPEN_MS = 5000
-const DROP_MS = 1000
-/** how often a closing that goes on is looked after, in ms */
-const LOOK_MS = 10
+const CLOSE_MS = 1000
 const PARITIES = ['none', 'even', 'odd']
 const FLOWS = ['none', 'rts_cts', 'xon_xoff']
 /** bits of the modem lines */
@@ -93,16 +90,14 @@ export class TtyPort {
   }
 
   /**
-   * Throws away what was not sent and closes; resolves when that is over, or when it has lasted so long that the port counts as
-   * stuck: it is refused (BUS_STUCK) until its driver is back. Never rejects.
+   * Throws away what was not sent and closes. Never rejects: a port whose closing takes more than a second counts as stuck and
+   * is refused (BUS_STUCK) until its driver is back.
    */
   async close(): Promise<void> {
     this.unwatch()
-    // a port that is gone has nothing to throw away, a driver that hangs gets nothing more to do
-    if (!this.bus.refusal())
-      await this.bus.finish(this.#addon.ttyDrop(this.bus.handle), 'TCFLSH', DROP_MS).catch(() => 0)
-    this.bus.close()
-    while (!this.bus.ended && stuckThreads(this.bus.path) === 0) await wait(LOOK_MS, undefined, { ref: false })
+    const { bus } = this
+    if (!bus.refusal()) await bus.finish(this.#addon.ttyClose(bus.handle), 'close', CLOSE_MS).catch(() => undefined)
+    bus.close()
   }
 }
 
