@@ -140,7 +140,7 @@ export class OpenPort {
 
   /**
    * Refuses what waits and closes; what the kernel holds is thrown away. Safe to call twice, never rejects. A driver that
-   * does not come back is not waited for; until it does, the port is not opened again.
+   * does not come back is waited for a second; until it does, the port is not opened again.
    */
   close(): Promise<void> {
     this.#closed ??= this.#close()
