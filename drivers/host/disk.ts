@@ -1,10 +1,11 @@
 // Space on the file systems that matter: the root and the data directory (once, where they are the same file system).
-// A network file system can hang: statfs goes through the gate for slow files. What fails: a path that is not there is left
+// A network file system can hang: it is asked as slow files are. What fails: a path that is not there is left
 // out at the scan; one that goes later keeps its places, ERROR.
 import { asOsError, OsError } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
-import type { HostEnvironment, Space } from './environment'
+import type { HostEnvironment } from './environment'
 import type { Probe, Sensor } from './group'
+import type { Space } from './slow'
 
 export interface DiskPath {
   path: string
@@ -64,7 +65,7 @@ export class DiskProbe implements Probe<DiskSensor> {
 
   async #space(path: string): Promise<Space | null> {
     try {
-      return await this.env.files.guard(path, () => this.env.space(path))
+      return await this.env.space(path)
     } catch (error) {
       this.env.logger.debug(`${path}: ${asOsError(error).message}`)
       return null

@@ -1,18 +1,8 @@
 // Everything the sources of this machine touch, in one place, so that tests lay out a tree of their own and never wait.
 import { readFileSync } from 'node:fs'
-import { stat, statfs } from 'node:fs/promises'
 import { OsError } from '../../src/lib/errors'
 import type { DriverContext } from '../../src/links/contracts'
-import { type SlowFiles, slowFiles } from './slow'
-
-export interface Space {
-  /** the device number of the file system, to know one that is named twice */
-  device: number
-  totalBytes: number
-  freeBytes: number
-  /** what an ordinary user may still write; less than free where blocks are reserved */
-  availableBytes: number
-}
+import { type SlowFiles, type Space, slowFiles } from './slow'
 
 export interface HostEnvironment extends DriverContext {
   /** roots of the trees, without a slash at the end */
@@ -32,10 +22,7 @@ export const hostEnvironment = (
   proc: roots.proc ?? '/proc',
   files: slowFiles,
   pause: ms => new Promise(resolve => setTimeout(resolve, ms)),
-  space: async path => {
-    const [{ dev }, { bsize, blocks, bfree, bavail }] = await Promise.all([stat(path), statfs(path)])
-    return { device: dev, totalBytes: blocks * bsize, freeBytes: bfree * bsize, availableBytes: bavail * bsize }
-  },
+  space: path => slowFiles.space(path),
 })
 
 /**

@@ -1,12 +1,21 @@
 // Sysfs files that may block: a read of a hwmon or IIO file can wait on a slow or stuck bus. So a read has a deadline, a file
 // whose read is still out is not read again, and when too many reads are out no other is begun. Such a sensor has no value
-// this time. With the addon the reads wait in threads of their own; without it in two of the four threads that also sync the
-// log: the other two stay free whatever the chips do. So does what the addon has no call for (statfs).
-import { readFile } from 'node:fs/promises'
+// this time. The same for the space of a disk or a network file system. With the addon the reads wait in threads of their own;
+// without it in two of the four threads that also sync the log: the other two stay free whatever the chips do.
+import { readFile, stat, statfs } from 'node:fs/promises'
 import { errno, OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/links/timers'
 import { nativeOrNull } from '../../src/native'
 import { ThreadFiles } from './threads'
+
+export interface Space {
+  /** the device number of the file system, to know one that is named twice */
+  device: number
+  totalBytes: number
+  freeBytes: number
+  /** what an ordinary user may still write; less than free where blocks are reserved */
+  availableBytes: number
+}
 
 export interface SlowFilesOptions {
   read?: (path: string) => Promise<string>
@@ -41,12 +50,28 @@ export class SlowFiles {
 
   /** The text of a file. Throws TIMEOUT when it hangs or too many others do, else the system's error. */
   text(path: string): Promise<string> {
-    if (this.#threads === undefined) this.#threads = nativeOrNull() ? new ThreadFiles(this.#deadlineMs) : null
-    return this.#threads ? this.#threads.text(path) : this.guard(path, () => this.#read(path))
+    return this.#own()?.text(path) ?? this.#guard(path, () => this.#read(path))
   }
 
-  /** The same for any job on `path` that sits in a thread of the pool. */
-  async guard<T>(path: string, job: () => Promise<T>): Promise<T> {
+  /** Space of the file system a path is on. Throws as text(). */
+  async space(path: string): Promise<Space> {
+    const [device, totalBytes, freeBytes, availableBytes] = await (this.#own()?.space(path) ??
+      this.#guard(path, async () => {
+        const { dev } = await stat(path)
+        const { bsize, blocks, bfree, bavail } = await statfs(path)
+        return [dev, blocks * bsize, bfree * bsize, bavail * bsize]
+      }))
+    return { device: device!, totalBytes: totalBytes!, freeBytes: freeBytes!, availableBytes: availableBytes! }
+  }
+
+  /** Threads for the reads, null: none are to be had. */
+  #own(): ThreadFiles | null {
+    if (this.#threads === undefined) this.#threads = nativeOrNull() ? new ThreadFiles(this.#deadlineMs) : null
+    return this.#threads
+  }
+
+  /** A job on `path` that sits in a thread of the pool. */
+  async #guard<T>(path: string, job: () => Promise<T>): Promise<T> {
     if (this.#stuck.has(path) || this.#stuck.size >= this.#mostStuck)
       throw new OsError('TIMEOUT', `${path} is not read while a read hangs`)
     let cancel = (): void => undefined

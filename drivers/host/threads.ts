@@ -25,13 +25,24 @@ export class ThreadFiles {
   }
 
   async text(path: string): Promise<string> {
+    const into = Buffer.alloc(ATTRIBUTE_BYTES)
+    return into.toString('latin1', 0, await this.#ask(path, reader => reader.read(path, into, this.deadlineMs)))
+  }
+
+  /** Number of the device, bytes in all, free, and free for users. */
+  async space(path: string): Promise<Float64Array> {
+    const into = new Float64Array(4)
+    await this.#ask(path, reader => reader.space(path, into, this.deadlineMs))
+    return into
+  }
+
+  async #ask(path: string, ask: (reader: FileReader) => Promise<number>): Promise<number> {
     if (this.stuck >= MOST_STUCK || this.#stuck.has(path))
       throw new OsError('TIMEOUT', `${path} is not read while a read hangs`)
-    const into = Buffer.alloc(ATTRIBUTE_BYTES)
     for (;;) {
       const reader = this.#free()
       try {
-        return into.toString('latin1', 0, await reader.read(path, into, this.deadlineMs))
+        return await ask(reader)
       } catch (error) {
         const { code, cause } = asOsError(error)
         // it waited behind one that hangs: again, on the next thread

@@ -37,7 +37,7 @@ function rtuBus(name: string, options: RtuSourceOptions, context: SerialContext)
   const serial = serialSettings(options)
   return new Membership(`modbus ${port}`, { serial, pause_ms, direction, rts_on_send }, () => {
     const byKernel = async (opened: OpenPort): Promise<void> => {
-      await setRs485(opened.fd, { rtsOnSend: rts_on_send })
+      await setRs485(opened.bus, { rtsOnSend: rts_on_send })
     }
     const line = serialLine(name, serial, { ...context, ...(direction === 'kernel' && { prepare: byKernel }) })
     const transport = new RtuTransport(line, {

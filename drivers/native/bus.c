@@ -25,7 +25,6 @@ struct bus {
     pthread_cond_t work;
     int owners; /* the JavaScript value and the thread; freed with the last */
     bool closing, ended;
-    int fd; /* what the thread begins with */
     int events; /* the eventfd until JavaScript has it, then -1 */
     int wake;   /* another end of it, open as long as the thread may write to it */
     struct bus_job *jobs; /* the thread's own once closing */
@@ -51,7 +50,7 @@ static void close_file(struct bus_job *job) {
 
 /* Lets go of all but the bus itself, which JavaScript may hold much longer. */
 static void empty(struct bus *self) {
-    int *const open[] = {&self->events, &self->wake, &self->fd};
+    int *const open[] = {&self->events, &self->wake};
     for (unsigned k = 0; k < sizeof open / sizeof *open; k++) {
         if (*open[k] >= 0)
             close(*open[k]);
@@ -79,8 +78,7 @@ static void leave(struct bus *self, bool owner_goes) {
 
 static void *run(void *data) {
     struct bus *self = data;
-    int fd = self->fd;
-    self->fd = -1;
+    int fd = -1;
     pthread_mutex_lock(&self->lock);
     for (;;) {
         while (self->waiting.count == 0 && !self->closing)
@@ -149,13 +147,10 @@ static struct bus *bus_of(napi_env env, napi_value value) {
     return napi_get_value_external(env, value, &data) == napi_ok ? data : NULL;
 }
 
-/* busStart(fd) → bus, or minus errno; it works on a duplicate of fd, or (-1) on what a job of it opens */
+/* busStart() → bus, or minus errno; it works on what a job of it opens */
 static napi_value bus_start(napi_env env, napi_callback_info info) {
-    napi_value args[1], value;
-    int32_t fd;
-    addon_args(env, info, 1, args);
-    if (!addon_number(env, args[0], &fd))
-        return addon_int(env, -EINVAL);
+    (void)info;
+    napi_value value;
     struct bus *self = calloc(1, sizeof *self);
     if (self == NULL)
         return addon_int(env, -ENOMEM);
@@ -165,13 +160,11 @@ static napi_value bus_start(napi_env env, napi_callback_info info) {
     self->jobs = calloc(BUS_JOBS, sizeof *self->jobs);
     for (unsigned k = 0; self->jobs != NULL && k < BUS_JOBS; k++)
         self->jobs[k].file = -1;
-    self->fd = self->wake = -1;
+    self->wake = -1;
     self->events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->events >= 0)
         self->wake = fcntl(self->events, F_DUPFD_CLOEXEC, 0);
-    if (self->wake >= 0 && fd >= 0)
-        self->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    int result = self->jobs == NULL ? -ENOMEM : self->wake < 0 || (fd >= 0 && self->fd < 0) ? -errno : start(self);
+    int result = self->jobs == NULL ? -ENOMEM : self->wake < 0 ? -errno : start(self);
     if (result == 0 && napi_create_external(env, self, on_collected, NULL, &value) == napi_ok)
         return value;
     close_bus(self, true);

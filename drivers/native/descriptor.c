@@ -154,6 +154,14 @@ static napi_value unref(napi_env env, napi_callback_info info) {
     return addon_int(env, 0);
 }
 
+/* descriptorNumber(descriptor) → the number of the open file, for calls of Node that never block; it is closed with the
+   descriptor, by nobody else */
+static napi_value descriptor_number(napi_env env, napi_callback_info info) {
+    napi_value args[1];
+    addon_args(env, info, 1, args);
+    return addon_int(env, descriptor_fd(env, args[0]));
+}
+
 /* close(descriptor) → 0, also when it was closed before */
 static napi_value close_descriptor(napi_env env, napi_callback_info info) {
     napi_value args[1];
@@ -168,5 +176,6 @@ static napi_value close_descriptor(napi_env env, napi_callback_info info) {
 void addon_descriptor(napi_env env, napi_value exports) {
     addon_export(env, exports, "watch", watch);
     addon_export(env, exports, "unref", unref);
+    addon_export(env, exports, "descriptorNumber", descriptor_number);
     addon_export(env, exports, "close", close_descriptor);
 }

@@ -1,10 +1,14 @@
-/* Files whose reading or writing can wait for hardware (sysfs attributes of sensor chips, 1-Wire): on a thread of a bus. */
+/* Files whose reading can wait for hardware (sysfs attributes of sensor chips, 1-Wire), and the space of file systems that a
+   disk or a network may keep waiting: on a thread of a bus. */
 #define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
 #include "bus.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* The path lies behind the room for the answer. */
@@ -30,24 +34,55 @@ static int64_t read_file(int *fd, struct bus_job *job) {
     return (int64_t)done;
 }
 
-/* fileRead(bus, path, size) → job, whose answer is the file's first `size` bytes and whose result is how many there are */
-static napi_value file_read(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+enum { DEVICE, TOTAL, FREE, AVAILABLE, SPACE };
+
+/* The path lies behind the room for the answer. */
+static int64_t read_space(int *fd, struct bus_job *job) {
+    const char *path = (const char *)job->bytes + job->answer_length;
+    struct stat about;
+    struct statfs space;
+    (void)fd;
+    if (stat(path, &about) != 0 || statfs(path, &space) != 0)
+        return -errno;
+    const double block = (double)space.f_bsize;
+    const double answer[SPACE] = {(double)about.st_dev, block * (double)space.f_blocks, block * (double)space.f_bfree,
+                                  block * (double)space.f_bavail};
+    memcpy(job->bytes, answer, sizeof answer);
+    return 0;
+}
+
+/* Queues work on a path, with room for `size` bytes of answer before it. */
+static napi_value path_job(napi_env env, napi_value bus, napi_value text, size_t size, bus_work *work) {
     char path[PATH_MAX];
-    int32_t size;
-    int error;
-    addon_args(env, info, 3, args);
-    int length = addon_text(env, args[1], path, sizeof path);
-    if (length < 0 || !addon_number(env, args[2], &size) || size < 0)
+    int error, length = addon_text(env, text, path, sizeof path);
+    if (length < 0)
         return addon_int(env, -EINVAL);
-    struct bus_job *job = bus_take(env, args[0], (size_t)size + (size_t)length + 1, &error);
+    struct bus_job *job = bus_take(env, bus, size + (size_t)length + 1, &error);
     if (job == NULL)
         return addon_int(env, error);
     memcpy(job->bytes + size, path, (size_t)length + 1);
-    job->answer_length = (size_t)size;
-    return bus_queue(env, args[0], job, read_file);
+    job->answer_length = size;
+    return bus_queue(env, bus, job, work);
+}
+
+/* fileRead(bus, path, size) → job, whose answer is the file's first `size` bytes and whose result is how many there are */
+static napi_value file_read(napi_env env, napi_callback_info info) {
+    napi_value args[3];
+    int32_t size;
+    addon_args(env, info, 3, args);
+    if (!addon_number(env, args[2], &size) || size < 0)
+        return addon_int(env, -EINVAL);
+    return path_job(env, args[0], args[1], (size_t)size, read_file);
+}
+
+/* fileSpace(bus, path) → job, whose answer is four doubles: number of the device, bytes in all, free, and free for users */
+static napi_value file_space(napi_env env, napi_callback_info info) {
+    napi_value args[2];
+    addon_args(env, info, 2, args);
+    return path_job(env, args[0], args[1], SPACE * sizeof(double), read_space);
 }
 
 void addon_file(napi_env env, napi_value exports) {
     addon_export(env, exports, "fileRead", file_read);
+    addon_export(env, exports, "fileSpace", file_space);
 }

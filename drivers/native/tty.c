@@ -1,19 +1,90 @@
-/* What serial ports have beyond bytes: who switches the direction of an RS485 driver, and that nobody else opens the port. */
+/*
+ * Serial ports: opening, settings, modem lines and closing, all of which may wait for a driver that waits for its hardware, so
+ * all of it on the thread of a bus; and who switches the direction of an RS485 driver. Bytes are read and written elsewhere, on
+ * a duplicate of the non-blocking descriptor.
+ */
 #define _GNU_SOURCE
 #include "bus.h"
 
 #include <asm/ioctls.h>
+#include <asm/termbits.h>
 #include <fcntl.h>
+#include <linux/major.h>
 #include <linux/serial.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 enum { FLAGS, DELAY_BEFORE, DELAY_AFTER, STATE_WORDS };
+enum { BAUDRATE, DATA_BITS, PARITY, STOP_BITS, FLOW, SETTINGS };
+enum { NO_PARITY, EVEN, ODD };
+enum { NO_FLOW, RTS_CTS, XON_XOFF };
+enum { LINES_ON, LINES_OFF, LINES };
 
 static int64_t open_port(int *fd, struct bus_job *job) {
     /* non-blocking: a port without carrier would wait for one */
     *fd = open((const char *)job->bytes, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
     return *fd < 0 ? -errno : 0;
+}
+
+/* A pseudo-terminal keeps the mark of TIOCEXCL for as long as its other end lives, even when its user was killed. */
+static bool is_pseudo(int fd) {
+    struct stat about;
+    if (fstat(fd, &about) != 0 || !S_ISCHR(about.st_mode))
+        return false;
+    unsigned driver = major(about.st_rdev);
+    return driver >= UNIX98_PTY_SLAVE_MAJOR && driver < UNIX98_PTY_SLAVE_MAJOR + UNIX98_PTY_MAJOR_COUNT;
+}
+
+/* flock keeps those out who ask for a lock, root too; TIOCEXCL all but root. */
+static int64_t take_port(int *fd, struct bus_job *job) {
+    if (flock(*fd, LOCK_EX | LOCK_NB) != 0 || (!is_pseudo(*fd) && ioctl(*fd, TIOCEXCL) < 0))
+        return -errno;
+    job->file = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
+    return job->file < 0 ? -errno : 0;
+}
+
+/* Bytes as they are, at any baud rate; what the driver made of that is the result. */
+static int64_t set_port(int *fd, struct bus_job *job) {
+    static const tcflag_t sizes[] = {CS5, CS6, CS7, CS8}, parities[] = {[EVEN] = PARENB, [ODD] = PARENB | PARODD};
+    const uint32_t *words = job->words;
+    struct termios2 state;
+    if (ioctl(*fd, TCGETS2, &state) < 0)
+        return -errno;
+    state.c_iflag = IGNPAR | (words[FLOW] == XON_XOFF ? IXON | IXOFF : 0);
+    state.c_oflag = state.c_lflag = 0;
+    state.c_cflag &= ~(tcflag_t)(CSIZE | CSTOPB | PARENB | PARODD | CMSPAR | CRTSCTS | CBAUD | CIBAUD);
+    state.c_cflag |= CREAD | CLOCAL | HUPCL | BOTHER | sizes[words[DATA_BITS] - 5] | parities[words[PARITY]] |
+                     (words[STOP_BITS] == 2 ? CSTOPB : 0) | (words[FLOW] == RTS_CTS ? CRTSCTS : 0);
+    state.c_ispeed = state.c_ospeed = words[BAUDRATE];
+    state.c_cc[VMIN] = 1;
+    state.c_cc[VTIME] = 0;
+    state.c_cc[VSTART] = 0x11;
+    state.c_cc[VSTOP] = 0x13;
+    /* what came before came with other settings */
+    if (ioctl(*fd, TCSETS2, &state) < 0 || ioctl(*fd, TCFLSH, TCIOFLUSH) < 0 || ioctl(*fd, TCGETS2, &state) < 0)
+        return -errno;
+    return state.c_ospeed;
+}
+
+static int64_t set_lines(int *fd, struct bus_job *job) {
+    int on = (int)job->words[LINES_ON], off = (int)job->words[LINES_OFF];
+    if ((on != 0 && ioctl(*fd, TIOCMBIS, &on) < 0) || (off != 0 && ioctl(*fd, TIOCMBIC, &off) < 0))
+        return -errno;
+    return 0;
+}
+
+/* What was not sent is thrown away; a driver that cannot do so waits until it is out. */
+static int64_t close_port(int *fd, struct bus_job *job) {
+    int closing = *fd;
+    (void)job;
+    *fd = -1;
+    ioctl(closing, TIOCNXCL); /* the mark would stay as long as root has the port open too */
+    ioctl(closing, TCFLSH, TCIOFLUSH);
+    return close(closing) < 0 ? -errno : 0;
 }
 
 static int64_t set_state(int *fd, struct bus_job *job) {
@@ -43,21 +114,50 @@ static napi_value tty_open(napi_env env, napi_callback_info info) {
     return job == NULL ? addon_int(env, error) : bus_queue(env, args[0], job, open_port);
 }
 
-/* rs485Set(bus, flags, delayBefore, delayAfter) → job; SER_RS485_… flags, ms. The kernel takes of it what it can. */
-static napi_value rs485_set(napi_env env, napi_callback_info info) {
-    napi_value args[4];
-    int32_t numbers[STATE_WORDS];
+/* Queues work on numbers of zero and more: the arguments after the bus. */
+static napi_value numbers_job(napi_env env, napi_callback_info info, size_t count, bus_work *work) {
+    napi_value args[1 + SETTINGS];
+    int32_t numbers[SETTINGS];
     int error;
-    addon_args(env, info, 4, args);
-    for (int k = 0; k < STATE_WORDS; k++)
+    addon_args(env, info, 1 + count, args);
+    for (size_t k = 0; k < count; k++)
         if (!addon_number(env, args[1 + k], &numbers[k]) || numbers[k] < 0)
             return addon_int(env, -EINVAL);
+    if (work == set_port && (numbers[BAUDRATE] == 0 || numbers[DATA_BITS] < 5 || numbers[DATA_BITS] > 8 || numbers[PARITY] > ODD ||
+                             numbers[STOP_BITS] < 1 || numbers[STOP_BITS] > 2 || numbers[FLOW] > XON_XOFF))
+        return addon_int(env, -EINVAL);
     struct bus_job *job = bus_take(env, args[0], 0, &error);
     if (job == NULL)
         return addon_int(env, error);
-    for (int k = 0; k < STATE_WORDS; k++)
+    for (size_t k = 0; k < count; k++)
         job->words[k] = (uint32_t)numbers[k];
-    return bus_queue(env, args[0], job, set_state);
+    return bus_queue(env, args[0], job, work);
+}
+
+/* ttyTake(bus) → job, whose file is a duplicate to read and write; -EAGAIN or -EBUSY: another program has the port */
+static napi_value tty_take(napi_env env, napi_callback_info info) {
+    return numbers_job(env, info, 0, take_port);
+}
+
+/* ttySet(bus, baudrate, dataBits, parity, stopBits, flow) → job, whose result is the baud rate there is now; parity: 0 none,
+   1 even, 2 odd; flow: 0 none, 1 RTS and CTS, 2 XON and XOFF */
+static napi_value tty_set(napi_env env, napi_callback_info info) {
+    return numbers_job(env, info, SETTINGS, set_port);
+}
+
+/* ttyLines(bus, on, off) → job; TIOCM_… bits of the lines to switch */
+static napi_value tty_lines(napi_env env, napi_callback_info info) {
+    return numbers_job(env, info, LINES, set_lines);
+}
+
+/* ttyClose(bus) → job; to be given when nobody has the duplicate any more, else it closes nothing but its own */
+static napi_value tty_close(napi_env env, napi_callback_info info) {
+    return numbers_job(env, info, 0, close_port);
+}
+
+/* rs485Set(bus, flags, delayBefore, delayAfter) → job; SER_RS485_… flags, ms. The kernel takes of it what it can. */
+static napi_value rs485_set(napi_env env, napi_callback_info info) {
+    return numbers_job(env, info, STATE_WORDS, set_state);
 }
 
 /* rs485Get(bus) → job, whose answer is flags, delayBefore and delayAfter as 32-bit numbers */
@@ -72,19 +172,12 @@ static napi_value rs485_get(napi_env env, napi_callback_info info) {
     return bus_queue(env, args[0], job, get_state);
 }
 
-/* ttyExclusive(fd, on) → 0; whoever opens the port now gets EBUSY, root excepted. Sets a bit: it cannot block. */
-static napi_value tty_exclusive(napi_env env, napi_callback_info info) {
-    napi_value args[2];
-    int32_t fd, on;
-    addon_args(env, info, 2, args);
-    if (!addon_number(env, args[0], &fd) || !addon_number(env, args[1], &on))
-        return addon_int(env, -EINVAL);
-    return addon_int(env, ioctl(fd, on != 0 ? TIOCEXCL : TIOCNXCL) < 0 ? -errno : 0);
-}
-
 void addon_tty(napi_env env, napi_value exports) {
     addon_export(env, exports, "ttyOpen", tty_open);
+    addon_export(env, exports, "ttyTake", tty_take);
+    addon_export(env, exports, "ttySet", tty_set);
+    addon_export(env, exports, "ttyLines", tty_lines);
+    addon_export(env, exports, "ttyClose", tty_close);
     addon_export(env, exports, "rs485Set", rs485_set);
     addon_export(env, exports, "rs485Get", rs485_get);
-    addon_export(env, exports, "ttyExclusive", tty_exclusive);
 }

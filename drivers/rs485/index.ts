@@ -32,9 +32,9 @@ const MIN_GAP_MS = 40
 const FRAME = 3
 
 /** Tells the UART's driver to switch the direction. Throws what a person can do about it. */
-async function kernelDirection(options: Rs485Options, { fd, path }: OpenPort): Promise<void> {
+async function kernelDirection(options: Rs485Options, { bus, path }: OpenPort): Promise<void> {
   try {
-    const made = await setRs485(fd, {
+    const made = await setRs485(bus, {
       enabled: true,
       rtsOnSend: options.rts_on_send,
       rtsAfterSend: !options.rts_on_send,
@@ -47,6 +47,7 @@ async function kernelDirection(options: Rs485Options, { fd, path }: OpenPort): P
       throw new OsError('UNSUPPORTED', `RTS is ${made.rtsOnSend ? 'high' : 'low'} while it sends, whatever is asked`)
   } catch (cause) {
     const { code, message } = asOsError(cause)
+    if (code === 'TIMEOUT') throw cause
     const why =
       code === 'E_NO_ADDON' ? 'the native addon is missing, which tells it to' : `its driver cannot (${message})`
     throw new OsError(code === 'E_NO_ADDON' ? code : 'UNSUPPORTED', `${path} does not switch the direction: ${why}`, {

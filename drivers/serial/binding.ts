@@ -1,30 +1,17 @@
-// The native part of the package serialport, as far as it is used: opening with all settings, modem lines, and readiness.
-// Reading and writing are plain system calls on its non-blocking descriptor: they cost no thread of libuv's pool, which
-// belongs to fdatasync (D11), and what the package's own loop does when a port hangs up (it reads without end) does not
-// happen. The package's tcdrain is never called.
+// A serial port by the package serialport, for machines where the addon could not be built (src/native/tty.ts is what the others
+// have). Its calls run in libuv's pool: a driver that hangs holds one thread of it. It is given up after a while all the same,
+// not asked again before it is back, and what it then has opened is closed. Reading and writing are ours here too: what the
+// package's own loop does when a port hangs up (it reads without end) does not happen. Its tcdrain is never called.
 //
 // Its Poller must never be collected: its destructor takes whatever descriptor then has the same number out of epoll. So
 // there is one per descriptor number, kept and used again.
 //
-// What fails: a machine the package has no file for: NO_DRIVER with the reason.
+// What fails: a machine the package has no file for: NO_DRIVER with the reason; TIMEOUT, BUS_STUCK; else the package's error,
+// whose message holds the system's.
 import { asOsError, OsError } from '../../src/lib/errors'
-import { nativeOrNull } from '../../src/native'
-import { closeAside } from '../../src/native/closing'
-
-export interface NativeOpenOptions {
-  baudRate: number
-  dataBits: number
-  parity: string
-  stopBits: number
-  rtscts: boolean
-  xon: boolean
-  xoff: boolean
-  xany: boolean
-  hupcl: boolean
-  lock: boolean
-  vmin: number
-  vtime: number
-}
+import { native } from '../../src/native'
+import type { Bus } from '../../src/native/bus'
+import type { OpenTty, TtySettings } from '../../src/native/tty'
 
 type Done<T = void> = (error: Error | null, value: T) => void
 
@@ -33,25 +20,27 @@ interface NativePoller {
   stop(): void
 }
 
-interface Native {
-  open(path: string, options: NativeOpenOptions, done: Done<number>): void
+interface Binding {
+  open(path: string, options: Record<string, unknown>, done: Done<number>): void
   close(fd: number, done: Done): void
   flush(fd: number, done: Done): void
   set(fd: number, lines: Record<string, boolean>, done: Done): void
   getBaudRate(fd: number, done: Done<{ baudRate: number }>): void
-  Poller: new (fd: number, told: (error: Error | null, events: number) => void) => NativePoller
+  Poller: new (fd: number, told: (error: Error | null) => void) => NativePoller
 }
 
-export const READABLE = 1
-export const DISCONNECT = 4
+/** readable, hung up */
+const EVENTS = 1 | 4
+const OPEN_MS = 5000
+const CLOSE_MS = 1000
 
-let loaded: Native | undefined
+let loaded: Binding | undefined
 
-async function native(): Promise<Native> {
+async function load(): Promise<Binding> {
   if (loaded) return loaded
   if (process.platform !== 'linux') throw new OsError('NO_DRIVER', `no serial ports on ${process.platform}`)
   try {
-    loaded = (await import('@serialport/bindings-cpp/dist/serialport-bindings.js')).binding as Native
+    loaded = (await import('@serialport/bindings-cpp/dist/serialport-bindings.js')).binding as Binding
   } catch (cause) {
     throw new OsError('NO_DRIVER', `no build of serialport for ${process.platform}-${process.arch}`, {
       cause,
@@ -64,65 +53,120 @@ async function native(): Promise<Native> {
 const call = <T>(start: (done: Done<T>) => void): Promise<T> =>
   new Promise((resolve, reject) => start((error, value) => (error ? reject(error) : resolve(value))))
 
-/** Opens, locks and sets a port. Rejects with the package's error, whose message holds the system's. */
-export async function openNative(path: string, options: NativeOpenOptions): Promise<number> {
-  const binding = await native()
-  return call<number>(done => binding.open(path, options, done))
+const pollers = new Map<number, { readonly poller: NativePoller; told: () => void }>()
+/** ports with a call that was given up and has not come back */
+const stuck = new Set<string>()
+
+/** `work` if it is done in time; else TIMEOUT, and the port is stuck until it is done, with `late` what became of it. */
+async function inTime<T>(path: string, work: Promise<T>, ms: number, late: (done: T) => unknown): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const given = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      stuck.add(path)
+      const over = (): boolean => stuck.delete(path)
+      void work.then(late).then(over, over)
+      reject(new OsError('TIMEOUT', `${path}: no end of the call in ${ms} ms`))
+    }, ms)
+  })
+  return Promise.race([work, given]).finally(() => clearTimeout(timer))
 }
 
-/** Bits per second as the driver of the port has it. */
-export async function baudRateOf(fd: number): Promise<number> {
-  return (await call<{ baudRate: number }>(done => loaded!.getBaudRate(fd, done))).baudRate
-}
-
-export async function setLines(fd: number, lines: { dtr: boolean; rts: boolean }): Promise<void> {
-  const rest = { brk: false, cts: false, dts: false, dsr: false, lowLatency: false }
-  await call<void>(done => loaded!.set(fd, { ...rest, ...lines }, done))
-}
-
-/** Closings without the addon run one after the other: a driver that waits holds one thread of the pool and no more. */
+/** Closings run one after the other: a driver that waits holds one thread of the pool and no more. */
 let closings: Promise<void> = Promise.resolve()
 
-/**
- * Throws away what was not sent and closes. Drivers of USB adapters cannot throw it away and wait for a peer that takes
- * nothing, so the addon closes on a thread of its own where it is there. Resolves when that is over; never rejects.
- */
-export async function closeNative(fd: number): Promise<void> {
-  await call<void>(done => loaded!.flush(fd, done)).catch(() => undefined) // a port that is gone has nothing to throw away
-  if (nativeOrNull()) {
+export class PackagePort implements OpenTty {
+  private constructor(
+    private readonly path: string,
+    readonly fd: number,
+    readonly baudrate: number,
+    private readonly binding: Binding,
+  ) {}
+
+  static async open(path: string, settings: TtySettings, deadlineMs = OPEN_MS): Promise<PackagePort> {
+    if (stuck.has(path)) throw new OsError('BUS_STUCK', `${path}: a call into the kernel has not come back`)
+    return inTime(path, PackagePort.#open(await load(), path, settings), deadlineMs, port => port.close())
+  }
+
+  static async #open(binding: Binding, path: string, settings: TtySettings): Promise<PackagePort> {
+    const { flow, dtr, rts } = settings
+    const fd = await call<number>(done =>
+      binding.open(
+        path,
+        {
+          baudRate: settings.baudrate,
+          dataBits: settings.data_bits,
+          parity: settings.parity,
+          stopBits: settings.stop_bits,
+          rtscts: flow === 'rts_cts',
+          xon: flow === 'xon_xoff',
+          xoff: flow === 'xon_xoff',
+          xany: false,
+          hupcl: true,
+          lock: true,
+          vmin: 1,
+          vtime: 0,
+        },
+        done,
+      ),
+    )
     try {
-      return await closeAside(fd)
-    } catch {
-      // no thread to be had: by the pool, as without the addon
+      const lines = {
+        brk: false,
+        cts: false,
+        dts: false,
+        dsr: false,
+        lowLatency: false,
+        dtr: dtr ?? true,
+        rts: rts ?? true,
+      }
+      if (dtr !== undefined || rts !== undefined) await call<void>(done => binding.set(fd, lines, done))
+      const { baudRate } = await call<{ baudRate: number }>(done => binding.getBaudRate(fd, done))
+      return new PackagePort(path, fd, baudRate, binding)
+    } catch (error) {
+      await new PackagePort(path, fd, 0, binding).close()
+      throw error
     }
   }
-  // what closing says does not matter: the descriptor is gone in any case
-  closings = closings.then(() => call<void>(done => loaded!.close(fd, done)).catch(() => undefined))
-  return closings
-}
 
-interface Watched {
-  readonly poller: NativePoller
-  told: (error: Error | null) => void
-}
-
-const pollers = new Map<number, Watched>()
-
-/** Readiness of a descriptor: `told` once per call of the function returned, with an error when the port is gone. */
-export function watchReadable(fd: number, told: (error: Error | null) => void): { again(): void; stop(): void } {
-  let watched = pollers.get(fd)
-  if (!watched) {
-    const made: Watched = { poller: new loaded!.Poller(fd, error => made.told(error)), told }
-    pollers.set(fd, made)
-    watched = made
+  /** Throws E_NO_ADDON: what needs a bus cannot be had here. */
+  get bus(): Bus {
+    native()
+    throw new OsError('E_NO_ADDON', 'the port was opened without the native addon')
   }
-  const { poller } = watched
-  watched.told = told
-  return {
-    again: () => poller.poll(READABLE | DISCONNECT),
-    stop: () => {
-      watched.told = () => undefined
-      poller.stop()
-    },
+
+  watch(told: () => void): void {
+    let watched = pollers.get(this.fd)
+    if (!watched) {
+      const made = { poller: new this.binding.Poller(this.fd, () => made.told()), told }
+      pollers.set(this.fd, made)
+      watched = made
+    }
+    const { poller } = watched
+    // it tells once; a port that hung up is told by reading, as everywhere
+    const again = (): void => {
+      told()
+      if (watched.told === again) poller.poll(EVENTS)
+    }
+    watched.told = again
+    poller.poll(EVENTS)
+  }
+
+  unwatch(): void {
+    const watched = pollers.get(this.fd)
+    if (!watched) return
+    watched.told = () => undefined
+    watched.poller.stop()
+  }
+
+  /** Throws away what was not sent and closes. Never rejects; stuck as TtyPort.close(). */
+  async close(): Promise<void> {
+    this.unwatch()
+    // a port that is gone has nothing to throw away, and what closing says does not matter: the descriptor is gone
+    const quietly = (start: (done: Done) => void): Promise<void> => call(start).catch(() => undefined)
+    const closed = quietly(done => this.binding.flush(this.fd, done)).then(() => {
+      closings = closings.then(() => quietly(done => this.binding.close(this.fd, done)))
+      return closings
+    })
+    await inTime(this.path, closed, CLOSE_MS, () => undefined).catch(() => undefined)
   }
 }

@@ -22,35 +22,64 @@ const groupOf = (path: string): string => {
   }
 }
 
-/** An error of opening as the package serialport words it (`Error: Permission denied, cannot open /dev/ttyUSB0`). */
+/** The package serialport tells the system's errors in words only (`Error: Permission denied, cannot open /dev/ttyUSB0`). */
+const WORDS: readonly (readonly [RegExp, string])[] = [
+  [/permission denied/i, 'EACCES'],
+  [/cannot lock|busy|temporarily unavailable/i, 'EBUSY'],
+  [/no such (file|device)/i, 'ENOENT'],
+  [/inappropriate ioctl|not a typewriter/i, 'ENOTTY'],
+  [/baud rate/i, 'EINVAL'],
+  [/input\/output error/i, 'EIO'],
+]
+
+/** What an error of opening means: of the addon, or of the package. */
 export function openError(error: unknown, path: string): OsError {
-  const { message } = asOsError(error)
-  if (error instanceof OsError) return error
-  if (/permission denied/i.test(message)) {
-    const group = groupOf(path)
-    return new OsError('NO_ACCESS', `no permission to open ${path}: this user is not in the group ${group}`, {
+  const { message, code, details } = asOsError(error)
+  if (code === 'TIMEOUT')
+    return new OsError('TIMEOUT', `${path} does not open: its driver does not answer (${message})`, {
       cause: error,
-      hint: `usermod -aG ${group} USER, then start the service again`,
+      hint: 'unplug the adapter and plug it in again; the last lines of dmesg may tell what is wrong',
     })
+  if (code === 'CONFIG_INVALID') return error as OsError
+  const errno = details['errno'] ?? (error instanceof OsError ? '' : WORDS.find(([words]) => words.test(message))?.[1])
+  switch (errno) {
+    case 'EACCES':
+    case 'EPERM': {
+      const group = groupOf(path)
+      return new OsError('NO_ACCESS', `no permission to open ${path}: this user is not in the group ${group}`, {
+        cause: error,
+        hint: `usermod -aG ${group} USER, then start the service again`,
+      })
+    }
+    case 'EBUSY':
+    case 'EAGAIN':
+      return new OsError('PORT_BUSY', `${path} is in use by another program`, {
+        cause: error,
+        hint: `see what has it: fuser -v ${path} (often a login console, ModemManager or gpsd)`,
+      })
+    case 'ENOENT':
+    case 'ENXIO':
+    case 'ENODEV':
+      return new OsError('LINK_DOWN', `${path} is gone`, { cause: error })
+    case 'ENOTTY':
+      return new OsError('CONFIG_INVALID', `${path} is no serial port`, {
+        cause: error,
+        hint: 'correct the option port',
+      })
+    case 'EINVAL':
+      return new OsError('CONFIG_INVALID', `${path} does not take this baudrate`, {
+        cause: error,
+        hint: 'choose another',
+      })
+    case 'EIO':
+      return new OsError('LINK_DOWN', `${path} does not answer: no UART behind it, or the adapter hangs`, {
+        cause: error,
+      })
+    case '':
+      return error as OsError
+    default:
+      return new OsError('LINK_DOWN', `${path} cannot be opened: ${message}`, { cause: error })
   }
-  if (/cannot lock|busy|temporarily unavailable/i.test(message))
-    return new OsError('PORT_BUSY', `${path} is in use by another program`, {
-      cause: error,
-      hint: `see what has it: fuser -v ${path} (often a login console, ModemManager or gpsd)`,
-    })
-  if (/no such (file|device)/i.test(message)) return new OsError('LINK_DOWN', `${path} is gone`, { cause: error })
-  if (/inappropriate ioctl|not a typewriter/i.test(message))
-    return new OsError('CONFIG_INVALID', `${path} is no serial port`, { cause: error, hint: 'correct the option port' })
-  if (/baud rate/i.test(message))
-    return new OsError('CONFIG_INVALID', `${path} does not take this baudrate`, {
-      cause: error,
-      hint: 'choose another',
-    })
-  if (/input\/output error/i.test(message))
-    return new OsError('LINK_DOWN', `${path} does not answer: no UART behind it, or the adapter hangs`, {
-      cause: error,
-    })
-  return new OsError('LINK_DOWN', `${path} cannot be opened: ${message}`, { cause: error })
 }
 
 /** Why a port that was open is lost. */

@@ -8,7 +8,10 @@ import { readSync, writeSync } from 'node:fs'
 import type { Clock } from '../../src/lib/clock'
 import { errno, OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/links/timers'
-import { baudRateOf, closeNative, openNative, setLines, watchReadable } from './binding'
+import { nativeOrNull } from '../../src/native'
+import type { Bus } from '../../src/native/bus'
+import { type OpenTty, TtyPort } from '../../src/native/tty'
+import { PackagePort } from './binding'
 import { lostReason, openError } from './errors'
 import { characterMs, type SerialSettings } from './options'
 
@@ -36,22 +39,17 @@ const READS = 8
 
 // read into by every port, one at a time: the bytes are handed on before the next read
 const buffer = Buffer.allocUnsafeSlow(4096)
-/** closing is waited for so long */
-const CLOSING_MS = 1000
-/** devices that are being opened or closed: a call that hangs in its driver is not joined by others */
+/** devices that are being opened or closed: nobody else begins meanwhile */
 const openings = new Set<string>()
 
 export class OpenPort {
   readonly path: string
-  readonly fd: number
-  /** bits per second that the driver of the port really uses */
-  readonly baudrate: number
+  readonly #tty: OpenTty
   readonly #events: PortEvents
   readonly #clock: Clock
   readonly #timers: Timers
   readonly #settings: SerialSettings
   readonly #characterMs: number
-  readonly #watch: { again(): void; stop(): void }
   #writes: Write[] = []
   #waiting = 0
   #cancelTimer: (() => void) | undefined
@@ -65,24 +63,25 @@ export class OpenPort {
 
   private constructor(
     path: string,
-    fd: number,
-    baudrate: number,
+    tty: OpenTty,
     settings: SerialSettings,
     events: PortEvents,
     parts: { clock: Clock; timers: Timers },
   ) {
     this.path = path
-    this.fd = fd
-    this.baudrate = baudrate
+    this.#tty = tty
     this.#settings = settings
     this.#events = events
     this.#clock = parts.clock
     this.#timers = parts.timers
     this.#characterMs = characterMs(settings)
-    this.#watch = watchReadable(fd, error => this.#readable(error))
+    tty.watch(() => this.#readable())
   }
 
-  /** Opens with an exclusive lock. Rejects with NOT_FOUND, NO_ACCESS, PORT_BUSY, CONFIG_INVALID or LINK_DOWN. */
+  /**
+   * Opens with an exclusive lock. Rejects with NO_ACCESS, PORT_BUSY, CONFIG_INVALID, LINK_DOWN, NO_DRIVER; TIMEOUT when the
+   * driver does not answer, and BUS_STUCK until it does.
+   */
   static async open(
     path: string,
     settings: SerialSettings,
@@ -91,37 +90,29 @@ export class OpenPort {
   ): Promise<OpenPort> {
     if (openings.has(path)) throw new OsError('LINK_DOWN', `${path} is still being opened or closed`)
     openings.add(path)
-    let fd: number
     try {
-      fd = await openNative(path, {
-        baudRate: settings.baudrate,
-        dataBits: settings.data_bits,
-        parity: settings.parity,
-        stopBits: settings.stop_bits,
-        rtscts: settings.flow === 'rts_cts',
-        xon: settings.flow === 'xon_xoff',
-        xoff: settings.flow === 'xon_xoff',
-        xany: false,
-        hupcl: true,
-        lock: true,
-        vmin: 1,
-        vtime: 0,
-      })
+      const tty = await (nativeOrNull() ? TtyPort : PackagePort).open(path, settings)
+      try {
+        return new OpenPort(path, tty, settings, events, parts)
+      } catch (error) {
+        await tty.close()
+        throw error
+      }
     } catch (error) {
       throw openError(error, path)
     } finally {
       openings.delete(path)
     }
-    try {
-      if (settings.dtr !== undefined || settings.rts !== undefined)
-        await setLines(fd, { dtr: settings.dtr ?? true, rts: settings.rts ?? true })
-      const port = new OpenPort(path, fd, await baudRateOf(fd), settings, events, parts)
-      port.#watch.again()
-      return port
-    } catch (error) {
-      await closeNative(fd)
-      throw openError(error, path)
-    }
+  }
+
+  /** bits per second that the driver of the port really uses */
+  get baudrate(): number {
+    return this.#tty.baudrate
+  }
+
+  /** For calls that tell the driver more (RS485). Throws E_NO_ADDON. */
+  get bus(): Bus {
+    return this.#tty.bus
   }
 
   /** Milliseconds from now until the last byte given to the kernel is on the wire, by computation. */
@@ -149,7 +140,7 @@ export class OpenPort {
 
   /**
    * Refuses what waits and closes; what the kernel holds is thrown away. Safe to call twice, never rejects. A driver that
-   * does not come back is not waited for; until it does, the port is not opened again.
+   * does not come back is waited for a second; until it does, the port is not opened again.
    */
   close(): Promise<void> {
     this.#closed ??= this.#close()
@@ -157,19 +148,15 @@ export class OpenPort {
   }
 
   #close(): Promise<void> {
-    this.#watch.stop()
+    this.#tty.unwatch()
     this.#cancelTimer?.()
     // what was told to be sent is on its way; closing throws away what the kernel holds
     this.#letOut = this.#writes.length === 0 && this.#wireFree > 0
     this.#refuse(new OsError('LINK_DOWN', `${this.path} was closed`))
     openings.add(this.path)
-    const closed = this.#sentOut()
-      .then(() => closeNative(this.fd))
+    return this.#sentOut()
+      .then(() => this.#tty.close())
       .finally(() => openings.delete(this.path))
-    const longEnough = new Promise<void>(resolve => {
-      void closed.then(this.#timers.after(CLOSING_MS, resolve))
-    })
-    return Promise.race([closed, longEnough])
   }
 
   /** Waits until the last bytes are on the wire: as long as they are ahead of it, and a little. */
@@ -180,21 +167,18 @@ export class OpenPort {
     })
   }
 
-  #readable(error: Error | null): void {
-    if (this.#closed) return
+  #readable(): void {
     for (let turn = 0; turn < READS && !this.#closed; turn++) {
       const got = this.#read()
       if (got > 0) this.#events.data(buffer.subarray(0, got))
       if (got < buffer.length) break
     }
-    if (error) this.#lose(error)
-    else if (!this.#closed) this.#watch.again()
   }
 
   /** Bytes read into the buffer; 0 also when the port is lost. */
   #read(): number {
     try {
-      const got = readSync(this.fd, buffer, 0, buffer.length, null)
+      const got = readSync(this.#tty.fd, buffer, 0, buffer.length, null)
       // a terminal gives nothing only when it has hung up
       if (got === 0) this.#lose(null)
       return got
@@ -247,7 +231,7 @@ export class OpenPort {
   /** Bytes taken, 0: none now, -1: the port is lost. */
   #write(write: Write): number {
     try {
-      const taken = writeSync(this.fd, write.bytes, write.at)
+      const taken = writeSync(this.#tty.fd, write.bytes, write.at)
       write.at += taken
       return taken
     } catch (error) {

@@ -16,7 +16,7 @@ export type BusHandle = { readonly bus: unique symbol }
 
 /** What C exports for buses: a number less than zero is minus errno, what begins a job answers with its number. */
 export interface BusAddon {
-  busStart(fd: number): BusHandle | number
+  busStart(): BusHandle | number
   busEvents(bus: BusHandle): Descriptor | number
   busDone(bus: BusHandle): number
   busFile(bus: BusHandle, job: number): Descriptor | number
@@ -25,16 +25,21 @@ export interface BusAddon {
   busClose(bus: BusHandle): number
   watch(descriptor: Descriptor, events: number, wake: ((events: number) => void) | null): number
   unref(descriptor: Descriptor): number
+  descriptorNumber(descriptor: Descriptor): number
   close(descriptor: Descriptor): number
   spiOpen(bus: BusHandle, path: string, mode: number, speedHz: number, bitsPerWord: number): number
   spiTransfer(bus: BusHandle, segments: Uint32Array, bytes: Uint8Array, length: number): number
   i2cOpen(bus: BusHandle, path: string): number
   i2cTransfer(bus: BusHandle, address: number, write: Uint8Array | null, readLength: number): number
   ttyOpen(bus: BusHandle, path: string): number
+  ttyTake(bus: BusHandle): number
+  ttySet(bus: BusHandle, baud: number, dataBits: number, parity: number, stopBits: number, flow: number): number
+  ttyLines(bus: BusHandle, on: number, off: number): number
+  ttyClose(bus: BusHandle): number
   rs485Set(bus: BusHandle, flags: number, delayBefore: number, delayAfter: number): number
   rs485Get(bus: BusHandle): number
-  ttyExclusive(fd: number, on: number): number
   fileRead(bus: BusHandle, path: string, size: number): number
+  fileSpace(bus: BusHandle, path: string): number
 }
 
 export interface BusOptions {
@@ -92,8 +97,6 @@ export class Bus {
   readonly #events: Descriptor
   readonly #onStuck: (stuck: boolean) => void
   readonly #calls: Call[] = []
-  /** known by its path, not by a descriptor that another file may have next */
-  readonly #named: boolean
   #open = true
   #stuck = false
   #timer: NodeJS.Timeout | undefined
@@ -101,20 +104,18 @@ export class Bus {
   #pending = 0
 
   /**
-   * Starts the thread; it works on a duplicate of `fd`, or (-1) on what its first call opens. Throws E_NO_ADDON, BUS_STUCK
-   * when an earlier bus at this path is still in a call, or the error of the kernel.
+   * Starts the thread; it works on what its first call opens. Throws E_NO_ADDON, BUS_STUCK when an earlier bus at this path is
+   * still in a call, or the error of the kernel.
    */
   constructor(
     readonly path: string,
     { clock = systemClock, onStuck = () => undefined }: BusOptions = {},
-    fd = -1,
   ) {
     this.addon = native().buses
     this.#clock = clock
     this.#onStuck = onStuck
-    this.#named = fd < 0
-    if (this.#named && stuckThreads(path, clock.mono()) > 0) throw this.#stuckError()
-    const started = this.addon.busStart(fd)
+    if (stuckThreads(path, clock.mono()) > 0) throw this.#stuckError()
+    const started = this.addon.busStart()
     if (typeof started === 'number') throw nativeError(started, 'thread', path)
     const events = this.addon.busEvents(started)
     if (typeof events === 'number') throw nativeError(events, 'eventfd', path)
@@ -198,7 +199,7 @@ export class Bus {
     this.#open = false
     clearTimeout(this.#timer)
     this.addon.close(this.#events)
-    if (this.addon.busClose(this.handle) === 0 && this.#named) {
+    if (this.addon.busClose(this.handle) === 0) {
       const now = this.#clock.mono()
       const last = this.#calls.reduce((at, call) => (call?.busy ? Math.max(at, call.deadlineAt) : at), now + CLOSING_MS)
       const left = { bus: this.handle, dueAt: this.#stuck ? now : last }

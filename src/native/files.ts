@@ -1,4 +1,4 @@
-// Files whose reading can wait for hardware (sensor chips in sysfs, 1-Wire): read on a thread of their own, never in libuv's
+// Files whose reading can wait for hardware (sensor chips in sysfs, 1-Wire; the space on a disk): read on a thread of their own, never in libuv's
 // pool, which also syncs the log. One reader serves whoever waits for the same thing; a file that does not answer makes the
 // reader stuck (bus.ts), so files that fail apart have readers apart.
 import { Bus, type BusOptions } from './bus'
@@ -27,6 +27,17 @@ export class FileReader {
     if (refusal) return Promise.reject(refusal)
     const job = this.#bus.addon.fileRead(this.#bus.handle, path, into.length)
     return this.#bus.finish(job, `read of ${path}`, deadlineMs, into)
+  }
+
+  /**
+   * Space of the file system `path` is on: fills `into` with the number of its device, bytes in all, free, and free for users.
+   * Throws as read().
+   */
+  space(path: string, into: Float64Array, deadlineMs: number): Promise<number> {
+    const refusal = this.#bus.refusal()
+    if (refusal) return Promise.reject(refusal)
+    const job = this.#bus.addon.fileSpace(this.#bus.handle, path)
+    return this.#bus.finish(job, `statfs of ${path}`, deadlineMs, new Uint8Array(into.buffer))
   }
 
   /** Safe to call twice, and while stuck. */

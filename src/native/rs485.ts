@@ -3,8 +3,6 @@
 // descriptor of whoever uses the port.
 import { OsError } from '../lib/errors'
 import { Bus, DEFAULT_DEADLINE_MS } from './bus'
-import { nativeError } from './errors'
-import { native } from './index'
 
 /** Times in ms. */
 export interface Rs485 {
@@ -23,11 +21,11 @@ const HINT = 'this port cannot switch the direction: use a transceiver that does
 const [ENABLED, RTS_ON_SEND, RTS_AFTER_SEND, RX_DURING_TX] = [1, 2, 4, 16] as const
 
 /**
- * Turns the kernel's RS485 mode of a port on or off and resolves with what the driver made of it. `port` is a path or an open
- * descriptor. Throws UNSUPPORTED where the port's driver has no such mode.
+ * Turns the kernel's RS485 mode of a port on or off and resolves with what the driver made of it. `port` is a path or the bus
+ * of an open port. Throws UNSUPPORTED where the port's driver has no such mode.
  */
 export async function setRs485(
-  port: string | number,
+  port: string | Bus,
   wanted: Partial<Rs485>,
   deadlineMs = DEFAULT_DEADLINE_MS,
 ): Promise<Rs485> {
@@ -43,28 +41,32 @@ export async function setRs485(
 }
 
 /** The kernel's RS485 mode of a port; throws as setRs485. */
-export const getRs485 = (port: string | number, deadlineMs = DEFAULT_DEADLINE_MS): Promise<Rs485> =>
+export const getRs485 = (port: string | Bus, deadlineMs = DEFAULT_DEADLINE_MS): Promise<Rs485> =>
   on(port, deadlineMs, null)
 
-async function on(port: string | number, deadlineMs: number, set: ((bus: Bus) => number) | null): Promise<Rs485> {
-  const byPath = typeof port === 'string'
-  const bus = new Bus(byPath ? port : `descriptor ${port}`, {}, byPath ? -1 : port)
+async function on(port: string | Bus, deadlineMs: number, set: ((bus: Bus) => number) | null): Promise<Rs485> {
+  if (typeof port !== 'string') return tell(port, deadlineMs, set)
+  const bus = new Bus(port)
   try {
-    if (byPath) await bus.finish(bus.addon.ttyOpen(bus.handle, port), 'open', deadlineMs)
-    if (set) await bus.finish(set(bus), 'TIOCSRS485', deadlineMs, null, refused)
-    const words = new Uint32Array(3)
-    await bus.finish(bus.addon.rs485Get(bus.handle), 'TIOCGRS485', deadlineMs, new Uint8Array(words.buffer), refused)
-    const [flags, delayBeforeMs, delayAfterMs] = words as unknown as [number, number, number]
-    return {
-      enabled: (flags & ENABLED) !== 0,
-      rtsOnSend: (flags & RTS_ON_SEND) !== 0,
-      rtsAfterSend: (flags & RTS_AFTER_SEND) !== 0,
-      rxDuringTx: (flags & RX_DURING_TX) !== 0,
-      delayBeforeMs,
-      delayAfterMs,
-    }
+    await bus.finish(bus.addon.ttyOpen(bus.handle, port), 'open', deadlineMs)
+    return await tell(bus, deadlineMs, set)
   } finally {
     bus.close()
+  }
+}
+
+async function tell(bus: Bus, deadlineMs: number, set: ((bus: Bus) => number) | null): Promise<Rs485> {
+  if (set) await bus.finish(set(bus), 'TIOCSRS485', deadlineMs, null, refused)
+  const words = new Uint32Array(3)
+  await bus.finish(bus.addon.rs485Get(bus.handle), 'TIOCGRS485', deadlineMs, new Uint8Array(words.buffer), refused)
+  const [flags, delayBeforeMs, delayAfterMs] = words as unknown as [number, number, number]
+  return {
+    enabled: (flags & ENABLED) !== 0,
+    rtsOnSend: (flags & RTS_ON_SEND) !== 0,
+    rtsAfterSend: (flags & RTS_AFTER_SEND) !== 0,
+    rxDuringTx: (flags & RX_DURING_TX) !== 0,
+    delayBeforeMs,
+    delayAfterMs,
   }
 }
 
@@ -73,10 +75,4 @@ function refused(error: OsError): OsError {
   const errno = error.details['errno']
   if (errno !== 'ENOTTY' && errno !== 'EINVAL' && errno !== 'ENOSYS' && errno !== 'EOPNOTSUPP') return error
   return new OsError('UNSUPPORTED', error.message, { cause: error.cause, details: error.details, hint: HINT })
-}
-
-/** Keeps others from opening the port of this descriptor (root may); never blocks. */
-export function lockPort(fd: number, locked = true): void {
-  const result = native().buses.ttyExclusive(fd, locked ? 1 : 0)
-  if (result < 0) throw nativeError(result, 'TIOCEXCL', `descriptor ${fd}`)
 }

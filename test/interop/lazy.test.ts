@@ -59,7 +59,10 @@ test('a medium is loaded by the first link over it', async () => {
   const mqtt = { name: 'broker', medium: 'MQTT', host: '127.0.0.1', port: 1 }
   assert.deepEqual(await loadedBy('mqtt', [mqtt]), { ...none, tls: true })
   const serial = { name: 'port', medium: 'UART', port: '/dev/ptmx' } // each who opens it has a terminal of its own
-  assert.deepEqual(await loadedBy('serial', [serial]), { ...none, serial: true })
+  assert.deepEqual(await loadedBy('serial', [serial]), none, 'the addon opens it')
+  process.env.OS_NODE_NO_ADDON = '1'
+  assert.deepEqual(await loadedBy('serial-package', [serial]), { ...none, serial: true })
+  delete process.env.OS_NODE_NO_ADDON
   const device = { name: 'device', medium: 'Bluetooth', peers: ['office'] }
   assert.deepEqual(await loadedBy('bluetooth', [device]), none, 'without an adapter nothing is needed')
 })

@@ -9,7 +9,7 @@ import { tool } from './rig'
  * Compiles test/rig/models/<name>.c where that was not done since it changed; returns the program's path. To be called on this
  * machine too, before the rig is entered: what is written inside is lost.
  */
-export function model(name: 'spi-registers' | 'i2c-chips'): string {
+export function model(name: 'spi-registers' | 'i2c-chips' | 'serial-port'): string {
   const source = join(root, 'test/rig/models', `${name}.c`)
   const program = join(root, '.build/models', name)
   if (existsSync(program) && statSync(program).mtimeMs > statSync(source).mtimeMs) return program
@@ -71,6 +71,13 @@ class Device {
 export class SpiChip extends Device {
   constructor(name: string) {
     super(name, model('spi-registers'))
+  }
+}
+
+/** A serial port /dev/<name> of a driver that can hang; see test/rig/models/serial-port.c. It hears nothing. */
+export class SerialDevice extends Device {
+  constructor(name: string) {
+    super(name, model('serial-port'))
   }
 }
 

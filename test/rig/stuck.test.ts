@@ -1,19 +1,23 @@
-// What hangs costs nobody else: four reads that never come back and a name server that never answers, in the process that
-// keeps the log. libuv's pool has one thread here, so that a single one of them in it would stop the log for good.
+// What hangs costs nobody else: four reads that never come back, a name server that never answers, and a serial port whose
+// driver does not open, in the process that keeps the log. libuv's pool has one thread here, so that a single one of them in it would stop the log for good.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { object, parse } from 'valibot'
 import { SlowFiles } from '../../drivers/host/slow'
+import { type SerialLine, serialEntries, serialLine } from '../../drivers/serial'
+import { systemClock } from '../../src/lib/clock'
 import type { OsError } from '../../src/lib/errors'
+import { silentLogger } from '../../src/lib/logger'
 import { HostResolver } from '../../src/links/resolve'
 import { FlashLog } from '../../src/log'
 import { SpiBus } from '../../src/native/spi'
-import { SpiChip } from '../lib/chips'
-import { removeDir, tempDir } from '../lib/gateway'
+import { SerialDevice, SpiChip } from '../lib/chips'
+import { removeDir, tempDir, until } from '../lib/gateway'
 import { inTheRig } from '../lib/rig'
 
 const COMMITS = 300
@@ -78,6 +82,72 @@ inTheRig(() => {
     assert.ok(stuck < 3 * free, `${stuck} ms instead of ${free} ms`)
     await resolving
     for (const bus of buses) bus.close()
+    await log.close()
+  })
+
+  test('a serial port whose driver does not answer is given up: commits, other ports and the pool go on', async t => {
+    const [bad, good] = [new SerialDevice('ttyBAD0'), new SerialDevice('ttyGOOD0')]
+    await bad.start()
+    await good.start()
+    t.after(() => Promise.all([bad.stop(), good.stop()]))
+    const make = ({ path }: SerialDevice): SerialLine => {
+      const settings = parse(object(serialEntries(115_200)), { port: path })
+      return serialLine(path, settings, { clock: systemClock, logger: silentLogger })
+    }
+    const events = { lost: () => assert.fail('lost'), degraded: () => undefined }
+    const log = await FlashLog.open({ dir: join(dir, 'serial') })
+    const line = make(bad)
+    await line.open(events)
+    await line.close()
+    await commits(log)
+    const free = await commits(log)
+    const [threads, fds] = [readdirSync('/proc/self/task').length, readdirSync('/proc/self/fd').length]
+
+    bad.hang()
+    const start = performance.now()
+    let given = 0
+    const opening = line.open(events).then(
+      () => assert.fail('opened'),
+      (error: OsError) => {
+        given = performance.now() - start
+        assert.equal(error.code, 'TIMEOUT')
+        assert.match(error.message, /^\/dev\/ttyBAD0 does not open: its driver does not answer/)
+      },
+    )
+    const stuck = await commits(log)
+    assert.equal(await readFile('/proc/self/comm', 'utf8'), readFileSync('/proc/self/comm', 'utf8'), 'the pool is free')
+    const other = make(good)
+    await other.open(events)
+    assert.equal(given, 0, 'it hung all the while')
+    await opening
+    assert.ok(given < 8000, `${given} ms`)
+    for (let k = 0; k < 20; k++) await assert.rejects(line.open(events), code('BUS_STUCK'))
+    assert.equal(readdirSync('/proc/self/task').length, threads + 2, 'one hangs, one is of the other port')
+    t.diagnostic(
+      `given up after ${given.toFixed(0)} ms; a commit takes ${free.toFixed(3)} ms, meanwhile ${stuck.toFixed(3)} ms`,
+    )
+    assert.ok(stuck < 3 * free, `${stuck} ms instead of ${free} ms`)
+
+    bad.recover()
+    await other.close()
+    await until('what it opened late is closed', () => readdirSync('/proc/self/fd').length <= fds)
+    await until('its thread has ended', () => readdirSync('/proc/self/task').length <= threads)
+    await line.open(events)
+    bad.hang()
+    const closing = performance.now()
+    await line.close()
+    const closed = performance.now() - closing
+    assert.ok(closed < 3000, `${closed} ms`)
+    assert.equal(await readFile('/proc/self/comm', 'utf8'), readFileSync('/proc/self/comm', 'utf8'), 'the pool is free')
+    await assert.rejects(line.open(events), code('BUS_STUCK'))
+    bad.recover()
+    await until('it can be opened', () =>
+      line.open(events).then(
+        () => true,
+        () => false,
+      ),
+    )
+    await line.close()
     await log.close()
   })
 })

@@ -1,12 +1,13 @@
 // Who vouches for the OS clock of this machine: NTP, as the kernel has it from whoever keeps the clock (adjtimex, by the
 // addon) or, without the addon, as systemd-timesyncd says in a file; or a battery clock that agrees with it. What fails:
 // nothing of it readable is nobody vouching, and the upstream's time is waited for.
-import { readFileSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { nativeOrNull } from '../../native'
 import type { Voucher } from '../../protocol/time'
+import { BatteryClock } from './battery'
 
 const TIMESYNCD = '/run/systemd/timesync/synchronized'
-const BATTERY_CLOCK = '/sys/class/rtc/rtc0/since_epoch'
+const battery = new BatteryClock()
 /** a battery clock drifts by seconds a day, and is set by whoever sets the OS clock right */
 const AGREEMENT_S = 120
 
@@ -41,9 +42,10 @@ export function readSigns(): ClockSigns {
     // another service keeps the clock, or none
   }
   try {
-    signs.batteryS = Number(readFileSync(BATTERY_CLOCK, 'utf8'))
+    const seconds = battery.seconds()
+    if (seconds !== undefined) signs.batteryS = seconds
   } catch {
-    // no battery clock
+    // it fails to answer
   }
   return signs
 }

@@ -10,6 +10,8 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statfsSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -429,6 +431,22 @@ test('disk: free bytes and used per cent as df has it; a file system named twice
   delete spaces['/']
   delete spaces['/srv']
   await assert.rejects(disk.open(events), { code: 'NOT_FOUND' })
+})
+
+test('the space of a file system is the same from the addon and from node, and what is not there is told alike', async () => {
+  const { dev } = statSync(tmpdir())
+  const { bsize, blocks } = statfsSync(tmpdir())
+  const before = process.env.OS_NODE_NO_ADDON
+  for (const without of ['', '1']) {
+    process.env.OS_NODE_NO_ADDON = without
+    const files = new SlowFiles()
+    const { device, totalBytes, freeBytes, availableBytes } = await files.space(tmpdir())
+    assert.deepEqual([device, totalBytes], [dev, blocks * bsize])
+    assert.ok(availableBytes > 0 && availableBytes <= freeBytes && freeBytes <= totalBytes)
+    await assert.rejects(files.space('/no/such/place'), { code: 'ENOENT' })
+  }
+  if (before === undefined) delete process.env.OS_NODE_NO_ADDON
+  else process.env.OS_NODE_NO_ADDON = before
 })
 
 test('a file that hangs costs its own sensor only, is not read again while it hangs, and comes back', async t => {

@@ -36,7 +36,7 @@ const without = (): void => {
     const { gpio, buses } = native()
     const bytes = new Uint8Array(64)
     const words = new Uint32Array(12)
-    const bus = buses.busStart(-1) as never
+    const bus = buses.busStart() as never
     for (const none of [undefined, null, 7, {}, 'x'] as unknown as Descriptor[]) {
       assert.equal(gpio.gpioChipInfo(none, bytes), EINVAL)
       assert.equal(gpio.gpioLineInfo(none, 0, bytes), EINVAL)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -8,6 +8,7 @@ import { type SerialSettings, serialEntries, serialLine } from '../../../../driv
 import { systemClock } from '../../../../src/lib/clock'
 import type { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
+import { nativeOrNull } from '../../../../src/native'
 import { until } from '../../../lib/gateway'
 import { Ptys } from '../../../lib/ptys'
 
@@ -219,6 +220,7 @@ test('a custom baud rate is set', async () => {
   const { events, complaints } = heard()
   await line.open(events)
   assert.equal(line.port!.baudrate, 250_000)
+  assert.equal(nativeOrNull() === null, readFileSync('/proc/self/maps', 'utf8').includes('serialport'), 'who opened it')
   assert.deepEqual(complaints, [])
   await line.close()
 })

@@ -1,0 +1,119 @@
+// A serial port opened, set and closed by the addon on a thread of its own, so that a driver that waits for its hardware holds
+// up nobody: not this process, not libuv's pool, which belongs to the log (D11). Bytes are read and written by whoever has the
+// port, without ever blocking, on a descriptor of its own.
+//
+// What fails: the errors of bus.ts (TIMEOUT: the driver did not answer in time; BUS_STUCK: it still does not) and of the kernel
+// (see errors.ts; EAGAIN, EBUSY: another program has the port). Nothing is left behind: what a late open brings is closed.
+import { OsError } from '../lib/errors'
+import { Bus, type BusAddon } from './bus'
+import { nativeError } from './errors'
+import { type Descriptor, READABLE } from './socket'
+
+export interface TtySettings {
+  /** bits per second, any number */
+  readonly baudrate: number
+  readonly data_bits: number
+  readonly parity: 'none' | 'even' | 'odd'
+  readonly stop_bits: number
+  readonly flow: 'none' | 'rts_cts' | 'xon_xoff'
+  /** levels of the modem lines; left out: as the driver sets them */
+  readonly dtr?: boolean
+  readonly rts?: boolean
+}
+
+/** for each call of opening: drivers of USB adapters wait so long for an answer */
+const OPEN_MS = 5000
+const CLOSE_MS = 1000
+const PARITIES = ['none', 'even', 'odd']
+const FLOWS = ['none', 'rts_cts', 'xon_xoff']
+/** bits of the modem lines */
+const [DTR, RTS] = [2, 4]
+
+/** What a port is to those who have it open, whoever opened it. */
+export type OpenTty = Pick<TtyPort, 'bus' | 'fd' | 'baudrate' | 'watch' | 'unwatch' | 'close'>
+
+export class TtyPort {
+  readonly #addon: BusAddon
+  readonly #file: Descriptor
+
+  private constructor(
+    /** for calls that tell the driver more (RS485) */
+    readonly bus: Bus,
+    file: Descriptor,
+    /** non-blocking; invalid once unwatched */
+    readonly fd: number,
+    /** bits per second as the driver has it */
+    readonly baudrate: number,
+  ) {
+    this.#addon = bus.addon
+    this.#file = file
+  }
+
+  /**
+   * Opens, locks and sets a port; `deadlineMs` is for each call into the driver. Rejects with E_NO_ADDON, TIMEOUT, BUS_STUCK,
+   * the error of the kernel, and CONFIG_INVALID where the port has no modem lines to set.
+   */
+  static async open(path: string, settings: TtySettings, deadlineMs = OPEN_MS): Promise<TtyPort> {
+    const bus = new Bus(path)
+    const { addon, handle } = bus
+    let file: Descriptor | undefined
+    const take = (opened: Descriptor): void => {
+      file = opened
+    }
+    try {
+      await bus.finish(addon.ttyOpen(handle, path), 'open', deadlineMs)
+      await bus.finish(addon.ttyTake(handle), 'lock', deadlineMs, null, null, take)
+      const { baudrate, data_bits, stop_bits } = settings
+      const [parity, flow] = [PARITIES.indexOf(settings.parity), FLOWS.indexOf(settings.flow)]
+      const set = addon.ttySet(handle, baudrate, data_bits, parity, stop_bits, flow)
+      const real = await bus.finish(set, 'TCSETS2', deadlineMs)
+      const lines = linesOf(settings)
+      if (lines.on | lines.off)
+        await bus.finish(addon.ttyLines(handle, lines.on, lines.off), 'TIOCMSET', deadlineMs, null, noLines)
+      return new TtyPort(bus, file!, addon.descriptorNumber(file!), real)
+    } catch (error) {
+      if (file) addon.close(file)
+      bus.close()
+      throw error
+    }
+  }
+
+  /** Calls `told` whenever there is something to read, and when the port has hung up: reading tells which. */
+  watch(told: () => void): void {
+    const result = this.#addon.watch(this.#file, READABLE, told)
+    if (result < 0) throw nativeError(result, 'poll', this.bus.path)
+  }
+
+  /** Ends reading and writing at once; safe to call twice. */
+  unwatch(): void {
+    this.#addon.close(this.#file)
+  }
+
+  /**
+   * Throws away what was not sent and closes. Never rejects: a port whose closing takes more than a second counts as stuck and
+   * is refused (BUS_STUCK) until its driver is back.
+   */
+  async close(): Promise<void> {
+    this.unwatch()
+    const { bus } = this
+    if (!bus.refusal()) await bus.finish(this.#addon.ttyClose(bus.handle), 'close', CLOSE_MS).catch(() => undefined)
+    bus.close()
+  }
+}
+
+function linesOf({ dtr, rts }: TtySettings): { on: number; off: number } {
+  const bits = (level: boolean): number => (dtr === level ? DTR : 0) | (rts === level ? RTS : 0)
+  return { on: bits(true), off: bits(false) }
+}
+
+/** A driver without modem lines says so in several ways. */
+function noLines(error: OsError): OsError {
+  const errno = error.details['errno']
+  if (errno !== 'ENOTTY' && errno !== 'EINVAL' && errno !== 'ENOSYS') return error
+  const { cause, details } = error
+  return new OsError('CONFIG_INVALID', `${error.message}: this port has no DTR and RTS`, {
+    cause,
+    details,
+    hint: 'leave out dtr and rts',
+  })
+}

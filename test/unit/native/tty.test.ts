@@ -1,0 +1,139 @@
+// Serial ports of the addon on a terminal whose driver can hang (fake-tty.c): what it is told, and that one which does not
+// answer is given up in time, by this thread and by libuv's pool, and holds nothing when it comes back.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, beforeEach, test } from 'node:test'
+import type { OsError } from '../../../src/lib/errors'
+import { TtyPort, type TtySettings } from '../../../src/native/tty'
+import { until } from '../../lib/gateway'
+import { isPreloaded, testPreloaded } from '../../lib/preload'
+import { Ptys } from '../../lib/ptys'
+
+const FAKE = 'test/unit/native/fake-tty.c'
+const LONG = 60_000
+/** long enough for what does not hang */
+const SHORT = 300
+const plain: TtySettings = { baudrate: 115_200, data_bits: 8, parity: 'none', stop_bits: 1, flow: 'none' }
+const code = (expected: string) => (error: OsError) => error.code === expected
+const descriptors = (): number => readdirSync('/proc/self/fd').length
+const threads = (): number => readdirSync('/proc/self/task').length
+
+const inside = (): void => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-tty-'))
+  const ptys = new Ptys()
+  let [path, other] = ['', '']
+  let [fds, running] = [0, 0]
+  before(async () => {
+    path = realpathSync((await ptys.port(join(dir, 'fake'))).path)
+    other = realpathSync((await ptys.port(join(dir, 'other'))).path)
+    process.env.FAKE_TTY = path
+    process.env.FAKE_TTY_DIR = dir
+    await readFile('/proc/self/comm') // the pool's one thread is there
+    await (await TtyPort.open(other, plain, LONG)).close() // so that libuv has all it needs for watching
+    await settled()
+    running = threads()
+    fds = descriptors()
+  })
+  after(() => {
+    ptys.close()
+    rmSync(dir, { recursive: true })
+  })
+  beforeEach(() => writeFileSync(join(dir, 'calls'), ''))
+  /** when the threads of closed ports have ended */
+  const settled = async (): Promise<void> => {
+    for (let before = 0; before !== threads(); await new Promise(resolve => setTimeout(resolve, 20))) before = threads()
+  }
+  const calls = (): string[] => readFileSync(join(dir, 'calls'), 'utf8').split('\n').slice(0, -1)
+  const hang = (call: string): void => writeFileSync(join(dir, 'hang'), call)
+
+  test('the driver is told every setting, then what came before is thrown away', async () => {
+    const port = await TtyPort.open(path, { ...plain, dtr: false, rts: true }, LONG)
+    await port.close()
+    assert.deepEqual(calls(), [
+      'open nonblock noctty cloexec',
+      'TCSETS2 115200 8N1 hupcl local raw min 1',
+      'TCFLSH',
+      'TIOCMBIS 4',
+      'TIOCMBIC 2',
+      'TIOCNXCL',
+      'TCFLSH',
+      'close',
+    ])
+  })
+
+  for (const [settings, told] of [
+    [{ data_bits: 7, parity: 'even', stop_bits: 2 }, '115200 7E2'],
+    [{ data_bits: 5, parity: 'odd', flow: 'rts_cts' }, '115200 5O1 rtscts'],
+    [{ data_bits: 6, baudrate: 31_250, flow: 'xon_xoff' }, '31250 6N1 xonxoff'],
+  ] as [Partial<TtySettings>, string][])
+    test(`the settings ${told}`, async () => {
+      await (await TtyPort.open(path, { ...plain, ...settings }, LONG)).close()
+      assert.equal(calls()[1], `TCSETS2 ${told} hupcl local raw min 1`)
+    })
+
+  test('the baud rate is the one the driver has made of it', async () => {
+    const port = await TtyPort.open(path, { ...plain, baudrate: 3_000_000 }, LONG)
+    assert.equal(port.baudrate, 3_200_000)
+    await port.close()
+  })
+
+  test('modem lines a port does not have are named', async () => {
+    await assert.rejects(TtyPort.open(other, { ...plain, dtr: false }, LONG), (error: OsError) => {
+      assert.deepEqual([error.code, error.hint], ['CONFIG_INVALID', 'leave out dtr and rts'])
+      return /has no DTR and RTS/.test(error.message)
+    })
+  })
+
+  test('whoever has it locked keeps it', async () => {
+    const port = await TtyPort.open(other, plain, LONG)
+    await assert.rejects(TtyPort.open(other, plain, LONG), (error: OsError) => error.details['errno'] === 'EAGAIN')
+    await port.close()
+    const holder = spawn('flock', ['-x', other, 'sh', '-c', 'echo has it; exec sleep 60'], { detached: true })
+    await new Promise(resolve => holder.stdout.once('data', resolve))
+    await assert.rejects(TtyPort.open(other, plain, LONG), (error: OsError) => error.details['errno'] === 'EAGAIN')
+    process.kill(-holder.pid!, 'SIGKILL')
+    await until('free', () =>
+      TtyPort.open(other, plain, LONG)
+        .then(again => again.close().then(() => true))
+        .catch(() => false),
+    )
+  })
+
+  for (const call of ['open', 'TCSETS2', 'TCFLSH', 'TIOCMBIS', 'close'])
+    test(`a driver that hangs in ${call} is given up, and leaves nothing behind when it is back`, async () => {
+      const settings = { ...plain, dtr: true }
+      await until('the last test is over', () => threads() <= running)
+      const first = call === 'close' ? await TtyPort.open(path, settings, LONG) : null
+      hang(call)
+      if (first) await first.close()
+      else await assert.rejects(TtyPort.open(path, settings, SHORT), code('TIMEOUT'))
+      for (let k = 0; k < 5; k++) await assert.rejects(TtyPort.open(path, settings, SHORT), code('BUS_STUCK'))
+      assert.equal(threads(), running + 1, 'the one that hangs, and no more')
+      // the pool has one thread here
+      assert.equal(await readFile('/proc/self/comm', 'utf8'), readFileSync('/proc/self/comm', 'utf8'))
+      const neighbour = await TtyPort.open(other, plain, LONG)
+      await neighbour.close()
+      hang('')
+      await until('the thread ends', () => threads() <= running)
+      await until('descriptors are back', () => descriptors() <= fds)
+      await (await TtyPort.open(path, settings, LONG)).close()
+    })
+
+  test('opened and closed many times it leaves nothing behind', async () => {
+    for (let k = 0; k < 300; k++) {
+      const port = await TtyPort.open(other, plain, LONG)
+      port.watch(() => undefined)
+      await port.close()
+    }
+    await until('threads have ended', () => threads() <= running)
+    await until('descriptors are back', () => descriptors() <= fds)
+  })
+}
+
+process.env.UV_THREADPOOL_SIZE = '1'
+if (isPreloaded(FAKE)) inside()
+else testPreloaded(FAKE, 13)
