@@ -15,7 +15,16 @@ import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
 import { followsParent, stopped } from './gateway/parent'
-import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
+import {
+  DatabaseManager,
+  displayAccess,
+  fragments,
+  mediaTable,
+  Node,
+  pluginTable,
+  sourceTable,
+  ucumUnits,
+} from './index'
 import { systemClock } from './lib/clock'
 import { asOsError, OsError } from './lib/errors'
 import { type Logger, silentLogger } from './lib/logger'
@@ -202,6 +211,7 @@ async function startGateway(
       logger,
       idAllocator: gateway.allocator,
       secureStorePath: null,
+      dbManager: gateway.database && new DatabaseManager(config, { database: gateway.database }),
       serviceManager: managerOf(config, logger, displayAccess()),
     })
     undo.push({ name: 'dispatch', limitMs: 1500, run: () => node.close() })

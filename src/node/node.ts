@@ -17,6 +17,7 @@ import type { DecodedPacket, Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake/manager'
 import { IdAllocator } from '../protocol/ids/allocator'
+import type { DatabaseManager } from '../storage'
 import { Dispatcher, type Retry } from './dispatch'
 import { NodeReceiver } from './receive'
 import { NodeRequests } from './requests'
@@ -43,7 +44,8 @@ export class NodeBase {
   readonly idAllocator: IdAllocator | null
   readonly transporterManager: TransporterManager
   readonly serviceManager: ServiceManager
-  readonly dbManager: unknown
+  /** not connected before its connect(); null when storage.sql is off */
+  readonly dbManager: DatabaseManager | null
   /** the secure sessions: `client` for what this node sends, `server` for what it receives */
   readonly security: NodeSecurity
   readonly #core: Core
@@ -134,7 +136,7 @@ export class NodeBase {
       timers: systemTimers,
     })
     this.serviceManager = options.serviceManager ?? parts.services?.(this) ?? new EmptyServiceManager()
-    this.dbManager = options.dbManager ?? null
+    this.dbManager = options.dbManager === undefined ? (parts.database?.(this, options.log) ?? null) : options.dbManager
   }
 
   /** The loaded Config.json, defaults filled in. */
@@ -193,7 +195,7 @@ export class NodeBase {
   get service_manager(): ServiceManager {
     return this.serviceManager
   }
-  get db_manager(): unknown {
+  get db_manager(): DatabaseManager | null {
     return this.dbManager
   }
 
@@ -361,6 +363,7 @@ export class NodeBase {
   async close(): Promise<void> {
     this.#dispatcher.close()
     await this.transporterManager.close()
+    await this.dbManager?.close()
     this.fusion.stop()
     this.security.stop()
     if (this.#ownsAllocator) this.idAllocator?.stop()

@@ -6,7 +6,7 @@ import { Backoff } from '../lib/backoff'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
-import type { FlashLog } from '../log'
+import type { LogSource } from '../log'
 import type { Question } from './messages'
 import type { DeviceList, PacketDetail, PacketList, PacketQuery, SensorList, SensorQuery } from './shapes'
 import { clampLimit, clampOffset, whole } from './shapes'
@@ -21,7 +21,7 @@ export interface SqlConfig {
 
 export interface DatabaseOptions {
   sql?: SqlConfig
-  log: FlashLog
+  log: LogSource
   /** path of the bundle, which is the worker too */
   workerScript: string
   clock?: Clock

@@ -3,7 +3,7 @@
 // the log again.
 import { Worker } from 'node:worker_threads'
 import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
-import type { FlashLog, Reader } from '../log'
+import type { LogSource, Reader } from '../log'
 import type { FromWorker, Question, ToWorker, WorkerSetup } from './messages'
 import type { ViewCounts } from './view'
 
@@ -14,7 +14,7 @@ const SMALLEST_ROW = 100
 
 export interface SqlThreadOptions {
   script: string
-  log: FlashLog
+  log: LogSource
   maxPackets: number
   maxBytes: number
   /** every record up to `upTo` is in the view */
