@@ -17,6 +17,7 @@ import type { DecodedPacket, Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake/manager'
 import { IdAllocator } from '../protocol/ids/allocator'
+import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
 import type { DatabaseManager } from '../storage'
 import { Dispatcher, type Retry } from './dispatch'
 import { NodeReceiver } from './receive'
@@ -84,6 +85,9 @@ export class NodeBase {
             baseDir: this.baseDir,
             leasePolicy: settings.id_lease,
             maxBytes: settings.id_max_bytes,
+            metricsSink: new LeaseMetricsFile(join(this.store.dataDir, 'id_lease_metrics.json'), () =>
+              this.store.get<number>('security_settings.id_lease.metrics_flush_seconds'),
+            ).sink,
           })
         : options.idAllocator
     const { secure_session_store: store } = settings
