@@ -286,10 +286,10 @@ export class NodeBase {
 
   /** transmitFast for each item, a list of readings or an object; what it does not say is taken from `common`. */
   transmitBatch(
-    items: readonly (BatchItem | readonly Reading[])[] | null,
+    batchItems: readonly (BatchItem | readonly Reading[])[] | null,
     common: Partial<BatchItem> = {},
   ): TransmitResult[] {
-    return (items ?? []).map(item => {
+    return (batchItems ?? []).map(item => {
       const own = Array.isArray(item) ? { sensors: item as readonly Reading[] } : (item as BatchItem)
       const { sensors, device_id, device_status, ...rest } = { ...common, ...own }
       return this.transmitFast(sensors, device_id ?? null, device_status ?? 'ONLINE', rest)
