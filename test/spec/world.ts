@@ -87,3 +87,11 @@ export class Server {
 let server: Promise<Server> | undefined
 /** One server for all rows. */
 export const theServer = (): Promise<Server> => (server ??= Server.start())
+
+/** A configuration with which a gateway starts no second process and reads nothing. */
+export const quietGateway = {
+  gateway: {
+    sources: [],
+    uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: 9, delivery: 'best_effort' }],
+  },
+}
