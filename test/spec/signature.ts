@@ -4,11 +4,19 @@ import assert from 'node:assert/strict'
 
 const PAIRS: Record<string, string> = { '(': ')', '[': ']', '{': '}' }
 
+/** Behind a text that begins at `from`; `from` itself where none does. */
+function overText(text: string, from: number): number {
+  const quote = text[from]!
+  return '"\'`'.includes(quote) ? text.indexOf(quote, from + 1) : from
+}
+
 /** Where the bracket that opens at `from` closes. */
 function closing(text: string, from: number): number {
   let depth = 0
-  for (let k = from; k < text.length; k++) {
-    if (text[k]! in PAIRS) depth++
+  for (let at = from; at < text.length; at++) {
+    const k = overText(text, at)
+    if (k > at) at = k
+    else if (text[k]! in PAIRS) depth++
     else if (Object.values(PAIRS).includes(text[k]!) && --depth === 0) return k
   }
   throw new Error(`no end of ${text.slice(from, from + 40)}`)
@@ -18,6 +26,7 @@ function split(list: string): string[] {
   const parts: string[] = []
   let start = 0
   for (let k = 0; k < list.length; k++) {
+    k = overText(list, k)
     if (list[k]! in PAIRS) k = closing(list, k)
     else if (list[k] === ',') {
       parts.push(list.slice(start, k))

@@ -29,9 +29,9 @@ const ENGINE: readonly Key[] = [
     effect: () => {
       const through = (precision: number): unknown => {
         const node = newNode({ engine_settings: { precision } })
-        return node.receive(node.transmit([['H1', 'OK', 12.3456789, '%']])[0]).s1_v
+        return node.receive(node.transmit([['H1', 'OK', 1234.56789, '%']])[0]).s1_v
       }
-      assert.deepEqual([1, 2, 4].map(through), [12.3, 12.35, 12.3457])
+      assert.deepEqual([1, 2, 4].map(through), [1234.6, 1234.57, 1234.5679])
     },
   },
   {
