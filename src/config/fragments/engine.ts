@@ -13,7 +13,7 @@ export const engineEntries = {
     tx_batch_enabled: flag(false, 'collect packets before sending (native core)', { restart: true }),
     tx_batch_window_ms: num(5, 'longest wait of a packet in the batch', { max: 60_000, restart: true }),
     tx_batch_max_items: int(256, 'packets in a batch at most', { min: 1, max: 65_536, restart: true }),
-    zero_copy_transport: flag(true, 'hand packets to the medium without copying them', { restart: true }),
+    zero_copy_transport: flag(true, 'hand packets to the medium without copying them'),
     diff_base: choice(
       ['last', 'sticky'],
       'last',

@@ -1,5 +1,7 @@
 // Specification, "Handshake manager", "Control packet layouts", "Secure session", "Strategy of outgoing data packets".
 import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { HandshakeManager } from '../../../src/index'
 import type { Row, Table } from '../rows'
 import * as is from '../shape'
@@ -254,6 +256,20 @@ export const handshakeTables: readonly Table[] = [
           assert.equal(manager.hasSecureDict(7), false)
           assert.equal(manager.getStrategy(7), 'FULL_PACKET', 'a new entry')
           assert.equal(manager.getStrategy(7, true), 'FULL_PACKET', 'that counts from nothing')
+        },
+      },
+      {
+        name: 'constructor: registry_dir, whose templates count as known to the peer',
+        observe: () => {
+          const registryDir = newFolder()
+          mkdirSync(join(registryDir, '00/00'), { recursive: true })
+          writeFileSync(join(registryDir, '00/00/7.json'), '{}')
+          const strategy = (manager: Manager): string => {
+            manager.getStrategy(7)
+            return manager.getStrategy(7, true)
+          }
+          assert.equal(strategy(new library.HandshakeManager()), 'FULL_PACKET')
+          assert.equal(strategy(new library.HandshakeManager({ registryDir })), 'DIFF_PACKET')
         },
       },
       {
