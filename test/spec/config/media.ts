@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { DriverContext, Medium } from '../../../src/links/contracts'
 import { MEDIA, Registry } from '../../../src/links/registry'
-import { freePort } from '../../lib/gateway'
+import { freePort, until } from '../../lib/gateway'
 import type { Row } from '../rows'
 import { library, type Node, newNode, quietGateway, Server } from '../world'
 import { type Key, keyRow, nested } from './key'
@@ -105,7 +105,7 @@ const KEYS: readonly Key[] = [
       for (const to of [server, other]) {
         const node = newNode({ RESOURCES: { transport_config: { udp: { host: '127.0.0.1', port: to.port } } } })
         assert.equal(await node.dispatch('hello'), true)
-        for (let k = 0; k < 200 && to.heard.length === 0; k++) await new Promise(resolve => setTimeout(resolve, 10))
+        await until('a packet', () => to.heard.length > 0)
         assert.deepEqual(to.heard.map(String), ['hello'])
       }
     },

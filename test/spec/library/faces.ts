@@ -1,20 +1,19 @@
-// Specification, "Display provider and section", "Terminal UI service", "Test runner service", data queries of the library.
+// Specification, "Display provider and section", "Terminal UI service".
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import {
   collectAllSections,
-  DatabaseManager,
   DisplayProvider,
   getDisplayRegistry,
   registerDisplayProvider,
   renderSection,
   TerminalUi,
 } from '../../../src/index'
-import { TestRunner } from '../../../src/services/test-plugin'
+import { until } from '../../lib/gateway'
 import type { Row, Table } from '../rows'
 import * as is from '../shape'
 import { constructorParameters, parameters, sameParameters } from '../signature'
-import { closes, library, newFolder, newNode, ROWS, T } from '../world'
+import { closes, library, newNode } from '../world'
 
 class Sample extends library.DisplayProvider {
   extractData(): object {
@@ -128,8 +127,9 @@ const DISPLAY: readonly Row[] = [
   },
 ]
 
-/** A terminal that ends the live view with `q`. */
-function terminal(written: string[]) {
+/** The live view on a terminal of the test's own. */
+function live(options: object = {}) {
+  const written: string[] = []
   const input = Object.assign(new EventEmitter(), {
     isTTY: true,
     setRawMode: () => undefined,
@@ -139,7 +139,31 @@ function terminal(written: string[]) {
   const write = (text: string): boolean => written.push(text) > 0
   const output = Object.assign(new EventEmitter(), { isTTY: true, columns: 80, rows: 24, write })
   const ports = { input, output, errors: { write }, events: new EventEmitter(), env: {}, suspend: () => undefined }
-  return { ports, type: (keys: string) => void input.emit('data', Buffer.from(keys)) }
+  // a row that fails leaves no live view behind
+  const end = new AbortController()
+  closes({ close: () => end.abort() })
+  const tui = new library.TerminalUi(newNode(), { terminal: () => ports as never, signal: end.signal, ...options })
+  const type = (keys: string): void => void input.emit('data', Buffer.from(keys))
+  /** types, until what is written from now on has the text */
+  const shows = (keys: string, wanted: RegExp): Promise<unknown> => {
+    const from = written.length
+    type(keys)
+    return until(`${wanted} after ${JSON.stringify(keys)}`, () => wanted.test(written.slice(from).join('')), 10_000)
+  }
+  /** the exit code after `q` */
+  const quit = async (run: Promise<number>): Promise<number> => {
+    let code: number | undefined
+    void run.then(given => {
+      code = given
+    })
+    await until('the end', () => {
+      type('q')
+      return code !== undefined
+    })
+    return code!
+  }
+  const started = (): Promise<unknown> => until('a first picture', () => /Identity/.test(written.join('')))
+  return { tui, type, shows, quit, started }
 }
 
 const SECTIONS = ['identity', 'config', 'transport', 'pipeline', 'plugins', 'db']
@@ -191,13 +215,10 @@ const TUI: readonly Row[] = [
       const [interval, section] = parameters(TerminalUi.prototype.runBios)
       assert.match(interval!, /^interval = /)
       assert.equal(section, 'section = null')
-      const written: string[] = []
-      const { ports, type } = terminal(written)
-      const tui = new library.TerminalUi(newNode(), { terminal: () => ports as never })
+      const { tui, quit, started } = live()
       const run = tui.runBios()
-      setTimeout(() => type('q'), 50)
-      is.exactly(0)(await run)
-      assert.match(written.join(''), /Identity/)
+      await started()
+      is.exactly(0)(await quit(run))
     },
   },
   {
@@ -206,47 +227,31 @@ const TUI: readonly Row[] = [
       const [interval, sections] = parameters(TerminalUi.prototype.runInteractive)
       assert.match(interval!, /^interval = /)
       assert.equal(sections, 'sections = null')
-      const written: string[] = []
-      const { ports, type } = terminal(written)
-      const tui = new library.TerminalUi(newNode(), { terminal: () => ports as never })
+      const { tui, shows, quit, started } = live()
       const run = tui.runInteractive()
-      const since = async (keys: string): Promise<string> => {
-        const from = written.length
-        await new Promise(resolve => setTimeout(resolve, 60))
-        type(keys)
-        await new Promise(resolve => setTimeout(resolve, 120))
-        return written.slice(from).join('')
-      }
-      assert.match(await since('2'), /Configuration/)
-      assert.match(await since('m'), /node_core/)
-      assert.match(await since('a'), /Identity/)
-      assert.match(await since('j'), /"/)
-      assert.notEqual(await since('s'), '')
-      assert.notEqual(await since('db\r'), '')
-      await since('r')
-      type('q')
-      is.exactly(0)(await run)
+      await started()
+      await shows('2', /engine_settings/)
+      await shows('m', /node_core/)
+      await shows('a', /Identity/)
+      await shows('j', /"[a-z_]+":/)
+      await shows('s', /db|search/i)
+      await shows('db\r', /Database/)
+      await shows('r', /./)
+      is.exactly(0)(await quit(run))
     },
   },
   {
     name: 'interval 2.0 by default',
     observe: async () => {
       const asked: number[] = []
-      const { ports, type } = terminal([])
       const after = (ms: number): (() => void) => {
         asked.push(ms)
         return () => undefined
       }
-      const timers = { after }
-      const tui = new library.TerminalUi(newNode(), { terminal: () => ports as never, timers })
+      const { tui, quit } = live({ timers: { after } })
       const run = tui.runBios()
-      await new Promise(resolve => setTimeout(resolve, 50))
-      type('q')
-      await run
-      assert.ok(
-        asked.some(ms => ms > 1500 && ms <= 2000),
-        `asked for ${asked.join(', ')} ms`,
-      )
+      await until('a pause of 2 s', () => asked.some(ms => ms > 1500 && ms <= 2000))
+      await quit(run)
     },
   },
   {
@@ -265,190 +270,7 @@ const TUI: readonly Row[] = [
   },
 ]
 
-const STRESS = [
-  'total = 200',
-  'workers = 8',
-  'sources = 6',
-  'progress = true',
-  'core_backend = null',
-  'require_rust = false',
-  'header_probe_rate = 0',
-  'batch_size = 1',
-  'processes = 1',
-  'threads_per_process = null',
-  "chain_mode = 'core'",
-]
-const STANDARD: Record<string, string> = {
-  'STRESS_DEFAULTS.total': '200',
-  'STRESS_DEFAULTS.workers': '8',
-  'STRESS_DEFAULTS.sources': '6',
-}
-const meant = (parameter: string): string => parameter.replace(/STRESS_DEFAULTS\.\w+/, name => STANDARD[name] ?? name)
-
-type Runner = InstanceType<typeof TestRunner>
-const runner = async (): Promise<Runner> =>
-  (await library.ensureAndMountPlugin(newNode(), 'test_plugin', true)) as never as Runner
-
-const outcome = is.tuple(is.integer, is.exactly(0), is.record({ suites: is.listOf(is.dict) }))
-const summary = is.record({ ok: is.integer, fail: is.exactly(0), total: is.integer, core: is.exactly('pycore') })
-
-const RUNNER: readonly Row[] = [
-  {
-    name: 'run_component',
-    observe: async () => {
-      sameParameters(parameters(TestRunner.prototype.runComponent), ['verbosity = 1'], 'runComponent')
-      outcome(await (await runner()).runComponent())
-    },
-  },
-  {
-    name: 'run_integration',
-    observe: async () => {
-      sameParameters(parameters(TestRunner.prototype.runIntegration), [], 'runIntegration')
-      outcome(await (await runner()).runIntegration())
-    },
-  },
-  {
-    name: 'run_stress',
-    observe: async () => {
-      sameParameters(parameters(TestRunner.prototype.runStress).map(meant), STRESS, 'runStress')
-      const tests = await runner()
-      is.tuple(summary, is.exactly(0))(await tests.runStress())
-      is.tuple(
-        is.record({ total: is.exactly(50), workers: is.exactly(2), sources: is.exactly(3) }),
-        is.exactly(0),
-      )(await tests.runStress(50, 2, 3, false, 'pycore', false, 1.0, 5, 1, null, 'e2e_inproc'))
-    },
-  },
-  {
-    name: 'run_stress: require_rust fails unless rscore is active',
-    observe: async () => {
-      const [, fail] = await (await runner()).runStress(10, 1, 1, false, null, true)
-      // with the native core in place this row asks for the pure one, which is not it
-      assert.ok(fail > 0)
-    },
-  },
-  {
-    name: 'run_all',
-    observe: async () => {
-      const wanted = [
-        'stress_total = 200',
-        'stress_workers = 8',
-        'stress_sources = 6',
-        'verbosity = 1',
-        ...STRESS.slice(3),
-      ]
-      sameParameters(parameters(TestRunner.prototype.runAll).map(meant), wanted, 'runAll')
-      is.record({ ok: is.exactly(true), component: is.dict, integration: is.dict, stress: is.dict })(
-        await (await runner()).runAll(20, 2, 2, 0, false),
-      )
-    },
-  },
-  {
-    name: 'CLI handlers: component, stress, all, compare, full_load, integration, audit',
-    observe: async () => {
-      const tests = await runner()
-      const names = ['component', 'stress', 'all', 'compare', 'full_load', 'integration', 'audit']
-      for (const name of names) assert.ok(name in tests.getCliCommands(), name)
-      is.record({ ok: is.exactly(true), cores: is.listOf(is.dict) })(await tests.compare())
-      is.record({ ok: is.exactly(true), runs: is.listOf(summary) })(
-        await tests.fullLoad({ total: 20, workers: 1, threads_per_process: null }),
-      )
-      is.record({ items: is.listOf(is.dict) })(await tests.audit())
-    },
-  },
-]
-
-const page = (list: string, row: is.Shape, limit: number) =>
-  is.record({
-    ok: is.exactly(true),
-    [list]: is.listOf(row),
-    total: is.integer,
-    limit: is.exactly(limit),
-    offset: is.exactly(0),
-  })
-const packet = is.record({
-  packet_uuid: is.string,
-  device_id: is.string,
-  device_status: is.string,
-  timestamp_raw: is.exactly(T),
-  payload_json: is.dict,
-  created_at: is.integer,
-})
-const sensor = is.record({
-  sensor_index: is.integer,
-  sensor_id: is.string,
-  sensor_status: is.string,
-  normalized_value: is.orNone(is.number),
-  normalized_unit: is.orNone(is.string),
-})
-
-/** Over a log with one packet. */
-async function database(dialect = 'sqlite') {
-  const log = await library.FlashLog.open({ dir: newFolder(), commitIntervalMs: 5, ackCommitMs: 2 })
-  const node = newNode({ storage: { sql: { dialect } } }, { log })
-  closes(log)
-  node.transmit(ROWS, null, 'ONLINE', { t: T })
-  await log.flush()
-  const db = new library.DatabaseManager(node.config, { log })
-  closes(db)
-  await db.connect()
-  return db
-}
-
-const QUERIES: readonly Row[] = [
-  {
-    name: 'query_devices',
-    observe: async () => {
-      sameParameters(parameters(DatabaseManager.prototype.queryDevices), ['limit = 100', 'offset = 0'], 'queryDevices')
-      const row = is.record({ device_id: is.exactly('DEV'), last_seen: is.exactly(T), packet_count: is.exactly(1) })
-      page('devices', row, 100)(await (await database()).queryDevices())
-    },
-  },
-  {
-    name: 'query_packets, query_packet',
-    observe: async () => {
-      const filters = ['deviceId = null', 'status = null', 'since = null', 'until = null', 'limit = 50', 'offset = 0']
-      sameParameters(parameters(DatabaseManager.prototype.queryPackets), filters, 'queryPackets')
-      const db = await database()
-      const found = await db.queryPackets()
-      page('packets', packet, 50)(found)
-      assert.equal((await db.queryPackets('other')).total, 0)
-      assert.equal((await db.queryPackets(null, 'OFFLINE')).total, 0)
-      assert.equal((await db.queryPackets(null, null, T, T)).total, 1)
-      assert.equal((await db.queryPackets(null, null, T + 1)).total, 0)
-      sameParameters(parameters(DatabaseManager.prototype.queryPacket), ['uuid'], 'queryPacket')
-      is.record({ ok: is.exactly(true), packet, sensors: is.listOf(sensor) })(
-        await db.queryPacket(found.packets[0]!.packet_uuid),
-      )
-      is.none(await db.queryPacket('00000000-0000-0000-0000-000000000000'))
-    },
-  },
-  {
-    name: 'query_sensors',
-    observe: async () => {
-      const filters = ['sensorId = null', 'deviceId = null', 'since = null', 'until = null', 'limit = 50', 'offset = 0']
-      sameParameters(parameters(DatabaseManager.prototype.querySensors), filters, 'querySensors')
-      const db = await database()
-      const row: is.Shape = (value, at) => {
-        sensor(value, at)
-        is.record({ device_id: is.exactly('DEV'), timestamp_raw: is.exactly(T), packet_uuid: is.string })(value, at)
-      }
-      page('sensors', row, 50)(await db.querySensors())
-      assert.equal((await db.querySensors('T1')).total, 1)
-    },
-  },
-  {
-    name: 'limit is 1 to 500',
-    observe: async () => {
-      const db = await database()
-      assert.deepEqual([(await db.queryDevices(0)).limit, (await db.queryDevices(9999)).limit], [1, 500])
-    },
-  },
-]
-
 export const faceTables: readonly Table[] = [
   { title: 'Display providers', rows: DISPLAY },
   { title: 'Terminal UI service', rows: TUI },
-  { title: 'Test runner service', rows: RUNNER },
-  { title: 'Data queries', rows: QUERIES },
 ]

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { Node as SourceNode } from '../../../src/index'
 import { NodeBase } from '../../../src/node/node'
+import { until } from '../../lib/gateway'
 import type { Row, Table } from '../rows'
 import * as is from '../shape'
 import { constructorParameters, parameters, sameParameters } from '../signature'
@@ -49,8 +50,8 @@ async function asked(act: (node: Node) => Promise<unknown>, config: object = {})
   })
   // the loop waits out its own patience, which the row does not need to see the end of
   void act(node)
-  for (let k = 0; k < 100 && calls.length === 0; k++) await new Promise(resolve => setTimeout(resolve, 5))
-  return calls[0] ?? []
+  await until('a request', () => calls.length > 0)
+  return calls[0]!
 }
 
 const UNASSIGNED = { assigned_id: 4294967295 }

@@ -8,6 +8,8 @@ import { faceTables } from './faces'
 import { handshakeTables } from './handshake'
 import { nodeTables } from './node'
 import { pipelineTables } from './pipeline'
+import { queryTables } from './queries'
+import { runnerTables } from './runner'
 import { serviceTables } from './services'
 
 /** What `import { … } from 'os-node'` must give; the plugins' services come from ensureAndMountPlugin(). */
@@ -57,4 +59,6 @@ export const libraryTables: readonly Table[] = [
   ...coreTables,
   ...serviceTables,
   ...faceTables,
+  ...runnerTables,
+  ...queryTables,
 ]
