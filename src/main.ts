@@ -79,17 +79,10 @@ const pluginParts = (logger: Logger) => ({
 
 /** The HTTP service where no gateway runs: it brings one with it. */
 function localWeb(config: ConfigStore, logger: Logger, signal: AbortSignal): LocalWeb {
-  const { host, port } = config.config.RESOURCES.service_plugins.web_user
   return new LocalWeb({
-    host,
-    port,
-    users: new UserStore({ dataDir: config.dataDir }),
-    start: async ({ host, port }, stop) => {
-      const ends = AbortSignal.any([signal, stop])
-      const overrides = { ...(host !== undefined && { host }), ...(port !== undefined && { webPort: port }) }
-      const { done, info } = await startGateway(config, logger, ends, () => undefined, 'run', overrides)
-      return { done, url: (info?.url as string | undefined) ?? null }
-    },
+    config,
+    start: (place, stop) =>
+      startGateway(config, logger, AbortSignal.any([signal, stop]), () => undefined, 'run', place),
     dashboard: async sections => (await localSections(config, logger)).read(sections ?? null),
   })
 }

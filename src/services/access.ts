@@ -2,6 +2,25 @@
 import type { Gateway } from '../gateway/gateway'
 import type { GatewayAccess } from './contract'
 
+/** The same for one plugin: what its listeners throw or reject is told to `failed`, and the next event comes all the same. */
+export function guardedAccess(access: GatewayAccess, failed: (thrown: unknown) => void): GatewayAccess {
+  const guard =
+    <T>(listener: (event: T) => unknown) =>
+    (event: T): void => {
+      try {
+        Promise.resolve(listener(event)).catch(failed)
+      } catch (thrown) {
+        failed(thrown)
+      }
+    }
+  return {
+    ...access,
+    onFact: listener => access.onFact(guard(listener)),
+    onPacket: listener => access.onPacket(guard(listener)),
+    onLink: listener => access.onLink(guard(listener)),
+  }
+}
+
 export const accessOf = (gateway: Gateway): GatewayAccess => ({
   status: () => gateway.status(),
   submit: (readings, options) => gateway.submit(readings, options),

@@ -269,11 +269,16 @@ export class ServiceManager implements Managed {
     return error
   }
 
-  /** Something of a plugin failed outside of any call: an error it left uncaught. */
-  blame(name: string, thrown: unknown): void {
+  /** Counts and shows what a plugin threw outside of any call. */
+  fault(name: string, what: string, thrown: unknown): void {
     const mounted = this.#mounted.get(name)
-    if (!mounted) return
-    this.#failed(name, mounted, 'background work', thrown)
+    if (mounted) this.#failed(name, mounted, what, thrown)
+  }
+
+  /** A plugin left an error uncaught: nothing is known of its state any more, so it is stopped. */
+  blame(name: string, thrown: unknown): void {
+    if (!this.#mounted.has(name)) return
+    this.fault(name, 'background work', thrown)
     void this.stop(name).catch(() => undefined) // told by #guarded
   }
 

@@ -8,6 +8,7 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
+import { guardedAccess } from './access'
 import type {
   CommandIo,
   CommandOutcome,
@@ -299,7 +300,7 @@ export class Plugins {
       dataDir: config.dataDir,
       version,
       node,
-      ...(gateway && { gateway }),
+      ...(gateway && { gateway: guardedAccess(gateway, thrown => this.manager.fault(name, 'a listener', thrown)) }),
       ...(display && { display }),
       ...(web && { web }),
       settings: () => this.#settings(name),

@@ -47,6 +47,7 @@ test('a medium is switched on and off; one that links use is asked about first',
   await page.getByRole('button', { name: 'Cancel' }).click()
   assert.equal(await udp.getAttribute('aria-checked'), 'true')
   await udp.click()
+  await page.getByRole('dialog').waitFor()
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
   assert.equal(await config('RESOURCES.transport_status.udp'), true)
@@ -103,7 +104,7 @@ test('settings are found, checked while typing, saved together, and what needs a
   const before = await bytes.inputValue()
   await bytes.fill('12345678')
   await page.getByRole('button', { name: 'Discard' }).click()
-  assert.equal(await bytes.inputValue(), before)
+  await until('the old value is back', async () => (await bytes.inputValue()) === before)
 
   await page.getByLabel('Find a setting').fill('web_user.auth_enabled')
   await page.getByText('No setting fits.').waitFor()
@@ -236,6 +237,10 @@ test('a plugin is stopped, started, asked, and enabled with the gateway; the pag
   await page.getByRole('button', { name: 'Stop web_user' }).click()
   await page.getByRole('dialog').getByText('this page').waitFor()
   await page.getByRole('button', { name: 'Cancel' }).click()
+  await page.getByRole('switch', { name: 'web_user enabled' }).click()
+  await page.getByRole('heading', { name: 'Disable web_user?' }).waitFor()
+  await page.keyboard.press('Escape')
+  assert.equal(await page.getByRole('switch', { name: 'web_user enabled' }).getAttribute('aria-checked'), 'true')
   tab.clean()
 })
 

@@ -126,6 +126,36 @@ test('new readings appear by themselves', async () => {
   tab.clean()
 })
 
+test('very many devices: the first are shown, any is found by its name or a sensor of it', async () => {
+  const many = await world.tab()
+  await many.page.route('**/api/events*', route =>
+    route.fulfill({ status: 404, json: { ok: false, error: 'not found', code: 'NOT_FOUND' } }),
+  )
+  const { dashboard } = await world.ask('/api/dashboard?sections=status')
+  const latest = Array.from({ length: 1000 }, (_, k) => ({
+    device_id: `NODE-${String(k).padStart(4, '0')}`,
+    t_raw: Date.now(),
+    medium: 'UDP',
+    source_aid: k + 1,
+    sensors: ['t', 'h', 'p', k === 777 ? 'leak' : 'v'].map(id => ({ id, status: 'OK', unit: '%', value: k % 100 })),
+  }))
+  await many.page.route('**/api/dashboard*', route =>
+    route.fulfill({ json: { ok: true, dashboard: { ...dashboard, latest } } }),
+  )
+  await many.page.goto(`${world.url}/#/readings`)
+  await many.page.getByText('960 more devices').waitFor()
+  const search = many.page.getByLabel('Find a device or sensor')
+  await search.fill('leak')
+  await many.page.getByRole('heading', { name: 'NODE-0777' }).waitFor()
+  assert.equal(await many.page.getByRole('heading', { level: 2 }).count(), 1)
+  await search.fill('node-09 t')
+  await many.page.getByText('60 more devices').waitFor()
+  await search.fill('nowhere')
+  await many.page.getByText('Nothing fits.').waitFor()
+  assert.deepEqual(many.problems.console, [])
+  await many.context.close()
+})
+
 test('where no events come new readings appear with the next round', async () => {
   const quiet = await world.tab()
   await quiet.page.route('**/api/events*', route =>

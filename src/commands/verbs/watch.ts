@@ -62,7 +62,8 @@ async function* rows(context: CommandContext, module: string, intervalMs: number
     yield { at: Date.now(), module, changed: before ? differences(before, now) : null, state } satisfies Row
     before = now
     const left = end - performance.now()
-    if (durationMs > 0 && left <= 0) return
+    // a timer may be a millisecond early
+    if (durationMs > 0 && left <= 1) return
     const wait = durationMs > 0 ? Math.min(intervalMs, left) : intervalMs
     await pause(wait, undefined, { signal }).catch(() => undefined) // stopped: the loop sees it
   }

@@ -15,7 +15,7 @@ import {
   partsHere,
   readManifest,
 } from './parts'
-import { keepCopy, type Restored, type RestoreParts, restore } from './restore'
+import { dropOtherCopies, keepCopy, type Restored, type RestoreParts, restore } from './restore'
 
 export interface DependencyParts {
   readonly dist?: string
@@ -212,7 +212,9 @@ export class DependencyManager implements Service {
   #keepCopies(): { copies: number; copies_error?: string } {
     let copies = 0
     try {
-      for (const part of this.check().details) if (part.state === 'ok' && keepCopy(part, this.#host.dataDir)) copies++
+      const { details } = this.check()
+      for (const part of details) if (part.state === 'ok' && keepCopy(part, this.#host.dataDir)) copies++
+      dropOtherCopies(details, this.#host.dataDir)
       return { copies }
     } catch (error) {
       return { copies, copies_error: errno(error) ?? asOsError(error).message }

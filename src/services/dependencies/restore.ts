@@ -4,10 +4,12 @@
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -57,6 +59,14 @@ export function keepCopy(part: CheckedPart, dataDir: string): boolean {
   }
   place(path, bytes, 0o640)
   return true
+}
+
+/** Takes the copies of older releases away. Throws the system's error. */
+export function dropOtherCopies(wanted: readonly Part[], dataDir: string): void {
+  const dir = copiesOf(dataDir)
+  const names = new Set(wanted.map(part => part.sha256))
+  for (const name of existsSync(dir) ? readdirSync(dir) : [])
+    if (!names.has(name)) rmSync(join(dir, name), { force: true })
 }
 
 export async function restore(part: CheckedPart, parts: RestoreParts, file?: string): Promise<Restored> {

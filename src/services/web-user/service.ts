@@ -1,9 +1,10 @@
 // The two ways in which a program has an HTTP service: a gateway at work has a server, which is stopped, started and moved
 // to another address by itself; where none runs, the service comes with a gateway that is started for it.
+import type { ConfigStore } from '../../config'
 import { type Clock, systemClock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { WebService, WebState } from '../contract'
-import type { UserStore } from '../users'
+import { UserStore } from '../users'
 
 /** What is needed of a server. One is made for each address. */
 export interface ServerLike {
@@ -117,15 +118,14 @@ export class GatewayWeb implements WebService {
 /** A gateway that was started for its HTTP service. */
 export interface StartedForWeb {
   readonly done: Promise<number>
-  readonly url: string | null
+  /** `url` of its page */
+  readonly info?: Record<string, unknown>
 }
 
 export interface LocalWebParts {
-  readonly host: string
-  readonly port: number
-  readonly users: UserStore
+  readonly config: ConfigStore
   /** starts a gateway that ends with the signal; throws LOCKED, PORT_BUSY … */
-  start(place: { host?: string; port?: number }, signal: AbortSignal): Promise<StartedForWeb>
+  start(place: { host?: string; webPort?: number }, signal: AbortSignal): Promise<StartedForWeb>
   dashboard(sections?: readonly string[]): Promise<Record<string, unknown>>
   readonly clock?: Clock
 }
@@ -140,13 +140,13 @@ export class LocalWeb implements WebService {
   constructor(parts: LocalWebParts) {
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
-    this.users = parts.users
+    this.users = new UserStore({ dataDir: parts.config.dataDir })
   }
 
   async start(host: string | null = null, port: number | null = null): Promise<boolean> {
     if (this.#running) return false
     const stop = new AbortController()
-    const place = { ...(host !== null && { host }), ...(port !== null && { port }) }
+    const place = { ...(host !== null && { host }), ...(port !== null && { webPort: port }) }
     const gateway = await this.#parts.start(place, stop.signal)
     this.#running = { gateway, stop, since: this.#clock.mono() }
     const over = (): void => {
@@ -166,16 +166,16 @@ export class LocalWeb implements WebService {
   }
 
   state(): WebState {
-    const { host, port } = this.#parts
+    const { host, port } = this.#parts.config.config.RESOURCES.service_plugins.web_user
     const running = this.#running
     if (!running) return { running: false, host, port, url: null, uptime_s: 0 }
-    const { url } = running.gateway
-    const there = url === null ? null : new URL(url)
+    const { url } = running.gateway.info ?? {}
+    const there = typeof url === 'string' ? new URL(url) : null
     return {
       running: true,
       host: there?.hostname ?? host,
       port: there ? Number(there.port) : port,
-      url,
+      url: there ? String(url) : null,
       uptime_s: Math.floor((this.#clock.mono() - running.since) / 1000),
     }
   }

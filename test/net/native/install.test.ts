@@ -26,8 +26,9 @@ function clone(t: TestContext): string {
   }
   writeFileSync(join(dir, 'package.json'), JSON.stringify(less))
   writeFileSync(join(dir, 'package-lock.json'), JSON.stringify({ ...lock, packages }))
-  cpSync(join(root, 'build.mjs'), join(dir, 'build.mjs'))
-  cpSync(join(root, 'drivers/native'), join(dir, 'drivers/native'), { recursive: true })
+  // what the build is made of
+  for (const part of ['build.mjs', 'drivers/native', 'src/services/dependencies', 'src/services/test-plugin'])
+    cpSync(join(root, part), join(dir, part), { recursive: true })
   return dir
 }
 

@@ -42,7 +42,8 @@ const SHELLS: Record<string, (file: string, words: readonly string[]) => string[
     )
       .split('\n')
       .filter(Boolean),
-  // bashcompinit runs the function in the emulation of sh
+  // bashcompinit runs the function in the emulation of sh; its compgen looks for files that begin with PREFIX, and what fits the
+  // word is chosen by the shell itself later
   zsh: (file, words) =>
     execFileSync(
       'zsh',
@@ -50,12 +51,12 @@ const SHELLS: Record<string, (file: string, words: readonly string[]) => string[
         '-f',
         '-c',
         `source ${file}; emulate sh; setopt kshglob noshglob braceexpand; COMP_WORDS=(${words.map(quote).join(' ')}); ` +
-          `COMP_CWORD=${words.length - 1}; _os_node; printf "%s\\n" "\${COMPREPLY[@]}"`,
+          `PREFIX=${quote(words.at(-1)!)}; COMP_CWORD=${words.length - 1}; _os_node; printf "%s\\n" "\${COMPREPLY[@]}"`,
       ],
       { cwd: root, encoding: 'utf8' },
     )
       .split('\n')
-      .filter(Boolean),
+      .filter(offer => offer !== '' && offer.startsWith(words.at(-1)!)),
 }
 const installed = Object.keys(SHELLS).filter(shell => ['/bin', '/usr/bin'].some(dir => existsSync(join(dir, shell))))
 

@@ -107,6 +107,21 @@ test('sync fetches what is missing by npm, exactly the version, without its scri
   assert.equal(manager.check().ok, true)
 })
 
+test('the registry is the configured one, and npm has so much time', async t => {
+  const { dir, dist, quic, npm, asked } = release(t)
+  rmSync(quic)
+  const settings = { registry: 'https://npm.example/', timeout_s: 30 }
+  const host = hostFor('dependency_manager', dir, { settings: () => settings })
+  assert.equal((await new DependencyManager(host, { dist, platform: PLATFORM, npm }).sync()).ok, true)
+  assert.match(asked(), / --registry=https:\/\/npm\.example\/ /)
+  rmSync(quic)
+  rmSync(join(dir, 'data/parts'), { recursive: true })
+  writeFileSync(npm, '#!/bin/sh\nexec sleep 9\n')
+  settings.timeout_s = 0.1
+  const [late] = (await new DependencyManager(host, { dist, platform: PLATFORM, npm }).repair()).restored
+  assert.match(late!.error ?? '', /npm: ETIMEDOUT/)
+})
+
 test('bytes with another SHA-256 are never laid in place', async t => {
   const { manager, quic, dir } = release(t)
   rmSync(quic)
@@ -142,7 +157,10 @@ test('without npm, or without a network, it says which file to copy where', asyn
 test('repair restores damaged files, the bundle and compiled ones too, from the copies that sync kept', async t => {
   const { manager, addon, quic, bundle, dir } = release(t)
   assert.equal((await manager.sync()).copies, 3)
+  const older = join(dir, 'data/parts/of-an-older-release')
+  writeFileSync(older, 'old')
   assert.equal((await manager.sync()).copies, 0, 'they are there already')
+  assert.equal(existsSync(older), false)
   const good = readFileSync(bundle)
   writeFileSync(join(dir, 'offline'), '')
   for (const path of [addon, quic]) writeFileSync(path, 'damaged')

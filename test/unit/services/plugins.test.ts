@@ -8,7 +8,7 @@ import { realFiles } from '../../../src/lib/files'
 import { ManualTimers } from '../../../src/links/timers'
 import { httpPlugins, type PluginDefinition, Plugins, type PluginTable, ServiceManager } from '../../../src/services'
 import { StartMarks } from '../../../src/services/third-party'
-import { configIn, FakeNode, io, logger, tempDir } from './fake'
+import { configIn, FakeGateway, FakeNode, io, logger, tempDir } from './fake'
 
 interface Made {
   plugins: Plugins
@@ -24,6 +24,7 @@ function make(
     builtins = {},
     foreign = {},
     safeMode,
+    gateway,
     dir = tempDir(t),
   }: {
     config?: Record<string, unknown>
@@ -31,6 +32,7 @@ function make(
     /** file name → text */
     foreign?: Record<string, string>
     safeMode?: string
+    gateway?: FakeGateway
     dir?: string
   },
 ): Made {
@@ -47,6 +49,7 @@ function make(
     builtins,
     version: '1',
     logger,
+    ...(gateway && { gateway }),
     ...(safeMode !== undefined && { safeMode: () => safeMode }),
   })
   return { plugins, timers, dir, config }
@@ -211,6 +214,57 @@ test('a plugin whose start ended the process twice is left alone until it is loa
   const again = make(t, options).plugins
   await again.startConfigured()
   assert.equal(row(again, 'good').running, true, 'it is trusted again')
+})
+
+test('a listener that throws or rejects is counted, and hears the next event', async t => {
+  const gateway = new FakeGateway()
+  let heard = 0
+  const definition: PluginDefinition = {
+    name: 'env_guard',
+    create: host => ({
+      start: () => {
+        host.gateway!.onLink(() => {
+          heard++
+          throw new Error('oh')
+        })
+        host.gateway!.onLink(() => Promise.reject(new Error('no')) as never)
+      },
+    }),
+  }
+  const { plugins } = make(t, { builtins: table(definition), gateway })
+  await plugins.startConfigured()
+  for (let k = 0; k < 2; k++) for (const listener of gateway.links) listener({ name: 'x' } as never)
+  await new Promise(resolve => setImmediate(resolve))
+  assert.equal(heard, 2)
+  assert.deepEqual([row(plugins, 'env_guard').failures, row(plugins, 'env_guard').running], [4, true])
+})
+
+test('a plugin that is turned on starts where it would have started with the gateway', async t => {
+  const off = { RESOURCES: { service_plugins: { env_guard: { enabled: false } } } }
+  for (const [safeMode, running] of [
+    [undefined, true],
+    ['crashes', false],
+  ] as const) {
+    const { plugins, config } = make(t, {
+      builtins: table(plain('env_guard')),
+      gateway: new FakeGateway(),
+      config: off,
+      ...(safeMode && { safeMode }),
+    })
+    await plugins.startConfigured()
+    config.set('RESOURCES.service_plugins.env_guard.enabled', true)
+    await new Promise(resolve => setTimeout(resolve, 20))
+    assert.equal(row(plugins, 'env_guard').running, running)
+  }
+})
+
+test('the folder of plugins may be another', async t => {
+  const dir = tempDir(t)
+  mkdirSync(join(dir, 'elsewhere/good'), { recursive: true })
+  writeFileSync(join(dir, 'elsewhere/good/index.js'), GOOD)
+  const { plugins } = make(t, { dir, config: { plugins: { enabled: true, dir: join(dir, 'elsewhere') } } })
+  await plugins.startConfigured()
+  assert.equal(row(plugins, 'good').running, true)
 })
 
 test('marks survive damage and a disk that cannot be written', t => {

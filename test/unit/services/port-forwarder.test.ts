@@ -215,6 +215,12 @@ test('rules are there after a restart; a damaged file is told and stays as it is
   }
 })
 
+test('the file of rules may be another', t => {
+  const { service, dir } = make(t, { settings: () => ({ max_pending: 8, rules_file: 'own/rules.json' }) })
+  service.addRule({ name: 'a', to: [{ medium: 'UDP' }] })
+  assert.equal(JSON.parse(readFileSync(join(dir, 'data/own/rules.json'), 'utf8')).rules[0].name, 'a')
+})
+
 test('rules that say nothing sensible are refused by their key', t => {
   const { service } = make(t)
   const to = [{ medium: 'UDP' }]

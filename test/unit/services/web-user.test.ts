@@ -6,7 +6,7 @@ import { GatewayWeb, LocalWeb } from '../../../src/services'
 import { UserStore } from '../../../src/services/users'
 import { WebUserService } from '../../../src/services/web-user'
 import type { ServerLike } from '../../../src/services/web-user/service'
-import { FakeGateway, hostFor, io, tempDir } from './fake'
+import { configIn, FakeGateway, hostFor, io, tempDir } from './fake'
 
 /** ports that are in use */
 const taken = new Set<number>()
@@ -157,22 +157,20 @@ test('without a gateway the service comes with one, which ends with it', async t
   let over = (_: number): void => undefined
   const places: unknown[] = []
   const web = new LocalWeb({
-    host: '127.0.0.1',
-    port: 8765,
-    users: new UserStore({ dataDir: dir }),
+    config: configIn(dir),
     start: async (place, signal) => {
       places.push(place)
       const done = new Promise<number>(resolve => {
         over = resolve
       })
       signal.addEventListener('abort', () => over(0))
-      return { done, url: 'http://127.0.0.1:9200' }
+      return { done, info: { url: 'http://127.0.0.1:9200' } }
     },
     dashboard: async () => ({}),
   })
   const service = new WebUserService(hostFor('web_user', dir, { web }))
   assert.equal(await service.start(null, 9200), true)
-  assert.deepEqual(places, [{ port: 9200 }])
+  assert.deepEqual(places, [{ webPort: 9200 }])
   assert.equal(service.status().port, 9200)
   assert.equal(await web.start(), false)
   assert.equal(await service.stop(), true)

@@ -47,7 +47,8 @@ export const jobNews = new Store<Job | null>(null)
 
 let timer: ReturnType<typeof setTimeout> | undefined
 let failures = 0
-let rounds = 0
+/** rounds since events come */
+let light = 0
 /** counts rounds; an answer of an older one is not shown */
 let round = 0
 let stream: AbortController | undefined
@@ -69,9 +70,8 @@ ui.listen(() => {
 async function learnUi(): Promise<void> {
   try {
     ui.set((await get<{ ui: UiConfig }>('/api/ui/config')).ui)
-  } catch (thrown) {
+  } catch {
     // without settings the page looks as it does by itself; trouble with the gateway is told by the rounds
-    asApiError(thrown)
   }
 }
 
@@ -87,7 +87,7 @@ async function poll(): Promise<void> {
   const mine = ++round
   try {
     // events bring the readings; a whole round now and then makes good what a full stream had to leave out
-    const whole = !live.value.streaming || rounds++ % WHOLE_EVERY === 0
+    const whole = !live.value.streaming || light++ % WHOLE_EVERY === 0
     const path = `/api/dashboard?sections=status${whole ? ',latest' : ''}`
     const body = await get<{ dashboard: Round }>(path)
     if (mine !== round) return
@@ -192,7 +192,7 @@ export function startLive(): void {
   onRefused(() => {
     // a gateway that was away has started anew and forgotten its sessions
     if (failures === 0) return ended()
-    void renew().then(signedIn => (signedIn ? askNow() : ended()))
+    renew().then(signedIn => (signedIn ? askNow() : ended()), failed)
   })
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) rest()

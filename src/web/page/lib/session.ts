@@ -8,6 +8,8 @@ export interface Session {
   /** 'unknown' until the gateway answered once */
   state: 'unknown' | 'in' | 'out'
   role: Role
+  /** the gateway has said which role it is */
+  known: boolean
   username: string
   /** a token is in use, so signing out means something */
   token: boolean
@@ -19,7 +21,8 @@ const RANK: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 }
 
 export const session = new Store<Session>({
   state: 'unknown',
-  role: 'admin',
+  role: 'viewer',
+  known: false,
   username: '',
   token: currentToken() !== null,
   reason: '',
@@ -27,13 +30,17 @@ export const session = new Store<Session>({
 
 export const may = (role: Role): boolean => RANK[session.value.role] >= RANK[role]
 
+/** in memory only, so that a gateway that started anew, and has forgotten its sessions, can be signed in to again */
+let kept: Credentials | null = null
+
 /** The token is no good any more: the reader has to sign in. */
 export function ended(): void {
+  kept = null
   const had = currentToken() !== null
   useToken(null)
   const { state, reason } = session.value
   const why = had && state === 'in' ? 'Your session has ended. Please sign in again.' : reason
-  session.patch({ state: 'out', token: false, reason: why })
+  session.patch({ state: 'out', known: false, token: false, reason: why })
 }
 
 /** Signs in with the token of a link; where it is not good, the form says so. */
@@ -47,17 +54,21 @@ export async function signInByLink(token: string): Promise<void> {
   }
 }
 
-/** in memory only, so that a gateway that started anew, and has forgotten its sessions, can be signed in to again */
-let kept: Credentials | null = null
 let renewing: Promise<boolean> | undefined
 
-/** Signs in again with what was used in this tab; false where that is not known or not good any more. */
+/**
+ * Signs in again with what was used in this tab; false where that is not known or not good any more. Throws ApiError for
+ * anything else, as a gateway that went away again.
+ */
 export function renew(): Promise<boolean> {
   if (!kept) return Promise.resolve(false)
   renewing ??= signIn(kept)
     .then(
       () => true,
-      () => false, // the sign-in form will say what is wrong
+      thrown => {
+        if (asApiError(thrown).status === 401) return false
+        throw thrown
+      },
     )
     .finally(() => {
       renewing = undefined
@@ -67,18 +78,17 @@ export function renew(): Promise<boolean> {
 
 /** Called when a call came through: the token, or none, is good. */
 export function admitted(): void {
-  if (session.value.state === 'in') return
-  session.patch({ state: 'in', token: currentToken() !== null, reason: '' })
-  if (currentToken() !== null) void learnRole()
+  if (session.value.state !== 'in') session.patch({ state: 'in', token: currentToken() !== null, reason: '' })
+  if (!session.value.known) void learnRole()
 }
 
 async function learnRole(): Promise<void> {
   try {
     const { role, username } = await get<{ role: Role; username: string }>('/api/session')
-    session.patch({ role, username })
+    session.patch({ role, username, known: true })
   } catch (thrown) {
-    // a gateway without sessions knows the admin token only; a refusal is told by onRefused
-    if (asApiError(thrown).status === 404) session.patch({ role: 'admin', username: 'admin' })
+    // a gateway without sessions knows the admin token only; a refusal is told by onRefused, the next round asks again
+    if (asApiError(thrown).status === 404) session.patch({ role: 'admin', username: 'admin', known: true })
   }
 }
 
@@ -97,7 +107,8 @@ export async function signIn(credentials: Credentials): Promise<void> {
     const opened = await call<Opened>('POST', '/api/login', { body: credentials, token: '' })
     kept = credentials
     useToken(opened.session)
-    session.set({ state: 'in', role: opened.role, username: opened.username, token: true, reason: '' })
+    const { role, username } = opened
+    session.set({ state: 'in', role, known: true, username, token: true, reason: '' })
   } catch (thrown) {
     const error = asApiError(thrown)
     if (error.status !== 404 || !('token' in credentials)) throw error
@@ -109,7 +120,7 @@ export async function signIn(credentials: Credentials): Promise<void> {
 async function signInBare(token: string): Promise<void> {
   await get('/api/dashboard?sections=identity', { token })
   useToken(token)
-  session.set({ state: 'in', role: 'admin', username: 'admin', token: true, reason: '' })
+  session.set({ state: 'in', role: 'admin', known: true, username: 'admin', token: true, reason: '' })
 }
 
 export async function signOut(): Promise<void> {
@@ -121,5 +132,5 @@ export async function signOut(): Promise<void> {
     if (!(thrown instanceof ApiError)) throw thrown
   }
   useToken(null)
-  session.set({ state: 'out', role: 'admin', username: '', token: false, reason: '' })
+  session.set({ state: 'out', role: 'viewer', known: false, username: '', token: false, reason: '' })
 }

@@ -6,12 +6,12 @@ import type { Role } from '../lib/types'
 
 export function WriteNote({ needs, what }: { needs: Role; what: string }) {
   const service = useStore(live).dashboard?.service
-  const { username, role: own } = useStore(session)
+  const { username, role: own, known } = useStore(session)
   if (service?.management_enabled === false)
     return <p class="card note">Nothing can be changed over HTTP: the management interface is off.</p>
   if (service?.read_only)
     return <p class="card note">Nothing can be changed over HTTP: read-only mode is active (web_user.read_only).</p>
-  if (may(needs)) return null
+  if (!known || may(needs)) return null
   return (
     <p class="card note">
       {username === '' ? 'You' : `You are ${username} and`} may look only: {what} needs the role {needs}, yours is {own}

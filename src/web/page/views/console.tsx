@@ -7,7 +7,7 @@ import { execute } from '../lib/jobs'
 import { jobNews, now } from '../lib/live'
 import { useResource, useSeconds } from '../lib/resource'
 import { say, sayError } from '../lib/say'
-import { may } from '../lib/session'
+import { may, session } from '../lib/session'
 import { useStore } from '../lib/store'
 import type { Job } from '../lib/types'
 import { Card, Empty, Loaded, Pill } from '../ui/parts'
@@ -184,6 +184,7 @@ function Jobs({ onShow }: { onShow(job: Job): void }) {
 }
 
 export function Console() {
+  const { known } = useStore(session)
   const [lines, setLines] = useState<readonly Line[]>([])
   const [busy, setBusy] = useState(false)
   const screen = useRef<HTMLDivElement>(null)
@@ -205,6 +206,7 @@ export function Console() {
     setBusy(false)
   }
 
+  if (!known) return <Empty>Loading …</Empty>
   if (!may('operator')) return <WriteNote needs="operator" what="running commands" />
   return (
     <div class="stack">

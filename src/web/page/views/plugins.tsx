@@ -83,7 +83,7 @@ function Command({ name }: { name: string }) {
 function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
   const { name, summary, mode, enabled, mounted, loaded, running, failures = 0, config_prefix, error } = plugin
   const [busy, setBusy] = useState(false)
-  const [asking, setAsking] = useState(false)
+  const [asking, setAsking] = useState<'' | 'stop' | 'disable'>('')
   async function act(action: Action, more: object = {}): Promise<void> {
     setBusy(true)
     try {
@@ -95,13 +95,14 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
     setBusy(false)
     reload()
   }
+  const enable = (on: boolean): void => void act('set_enabled', { enabled: on })
   const button = (action: 'load' | 'start' | 'stop', text: string) => (
     <button
       type="button"
       class="plain"
       disabled={busy || !may('operator')}
       aria-label={`${text} ${name}`}
-      onClick={() => (action === 'stop' && name === OWN ? setAsking(true) : void act(action))}
+      onClick={() => (action === 'stop' && name === OWN ? setAsking('stop') : void act(action))}
     >
       {text}
     </button>
@@ -133,7 +134,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
             label={`${name} enabled`}
             on={enabled}
             disabled={busy || !may('admin')}
-            onChange={on => void act('set_enabled', { enabled: on })}
+            onChange={on => (!on && name === OWN ? setAsking('disable') : enable(on))}
           />
         </div>
       </div>
@@ -144,13 +145,15 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
         {!loaded && button('load', 'Load')}
       </div>
       {may('admin') && <Command name={name} />}
-      {asking && (
+      {asking !== '' && (
         <Confirm
-          title={`Stop ${name}?`}
-          action="Stop"
+          title={asking === 'stop' ? `Stop ${name}?` : `Disable ${name}?`}
+          action={asking === 'stop' ? 'Stop' : 'Disable'}
           onDone={yes => {
-            setAsking(false)
-            if (yes) void act('stop')
+            setAsking('')
+            if (!yes) return
+            if (asking === 'stop') void act('stop')
+            else enable(false)
           }}
         >
           <p>It serves this page, which then cannot start it again: the command line on the gateway can.</p>
