@@ -8,6 +8,7 @@ import { type Endpoint, HEADERS, parseIp } from './codec'
 import { SlipMedium } from './medium'
 import { BoundedMedium } from './network'
 import { type IwipOptions, iwipOptions, type UipOptions, uipOptions } from './options'
+import { wayTo } from './route'
 
 export { iwipOptions, uipOptions } from './options'
 
@@ -68,6 +69,8 @@ export const iwipDriver = (udp: MediumDriver): MediumDriver<IwipOptions> => ({
     if (device) return slipMedium(name, 'IWIP', { ...options, device }, context)
     const maxPacket = mtu - HEADERS
     const inner = udp.create(name, { mode, host, port, listen_host, max_packet: maxPacket }, context)
-    return new BoundedMedium(inner, 'IWIP', maxPacket, context.logger)
+    // what a listening end answers is small
+    const way = async () => (mode === 'send' && host ? wayTo(host, port) : null)
+    return new BoundedMedium(inner, 'IWIP', maxPacket, context.logger, way)
   },
 })

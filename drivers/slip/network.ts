@@ -3,8 +3,12 @@
 //
 // What fails: what fails there; and a packet larger than one datagram of the peer's MTU is refused by name and counted, in
 // both directions, since the kernel would send it in fragments, and many lwIP boards are built without putting them together.
+// For the same reason the link does not open over an interface that takes less than the MTU (LINK_DOWN, with what to say).
+import { OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import { HEADERS } from './codec'
+import type { Way } from './route'
 
 export class BoundedMedium implements Medium {
   readonly name: string
@@ -15,13 +19,20 @@ export class BoundedMedium implements Medium {
   #tooLarge = 0
   #told = 0
 
-  /** `medium`: the name it goes by; `maxPacket`: bytes of the largest packet, headers not counted. */
+  readonly #way: () => Promise<Way | null>
+
+  /**
+   * `medium`: the name it goes by; `maxPacket`: bytes of the largest packet, headers not counted; `way`: the interface that
+   * leads to the peer, null where it is not known.
+   */
   constructor(
     inner: Medium,
     readonly medium: string,
     maxPacket: number,
     logger: Logger,
+    way: () => Promise<Way | null>,
   ) {
+    this.#way = way
     this.name = inner.name
     this.maxPacket = maxPacket
     this.#inner = inner
@@ -39,8 +50,14 @@ export class BoundedMedium implements Medium {
     this.#inner.onPacket((packet, origin) => handler(packet, this.#origin(origin)))
   }
 
-  open(events: OpenableEvents): Promise<void> {
-    return this.#inner.open(events)
+  async open(events: OpenableEvents): Promise<void> {
+    const mtu = this.maxPacket + HEADERS
+    const way = await this.#way()
+    if (way && way.mtu < mtu)
+      throw new OsError('LINK_DOWN', `${way.interface} takes ${way.mtu} bytes in one piece, and mtu is ${mtu}`, {
+        hint: `say "mtu": ${way.mtu} in the options of ${this.name}`,
+      })
+    await this.#inner.open(events)
   }
 
   close(): Promise<void> {

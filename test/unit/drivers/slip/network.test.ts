@@ -3,9 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HEADERS } from '../../../../drivers/slip/codec'
 import { iwipDriver } from '../../../../drivers/slip/index'
+import { BoundedMedium } from '../../../../drivers/slip/network'
+import { wayTo } from '../../../../drivers/slip/route'
 import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
-import type { MediumDriver, PacketHandler, PacketOrigin } from '../../../../src/links/contracts'
+import type { Medium, MediumDriver, PacketHandler, PacketOrigin } from '../../../../src/links/contracts'
 
 const MTU = 128
 const LARGEST = MTU - HEADERS
@@ -62,4 +64,24 @@ test('the largest packet goes, a larger one is refused by name and counted, in a
   assert.deepEqual(sent, [LARGEST, LARGEST])
   assert.deepEqual(told, ['PACKET_TOO_LARGE: 101 bytes, the peer takes 100 in one datagram'])
   assert.deepEqual(medium.counters, { rx: 0, tx: 0, errors: 2, detail: { too_large: 2 } })
+})
+
+test('over an interface that takes less than the MTU it does not open, and says what to do', async () => {
+  const way = await wayTo('127.0.0.1', 8080)
+  assert.equal(way?.interface, 'lo')
+  assert.ok(way.mtu >= 1500, `${way.mtu}`)
+  assert.equal(await wayTo('board.example', 8080), null)
+  const opened: string[] = []
+  const inner = { name: 'board', open: async () => opened.push('open') } as unknown as Medium
+  const events = { lost: () => undefined, degraded: () => undefined }
+  const over = (mtu: number): Promise<void> =>
+    new BoundedMedium(inner, 'IWIP', 1500 - HEADERS, silentLogger, async () => ({ interface: 'wg0', mtu })).open(events)
+  await assert.rejects(over(1420), {
+    code: 'LINK_DOWN',
+    message: 'wg0 takes 1420 bytes in one piece, and mtu is 1500',
+    hint: 'say "mtu": 1420 in the options of board',
+  })
+  assert.deepEqual(opened, [])
+  await over(1500)
+  assert.deepEqual(opened, ['open'])
 })

@@ -1,0 +1,32 @@
+// Which interface of this machine leads to an address, and how large a datagram it takes in one piece. Asked of the kernel: a
+// connected UDP socket has the interface's own address; nothing is sent. What cannot be told is null, never an error.
+import { createSocket } from 'node:dgram'
+import { readFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
+import { parseIp } from './codec'
+
+export interface Way {
+  readonly interface: string
+  readonly mtu: number
+}
+
+/** `host`: an IPv4 address; of names nothing is asked. */
+export async function wayTo(host: string, port: number): Promise<Way | null> {
+  if (parseIp(host) === null) return null
+  const socket = createSocket({ type: 'udp4', lookup: (address, _options, done) => done(null, address, 4) })
+  try {
+    await new Promise<void>((resolve, reject) => {
+      socket.once('error', reject)
+      socket.connect(port, host, resolve)
+    })
+    const { address } = socket.address()
+    const found = Object.entries(networkInterfaces()).find(([, list]) => list?.some(own => own.address === address))
+    if (!found) return null
+    const mtu = Number(readFileSync(`/sys/class/net/${found[0].split(':')[0]}/mtu`, 'latin1'))
+    return Number.isInteger(mtu) && mtu > 0 ? { interface: found[0], mtu } : null
+  } catch {
+    return null // no way there now: the UDP medium tells that itself
+  } finally {
+    socket.close()
+  }
+}
