@@ -26,6 +26,8 @@ export function benchCan({ put, gateLeast, problems }) {
     bundle: true,
     platform: 'node',
     format: 'cjs',
+    // jsonc-parser's other form hides its requires from bundlers
+    mainFields: ['module', 'main'],
     logLevel: 'error',
   })
   const env = { ...process.env, OS_NODE_TEST_ROOT: root, RIG_MEM: '768M', RIG_TIMEOUT: '90' }
