@@ -168,9 +168,7 @@ const parts = (): NodeParts => ({
   fragments,
   services: ownServices,
   database: ({ store }, log) =>
-    store.config.storage.sql.enabled
-      ? new DatabaseManager(store, { workerScript: SCRIPT, ...(log instanceof FlashLog && { log }) })
-      : null,
+    store.config.storage.sql.enabled ? new DatabaseManager(store, log instanceof FlashLog ? { log } : {}) : null,
   registry: new Registry({ media: mediaTable }),
   request: async (host, port, packet, timeoutMs, accept, onFailure) =>
     (await import('./media/udp')).request(host, port, packet, timeoutMs, accept, { onFailure }),

@@ -15,6 +15,13 @@ import { Tail } from './tail'
 /** What a reader of facts needs of a log, its own or somebody else's. */
 export interface LogSource {
   readonly committedSeq: number
+  /** seq of the oldest and of the newest record that is there */
+  readonly firstSeq: number
+  readonly lastSeq: number
+  /** bytes of the files that hold anything behind a seq */
+  bytesAfter(seq: number): number
+  /** holds records from the seq on that `lowest` returns; absent: the log is somebody else's */
+  pin?(lowest: () => number | undefined): void
   /** how many facts lie behind a seq, at most */
   factsAfter(seq: number): number
   /** the seq to start at for (at least) the newest `facts` facts */
@@ -72,20 +79,24 @@ export class LogFiles implements LogSource {
     return new Reader(this.#source, fromSeq, options)
   }
 
+  get firstSeq(): number {
+    return this.#segments.list[0]?.base ?? 0
+  }
+
+  get lastSeq(): number {
+    return this.#committed
+  }
+
   factsAfter(seq: number): number {
-    return this.#segments.list.reduce((sum, s) => {
-      if (s.lastFact <= seq) return sum
-      return sum + (seq < s.base ? s.facts : Math.min(s.facts, s.lastFact - seq))
-    }, 0)
+    return this.#segments.factsAfter(seq)
+  }
+
+  bytesAfter(seq: number): number {
+    return this.#segments.bytesAfter(seq)
   }
 
   startOfLast(facts: number): number {
-    let count = 0
-    for (const segment of [...this.#segments.list].reverse()) {
-      count += segment.facts
-      if (count >= facts) return segment.base
-    }
-    return this.#segments.list[0]?.base ?? 0
+    return this.#segments.startOfLast(facts) ?? this.firstSeq
   }
 
   /** Called after a refresh() that found more. Returns how to stop. */

@@ -4,15 +4,19 @@
 //
 // What fails: storage.sql off, a dialect that is not built in and a question before connect() are DB_NOT_CONFIGURED, a worker
 // that died DB_UNAVAILABLE, a log folder that cannot be read STORAGE.
-import { join } from 'node:path'
+import { isAbsolute, join } from 'node:path'
 import { ConfigStore } from '../config/store'
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { LogFiles, type LogSource } from '../log'
-import { Database, type DatabaseStatus, type SqlConfig } from './database'
+import { Database, type DatabaseOptions, type DatabaseStatus, type SqlConfig } from './database'
+import { windowFolder } from './place'
 import type { DeviceList, PacketDetail, PacketList, SensorList } from './shapes'
+
+const UNSEALED_PACKETS = 200_000
+const UNSEALED_BYTES = 16 * 1024 * 1024
 
 export interface DatabaseManagerOptions {
   /** the view of a gateway at work, which is asked instead of one of its own */
@@ -21,8 +25,6 @@ export interface DatabaseManagerOptions {
   log?: LogSource
   /** left out: the one of the configuration */
   dataDir?: string
-  /** path of the bundle, which is the worker too */
-  workerScript?: string
   clock?: Clock
   logger?: Logger
   files?: Files
@@ -55,13 +57,13 @@ export class DatabaseManager {
   /** Starts to read the log. Throws DB_NOT_CONFIGURED, STORAGE. */
   async connect(): Promise<void> {
     if (this.connected) return
-    const { workerScript = __filename, log, clock, logger } = this.#options
+    const { log, clock, logger } = this.#options
     this.#files = log ? null : new LogFiles(join(this.#dataDir, 'log'), this.#options.files ?? realFiles)
     this.#files?.refresh()
     const database = new Database({
       sql: this.#sql,
       log: (log ?? this.#files)!,
-      workerScript,
+      ...this.#windows(log !== undefined),
       ...(clock && { clock }),
       ...(logger && { logger }),
     })
@@ -122,8 +124,21 @@ export class DatabaseManager {
     return this.#database
   }
 
+  /** The files of a gateway that may be running are only read, and what it has not sealed yet may be much. */
+  #windows(own: boolean): Pick<DatabaseOptions, 'windows' | 'maxPackets' | 'maxBytes'> {
+    const path = this.#sql.driver?.path ?? ''
+    const dir =
+      own && !isAbsolute(path) && this.#place === undefined ? undefined : windowFolder(path, this.#place ?? '/')
+    const windows = dir === undefined ? {} : { windows: { dir, readOnly: !own, keepBytes: 0, keepMs: 0 } }
+    return own ? windows : { ...windows, maxPackets: UNSEALED_PACKETS, maxBytes: UNSEALED_BYTES }
+  }
+
+  get #place(): string | undefined {
+    return this.#options.dataDir ?? this.#store?.dataDir
+  }
+
   get #dataDir(): string {
-    const dir = this.#options.dataDir ?? this.#store?.dataDir
+    const dir = this.#place
     if (dir === undefined)
       throw new OsError('DB_NOT_CONFIGURED', 'database not configured: no data directory', {
         hint: 'give the configuration of a node, or the option dataDir',

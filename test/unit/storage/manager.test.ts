@@ -8,7 +8,6 @@ import { DatabaseManager, Node } from '../../../src/index'
 import { FlashLog } from '../../../src/log'
 import { Database } from '../../../src/storage'
 
-const workerScript = join(process.env['OS_NODE_TEST_ROOT'] ?? '.', 'dist/os-node.js')
 const root = mkdtempSync(join(tmpdir(), 'os-node-manager-'))
 after(() => rmSync(root, { recursive: true, force: true }))
 
@@ -28,7 +27,7 @@ test('over the files of a log that somebody else writes: each question sees what
   const writer = new Node(node.configPath, { log })
   writer.transmit([['T1', 'OK', 21.5, 'Cel']], null, 'ONLINE', { t: T })
   await log.flush()
-  const db = new DatabaseManager(node.config, { workerScript })
+  const db = new DatabaseManager(node.config)
   assert.equal(db.connected, false)
   await db.connect()
   await db.connect()
@@ -61,7 +60,7 @@ test('over the log of this process, and over the view of a gateway, which it doe
   const { node } = nodeIn({}, log)
   node.transmit([['T1', 'OK', 1, 'Cel']])
   await log.flush()
-  const database = new Database({ log, workerScript })
+  const database = new Database({ log })
   await database.connect()
   const over = new DatabaseManager(node.store, { database })
   assert.equal(over.connected, true)
@@ -69,7 +68,7 @@ test('over the log of this process, and over the view of a gateway, which it doe
   await over.close()
   assert.equal(database.status().state, 'up')
   await database.close()
-  const own = new DatabaseManager(node.store, { log, workerScript })
+  const own = new DatabaseManager(node.store, { log })
   await own.connect()
   assert.equal((await own.queryDevices()).total, 1)
   await own.close()
@@ -82,7 +81,7 @@ test('a node has one when storage.sql is on; off, unknown or not connected is DB
   assert.equal(node.db_manager, node.dbManager)
   await assert.rejects(node.dbManager.queryDevices(), { code: 'DB_NOT_CONFIGURED' })
   assert.equal(nodeIn({ enabled: false }).node.dbManager, null)
-  const off = new DatabaseManager(nodeIn({ enabled: false }).node.config, { workerScript })
+  const off = new DatabaseManager(nodeIn({ enabled: false }).node.config)
   await assert.rejects(off.connect(), { code: 'DB_NOT_CONFIGURED' })
   assert.equal(off.connected, false)
   await assert.rejects(new DatabaseManager({}).connect(), /no data directory/)
