@@ -218,7 +218,12 @@ export class Database {
   async #ask(question: Question): Promise<unknown> {
     if (this.#state === 'resting') this.#start()
     if (this.#state === 'starting') await this.#started()
-    if (this.#state === 'up') return this.#thread!.ask(question).finally(() => this.#quiet())
+    if (this.#state === 'up') {
+      const thread = this.#thread!
+      const answer = await thread.ask(question).finally(() => this.#quiet())
+      // a window was lost under it: the next worker has it from the log
+      return thread.hole ? this.#ask(question) : answer
+    }
     if (this.#state === 'starting') throw new OsError('DB_STARTING', 'database starting')
     if (this.#state === 'closed') throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
     this.#refused++
@@ -300,7 +305,8 @@ export class Database {
     const grown = thread.heap > heapBytes && this.#clock.mono() - this.#bornAt > YOUNG_MS
     if (thread.hole || grown) {
       this.#end(thread)
-      this.#start()
+      if (restMs === undefined || this.#due()) this.#start()
+      else this.#state = 'resting'
     } else if (restMs !== undefined) {
       this.#rest = setTimeout(() => {
         if (thread !== this.#thread || thread.busy || this.#due()) return
@@ -329,8 +335,9 @@ export class Database {
 
   #remember({ counts }: SqlThread): void {
     this.#counts = counts
-    this.#told = 0
     if (!counts.sealed) return
+    this.#complain(counts.sealed)
+    this.#told = 0
     this.#damagedCount += counts.sealed.damaged
     this.#damaged = [...this.#damaged, ...counts.sealed.damaged_files].slice(-8)
     Object.assign(counts.sealed, { damaged: 0, damaged_files: [] })

@@ -50,22 +50,18 @@ export type ToWorker =
   | { readonly type: 'seal'; readonly upTo: number }
   | { readonly type: 'question'; readonly id: number; readonly question: Question }
 
+/** How the worker is, with everything it says. */
+export interface WorkerState {
+  readonly counts: ViewCounts
+  /** bytes of the thread */
+  readonly heap: number
+  /** a sealed window was lost, and the log may have what was in it */
+  readonly hole: boolean
+}
+
 export type FromWorker =
-  | { readonly type: 'ready'; readonly windows: readonly WindowNote[]; readonly counts: ViewCounts }
-  /** the batch's buffer comes back to be filled again; `heap`: bytes of the worker */
-  | {
-      readonly type: 'applied'
-      readonly upTo: number
-      readonly counts: ViewCounts
-      readonly bytes?: ArrayBuffer
-      readonly heap: number
-    }
-  /** `hole`: a sealed window was lost, and the log may have what was in it */
-  | {
-      readonly type: 'answer'
-      readonly id: number
-      readonly answer: unknown
-      readonly heap: number
-      readonly hole: boolean
-    }
-  | { readonly type: 'failed'; readonly id: number; readonly code: string; readonly message: string }
+  | ({ readonly type: 'ready'; readonly windows: readonly WindowNote[] } & WorkerState)
+  /** the batch's buffer comes back to be filled again */
+  | ({ readonly type: 'applied'; readonly upTo: number; readonly bytes?: ArrayBuffer } & WorkerState)
+  | ({ readonly type: 'answer'; readonly id: number; readonly answer: unknown } & WorkerState)
+  | ({ readonly type: 'failed'; readonly id: number; readonly code: string; readonly message: string } & WorkerState)

@@ -121,13 +121,13 @@ export class SqlThread {
 
   #heard(message: FromWorker): void {
     if (this.#dead) return
+    this.counts = message.counts
+    this.heap = message.heap
+    this.hole = message.hole
     if (message.type === 'ready') {
-      this.counts = message.counts
       this.#plan(message.windows)
       this.feed()
     } else if (message.type === 'applied') {
-      this.counts = message.counts
-      this.heap = message.heap
       if (message.bytes) this.#free.push(message.bytes)
       this.#applied(message.upTo)
       this.feed()
@@ -135,8 +135,6 @@ export class SqlThread {
       const asked = this.#asked.get(message.id)
       this.#asked.delete(message.id)
       if (message.type === 'answer') {
-        this.heap = message.heap
-        this.hole = message.hole
         asked?.resolve(message.answer)
         return
       }

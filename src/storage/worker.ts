@@ -7,7 +7,7 @@ import { asOsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import { decodeRecord, type LogRecord, recordSize } from '../log'
 import { WindowFolder } from './folder'
-import type { FromWorker, Question, ToWorker, WorkerSetup } from './messages'
+import type { FromWorker, Question, ToWorker, WorkerSetup, WorkerState } from './messages'
 import { SqlView } from './view'
 
 async function runSqlWorker(): Promise<void> {
@@ -21,7 +21,7 @@ async function runSqlWorker(): Promise<void> {
   const sealed = folder && { folder, open: (bytes?: Uint8Array) => new sql.Database(bytes), readOnly: windows.readOnly }
   const view = new SqlView(new sql.Database(), limits, sealed)
   const say = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
-  const applied = (upTo: number): FromWorker => ({ type: 'applied', upTo, counts: view.counts, heap: heap() })
+  const state = (): WorkerState => ({ counts: view.counts, heap: heap(), hole: view.hole })
 
   port.on('message', (message: ToWorker) => {
     if (message.type === 'begin') {
@@ -30,24 +30,24 @@ async function runSqlWorker(): Promise<void> {
     }
     if (message.type === 'seal') {
       view.seal(message.upTo)
-      say(applied(message.upTo))
+      say({ type: 'applied', upTo: message.upTo, ...state() })
       return
     }
     if (message.type === 'batch') {
       view.apply(recordsOf(Buffer.from(message.bytes, 0, message.length)))
       view.retain(message.logFirst, Date.now())
-      say({ ...applied(message.upTo), bytes: message.bytes } as FromWorker, [message.bytes])
+      say({ type: 'applied', upTo: message.upTo, bytes: message.bytes, ...state() }, [message.bytes])
       return
     }
     try {
-      say({ type: 'answer', id: message.id, answer: answer(view, message.question), heap: heap(), hole: view.hole })
+      say({ type: 'answer', id: message.id, answer: answer(view, message.question), ...state() })
     } catch (thrown) {
       const error = asOsError(thrown, 'DB_UNAVAILABLE')
-      say({ type: 'failed', id: message.id, code: error.code, message: error.message })
+      say({ type: 'failed', id: message.id, code: error.code, message: error.message, ...state() })
     }
   })
   const notes = folder?.sealed.map(({ name, summary: { from, to, witness } }) => ({ name, from, to, witness })) ?? []
-  say({ type: 'ready', windows: notes, counts: view.counts })
+  say({ type: 'ready', windows: notes, ...state() })
 }
 
 /** bytes of this thread: its objects, its buffers, SQLite's memory */
