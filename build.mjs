@@ -30,6 +30,7 @@ import { packAudit, packBytes, packVectors } from './src/services/test-plugin/pa
 const root = dirname(fileURLToPath(import.meta.url))
 const flags = new Set(process.argv.slice(2))
 const say = text => flags.has('--quiet') || console.error(text)
+const SQL_WASM = 'node_modules/sql.js/dist/sql-wasm.wasm'
 const version = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
 
 /** Installs the locked packages when node_modules does not hold exactly them. */
@@ -96,6 +97,23 @@ const ascii = {
   },
 }
 
+/** The SQL worker, a program of its own that is carried packed: u32 length of its script, the script, sql.js's wasm. */
+async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...common }) {
+  const { outputFiles } = await esbuild.build({
+    ...common,
+    entryPoints: ['src/storage/worker.ts'],
+    minify: true,
+    legalComments: 'none',
+    write: false,
+  })
+  const script = outputFiles[0].contents
+  const length = Buffer.alloc(4)
+  length.writeUInt32LE(script.length)
+  const whole = to.replace(/b64$/, 'bin')
+  writeFileSync(whole, Buffer.concat([length, script, readFileSync(join(root, SQL_WASM))]))
+  writeFileSync(to, packedText(whole))
+}
+
 const walk = (dir, test) =>
   existsSync(dir)
     ? readdirSync(dir, { withFileTypes: true, recursive: true })
@@ -158,10 +176,12 @@ export async function bundle({ tests = false, types = true } = {}) {
       'page-style': join(root, '.build/page.css'),
       'self-test-vectors': join(root, '.build/vectors.b64'),
       'self-test-audit': join(root, '.build/audit.b64'),
+      'sql-worker': join(root, '.build/sql-worker.b64'),
     },
     plugins: [ascii, packed, pageText, kernelHciOnly],
     logLevel: 'warning',
   }
+  await sqlWorker(esbuild, common)
   await selfTest(esbuild, common)
   rmSync(join(root, 'dist'), { recursive: true, force: true })
   const prebuilt = new Map()

@@ -31,3 +31,8 @@ declare module 'self-test-audit' {
   const packed: string
   export default packed
 }
+/** Brotli and base64 of u32 length, the script of the SQL worker, the wasm of sql.js */
+declare module 'sql-worker' {
+  const packed: string
+  export default packed
+}

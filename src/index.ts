@@ -11,8 +11,10 @@ import type { Fragment } from './config'
 import { DisplayProvider, getDisplayRegistry, providerOf } from './display'
 import type { SourceDriver } from './links/contracts'
 import { type DriverTable, Registry } from './links/registry'
+import { FlashLog } from './log'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase } from './node/node'
+import { TransporterManager as BareTransporters, type TransporterManagerOptions } from './node/transporters'
 import type { NodeOptions, NodeParts } from './node/types'
 import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
 import type { UnitResolver, WireUnits } from './pipeline/core'
@@ -29,6 +31,7 @@ import {
   ServiceManager,
 } from './services'
 import type { Inventory } from './services/test-plugin/audit/inventory'
+import { DatabaseManager } from './storage'
 import { attributeUnits } from './units/attribute'
 import { resolve, resolveList } from './units/canonical'
 import { wireUnits } from './units/wire'
@@ -174,6 +177,8 @@ function ownServices(node: NodeBase): ServiceManager {
 const parts = (): NodeParts => ({
   fragments,
   services: ownServices,
+  database: ({ store }, log) =>
+    store.config.storage.sql.enabled ? new DatabaseManager(store, log instanceof FlashLog ? { log } : {}) : null,
   registry: new Registry({ media: mediaTable }),
   request: async (host, port, packet, timeoutMs, accept, onFailure) =>
     (await import('./media/udp')).request(host, port, packet, timeoutMs, accept, { onFailure }),
@@ -206,6 +211,13 @@ export class Node extends NodeBase {
   }
 }
 
+/** The media of a node, by themselves (specification, "Transporter manager"); `node.transporterManager` is the node's own. */
+export class TransporterManager extends BareTransporters {
+  constructor({ store }: NodeBase, options: Partial<TransporterManagerOptions> = {}) {
+    super({ config: store, registry: new Registry({ media: mediaTable }), ...options })
+  }
+}
+
 export {
   collectAllSections,
   type DisplayFormat,
@@ -219,7 +231,7 @@ export {
 } from './display'
 export { type ErrorCode, OsError } from './lib/errors'
 export type { Files } from './lib/files'
-export { FlashLog, type FlashLogOptions, type LogRecord } from './log'
+export { FlashLog, type FlashLogOptions, LogFiles, type LogRecord, type LogSource } from './log'
 export type { BatchItem, NodeOptions, TransmitOptions, TransmitResult } from './node/types'
 export { UNASSIGNED_ID } from './node/types'
 export type { Core, RejectedRow, Strategy, UnitDialect, UnitResolver, WireUnits } from './pipeline/core'
@@ -261,6 +273,14 @@ export {
   ServiceManager,
   syncAllPluginDefaults,
 } from './services'
+export {
+  DatabaseManager,
+  type DatabaseManagerOptions,
+  type DeviceList,
+  type PacketDetail,
+  type PacketList,
+  type SensorList,
+} from './storage'
 export { type Snapshot, TerminalUi, type TuiOptions } from './tui'
 export { decodeBase62, encodeBase62 } from './wire/base62'
 export { deriveSessionKey, xorPayload } from './wire/cipher'

@@ -1,4 +1,4 @@
-// The program: the library when required, the SQL worker in its thread, the CLI otherwise. Beside index.ts the only file
+// The program: the library when required, the CLI otherwise. Beside index.ts the only file
 // that names concrete rooms: it hands each room what it needs of the others, and loads what only a gateway needs when one
 // starts.
 //
@@ -15,7 +15,16 @@ import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
 import { followsParent, stopped } from './gateway/parent'
-import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
+import {
+  DatabaseManager,
+  displayAccess,
+  fragments,
+  mediaTable,
+  Node,
+  pluginTable,
+  sourceTable,
+  ucumUnits,
+} from './index'
 import { systemClock } from './lib/clock'
 import { asOsError, OsError } from './lib/errors'
 import { type Logger, silentLogger } from './lib/logger'
@@ -40,7 +49,7 @@ import { newToken, storedToken, UserStore } from './services/users'
 
 export * from './index'
 
-/** The file this runs from: SQL worker and loopback upstream run it again. */
+/** The file this runs from: the loopback upstream runs it again. */
 const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
 
 const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
@@ -195,6 +204,7 @@ async function startGateway(
       logger,
       idAllocator: gateway.allocator,
       secureStorePath: null,
+      dbManager: gateway.database && new DatabaseManager(config, { database: gateway.database }),
       serviceManager: managerOf(config, logger, displayAccess()),
     })
     undo.push({ name: 'dispatch', limitMs: 1500, run: () => node.close() })
@@ -393,7 +403,6 @@ const stressChild = (): void =>
   void import('./services/test-plugin/stress/child').then(child => child.runStressChild(SCRIPT))
 
 if (!isMainThread) {
-  if (workerData?.role === 'sql') void import('./storage/worker').then(worker => worker.runSqlWorker())
-  else if (workerData?.role === STRESS_ROLE) stressChild()
+  if (workerData?.role === STRESS_ROLE) stressChild()
 } else if (process.send !== undefined && process.env[ROLE_VARIABLE] === STRESS_ROLE) stressChild()
 else if (typeof require !== 'undefined' && require.main === module) void cli()

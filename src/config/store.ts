@@ -82,6 +82,9 @@ function refuseOutside(edits: readonly Edit[], prefixes: readonly string[]): voi
 export const mayWrite = (key: string, prefixes: readonly string[]): boolean =>
   underPrefix(joinKey(meantPath(splitKey(key))), prefixes)
 
+/** whose a configuration is */
+const owners = new WeakMap<object, ConfigStore>()
+
 export class ConfigStore {
   readonly path: string
   readonly dataDir: string
@@ -132,9 +135,16 @@ export class ConfigStore {
     }
   }
 
+  /** The store that gave this configuration; undefined for any other object. */
+  static of(config: object): ConfigStore | undefined {
+    return owners.get(config)
+  }
+
   /** Everything with its defaults. Do not change it: use set() or update(). */
   get config(): Config {
-    return this.#snapshot.config
+    const { config } = this.#snapshot
+    owners.set(config, this)
+    return config
   }
 
   /** Why the file does not count; undefined when it does. */

@@ -55,5 +55,5 @@ export const nodeSource = (node: ShownNode): DisplaySource => ({
   },
   pipeline: () => ({ ...pipelineSettings(node.store), rejected_rows: node.lastRejected.length }),
   plugins: () => ({ ...node.serviceManager.snapshot() }),
-  db: () => ({ ...databaseSettings(node.store), connected: node.dbManager !== null }),
+  db: () => ({ ...databaseSettings(node.store), connected: node.dbManager?.connected ?? false }),
 })

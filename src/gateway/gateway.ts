@@ -25,7 +25,7 @@ import { HandshakeManager } from '../protocol/handshake/manager'
 import type { IdAllocator } from '../protocol/ids/allocator'
 import type { SecureServer } from '../protocol/secure/server'
 import type { NodeClock } from '../protocol/time'
-import { Database } from '../storage'
+import { Database, gatewayView } from '../storage'
 import { GatewayEvents } from './events'
 import { applyAll, NOTHING_APPLIED } from './guard/apply'
 import { checkLinks } from './guard/check-links'
@@ -174,10 +174,9 @@ export class Gateway {
     this.database = config.config.storage.sql.enabled
       ? new Database({
           log,
-          workerScript: options.script,
           clock,
           logger: logger.child('db'),
-          sql: config.config.storage.sql,
+          ...gatewayView(config),
         })
       : null
     this.supervisor = new Supervisor({ clock, logger })

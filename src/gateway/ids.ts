@@ -12,6 +12,7 @@ import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { IdAllocator } from '../protocol/ids/allocator'
+import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
 import { FileIdStore } from '../protocol/ids/store'
 import type { IdsReport } from './status'
 
@@ -42,8 +43,18 @@ export class GatewayIds implements PoolWish {
   constructor({ config, files, logger, source, now, mono }: GatewayIdsOptions) {
     const { id_lease, id_max_bytes: maxBytes, id_pool } = config.config.security_settings
     const file = source === 'range' ? 'id_allocation.json' : 'id_pool.json'
+    const metrics = new LeaseMetricsFile(
+      join(config.dataDir, 'id_lease_metrics.json'),
+      () => config.get<number>('security_settings.id_lease.metrics_flush_seconds'),
+      files,
+    )
     this.allocator = new IdAllocator(
-      { leasePolicy: id_lease, maxBytes, ...(source === 'pool' && { startId: 1, endId: 0 }) },
+      {
+        leasePolicy: id_lease,
+        maxBytes,
+        metricsSink: metrics.sink,
+        ...(source === 'pool' && { startId: 1, endId: 0 }),
+      },
       { store: new FileIdStore(join(config.dataDir, file), files), now, mono },
     )
     this.#source = source

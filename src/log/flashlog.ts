@@ -239,22 +239,15 @@ export class FlashLog {
 
   /** How many facts lie behind `seq`: exact for whole segments, an upper bound inside the one that holds `seq`. */
   factsAfter(seq: number): number {
-    let count = 0
-    for (const s of this.#segments.list) {
-      if (s.lastFact > seq) count += seq < s.base ? s.facts : Math.min(s.facts, s.lastFact - seq)
-    }
-    return count + this.#tail.factsAfter(seq)
+    return this.#segments.factsAfter(seq) + this.#tail.factsAfter(seq)
   }
+
+  /** Bytes of the files that hold anything behind `seq`. */
+  readonly bytesAfter = (seq: number): number => this.#segments.bytesAfter(seq)
 
   /** The seq to start at for (at least) the newest `facts` facts. */
   startOfLast(facts: number): number {
-    let count = this.#tail.factsAfter(0)
-    for (let k = this.#segments.list.length - 1; k >= 0; k--) {
-      const segment = this.#segments.list[k]!
-      count += segment.facts
-      if (count >= facts) return segment.base
-    }
-    return this.firstSeq
+    return this.#segments.startOfLast(facts - this.#tail.factsAfter(0)) ?? this.firstSeq
   }
 
   status(): LogStatus {

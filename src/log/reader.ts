@@ -27,6 +27,8 @@ export interface ReaderOptions {
   kinds?: readonly RecordKind[]
   /** only facts that were an alarm when they were logged */
   alarms?: boolean
+  /** stop behind this seq */
+  upTo?: number
   /** records passed over in one call at most; next() is null then too, and `position` tells how far it came */
   most?: number
 }
@@ -41,6 +43,7 @@ export class Reader {
   /** flags a record must have */
   readonly #flags: number
   readonly #most: number
+  readonly #upTo: number
   #passed = 0
   #chunk: Chunk | undefined
   #segment: Segment | undefined
@@ -55,10 +58,16 @@ export class Reader {
   #hitAt = 0
 
   constructor(source: ReaderSource, fromSeq: number, options: ReaderOptions = {}) {
-    const { committedOnly = true, alarms = false, most = Number.POSITIVE_INFINITY } = options
+    const {
+      committedOnly = true,
+      alarms = false,
+      most = Number.POSITIVE_INFINITY,
+      upTo = Number.POSITIVE_INFINITY,
+    } = options
     const kinds = alarms ? (['fact'] as const) : (options.kinds ?? KINDS)
     this.#flags = alarms ? FLAG_ALARM : 0
     this.#most = most
+    this.#upTo = upTo
     this.#source = source
     this.#want = fromSeq
     this.#committedOnly = committedOnly
@@ -99,13 +108,13 @@ export class Reader {
     this.#passed = 0
     for (;;) {
       if (this.#passed >= this.#most) return false
-      if (this.#committedOnly && this.#want > source.committedSeq) return false
+      if (this.#ended(this.#want)) return false
       const chunk = this.#chunk
       if (chunk && chunk.generation === this.#generation) {
         if (this.#at < chunk.used) {
           const at = this.#at
           const seq = recordSeq(chunk.bytes, at)
-          if (this.#committedOnly && seq > source.committedSeq) return false
+          if (this.#ended(seq)) return false
           this.#at += recordLength(chunk.bytes, at)
           if (seq < this.#want) continue
           this.#want = seq + 1
@@ -125,6 +134,10 @@ export class Reader {
       const found = this.#fromDisk(ram)
       if (found !== undefined) return found
     }
+  }
+
+  #ended(seq: number): boolean {
+    return seq > this.#upTo || (this.#committedOnly && seq > this.#source.committedSeq)
   }
 
   #takes(b: Buffer, at: number): boolean {
@@ -161,7 +174,7 @@ export class Reader {
     }
     const at = this.#at - this.#blockAt
     const seq = recordSeq(this.#block, at)
-    if (this.#committedOnly && seq > this.#source.committedSeq) return false
+    if (this.#ended(seq)) return false
     this.#at += length
     if (seq < this.#want) return undefined
     this.#want = seq + 1

@@ -162,6 +162,29 @@ export class Segments {
     return onMedium(size + more) - onMedium(size)
   }
 
+  /** How many facts lie behind `seq`: exact for whole segments, an upper bound inside the one that holds `seq`. */
+  factsAfter(seq: number): number {
+    return this.list.reduce((sum, s) => {
+      if (s.lastFact <= seq) return sum
+      return sum + (seq < s.base ? s.facts : Math.min(s.facts, s.lastFact - seq))
+    }, 0)
+  }
+
+  /** Bytes of the segments that hold anything behind `seq`. */
+  bytesAfter(seq: number): number {
+    return this.list.reduce((sum, s) => (s.last > seq ? sum + s.size : sum), 0)
+  }
+
+  /** Where the newest `facts` facts begin, at a segment's first record; undefined: they are not that many. */
+  startOfLast(facts: number): number | undefined {
+    let count = 0
+    for (let k = this.list.length - 1; k >= 0; k--) {
+      count += this.list[k]!.facts
+      if (count >= facts) return this.list[k]!.base
+    }
+    return undefined
+  }
+
   #drop(segment: Segment): void {
     const at = this.list.indexOf(segment)
     if (at < 0) return

@@ -17,6 +17,8 @@ import type { DecodedPacket, Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake/manager'
 import { IdAllocator } from '../protocol/ids/allocator'
+import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
+import type { DatabaseManager } from '../storage'
 import { Dispatcher, type Retry } from './dispatch'
 import { NodeReceiver } from './receive'
 import { NodeRequests } from './requests'
@@ -43,7 +45,8 @@ export class NodeBase {
   readonly idAllocator: IdAllocator | null
   readonly transporterManager: TransporterManager
   readonly serviceManager: ServiceManager
-  readonly dbManager: unknown
+  /** not connected before its connect(); null when storage.sql is off */
+  readonly dbManager: DatabaseManager | null
   /** the secure sessions: `client` for what this node sends, `server` for what it receives */
   readonly security: NodeSecurity
   readonly #core: Core
@@ -82,6 +85,9 @@ export class NodeBase {
             baseDir: this.baseDir,
             leasePolicy: settings.id_lease,
             maxBytes: settings.id_max_bytes,
+            metricsSink: new LeaseMetricsFile(join(this.store.dataDir, 'id_lease_metrics.json'), () =>
+              this.store.get<number>('security_settings.id_lease.metrics_flush_seconds'),
+            ).sink,
           })
         : options.idAllocator
     const { secure_session_store: store } = settings
@@ -134,7 +140,7 @@ export class NodeBase {
       timers: systemTimers,
     })
     this.serviceManager = options.serviceManager ?? parts.services?.(this) ?? new EmptyServiceManager()
-    this.dbManager = options.dbManager ?? null
+    this.dbManager = options.dbManager === undefined ? (parts.database?.(this, options.log) ?? null) : options.dbManager
   }
 
   /** The loaded Config.json, defaults filled in. */
@@ -193,7 +199,7 @@ export class NodeBase {
   get service_manager(): ServiceManager {
     return this.serviceManager
   }
-  get db_manager(): unknown {
+  get db_manager(): DatabaseManager | null {
     return this.dbManager
   }
 
@@ -280,10 +286,10 @@ export class NodeBase {
 
   /** transmitFast for each item, a list of readings or an object; what it does not say is taken from `common`. */
   transmitBatch(
-    items: readonly (BatchItem | readonly Reading[])[] | null,
+    batchItems: readonly (BatchItem | readonly Reading[])[] | null,
     common: Partial<BatchItem> = {},
   ): TransmitResult[] {
-    return (items ?? []).map(item => {
+    return (batchItems ?? []).map(item => {
       const own = Array.isArray(item) ? { sensors: item as readonly Reading[] } : (item as BatchItem)
       const { sensors, device_id, device_status, ...rest } = { ...common, ...own }
       return this.transmitFast(sensors, device_id ?? null, device_status ?? 'ONLINE', rest)
@@ -361,6 +367,7 @@ export class NodeBase {
   async close(): Promise<void> {
     this.#dispatcher.close()
     await this.transporterManager.close()
+    await this.dbManager?.close()
     this.fusion.stop()
     this.security.stop()
     if (this.#ownsAllocator) this.idAllocator?.stop()

@@ -8,6 +8,7 @@ import type { FlashLog } from '../log'
 import type { Core } from '../pipeline/core'
 import type { Reading } from '../pipeline/fact'
 import type { IdAllocator } from '../protocol/ids/allocator'
+import type { DatabaseManager } from '../storage'
 import type { NodeBase } from './node'
 import type { ServiceManager } from './services'
 
@@ -58,6 +59,8 @@ export interface NodeParts {
   fragments?: () => readonly Fragment[]
   /** the service manager of a node that is given none */
   services?: (node: NodeBase) => ServiceManager
+  /** its database manager, null where the configuration has none; `log`: where the node writes */
+  database?: (node: NodeBase, log: NodeLog | undefined) => DatabaseManager | null
 }
 
 export interface CoreSettings {
@@ -76,5 +79,6 @@ export interface NodeOptions extends Partial<NodeParts> {
   /** file of peers' secure sessions; left out: as the configuration says; null: secure sessions stay in memory */
   secureStorePath?: string | null
   serviceManager?: ServiceManager
-  dbManager?: unknown
+  /** left out: one over the log of the node, or over the files of its data directory */
+  dbManager?: DatabaseManager | null
 }

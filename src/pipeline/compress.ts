@@ -93,10 +93,10 @@ export class Engine {
   }
 
   /** Text → fact dict with id, s, t_raw (ms), t (s), then s<N>_id, _s, _u, _v. An empty text gives the error object. */
-  decompress(text: string): FactDict {
-    if (text === '') return structuredClone(EMPTY_TEXT) as unknown as FactDict
-    const at = text.indexOf('@')
-    const { id, state, token, segments } = splitText(at < 0 ? text : text.slice(0, at))
+  decompress(b62Str: string): FactDict {
+    if (b62Str === '') return structuredClone(EMPTY_TEXT) as unknown as FactDict
+    const at = b62Str.indexOf('@')
+    const { id, state, token, segments } = splitText(at < 0 ? b62Str : b62Str.slice(0, at))
     const ms = tokenMs(token)
     const fact: FactDict = { id, s: stateName(state), t_raw: ms, t: Math.floor(ms / 1000) }
     let n = 0
@@ -108,7 +108,7 @@ export class Engine {
         if (sensor) this.#read(fact, ++n, sensor.id, sensor.meta, sensor.value)
       }
     }
-    if (at >= 0) fact.msg = fromBase64(text.slice(at + 1))
+    if (at >= 0) fact.msg = fromBase64(b62Str.slice(at + 1))
     return fact
   }
 

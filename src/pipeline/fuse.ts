@@ -124,9 +124,9 @@ export class Fusion {
   }
 
   /** `<assigned_id>;<text>` → frame. Strategy FULL forces a full packet, anything else lets the slots decide. */
-  runEngine(rawInput: string | Uint8Array, strategy = 'DIFF'): Buffer {
-    const full = typeof rawInput === 'string' ? Buffer.from(rawInput, 'utf8') : Buffer.from(rawInput)
-    const text = typeof rawInput === 'string' ? rawInput : full.toString('utf8')
+  runEngine(rawInputStr: string | Uint8Array, strategy = 'DIFF'): Buffer {
+    const full = typeof rawInputStr === 'string' ? Buffer.from(rawInputStr, 'utf8') : Buffer.from(rawInputStr)
+    const text = typeof rawInputStr === 'string' ? rawInputStr : full.toString('utf8')
     const bare = stripAid(text)
     const { signature, slots } = templateOf(bare)
     const ts = tokenBytes(splitText(bare).token, true).readUIntBE(0, 6)
@@ -218,9 +218,9 @@ export class Fusion {
   }
 
   /** Frame → fact dict with `__packet_meta__`, or `{error, __packet_meta__}`. `key` deciphers it in place of `keys`. */
-  decompress(raw: Uint8Array, key?: Uint8Array): DecodedPacket {
+  decompress(rawBytes: Uint8Array, key?: Uint8Array): DecodedPacket {
     const inbound = key ? () => key : this.keys ? (aid: number) => this.keys!.inbound(aid) : null
-    const opened = openFrame(raw, this.clock.wall(), inbound)
+    const opened = openFrame(rawBytes, this.clock.wall(), inbound)
     const { meta } = opened
     if (!opened.ok) return failed(opened.error, meta)
     try {

@@ -132,14 +132,14 @@ export class Standardizer {
    * Throws BAD_ID, BAD_TIME, BAD_READING (no list).
    */
   standardize(
-    device_id: string,
-    device_status: string,
+    deviceId: string,
+    deviceStatus: string,
     sensors: readonly unknown[],
     kwargs: StandardizeArguments = {},
   ): FactDict {
-    if (this.dialect === 'attribute') return this.#reference(device_id, device_status, sensors, kwargs)
-    const { t, tRaw } = this.#head(device_id, device_status, sensors, kwargs)
-    const dict: FactDict = { id: device_id, s: device_status, t }
+    if (this.dialect === 'attribute') return this.#reference(deviceId, deviceStatus, sensors, kwargs)
+    const { t, tRaw } = this.#head(deviceId, deviceStatus, sensors, kwargs)
+    const dict: FactDict = { id: deviceId, s: deviceStatus, t }
     if (tRaw !== undefined) dict.t_raw = tRaw
     for (const key of Object.keys(kwargs)) if (key !== 't' && key !== 't_raw') dict[key] = kwargs[key]
     let n = 0

@@ -226,7 +226,7 @@ export class ServiceManager implements Managed {
 
   /** The same for a command line; prints the result and returns the exit code. */
   async dispatchPluginCli(
-    name: string,
+    pluginName: string,
     argv: readonly string[],
     {
       signal = new AbortController().signal,
@@ -234,7 +234,7 @@ export class ServiceManager implements Managed {
     }: Partial<CommandIo> = {},
   ): Promise<number> {
     try {
-      const { value, text, exitCode = 0 } = await this.runCommand(name, argv, { signal, print })
+      const { value, text, exitCode = 0 } = await this.runCommand(pluginName, argv, { signal, print })
       if (text !== undefined) print(text)
       else if (value !== undefined) print(JSON.stringify(value))
       return exitCode

@@ -1,16 +1,23 @@
-// The database manager of the specification: the query operations over the SQL view of the log. Sqlite is sql.js in a
-// worker thread, rebuilt from the log at each start. While it is rebuilt questions wait at most 5 s (DB_STARTING); when the
-// worker dies they fail (DB_UNAVAILABLE) until a new one, started after a growing pause, has read the log again. Facts are
-// safe in the log all the time: losing the view loses nothing.
+// The query operations of the specification over the SQL view of the log. Sqlite is sql.js in a worker thread: sealed windows
+// in files, and an open one that is rebuilt from the log when the worker starts. While it is rebuilt questions wait at most
+// 5 s (DB_STARTING); when the worker dies they fail (DB_UNAVAILABLE) until a new one, started after a growing pause, has read
+// the log again. Facts are safe in the log all the time: losing the view loses nothing.
+//
+// A view that may rest (`restMs`) has a worker only while somebody asks, or while the log holds a whole window to seal: that
+// is tens of megabytes on a board nobody looks at.
+import { readdirSync } from 'node:fs'
 import { Backoff } from '../lib/backoff'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
-import type { FlashLog } from '../log'
-import type { Question } from './messages'
+import type { LogSource } from '../log'
+import type { Question, WindowSettings } from './messages'
+import type { WorkerProgram } from './program'
 import type { DeviceList, PacketDetail, PacketList, PacketQuery, SensorList, SensorQuery } from './shapes'
 import { clampLimit, clampOffset, whole } from './shapes'
 import { SqlThread } from './sqlthread'
+import type { SealedCounts, ViewCounts } from './view'
+import { windowRange } from './windowfile'
 
 /** storage.sql of Config.json */
 export interface SqlConfig {
@@ -21,38 +28,77 @@ export interface SqlConfig {
 
 export interface DatabaseOptions {
   sql?: SqlConfig
-  log: FlashLog
-  /** path of the bundle, which is the worker too */
-  workerScript: string
+  log: LogSource
+  /** the sealed windows; left out: an open window only, whose oldest packets leave it */
+  windows?: WindowSettings
   clock?: Clock
   logger?: Logger
-  /** bounds of the open window; the oldest packets leave it first */
+  /** bounds of the open window */
   maxPackets?: number
   maxBytes?: number
   /** how long a question waits for a rebuild */
   startWaitMs?: number
+  /** the worker ends when nobody asked for so long; left out: it stays */
+  restMs?: number
+  /** the worker is replaced when it takes more */
+  heapBytes?: number
+  /** left out: the one of the bundle */
+  program?: () => WorkerProgram
   backoff?: Backoff
 }
 
 export interface DatabaseStatus {
-  state: 'closed' | 'starting' | 'up' | 'down'
+  /** `resting`: no worker runs until somebody asks */
+  state: 'closed' | 'starting' | 'up' | 'resting' | 'down'
   reason?: string
   dialect: string
   lag_records: number
   packets: number
   duplicates: number
-  /** packets that left the bounded window */
+  /** packets that left the bounded view */
   left: number
+  /** absent: none are kept, or none was looked at yet */
+  windows?: WindowReport
   /** questions that failed because the view was down or kept off */
   refused: number
 }
+
+/** The sealed windows. */
+export interface WindowReport {
+  files: number
+  bytes: number
+  /** files that could not be used since the start: put aside, and filled from the log where it has the records */
+  damaged: number
+  damaged_files: readonly string[]
+  problem?: string
+}
+
+/** D5: a window takes 32 k packets or 6 MB, whichever comes first */
+export const WINDOW_PACKETS = 32_768
+export const WINDOW_BYTES = 6 * 1024 * 1024
+const HEAP_BYTES = 48 * 1024 * 1024
+/** a worker that is too large already when it is new is not replaced over and over */
+const YOUNG_MS = 60_000
 
 export class Database {
   readonly #o: DatabaseOptions
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #backoff: Backoff
+  readonly #maxPackets: number
+  readonly #maxBytes: number
   #thread: SqlThread | undefined
+  /** of the worker that ran last */
+  #counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
+  #sealedTo: number
+  /** files that workers before this one could not use */
+  #damaged: readonly string[] = []
+  #damagedCount = 0
+  /** of the worker that runs: how many of them were told */
+  #told = 0
+  #problem: string | undefined
+  #bornAt = 0
+  #rest: NodeJS.Timeout | undefined
   #state: DatabaseStatus['state'] = 'closed'
   #reason = ''
   #paused = false
@@ -67,6 +113,9 @@ export class Database {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
     this.#backoff = options.backoff ?? new Backoff({ minMs: 500, maxMs: 30_000 })
+    this.#maxPackets = options.maxPackets ?? WINDOW_PACKETS
+    this.#maxBytes = options.maxBytes ?? WINDOW_BYTES
+    this.#sealedTo = options.windows ? newestSealed(options.windows.dir) : 0
   }
 
   /** Starts the view. Throws DB_NOT_CONFIGURED when storage.sql is off or names a dialect that is not built in. */
@@ -79,8 +128,16 @@ export class Database {
       })
     }
     if (this.#state !== 'closed') return
-    this.#unsubscribe = this.#o.log.onCommit(() => this.#thread?.feed())
-    this.#start()
+    const { log, windows } = this.#o
+    // another log's windows are told by the worker
+    if (this.#sealedTo > log.lastSeq) this.#sealedTo = 0
+    if (windows && !windows.readOnly) log.pin?.(() => this.#sealedTo + 1)
+    this.#unsubscribe = log.onCommit(() => {
+      if (this.#thread) this.#thread.feed()
+      else if (this.#state === 'resting' && this.#due()) this.#start()
+    })
+    if (this.#o.restMs === undefined || this.#due()) this.#start()
+    else this.#state = 'resting'
   }
 
   /** Gives the memory of the view back, or keeps it from starting; questions fail with the reason until resume(). */
@@ -104,6 +161,7 @@ export class Database {
     this.#paused = false
     this.#unsubscribe()
     clearTimeout(this.#retry)
+    clearTimeout(this.#rest)
     this.#state = 'closed'
     this.#wake()
     const thread = this.#thread
@@ -113,21 +171,23 @@ export class Database {
 
   /** How many committed facts the view does not hold yet. */
   lagRecords(): number {
+    if (this.#state === 'resting') return 0
     const applied = this.#thread?.appliedSeq ?? 0
     const { log } = this.#o
     return applied >= log.committedSeq ? 0 : log.factsAfter(applied)
   }
 
   status(): DatabaseStatus {
-    const counts = this.#thread?.counts
+    const { packets, duplicates, left, sealed } = this.#thread?.counts ?? this.#counts
     return {
       state: this.#state,
       ...(this.#state === 'down' && { reason: this.#reason }),
       dialect: 'sqlite',
       lag_records: this.lagRecords(),
-      packets: counts?.packets ?? 0,
-      duplicates: counts?.duplicates ?? 0,
-      left: counts?.left ?? 0,
+      packets,
+      duplicates,
+      left,
+      ...(sealed && { windows: this.#windows(sealed) }),
       refused: this.#refused,
     }
   }
@@ -156,8 +216,14 @@ export class Database {
   }
 
   async #ask(question: Question): Promise<unknown> {
+    if (this.#state === 'resting') this.#start()
     if (this.#state === 'starting') await this.#started()
-    if (this.#state === 'up') return this.#thread!.ask(question)
+    if (this.#state === 'up') {
+      const thread = this.#thread!
+      const answer = await thread.ask(question).finally(() => this.#quiet())
+      // a window was lost under it: the next worker has it from the log
+      return thread.hole ? this.#ask(question) : answer
+    }
     if (this.#state === 'starting') throw new OsError('DB_STARTING', 'database starting')
     if (this.#state === 'closed') throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
     this.#refused++
@@ -180,15 +246,33 @@ export class Database {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
+  #windows({ upTo: _upTo, ...report }: SealedCounts): WindowReport {
+    return {
+      ...report,
+      damaged: this.#damagedCount + report.damaged,
+      damaged_files: [...this.#damaged, ...report.damaged_files].slice(-8),
+    }
+  }
+
+  /** The log holds a window's worth that no file has. */
+  #due(): boolean {
+    const { log, windows } = this.#o
+    if (!windows || windows.readOnly) return false
+    return log.bytesAfter(this.#sealedTo) >= this.#maxBytes || log.factsAfter(this.#sealedTo) >= this.#maxPackets
+  }
+
   #start(): void {
     this.#state = 'starting'
-    this.#target = this.#o.log.committedSeq
+    const { log, windows, program } = this.#o
+    this.#target = log.committedSeq
+    this.#bornAt = this.#clock.mono()
     try {
       this.#thread = new SqlThread({
-        script: this.#o.workerScript,
-        log: this.#o.log,
-        maxPackets: this.#o.maxPackets ?? 200_000,
-        maxBytes: this.#o.maxBytes ?? 16 * 1024 * 1024,
+        log,
+        maxPackets: this.#maxPackets,
+        maxBytes: this.#maxBytes,
+        ...(windows && { windows }),
+        ...(program && { program: program() }),
         onApplied: upTo => this.#applied(upTo),
         onDead: error => this.#died(error),
       })
@@ -198,22 +282,88 @@ export class Database {
   }
 
   #applied(upTo: number): void {
-    if (this.#state !== 'starting' || upTo < this.#target) return
-    this.#state = 'up'
-    this.#backoff.up(this.#clock.mono())
-    this.#wake()
+    const { sealed } = this.#thread!.counts
+    if (sealed) {
+      this.#sealedTo = sealed.upTo
+      this.#complain(sealed)
+    }
+    if (this.#state === 'starting') {
+      if (upTo < this.#target) return
+      this.#state = 'up'
+      this.#backoff.up(this.#clock.mono())
+      this.#wake()
+    }
+    this.#quiet()
+  }
+
+  /** Ends a worker that grew too large or lost a window, and, after a while, one that nobody asks. */
+  #quiet(): void {
+    const thread = this.#thread
+    if (this.#state !== 'up' || !thread || thread.busy) return
+    clearTimeout(this.#rest)
+    const { restMs, heapBytes = HEAP_BYTES } = this.#o
+    const grown = thread.heap > heapBytes && this.#clock.mono() - this.#bornAt > YOUNG_MS
+    if (thread.hole || grown) {
+      this.#end(thread)
+      if (restMs === undefined || this.#due()) this.#start()
+      else this.#state = 'resting'
+    } else if (restMs !== undefined) {
+      this.#rest = setTimeout(() => {
+        if (thread !== this.#thread || thread.busy || this.#due()) return
+        this.#end(thread)
+        this.#state = 'resting'
+      }, restMs)
+      this.#rest.unref()
+    }
+  }
+
+  #complain({ damaged, damaged_files, problem }: SealedCounts): void {
+    if (damaged > this.#told)
+      this.#logger.warn(
+        `the SQL view cannot use ${damaged_files.join(', ')}; what the log still has of it is taken from there`,
+      )
+    if (problem !== undefined && problem !== this.#problem) this.#logger.warn(`the SQL view: ${problem}`)
+    this.#told = damaged
+    this.#problem = problem
+  }
+
+  #end(thread: SqlThread): void {
+    this.#remember(thread)
+    this.#thread = undefined
+    void thread.end()
+  }
+
+  #remember({ counts }: SqlThread): void {
+    this.#counts = counts
+    if (!counts.sealed) return
+    this.#complain(counts.sealed)
+    this.#told = 0
+    this.#damagedCount += counts.sealed.damaged
+    this.#damaged = [...this.#damaged, ...counts.sealed.damaged_files].slice(-8)
+    Object.assign(counts.sealed, { damaged: 0, damaged_files: [] })
   }
 
   #died(error: Error): void {
     if (this.#state === 'closed' || this.#paused) return
+    if (this.#thread) this.#remember(this.#thread)
     this.#state = 'down'
     this.#reason = error.message
     this.#thread = undefined
+    clearTimeout(this.#rest)
     const pause = this.#backoff.next(this.#clock.mono())
     this.#logger.warn(`the SQL view stopped (${error.message}); it is started again in ${pause} ms`)
     this.#wake()
     this.#retry = setTimeout(() => this.#start(), pause)
     this.#retry.unref()
+  }
+}
+
+/** By the names of the files alone. */
+function newestSealed(dir: string): number {
+  try {
+    return Math.max(0, ...readdirSync(dir).map(name => windowRange(name)?.to ?? 0))
+  } catch {
+    return 0 // there is none yet, or the worker tells what is wrong with it
   }
 }
 

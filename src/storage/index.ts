@@ -1,5 +1,7 @@
-// The room's door. The worker is not exported here: main.ts loads ./worker by itself, in the worker thread only.
+// The room's door. The worker is not exported here: it is a program of its own, packed into the bundle by the build.
 export { Database, type DatabaseOptions, type DatabaseStatus, type SqlConfig } from './database'
+export { DatabaseManager, type DatabaseManagerOptions } from './manager'
+export { gatewayView } from './place'
 export type {
   DeviceList,
   DeviceSummary,

@@ -2,11 +2,31 @@
 // and hashing happen in the worker; their buffers are transferred, not copied.
 import type { PacketQuery, SensorQuery } from './shapes'
 import type { ViewCounts } from './view'
+import type { Summary } from './windowfile'
+
+/** The sealed windows. */
+export interface WindowSettings {
+  readonly dir: string
+  /** they are somebody else's, who writes them */
+  readonly readOnly: boolean
+  /** bounds of all files together, for those whose records the log no longer has; 0 = none */
+  readonly keepBytes: number
+  readonly keepMs: number
+}
 
 export interface WorkerSetup {
-  readonly role: 'sql'
+  /** sql.js, compiled */
+  readonly wasm: Uint8Array
+  /** bounds of the open window */
   readonly maxPackets: number
   readonly maxBytes: number
+  /** left out: the open window only */
+  readonly windows?: WindowSettings
+}
+
+/** A sealed window that was found. */
+export interface WindowNote extends Pick<Summary, 'from' | 'to' | 'witness'> {
+  readonly name: string
 }
 
 export type Question =
@@ -16,13 +36,32 @@ export type Question =
   | { readonly name: 'sensors'; readonly query: SensorQuery }
 
 export type ToWorker =
-  /** `upTo`: every record up to this seq has been handed over */
-  | { readonly type: 'batch'; readonly bytes: ArrayBuffer; readonly length: number; readonly upTo: number }
+  /** the records that come now begin at `from`; files named are of another log */
+  | { readonly type: 'begin'; readonly from: number; readonly foreign: readonly string[] }
+  /** `upTo`: every record up to this seq has been handed over; the log begins at `logFirst` */
+  | {
+      readonly type: 'batch'
+      readonly bytes: ArrayBuffer
+      readonly length: number
+      readonly upTo: number
+      readonly logFirst: number
+    }
+  /** what came since `begin` is a window of its own */
+  | { readonly type: 'seal'; readonly upTo: number }
   | { readonly type: 'question'; readonly id: number; readonly question: Question }
 
+/** How the worker is, with everything it says. */
+export interface WorkerState {
+  readonly counts: ViewCounts
+  /** bytes of the thread */
+  readonly heap: number
+  /** a sealed window was lost, and the log may have what was in it */
+  readonly hole: boolean
+}
+
 export type FromWorker =
-  | { readonly type: 'ready' }
+  | ({ readonly type: 'ready'; readonly windows: readonly WindowNote[] } & WorkerState)
   /** the batch's buffer comes back to be filled again */
-  | { readonly type: 'applied'; readonly upTo: number; readonly counts: ViewCounts; readonly bytes: ArrayBuffer }
-  | { readonly type: 'answer'; readonly id: number; readonly answer: unknown }
-  | { readonly type: 'failed'; readonly id: number; readonly code: string; readonly message: string }
+  | ({ readonly type: 'applied'; readonly upTo: number; readonly bytes?: ArrayBuffer } & WorkerState)
+  | ({ readonly type: 'answer'; readonly id: number; readonly answer: unknown } & WorkerState)
+  | ({ readonly type: 'failed'; readonly id: number; readonly code: string; readonly message: string } & WorkerState)

@@ -4,13 +4,11 @@
 // An attached :memory: database keeps its pages where they are used; the one sql.js opens lies in a file system of its own
 // and copies every page in and out. Its journal is in memory too, so that a failed batch can be undone.
 export const PAGE_BYTES = 4096
-export const SCHEMA = `
-PRAGMA temp_store=MEMORY;
-ATTACH DATABASE ':memory:' AS view;
-PRAGMA view.page_size=${PAGE_BYTES};
-CREATE TABLE view.os_packets (
+
+const tables = (schema: string): string => `
+CREATE TABLE ${schema}.os_packets (
   seq INTEGER PRIMARY KEY,
-  packet_uuid BLOB NOT NULL UNIQUE,
+  packet_uuid BLOB NOT NULL,
   device_id TEXT NOT NULL,
   device_status TEXT NOT NULL,
   timestamp_raw INTEGER NOT NULL,
@@ -20,9 +18,8 @@ CREATE TABLE view.os_packets (
   boot INTEGER NOT NULL,
   unsynced INTEGER NOT NULL
 );
-CREATE INDEX view.os_packets_time ON os_packets(timestamp_raw);
-CREATE INDEX view.os_packets_device ON os_packets(device_id, timestamp_raw);
-CREATE TABLE view.os_sensors (
+CREATE INDEX ${schema}.os_packets_time ON os_packets(timestamp_raw);
+CREATE TABLE ${schema}.os_sensors (
   packet_seq INTEGER NOT NULL,
   sensor_index INTEGER NOT NULL,
   sensor_id TEXT NOT NULL,
@@ -31,6 +28,29 @@ CREATE TABLE view.os_sensors (
   normalized_unit TEXT,
   PRIMARY KEY (packet_seq, sensor_index)
 ) WITHOUT ROWID;`
+
+/** The open window, and the sums of the sealed ones (`win`: the first seq of a window). */
+export const SCHEMA = `
+PRAGMA temp_store=MEMORY;
+ATTACH DATABASE ':memory:' AS view;
+PRAGMA view.page_size=${PAGE_BYTES};
+${tables('view')}
+CREATE UNIQUE INDEX view.os_packets_uuid ON os_packets(packet_uuid);
+CREATE INDEX view.os_packets_device ON os_packets(device_id, timestamp_raw);
+ATTACH DATABASE ':memory:' AS sums;
+CREATE TABLE sums.packets (win INTEGER NOT NULL, device_id TEXT NOT NULL, part TEXT NOT NULL, n INTEGER, lo INTEGER, hi INTEGER);
+CREATE TABLE sums.sensors (win INTEGER NOT NULL, device_id TEXT NOT NULL, part TEXT NOT NULL, n INTEGER, lo INTEGER, hi INTEGER);`
+
+/** The open window as the database of a file; it is found by time and by seq only, which keeps the file small. */
+export const SEAL = `
+PRAGMA sealed.journal_mode=OFF;
+PRAGMA sealed.synchronous=OFF;
+PRAGMA sealed.page_size=${PAGE_BYTES};
+BEGIN;
+${tables('sealed')}
+INSERT INTO sealed.os_packets SELECT * FROM view.os_packets ORDER BY seq;
+INSERT INTO sealed.os_sensors SELECT * FROM view.os_sensors ORDER BY packet_seq, sensor_index;
+COMMIT;`
 
 // Texts are read as bytes: sql.js cuts a text at its first NUL, and a foreign packet may hold one.
 const bytesOf = (column: string): string => `CAST(${column} AS BLOB)`

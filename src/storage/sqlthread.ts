@@ -1,22 +1,26 @@
 // One life of the SQL worker thread, seen from the main thread: it is fed from the log in batches, at most two under way,
-// and asked questions. When it dies, whoever holds it is told once and every open question fails; a new life starts from
-// the log again.
+// and asked questions. First it gets what the sealed windows lack, hole by hole, then the newest records. When it dies,
+// whoever holds it is told once and every open question fails; a new life starts from the log again.
 import { Worker } from 'node:worker_threads'
 import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
-import type { FlashLog, Reader } from '../log'
-import type { FromWorker, Question, ToWorker, WorkerSetup } from './messages'
+import type { LogSource, Reader, RecordKind } from '../log'
+import type { FromWorker, Question, ToWorker, WindowNote, WindowSettings, WorkerSetup } from './messages'
+import { type WorkerProgram, workerProgram } from './program'
 import type { ViewCounts } from './view'
 
 const BATCH_BYTES = 256 * 1024
 const BATCHES = 2
 /** bytes a packet takes in the view at least: what cannot fit is not fed at the start */
 const SMALLEST_ROW = 100
+/** objects that live short; more is given to no one */
+const YOUNG_MB = 4
 
 export interface SqlThreadOptions {
-  script: string
-  log: FlashLog
+  log: LogSource
   maxPackets: number
   maxBytes: number
+  windows?: WindowSettings
+  program?: WorkerProgram
   /** every record up to `upTo` is in the view */
   onApplied: (upTo: number) => void
   onDead: (error: Error) => void
@@ -27,25 +31,44 @@ interface Asked {
   readonly reject: (error: OsError) => void
 }
 
+/** A range of the log that is fed. */
+interface Leg {
+  readonly from: number
+  readonly to: number
+  readonly kinds: readonly RecordKind[]
+  /** begins or ends a window of its own */
+  readonly begins?: true
+  readonly seals?: number
+}
+
 export class SqlThread {
   counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
   appliedSeq = 0
+  /** bytes of the worker */
+  heap = 0
+  /** a sealed window was lost while questions were answered */
+  hole = false
   readonly #o: SqlThreadOptions
   readonly #worker: Worker
-  readonly #reader: Reader
+  readonly #legs: Leg[] = []
+  #reader: Reader | undefined
+  #foreign: string[] = []
   readonly #free: ArrayBuffer[] = []
   readonly #asked = new Map<number, Asked>()
   #nextId = 1
-  #ready = false
   #dead = false
 
   constructor(options: SqlThreadOptions) {
     this.#o = options
-    const newest = Math.min(options.maxPackets, Math.ceil(options.maxBytes / SMALLEST_ROW))
-    this.#reader = options.log.reader(options.log.startOfLast(newest), { kinds: ['fact', 'clock'] })
+    const { maxPackets, maxBytes, windows, program = workerProgram() } = options
     for (let k = 0; k < BATCHES; k++) this.#free.push(new ArrayBuffer(BATCH_BYTES))
-    const setup: WorkerSetup = { role: 'sql', maxPackets: options.maxPackets, maxBytes: options.maxBytes }
-    this.#worker = new Worker(options.script, { workerData: setup })
+    const setup: WorkerSetup = { wasm: program.wasm, maxPackets, maxBytes, ...(windows && { windows }) }
+    this.#worker = new Worker(program.script, {
+      eval: true,
+      workerData: setup,
+      transferList: [program.wasm.buffer as ArrayBuffer],
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+    })
     this.#worker.on('message', (message: FromWorker) => this.#heard(message))
     this.#worker.on('error', error => this.#die(error))
     this.#worker.on('exit', code => this.#die(new Error(`the SQL worker ended with code ${code}`)))
@@ -53,19 +76,29 @@ export class SqlThread {
 
   /** Hands over what the log committed since; cheap when there is nothing. */
   feed(): void {
-    if (!this.#ready || this.#dead) return
+    if (!this.#reader || this.#dead) return
     while (this.#free.length > 0) {
+      const leg = this.#legs[0]!
       const bytes = this.#free.pop()!
       const length = this.#reader.fill(Buffer.from(bytes))
-      const upTo = Math.max(this.#reader.position - 1, length > 0 ? 0 : this.appliedSeq)
+      const position = Math.min(this.#reader.position - 1, leg.seals ?? leg.to)
+      const upTo = Math.max(position, length > 0 ? 0 : this.appliedSeq)
       if (length === 0) {
         this.#free.push(bytes)
+        if (this.#legs.length > 1) {
+          this.#next()
+          continue
+        }
         // only records of no interest since: they count as stored when nothing is under way
         if (this.#free.length === BATCHES) this.#applied(upTo)
         return
       }
-      this.#post({ type: 'batch', bytes, length, upTo }, [bytes])
+      this.#post({ type: 'batch', bytes, length, upTo, logFirst: this.#o.log.firstSeq }, [bytes])
     }
+  }
+
+  get busy(): boolean {
+    return this.#asked.size > 0 || this.#free.length < BATCHES
   }
 
   ask(question: Question): Promise<unknown> {
@@ -88,23 +121,61 @@ export class SqlThread {
 
   #heard(message: FromWorker): void {
     if (this.#dead) return
+    this.counts = message.counts
+    this.heap = message.heap
+    this.hole = message.hole
     if (message.type === 'ready') {
-      this.#ready = true
+      this.#plan(message.windows)
       this.feed()
     } else if (message.type === 'applied') {
-      this.counts = message.counts
-      this.#free.push(message.bytes)
+      if (message.bytes) this.#free.push(message.bytes)
       this.#applied(message.upTo)
       this.feed()
     } else {
       const asked = this.#asked.get(message.id)
       this.#asked.delete(message.id)
-      if (message.type === 'answer') asked?.resolve(message.answer)
-      else {
-        const code = message.code in ERRORS ? (message.code as ErrorCode) : 'DB_UNAVAILABLE'
-        asked?.reject(new OsError(code, message.message))
+      if (message.type === 'answer') {
+        asked?.resolve(message.answer)
+        return
       }
+      const code = message.code in ERRORS ? (message.code as ErrorCode) : 'DB_UNAVAILABLE'
+      asked?.reject(new OsError(code, message.message))
     }
+  }
+
+  /** What to feed: the holes between the sealed windows, each a window of its own, then what is newer than all of them. */
+  #plan(found: readonly WindowNote[]): void {
+    const { log, windows, maxPackets, maxBytes } = this.#o
+    this.#foreign = found.filter(window => isForeign(window, log)).map(({ name }) => name)
+    let next = log.firstSeq
+    for (const { from, to, name } of found) {
+      if (this.#foreign.includes(name)) continue
+      if (from > next && !windows?.readOnly) {
+        this.#legs.push({ from: next, to: from - 1, kinds: ['fact', 'clock'], begins: true })
+        // the clock was set later, which moved the times of these too
+        this.#legs.push({ from, to: log.committedSeq, kinds: ['clock'], seals: from - 1 })
+      }
+      next = Math.max(next, to + 1)
+    }
+    if (!windows || windows.readOnly) {
+      const newest = Math.min(maxPackets, Math.ceil(maxBytes / SMALLEST_ROW))
+      next = Math.max(next, log.startOfLast(newest))
+    }
+    this.appliedSeq = (this.#legs[0]?.from ?? next) - 1
+    this.#legs.push({ from: next, to: Number.POSITIVE_INFINITY, kinds: ['fact', 'clock'], begins: true })
+    this.#enter()
+  }
+
+  #next(): void {
+    const { seals } = this.#legs.shift()!
+    if (seals !== undefined) this.#post({ type: 'seal', upTo: seals })
+    this.#enter()
+  }
+
+  #enter(): void {
+    const { from, to, kinds, begins } = this.#legs[0]!
+    if (begins) this.#post({ type: 'begin', from, foreign: this.#foreign.splice(0) })
+    this.#reader = this.#o.log.reader(from, { kinds, upTo: to })
   }
 
   #applied(upTo: number): void {
@@ -125,4 +196,15 @@ export class SqlThread {
     this.#asked.clear()
     for (const { reject } of asked) reject(new OsError('DB_UNAVAILABLE', 'database unavailable'))
   }
+}
+
+/** A window of another log, or of this one before it was removed: its newest fact is not in the log where it should be. */
+function isForeign({ witness, to }: WindowNote, log: LogSource): boolean {
+  if (to > log.lastSeq) return true
+  if (witness.seq < log.firstSeq) return false
+  // none: the log lost it, and the window is what is left
+  const record = log.reader(witness.seq, { upTo: witness.seq }).next()
+  return (
+    record !== null && (record.kind !== 'fact' || record.boot !== witness.boot || record.wallMs !== witness.wall_ms)
+  )
 }

@@ -1,10 +1,17 @@
-// The rows of the SQL view and the questions asked of them, on one sql.js database. It runs in the worker thread. Rows are
-// keyed by the seq of their log record, so what came later in the log is the larger key; the uuid column keeps a packet
-// that was delivered twice one row. `payload_json` and `os_sensors.packet_uuid` are made on read (D5).
-import type { BindParams, Database as SqlDatabase, SqlValue, Statement } from 'sql.js'
-import { type LogRecord, packetUuid, uuidBytes, uuidText } from '../log'
-import { factToDict } from '../pipeline/fact'
-import { DEVICE, PACKET_COLUMNS, PAGE_BYTES, SCHEMA, SENSOR_COLUMNS } from './schema'
+// The SQL view of the log in the worker thread: an open window in RAM that takes the newest records, and sealed windows in
+// files (D5). Rows are keyed by the seq of their log record, so what came later in the log is the larger key; the uuid keeps a
+// packet that was delivered twice one row, across windows too. A full open window is sealed; without a folder its oldest leave.
+//
+// What fails: a sealed file that cannot be used is named, counted and left out. A window that cannot be written stays open, and
+// its oldest packets leave it when it is over: the log has them, and the next life of the worker tries again.
+import type { Database as SqlDatabase } from 'sql.js'
+import { asOsError } from '../lib/errors'
+import { type LogRecord, packetUuid, uuidBytes } from '../log'
+import { addTo, newBloom } from './bloom'
+import type { WindowFolder } from './folder'
+import { type Piece, pageOf } from './pages'
+import { PAGE_BYTES, SCHEMA } from './schema'
+import { type OpenDatabase, SealedWindows, summarize } from './sealed'
 import {
   clampLimit,
   clampOffset,
@@ -13,23 +20,37 @@ import {
   type PacketList,
   type PacketQuery,
   type PacketRecord,
-  type PacketSensor,
   type SensorList,
   type SensorQuery,
+  type SensorRecord,
+  whole,
 } from './shapes'
-import { Where } from './where'
+import { type Filter, textOf, type What, WindowRows } from './window'
+import { BadWindow } from './windowfile'
 
-const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+/** facts between two looks at the size */
+const LOOK_EVERY = 64
+/** facts between two tries to write a window */
+const TRY_EVERY = 1000
 
-/** a sensor with at most this many rows is rare */
-const RARE = 2000
+export interface SealedCounts {
+  /** newest record that a sealed window covers */
+  upTo: number
+  files: number
+  bytes: number
+  /** files that could not be used since the start, and their names (the newest 8) */
+  damaged: number
+  damaged_files: string[]
+  problem?: string
+}
 
 export interface ViewCounts {
   packets: number
   /** packets that were there already */
   duplicates: number
-  /** oldest packets that left because the window is bounded */
+  /** oldest packets that left because the view is bounded */
   left: number
+  sealed?: SealedCounts
 }
 
 export interface ViewLimits {
@@ -39,55 +60,127 @@ export interface ViewLimits {
 
 export class SqlView {
   readonly counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
+  /** a sealed window was lost while questions were answered: the log may still have its records */
+  hole = false
   readonly #db: SqlDatabase
   readonly #limits: ViewLimits
-  readonly #packet: Statement
-  readonly #sensor: Statement
-  readonly #pages: Statement
-  readonly #prepared = new Map<string, Statement>()
+  readonly #open: WindowRows
+  readonly #sealed: SealedWindows | undefined
+  readonly #writes: boolean
+  /** the open window: its first seq, its packets */
+  #from = 0
+  #packets = 0
+  #last = { seq: 0, boot: 0, wall_ms: 0 }
+  #corrected = 0
+  #moved = false
   #unsynced = 0
+  #problem: string | undefined
+  #facts = 0
+  #tryAt = 0
 
-  constructor(db: SqlDatabase, limits: ViewLimits) {
+  constructor(
+    db: SqlDatabase,
+    limits: ViewLimits,
+    sealed?: { folder: WindowFolder; open: OpenDatabase; readOnly?: boolean },
+  ) {
     this.#db = db
     this.#limits = limits
     db.exec(SCHEMA)
-    this.#packet = db.prepare('INSERT OR IGNORE INTO os_packets VALUES (?,?,?,?,?,?,?,?,?,?)')
-    this.#sensor = db.prepare('INSERT INTO os_sensors VALUES (?,?,?,?,?,?)')
-    this.#pages = db.prepare('PRAGMA view.page_count')
+    this.#open = new WindowRows(db)
+    this.#sealed = sealed && new SealedWindows(sealed.folder, sealed.open, this.#open)
+    this.#writes = sealed !== undefined && sealed.readOnly !== true
+    this.#tell()
   }
 
-  /** Takes records of the log in order, as one transaction; a batch that fails leaves nothing behind and throws. */
+  /** The records that come now begin at `from`; files named are of another log. */
+  begin(from: number, foreign: readonly string[] = []): void {
+    for (const name of foreign) this.#sealed?.lost(name, 'foreign')
+    this.#from = from
+    this.#corrected = 0
+    this.#tell()
+  }
+
+  /** Takes records of the log in order; a batch that fails throws, and what was not sealed of it is left out. */
   apply(records: Iterable<LogRecord>): void {
-    const before = { ...this.counts }
-    const unsynced = this.#unsynced
+    let before = this.#state()
     this.#db.exec('BEGIN')
     try {
       for (const record of records) {
         if (record.fact) this.#insert(record)
         else if (record.clock) this.#correct(record)
+        if (!this.#writes || !this.#full()) continue
+        this.#db.exec('COMMIT')
+        this.seal(this.#last.seq)
+        before = this.#state()
+        this.#db.exec('BEGIN')
       }
       this.#bound()
       this.#db.exec('COMMIT')
     } catch (error) {
-      Object.assign(this.counts, before)
-      this.#unsynced = unsynced
+      Object.assign(this.counts, before.counts)
+      this.#packets = before.packets
+      this.#unsynced = before.unsynced
       this.#db.exec('ROLLBACK')
       throw error
     }
+    this.#tell()
   }
 
-  /** bytes of the database, indexes included */
+  /** The open window becomes a file that covers the log up to `to`; nothing where it is empty or cannot be written. */
+  seal(to: number): void {
+    if (this.#packets === 0 || !this.#sealed) return
+    try {
+      const bloom = newBloom(this.#packets)
+      for (const [uuid] of this.#open.rows('SELECT packet_uuid FROM os_packets')) addTo(bloom, uuid as Uint8Array)
+      const rest = { from: this.#from, to, witness: this.#last, corrected: this.#corrected, moved: this.#moved }
+      this.#sealed.seal(summarize(this.#open, rest), bloom, (file, run) => {
+        this.#db.exec(`ATTACH DATABASE '${file}' AS sealed`)
+        try {
+          this.#db.exec(run)
+        } finally {
+          this.#db.exec('DETACH DATABASE sealed')
+        }
+      })
+      this.#problem = undefined
+      this.#tryAt = 0
+    } catch (error) {
+      this.#problem = `a window could not be written: ${asOsError(error).message}`
+      this.#tryAt = this.#facts + TRY_EVERY
+      return
+    }
+    this.#open.run('DELETE FROM os_sensors')
+    this.#open.run('DELETE FROM os_packets')
+    this.#from = to + 1
+    this.#packets = 0
+    this.#unsynced = 0
+    this.#moved = false
+  }
+
+  /** Removes the sealed windows beyond the bounds; the log has everything from `logFirst` on. */
+  retain(logFirst: number, now: number): void {
+    const gone = this.#sealed?.retain(logFirst, now) ?? 0
+    if (gone === 0) return
+    this.counts.packets -= gone
+    this.counts.left += gone
+    this.#tell()
+  }
+
+  /** bytes of the open window, indexes included */
   get bytes(): number {
-    return (this.#all(this.#pages, [])[0]![0] as number) * PAGE_BYTES
+    return this.#open.number('PRAGMA view.page_count') * PAGE_BYTES
   }
 
   devices(limitGiven?: number, offsetGiven?: number): DeviceList {
     const limit = clampLimit(limitGiven, 100)
     const offset = clampOffset(offsetGiven)
-    const total = this.#number('SELECT COUNT(DISTINCT device_id) FROM os_packets')
-    const rows = this.#rows(
-      `SELECT ${DEVICE}, MAX(timestamp_raw) AS seen, COUNT(*) FROM os_packets p
-       GROUP BY device_id ORDER BY seen DESC, device_id LIMIT ? OFFSET ?`,
+    const total = this.#open.number(
+      'SELECT COUNT(*) FROM (SELECT device_id FROM os_packets UNION SELECT device_id FROM sums.packets)',
+    )
+    const rows = this.#open.rows(
+      `SELECT CAST(device_id AS BLOB), MAX(hi) AS seen, SUM(n) FROM (
+         SELECT device_id, MAX(timestamp_raw) AS hi, COUNT(*) AS n FROM os_packets GROUP BY device_id
+         UNION ALL SELECT device_id, hi, n FROM sums.packets
+       ) GROUP BY device_id ORDER BY seen DESC, device_id LIMIT ? OFFSET ?`,
       [limit, offset],
     )
     const devices = rows.map(([device_id, last_seen, packet_count]) => ({
@@ -101,195 +194,187 @@ export class SqlView {
   packets(query: PacketQuery = {}): PacketList {
     const limit = clampLimit(query.limit, 50)
     const offset = clampOffset(query.offset)
-    const where = new Where()
-    where.equal('p.device_id', query.device_id)
-    where.equal('p.device_status', query.status)
-    where.range('p.timestamp_raw', query.since, query.until)
-    const total = this.#number(`SELECT COUNT(*) FROM os_packets p${where.sql}`, where.values)
-    if (total <= offset) return { ok: true, packets: [], total, limit, offset }
-    const rows = this.#rows(
-      `SELECT ${PACKET_COLUMNS} FROM os_packets p${where.sql} ORDER BY p.timestamp_raw DESC, p.seq DESC LIMIT ? OFFSET ?`,
-      [...where.values, limit, offset],
-    )
-    return { ok: true, packets: rows.map(row => this.#record(row).packet), total, limit, offset }
+    const filter = { ...shared(query), status: query.status ?? undefined }
+    const { rows, total } = this.#page('packets', filter, limit, offset)
+    return { ok: true, packets: rows as PacketRecord[], total, limit, offset }
   }
 
   /** null when there is no such packet, or `uuid` is none. */
   packet(uuid: string): PacketDetail | null {
     const bytes = uuidBytes(uuid)
     if (!bytes) return null
-    const row = this.#rows(`SELECT ${PACKET_COLUMNS} FROM os_packets p WHERE p.packet_uuid = ?`, [bytes])[0]
-    return row ? { ok: true, ...this.#record(row) } : null
+    return this.#open.packet(bytes) ?? this.#whole(() => this.#sealed?.holding(bytes)?.packet(bytes)) ?? null
   }
 
   sensors(query: SensorQuery = {}): SensorList {
     const limit = clampLimit(query.limit, 50)
     const offset = clampOffset(query.offset)
-    const where = new Where()
-    where.equal('p.device_id', query.device_id)
-    where.equal('s.sensor_id', query.sensor_id)
-    where.range('p.timestamp_raw', query.since, query.until)
-    const ofPackets = [query.device_id, query.since, query.until].some(value => value !== undefined && value !== null)
-    const byTime = 'os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq'
-    const bySensor = 'os_sensors s CROSS JOIN os_packets p ON p.seq = s.packet_seq'
-    const total = this.#number(`SELECT COUNT(*) FROM ${ofPackets ? byTime : 'os_sensors s'}${where.sql}`, where.values)
-    if (total <= offset) return { ok: true, sensors: [], total, limit, offset }
-    // a rare sensor is found by one pass over the sensor rows, a common one on the first packets by time
-    const from = !ofPackets && total <= RARE ? bySensor : byTime
-    const rows = this.#rows(
-      `SELECT p.packet_uuid, ${SENSOR_COLUMNS}, ${DEVICE}, p.timestamp_raw FROM ${from}${where.sql}
-       ORDER BY p.timestamp_raw DESC, s.sensor_index, p.seq DESC LIMIT ? OFFSET ?`,
-      [...where.values, limit, offset],
+    const { rows, total } = this.#page(
+      'sensors',
+      { ...shared(query), sensor: query.sensor_id ?? undefined },
+      limit,
+      offset,
     )
-    const sensors = rows.map(row => ({
-      packet_uuid: uuidText(row[0] as Uint8Array),
-      ...sensorOf(row, 1),
-      device_id: textOf(row[6]!),
-      timestamp_raw: row[7] as number,
-    }))
-    return { ok: true, sensors, total, limit, offset }
+    return { ok: true, sensors: rows as SensorRecord[], total, limit, offset }
   }
 
   close(): void {
     this.#db.close()
   }
 
+  #page(what: What, filter: Filter, limit: number, offset: number) {
+    return this.#whole(() => {
+      const pieces = [...this.#openPiece(what, filter), ...(this.#sealed?.pieces(what, filter) ?? [])]
+      const total = pieces.reduce((sum, { count }) => sum + count, 0)
+      return { total, rows: total <= offset ? [] : pageOf(what, filter, pieces, limit, offset) }
+    })
+  }
+
+  #openPiece(what: What, filter: Filter): Piece[] {
+    const count = this.#packets === 0 ? 0 : this.#open.count(what, filter)
+    if (count === 0) return []
+    const end = (which: string): number => this.#open.number(`SELECT ${which}(timestamp_raw) FROM os_packets`)
+    return [{ count, lo: end('MIN'), hi: end('MAX'), rows: () => this.#open }]
+  }
+
+  /** Runs a question; a sealed window that turns out damaged is left out, and it is asked again. */
+  #whole<T>(run: () => T): T {
+    for (;;) {
+      try {
+        return run()
+      } catch (error) {
+        this.#lost(error)
+      }
+    }
+  }
+
+  /** Goes on without the window of a BadWindow; throws anything else. */
+  #lost(error: unknown): void {
+    if (!(error instanceof BadWindow) || !this.#sealed) throw error
+    this.counts.packets -= this.#sealed.lost(error.file)
+    this.hole = this.#writes
+    this.#tell()
+  }
+
   #insert(record: LogRecord): void {
     const fact = record.fact!
     const tRaw = Number.isFinite(fact.tRaw) ? fact.tRaw : 0
+    const uuid = packetUuid(fact)
+    const seconds = Math.floor(tRaw / 1000)
+    this.#facts++
+    this.#last = { seq: record.seq, boot: record.boot, wall_ms: record.wallMs }
+    if (this.#sealed && this.#whole(() => this.#sealed!.holding(uuid, seconds))) {
+      this.counts.duplicates++
+      return
+    }
     const unsynced = record.quality === 'unsynced' ? 1 : 0
-    this.#packet.run([
+    const added = this.#open.run('INSERT OR IGNORE INTO os_packets VALUES (?,?,?,?,?,?,?,?,?,?)', [
       record.seq,
-      packetUuid(fact),
+      uuid,
       fact.id,
       fact.state,
-      Math.floor(tRaw / 1000),
+      seconds,
       Math.floor(record.wallMs / 1000),
       tRaw,
       fact.extras ? JSON.stringify(fact.extras) : null,
       record.boot,
       unsynced,
     ])
-    if (this.#db.getRowsModified() === 0) {
+    if (added === 0) {
       this.counts.duplicates++
       return
     }
     this.counts.packets++
+    this.#packets++
     this.#unsynced += unsynced
     const sensors = fact.sensors
     for (let k = 0; k < sensors.length; k++) {
       const sensor = sensors[k]!
-      this.#sensor.run([record.seq, k + 1, sensor.id, sensor.status, sensor.value, sensor.unit])
+      const values = [record.seq, k + 1, sensor.id, sensor.status, sensor.value, sensor.unit]
+      this.#open.run('INSERT INTO os_sensors VALUES (?,?,?,?,?,?)', values)
     }
   }
 
   /**
    * The clock was set: times of that boot that were taken while nobody vouched for it move with it, up to the record by which
-   * it became right; uuids stay (D18).
+   * it became right; uuids stay (D18). Sealed windows are corrected before the open one covers the record.
    */
   #correct({ boot, seq, quality, clock }: LogRecord): void {
-    if (this.#unsynced === 0) return
     const open = quality === 'synced' ? 0 : 1
-    this.#run(
-      `UPDATE os_packets SET t_raw = round(t_raw + ?1), timestamp_raw = CAST(floor((t_raw + ?1) / 1000) AS INTEGER), unsynced = ?4
-       WHERE boot = ?2 AND unsynced = 1 AND seq < ?3`,
-      [clock!.offsetMs, boot, seq, open],
-    )
-    if (!open) this.#unsynced -= this.#db.getRowsModified()
+    const update = (rows: WindowRows): number =>
+      rows.run(
+        `UPDATE os_packets SET t_raw = round(t_raw + ?1), timestamp_raw = CAST(floor((t_raw + ?1) / 1000) AS INTEGER), unsynced = ?4
+         WHERE boot = ?2 AND unsynced = 1 AND seq < ?3`,
+        [clock!.offsetMs, boot, seq, open],
+      )
+    if (this.#writes) {
+      try {
+        this.#whole(() => this.#sealed!.correct(boot, seq, update))
+      } catch (error) {
+        this.#problem = `a window could not be corrected: ${asOsError(error).message}`
+      }
+    }
+    this.#corrected = Math.max(this.#corrected, seq)
+    if (this.#unsynced === 0) return
+    const changed = update(this.#open)
+    this.#moved ||= changed > 0
+    if (!open) this.#unsynced -= changed
   }
 
-  /** The window is bounded: its oldest hundredth leaves when it is over. */
+  #full(): boolean {
+    if (this.#facts < this.#tryAt) return false
+    if (this.#packets >= this.#limits.maxPackets) return true
+    return this.#facts % LOOK_EVERY === 0 && this.#used() >= this.#limits.maxBytes
+  }
+
+  /** The open window is bounded where it is not sealed: its oldest hundredth leaves when it is over. */
   #bound(): void {
-    while (this.counts.packets > this.#limits.maxPackets || this.bytes - this.#free() > this.#limits.maxBytes) {
-      const over = this.counts.packets - this.#limits.maxPackets
-      const many = Math.max(over, Math.ceil(this.counts.packets / 100))
-      const last = this.#rows('SELECT seq, 0 FROM os_packets ORDER BY seq LIMIT 1 OFFSET ?', [many - 1])[0]?.[0]
+    while (this.#packets > this.#limits.maxPackets || this.#used() > this.#limits.maxBytes) {
+      if (this.#writes && this.#tryAt === 0) return
+      const over = this.#packets - this.#limits.maxPackets
+      const many = Math.max(over, Math.ceil(this.#packets / 100))
+      const last = this.#open.rows('SELECT seq FROM os_packets ORDER BY seq LIMIT 1 OFFSET ?', [
+        many - 1,
+      ])[0]?.[0] as number
       if (last === undefined) return
-      this.#unsynced -= this.#number('SELECT COUNT(*) FROM os_packets WHERE seq <= ? AND unsynced = 1', [last])
-      this.#run('DELETE FROM os_sensors WHERE packet_seq <= ?', [last])
-      this.#run('DELETE FROM os_packets WHERE seq <= ?', [last])
-      const gone = this.#db.getRowsModified()
+      this.#unsynced -= this.#open.number('SELECT COUNT(*) FROM os_packets WHERE seq <= ? AND unsynced = 1', [last])
+      this.#open.run('DELETE FROM os_sensors WHERE packet_seq <= ?', [last])
+      const gone = this.#open.run('DELETE FROM os_packets WHERE seq <= ?', [last])
+      this.#from = last + 1
+      this.#packets -= gone
       this.counts.packets -= gone
       this.counts.left += gone
     }
   }
 
-  /** bytes inside the database that deleted rows left behind */
-  #free(): number {
-    return this.#number('PRAGMA view.freelist_count') * PAGE_BYTES
+  /** bytes of the open window without those that deleted rows left behind */
+  #used(): number {
+    return this.bytes - this.#open.number('PRAGMA view.freelist_count') * PAGE_BYTES
   }
 
-  #record(row: SqlValue[]): { packet: PacketRecord; sensors: PacketSensor[] } {
-    const [seq, uuid, idBytes, stateBytes, timestamp, created, tRaw, extras] = row
-    const id = textOf(idBytes!)
-    const state = textOf(stateBytes!)
-    const sensors = this.#rows(
-      `SELECT ${SENSOR_COLUMNS} FROM os_sensors s WHERE s.packet_seq = ? ORDER BY s.sensor_index`,
-      [seq!],
-    ).map(sensor => sensorOf(sensor, 0))
-    const payload = factToDict({
-      id,
-      state,
-      tRaw: tRaw as number,
-      aid: 0,
-      sensors: sensors.map(s => ({
-        id: s.sensor_id,
-        status: s.sensor_status,
-        unit: s.normalized_unit ?? '',
-        value: s.normalized_value,
-      })),
-      ...(typeof extras === 'string' && { extras: JSON.parse(extras) as Record<string, string> }),
-    })
-    const packet = {
-      packet_uuid: uuidText(uuid as Uint8Array),
-      device_id: id,
-      device_status: state,
-      timestamp_raw: timestamp as number,
-      payload_json: payload,
-      created_at: created as number,
+  #state() {
+    return { counts: { ...this.counts }, packets: this.#packets, unsynced: this.#unsynced }
+  }
+
+  /** Brings the counts up to date with the folder. */
+  #tell(): void {
+    if (!this.#sealed) return
+    const { folder } = this.#sealed
+    const problem = this.#problem ?? folder.problem
+    this.counts.packets = this.#packets + this.#sealed.packets
+    this.counts.sealed = {
+      upTo: folder.lastSeq,
+      files: folder.sealed.length,
+      bytes: folder.bytes,
+      damaged: folder.damaged.length,
+      damaged_files: folder.damaged.slice(-8),
+      ...(problem !== undefined && { problem }),
     }
-    return { packet, sensors }
-  }
-
-  #statement(sql: string): Statement {
-    let statement = this.#prepared.get(sql)
-    if (!statement) {
-      statement = this.#db.prepare(sql)
-      this.#prepared.set(sql, statement)
-    }
-    return statement
-  }
-
-  #run(sql: string, values: SqlValue[]): void {
-    this.#statement(sql).run(values)
-  }
-
-  #rows(sql: string, values: SqlValue[] = []): SqlValue[][] {
-    return this.#all(this.#statement(sql), values)
-  }
-
-  #all(statement: Statement, values: BindParams): SqlValue[][] {
-    const rows: SqlValue[][] = []
-    statement.bind(values)
-    try {
-      while (statement.step()) rows.push(statement.get())
-    } finally {
-      statement.reset()
-    }
-    return rows
-  }
-
-  #number(sql: string, values: SqlValue[] = []): number {
-    return this.#rows(sql, values)[0]![0] as number
   }
 }
 
-const textOf = (bytes: SqlValue): string => decoder.decode(bytes as Uint8Array)
-
-const sensorOf = (row: SqlValue[], at: number): PacketSensor => ({
-  sensor_index: row[at] as number,
-  sensor_id: textOf(row[at + 1]!),
-  sensor_status: textOf(row[at + 2]!),
-  normalized_value: row[at + 3] as number | null,
-  normalized_unit: row[at + 4] === null ? null : textOf(row[at + 4]!),
+const shared = ({ device_id, since, until }: PacketQuery): Filter => ({
+  device: device_id ?? undefined,
+  since: since === undefined || since === null ? undefined : whole('since', since),
+  until: until === undefined || until === null ? undefined : whole('until', until),
 })

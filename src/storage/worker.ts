@@ -1,40 +1,59 @@
-// The SQL worker: the bundle started as a worker thread with `workerData.role === 'sql'`. It holds one in-memory database
-// and answers one message at a time. A batch that cannot be stored ends the thread; the main thread starts a new one and
-// feeds it from the log again, so nothing here has to be kept.
+// The SQL worker: a program of its own, carried packed in the bundle, so that its thread holds nothing but SQLite and the rows.
+// It holds the view and answers one message at a time. A batch that cannot be stored ends the thread; the main thread starts
+// a new one and feeds it from the log again, so nothing here has to be kept.
 import { parentPort, workerData } from 'node:worker_threads'
-import { brotliDecompressSync } from 'node:zlib'
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
-import packed from 'sql.js/dist/sql-wasm.wasm'
 import { asOsError } from '../lib/errors'
+import { realFiles } from '../lib/files'
 import { decodeRecord, type LogRecord, recordSize } from '../log'
-import type { FromWorker, Question, ToWorker, WorkerSetup } from './messages'
+import { WindowFolder } from './folder'
+import type { FromWorker, Question, ToWorker, WorkerSetup, WorkerState } from './messages'
 import { SqlView } from './view'
 
-export async function runSqlWorker(): Promise<void> {
+async function runSqlWorker(): Promise<void> {
   const port = parentPort
   if (!port) throw new Error('the SQL worker runs as a worker thread only')
-  const setup = workerData as WorkerSetup
-  const wasm = brotliDecompressSync(Buffer.from(packed, 'base64'))
+  const { wasm, windows, ...limits } = workerData as WorkerSetup
   // SQLite's own functions: the ones sql.js adds by default warn on stderr when used
   const options = { wasmBinary: wasm as unknown as ArrayBuffer, useOldExtensionFunctions: false }
   const sql = await initSqlJs(options)
-  const view = new SqlView(new sql.Database(), { maxPackets: setup.maxPackets, maxBytes: setup.maxBytes })
+  const folder = windows && new WindowFolder({ ...windows, files: realFiles })
+  const sealed = folder && { folder, open: (bytes?: Uint8Array) => new sql.Database(bytes), readOnly: windows.readOnly }
+  const view = new SqlView(new sql.Database(), limits, sealed)
   const say = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
+  const state = (): WorkerState => ({ counts: view.counts, heap: heap(), hole: view.hole })
 
   port.on('message', (message: ToWorker) => {
+    if (message.type === 'begin') {
+      view.begin(message.from, message.foreign)
+      return
+    }
+    if (message.type === 'seal') {
+      view.seal(message.upTo)
+      say({ type: 'applied', upTo: message.upTo, ...state() })
+      return
+    }
     if (message.type === 'batch') {
       view.apply(recordsOf(Buffer.from(message.bytes, 0, message.length)))
-      say({ type: 'applied', upTo: message.upTo, counts: view.counts, bytes: message.bytes }, [message.bytes])
+      view.retain(message.logFirst, Date.now())
+      say({ type: 'applied', upTo: message.upTo, bytes: message.bytes, ...state() }, [message.bytes])
       return
     }
     try {
-      say({ type: 'answer', id: message.id, answer: answer(view, message.question) })
+      say({ type: 'answer', id: message.id, answer: answer(view, message.question), ...state() })
     } catch (thrown) {
       const error = asOsError(thrown, 'DB_UNAVAILABLE')
-      say({ type: 'failed', id: message.id, code: error.code, message: error.message })
+      say({ type: 'failed', id: message.id, code: error.code, message: error.message, ...state() })
     }
   })
-  say({ type: 'ready' })
+  const notes = folder?.sealed.map(({ name, summary: { from, to, witness } }) => ({ name, from, to, witness })) ?? []
+  say({ type: 'ready', windows: notes, ...state() })
+}
+
+/** bytes of this thread: its objects, its buffers, SQLite's memory */
+function heap(): number {
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
 }
 
 function* recordsOf(b: Buffer): Iterable<LogRecord> {
@@ -53,3 +72,5 @@ function answer(view: SqlView, question: Question): unknown {
       return view.sensors(question.query)
   }
 }
+
+void runSqlWorker()

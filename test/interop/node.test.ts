@@ -164,8 +164,8 @@ describe('with an id', () => {
     assert.equal(node.transporterManager.getDriver('pigeon'), null)
     assert.equal(node.transporter_manager, node.transporterManager)
     assert.deepEqual(
-      [node.assigned_id, node.device_id, node.config_path, node.db_manager],
-      [80, 'N4', node.configPath, null],
+      [node.assigned_id, node.device_id, node.config_path, node.db_manager, node.dbManager?.connected],
+      [80, 'N4', node.configPath, node.dbManager, false],
     )
     assert.deepEqual(node.serviceManager.snapshot(), {
       mode: 'runtime',

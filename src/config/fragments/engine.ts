@@ -13,7 +13,7 @@ export const engineEntries = {
     tx_batch_enabled: flag(false, 'collect packets before sending (native core)', { restart: true }),
     tx_batch_window_ms: num(5, 'longest wait of a packet in the batch', { max: 60_000, restart: true }),
     tx_batch_max_items: int(256, 'packets in a batch at most', { min: 1, max: 65_536, restart: true }),
-    zero_copy_transport: flag(true, 'hand packets to the medium without copying them', { restart: true }),
+    zero_copy_transport: flag(true, 'hand packets to the medium without copying them'),
     diff_base: choice(
       ['last', 'sticky'],
       'last',
@@ -42,7 +42,10 @@ export const engineEntries = {
     max_time_step_seconds: num(300, 'largest step of the node time per hour after the first sync'),
     require_secure: flag(false, 'never send or accept plaintext', { restart: true }),
     id_lease: section({
-      offline_hold_days: num(30, 'days an offline device keeps its id, where base_lease_seconds is 0', { max: 36_500 }),
+      offline_hold_days: num(30, 'days an offline device keeps its id, where base_lease_seconds is 0', {
+        max: 36_500,
+        restart: true,
+      }),
       base_lease_seconds: num(2_592_000, 'lease of an id; 0: offline_hold_days', { restart: true }),
       min_lease_seconds: num(0, 'the shortest lease while many devices arrive', { restart: true }),
       rate_window_seconds: num(3600, 'new devices are counted over this time', { min: 300, restart: true }),
@@ -61,7 +64,7 @@ export const engineEntries = {
         min: 1,
         restart: true,
       }),
-      metrics_flush_seconds: num(10, 'taken for other software; os-node keeps metrics out of this file', { min: 1 }),
+      metrics_flush_seconds: num(10, 'pause between two writes of <data>/id_lease_metrics.json', { min: 1 }),
     }),
     id_max_bytes: int(268_435_456, 'memory for ids in use at most, 200 bytes each; new devices are refused beyond it', {
       min: 1_048_576,

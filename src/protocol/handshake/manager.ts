@@ -109,13 +109,13 @@ export class HandshakeManager {
   // ---- what goes next
 
   /** What the next packet of that AID should be; X22: ask with hasTemplate false until the first FULL of this run. */
-  getStrategy(aid: number, hasTemplate = false): Strategy {
-    return this.#sync.strategy(aid, hasTemplate, this.sessions.hasSecureDict(aid))
+  getStrategy(srcAid: number, hasTemplate = false): Strategy {
+    return this.#sync.strategy(srcAid, hasTemplate, this.sessions.hasSecureDict(srcAid))
   }
 
   /** A packet of that AID was really sent. */
-  commitSuccess(aid: number): void {
-    this.#sync.commit(aid)
+  commitSuccess(srcAid: number): void {
+    this.#sync.commit(srcAid)
   }
 
   // ---- secure sessions, as the reference moves them
@@ -147,10 +147,10 @@ export class HandshakeManager {
   // ---- time
 
   /** A server told the time; false when it is none. `rttMs`: how long its answer took. */
-  noteServerTime(seconds: number, rttMs = 0): boolean {
-    if (!Number.isFinite(seconds) || seconds <= (this.#deps.timeSyncThreshold ?? 1_000_000)) return false
-    this.lastServerTime = Math.floor(seconds)
-    this.#deps.onServerTime?.(seconds, rttMs)
+  noteServerTime(ts: number, rttMs = 0): boolean {
+    if (!Number.isFinite(ts) || ts <= (this.#deps.timeSyncThreshold ?? 1_000_000)) return false
+    this.lastServerTime = Math.floor(ts)
+    this.#deps.onServerTime?.(ts, rttMs)
     return true
   }
 
@@ -212,20 +212,20 @@ export class HandshakeManager {
   }
 
   /** Takes any packet and says what it was and what to answer (PROTOCOL §7). Never throws. */
-  classifyAndDispatch(raw: Uint8Array, addr: unknown = null): DispatchResult {
-    const cmd = raw[0]
+  classifyAndDispatch(rawBytes: Uint8Array, addr: unknown = null): DispatchResult {
+    const cmd = rawBytes[0]
     if (cmd === undefined) return { type: 'ERROR', cmd: 0, result: { error: 'Empty packet' }, response: null }
     const role = this.#role
     const ignored = (reason: string): DispatchResult => ({ type: 'IGNORED', cmd, result: { reason }, response: null })
     try {
       if (isData(cmd))
-        return role === 'tx_only' ? ignored('tx_only: inbound DATA ignored') : this.#data.handle(raw, cmd, addr)
+        return role === 'tx_only' ? ignored('tx_only: inbound DATA ignored') : this.#data.handle(rawBytes, cmd, addr)
       if (ignoresControl(role, cmd)) return ignored(`${role}: CTRL ${control.commandText(cmd)} ignored`)
-      if (this.#isStray(raw, cmd, addr)) {
+      if (this.#isStray(rawBytes, cmd, addr)) {
         this.strayAnswers++
         return ignored('no open request')
       }
-      return this.#control.handle(raw, cmd, addr)
+      return this.#control.handle(rawBytes, cmd, addr)
     } catch (error) {
       return { type: 'ERROR', cmd, result: { error: asOsError(error).message }, response: null }
     }

@@ -132,10 +132,10 @@ export class IdAllocator {
   }
 
   /** The device is gone: its id is free at once (`immediate`) or when its lease ends. False for an id not in use. */
-  releaseId(id: number, immediate = false): boolean {
+  releaseId(idVal: number, immediate = false): boolean {
     const now = this.#tick()
     const { allocated } = this.#load()
-    const slot = allocated.find(id)
+    const slot = allocated.find(idVal)
     if (slot < 0) return false
     const lease = immediate ? 0 : this.#meter.effective(now)
     const expires = now + Math.max(0, lease)
@@ -145,7 +145,7 @@ export class IdAllocator {
       offline_since: now,
       lease_expires_at: expires,
     }
-    this.#change({ set: id, record })
+    this.#change({ set: idVal, record })
     this.#reclaim(now)
     this.#cutOffline(now)
     this.#meter.tell(now)
@@ -157,14 +157,14 @@ export class IdAllocator {
     return ids.filter(id => this.releaseId(id, immediate)).length
   }
 
-  isAllocated(id: number): boolean {
-    return this.#load().allocated.has(id)
+  isAllocated(idVal: number): boolean {
+    return this.#load().allocated.has(idVal)
   }
 
   /** What the device said of itself; {} for an id not in use. */
-  getMeta(id: number): Record<string, unknown> {
+  getMeta(idVal: number): Record<string, unknown> {
     const { allocated } = this.#load()
-    const slot = allocated.find(id)
+    const slot = allocated.find(idVal)
     return slot < 0 ? {} : JSON.parse(allocated.metaOf(slot))
   }
 

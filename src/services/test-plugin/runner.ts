@@ -70,8 +70,8 @@ export class TestRunner implements Service {
   }
 
   component(options: RunOptions = {}): Promise<Outcome> {
-    const { script, library } = this.#parts
-    return this.#noted('component', failsOf, () => runComponent(libraryOf(library), script, options))
+    const { library } = this.#parts
+    return this.#noted('component', failsOf, () => runComponent(libraryOf(library), options))
   }
 
   /** A node sends to a second process of this program, on the loopback. */

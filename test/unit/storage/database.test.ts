@@ -1,6 +1,6 @@
 // The real thing: the built bundle as worker thread, fed from a log on a real disk.
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -8,8 +8,8 @@ import { Backoff } from '../../../src/lib/backoff'
 import { FlashLog, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Database, type DatabaseOptions } from '../../../src/storage'
+import { workerProgram } from '../../../src/storage/program'
 
-const workerScript = join(process.env['OS_NODE_TEST_ROOT'] ?? '.', 'dist/os-node.js')
 const root = mkdtempSync(join(tmpdir(), 'os-node-sql-'))
 after(() => rmSync(root, { recursive: true, force: true }))
 
@@ -21,6 +21,8 @@ const factOf = (k: number): Fact => ({
   sensors: [{ id: 'temp', status: 'OK', unit: 'K', value: k }],
 })
 
+const absent = () => ({ ...workerProgram(), script: `throw new Error('absent')` })
+
 let folder = 0
 async function openWith(
   facts: number,
@@ -29,7 +31,7 @@ async function openWith(
   const log = await FlashLog.open({ dir: join(root, String(folder++)), commitIntervalMs: 20, ackCommitMs: 5 })
   for (let k = 0; k < facts; k++) log.appendFact(factOf(k), { medium: 'UDP' })
   await log.flush()
-  const db = new Database({ log, workerScript, ...more })
+  const db = new Database({ log, ...more })
   const stop = async (): Promise<void> => {
     await db.close()
     await log.close()
@@ -93,14 +95,13 @@ test('while the view is rebuilt for longer than the wait, the answer is "databas
 })
 
 test('a worker that dies is started again and the view is complete again', async () => {
-  const script = join(root, 'dying.js')
   // the real worker, which dies when asked for the packet `die`
-  writeFileSync(
-    script,
-    `require('node:worker_threads').parentPort.on('message', m => { if (m.question?.uuid === 'die') process.exit(3) })
-     require(${JSON.stringify(workerScript)})`,
-  )
-  const { db, stop } = await openWith(100, { workerScript: script, backoff: new Backoff({ minMs: 2, maxMs: 4 }) })
+  const dies = `require('node:worker_threads').parentPort.on('message', m => { if (m.question?.uuid === 'die') process.exit(3) });`
+  const program = () => {
+    const { script, wasm } = workerProgram()
+    return { script: `${dies}\n${script}`, wasm }
+  }
+  const { db, stop } = await openWith(100, { program, backoff: new Backoff({ minMs: 2, maxMs: 4 }) })
   await db.connect()
   assert.equal((await db.queryPackets()).total, 100)
   await assert.rejects(db.queryPacket('die'), { code: 'DB_UNAVAILABLE', message: 'database unavailable' })
@@ -111,7 +112,7 @@ test('a worker that dies is started again and the view is complete again', async
 
 test('a worker that cannot start is a state with a reason', async () => {
   const { db, stop } = await openWith(1, {
-    workerScript: join(root, 'absent.js'),
+    program: absent,
     backoff: new Backoff({ minMs: 9000 }),
   })
   await db.connect()
@@ -146,7 +147,7 @@ test('a view that is kept off says why, counts what it did not answer, and is wh
 
 test('resume starts no second worker beside the one that is to come', async () => {
   const { db, stop } = await openWith(1, {
-    workerScript: join(root, 'absent.js'),
+    program: absent,
     backoff: new Backoff({ minMs: 9000 }),
   })
   await db.connect()

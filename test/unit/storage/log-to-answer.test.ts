@@ -8,7 +8,6 @@ import { FlashLog, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Database, type DatabaseOptions, type PacketQuery, type SensorQuery } from '../../../src/storage'
 
-const workerScript = join(process.env['OS_NODE_TEST_ROOT'] ?? '.', 'dist/os-node.js')
 const root = mkdtempSync(join(tmpdir(), 'os-node-answers-'))
 after(() => rmSync(root, { recursive: true, force: true }))
 
@@ -43,7 +42,7 @@ async function answers(
   try {
     for (const fact of facts) log.appendFact(fact, { medium: 'UDP' })
     await log.flush()
-    const db = new Database({ log, workerScript, ...more })
+    const db = new Database({ log, ...more })
     try {
       await db.connect()
       await ask(db, log)

@@ -11,8 +11,8 @@ import { sqlChecks } from './sql'
 import { unitChecks } from './units'
 import { vectorChecks } from './vectors'
 
-/** `script`: the file of the program, which is the SQL worker too. Throws TIMEOUT when the signal ends it. */
-export async function runComponent(lib: Lib, script: string, options: RunOptions = {}): Promise<Outcome> {
+/** Throws TIMEOUT when the signal ends it. */
+export async function runComponent(lib: Lib, options: RunOptions = {}): Promise<Outcome> {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-self-test-'))
   const folder = (name: string): string => {
     const path = join(dir, name)
@@ -25,7 +25,7 @@ export async function runComponent(lib: Lib, script: string, options: RunOptions
       await runChecks('crc', crcChecks, options),
       await runChecks('units', unitChecks, options),
       await runChecks('log', logChecks(folder), options),
-      await runChecks('sql', sqlChecks(script, folder), options),
+      await runChecks('sql', sqlChecks(folder), options),
     ])
   } finally {
     rmSync(dir, { recursive: true, force: true })

@@ -7,13 +7,13 @@ import { testFact, withLog } from './log'
 
 const FACTS = 120
 
-async function withView(dir: string, script: string, ask: (db: Database, log: FlashLog) => Promise<void>) {
+async function withView(dir: string, ask: (db: Database, log: FlashLog) => Promise<void>) {
   await withLog(dir, async log => {
     for (let k = 0; k < FACTS; k++) log.appendFact(testFact(k), { medium: 'UDP' })
     // the same packet delivered twice is one row
     log.appendFact(testFact(FACTS - 1), { medium: 'UDP' })
     await log.flush()
-    const db = new Database({ log, workerScript: script })
+    const db = new Database({ log })
     try {
       await db.connect()
       await ask(db, log)
@@ -25,12 +25,11 @@ async function withView(dir: string, script: string, ask: (db: Database, log: Fl
 
 const seconds = (k: number): number => Math.floor(testFact(k).tRaw / 1000)
 
-/** `script`: the file that is also the SQL worker. */
-export const sqlChecks = (script: string, folder: (name: string) => string): readonly Check[] => [
+export const sqlChecks = (folder: (name: string) => string): readonly Check[] => [
   [
     'devices, packets and sensors of a log',
     () =>
-      withView(folder('sql'), script, async db => {
+      withView(folder('sql'), async db => {
         const { devices, total } = await db.queryDevices(10, 0)
         assert.equal(total, 3)
         assert.equal(
@@ -56,7 +55,7 @@ export const sqlChecks = (script: string, folder: (name: string) => string): rea
   [
     'texts are parameters, never SQL',
     () =>
-      withView(folder('sql-text'), script, async db => {
+      withView(folder('sql-text'), async db => {
         const { total } = await db.queryPackets({ device_id: "x' OR '1'='1" })
         assert.equal(total, 0)
       }),

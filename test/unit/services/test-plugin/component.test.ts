@@ -8,10 +8,9 @@ import { runComponent } from '../../../../src/services/test-plugin/component'
 import { builtInCases, vectorChecks } from '../../../../src/services/test-plugin/component/vectors'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
-const script = join(root, 'dist/os-node.js')
 
 test('the self-test passes on this build, in all of its suites', async () => {
-  const [ok, fail, { suites }] = await runComponent(library, script)
+  const [ok, fail, { suites }] = await runComponent(library)
   assert.deepEqual(
     suites.flatMap(({ failures }) => failures),
     [],

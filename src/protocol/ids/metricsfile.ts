@@ -1,0 +1,38 @@
+// The lease metrics for other programs: one small JSON file, `{metrics, metrics_updated_at}`, written when they changed and at
+// most every metrics_flush_seconds (the reference writes them into Config.json, which here changes by people's hands only).
+// A write that fails is thrown to the meter, which counts it; the next one tries again. Not synced: losing it loses nothing.
+import { type Files, realFiles } from '../../lib/files'
+import type { LeaseMetrics } from './lease'
+
+export class LeaseMetricsFile {
+  readonly #path: string
+  readonly #flushSeconds: () => number
+  readonly #files: Files
+  #written = ''
+  #writtenAt = Number.NEGATIVE_INFINITY
+
+  /** `flushSeconds` is asked each time, so that a change of the configuration counts at once. */
+  constructor(path: string, flushSeconds: () => number, files: Files = realFiles) {
+    this.#path = path
+    this.#flushSeconds = flushSeconds
+    this.#files = files
+  }
+
+  /** What an allocator takes as its metricsSink. */
+  readonly sink = ({ updated_at, ...metrics }: LeaseMetrics): void => {
+    const text = JSON.stringify(metrics)
+    // a clock that was set back must not stop the file for ever
+    const since = Math.abs(updated_at - this.#writtenAt)
+    if (text === this.#written || since < this.#flushSeconds()) return
+    const beside = `${this.#path}.tmp`
+    const fd = this.#files.open(beside, 'w')
+    try {
+      this.#files.write(fd, Buffer.from(`{"metrics":${text},"metrics_updated_at":${updated_at}}\n`))
+    } finally {
+      this.#files.close(fd)
+    }
+    this.#files.rename(beside, this.#path)
+    this.#written = text
+    this.#writtenAt = updated_at
+  }
+}

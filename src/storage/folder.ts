@@ -1,0 +1,155 @@
+// The folder of the sealed windows, in the worker thread: what lies in it, new ones, old ones out.
+//
+// What fails: a file that cannot be used is named, counted and put aside (the newest two such files stay, for whoever wants to
+// look); the log fills the hole where it still has the records. A folder that cannot be read or written is a problem that is
+// told; the view then has its open window only.
+import { join } from 'node:path'
+import { atomicWrite } from '../lib/atomic'
+import { asOsError } from '../lib/errors'
+import type { Files } from '../lib/files'
+import {
+  BadWindow,
+  encodeWindow,
+  readDatabase,
+  readSealed,
+  type SealedFile,
+  type Summary,
+  windowName,
+  windowRange,
+} from './windowfile'
+
+/** a sealed window: its summary in RAM, its rows in the file */
+export interface Sealed extends SealedFile {
+  readonly name: string
+  readonly size: number
+}
+
+export interface FolderOptions {
+  readonly dir: string
+  readonly files: Files
+  /** the windows are somebody else's: nothing is written, removed or renamed */
+  readonly readOnly: boolean
+  /** all windows together take at most this, 0 = no bound; those whose records the log still has stay */
+  readonly keepBytes: number
+  /** the same by age, ms */
+  readonly keepMs: number
+}
+
+const ASIDE = /\.(damaged|foreign)$/
+const KEPT_ASIDE = 2
+
+export class WindowFolder {
+  /** oldest first, no two over the same records */
+  readonly sealed: Sealed[] = []
+  /** names of files that could not be used */
+  readonly damaged: string[] = []
+  /** why the folder cannot be used */
+  problem: string | undefined
+  readonly #o: FolderOptions
+
+  constructor(options: FolderOptions) {
+    this.#o = options
+    const { files, dir, readOnly } = options
+    try {
+      if (!readOnly && !files.exists(dir)) files.mkdir(dir)
+      if (!files.exists(dir)) return
+      const names = files.list(dir).sort()
+      // a seal that was cut off
+      if (!readOnly) for (const name of names) if (/\.window\..*tmp$/.test(name)) files.remove(join(dir, name))
+      for (const name of names) if (windowRange(name)) this.#adopt(name)
+    } catch (error) {
+      this.problem = asOsError(error).message
+    }
+  }
+
+  get bytes(): number {
+    return this.sealed.reduce((sum, { size }) => sum + size, 0)
+  }
+
+  /** The newest record that a sealed window covers. */
+  get lastSeq(): number {
+    return this.sealed.at(-1)?.summary.to ?? 0
+  }
+
+  /** Writes a window, or writes it again. Throws the system's error; what was there stays. */
+  write(summary: Summary, bloom: Uint8Array, database: Uint8Array): Sealed {
+    const name = windowName(summary.from, summary.to)
+    const bytes = encodeWindow(summary, bloom, database)
+    const { dir, files } = this.#o
+    atomicWrite(join(dir, name), bytes, files)
+    const made: Sealed = { name, size: bytes.length, summary, bloom }
+    const at = this.sealed.findIndex(window => window.name === name)
+    if (at >= 0) this.sealed[at] = made
+    else {
+      this.sealed.push(made)
+      this.sealed.sort((a, b) => a.summary.from - b.summary.from)
+    }
+    return made
+  }
+
+  /** The rows of a window. Throws BadWindow. */
+  read({ name, size }: Sealed): Uint8Array {
+    const { dir, files } = this.#o
+    try {
+      return readDatabase(name, size, (offset, length) => files.readAt(join(dir, name), offset, length))
+    } catch (error) {
+      throw error instanceof BadWindow ? error : new BadWindow(name, error)
+    }
+  }
+
+  /** Goes on without a window, which is put aside under another name. */
+  drop(name: string, why: 'damaged' | 'foreign'): void {
+    const at = this.sealed.findIndex(window => window.name === name)
+    if (at >= 0) this.sealed.splice(at, 1)
+    this.damaged.push(name)
+    const { dir, files, readOnly } = this.#o
+    if (readOnly) return
+    try {
+      if (files.exists(join(dir, name))) files.rename(join(dir, name), join(dir, `${name}.${why}`))
+      const aside = files.list(dir).filter(other => ASIDE.test(other))
+      for (const old of aside.sort().slice(0, -KEPT_ASIDE)) files.remove(join(dir, old))
+    } catch (error) {
+      this.problem = asOsError(error).message
+    }
+  }
+
+  /** Removes the oldest windows beyond the bounds; `logFirst`: what the log has from there on stays. Returns those removed. */
+  retain(logFirst: number, now: number): Sealed[] {
+    const { dir, files, readOnly, keepBytes, keepMs } = this.#o
+    const gone: Sealed[] = []
+    if (readOnly) return gone
+    let bytes = this.bytes
+    for (;;) {
+      const oldest = this.sealed[0]
+      if (!oldest || oldest.summary.to >= logFirst) return gone
+      const old = keepMs > 0 && oldest.summary.witness.wall_ms < now - keepMs
+      if (!old && (keepBytes <= 0 || bytes <= keepBytes)) return gone
+      try {
+        files.remove(join(dir, oldest.name))
+      } catch (error) {
+        this.problem = asOsError(error).message
+        return gone
+      }
+      this.sealed.shift()
+      bytes -= oldest.size
+      gone.push(oldest)
+    }
+  }
+
+  #adopt(name: string): void {
+    const { dir, files, readOnly } = this.#o
+    const path = join(dir, name)
+    // two windows over the same records: the first one counts, the log fills what is then missing
+    if (windowRange(name)!.from <= this.lastSeq) {
+      if (!readOnly) files.remove(path)
+      return
+    }
+    try {
+      const size = files.size(path)
+      const file = readSealed(name, size, (offset, length) => files.readAt(path, offset, length))
+      this.sealed.push({ name, size, ...file })
+    } catch {
+      this.drop(name, 'damaged') // named and counted there
+    }
+  }
+}

@@ -1,0 +1,148 @@
+// The database manager of the specification ("Library equivalents"): constructed from a node's configuration, then connect().
+// Over the log of this process it follows each commit; over the files of a data directory it looks before each question what
+// was written since, so it works beside a running gateway and without one.
+//
+// What fails: storage.sql off, a dialect that is not built in and a question before connect() are DB_NOT_CONFIGURED, a worker
+// that died DB_UNAVAILABLE, a log folder that cannot be read STORAGE.
+import { isAbsolute, join } from 'node:path'
+import { ConfigStore } from '../config/store'
+import type { Clock } from '../lib/clock'
+import { OsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
+import type { Logger } from '../lib/logger'
+import { LogFiles, type LogSource } from '../log'
+import { Database, type DatabaseOptions, type DatabaseStatus, type SqlConfig } from './database'
+import { windowFolder } from './place'
+import type { DeviceList, PacketDetail, PacketList, SensorList } from './shapes'
+
+const UNSEALED_PACKETS = 200_000
+const UNSEALED_BYTES = 16 * 1024 * 1024
+
+export interface DatabaseManagerOptions {
+  /** the view of a gateway at work, which is asked instead of one of its own */
+  database?: Database
+  /** a log that this process has open; left out: the files in `<dataDir>/log` */
+  log?: LogSource
+  /** left out: the one of the configuration */
+  dataDir?: string
+  clock?: Clock
+  logger?: Logger
+  files?: Files
+}
+
+/** Config.json as an object. */
+type Dict = Readonly<Record<string, unknown>>
+
+export class DatabaseManager {
+  readonly #sql: SqlConfig
+  readonly #store: ConfigStore | undefined
+  readonly #options: DatabaseManagerOptions
+  #database: Database | null
+  #files: LogFiles | null = null
+
+  /** `config`: what a Node's `config` or `store` holds, or a dict with `storage.sql` and the option `dataDir`. */
+  constructor(config: ConfigStore | Dict, options: DatabaseManagerOptions = {}) {
+    this.#store = config instanceof ConfigStore ? config : ConfigStore.of(config)
+    const tree = config instanceof ConfigStore ? config.config : config
+    this.#sql = (tree.storage as { sql?: SqlConfig } | undefined)?.sql ?? {}
+    this.#options = options
+    this.#database = options.database ?? null
+  }
+
+  /** True while questions are answered, or will be when the log was read. */
+  get connected(): boolean {
+    return this.#database !== null && this.#database.status().state !== 'closed'
+  }
+
+  /** Starts to read the log. Throws DB_NOT_CONFIGURED, STORAGE. */
+  async connect(): Promise<void> {
+    if (this.connected) return
+    const { log, clock, logger } = this.#options
+    this.#files = log ? null : new LogFiles(join(this.#dataDir, 'log'), this.#options.files ?? realFiles)
+    this.#files?.refresh()
+    const database = new Database({
+      sql: this.#sql,
+      log: (log ?? this.#files)!,
+      ...this.#windows(log !== undefined),
+      ...(clock && { clock }),
+      ...(logger && { logger }),
+    })
+    await database.connect()
+    this.#database = database
+  }
+
+  /** Devices, the one seen last first. `limit` 1–500, clamped, as everywhere here. */
+  async queryDevices(limit = 100, offset = 0): Promise<DeviceList> {
+    return this.#ready.queryDevices(limit, offset)
+  }
+
+  /** Packets, newest first; `since` and `until` in UNIX seconds, both included. Throws BAD_REQUEST. */
+  async queryPackets(
+    deviceId: string | null = null,
+    status: string | null = null,
+    since: number | null = null,
+    until: number | null = null,
+    limit = 50,
+    offset = 0,
+  ): Promise<PacketList> {
+    return this.#ready.queryPackets({ device_id: deviceId, status, since, until, limit, offset })
+  }
+
+  /** One packet with its sensors; null when there is none of that uuid. */
+  async queryPacket(uuid: string): Promise<PacketDetail | null> {
+    return this.#ready.queryPacket(uuid)
+  }
+
+  /** Sensor rows, newest first, then by their place in the packet. Throws BAD_REQUEST. */
+  async querySensors(
+    sensorId: string | null = null,
+    deviceId: string | null = null,
+    since: number | null = null,
+    until: number | null = null,
+    limit = 50,
+    offset = 0,
+  ): Promise<SensorList> {
+    return this.#ready.querySensors({ sensor_id: sensorId, device_id: deviceId, since, until, limit, offset })
+  }
+
+  status(): DatabaseStatus | null {
+    return this.#database?.status() ?? null
+  }
+
+  /** Ends the view it started itself; that of a gateway stays. */
+  async close(): Promise<void> {
+    if (this.#options.database) return
+    const database = this.#database
+    this.#database = null
+    await database?.close()
+  }
+
+  get #ready(): Database {
+    if (!this.#database)
+      throw new OsError('DB_NOT_CONFIGURED', 'database not configured', { hint: 'call connect() first' })
+    this.#files?.refresh()
+    return this.#database
+  }
+
+  /** The files of a gateway that may be running are only read, and what it has not sealed yet may be much. */
+  #windows(own: boolean): Pick<DatabaseOptions, 'windows' | 'maxPackets' | 'maxBytes'> {
+    const path = this.#sql.driver?.path ?? ''
+    const dir =
+      own && !isAbsolute(path) && this.#place === undefined ? undefined : windowFolder(path, this.#place ?? '/')
+    const windows = dir === undefined ? {} : { windows: { dir, readOnly: !own, keepBytes: 0, keepMs: 0 } }
+    return own ? windows : { ...windows, maxPackets: UNSEALED_PACKETS, maxBytes: UNSEALED_BYTES }
+  }
+
+  get #place(): string | undefined {
+    return this.#options.dataDir ?? this.#store?.dataDir
+  }
+
+  get #dataDir(): string {
+    const dir = this.#place
+    if (dir === undefined)
+      throw new OsError('DB_NOT_CONFIGURED', 'database not configured: no data directory', {
+        hint: 'give the configuration of a node, or the option dataDir',
+      })
+    return dir
+  }
+}

@@ -1,0 +1,90 @@
+// One page of rows over several windows: windows whose times do not meet follow one another, and what lies before the page is
+// counted, not read; where times meet, the keys of those windows are merged and only the rows of the page are read.
+import type { PacketRecord, SensorRecord } from './shapes'
+import { type Filter, KEY, type What, type WindowRows } from './window'
+
+/** The rows of one window that pass a filter. */
+export interface Piece {
+  readonly count: number
+  /** no row is older or newer; there need not be one at either end */
+  readonly lo: number
+  readonly hi: number
+  /** loads them */
+  readonly rows: () => WindowRows
+}
+
+/** a key and the number of its piece */
+const PLACE = KEY + 1
+
+/** Rows `offset` to `offset + limit` of all pieces in the order of `what`. */
+export function pageOf(what: What, filter: Filter, pieces: readonly Piece[], limit: number, offset: number) {
+  const rows: (PacketRecord | SensorRecord)[] = []
+  let skip = offset
+  for (const group of meeting(pieces)) {
+    const count = group.reduce((sum, piece) => sum + piece.count, 0)
+    if (skip >= count) {
+      skip -= count
+      continue
+    }
+    const wanted = limit - rows.length
+    if (group.length === 1) rows.push(...group[0]!.rows().page(what, filter, wanted, skip, group[0]!.count))
+    else rows.push(...merged(what, filter, group, wanted, skip))
+    skip = 0
+    if (rows.length >= limit) break
+  }
+  return rows
+}
+
+/** Pieces whose times meet stand together, newest group first, newest piece of a group first. */
+function meeting(pieces: readonly Piece[]): Piece[][] {
+  const groups: Piece[][] = []
+  let lo = Number.NEGATIVE_INFINITY
+  for (const piece of [...pieces].sort((a, b) => b.hi - a.hi)) {
+    if (groups.length > 0 && piece.hi >= lo) groups.at(-1)!.push(piece)
+    else groups.push([piece])
+    lo = groups.at(-1)!.length === 1 ? piece.lo : Math.min(lo, piece.lo)
+  }
+  return groups
+}
+
+function merged(what: What, filter: Filter, group: readonly Piece[], limit: number, skip: number) {
+  const wanted = skip + limit
+  let places: Float64Array = new Float64Array(0)
+  for (const [k, piece] of group.entries()) {
+    // nothing older can stand before the last one that is wanted
+    if (places.length >= wanted * PLACE && places[(wanted - 1) * PLACE]! > piece.hi) break
+    places = merge(places, piece.rows().keys(what, filter, wanted), k, wanted)
+  }
+  const rows: (PacketRecord | SensorRecord)[] = []
+  // piece by piece, so that none is loaded twice
+  for (const [k, piece] of group.entries())
+    for (let at = skip; at * PLACE < places.length && at < wanted; at++) {
+      const [, index, seq, of] = places.subarray(at * PLACE, (at + 1) * PLACE)
+      if (of === k) rows[at - skip] = piece.rows().row(what, seq!, index!)!
+    }
+  return rows
+}
+
+/** Both lists in one, in order, `most` at most. */
+function merge(places: Float64Array, keys: Float64Array, piece: number, most: number): Float64Array {
+  const length = Math.min(most, places.length / PLACE + keys.length / KEY)
+  const out = new Float64Array(length * PLACE)
+  let a = 0
+  let b = 0
+  for (let at = 0; at < out.length; at += PLACE) {
+    const takeA = b >= keys.length || (a < places.length && before(places, a, keys, b))
+    if (takeA) {
+      out.set(places.subarray(a, a + PLACE), at)
+      a += PLACE
+    } else {
+      out.set(keys.subarray(b, b + KEY), at)
+      out[at + KEY] = piece
+      b += KEY
+    }
+  }
+  return out
+}
+
+/** time descending, place in the packet ascending, seq descending */
+const before = (a: Float64Array, i: number, b: Float64Array, j: number): boolean =>
+  a[i] !== b[j] ? a[i]! > b[j]! : a[i + 1] !== b[j + 1] ? a[i + 1]! < b[j + 1]! : a[i + 2]! > b[j + 2]!

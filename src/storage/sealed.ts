@@ -1,0 +1,185 @@
+// The sealed windows as questions need them: sums in SQL tables in RAM, rows of at most two windows loaded. A question opens
+// only those windows that its time range cuts; a packet, only those whose filter says that they may hold its uuid.
+//
+// What fails: a file that turns out damaged or gone throws BadWindow; lost() takes it out, and the question is asked again
+// without it.
+import type { Database as SqlDatabase } from 'sql.js'
+import { mayHold } from './bloom'
+import type { Sealed, WindowFolder } from './folder'
+import type { Piece } from './pages'
+import { SEAL } from './schema'
+import { Where } from './where'
+import { type Filter, textOf, type What, WindowRows } from './window'
+import type { Sum, Summary } from './windowfile'
+
+const LOADED = 2
+const NEVER = Number.MAX_SAFE_INTEGER
+
+/** `new sql.Database(bytes)` */
+export type OpenDatabase = (bytes?: Uint8Array) => SqlDatabase
+
+const totals = (sums: readonly Sum[]): readonly [number, number] =>
+  sums.reduce(([lo, hi], [, , , first, last]) => [Math.min(lo, first), Math.max(hi, last)] as const, [
+    NEVER,
+    -NEVER,
+  ] as const)
+
+/** Sums and filters of the rows; what the rows do not tell comes along. */
+export function summarize(
+  rows: WindowRows,
+  rest: Omit<Summary, 'packets' | 'unsynced' | 'statuses' | 'sensors'>,
+): Summary {
+  const sums = (sql: string): Sum[] =>
+    rows
+      .rows(sql)
+      .map(([device, part, ...numbers]) => [textOf(device!), textOf(part!), ...(numbers as [number, number, number])])
+  const of = 'COUNT(*), MIN(p.timestamp_raw), MAX(p.timestamp_raw)'
+  return {
+    ...rest,
+    packets: rows.number('SELECT COUNT(*) FROM os_packets'),
+    unsynced: rows.rows('SELECT DISTINCT boot FROM os_packets WHERE unsynced = 1').map(([boot]) => boot as number),
+    statuses: sums(
+      `SELECT CAST(p.device_id AS BLOB), CAST(p.device_status AS BLOB), ${of} FROM os_packets p GROUP BY p.device_id, p.device_status`,
+    ),
+    sensors: sums(
+      `SELECT CAST(p.device_id AS BLOB), CAST(s.sensor_id AS BLOB), ${of}
+       FROM os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq GROUP BY p.device_id, s.sensor_id`,
+    ),
+  }
+}
+
+export class SealedWindows {
+  readonly folder: WindowFolder
+  readonly #open: OpenDatabase
+  readonly #main: WindowRows
+  /** by name, the one used last at the end */
+  readonly #loaded = new Map<string, WindowRows>()
+  readonly #spans = new Map<string, readonly [number, number]>()
+
+  constructor(folder: WindowFolder, open: OpenDatabase, main: WindowRows) {
+    this.folder = folder
+    this.#open = open
+    this.#main = main
+    for (const window of folder.sealed) this.#count(window)
+  }
+
+  get packets(): number {
+    return this.folder.sealed.reduce((sum, { summary }) => sum + summary.packets, 0)
+  }
+
+  /** What passes the filter, window by window. */
+  pieces(what: What, filter: Filter): Piece[] {
+    const { since = -NEVER, until = NEVER, device, status, sensor } = filter
+    const where = new Where()
+    where.equal('device_id', device)
+    where.equal('part', what === 'packets' ? status : sensor)
+    where.range('hi', since, undefined)
+    where.range('lo', undefined, until)
+    const rows = this.#main.rows(
+      `SELECT win, SUM(n), MIN(lo), MAX(hi), MAX(lo < ? OR hi > ?) FROM sums.${what}${where.sql} GROUP BY win`,
+      [since, until, ...where.values],
+    ) as number[][]
+    return rows.flatMap(([win, n, lo, hi, cut]) => {
+      const window = this.folder.sealed.find(({ summary }) => summary.from === win)!
+      const count = cut ? this.#rows(window).count(what, filter) : n!
+      if (count === 0) return []
+      return [{ count, lo: Math.max(lo!, since), hi: Math.min(hi!, until), rows: () => this.#rows(window) }]
+    })
+  }
+
+  /** The window that holds a uuid; `at`: only those that have packets of that time. */
+  holding(uuid: Uint8Array, at?: number): WindowRows | undefined {
+    for (const window of this.folder.sealed) {
+      const [first, last] = this.#spans.get(window.name)!
+      if (at !== undefined && !window.summary.moved && (at < first || at > last)) continue
+      if (!mayHold(window.bloom, uuid)) continue
+      const rows = this.#rows(window)
+      if (rows.has(uuid)) return rows
+    }
+    return undefined
+  }
+
+  /** Writes the open window as a file. Throws the system's error; nothing changed then. */
+  seal(summary: Summary, bloom: Uint8Array, attach: (file: string, run: string) => void): void {
+    const out = this.#open()
+    try {
+      attach((out as SqlDatabase & { filename: string }).filename, SEAL)
+      this.#count(this.folder.write(summary, bloom, out.export()))
+    } finally {
+      out.close()
+    }
+  }
+
+  /** Times of packets of `boot` before record `seq` moved: windows with such packets are written again. Throws BadWindow. */
+  correct(boot: number, seq: number, update: (rows: WindowRows) => void): void {
+    for (const window of [...this.folder.sealed]) {
+      const { summary, bloom, name } = window
+      if (summary.corrected >= seq || !summary.unsynced.includes(boot)) continue
+      const db = this.#open(this.folder.read(window))
+      const rows = new WindowRows(db)
+      try {
+        update(rows)
+        this.#forget(window)
+        const { packets: _p, unsynced: _u, statuses: _s, sensors: _n, ...rest } = summary
+        const after = summarize(rows, { ...rest, corrected: seq, moved: true })
+        this.#count(this.folder.write(after, bloom, db.export()))
+      } catch (error) {
+        if (!this.#spans.has(name)) this.#count(window)
+        throw error
+      } finally {
+        rows.close()
+      }
+    }
+  }
+
+  /** Goes on without a file. Returns how many packets went with it. */
+  lost(name: string, why: 'damaged' | 'foreign' = 'damaged'): number {
+    const window = this.folder.sealed.find(sealed => sealed.name === name)
+    this.folder.drop(name, why)
+    if (!window) return 0
+    this.#forget(window)
+    return window.summary.packets
+  }
+
+  /** Removes what is beyond the bounds of the folder. Returns how many packets went. */
+  retain(logFirst: number, now: number): number {
+    const gone = this.folder.retain(logFirst, now)
+    for (const window of gone) this.#forget(window)
+    return gone.reduce((sum, { summary }) => sum + summary.packets, 0)
+  }
+
+  #count({ name, summary }: Sealed): void {
+    this.#spans.set(name, totals(summary.statuses))
+    for (const [table, sums] of [
+      ['packets', summary.statuses],
+      ['sensors', summary.sensors],
+    ] as const)
+      for (const sum of sums) this.#main.run(`INSERT INTO sums.${table} VALUES (?,?,?,?,?,?)`, [summary.from, ...sum])
+  }
+
+  #forget({ name, summary }: Sealed): void {
+    this.#loaded.get(name)?.close()
+    this.#loaded.delete(name)
+    this.#spans.delete(name)
+    for (const table of ['packets', 'sensors'])
+      this.#main.run(`DELETE FROM sums.${table} WHERE win = ?`, [summary.from])
+  }
+
+  /** The rows of a window, loaded. Throws BadWindow. */
+  #rows(window: Sealed): WindowRows {
+    let rows = this.#loaded.get(window.name)
+    this.#loaded.delete(window.name)
+    if (!rows) {
+      for (const [name, oldest] of this.#loaded) {
+        if (this.#loaded.size < LOADED) break
+        oldest.close()
+        this.#loaded.delete(name)
+      }
+      const db = this.#open(this.folder.read(window))
+      db.exec('PRAGMA cache_size=-1024')
+      rows = new WindowRows(db)
+    }
+    this.#loaded.set(window.name, rows)
+    return rows
+  }
+}

@@ -1,0 +1,190 @@
+// The rows of one window as a sql.js database: the open one in RAM, or a sealed one that was read. Questions have their
+// filter normalized; every value is bound, so no text of a caller ever becomes SQL (S10).
+import type { BindParams, Database as SqlDatabase, SqlValue, Statement } from 'sql.js'
+import { uuidText } from '../log'
+import { factToDict } from '../pipeline/fact'
+import { DEVICE, PACKET_COLUMNS, SENSOR_COLUMNS } from './schema'
+import type { PacketDetail, PacketRecord, PacketSensor, SensorRecord } from './shapes'
+import { Where } from './where'
+
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+
+export const textOf = (bytes: SqlValue): string => decoder.decode(bytes as Uint8Array)
+
+/** a sensor with at most this many rows is rare */
+const RARE = 2000
+
+/** Which rows; none of a key: all. */
+export interface Filter {
+  readonly device?: string | undefined
+  readonly status?: string | undefined
+  readonly sensor?: string | undefined
+  readonly since?: number | undefined
+  readonly until?: number | undefined
+}
+
+/** `packets` by (time, seq) descending; `sensors` by time descending, place in the packet, seq descending. */
+export type What = 'packets' | 'sensors'
+
+/** timestamp, place in the packet (0: the packet), seq — of one row behind the other */
+export const KEY = 3
+
+export class WindowRows {
+  readonly #db: SqlDatabase
+  readonly #prepared = new Map<string, Statement>()
+
+  constructor(db: SqlDatabase) {
+    this.#db = db
+  }
+
+  /** How many rows pass the filter. */
+  count(what: What, filter: Filter): number {
+    const where = whereOf(filter)
+    const ofPackets = what === 'packets' || byPackets(filter)
+    const from = what === 'packets' ? 'os_packets p' : ofPackets ? BY_TIME : 'os_sensors s'
+    return this.number(`SELECT COUNT(*) FROM ${from}${where.sql}`, where.values)
+  }
+
+  /** Keys of the first `limit` rows, in order, behind one another. */
+  keys(what: What, filter: Filter, limit: number): Float64Array {
+    const where = whereOf(filter)
+    const columns = what === 'packets' ? 'p.timestamp_raw, 0, p.seq' : 'p.timestamp_raw, s.sensor_index, p.seq'
+    const rows = this.rows(`SELECT ${columns} ${tail(what, where)} LIMIT ?`, [...where.values, limit])
+    const keys = new Float64Array(rows.length * KEY)
+    for (const [k, row] of rows.entries()) keys.set(row as number[], k * KEY)
+    return keys
+  }
+
+  /** One page of rows; `rare`: few rows pass. */
+  page(what: What, filter: Filter, limit: number, offset: number, rare: number): (PacketRecord | SensorRecord)[] {
+    const where = whereOf(filter)
+    const from = tail(what, where, what === 'sensors' && !byPackets(filter) && rare <= RARE)
+    return this.#found(what, from, [...where.values, limit, offset], ' LIMIT ? OFFSET ?')
+  }
+
+  /** The row of a key. */
+  row(what: What, seq: number, index: number): PacketRecord | SensorRecord | undefined {
+    const from =
+      what === 'packets'
+        ? 'FROM os_packets p WHERE p.seq = ?'
+        : `FROM ${BY_TIME} WHERE p.seq = ? AND s.sensor_index = ?`
+    return this.#found(what, from, what === 'packets' ? [seq] : [seq, index])[0]
+  }
+
+  packet(uuid: Uint8Array): PacketDetail | null {
+    const row = this.rows(`SELECT ${PACKET_COLUMNS} FROM os_packets p WHERE p.packet_uuid = ?`, [uuid])[0]
+    return row ? { ok: true, ...this.#record(row) } : null
+  }
+
+  has(uuid: Uint8Array): boolean {
+    return this.rows('SELECT 1 FROM os_packets WHERE packet_uuid = ?', [uuid]).length > 0
+  }
+
+  close(): void {
+    this.#db.close()
+  }
+
+  run(sql: string, values: SqlValue[] = []): number {
+    this.#statement(sql).run(values)
+    return this.#db.getRowsModified()
+  }
+
+  rows(sql: string, values: BindParams = []): SqlValue[][] {
+    const statement = this.#statement(sql)
+    const rows: SqlValue[][] = []
+    statement.bind(values)
+    try {
+      while (statement.step()) rows.push(statement.get())
+    } finally {
+      statement.reset()
+    }
+    return rows
+  }
+
+  number(sql: string, values: SqlValue[] = []): number {
+    return this.rows(sql, values)[0]![0] as number
+  }
+
+  #found(what: What, from: string, values: SqlValue[], end = ''): (PacketRecord | SensorRecord)[] {
+    if (what === 'packets')
+      return this.rows(`SELECT ${PACKET_COLUMNS} ${from}${end}`, values).map(row => this.#record(row).packet)
+    const columns = `p.packet_uuid, ${SENSOR_COLUMNS}, ${DEVICE}, p.timestamp_raw`
+    return this.rows(`SELECT ${columns} ${from}${end}`, values).map(row => ({
+      packet_uuid: uuidText(row[0] as Uint8Array),
+      ...sensorOf(row, 1),
+      device_id: textOf(row[6]!),
+      timestamp_raw: row[7] as number,
+    }))
+  }
+
+  /** payload_json and the sensors' packet_uuid are made here, on read (D5). */
+  #record(row: SqlValue[]): { packet: PacketRecord; sensors: PacketSensor[] } {
+    const [seq, uuid, idBytes, stateBytes, timestamp, created, tRaw, extras] = row
+    const id = textOf(idBytes!)
+    const state = textOf(stateBytes!)
+    const sensors = this.rows(
+      `SELECT ${SENSOR_COLUMNS} FROM os_sensors s WHERE s.packet_seq = ? ORDER BY s.sensor_index`,
+      [seq!],
+    ).map(sensor => sensorOf(sensor, 0))
+    const payload = factToDict({
+      id,
+      state,
+      tRaw: tRaw as number,
+      aid: 0,
+      sensors: sensors.map(s => ({
+        id: s.sensor_id,
+        status: s.sensor_status,
+        unit: s.normalized_unit ?? '',
+        value: s.normalized_value,
+      })),
+      ...(typeof extras === 'string' && { extras: JSON.parse(extras) as Record<string, string> }),
+    })
+    const packet = {
+      packet_uuid: uuidText(uuid as Uint8Array),
+      device_id: id,
+      device_status: state,
+      timestamp_raw: timestamp as number,
+      payload_json: payload,
+      created_at: created as number,
+    }
+    return { packet, sensors }
+  }
+
+  #statement(sql: string): Statement {
+    let statement = this.#prepared.get(sql)
+    if (!statement) {
+      statement = this.#db.prepare(sql)
+      this.#prepared.set(sql, statement)
+    }
+    return statement
+  }
+}
+
+const BY_TIME = 'os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq'
+const BY_SENSOR = 'os_sensors s CROSS JOIN os_packets p ON p.seq = s.packet_seq'
+
+const byPackets = ({ device, since, until }: Filter): boolean =>
+  device !== undefined || since !== undefined || until !== undefined
+
+/** A rare sensor is found by one pass over the sensor rows, a common one on the first packets by time. */
+function tail(what: What, where: Where, bySensor = false): string {
+  if (what === 'packets') return `FROM os_packets p${where.sql} ORDER BY p.timestamp_raw DESC, p.seq DESC`
+  return `FROM ${bySensor ? BY_SENSOR : BY_TIME}${where.sql} ORDER BY p.timestamp_raw DESC, s.sensor_index, p.seq DESC`
+}
+
+function whereOf({ device, status, sensor, since, until }: Filter): Where {
+  const where = new Where()
+  where.equal('p.device_id', device)
+  where.equal('p.device_status', status)
+  where.equal('s.sensor_id', sensor)
+  where.range('p.timestamp_raw', since, until)
+  return where
+}
+
+const sensorOf = (row: SqlValue[], at: number): PacketSensor => ({
+  sensor_index: row[at] as number,
+  sensor_id: textOf(row[at + 1]!),
+  sensor_status: textOf(row[at + 2]!),
+  normalized_value: row[at + 3] as number | null,
+  normalized_unit: row[at + 4] === null ? null : textOf(row[at + 4]!),
+})

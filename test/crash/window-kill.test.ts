@@ -1,0 +1,71 @@
+// A real process seals windows of a real log and is killed at random moments. After each start the view counts what the log
+// counts, and no packet is in two windows. The file is also the child: it runs as such when the variable is set.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { FlashLog } from '../../src/log'
+import { Database } from '../../src/storage'
+
+const ROUNDS = 12
+
+async function opened(dir: string) {
+  const log = await FlashLog.open({ dir: join(dir, 'log'), commitIntervalMs: 10, ackCommitMs: 2, commitBytes: 8192 })
+  const windows = { dir: join(dir, 'sql'), readOnly: false, keepBytes: 0, keepMs: 0 }
+  const db = new Database({ log, maxPackets: 60, windows })
+  await db.connect()
+  return { log, db }
+}
+
+async function child(dir: string): Promise<void> {
+  const { log } = await opened(dir)
+  for (let k = 0; ; k++) {
+    const fact = {
+      id: `dev-${k % 4}`,
+      state: 'ONLINE',
+      // each second one is delivered twice
+      tRaw: 1_710_000_000_000 + Math.floor((log.lastSeq + 1) / 2) * 1000,
+      aid: 7,
+      sensors: [{ id: 's', status: 'OK', unit: 'K', value: 1 }],
+    }
+    log.appendFact(fact, { medium: 'local' }, 'synced')
+    if (k % 20 === 0) await new Promise(resolve => setTimeout(resolve, 1))
+  }
+}
+
+async function parent(): Promise<void> {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-windows-'))
+  try {
+    for (let round = 0; round < ROUNDS; round++) {
+      const run = spawn(process.execPath, [__filename], {
+        env: { ...process.env, OS_NODE_WINDOWS_DIR: dir },
+        stdio: ['ignore', 'ignore', 'inherit'],
+      })
+      await new Promise(resolve => setTimeout(resolve, 350 + 61 * round))
+      run.kill('SIGKILL')
+      await new Promise(resolve => run.on('close', resolve))
+      const { log, db } = await opened(dir)
+      const seen = new Set<string>()
+      for (const { fact } of log.read(0, { kinds: ['fact'] })) seen.add(`${fact!.id} ${fact!.tRaw}`)
+      assert.equal((await db.queryPackets({ limit: 1 })).total, seen.size, `round ${round}`)
+      const { devices } = await db.queryDevices()
+      assert.equal(
+        devices.reduce((sum, { packet_count }) => sum + packet_count, 0),
+        seen.size,
+      )
+      assert.equal(db.status().windows?.damaged, 0)
+      await db.close()
+      await log.close()
+    }
+    const files = readdirSync(join(dir, 'sql'))
+    assert.ok(files.length > 3 && files.every(name => name.endsWith('.window')), files.join())
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+const dir = process.env['OS_NODE_WINDOWS_DIR']
+if (dir !== undefined) void child(dir)
+else test('a kill at any moment of sealing loses nothing and counts nothing twice', parent)

@@ -1,0 +1,91 @@
+// A log folder read beside the process that writes it.
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { FlashLog, LogFiles } from '../../../src/log'
+import type { Fact } from '../../../src/pipeline/fact'
+
+const root = mkdtempSync(join(tmpdir(), 'os-node-logfiles-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+const factOf = (k: number): Fact => ({
+  id: 'dev',
+  state: 'ONLINE',
+  tRaw: 1_710_000_000_000 + k,
+  aid: 7,
+  sensors: [{ id: 'temp', status: 'OK', unit: 'K', value: k }],
+})
+
+const listing = (dir: string): string =>
+  readdirSync(dir)
+    .sort()
+    .map(name => `${name} ${readFileSync(join(dir, name)).toString('base64')}`)
+    .join('\n')
+
+test('it sees what was committed, then what came since; readers go on over new segments; the folder stays as it is', async () => {
+  const dir = join(root, 'a')
+  const files = new LogFiles(dir)
+  assert.equal(files.refresh(), false, 'no folder, no records')
+  assert.deepEqual([files.committedSeq, files.startOfLast(10), files.factsAfter(0)], [0, 0, 0])
+  // small segments, so that there are several
+  const log = await FlashLog.open({ dir, commitIntervalMs: 5, ackCommitMs: 2, maxBytes: 1 << 20 })
+  const append = async (from: number, to: number): Promise<void> => {
+    for (let k = from; k < to; k++) log.appendFact(factOf(k), { medium: 'UDP' })
+    await log.flush()
+  }
+  await append(0, 100)
+  let heard = 0
+  const stop = files.onCommit(seq => {
+    heard = seq
+  })
+  writeFileSync(join(dir, 'somebody.tmp'), 'half written')
+  const before = listing(dir)
+  assert.equal(files.refresh(), true)
+  assert.equal(files.refresh(), false, 'nothing new')
+  assert.equal(listing(dir), before)
+  assert.deepEqual([heard, files.committedSeq, files.factsAfter(0)], [log.committedSeq, log.committedSeq, 100])
+  const reader = files.reader(0, { kinds: ['fact'] })
+  const values: unknown[] = []
+  const drain = (): void => {
+    for (let record = reader.next(); record; record = reader.next()) values.push(record.fact!.sensors[0]!.value)
+  }
+  drain()
+  assert.equal(values.length, 100)
+  await append(100, 3000)
+  drain()
+  assert.equal(values.length, 100, 'only what a refresh found')
+  assert.equal(files.refresh(), true)
+  drain()
+  assert.deepEqual(values, [...Array(3000).keys()])
+  stop()
+  await append(3000, 20_000)
+  files.refresh()
+  assert.ok(heard < files.committedSeq)
+  drain()
+  assert.equal(values.at(-1), 19_999)
+  assert.ok(files.startOfLast(10) > 0 && files.startOfLast(10) <= files.committedSeq)
+  assert.ok(readdirSync(dir).length > 3, 'several segments')
+  await log.close()
+})
+
+test('a folder that cannot be read is STORAGE, and the next look tries again', async () => {
+  const dir = join(root, 'b')
+  const log = await FlashLog.open({ dir, commitIntervalMs: 5, ackCommitMs: 2 })
+  log.appendFact(factOf(1), { medium: 'UDP' })
+  await log.close()
+  const { realFiles } = await import('../../../src/lib/files')
+  let broken = true
+  const files = new LogFiles(dir, {
+    ...realFiles,
+    read: path => {
+      if (broken) throw Object.assign(new Error('read error'), { code: 'EIO' })
+      return realFiles.read(path)
+    },
+  })
+  assert.throws(() => files.refresh(), { code: 'STORAGE' })
+  broken = false
+  assert.equal(files.refresh(), true)
+  assert.equal(files.factsAfter(0), 1)
+})

@@ -1,0 +1,88 @@
+// The database manager over a log of this process, over files that another one writes, and where there is nothing to ask.
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { DatabaseManager, Node } from '../../../src/index'
+import { FlashLog } from '../../../src/log'
+import { Database } from '../../../src/storage'
+
+const root = mkdtempSync(join(tmpdir(), 'os-node-manager-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+const T = 1_710_000_000
+let folder = 0
+
+function nodeIn(storage: object = {}, log?: FlashLog): { node: Node; dir: string } {
+  const dir = join(root, String(folder++))
+  mkdirSync(dir, { recursive: true })
+  writeFileSync(join(dir, 'Config.json'), JSON.stringify({ device_id: 'N', assigned_id: 9, storage: { sql: storage } }))
+  return { node: new Node(join(dir, 'Config.json'), { ...(log && { log }) }), dir }
+}
+
+test('over the files of a log that somebody else writes: each question sees what was committed before it', async () => {
+  const { node, dir } = nodeIn()
+  const log = await FlashLog.open({ dir: join(dir, 'data/log'), commitIntervalMs: 5, ackCommitMs: 2 })
+  const writer = new Node(node.configPath, { log })
+  writer.transmit([['T1', 'OK', 21.5, 'Cel']], null, 'ONLINE', { t: T })
+  await log.flush()
+  const db = new DatabaseManager(node.config)
+  assert.equal(db.connected, false)
+  await db.connect()
+  await db.connect()
+  assert.equal(db.connected, true)
+  const { packets, ...page } = await db.queryPackets()
+  assert.deepEqual(page, { ok: true, total: 1, limit: 50, offset: 0 })
+  assert.equal(packets[0]!.timestamp_raw, T)
+  for (let k = 1; k <= 5; k++) writer.transmit([['T1', 'OK', 21.5 + k, 'Cel']], 'other', 'LOW', { t: T + k })
+  await log.flush()
+  assert.deepEqual(await db.queryDevices(1), {
+    ok: true,
+    devices: [{ device_id: 'other', last_seen: T + 5, packet_count: 5 }],
+    total: 2,
+    limit: 1,
+    offset: 0,
+  })
+  assert.equal((await db.queryPackets('other', 'LOW', T + 2, T + 4, 2, 1)).packets[0]!.timestamp_raw, T + 3)
+  const sensors = await db.querySensors('T1', 'other', T + 5, null)
+  assert.deepEqual([sensors.total, sensors.sensors[0]!.normalized_value], [1, 299.65])
+  assert.equal((await db.queryPacket(packets[0]!.packet_uuid))?.packet.device_id, 'N')
+  assert.equal(await db.queryPacket('no such thing'), null)
+  await db.close()
+  assert.equal(db.connected, false)
+  await log.close()
+  await node.close()
+})
+
+test('over the log of this process, and over the view of a gateway, which it does not close', async () => {
+  const log = await FlashLog.open({ dir: join(root, 'own'), commitIntervalMs: 5, ackCommitMs: 2 })
+  const { node } = nodeIn({}, log)
+  node.transmit([['T1', 'OK', 1, 'Cel']])
+  await log.flush()
+  const database = new Database({ log })
+  await database.connect()
+  const over = new DatabaseManager(node.store, { database })
+  assert.equal(over.connected, true)
+  assert.equal((await over.queryDevices()).total, 1)
+  await over.close()
+  assert.equal(database.status().state, 'up')
+  await database.close()
+  const own = new DatabaseManager(node.store, { log })
+  await own.connect()
+  assert.equal((await own.queryDevices()).total, 1)
+  await own.close()
+  await log.close()
+})
+
+test('a node has one when storage.sql is on; off, unknown or not connected is DB_NOT_CONFIGURED', async () => {
+  const { node } = nodeIn()
+  assert.ok(node.dbManager instanceof DatabaseManager)
+  assert.equal(node.db_manager, node.dbManager)
+  await assert.rejects(node.dbManager.queryDevices(), { code: 'DB_NOT_CONFIGURED' })
+  assert.equal(nodeIn({ enabled: false }).node.dbManager, null)
+  const off = new DatabaseManager(nodeIn({ enabled: false }).node.config)
+  await assert.rejects(off.connect(), { code: 'DB_NOT_CONFIGURED' })
+  assert.equal(off.connected, false)
+  await assert.rejects(new DatabaseManager({}).connect(), /no data directory/)
+})
