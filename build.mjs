@@ -81,13 +81,13 @@ const packed = {
 }
 
 /**
- * Characters beyond ASCII where units are read, escaped: esbuild leaves those of regular expressions as they are, and one
+ * Characters beyond ASCII are escaped: esbuild leaves those of regular expressions as they are, and one
  * of them in the bundle makes V8 keep all of its text at two bytes a character, in every thread.
  */
 const ascii = {
   name: 'ascii',
   setup(build) {
-    build.onLoad({ filter: /[\\/](units|signals)[\\/][^.]+\.ts$/ }, ({ path }) => ({
+    build.onLoad({ filter: /[\\/](src|drivers)[\\/].*\.ts$/ }, ({ path }) => ({
       contents: readFileSync(path, 'utf8').replace(
         /[^\0-\x7f]/g,
         char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -15,16 +15,7 @@ import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/stopping'
 import { followsParent, stopped } from './gateway/parent'
-import {
-  DatabaseManager,
-  displayAccess,
-  fragments,
-  mediaTable,
-  Node,
-  pluginTable,
-  sourceTable,
-  ucumUnits,
-} from './index'
+import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
 import { systemClock } from './lib/clock'
 import { asOsError, OsError } from './lib/errors'
 import { type Logger, silentLogger } from './lib/logger'
@@ -159,6 +150,7 @@ async function startGateway(
     { transmitThrough },
     { supervise },
     { runSteps },
+    { DatabaseManager },
   ] = await Promise.all([
     import('./gateway/gateway'),
     import('./gateway/lock'),
@@ -171,6 +163,7 @@ async function startGateway(
     import('./gateway/transmit'),
     import('./gateway/guard/process'),
     import('./gateway/guard/stopping'),
+    import('./storage'),
   ])
   writableDir(config.dataDir)
   const lock = await acquireLock(config.dataDir, role)
@@ -230,15 +223,7 @@ async function startGateway(
       gateway: {
         status: () => gateway.status(),
         reload: () => gateway.reload(),
-        submit: request => {
-          // refused before the readings are kept: who asked for a medium wants them nowhere else
-          const asked = request.medium
-          const carried = gateway.uplinks.list.some(({ medium }) => medium.toLowerCase() === asked?.toLowerCase())
-          if (asked !== undefined && !carried && node.transporterManager.getDriver(asked) === null) {
-            throw new OsError('NO_DRIVER', `No available driver: ${asked}`)
-          }
-          return transmitThrough(gateway, node, request)
-        },
+        submit: request => transmitThrough(gateway, node, request),
       },
       log: logOfGateway(gateway),
       node: async () => nodeLike(node),

@@ -12,6 +12,7 @@ export interface DispatchNode {
     deviceStatus: string,
   ): readonly [packet: Uint8Array, assigned_id: number, strategy: string]
   dispatch(packet: Uint8Array, medium: string): Promise<boolean>
+  readonly transporterManager: { getDriver(medium: string): unknown }
 }
 
 export interface TransmitRequest {
@@ -33,7 +34,7 @@ export interface TransmitOutcome {
 /** how long a command waits for its packet to leave */
 const WAIT_MS = 5000
 
-/** Throws NO_ASSIGNED_ID, ALL_READINGS_REFUSED, BAD_ID. */
+/** Throws NO_ASSIGNED_ID, NO_DRIVER, ALL_READINGS_REFUSED, BAD_ID. */
 export async function transmitThrough(
   gateway: Gateway,
   node: DispatchNode,
@@ -44,6 +45,11 @@ export async function transmitThrough(
       'NO_ASSIGNED_ID',
       `[transmit] Device '${device_id ?? gateway.identity.deviceId}' has no assigned physical ID. Call ensure_id() first.`,
     )
+  const wanted = medium?.toLowerCase()
+  // refused before the readings are kept: who asked for a medium wants them nowhere else
+  const isUplink = gateway.uplinks.list.some(uplink => uplink.medium.toLowerCase() === wanted)
+  if (medium !== undefined && !isUplink && node.transporterManager.getDriver(medium) === null)
+    throw new OsError('NO_DRIVER', `No available driver: ${medium}`)
   const submitted = gateway.submit(sensors, { device_id, device_status })
   const rejected = submitted.rejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
   const assigned_id = gateway.identity.assignedId
@@ -55,7 +61,6 @@ export async function transmitThrough(
     dispatch_path: sent ? 'driver' : 'none',
     rejected,
   })
-  const wanted = medium?.toLowerCase()
   const { carrying, watchers } = gateway.uplinks
   // with none named it is enough that one may carry soon
   const carried = wanted === undefined || carrying?.medium.toLowerCase() === wanted
