@@ -8,7 +8,7 @@ import type { ConfigStore } from '../config/store'
 import { listName } from '../display'
 import type { Gateway } from '../gateway/gateway'
 import { latestOf } from '../gateway/latest'
-import { OsError } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { mediumFlag } from '../links/transport-view'
 import type { TransportControl } from '../node/transport'
@@ -82,6 +82,17 @@ export function overHttp(
   }
 }
 
+/** Before start() the view is not connected yet, which is not the same as switched off. Throws DB_STARTING. */
+function databaseOf(gateway: Gateway): Gateway['database'] {
+  try {
+    gateway.ready()
+  } catch (thrown) {
+    if (gateway.database && asOsError(thrown).code === 'STARTING')
+      throw new OsError('DB_STARTING', 'database starting', { cause: thrown })
+  }
+  return gateway.database
+}
+
 /** Whatever is registered, by the names faces list it under: built-in sections by their bare id. */
 function sectionsOf(display: DisplayControl | undefined): Record<string, () => unknown> {
   const providers = display?.metadata().providers ?? []
@@ -111,7 +122,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
       return gateway.guard.safeModeReport()
     },
     latest: () => gateway.latestReadings(),
-    db: () => gateway.database,
+    db: () => databaseOf(gateway),
     settings: () => ({ read_only: config.get<boolean>('web_user.read_only'), management_enabled: true }),
     hosts: () => [hostname(), `${hostname()}.local`, ...config.get<string[]>('web_user.allowed_hosts')],
     sessionTimes: () => ({

@@ -234,6 +234,68 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
     assert.ok(gw.output.includes('oli at 127.0.0.1: status'))
   })
 
+  await t.test('every write answers, and refuses, as openapi.json says', async () => {
+    const document = (await send('GET', '/api/openapi.json')).json
+    const walk: [string, string, unknown, number][] = [
+      ['PUT', '/api/config', { key: 'engine_settings.precision', value: '5', value_type: 'int' }, 200],
+      ['PUT', '/api/config', { engine_settings: { precision: 11 } }, 400],
+      ['PUT', '/api/config', { device_id: 'other' }, 403],
+      ['PUT', '/api/config', { key: 'engine_settings..x', value: 1 }, 404],
+      ['PUT', '/api/options', { updates: [{ key: 'engine_settings.precision', value: 6 }, { key: 'x' }] }, 200],
+      ['PUT', '/api/options', { updates: 1 }, 400],
+      ['PUT', '/api/ui/config', { ui_theme: 'dark', unknown: 1 }, 200],
+      ['PUT', '/api/ui/config', { ui_refresh_seconds: 0 }, 400],
+      ['POST', '/api/reload', {}, 200],
+      ['POST', '/api/safe-mode', { leave: true }, 200],
+      ['POST', '/api/safe-mode', {}, 400],
+      ['POST', '/api/transport', { medium: 'quic', enabled: false }, 200],
+      ['POST', '/api/transport', { medium: 'pigeon' }, 400],
+      ['POST', '/api/outputs', { name: 'pump', value: 1 }, 404],
+      ['POST', '/api/outputs', { name: 'pump', value: 2 }, 400],
+      ['POST', '/api/plugins', { plugin: 'port-forwarder', action: 'start' }, 200],
+      ['POST', '/api/plugins', { plugin: 'port_forwarder', action: 'cmd', sub_cmd: 'list' }, 200],
+      ['POST', '/api/plugins', { plugin: 'port_forwarder', action: 'cmd', sub_cmd: 'none' }, 400],
+      ['POST', '/api/plugins', { plugin: 'port_forwarder', action: 'set_enabled', enabled: true }, 200],
+      ['POST', '/api/plugins', { plugin: 'none' }, 400],
+      ['POST', '/users', { username: 'ada', password: 'p', role: 'viewer' }, 200],
+      ['POST', '/users', { username: 'ADA' }, 409],
+      ['PUT', '/users/ada', { role: 'operator', enabled: false }, 200],
+      ['PUT', '/users/nobody', {}, 404],
+      ['POST', '/api/login', { username: 'ada', password: 'p' }, 401],
+      ['DELETE', '/users/ada', undefined, 200],
+      ['DELETE', '/users/', undefined, 400],
+      ['POST', '/api/login', { token }, 200],
+      ['POST', '/api/logout', {}, 200],
+      ['POST', '/api/oscli/execute', { command: 'id-info --json' }, 200],
+      ['POST', '/api/oscli/execute', { command: 'watch --module transport', background: true }, 200],
+      ['POST', '/api/oscli/execute', { command: '' }, 400],
+      ['POST', '/api/oscli/cancel', { job_id: 'none' }, 404],
+      ['POST', '/health', {}, 405],
+    ]
+    for (const [method, path, body, expected] of walk) {
+      const what = `${method} ${path} ${JSON.stringify(body)}`
+      const { status, json } = await send(method, path, body)
+      assert.equal(status, expected, `${what}: ${JSON.stringify(json)}`)
+      if (expected === 405) continue
+      const told = { method, path: path.replace(/^\/users\/.*/, '/users/{username}'), status, json }
+      assert.deepEqual(answerProblems(document, { ...told, type: 'application/json' }), [])
+      if (expected !== 200)
+        assert.deepEqual([json.ok, typeof json.error, typeof json.code], [false, 'string', 'string'])
+    }
+    const walked = new Set(
+      walk.map(([method, path]) => `${method} ${path.replace(/^\/users\/.*/, '/users/:username')}`),
+    )
+    const writes = ROUTES.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`)
+    assert.deepEqual(
+      writes.filter(name => !walked.has(name)),
+      [],
+    )
+    const [running] = (await send('GET', '/api/oscli/jobs?limit=1')).json.jobs
+    assert.equal(running.status, 'running')
+    const cancelled = await send('POST', '/api/oscli/cancel', { job_id: running.job_id })
+    assert.deepEqual([cancelled.json.job.status, cancelled.json.job.exit_code], ['cancelled', 130])
+  })
+
   await t.test('live events of the real gateway', async () => {
     const seen = new Set<string>()
     await new Promise<void>((resolve, reject) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
+import { webContext } from '../../../src/web/from-gateway'
 import { ask, dbError, FakeDb, fakeContext, serve, TOKEN, UUID } from './helper'
 
 test('S2: a route that does not say it is open is closed', async t => {
@@ -270,6 +271,25 @@ test('a database that is off, starting or broken is 503 with its text and nothin
   assert.equal(context.lines.length, before)
   context.db = null
   await expect('database not configured', 'DB_NOT_CONFIGURED')
+})
+
+test('a gateway that has not begun says that its database is starting, not that there is none', async t => {
+  const gateway = (database: object | null, code: 'STARTING' | 'LINK_DOWN') => {
+    const ready = (): never => {
+      throw new OsError(code, 'x')
+    }
+    const { db } = webContext({ gateway: { config: {}, sources: {}, database, ready } } as never)
+    return serve(t, fakeContext({ db }))
+  }
+  for (const [server, status, error] of [
+    [await gateway(new FakeDb(), 'STARTING'), 503, 'database starting'],
+    [await gateway(new FakeDb(), 'LINK_DOWN'), 200, undefined],
+    [await gateway(null, 'STARTING'), 503, 'database not configured'],
+  ] as const) {
+    const { json, headers, ...answer } = await ask(server, '/api/data/devices')
+    assert.deepEqual([answer.status, json.error], [status, error])
+    assert.equal(headers['retry-after'], error === 'database starting' ? '5' : undefined)
+  }
 })
 
 test('a handler that throws answers 500 without its text, and the server lives on', async t => {
