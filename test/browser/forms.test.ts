@@ -257,6 +257,28 @@ test('a section of a display provider opens with its data', async () => {
   tab.clean()
 })
 
+test('the section of a plugin stands among the others: its rows as a table, its own text, its command', async () => {
+  const readings = JSON.stringify([['soil_tomato', 'OK', 18, '%']])
+  assert.equal(world.field.run('transmit', '--sensors', readings, '--json').code, 0)
+  await open('sections')
+  await page.getByText('garden:beds').click()
+  const beds = page.getByRole('table').filter({ has: page.getByRole('columnheader', { name: 'moisture' }) })
+  await beds.getByRole('row', { name: /tomato 18 now/ }).waitFor()
+  await page.getByRole('group', { name: 'Show Garden beds as' }).getByRole('button', { name: 'Text' }).click()
+  await page
+    .locator('pre')
+    .getByText(/tomato +#+\.+ 18 %/)
+    .waitFor()
+  await shoot(page, 'section-plugin-desktop-light')
+  await open('switches')
+  const row = page.getByRole('listitem').filter({ has: page.getByRole('heading', { name: 'garden' }) })
+  await row.getByText('Run a command').click()
+  await row.getByLabel('Command of garden').fill('dry')
+  await page.keyboard.press('Enter')
+  await row.getByText('tomato').waitFor()
+  tab.clean()
+})
+
 test('a command that waits is cancelled, told by the list of jobs', async () => {
   // nobody answers at this port, so each of these waits, two at a time
   const silent = createSocket('udp4')

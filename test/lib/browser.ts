@@ -1,5 +1,5 @@
 // A real Chromium on the page of a real gateway that has something to show: own readings, an upstream that answers, a field
-// device that sends, SQL storage. Each tab notes everything a user would call broken.
+// device that sends, SQL storage, a plugin with a section. Each tab notes everything a user would call broken.
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -70,6 +70,8 @@ export class World {
       device_id: 'PUMPHOUSE-7',
       assigned_id: 4711,
       storage: { sql: { enabled: true } },
+      // the plugin of docs/plugins.md
+      plugins: { enabled: true, dir: join(root, 'docs/examples') },
       gateway: {
         uplinks: [{ name: 'headquarters', medium: 'UDP', host: '127.0.0.1', port: up }],
         receivers: [{ name: 'field', medium: 'UDP', host: '127.0.0.1', port: packets }],
