@@ -91,8 +91,9 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     // who reads stdout left early: nothing is wrong with the command
     if (thrown instanceof ReaderLeft) return 0
     const error = asOsError(thrown)
-    if (asJson) stdout.write(`${JSON.stringify({ ok: false, ...error.toJSON() })}\n`)
-    if (!asJson || !stdout.isTTY) stderr.write(errorText(error, paint))
+    const hint = error.hint.replace('<command>', argv[0] ?? '')
+    if (asJson) stdout.write(`${JSON.stringify({ ok: false, ...error.toJSON(), hint })}\n`)
+    if (!asJson || !stdout.isTTY) stderr.write(errorText(error.message, hint, paint))
     if (error.code === 'INTERNAL' && error.cause instanceof Error && env.OS_NODE_DEBUG) {
       stderr.write(`${error.cause.stack}\n`)
     }

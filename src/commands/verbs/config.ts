@@ -40,7 +40,9 @@ export const configSet: Verb = {
     const { restart, ...value } = config.set(String(options.key), options.value, type, prefixes && { prefixes })
     const waits = restart && via === 'gateway'
     if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)
-    return { value: { ...value, ...(waits && { needs_restart: true }) } }
+    // kept all the same: a plugin may know it
+    const warning = config.warnings.find(text => text.includes(`${value.key} is not a known key`))
+    return { value: { ...value, ...(waits && { needs_restart: true }), ...(warning !== undefined && { warning }) } }
   },
 }
 

@@ -2,6 +2,7 @@
 // log; without one a Node sends them. Exit 0 when the medium took the packet, else 1 (specification, "CLI commands"; X28).
 import { OsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
+import type { RejectedRow as RefusedRow } from '../../pipeline/standardize'
 import type { CommandContext, SubmitOutcome } from '../context'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 
@@ -71,6 +72,18 @@ export function refuseFile(options: OptionValues): void {
   if (options['sensors-file'] !== undefined) throw new OsError('USAGE', 'a gateway reads no files for a command')
 }
 
+/** Rows that were refused are told in one form, whether some of them or all. */
+function withRows(thrown: unknown): unknown {
+  if (!(thrown instanceof OsError) || !Array.isArray(thrown.details.rejected)) return thrown
+  const { code, message, hint, cause, details } = thrown
+  const rejected = (details.rejected as RefusedRow[]).map(({ index, code: why, reason }) => ({
+    row: index,
+    code: why,
+    error: reason,
+  }))
+  return new OsError(code, message, { hint, cause, details: { ...details, rejected } })
+}
+
 export const transmit: Verb = {
   name: 'transmit',
   aliases: ['os-transmit'],
@@ -93,9 +106,10 @@ export const transmit: Verb = {
     refuseFile(options)
     const sensors = readingsOf(options)
     const { medium } = options
-    const outcome = context.gateway
-      ? await context.gateway.submit({ sensors, ...deviceOf(options), ...(typeof medium === 'string' && { medium }) })
-      : await sendLocally(context, sensors, options)
+    const sending = context.gateway
+      ? context.gateway.submit({ sensors, ...deviceOf(options), ...(typeof medium === 'string' && { medium }) })
+      : sendLocally(context, sensors, options)
+    const outcome = await sending.catch(thrown => Promise.reject(withRows(thrown)))
     const { packet, assigned_id, strategy, sent, dispatch_path, rejected } = outcome
     const value = {
       assigned_id,
