@@ -9,7 +9,8 @@ import type { OptionSpec, OptionValues, Verb } from '../verb'
 function parseSensors(text: string, from: string): Reading[] {
   let value: unknown
   try {
-    value = JSON.parse(text)
+    // editors of another system put a mark in front
+    value = JSON.parse(text.replace(/^\ufeff/, ''))
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
     throw new OsError('USAGE', `${from} JSON parse failed: ${why}`, {

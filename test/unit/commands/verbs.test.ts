@@ -103,6 +103,12 @@ test('transmit reads a file on the calling side only; --sensors wins over it', a
   await assert.rejects(runRequest(context, request), code('USAGE'))
 })
 
+test('a mark of the byte order in front of the readings is no fault', async () => {
+  const { context, calls } = fake(config())
+  await run(context, 'transmit', '--sensors', '\ufeff[["a","OK",1,"Pa"]]')
+  assert.deepEqual(calls[0]?.[1], [['a', 'OK', 1, 'Pa']])
+})
+
 test('transmit says what is wrong with --sensors', async () => {
   const { context } = fake(config())
   await assert.rejects(run(context, 'transmit', '--sensors', '[['), /--sensors JSON parse failed: /)
