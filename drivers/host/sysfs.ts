@@ -25,7 +25,10 @@ abstract class FileProbe implements Probe<FileSensor> {
 
   async scan(): Promise<FileSensor[]> {
     const sensors = await this.find()
-    if (sensors.length === 0) throw new OsError('NOT_FOUND', `no ${this.what} on this machine`)
+    if (sensors.length === 0)
+      throw new OsError('NOT_FOUND', `no ${this.what} on this machine`, {
+        hint: 'nothing to mend: leave the source out of gateway.sources to be rid of this line',
+      })
     return sensors
   }
 

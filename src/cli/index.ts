@@ -16,7 +16,7 @@ import {
 } from '../commands'
 import { ConfigStore, type Fragment } from '../config'
 import { acquireLock, type DataLock } from '../gateway/lock'
-import { asOsError, OsError } from '../lib/errors'
+import { asOsError, errorJson, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
 import { ask, type GatewayAnswer, waitForGateway } from './client'
@@ -94,8 +94,9 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     // who reads stdout left early: nothing is wrong with the command
     if (thrown instanceof ReaderLeft) return 0
     const error = asOsError(thrown)
-    if (asJson) stdout.write(`${JSON.stringify({ ok: false, ...error.toJSON() })}\n`)
-    if (!asJson || !stdout.isTTY) stderr.write(errorText(error, paint))
+    const told = errorJson(error, argv[0] ?? '')
+    if (asJson) stdout.write(`${JSON.stringify(told)}\n`)
+    if (!asJson || !stdout.isTTY) stderr.write(errorText(error.message, told.hint, paint))
     if (error.code === 'INTERNAL' && error.cause instanceof Error && env.OS_NODE_DEBUG) {
       stderr.write(`${error.cause.stack}\n`)
     }

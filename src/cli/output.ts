@@ -2,7 +2,6 @@
 // rows are written at the pace of who reads them.
 
 import type { Paint } from '../commands'
-import type { OsError } from '../lib/errors'
 
 /** The part of a stream that is used here. */
 export interface Out {
@@ -58,5 +57,5 @@ export async function writeLine(out: Out, text: string): Promise<void> {
 }
 
 /** An error for people: what happened, then what to do. */
-export const errorText = (error: OsError, paint: Paint): string =>
-  `${paint.bad(`os-node: ${error.message}`)}\n${error.hint ? paint.dim(`  ${error.hint}\n`) : ''}`
+export const errorText = (message: string, hint: string, paint: Paint): string =>
+  `${paint.bad(`os-node: ${message}`)}\n${hint ? paint.dim(`  ${hint}\n`) : ''}`

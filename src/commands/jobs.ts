@@ -6,7 +6,7 @@
 // oldest leave, and their output before them.
 import { randomUUID } from 'node:crypto'
 import { type Clock, systemClock } from '../lib/clock'
-import { asOsError, OsError } from '../lib/errors'
+import { asOsError, errorJson, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { systemTimers, type Timers } from '../links/timers'
 import { mayAct, type Role } from '../services/users'
@@ -193,8 +193,10 @@ export class JobRunner {
       this.#finish(entry, 'completed', exit_code)
     } catch (thrown) {
       const error = asOsError(thrown)
-      this.#write(entry, 'stderr', `os-node: ${error.message}\n${error.hint ? `  ${error.hint}\n` : ''}`)
-      if (entry.plan.json) this.#write(entry, 'stdout', `${JSON.stringify({ ok: false, ...error.toJSON() })}\n`)
+      const { json, verb } = entry.plan
+      const said = errorJson(error, entry.job.command.split(' ')[0]!)
+      this.#write(entry, 'stderr', `os-node: ${error.message}\n${said.hint ? `  ${said.hint}\n` : ''}`)
+      if (json || verb?.json) this.#write(entry, 'stdout', `${JSON.stringify(said)}\n`)
       const ran = entry.plan.verb !== null && error.code !== 'INTERNAL'
       if (error.code === 'INTERNAL') this.#o.logger.error(`${entry.job.command}: ${error.message}`)
       this.#finish(entry, ran ? 'completed' : 'failed', error.traits.exit)

@@ -26,13 +26,14 @@ export function findVerb(verbs: readonly Verb[], argv: readonly string[]): { ver
   const spelled = second === '--cmd' ? names.get(`${first} ${third}`) : undefined
   if (spelled) return { verb: spelled, rest: argv.slice(argv[3] === '--' ? 4 : 3) }
   const one = names.get(first)
-  if (one) return { verb: one, rest: argv.slice(1) }
-  const group = [...names.keys()].filter(name => name.startsWith(`${first} `))
-  if (group.length > 0)
-    throw usage(
-      `os-node ${first} needs one of: ${group.map(name => name.split(' ')[1]).join(', ')}`,
-      `see os-node ${first} --help`,
-    )
+  const group = [...names.keys()].flatMap(name => (name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : []))
+  const stray = second !== '' && !second.startsWith('-') ? JSON.stringify(second) : undefined
+  if (one && (group.length === 0 || !stray || one.operands)) return { verb: one, rest: argv.slice(1) }
+  if (group.length > 0) {
+    const meant = nearest(second, group)
+    const what = stray ? `has no command ${stray}${meant ? `; did you mean ${meant}?` : ''}; it ` : ''
+    throw usage(`os-node ${first} ${what}needs one of: ${group.join(', ')}`, `see os-node ${first} --help`)
+  }
   const instead = elsewhere(first)
   const meant = instead ? undefined : nearest(first, names.keys())
   const guess = meant ? `; did you mean ${meant}?` : ''

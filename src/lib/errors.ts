@@ -147,6 +147,13 @@ export class OsError extends Error {
   }
 }
 
+/** An error of a command as JSON; its hint names the command. */
+export const errorJson = (error: OsError, command: string): Record<string, unknown> & { hint: string } => ({
+  ok: false,
+  ...error.toJSON(),
+  hint: error.hint.replace('<command>', command),
+})
+
 /**
  * Any thrown value as an OsError: one that carries a code of the table keeps it; an unknown one becomes `fallback`, with the
  * original as its cause.

@@ -14,6 +14,7 @@ export const handlers = (tui: TerminalUi): TuiHandlers => ({
     summary: 'print the sections once as JSON',
     options: { section },
     operands: ['section'],
+    example: 'identity,db',
     reads: true,
     run: async ({ section: names }) => {
       const text = await tui.runOnce(sectionNames(names))

@@ -41,7 +41,9 @@ export const configSet: Verb = {
     const { restart, ...value } = await config.approved(write, prefixes && { prefixes })
     const waits = restart && via === 'gateway'
     if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)
-    return { value: { ...value, ...(waits && { needs_restart: true }) } }
+    // kept all the same: a plugin may know it
+    const warning = config.warnings.find(text => text.includes(`${value.key} is not a known key`))
+    return { value: { ...value, ...(waits && { needs_restart: true }), ...(warning !== undefined && { warning }) } }
   },
 }
 

@@ -2,13 +2,15 @@
 // log; without one a Node sends them. Exit 0 when the medium took the packet, else 1 (specification, "CLI commands"; X28).
 import { OsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
+import type { RejectedRow as RefusedRow } from '../../pipeline/standardize'
 import type { CommandContext, SubmitOutcome } from '../context'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 
 function parseSensors(text: string, from: string): Reading[] {
   let value: unknown
   try {
-    value = JSON.parse(text)
+    // editors of another system put a mark in front
+    value = JSON.parse(text.replace(/^\ufeff/, ''))
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
     throw new OsError('USAGE', `${from} JSON parse failed: ${why}`, {
@@ -71,6 +73,18 @@ export function refuseFile(options: OptionValues): void {
   if (options['sensors-file'] !== undefined) throw new OsError('USAGE', 'a gateway reads no files for a command')
 }
 
+/** Rows that were refused are told in one form, whether some of them or all. */
+function withRows(thrown: unknown): unknown {
+  if (!(thrown instanceof OsError) || !Array.isArray(thrown.details.rejected)) return thrown
+  const { code, message, hint, cause, details } = thrown
+  const rejected = (details.rejected as RefusedRow[]).map(({ index, code: why, reason }) => ({
+    row: index,
+    code: why,
+    error: reason,
+  }))
+  return new OsError(code, message, { hint, cause, details: { ...details, rejected } })
+}
+
 export const transmit: Verb = {
   name: 'transmit',
   aliases: ['os-transmit'],
@@ -93,9 +107,10 @@ export const transmit: Verb = {
     refuseFile(options)
     const sensors = readingsOf(options)
     const { medium } = options
-    const outcome = context.gateway
-      ? await context.gateway.submit({ sensors, ...deviceOf(options), ...(typeof medium === 'string' && { medium }) })
-      : await sendLocally(context, sensors, options)
+    const sending = context.gateway
+      ? context.gateway.submit({ sensors, ...deviceOf(options), ...(typeof medium === 'string' && { medium }) })
+      : sendLocally(context, sensors, options)
+    const outcome = await sending.catch(thrown => Promise.reject(withRows(thrown)))
     const { packet, assigned_id, strategy, sent, dispatch_path, rejected } = outcome
     const value = {
       assigned_id,

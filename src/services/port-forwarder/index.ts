@@ -165,6 +165,7 @@ export class PortForwarderService implements Service {
   getCliCommands(): Record<string, CliHandler> {
     const enabling = (enabled: boolean, summary: string): CliHandler => ({
       summary,
+      example: 'north',
       options: { name: NAME },
       operands: ['name'],
       run: ({ name }) => ({ value: { ok: true, rule: this.enableRule(String(name), enabled) } }),
@@ -174,6 +175,7 @@ export class PortForwarderService implements Service {
       list: { summary: 'the rules', reads: true, run: () => ({ value: { rules: this.#rules } }) },
       'add-rule': {
         summary: 'add a rule',
+        example: 'north --medium UDP --device 7 --to tcp://10.0.0.2:8888',
         options: ADD,
         operands: ['name'],
         run: async options => {
@@ -183,6 +185,7 @@ export class PortForwarderService implements Service {
       },
       'remove-rule': {
         summary: 'remove a rule',
+        example: 'north',
         options: { name: NAME },
         operands: ['name'],
         run: ({ name }) => ({ value: { ok: true, removed: this.removeRule(String(name)) } }),
@@ -191,6 +194,7 @@ export class PortForwarderService implements Service {
       'disable-rule': enabling(false, 'keep a rule, but do not use it'),
       test: {
         summary: 'which rules would take such a packet',
+        example: '--medium UDP --source 10.0.0.9 --command DATA_FULL --device 7',
         reads: true,
         options: {
           medium: { type: 'string', value: 'MEDIUM', default: 'UDP', help: 'medium it comes by' },

@@ -8,6 +8,7 @@ import { after, test } from 'node:test'
 import { commandLine, PROGRAMS, parseCommand, VERBS } from '../../../src/commands'
 import { ConfigStore } from '../../../src/config'
 import { Node, pluginTable } from '../../../src/index'
+import { checkOptions, readArguments } from '../../../src/lib/arguments'
 import { silentLogger } from '../../../src/lib/logger'
 import { Plugins, ServiceManager } from '../../../src/services'
 import { LocalWeb } from '../../../src/services/web-user/service'
@@ -149,4 +150,18 @@ test('each program of package.json is known, and stands for its verb', () => {
   assert.deepEqual(commandLine('/usr/bin/os-web', ['--help']), ['help', 'web-user'])
   assert.deepEqual(commandLine('/usr/bin/os-web', ['--version']), ['--version'])
   assert.deepEqual(commandLine(undefined, ['x']), ['x'])
+})
+
+test('the example of each command of a plugin is one that its own form takes', async () => {
+  await script('bash')
+  const seen: string[] = []
+  for (const [plugin, commands] of Object.entries(manager.collectCliCommands()))
+    for (const [command, { example = '', options = {}, operands = [] }] of Object.entries(commands)) {
+      const form = { name: `${plugin} ${command}`, options, operands }
+      checkOptions(form, readArguments(form, example.split(' ').filter(Boolean)))
+      seen.push(form.name)
+      // more than its name is needed, or of use
+      if (operands.length > 0) assert.notEqual(example, '', form.name)
+    }
+  assert.ok(seen.length > 30)
 })

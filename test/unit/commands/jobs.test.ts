@@ -34,6 +34,7 @@ function rig(limits: Partial<JobLimits> = {}) {
     }),
     verb('fail', async () => ({ value: { error: 'no' }, exitCode: 3 })),
     verb('refuse', () => Promise.reject(new OsError('BAD_PACKET', 'these bytes are no packet'))),
+    verb('bare', () => Promise.reject(new OsError('USAGE', 'not so')), { json: true }),
     verb('break', () => Promise.reject(new TypeError('x is not a function'))),
     verb('change', async () => ({ value: { done: true } })),
     verb('open', async (_, { file }) => ({ value: { file } }), {
@@ -115,6 +116,10 @@ test('X21: a command that ends is completed whatever its exit code, its output a
   assert.deepEqual([refused.status, refused.exit_code], ['completed', 1])
   assert.match(refused.stderr, /^os-node: these bytes are no packet\n/)
   assert.equal(JSON.parse(refused.stdout).code, 'BAD_PACKET')
+  // a command that always prints JSON prints its errors as JSON too, and the hint names the command
+  const bare = await run('bare')
+  assert.equal(JSON.parse(bare.stdout).hint, 'see os-node bare --help')
+  assert.match(bare.stderr, /not so\n {2}see os-node bare --help/)
 })
 
 test('what cannot run here is failed: unknown commands, wrong options, commands of their own process, defects', async () => {

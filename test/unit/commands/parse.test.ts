@@ -70,6 +70,14 @@ test('what is wrong is named, and what was probably meant', () => {
   refused('status --__proto__ 1', /no option --__proto__/)
 })
 
+test('a group is told when its command is unknown, with the one that was meant', () => {
+  refused('tui rendr', /os-node tui has no command "rendr"; did you mean render\?; it needs one of: .*bios/)
+  refused('gpio sett', /os-node gpio has no command "sett"; did you mean set\?/)
+  refused('log exprt', /did you mean export\?/)
+  refused('log', /os-node log needs one of: verify, export/)
+  assert.equal(parse('tui --section identity').verb.name, 'tui interactive')
+})
+
 test('words of other software are answered with what does the same', () => {
   for (const [line, hint] of [
     ['wizard', /os-node run/],

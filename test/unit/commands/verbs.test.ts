@@ -51,6 +51,21 @@ test('transmit that is not sent is exit 1 and dispatch_path none; dropped rows a
   assert.deepEqual(value?.rejected, rejected)
 })
 
+test('rows that were refused are told in one form, also when all of them were', async () => {
+  const details = { rejected: [{ index: 0, code: 'UNKNOWN_UNIT', reason: 'no unit zz' }] }
+  const refuse = () => {
+    throw new OsError('ALL_READINGS_REFUSED', 'none is left', { details })
+  }
+  const told = {
+    code: 'ALL_READINGS_REFUSED',
+    details: { rejected: [{ row: 0, code: 'UNKNOWN_UNIT', error: 'no unit zz' }] },
+  }
+  await assert.rejects(run(fake(config(), { node: { transmit: refuse } }).context, 'transmit', '--unit', 'zz'), told)
+  const { context } = fake(config(), { inGateway: true })
+  const gateway = { ...context.gateway!, submit: async () => refuse() }
+  await assert.rejects(run({ ...context, gateway }, 'transmit', '--unit', 'zz'), told)
+})
+
 test('transmit in a gateway goes through its intake', async () => {
   const { context, calls } = fake(config(), { inGateway: true })
   const { value } = await run(
@@ -86,6 +101,12 @@ test('transmit reads a file on the calling side only; --sensors wins over it', a
   )
   const request = { id: 1, command: 'transmit', options: { 'sensors-file': '/etc/shadow' } }
   await assert.rejects(runRequest(context, request), code('USAGE'))
+})
+
+test('a mark of the byte order in front of the readings is no fault', async () => {
+  const { context, calls } = fake(config())
+  await run(context, 'transmit', '--sensors', '\ufeff[["a","OK",1,"Pa"]]')
+  assert.deepEqual(calls[0]?.[1], [['a', 'OK', 1, 'Pa']])
 })
 
 test('transmit says what is wrong with --sensors', async () => {
@@ -131,6 +152,11 @@ test('config-get, config-set and config-show', async () => {
   assert.deepEqual(await run(context, 'config-set', '--key', key, '--value', '6', '--type', 'int'), {
     value: { key, old: 4, new: 6 },
   })
+  const typo = 'engine_settings.precison'
+  assert.match(
+    String((await run(context, 'config-set', '--key', typo, '--value', '6')).value?.warning),
+    /precison is not a known key; did you mean precision\?/,
+  )
   // a gateway at work says that it takes the value at its next start
   assert.deepEqual(await run(fake(config(), { inGateway: true }).context, 'config-set', '--key', key, '--value', '6'), {
     value: { key, old: 4, new: 6, needs_restart: true },
