@@ -96,7 +96,7 @@ export class Plugins {
     this.manager = parts.manager
     this.#config = parts.node.store
     this.#logger = parts.logger ?? silentLogger
-    this.#found = findPlugins(this.#config)
+    this.#found = findPlugins(this.#config, this.#logger)
     this.#marks =
       this.#found.length > 0 ? new StartMarks(this.#config.dataDir, parts.files ?? realFiles, this.#logger) : null
     const stuck = ownerOf(this.#found, parts.frozen ?? [])

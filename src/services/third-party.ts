@@ -1,12 +1,13 @@
 // Plugins of other makers: files and folders of one directory, off unless the configuration says otherwise. They run with
 // all rights of this program, so a file that others may write is not loaded.
 //
-// What fails: a directory that is not there holds none; a file that cannot be loaded, that is no plugin or that has another
-// name than its file is that plugin's error. One that ended the process twice while it was being started is left alone until
-// somebody loads it by hand: a note on flash stands while a plugin starts, and one that is found there counts. So is, at once,
-// one that did not come back from a call until the watch over the event loop ended the process.
+// What fails: a directory that is not there holds none, nor does one that cannot be read, which is told; a file that cannot be
+// loaded, that is no plugin or that has another name than its file is that plugin's error. One that ended the process twice
+// while it was being started is left alone until somebody loads it by hand: a note on flash stands while a plugin starts, and
+// one that is found there counts. So is, at once, one that did not come back from a call until the watch over the event loop
+// ended the process.
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { type Dirent, existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { ConfigStore } from '../config'
@@ -45,10 +46,16 @@ export const pluginSwitches = (config: ConfigStore): Settings & { dir: string } 
 }
 
 /** What the directory holds, in the order of names. Nothing is loaded. */
-export function findPlugins(config: ConfigStore): FoundPlugin[] {
+export function findPlugins(config: ConfigStore, logger: Logger = silentLogger): FoundPlugin[] {
   const { enabled, dir, allow } = pluginSwitches(config)
-  if (!enabled || !existsSync(dir)) return []
-  return readdirSync(dir, { withFileTypes: true })
+  if (!enabled) return []
+  let entries: Dirent[] = []
+  try {
+    entries = readdirSync(dir, { withFileTypes: true })
+  } catch (error) {
+    if (errno(error) !== 'ENOENT') logger.warn(`the folder of plugins ${dir} cannot be read: ${errno(error)}`)
+  }
+  return entries
     .filter(entry => !entry.name.startsWith('.') && entry.name !== 'node_modules')
     .filter(entry => SOURCE.test(entry.name) || !entry.isFile())
     .map(entry => described(dir, entry.name))

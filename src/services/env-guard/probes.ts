@@ -81,11 +81,19 @@ export function configuredDevices(config: ConfigStore): Map<string, string[]> {
   return found
 }
 
+/** how drivers begin to say that what they need is not on this machine */
+const ABSENT =
+  /^(?:there is no (?:serial port|I2C bus|interface)|this machine has no|no (?:adapter|GPIO chip|line of this|1-Wire|[A-Z]+\d\w*:)|none of )/
+
 /** What a link that is down lacks, by its reason and hint; null: nothing of this machine. */
 function lackOf(reason: string, hint: string): Kind | null {
   if (hint === ERRORS.NO_ACCESS.hint || /EACCES|EPERM|permission|no right/i.test(reason)) return 'permission'
   if (/native addon missing|no driver|package|NO_PREBUILT|modprobe/i.test(`${reason} ${hint}`)) return 'package'
-  if (/ENOENT|ENODEV|ENXIO|no such (file|device)|is not there|not plugged|unplugged/i.test(reason)) return 'device'
+  if (
+    ABSENT.test(reason) ||
+    /ENOENT|ENODEV|ENXIO|no such (file|device)|is not there|no device answers|is gone|plugged/i.test(reason)
+  )
+    return 'device'
   return null
 }
 
@@ -114,7 +122,9 @@ export function findIssues({ config, remedies, status, parts, addon, look = look
   for (const [name, link] of Object.entries(status?.links ?? {})) {
     if (link.state !== 'down' || link.reason === undefined) continue
     const kind = lackOf(link.reason, link.hint ?? '')
-    const [path] = /\/dev\/[\w./:-]+\w/.exec(link.reason) ?? []
+    // a chip on a bus that is there is the link's own
+    const file = /\/dev\/[\w./:-]*\w(?![\w./:-]*\w| 0x)/.exec(link.reason)
+    const path = file?.[0] ?? /interface (\w+)/.exec(link.reason)?.[1]
     const resource = path ?? (kind === 'package' && /native addon/.test(link.reason) ? 'native addon' : name)
     // a device that was looked at above is said already
     if (kind && !(path && findings.has(`${kind} ${path}`))) add(kind, resource, `${name}: ${link.reason}`, [name])

@@ -98,6 +98,31 @@ test('missing devices, rights and packages are collected, with what to do, until
   assert.equal(gateway.links.size, 0)
 })
 
+test('what drivers say of hardware that is not there is collected, other reasons are not', t => {
+  const { service, gateway } = make(tempDir(t), {})
+  const links = {
+    air: ['there is no I2C bus /dev/i2c-1', 'device /dev/i2c-1'],
+    chip: ['no BME280: the chip there has the id 0x58', 'device chip'],
+    deaf: ['/dev/i2c-1 0x77: no device answers (EREMOTEIO)', 'device deaf'],
+    bus: ['there is no interface can0: plug the adapter in, or enable its overlay', 'device can0'],
+    ble: ['this machine has no Bluetooth adapter', 'device ble'],
+    line: ['no GPIO chip here is labelled pinctrl-bcm2711', 'device line'],
+    warm: ['no 1-Wire thermometer in /sys/bus/w1/devices', 'device warm'],
+    usb: ['/dev/ttyUSB9 is gone', 'device /dev/ttyUSB9'],
+    isotp: ['ISO-TP is not loaded: modprobe can-isotp', 'package isotp'],
+    up: ['the upstream does not answer', ''],
+    cloud: ['no host configured', ''],
+    tls: ['the certificate of 10.0.0.2 is none we trust', ''],
+  } as const
+  gateway.state = { links: Object.fromEntries(Object.entries(links).map(([name, [reason]]) => [name, down(reason)])) }
+  const wanted = Object.values(links).flatMap(([, issue]) => (issue === '' ? [] : [`${issue} open`]))
+  const issues = service.check()
+  assert.deepEqual(brief(issues).sort(), wanted.sort())
+  const remedy = (resource: string): string => issues.find(issue => issue.resource === resource)!.remedy
+  assert.match(remedy('/dev/i2c-1'), /switch I2C on/)
+  assert.match(remedy('can0'), /ip link set can0 up/)
+})
+
 test('issues are kept over a restart; what is ignored stays ignored', async t => {
   const dir = tempDir(t)
   const looks: Record<string, Look> = { '/dev/ttyUSB3': { state: 'missing' } }

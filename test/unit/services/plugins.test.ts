@@ -9,7 +9,7 @@ import { realFiles } from '../../../src/lib/files'
 import { ManualTimers } from '../../../src/links/timers'
 import { httpPlugins, type PluginDefinition, Plugins, type PluginTable, ServiceManager } from '../../../src/services'
 import { StartMarks } from '../../../src/services/third-party'
-import { configIn, FakeGateway, FakeNode, io, logger, tempDir } from './fake'
+import { configIn, FakeGateway, FakeNode, io, lines, logger, tempDir } from './fake'
 
 interface Made {
   plugins: Plugins
@@ -318,6 +318,15 @@ test('the folder of plugins may be another', async t => {
   const { plugins } = make(t, { dir, config: { plugins: { enabled: true, dir: join(dir, 'elsewhere') } } })
   await plugins.startConfigured()
   assert.equal(row(plugins, 'good').running, true)
+})
+
+test('a folder of plugins that cannot be read holds none, and is told', async t => {
+  const dir = tempDir(t)
+  writeFileSync(join(dir, 'no folder'), '')
+  const { plugins } = make(t, { dir, config: { plugins: { enabled: true, dir: join(dir, 'no folder') } } })
+  await plugins.startConfigured()
+  assert.deepEqual(plugins.list(), [])
+  assert.match(lines.join('\n'), /the folder of plugins .*no folder cannot be read: ENOTDIR/)
 })
 
 test('marks survive damage and a disk that cannot be written', t => {
