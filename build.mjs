@@ -24,6 +24,7 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { buildAddon, installAddon } from './drivers/native/build.mjs'
 import { installPrebuilt, prebuiltPackages } from './drivers/native/prebuilt.mjs'
+import { firstUse } from './src/lib/first-use.mjs'
 import { writeManifest } from './src/services/dependencies/manifest.mjs'
 import { packAudit, packBytes, packVectors } from './src/services/test-plugin/pack.mjs'
 
@@ -59,8 +60,9 @@ export function install() {
 }
 
 /** The file packed; packing takes seconds, so what was packed before is taken from .build. */
-function packedText(path) {
-  const bytes = readFileSync(path)
+const packedText = path => packedBytes(readFileSync(path))
+
+function packedBytes(bytes) {
   const kept = join(root, '.build', `${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}.b64`)
   if (!existsSync(kept)) {
     mkdirSync(dirname(kept), { recursive: true })
@@ -185,9 +187,10 @@ export async function bundle({ tests = false, types = true } = {}) {
   await selfTest(esbuild, common)
   rmSync(join(root, 'dist'), { recursive: true, force: true })
   const prebuilt = new Map()
+  const bare = { ...common, plugins: [...common.plugins, prebuiltPackages(prebuilt)] }
   await esbuild.build({
-    ...common,
-    plugins: [...common.plugins, prebuiltPackages(prebuilt)],
+    ...bare,
+    plugins: [...bare.plugins, firstUse({ esbuild, options: bare, packText: packedBytes })],
     entryPoints: ['src/main.ts'],
     outfile: 'dist/os-node.js',
     minify: true,

@@ -277,7 +277,7 @@ async function startGateway(
     const sections = { gateway, transport: () => transport.view(), plugins: () => plugins.manager.snapshot() }
     display.useDisplaySource(display.gatewaySource(sections))
     display.getDisplayRegistry().defaultNode = node
-    if (opensPage(config, gateway)) await service.start()
+    if (opensPage(config, gateway)) await service.start().then(turn)
     undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
     // ends before the web server: an answer that waits for its command is given
     undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
@@ -290,7 +290,6 @@ async function startGateway(
     lock.setSocket(control.path)
     const token = await makesToken
     const { url } = service.state()
-    await turn()
     await gateway.start()
     void plugins.startConfigured()
     watched.onHangup(() => gateway.reload())

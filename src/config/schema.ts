@@ -83,25 +83,45 @@ export function openSchema(schema: AnySchema): Opened {
   return { core, pipe: core.pipe ?? [], standard, nullable }
 }
 
-/** The schema with the fragments in their places. A fragment never replaces a key that is there already. */
-export function assemble(fragments: readonly Fragment[] = []): v.GenericSchema<unknown, Config> {
-  let schema = baseSchema as unknown as AnySchema
-  for (const fragment of fragments) schema = place(schema, splitKey(fragment.at), fragment.schema as never, fragment.at)
-  return schema as never
+/** A fragment on its way to its place. */
+interface Piece extends Fragment {
+  readonly path: readonly string[]
 }
 
-function place(schema: AnySchema, path: readonly string[], piece: AnySchema, at: string): AnySchema {
-  const [head, ...rest] = path
-  if (head === undefined) return piece
+/** The schema with the fragments in their places. A fragment never replaces a key that is there already. */
+export function assemble(fragments: readonly Fragment[] = []): v.GenericSchema<unknown, Config> {
+  const pieces = fragments.map(({ at, schema }) => ({ path: splitKey(at), schema, at }))
+  return place(baseSchema as unknown as AnySchema, pieces) as never
+}
+
+/** Each part of the schema is made anew once, however many pieces go into it: a start waits for this. */
+function place(schema: AnySchema, pieces: readonly Piece[]): AnySchema {
+  if (pieces.length === 0) return schema
   const { core, standard } = openSchema(schema)
-  const name = head.replace(/\[\]$/, '')
-  const old = core.entries?.[name]
-  if (rest.length === 0 && old) throw new RangeError(`configuration fragment ${at} is there twice`)
-  const inside = (under: AnySchema): AnySchema => place(under, rest, piece, at)
-  const made = rest.length === 0 ? piece : name === head ? inside(old ?? openSection()) : inEach(old, inside, at)
-  const entries = { ...core.entries, [name]: made } as never
-  const whole =
-    core.type === 'object_with_rest' ? v.objectWithRest(entries, core.rest as never) : v.looseObject(entries)
+  const entries: Record<string, AnySchema> = { ...core.entries }
+  const heads = new Map<string, Piece[]>()
+  for (const { path, schema, at } of pieces) {
+    const [head = '', ...rest] = path
+    const here = heads.get(head) ?? []
+    heads.set(head, here)
+    here.push({ path: rest, schema, at })
+  }
+  for (const [head, here] of heads) {
+    const name = head.replace(/\[\]$/, '')
+    const inside: Piece[] = []
+    for (const piece of here) {
+      if (piece.path.length > 0) inside.push(piece)
+      else if (entries[name] || inside.length > 0) {
+        throw new RangeError(`configuration fragment ${piece.at} is there twice`)
+      } else entries[name] = piece.schema as unknown as AnySchema
+    }
+    if (inside.length === 0) continue
+    const old = entries[name]
+    const under = (part: AnySchema): AnySchema => place(part, inside)
+    entries[name] = name === head ? under(old ?? openSection()) : inEach(old, under, inside[0]!.at)
+  }
+  const made = entries as never
+  const whole = core.type === 'object_with_rest' ? v.objectWithRest(made, core.rest as never) : v.looseObject(made)
   return rewrap(schema, whole as never, standard)
 }
 
