@@ -1,7 +1,8 @@
 // A gateway upstream over a real USB serial driver (CDC-ACM): the plug is pulled under traffic, the kernel gives the port
 // another number, the far end stops reading. Nothing is lost, and the port is found again by its id.
 import assert from 'node:assert/strict'
-import { closeSync, constants, openSync, readdirSync, readlinkSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, closeSync, constants, openSync, readdirSync, readlinkSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -149,6 +150,24 @@ inTheRig(
       await closing
       t.diagnostic(`pool ${pool.toFixed(0)} ms, close ${(performance.now() - start).toFixed(0)} ms`)
       assert.ok(performance.now() - start < 5000)
+    })
+
+    test('while a port is open no other program gets it, whether it asks for a lock or not; afterwards all do', async () => {
+      const settings = parse(object(serialEntries(115_200)), { port: usb.id })
+      const line = serialLine('alone', settings, { clock: systemClock, logger: silentLogger })
+      await line.open({ lost: () => undefined, degraded: () => undefined })
+      chmodSync(usb.device!, 0o666)
+      const reads = (...user: string[]): string =>
+        spawnSync('setpriv', [...user, 'dd', `if=${usb.device}`, 'of=/dev/null', 'count=0', 'iflag=nonblock'], {
+          encoding: 'utf8',
+        }).stderr
+      const locks = (): number | null => spawnSync('flock', ['-n', usb.device!, 'true']).status
+      const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups']
+      assert.match(reads(...nobody), /busy/)
+      assert.equal(locks(), 1)
+      await line.close()
+      assert.match(reads(...nobody), /0\+0 records/)
+      assert.equal(locks(), 0)
     })
   },
   { memory: 1024, seconds: 400 },
