@@ -88,6 +88,9 @@ export class Database {
   readonly #maxPackets: number
   readonly #maxBytes: number
   #thread: SqlThread | undefined
+  /** no two workers write into one folder */
+  #ended: Promise<void> = Promise.resolve()
+  #lives = 0
   /** of the worker that ran last */
   #counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
   #sealedTo: number
@@ -166,7 +169,8 @@ export class Database {
     this.#wake()
     const thread = this.#thread
     this.#thread = undefined
-    await thread?.end()
+    if (thread) this.#ended = thread.end()
+    await this.#ended
   }
 
   /** How many committed facts the view does not hold yet. */
@@ -215,14 +219,14 @@ export class Database {
     return (await this.#ask({ name: 'sensors', query })) as SensorList
   }
 
-  async #ask(question: Question): Promise<unknown> {
+  async #ask(question: Question, again = false): Promise<unknown> {
     if (this.#state === 'resting') this.#start()
     if (this.#state === 'starting') await this.#started()
     if (this.#state === 'up') {
       const thread = this.#thread!
       const answer = await thread.ask(question).finally(() => this.#quiet())
       // a window was lost under it: the next worker has it from the log
-      return thread.hole ? this.#ask(question) : answer
+      return thread.hole && !again ? this.#ask(question, true) : answer
     }
     if (this.#state === 'starting') throw new OsError('DB_STARTING', 'database starting')
     if (this.#state === 'closed') throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
@@ -263,6 +267,13 @@ export class Database {
 
   #start(): void {
     this.#state = 'starting'
+    const life = ++this.#lives
+    void this.#ended.then(() => {
+      if (life === this.#lives && this.#state === 'starting') this.#launch()
+    })
+  }
+
+  #launch(): void {
     const { log, windows, program } = this.#o
     this.#target = log.committedSeq
     this.#bornAt = this.#clock.mono()
@@ -330,7 +341,7 @@ export class Database {
   #end(thread: SqlThread): void {
     this.#remember(thread)
     this.#thread = undefined
-    void thread.end()
+    this.#ended = thread.end()
   }
 
   #remember({ counts }: SqlThread): void {

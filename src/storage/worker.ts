@@ -1,6 +1,8 @@
 // The SQL worker: a program of its own, carried packed in the bundle, so that its thread holds nothing but SQLite and the rows.
 // It holds the view and answers one message at a time. A batch that cannot be stored ends the thread; the main thread starts
 // a new one and feeds it from the log again, so nothing here has to be kept.
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { parentPort, workerData } from 'node:worker_threads'
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import { asOsError } from '../lib/errors'
@@ -51,9 +53,26 @@ async function runSqlWorker(): Promise<void> {
 }
 
 /** bytes of this thread: its objects, its buffers, SQLite's memory */
-function heap(): number {
+function size(): number {
   const { heapUsed, external } = process.memoryUsage()
   return heapUsed + external
+}
+
+/** V8 lets 64 MB of dead buffers pile up before it looks; on a board that is too much. */
+const GARBAGE = 6 * 1024 * 1024
+setFlagsFromString('--expose-gc')
+setFlagsFromString('--wasm-lazy-compilation')
+const collect = runInNewContext('gc') as () => void
+let least = Number.POSITIVE_INFINITY
+
+/** size() without much garbage */
+function heap(): number {
+  least = Math.min(least, size())
+  if (size() > least + GARBAGE) {
+    collect()
+    least = size()
+  }
+  return size()
 }
 
 function* recordsOf(b: Buffer): Iterable<LogRecord> {
