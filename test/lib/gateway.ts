@@ -91,6 +91,8 @@ export class Machine {
   ended: { code: number | null; signal: NodeJS.Signals | null } | undefined
   readonly #prefix: readonly string[]
   #child: ChildProcess | undefined
+  /** output of earlier starts */
+  #before = 0
 
   /** `prefix` is put before the command, as `['ip', 'netns', 'exec', 'far']`. */
   constructor(dir: string, verb: 'run' | 'serve', config: Record<string, unknown>, prefix: readonly string[] = []) {
@@ -111,7 +113,7 @@ export class Machine {
     return this.#child?.pid
   }
 
-  /** Ready when its web page answers; one in another network namespace when its control socket does. */
+  /** Ready when it has told so and its web page answers; one in another network namespace when its control socket does. */
   async start(args: readonly string[], webPort?: number): Promise<void> {
     const command = [process.execPath, script, this.verb, '--config', this.config, '--data-dir', this.dataDir, ...args]
     const [program, ...rest] = [...this.#prefix, ...command]
@@ -122,6 +124,7 @@ export class Machine {
     })
     this.#child = child
     this.ended = undefined
+    this.#before = this.output.length
     child.once('exit', (code, signal) => {
       if (child === this.#child || this.#child === undefined) this.ended = { code, signal }
     })
@@ -132,12 +135,19 @@ export class Machine {
     child.stderr.on('data', collect)
     await until(`${this.verb} answers`, async () => {
       if (child.exitCode !== null) return true
+      // the page answers before the links are opened
+      if (!this.#told()) return false
       if (webPort === undefined) return askControl(this.dataDir, 'status')
       return (await fetch(`http://127.0.0.1:${webPort}/health`)).ok
     }).catch(error => {
       throw new Error(`${error.message}: ${this.output.slice(-2000)}`)
     })
     if (child.exitCode !== null) throw new Error(`${this.verb} ended with ${child.exitCode}: ${this.output}`)
+  }
+
+  /** True when this start has printed its banner, or the JSON of it. */
+  #told(): boolean {
+    return /^(os-node \S+ (run|serve): |\{"?)/m.test(this.output.slice(this.#before))
   }
 
   /** Ends the process and waits for it. */
