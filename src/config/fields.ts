@@ -2,6 +2,7 @@
 // person reads, and whether a change needs a restart or must be masked. Nothing here fails: a wrong value is found by
 // check.ts, which asks describe.ts what would have been allowed.
 import * as v from 'valibot'
+import { isGoodName } from '../wire/names'
 
 export interface FieldMeta {
   /** what the key is for, one sentence */
@@ -35,6 +36,13 @@ export const flag = (standard: boolean, help: string, meta: Omit<FieldMeta, 'hel
 
 export const text = (standard: string, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
   v.optional(v.pipe(v.string(), v.maxLength(4096), about<string>(help, meta)), standard)
+
+/** A text that may stand in a compressed text as a name (X16), or is empty. */
+export const wireName = (help: string, meta: Omit<FieldMeta, 'help'> = {}) => {
+  const rule = 'may not hold . | ; > : @ or control characters, nor begin with & or #'
+  const fits = (given: string): boolean => given === '' || isGoodName(given)
+  return v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(fits, rule), about<string>(help, meta)), '')
+}
 
 /** A text that may be left out; it has no default. */
 export const optionalText = (help: string, meta: Omit<FieldMeta, 'help'> = {}) =>

@@ -139,7 +139,7 @@ export class LoopbackUpstream {
       stdio: ['pipe', process.stderr.fd, 'inherit'],
       // Ctrl-C is for the gateway, which stops this one when it needs it no more
       detached: true,
-      env: { ...process.env, [FOLLOW_PARENT]: '1', OS_NODE_CONFIG: '' },
+      env: { ...process.env, [FOLLOW_PARENT]: '1', OS_NODE_CONFIG: '', OS_NODE_SAFE_MODE: '' },
     })
     this.#child = child
     this.#backoff.up(clock.mono())

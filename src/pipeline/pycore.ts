@@ -2,12 +2,12 @@
 // ALL_READINGS_REFUSED; a bad device id, state or time throws. Nothing changes in a template before its packet is whole.
 import { OsError } from '../lib/errors'
 import { POW10 } from '../wire/base62'
+import { isGoodName, isGoodStatus } from '../wire/names'
 import { pyFloat } from '../wire/number'
 import { Engine, type EngineOptions } from './compress'
 import { type Core, type RejectedRow, resolveUnit, type Strategy, type UnitResolver } from './core'
 import type { Reading } from './fact'
 import { Fusion, type FusionOptions } from './fuse'
-import { isGoodName, isGoodStatus } from './names'
 import { LOADED, OTHER, Plan } from './plan'
 import { NOW, readsClock, TS } from './templates'
 

@@ -7,11 +7,11 @@
 // encode throws BAD_ID, BAD_TIME, BAD_READING or E_PRECISION (details: sensor) and leaves all state as it was.
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
+import { isGoodName } from '../wire/names'
 import { stateToken } from '../wire/symbols'
 import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact } from './fact'
-import { isGoodName } from './names'
 import { LOADED, OTHER, Plan } from './plan'
 import { PacketSlab } from './slab'
 import { type DiffPolicy, fullOnlyUntil, NOW, readsClock, SendStore, SendTemplate, TS } from './templates'

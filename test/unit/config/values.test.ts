@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { checkRow, type Row } from './values'
 
 const ROWS: readonly Row[] = [
+  ['device_id', 'Pumpenhaus_2 Süd', 'pump.house'],
   ['engine_settings.tx_batch_enabled', true, 'yes'],
   ['engine_settings.tx_batch_window_ms', 60_000, 60_001],
   ['engine_settings.tx_batch_max_items', 65_536, 65_537],
