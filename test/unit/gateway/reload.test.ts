@@ -22,7 +22,12 @@ const units = { ...wireUnits(), resolve }
 const counters = () => ({ rx: 0, tx: 0, errors: 0 })
 
 /** A gateway whose sources and receivers are plain objects; `opened` counts openings by name. One named `slow` never opens. */
-async function gateway(t: TestContext, config: object, start = (gw: Gateway): unknown => gw.start()) {
+async function gateway(
+  t: TestContext,
+  config: object,
+  start = (gw: Gateway): unknown => gw.start(),
+  loaded: Promise<unknown> = Promise.resolve(),
+) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-reload-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const path = join(dir, 'Config.json')
@@ -62,7 +67,7 @@ async function gateway(t: TestContext, config: object, start = (gw: Gateway): un
   const store = ConfigStore.load({ path, env: {}, cwd: dir, logger })
   const gw = await Gateway.open({
     config: store,
-    registry: new Registry({ media: { TCP: async () => tcp }, sources: { fake: async () => fake } }),
+    registry: new Registry({ media: { TCP: async () => tcp }, sources: { fake: () => loaded.then(() => fake) } }),
     units,
     script: '',
     version: '0',
@@ -223,12 +228,22 @@ test('a gateway that has not begun says that it is starting; one that stops says
 test('while the first links are tried, reloads and writes are taken over', async t => {
   const a = { name: 'a', type: 'fake' }
   let starting: Promise<void> | undefined
-  const { gw, store, write, links, opened } = await gateway(t, with_([a, { name: 'slow', type: 'fake' }]), gw => {
-    starting = gw.start()
+  let load = (): void => undefined
+  const loaded = new Promise<void>(resolve => {
+    load = resolve
   })
-  // not even the links are made yet
-  write(with_([a, { name: 'slow', type: 'fake' }, { name: 'b', type: 'fake' }]))
-  assert.deepEqual((await gw.reload()).links.sources.added, ['b'])
+  const begin = (gw: Gateway): void => {
+    starting = gw.start()
+  }
+  const slow = { name: 'slow', type: 'fake' }
+  const first = with_([a, slow, { name: 'b', type: 'fake' }])
+  const { gw, store, write, links, opened } = await gateway(t, first, begin, loaded)
+  write(with_([a, slow]))
+  const reloading = gw.reload()
+  await new Promise(setImmediate)
+  assert.equal(store.get<unknown[]>('gateway.sources').length, 3, 'not before the links are made')
+  load()
+  assert.deepEqual((await reloading).links.sources.removed, ['b'])
   store.set('gateway.receivers', [{ name: 'in', medium: 'TCP', port: 5 }])
   await until('the receiver listens', () => links().in?.state === 'up')
   assert.equal(links().slow?.state, 'opening')
