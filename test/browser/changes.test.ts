@@ -34,7 +34,7 @@ test('a medium is switched on and off; one that links use is asked about first',
   await tcp.click()
   await said('TCP is on')
   assert.equal(await config('RESOURCES.transport_status.tcp'), true)
-  await page.getByRole('button', { name: 'Load TCP again' }).click()
+  await page.getByRole('button', { name: 'Reload TCP' }).click()
   await said(/TCP (was loaded again|could not be loaded)/)
   await tcp.click()
   await said('TCP is off')
@@ -201,7 +201,7 @@ test('by keyboard one goes on where one was, after an action, a dialog, and a fo
     await until(`${name} has the focus`, async () => (await focused()) === name)
   }
   await stays('TCP', 'Space', () => said('TCP is on'))
-  await stays('Load TCP again', 'Enter', () => said(/TCP (was loaded again|could not be loaded)/))
+  await stays('Reload TCP', 'Enter', () => said(/TCP (was loaded again|could not be loaded)/))
   await stays('TCP', 'Space', () => said('TCP is off'))
   await stays('UDP', 'Space', async () => {
     await page.getByRole('dialog').waitFor()

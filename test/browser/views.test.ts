@@ -73,7 +73,7 @@ test('every view fits a screen of 320 pixels', async () => {
 
 test('what looks for faults finds them', async () => {
   const { page, context } = await world.tab()
-  await page.setContent(`<style>::placeholder { color: #999 }</style><header></header><main><h1>a</h1><h3 style="color:#999;background:#fff">b</h3><button></button>
+  await page.setContent(`<style>::placeholder { color: #999 }</style><header></header><main><h1>a</h1><h3 style="color:#999;background:#fff">b</h3><button></button><button aria-label="other">this</button>
     <input id="x" placeholder="pale"><div id="x"></div><img src="data:,"><table><tr><td>1</td></tr></table><ul><p>no item</p></ul>
     <label for="nothing">c</label><div tabindex="2">d</div><div style="width:3000px">wide</div></main>`)
   const faults = ((await page.evaluate(AUDIT)) as string[]).join('\n')
@@ -81,6 +81,7 @@ test('what looks for faults finds them', async () => {
     'no name: button',
     'no name: input',
     'no alt',
+    'not called what it says',
     'id used twice: x',
     'skips a level',
     'without headers',

@@ -17,6 +17,11 @@ export const AUDIT = String.raw`(() => {
   }
   for (const node of all('a[href], button, input, select, textarea, summary'))
     if (visible(node) && label(node) === '') faults.push('no name: ' + name(node))
+  // who speaks to the machine says what he reads
+  for (const node of all('a[aria-label], button[aria-label]').filter(visible)) {
+    const read = node.innerText.trim().toLowerCase()
+    if (/^[a-z]/.test(read) && !node.getAttribute('aria-label').toLowerCase().includes(read)) faults.push('not called what it says: ' + name(node))
+  }
   for (const node of all('img')) if (!node.hasAttribute('alt')) faults.push('no alt: ' + name(node))
   for (const node of all('[role=img]')) if (!node.getAttribute('aria-label')) faults.push('no name: ' + name(node))
   for (const node of all('[aria-describedby], [aria-controls], label[for]'))

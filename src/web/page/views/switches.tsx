@@ -46,7 +46,7 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
             type="button"
             class="plain"
             disabled={!allowed || !enabled}
-            aria-label={`Load ${name} again`}
+            aria-label={`Reload ${name}`}
             onClick={() => void act({ reload: true }, `${name} was loaded again`)}
           >
             Reload
