@@ -1,10 +1,11 @@
 // Talks to a running gateway over its control socket (D17). The gateway says every few seconds that it works on a request; a
 // gateway that says nothing for half a minute is told as TIMEOUT, one that goes away in the middle as NO_GATEWAY.
+import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { socketPath } from '../gateway/control'
-import { findOwner, type LockInfo } from '../gateway/lock'
-import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
+import { findOwner, type LockInfo, lockPath } from '../gateway/lock'
+import { ERRORS, type ErrorCode, errno, OsError } from '../lib/errors'
 
 export interface GatewayAnswer {
   readonly result?: Record<string, unknown>
@@ -89,6 +90,22 @@ export async function ask(socket: Socket, request: Request, options: AskOptions 
   throw failure ?? new OsError('NO_GATEWAY', 'the gateway ended before it answered')
 }
 
+const noRight = (path: string, cause: unknown): OsError =>
+  new OsError('FORBIDDEN', `no right to talk to the gateway at ${path}`, {
+    cause,
+    hint: 'join the group of the gateway or use sudo',
+  })
+
+/** Without the right to read the lock nobody knows whether a gateway runs. Throws FORBIDDEN. */
+function mayLook(path: string): void {
+  try {
+    readFileSync(path)
+  } catch (error) {
+    const why = errno(error)
+    if (why === 'EACCES' || why === 'EPERM') throw noRight(path, error)
+  }
+}
+
 /** A connection, or undefined when nobody listens. */
 function dial(path: string): Promise<Socket | undefined> {
   return new Promise((resolve, reject) => {
@@ -104,12 +121,7 @@ function dial(path: string): Promise<Socket | undefined> {
     })
     socket.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EACCES' || error.code === 'EPERM') {
-        reject(
-          new OsError('FORBIDDEN', `no right to talk to the gateway at ${path}`, {
-            cause: error,
-            hint: 'join the group of the gateway or use sudo',
-          }),
-        )
+        reject(noRight(path, error))
       } else resolve(undefined)
     })
   })
@@ -123,6 +135,7 @@ export interface Found {
 
 /** Looks for the gateway of a data directory once. */
 export async function findGateway(dataDir: string): Promise<Found> {
+  mayLook(lockPath(dataDir))
   const owner = await findOwner(dataDir)
   if (!owner) return {}
   const socket = owner.role === 'command' ? undefined : await dial(owner.socket ?? socketPath(dataDir))

@@ -168,7 +168,8 @@ export class LoopbackUpstream {
     const child = this.#child
     if (!child) return
     const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
-    child.kill('SIGTERM')
+    // the end of the pipe ends it; a signal could be its second one, where a service manager signals all of a service
+    child.stdin?.end()
     const hard = setTimeout(() => child.kill('SIGKILL'), 5000)
     await ended
     clearTimeout(hard)

@@ -162,7 +162,11 @@ export function asOsError(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): Os
   if (thrown instanceof OsError) return thrown
   const code = errno(thrown)
   const known = code !== undefined && Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : fallback
-  return new OsError(known, thrown instanceof Error ? thrown.message : String(thrown), { cause: thrown })
+  const message = thrown instanceof Error ? thrown.message : String(thrown)
+  // a file of somebody else is no defect
+  if (known === 'INTERNAL' && (code === 'EACCES' || code === 'EPERM'))
+    return new OsError('DATA_DIR', message, { cause: thrown, hint: 'use sudo, or be the user that owns the file' })
+  return new OsError(known, message, { cause: thrown })
 }
 
 /** The errno name (`ENOSPC`, `EADDRINUSE`, …) of a system error, or undefined. */

@@ -56,7 +56,7 @@ const dataDirectory: Check = {
     if (why)
       return failed(
         `${dataDir} cannot be written (${why})`,
-        `sudo chown -R ${machine.user} ${dataDir}, or choose another with --data-dir`,
+        `use sudo, or the user the gateway runs as; if that is ${machine.user}: sudo chown -R ${machine.user} ${dataDir}`,
       )
     return ok(dataDir)
   },

@@ -2,15 +2,17 @@
 // gateway that hangs, a place that goes away.
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { type CliDeps, runCli } from '../../../src/cli'
+import { findGateway } from '../../../src/cli/client'
 import { runRequest } from '../../../src/commands'
 import { ConfigStore } from '../../../src/config'
 import { startControl } from '../../../src/gateway/control'
 import { acquireLock } from '../../../src/gateway/lock'
+import { asOsError } from '../../../src/lib/errors'
 import { fake } from '../commands/fake'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-ways-'))
@@ -119,6 +121,31 @@ test('a gateway that does not answer: the doctor says so, other commands are LOC
     assert.match(err.text, /does not answer/)
   } finally {
     lock.release()
+  }
+})
+
+test('who may not read the lock is told so, and not that no gateway runs', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'os-node-rights-'))
+  writeFileSync(join(cwd, 'os-node.lock'), '{}')
+  assert.deepEqual(await findGateway(cwd), {})
+  chmodSync(cwd, 0)
+  const root = process.getuid?.() === 0
+  if (root) process.seteuid?.(65_534)
+  try {
+    await assert.rejects(findGateway(cwd), { code: 'FORBIDDEN', hint: /sudo/ })
+    const thrown = (() => {
+      try {
+        return readFileSync(join(cwd, 'os-node.lock'))
+      } catch (error) {
+        return error
+      }
+    })()
+    const { code, hint } = asOsError(thrown)
+    assert.deepEqual([code, /sudo/.test(hint)], ['DATA_DIR', true])
+  } finally {
+    if (root) process.seteuid?.(0)
+    chmodSync(cwd, 0o700)
+    rmSync(cwd, { recursive: true })
   }
 })
 
