@@ -105,7 +105,12 @@ export class Plugins {
       table: { ...tableOf(this.#found), ...parts.builtins },
       host: (name, definition) => this.#host(name, definition),
     })
-    this.#unlisten = this.#config.onChange(changes => this.#changed(changes))
+    const unlisten = this.#config.onChange(changes => this.#changed(changes))
+    if (this.#marks && parts.gateway) process.on('exit', this.#exited)
+    this.#unlisten = () => {
+      unlisten()
+      process.off('exit', this.#exited)
+    }
   }
 
   /** Every plugin there is, built-in ones first. */
@@ -207,6 +212,12 @@ export class Plugins {
     if (name === undefined) return false
     this.manager.blame(name, thrown)
     return true
+  }
+
+  /** Somebody ends the process: a plugin that does is not to do so again. */
+  readonly #exited = (): void => {
+    const owner = culprit(this.#found, new Error('process.exit'))
+    if (owner) this.#marks?.bar(owner, 'it ended the process')
   }
 
   async #startConfigured(): Promise<void> {

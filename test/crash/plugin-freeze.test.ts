@@ -1,5 +1,6 @@
 // Plugins of other makers that never come back from a call, in a real gateway: the watch over the event loop ends the process
-// and tells where the loop was; the next start leaves that plugin off by name, and everything else runs.
+// and tells where the loop was; the next start leaves that plugin off by name, and everything else runs. So does one after a
+// plugin that ended the process itself.
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -50,6 +51,31 @@ async function world(t: TestContext, loop: string): Promise<{ gw: Machine; start
   return { gw, start: () => gw.start(['--port', String(web)]) }
 }
 
+/** How the plugin is once the others run. */
+async function spins({ dataDir }: Machine): Promise<Item> {
+  const of = await until('the others run', async () => {
+    const { items } = (await askControl(dataDir, 'plugin-list')) as { items: Item[] }
+    const of = (name: string): Item => items.find(item => item.name === name)!
+    return of('good').running && of('env_guard').running ? of : undefined
+  })
+  return of('spins')
+}
+
+test('a plugin that ends the process is left off by the next start', async t => {
+  const { gw, start } = await world(t, 'start: () => void setTimeout(() => process.exit(0), 1000)')
+  await start().catch(() => undefined)
+  await until('it has ended', () => gw.ended)
+  await start()
+  const { running, error } = await spins(gw)
+  assert.deepEqual([running, error], [false, 'spins is left off: it ended the process'])
+  assert.equal((await askControl(gw.dataDir, 'safe-mode')).crashes, 1)
+  // by hand it is started again, and an orderly stop is nobody's fault
+  assert.equal((await askControl(gw.dataDir, 'plugin-load', { name: 'good' })).running, true)
+  await gw.stop('SIGTERM')
+  await start()
+  assert.equal((await spins(gw)).running, false)
+})
+
 describe('a plugin that never comes back', { concurrency: 2 }, () => {
   for (const [where, loop] of Object.entries(LOOPS))
     test(`in a ${where}: the process ends, and the next start leaves it off by name`, async t => {
@@ -60,13 +86,9 @@ describe('a plugin that never comes back', { concurrency: 2 }, () => {
       assert.equal(gw.ended!.signal, 'SIGALRM', gw.output)
       assert.match(gw.output, /frozen for \d+ s; ending the process in .*spins\.mjs:\d+/)
       await start()
-      const plugins = await until('the others run', async () => {
-        const { items } = (await askControl(gw.dataDir, 'plugin-list')) as { items: Item[] }
-        const of = (name: string): Item => items.find(item => item.name === name)!
-        return of('good').running && of('env_guard').running ? of : undefined
-      })
-      assert.equal(plugins('spins').running, false)
-      assert.match(plugins('spins').error!, /^spins is left off: it froze the gateway in .*spins\.mjs:\d+\)?$/)
+      const { running, error } = await spins(gw)
+      assert.equal(running, false)
+      assert.match(error!, /^spins is left off: it froze the gateway in .*spins\.mjs:\d+\)?$/)
       const facts = async (): Promise<number> =>
         ((await askControl(gw.dataDir, 'status')) as { intake: { facts: number } }).intake.facts
       await until('readings come', async () => (await facts()) > 10)

@@ -150,6 +150,15 @@ const FOREIGN = {
   'thrower.js': `module.exports = { name: 'thrower', create() { throw new Error('no way') } }`,
   'hangs.js': `module.exports = { name: 'hangs', create: () => ({ start: () => new Promise(() => {}) }) }`,
   'late.js': `module.exports = { name: 'late', create: () => ({ start() { setTimeout(() => { throw new Error('boom') }, 300) } }) }`,
+  'words.mjs': `export default { name: 'words', create: () => ({ start() { setTimeout(() => Promise.reject('just words'), 300) } }) }`,
+  'nothing.mjs': `export default { name: 'nothing', create: () => ({ start() { setTimeout(() => { throw undefined }, 300) } }) }`,
+  'socket.mjs': `import { connect } from 'node:net'
+    export default { name: 'socket', create: () => ({ start() { connect(1, '127.0.0.1') } }) }`,
+  'submits.mjs': `export default { name: 'submits', create: host => ({
+    start() { setTimeout(() => host.gateway.submit([['t', 'OK', 'no number', 'Cel']]), 300) } }) }`,
+  'floats.mjs': `export default { name: 'floats', create: host => ({ start() { setTimeout(() => void host.node.dispatch(null), 300) } }) }`,
+  'watches.mjs': `export default { name: 'watches', create: host => ({
+    start() { host.config.onChange(() => { throw new Error('not this') }) } }) }`,
   'promise.js': `module.exports = { name: 'promise', create: () => ({ start() { setTimeout(() => Promise.reject(new Error('bang')), 300) } }) }`,
 }
 
@@ -159,12 +168,23 @@ test('plugins that throw, hang and fail later cost only themselves', { timeout: 
   const items = await until('all have failed', () => {
     const { items } = machine.json('plugin-list') as { items: { name: string; failures: number; error?: string }[] }
     const of = (name: string) => items.find(item => item.name === name)!
-    return ['thrower', 'hangs', 'late', 'promise'].every(name => of(name).failures === 1) ? of : undefined
+    const failing = ['thrower', 'hangs', 'late', 'promise', 'words', 'nothing', 'socket', 'submits', 'floats']
+    return failing.every(name => of(name).failures === 1) ? of : undefined
   })
   assert.match(items('thrower').error ?? '', /no way/)
   assert.match(items('hangs').error ?? '', /did not end within 1 s/)
   assert.match(items('late').error ?? '', /boom/)
   assert.match(items('promise').error ?? '', /bang/)
+  assert.match(items('words').error ?? '', /just words/)
+  assert.match(items('socket').error ?? '', /ECONNREFUSED/)
+  assert.match(items('submits').error ?? '', /none of 1 readings/)
+  // whoever changes the configuration is not at fault for a listener that throws
+  assert.equal(machine.json('config-set', '--key', 'engine_settings.precision', '--value', '5', '--type', 'int').new, 5)
+  await until('the listener is blamed', () => {
+    const { items } = machine.json('plugin-list') as { items: { name: string; running: boolean; error?: string }[] }
+    const { running, error } = items.find(({ name }) => name === 'watches')!
+    return !running && /not this/.test(error ?? '')
+  })
   assert.deepEqual([items('good').failures, items('good').error], [0, undefined])
   const body = (await (await fetch(`http://127.0.0.1:${webPort}/api/display/render/good:state`)).json()) as {
     data: object

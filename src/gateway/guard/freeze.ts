@@ -28,7 +28,7 @@ interface WatchData {
 function watch(
   threads: typeof import('node:worker_threads'),
   fs: typeof import('node:fs'),
-  inspector: typeof import('node:inspector'),
+  inspect: () => typeof import('node:inspector'),
 ): void {
   const { cells, tickMs, pid, note } = threads.workerData as WatchData
   const waitsForDisk = (): boolean => {
@@ -55,19 +55,22 @@ function watch(
     const limit = Atomics.load(cells, 2)
     if (limit > 0 && frozenMs >= limit) break
   }
+  const kill = (): void => void process.kill(pid, 'SIGALRM')
   const end = (stack: readonly string[]): void => {
     const text = `the event loop has been frozen for ${Math.round(frozenMs / 1000)} s`
     try {
       fs.writeSync(2, `os-node: ${text}; ending the process${stack[0] ? ` in ${stack[0]}` : ''}\n`)
-      if (note) fs.writeFileSync(note, JSON.stringify({ text, stack }))
     } catch {
-      // stderr is gone or the disk is full: the end itself must not fail
+      // stderr is gone: the end itself must not fail
     }
-    process.kill(pid, 'SIGALRM')
+    // nor wait for a disk
+    setTimeout(kill, 1000)
+    if (note) fs.writeFile(note, JSON.stringify({ text, stack }), kill)
+    else kill()
   }
   setTimeout(end, 2000, [])
   try {
-    const session = new inspector.Session()
+    const session = new (inspect().Session)()
     const scripts = new Map<string, string>()
     session.on('Debugger.scriptParsed', ({ params }) => void scripts.set(params.scriptId, params.url))
     let steps = 0
@@ -129,7 +132,7 @@ export class FreezeWatch {
 
   #start(): void {
     const workerData: WatchData = { cells: this.#cells, tickMs: BEAT_MS, pid: process.pid, note: this.#note }
-    const program = `(${watch})(require('node:worker_threads'),require('node:fs'),require('node:inspector'))`
+    const program = `(${watch})(require('node:worker_threads'),require('node:fs'),()=>require('node:inspector'))`
     const memory = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 2, codeRangeSizeMb: 4, stackSizeMb: 1 }
     try {
       this.#worker = new Worker(program, { eval: true, workerData, resourceLimits: memory, execArgv: [], env: {} })

@@ -131,6 +131,14 @@ test('five crashes in a row lead to safe mode, and the reason is told', t => {
   assert.equal(next().begin('off'), undefined)
 })
 
+test('a crash that could not tell itself is told by the next start', t => {
+  const { next } = marks(t)
+  for (let k = 0; k < 4; k++) next().begin()
+  next().begin(undefined, 'no crash before')
+  assert.match(next().begin(undefined, 'frozen in spin') ?? '', /5 crashes in a row, the last: frozen in spin/)
+  assert.match(next().begin() ?? '', /the last: frozen in spin/)
+})
+
 test('a clean stop, a healthy run and a power cut are no crashes', t => {
   const { next } = marks(t)
   for (let round = 0; round < 3; round++) {
