@@ -334,7 +334,7 @@ if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
 if ('can/'.startsWith(only) || only.startsWith('can/')) benchCan({ put, gateLeast, problems })
 
 const starts = key => key.startsWith(only) || only.startsWith(key)
-if (starts('start/') || starts('memory/')) await benchStart({ put, gate, wanted: starts })
+if (starts('start/') || starts('memory/')) await benchStart({ put, gate, mark, wanted: starts })
 
 printTable(results, notes)
 const file = option('--json')
