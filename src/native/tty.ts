@@ -21,7 +21,7 @@ export interface TtySettings {
   readonly rts?: boolean
 }
 
-/** for each call of opening: drivers of USB adapters wait so long for an answer */
+/** drivers of USB adapters wait so long for an answer */
 const OPEN_MS = 5000
 const CLOSE_MS = 1000
 const PARITIES = ['none', 'even', 'odd']
@@ -50,7 +50,7 @@ export class TtyPort {
   }
 
   /**
-   * Opens, locks and sets a port; `deadlineMs` is for each call into the driver. Rejects with E_NO_ADDON, TIMEOUT, BUS_STUCK,
+   * Opens, locks and sets a port; `deadlineMs` is for opening, and for the modem lines. Rejects with E_NO_ADDON, TIMEOUT, BUS_STUCK,
    * the error of the kernel, and CONFIG_INVALID where the port has no modem lines to set.
    */
   static async open(path: string, settings: TtySettings, deadlineMs = OPEN_MS): Promise<TtyPort> {
