@@ -40,19 +40,17 @@ static bool is_pseudo(int fd) {
 }
 
 /* flock keeps those out who ask for a lock, root too; TIOCEXCL all but root. */
-static int64_t take_port(int *fd, struct bus_job *job) {
-    if (flock(*fd, LOCK_EX | LOCK_NB) != 0 || (!is_pseudo(*fd) && ioctl(*fd, TIOCEXCL) < 0))
-        return -errno;
-    job->file = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
-    return job->file < 0 ? -errno : 0;
+static int64_t lock_port(int fd) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK ? -EBUSY : -errno;
+    return !is_pseudo(fd) && ioctl(fd, TIOCEXCL) < 0 ? -errno : 0;
 }
 
 /* Bytes as they are, at any baud rate; what the driver made of that is the result. */
-static int64_t set_port(int *fd, struct bus_job *job) {
+static int64_t set_port(int fd, const uint32_t *words) {
     static const tcflag_t sizes[] = {CS5, CS6, CS7, CS8}, parities[] = {[EVEN] = PARENB, [ODD] = PARENB | PARODD};
-    const uint32_t *words = job->words;
     struct termios2 state;
-    if (ioctl(*fd, TCGETS2, &state) < 0)
+    if (ioctl(fd, TCGETS2, &state) < 0)
         return -errno;
     state.c_iflag = IGNPAR | (words[FLOW] == XON_XOFF ? IXON | IXOFF : 0);
     state.c_oflag = state.c_lflag = 0;
@@ -65,9 +63,25 @@ static int64_t set_port(int *fd, struct bus_job *job) {
     state.c_cc[VSTART] = 0x11;
     state.c_cc[VSTOP] = 0x13;
     /* what came before came with other settings */
-    if (ioctl(*fd, TCSETS2, &state) < 0 || ioctl(*fd, TCFLSH, TCIOFLUSH) < 0 || ioctl(*fd, TCGETS2, &state) < 0)
+    if (ioctl(fd, TCSETS2, &state) < 0 || ioctl(fd, TCFLSH, TCIOFLUSH) < 0 || ioctl(fd, TCGETS2, &state) < 0)
         return -errno;
     return state.c_ospeed;
+}
+
+/* In one go: what a peer sends once the port is open must not come before the old is thrown away. */
+static int64_t take_port(int *fd, struct bus_job *job) {
+    int64_t result = open_port(fd, job);
+    if (result >= 0)
+        result = lock_port(*fd);
+    if (result >= 0)
+        result = set_port(*fd, job->words);
+    if (result >= 0 && (job->file = fcntl(*fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        result = -errno;
+    if (result < 0 && *fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+    return result;
 }
 
 static int64_t set_lines(int *fd, struct bus_job *job) {
@@ -116,16 +130,13 @@ static napi_value tty_open(napi_env env, napi_callback_info info) {
 
 /* Queues work on numbers of zero and more: the arguments after the bus. */
 static napi_value numbers_job(napi_env env, napi_callback_info info, size_t count, bus_work *work) {
-    napi_value args[1 + SETTINGS];
-    int32_t numbers[SETTINGS];
+    napi_value args[1 + STATE_WORDS];
+    int32_t numbers[STATE_WORDS];
     int error;
     addon_args(env, info, 1 + count, args);
     for (size_t k = 0; k < count; k++)
         if (!addon_number(env, args[1 + k], &numbers[k]) || numbers[k] < 0)
             return addon_int(env, -EINVAL);
-    if (work == set_port && (numbers[BAUDRATE] == 0 || numbers[DATA_BITS] < 5 || numbers[DATA_BITS] > 8 || numbers[PARITY] > ODD ||
-                             numbers[STOP_BITS] < 1 || numbers[STOP_BITS] > 2 || numbers[FLOW] > XON_XOFF))
-        return addon_int(env, -EINVAL);
     struct bus_job *job = bus_take(env, args[0], 0, &error);
     if (job == NULL)
         return addon_int(env, error);
@@ -134,15 +145,24 @@ static napi_value numbers_job(napi_env env, napi_callback_info info, size_t coun
     return bus_queue(env, args[0], job, work);
 }
 
-/* ttyTake(bus) → job, whose file is a duplicate to read and write; -EAGAIN or -EBUSY: another program has the port */
+/* ttyTake(bus, path, baudrate, dataBits, parity, stopBits, flow) → job that opens, locks and sets; its result is the baud rate
+   there is now, its file a duplicate to read and write; -EBUSY: another program has the port. Parity: 0 none, 1 even, 2 odd;
+   flow: 0 none, 1 RTS and CTS, 2 XON and XOFF. */
 static napi_value tty_take(napi_env env, napi_callback_info info) {
-    return numbers_job(env, info, 0, take_port);
-}
-
-/* ttySet(bus, baudrate, dataBits, parity, stopBits, flow) → job, whose result is the baud rate there is now; parity: 0 none,
-   1 even, 2 odd; flow: 0 none, 1 RTS and CTS, 2 XON and XOFF */
-static napi_value tty_set(napi_env env, napi_callback_info info) {
-    return numbers_job(env, info, SETTINGS, set_port);
+    static const int32_t least[SETTINGS] = {1, 5, NO_PARITY, 1, NO_FLOW}, most[SETTINGS] = {INT32_MAX, 8, ODD, 2, XON_XOFF};
+    napi_value args[2 + SETTINGS];
+    int32_t numbers[SETTINGS];
+    int error;
+    addon_args(env, info, 2 + SETTINGS, args);
+    for (int k = 0; k < SETTINGS; k++)
+        if (!addon_number(env, args[2 + k], &numbers[k]) || numbers[k] < least[k] || numbers[k] > most[k])
+            return addon_int(env, -EINVAL);
+    struct bus_job *job = bus_take_path(env, args[0], args[1], &error);
+    if (job == NULL)
+        return addon_int(env, error);
+    for (int k = 0; k < SETTINGS; k++)
+        job->words[k] = (uint32_t)numbers[k];
+    return bus_queue(env, args[0], job, take_port);
 }
 
 /* ttyLines(bus, on, off) → job; TIOCM_… bits of the lines to switch */
@@ -175,7 +195,6 @@ static napi_value rs485_get(napi_env env, napi_callback_info info) {
 void addon_tty(napi_env env, napi_value exports) {
     addon_export(env, exports, "ttyOpen", tty_open);
     addon_export(env, exports, "ttyTake", tty_take);
-    addon_export(env, exports, "ttySet", tty_set);
     addon_export(env, exports, "ttyLines", tty_lines);
     addon_export(env, exports, "ttyClose", tty_close);
     addon_export(env, exports, "rs485Set", rs485_set);

@@ -52,7 +52,6 @@ export function openError(error: unknown, path: string): OsError {
       })
     }
     case 'EBUSY':
-    case 'EAGAIN':
       return new OsError('PORT_BUSY', `${path} is in use by another program`, {
         cause: error,
         hint: `see what has it: fuser -v ${path} (often a login console, ModemManager or gpsd)`,

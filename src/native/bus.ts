@@ -32,8 +32,15 @@ export interface BusAddon {
   i2cOpen(bus: BusHandle, path: string): number
   i2cTransfer(bus: BusHandle, address: number, write: Uint8Array | null, readLength: number): number
   ttyOpen(bus: BusHandle, path: string): number
-  ttyTake(bus: BusHandle): number
-  ttySet(bus: BusHandle, baud: number, dataBits: number, parity: number, stopBits: number, flow: number): number
+  ttyTake(
+    bus: BusHandle,
+    path: string,
+    baudrate: number,
+    dataBits: number,
+    parity: number,
+    stopBits: number,
+    flow: number,
+  ): number
   ttyLines(bus: BusHandle, on: number, off: number): number
   ttyClose(bus: BusHandle): number
   rs485Set(bus: BusHandle, flags: number, delayBefore: number, delayAfter: number): number

@@ -3,7 +3,7 @@
 // port, without ever blocking, on a descriptor of its own.
 //
 // What fails: the errors of bus.ts (TIMEOUT: the driver did not answer in time; BUS_STUCK: it still does not) and of the kernel
-// (see errors.ts; EAGAIN, EBUSY: another program has the port). Nothing is left behind: what a late open brings is closed.
+// (see errors.ts; EBUSY: another program has the port). Nothing is left behind: what a late open brings is closed.
 import { OsError } from '../lib/errors'
 import { Bus, type BusAddon } from './bus'
 import { nativeError } from './errors'
@@ -21,7 +21,7 @@ export interface TtySettings {
   readonly rts?: boolean
 }
 
-/** for each call of opening: drivers of USB adapters wait so long for an answer */
+/** drivers of USB adapters wait so long for an answer */
 const OPEN_MS = 5000
 const CLOSE_MS = 1000
 const PARITIES = ['none', 'even', 'odd']
@@ -50,7 +50,7 @@ export class TtyPort {
   }
 
   /**
-   * Opens, locks and sets a port; `deadlineMs` is for each call into the driver. Rejects with E_NO_ADDON, TIMEOUT, BUS_STUCK,
+   * Opens, locks and sets a port; `deadlineMs` is for opening, and for the modem lines. Rejects with E_NO_ADDON, TIMEOUT, BUS_STUCK,
    * the error of the kernel, and CONFIG_INVALID where the port has no modem lines to set.
    */
   static async open(path: string, settings: TtySettings, deadlineMs = OPEN_MS): Promise<TtyPort> {
@@ -61,12 +61,10 @@ export class TtyPort {
       file = opened
     }
     try {
-      await bus.finish(addon.ttyOpen(handle, path), 'open', deadlineMs)
-      await bus.finish(addon.ttyTake(handle), 'lock', deadlineMs, null, null, take)
       const { baudrate, data_bits, stop_bits } = settings
       const [parity, flow] = [PARITIES.indexOf(settings.parity), FLOWS.indexOf(settings.flow)]
-      const set = addon.ttySet(handle, baudrate, data_bits, parity, stop_bits, flow)
-      const real = await bus.finish(set, 'TCSETS2', deadlineMs)
+      const job = addon.ttyTake(handle, path, baudrate, data_bits, parity, stop_bits, flow)
+      const real = await bus.finish(job, 'open', deadlineMs, null, null, take)
       const lines = linesOf(settings)
       if (lines.on | lines.off)
         await bus.finish(addon.ttyLines(handle, lines.on, lines.off), 'TIOCMSET', deadlineMs, null, noLines)
