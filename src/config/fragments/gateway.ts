@@ -131,7 +131,11 @@ export const storageEntries = {
       enabled: flag(true, 'keep the SQL view', atStart),
       dialect: choice(['sqlite', 'mysql', 'postgresql'], 'sqlite', 'which database', atStart),
       driver: section({
-        path: text('', 'folder of the sqlite windows, in the data directory unless absolute; empty: sql; :memory: = none', atStart),
+        path: text(
+          '',
+          'folder of the sqlite windows, in the data directory unless absolute; empty: sql; :memory: = none',
+          atStart,
+        ),
         password: optionalText('password of mysql or postgresql', { secret: true, restart: true }),
       }),
     }),
