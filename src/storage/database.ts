@@ -91,6 +91,7 @@ export class Database {
   /** no two workers write into one folder */
   #ended: Promise<void> = Promise.resolve()
   #lives = 0
+  readonly #checked = new Set<string>()
   /** of the worker that ran last */
   #counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
   #sealedTo: number
@@ -282,6 +283,7 @@ export class Database {
         log,
         maxPackets: this.#maxPackets,
         maxBytes: this.#maxBytes,
+        checked: this.#checked,
         ...(windows && { windows }),
         ...(program && { program: program() }),
         onApplied: upTo => this.#applied(upTo),

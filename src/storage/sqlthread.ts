@@ -21,6 +21,8 @@ export interface SqlThreadOptions {
   maxBytes: number
   windows?: WindowSettings
   program?: WorkerProgram
+  /** windows known to be of this log; those that are found to be are added */
+  checked: Set<string>
   /** every record up to `upTo` is in the view */
   onApplied: (upTo: number) => void
   onDead: (error: Error) => void
@@ -145,11 +147,12 @@ export class SqlThread {
 
   /** What to feed: the holes between the sealed windows, each a window of its own, then what is newer than all of them. */
   #plan(found: readonly WindowNote[]): void {
-    const { log, windows, maxPackets, maxBytes } = this.#o
-    this.#foreign = found.filter(window => isForeign(window, log)).map(({ name }) => name)
+    const { log, windows, maxPackets, maxBytes, checked } = this.#o
+    this.#foreign = found.filter(w => !checked.has(w.name) && isForeign(w, log)).map(({ name }) => name)
     let next = log.firstSeq
     for (const { from, to, name } of found) {
       if (this.#foreign.includes(name)) continue
+      checked.add(name)
       if (from > next && !windows?.readOnly) {
         this.#legs.push({ from: next, to: from - 1, kinds: ['fact', 'clock'], begins: true })
         // the clock was set later, which moved the times of these too

@@ -143,8 +143,13 @@ const database: Check = {
     if (!enabled) return skipped('storage.sql.enabled is false')
     const storage = gateway?.status().storage
     if (!storage) return ok(`${dialect}; opened by the gateway`)
-    const { state, lag_records, reason } = storage as typeof storage & { reason?: string }
+    const { state, lag_records, reason, windows } = storage
     if (state === 'down') return failed(`${dialect} is down: ${reason ?? 'no reason given'}`, 'see os-node status')
+    if (windows?.problem)
+      return warning(
+        `${dialect} is ${state}, its files: ${windows.problem}`,
+        'see the disk, and storage.sql.driver.path',
+      )
     return ok(`${dialect} is ${state}, ${lag_records ?? 0} records behind the log`)
   },
 }

@@ -249,6 +249,20 @@ test('a manager beside a gateway reads its windows and leaves them alone', async
   await node.close()
 })
 
+test('a file where the folder should be is told, and the view answers from its open window', async () => {
+  const dir = newDir()
+  mkdirSync(dir)
+  writeFileSync(join(dir, 'sql'), 'a file')
+  const { db, add, stop } = await opened(dir)
+  await db.connect()
+  await add(0, 130)
+  await until(() => db.lagRecords() === 0)
+  assert.equal(db.status().state, 'up')
+  assert.match(db.status().windows!.problem!, /EEXIST|ENOTDIR/)
+  assert.equal((await db.queryPackets()).packets[0]!.timestamp_raw, T0 + 129)
+  await stop()
+})
+
 test('the folder of the windows is named by storage.sql.driver.path', () => {
   assert.equal(windowFolder('', '/data'), '/data/sql')
   assert.equal(windowFolder('windows', '/data'), '/data/windows')

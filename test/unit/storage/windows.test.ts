@@ -218,6 +218,26 @@ test('a clock record moves the packets of sealed windows too, once, whatever sta
   assert.equal(again.view.packets({ since: 6010, until: 6049 }).total, 40)
 })
 
+test('a jump of a clock nobody vouches for is not worked in twice by a start that reads it again', () => {
+  const files = new MemFiles()
+  const fact = (k: number) => ({ id: 'own', state: 'ONLINE', tRaw: (5000 + k) * 1000, aid: 1, sensors: [] })
+  const records = Array.from({ length: 70 }, (_, k) => recordOf(k + 1, fact(k), { quality: 'unsynced' }))
+  const { fact: _fact, ...clock } = recordOf(71, fact(0), { kind: 'clock', quality: 'unsynced' })
+  const jump = { ...clock, clock: { trueWallMs: 0, offsetMs: 1_000_000, source: 'jump' } }
+  const first = openView(files)
+  first.view.apply([...records, jump])
+  for (let start = 0; start < 2; start++) {
+    const { view, folder } = openView(files)
+    const { lastSeq } = folder
+    view.apply([...records.filter(({ seq }) => seq > lastSeq), jump])
+    const { packets } = view.packets({ limit: 500 })
+    assert.deepEqual(
+      packets.map(p => p.timestamp_raw),
+      records.map((_, k) => 6069 - k),
+    )
+  }
+})
+
 test('the oldest files go whole, by bytes and by age, when the log no longer has their records', () => {
   const files = new MemFiles()
   const { view, folder } = openView(files, { keepBytes: 1, keepMs: 60_000 })
