@@ -32,9 +32,9 @@ const MIN_GAP_MS = 40
 const FRAME = 3
 
 /** Tells the UART's driver to switch the direction. Throws what a person can do about it. */
-async function kernelDirection(options: Rs485Options, { bus, path }: OpenPort): Promise<void> {
+async function kernelDirection(options: Rs485Options, port: OpenPort): Promise<void> {
   try {
-    const made = await setRs485(bus, {
+    const made = await setRs485(port.bus, {
       enabled: true,
       rtsOnSend: options.rts_on_send,
       rtsAfterSend: !options.rts_on_send,
@@ -50,10 +50,14 @@ async function kernelDirection(options: Rs485Options, { bus, path }: OpenPort): 
     if (code === 'TIMEOUT') throw cause
     const why =
       code === 'E_NO_ADDON' ? 'the native addon is missing, which tells it to' : `its driver cannot (${message})`
-    throw new OsError(code === 'E_NO_ADDON' ? code : 'UNSUPPORTED', `${path} does not switch the direction: ${why}`, {
-      cause,
-      hint: 'give direction "auto_hardware" if the adapter switches by itself, else use another port',
-    })
+    throw new OsError(
+      code === 'E_NO_ADDON' ? code : 'UNSUPPORTED',
+      `${port.path} does not switch the direction: ${why}`,
+      {
+        cause,
+        hint: 'give direction "auto_hardware" if the adapter switches by itself, else use another port',
+      },
+    )
   }
 }
 
