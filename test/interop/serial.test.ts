@@ -136,17 +136,21 @@ test('the built files run from a folder without node_modules, serial ports inclu
   const RESOURCES = { physical_status: { uart: true }, physical_config: { uart: { port: plug.path } } }
   writeFileSync(config, JSON.stringify({ assigned_id: 5, RESOURCES }))
   const args = ['transmit', '--value', '1', '--unit', 'K', '--medium', 'UART', '--config', config]
-  const ran = spawn(
-    process.execPath,
-    [join(place, 'os-node.js'), ...args, '--data-dir', join(world.dir, 'alone-data')],
-    {
-      cwd: world.dir,
-      env: { PATH: process.env.PATH },
-    },
-  )
-  const code = await new Promise(resolve => ran.once('exit', resolve))
-  assert.equal(code, 0)
-  await until('the packet came', () => bytes > 16)
+  // by the addon, and by the package's file that lies beside it
+  for (const without of ['0', '1']) {
+    bytes = 0
+    const ran = spawn(
+      process.execPath,
+      [join(place, 'os-node.js'), ...args, '--data-dir', join(world.dir, 'alone-data')],
+      {
+        cwd: world.dir,
+        env: { PATH: process.env.PATH, OS_NODE_NO_ADDON: without },
+      },
+    )
+    const code = await new Promise(resolve => ran.once('exit', resolve))
+    assert.equal(code, 0)
+    await until('the packet came', () => bytes > 16)
+  }
 })
 
 test('UART with framing cobs, for os-node at both ends: bytes that are lost, added and turned cost nothing', async t => {
