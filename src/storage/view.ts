@@ -74,6 +74,7 @@ export class SqlView {
   #corrected = 0
   #moved = false
   #unsynced = 0
+  #unsyncedNow = false
   #problem: string | undefined
   #facts = 0
   #tryAt = 0
@@ -106,6 +107,7 @@ export class SqlView {
     this.#db.exec('BEGIN')
     try {
       for (const record of records) {
+        this.#unsyncedNow = record.quality === 'unsynced'
         if (record.fact) this.#insert(record)
         else if (record.clock) this.#correct(record)
         if (!this.#writes || !this.#full()) continue
@@ -156,9 +158,10 @@ export class SqlView {
     this.#moved = false
   }
 
-  /** Removes the sealed windows beyond the bounds; the log has everything from `logFirst` on. */
+  /** Removes the sealed windows beyond the bounds; the log has everything from `logFirst` on. A clock that nobody vouches for
+   *  makes none too old. */
   retain(logFirst: number, now: number): void {
-    const gone = this.#sealed?.retain(logFirst, now) ?? 0
+    const gone = this.#sealed?.retain(logFirst, this.#unsyncedNow ? 0 : now) ?? 0
     if (gone === 0) return
     this.counts.packets -= gone
     this.counts.left += gone

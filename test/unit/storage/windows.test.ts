@@ -253,6 +253,13 @@ test('the oldest files go whole, by bytes and by age, when the log no longer has
     before.slice(2).map(({ from }) => from),
   )
   const gone = before[0]!.packets + before[1]!.packets
+  // by age alone: not by a clock that nobody vouches for
+  for (const quality of ['unsynced', 'synced'] as const) {
+    const aged = openView(files.copy(), { keepMs: 60_000 })
+    aged.view.apply([recordOf(9999, records[0]!.fact!, { quality })])
+    aged.view.retain(9999, (T0 + 1e6) * 1000)
+    assert.equal(aged.folder.sealed.length, quality === 'synced' ? 0 : before.length - 2)
+  }
   assert.deepEqual([view.counts.packets, view.counts.left], [total - gone, gone])
   assert.equal(view.packets().total, total - gone)
   assert.equal(
