@@ -71,7 +71,8 @@ export class TtyPort {
       return new TtyPort(bus, file!, addon.descriptorNumber(file!), real)
     } catch (error) {
       if (file) addon.close(file)
-      bus.close()
+      // who asks again must not meet what this one still holds
+      await giveBack(bus)
       throw error
     }
   }
@@ -93,10 +94,14 @@ export class TtyPort {
    */
   async close(): Promise<void> {
     this.unwatch()
-    const { bus } = this
-    if (!bus.refusal()) await bus.finish(this.#addon.ttyClose(bus.handle), 'close', CLOSE_MS).catch(() => undefined)
-    bus.close()
+    await giveBack(this.bus)
   }
+}
+
+/** Closes what the thread has open, unless it is stuck, and ends it. */
+async function giveBack(bus: Bus): Promise<void> {
+  if (!bus.refusal()) await bus.finish(bus.addon.ttyClose(bus.handle), 'close', CLOSE_MS).catch(() => undefined)
+  bus.close()
 }
 
 function linesOf({ dtr, rts }: TtySettings): { on: number; off: number } {
