@@ -35,6 +35,9 @@ function packedAsset(type: string, packed: string): Asset {
   }
 }
 
+/** The page of a gateway that wants a token: a browser without one need not ask, and be refused, to know. */
+export const PAGE_WITH_SIGN_IN = asset('text/html; charset=utf-8', html.replace('<html', '<html data-sign-in'))
+
 export const ASSETS = {
   '/': asset('text/html; charset=utf-8', html),
   '/app.js': packedAsset('text/javascript; charset=utf-8', script),

@@ -40,7 +40,7 @@ async function world(t: TestContext, uplinkPort: number): Promise<World> {
     await gw.stop('SIGKILL')
     removeDir(dir)
   })
-  return { dir, gw, config, start: () => gw.start(['--port', String(web)], web) }
+  return { dir, gw, config, start: () => gw.start(['--port', String(web)], web, true) }
 }
 
 /** An upstream that answers pings from `silentMs` on. */

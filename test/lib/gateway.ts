@@ -113,8 +113,11 @@ export class Machine {
     return this.#child?.pid
   }
 
-  /** Ready when it has told so and its web page answers; one in another network namespace when its control socket does. */
-  async start(args: readonly string[], webPort?: number): Promise<void> {
+  /**
+   * Ready when it has told so and its web page answers; one in another network namespace when its control socket does.
+   * `early`: links need not have been tried.
+   */
+  async start(args: readonly string[], webPort?: number, early = false): Promise<void> {
     const command = [process.execPath, script, this.verb, '--config', this.config, '--data-dir', this.dataDir, ...args]
     const [program, ...rest] = [...this.#prefix, ...command]
     const child = spawn(program!, rest, {
@@ -136,7 +139,7 @@ export class Machine {
     await until(`${this.verb} answers`, async () => {
       if (child.exitCode !== null) return true
       // the page answers before the links are opened
-      if (!this.#told()) return false
+      if (!early && !this.#told()) return false
       if (webPort === undefined) return askControl(this.dataDir, 'status')
       return (await fetch(`http://127.0.0.1:${webPort}/health`)).ok
     }).catch(error => {

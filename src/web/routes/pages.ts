@@ -1,6 +1,6 @@
 // The page and its files, and the dashboard.
 import * as v from 'valibot'
-import { ASSETS } from '../assets'
+import { ASSETS, PAGE_WITH_SIGN_IN } from '../assets'
 import { buildDashboard } from '../dashboard'
 import { text } from '../query'
 import { type Route, route, Text } from '../route'
@@ -13,10 +13,11 @@ const page = (path: keyof typeof ASSETS, summary: string): Route => ({
   path,
   role: 'open',
   summary,
-  run: ({ context }) =>
-    path === '/' && context.config.get('web_user.ui.ui_enabled') === false
-      ? new Text('text/html; charset=utf-8', UI_OFF, 403)
-      : ASSETS[path],
+  run: ({ context }) => {
+    if (path !== '/') return ASSETS[path]
+    if (context.config.get('web_user.ui.ui_enabled') === false) return new Text('text/html; charset=utf-8', UI_OFF, 403)
+    return context.auth.enabled() ? PAGE_WITH_SIGN_IN : ASSETS['/']
+  },
 })
 
 export const PAGES: readonly Route[] = [

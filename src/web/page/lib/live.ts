@@ -214,8 +214,8 @@ export function startLive(): void {
   })
   const begin = (): void => {
     const linked = takeToken()
-    if (linked === undefined) void poll()
-    else void signInByLink(linked).then(askNow)
+    if (linked !== undefined) void signInByLink(linked).then(() => session.value.state === 'unknown' && askNow())
+    else if (session.value.state !== 'out') void poll()
   }
   begin()
   // the link may be opened where the page is open already

@@ -5,7 +5,7 @@ import { Store } from './store'
 import type { Role } from './types'
 
 export interface Session {
-  /** 'unknown' until the gateway answered once */
+  /** 'unknown' until the gateway has told */
   state: 'unknown' | 'in' | 'out'
   role: Role
   /** the gateway has said which role it is */
@@ -19,8 +19,11 @@ export interface Session {
 
 const RANK: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 }
 
+/** The gateway has said with the page that it wants a token: without one it would only refuse. */
+const mustSignIn = currentToken() === null && 'signIn' in document.documentElement.dataset
+
 export const session = new Store<Session>({
-  state: 'unknown',
+  state: mustSignIn ? 'out' : 'unknown',
   role: 'viewer',
   known: false,
   username: '',

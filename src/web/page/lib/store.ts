@@ -34,12 +34,12 @@ export class Store<T> {
 /** The value, and again whenever it changes. */
 export function useStore<T>(store: Store<T>): T {
   const [, again] = useReducer<number, void>(count => count + 1, 0)
+  const drawn = store.value
   useEffect(() => {
-    const { value } = store
     const stop = store.listen(() => again())
     // it may have changed between the drawing and this effect
-    if (store.value !== value) again()
+    if (store.value !== drawn) again()
     return stop
   }, [store])
-  return store.value
+  return drawn
 }
