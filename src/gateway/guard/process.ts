@@ -1,7 +1,6 @@
 // The process around a gateway: signals, errors nobody caught, and what the guard needs of the surroundings. SIGHUP reads the
 // configuration again; a second SIGINT or SIGTERM ends at once. An error nobody caught is a crash: it is told, what waits is
 // committed if that goes quickly, and the process ends with EXIT_CRASHED, for nothing is known of its state any more.
-import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { isatty } from 'node:tty'
@@ -49,15 +48,11 @@ const START_MS = 120_000
 
 /** The count of crashes of a data directory. */
 export function crashesOf(config: ConfigStore, version: string, logger?: Logger): Crashes {
-  let text = ''
-  try {
-    text = readFileSync(config.path, 'utf8')
-  } catch {
-    // no file: the defaults count, and they change with the version only
-  }
+  // what people set: a gateway writes its own ids and the defaults of plugins into the file, and tries nothing else by that
+  const { assigned_id: _, device_id: __, ...set } = config.config
   return new Crashes({
     dataDir: config.dataDir,
-    fingerprint: fingerprintOf(version, text),
+    fingerprint: fingerprintOf(version, JSON.stringify(set)),
     limit: config.config.gateway.safe_mode.after_crashes,
     ...(logger && { logger }),
   })
