@@ -9,11 +9,18 @@ import { until } from './gateway'
 const execute = promisify(execFile)
 let radio: ChildProcess | undefined
 
+const exists = (n: number): boolean => existsSync(`/sys/class/bluetooth/hci${n}`)
+
 /** Switches on adapters hci0 … on one air. Their addresses are bleAddressOf(n). */
 export async function plugInAdapters(count: number): Promise<void> {
-  radio = spawn('btvirt', [`-l${count}`], { stdio: 'ignore' })
+  // the kernel gives the name hci0 again once the last socket of the old one is closed, which may be a moment after it is gone
+  for (let tries = 0; tries < 10 && !exists(0); tries++) {
+    radio?.kill('SIGKILL')
+    radio = spawn('btvirt', [`-l${count}`], { stdio: 'ignore' })
+    await until('an adapter', () => exists(0), 5000).catch(() => undefined)
+  }
   for (let n = 0; n < count; n++) {
-    await until(`hci${n} appears`, () => existsSync(`/sys/class/bluetooth/hci${n}`))
+    await until(`hci${n} appears`, () => exists(n))
     await until(`hci${n} is up`, async () => (await execute('hciconfig', [`hci${n}`, 'up'])).stdout === '')
   }
 }
@@ -22,7 +29,7 @@ export async function plugInAdapters(count: number): Promise<void> {
 export async function unplugAdapters(): Promise<void> {
   radio?.kill('SIGKILL')
   radio = undefined
-  await until('hci0 is gone', () => !existsSync('/sys/class/bluetooth/hci0'))
+  await until('hci0 is gone', () => !exists(0))
 }
 
 export const adapterAddress = (n: number): string => `00:aa:01:0${n}:00:0${n}`
