@@ -44,9 +44,7 @@ after(async () => {
 })
 
 const get = async (path: string, headers: Record<string, string> = { 'X-Admin-Token': token }) => {
-  const ask = () => fetch(`http://127.0.0.1:${web}${path}`, { headers })
-  // a kept connection that the server closes at that moment is no answer; a client asks again
-  const response = await ask().catch(error => (error.cause?.code === 'UND_ERR_SOCKET' ? ask() : Promise.reject(error)))
+  const response = await fetch(`http://127.0.0.1:${web}${path}`, { headers })
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
 

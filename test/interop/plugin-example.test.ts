@@ -47,8 +47,7 @@ after(async () => {
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the gateway gives
 async function get(path: string): Promise<{ status: number; body: any }> {
-  // a connection kept from before may have been closed while this process waited for a command
-  const response = await until('an answer', () => fetch(`http://127.0.0.1:${port}${path}`))
+  const response = await fetch(`http://127.0.0.1:${port}${path}`)
   return { status: response.status, body: await response.json() }
 }
 

@@ -15,6 +15,14 @@ export const removeDir = (dir: string): void => rmSync(dir, { recursive: true, f
 
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
+const { fetch: keeping } = globalThis
+/** Keeps no connection: that a server closed a kept one is not seen while a command is waited for, and the next question fails. */
+globalThis.fetch = (where, init) => {
+  const headers = new Headers(init?.headers)
+  headers.set('Connection', 'close')
+  return keeping(where, { ...init, headers })
+}
+
 /** Asks again until it is true; throws after `ms` with what was last seen. */
 export async function until<T>(what: string, ask: () => T | Promise<T>, ms = 60_000): Promise<NonNullable<T>> {
   const end = Date.now() + ms
