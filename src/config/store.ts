@@ -203,13 +203,14 @@ export class ConfigStore {
 
   /**
    * Changes many keys, given as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`, keys
-   * outside them are refused: FORBIDDEN with `details.keys`. Returns what is different now.
+   * outside them are refused: FORBIDDEN with `details.keys`. A dotted key in place of sections is CONFIG_INVALID. Returns
+   * what is different now.
    */
   update(nested: unknown, { prefixes, preview }: WriteLimits = {}): Change[] {
     refuseForbidden(nested)
     const edits = leaves(nested).filter(edit => edit.path.length > 0)
     if (edits.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
-    for (const edit of edits) splitKey(joinKey(edit.path))
+    for (const edit of edits) this.#refuseDotted(edit.path)
     if (prefixes) refuseOutside(edits, prefixes)
     const { before, after } = this.#apply(edits, preview)
     return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
@@ -296,6 +297,16 @@ export class ConfigStore {
 
   get #walk(): AnySchema {
     return this.#schema as unknown as AnySchema
+  }
+
+  /** A dotted key as the name of a section would be told as changed and change nothing. */
+  #refuseDotted(path: string[]): void {
+    const key = joinKey(path)
+    const meant = splitKey(key)
+    if (meant.length === path.length || schemaAt(this.#walk, path) || !schemaAt(this.#walk, meant)) return
+    throw new OsError('CONFIG_INVALID', `${key} must be given as nested sections, or as key and value`, {
+      details: { key },
+    })
   }
 
   #report(): void {

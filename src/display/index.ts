@@ -19,7 +19,7 @@ export { type PlainSection, providerOf } from './from-section'
 export { type FilesSourceParts, filesSource, type GatewaySourceParts, gatewaySource } from './gateway-source'
 export type { Plain } from './plain'
 export { DisplayProvider, type ProviderMetadata, type RenderMode, type SectionData } from './provider'
-export { isCalled, listName, RegistryReader, type SectionInfo, type SectionReader, sectionNames } from './reader'
+export { isCalled, namesOf, RegistryReader, type SectionInfo, type SectionReader, sectionNames } from './reader'
 export {
   CORE_PLUGIN,
   DisplayRegistry,

@@ -24,11 +24,14 @@ export interface SectionReader {
 export const listName = ({ plugin_name, section_id, section_path }: ProviderMetadata): string =>
   plugin_name === CORE_PLUGIN ? section_id : section_path
 
+/** Every name a section has, the one it is listed under first. */
+export const namesOf = (info: ProviderMetadata): string[] =>
+  info.plugin_name === CORE_PLUGIN
+    ? [listName(info), info.section_path, `${CORE_ALIAS}:${info.section_id}`]
+    : [info.section_path]
+
 /** Whether a name means this section, by any of the names it has. */
-export const isCalled = ({ plugin_name, section_id, section_path, name }: SectionInfo, called: string): boolean =>
-  called === name ||
-  called === section_path ||
-  (plugin_name === CORE_PLUGIN && called === `${CORE_ALIAS}:${section_id}`)
+export const isCalled = (info: SectionInfo, called: string): boolean => namesOf(info).includes(called)
 
 /** `a, b` → ['a', 'b']; nothing → null, which means all. */
 export function sectionNames(given: unknown): string[] | null {

@@ -66,7 +66,7 @@ export async function buildDashboard(
     .split(',')
     .map(name => name.trim())
     .filter(name => Object.hasOwn(table, name))
-  // unasked, those of plugins are in display_sections only
+  // unasked, what is called PLUGIN:SECTION is in display_sections only
   const names = asked.length > 0 ? new Set(asked) : Object.keys(table).filter(name => !name.includes(':'))
   const shown: Record<string, unknown> = {}
   for (const name of names) shown[name] = await section(context, name, table[name]!)

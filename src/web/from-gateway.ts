@@ -5,7 +5,7 @@ import type { CommandContext } from '../commands'
 import type { JobRunner } from '../commands/jobs'
 import { mayWrite } from '../config'
 import type { ConfigStore } from '../config/store'
-import { listName } from '../display'
+import { namesOf } from '../display'
 import type { Gateway } from '../gateway/gateway'
 import { latestOf } from '../gateway/latest'
 import { asOsError, OsError } from '../lib/errors'
@@ -93,11 +93,13 @@ function databaseOf(gateway: Gateway): Gateway['database'] {
   return gateway.database
 }
 
-/** Whatever is registered, by the names faces list it under: built-in sections by their bare id. */
+/** Whatever is registered, by every name it has: built-in sections by their bare id and by PLUGIN:SECTION. */
 function sectionsOf(display: DisplayControl | undefined): Record<string, () => unknown> {
   const providers = display?.metadata().providers ?? []
   return Object.fromEntries(
-    providers.map(info => [listName(info), async () => (await display!.render(info.section_path)).data]),
+    providers.flatMap(info =>
+      namesOf(info).map(name => [name, async () => (await display!.render(info.section_path)).data]),
+    ),
   )
 }
 

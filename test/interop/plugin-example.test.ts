@@ -85,6 +85,12 @@ test('HTTP lists and renders it in every format', async () => {
   assert.deepEqual(dashboard.display_sections['garden:beds'], rows)
   assert.equal(dashboard.identity.device_id, 'pi-garden')
   assert.deepEqual((await get('/api/dashboard?sections=garden:beds,identity')).body.dashboard['garden:beds'], rows)
+  for (const name of ['node_core:identity', 'opensynaptic_core:identity'])
+    assert.deepEqual(
+      Object.keys((await get(`/api/dashboard?sections=${name}`)).body.dashboard),
+      ['service', name, 'timestamp', 'service_config'],
+      'a built-in section has the name that providers tell, too',
+    )
   assert.equal((await get('/api/display/render/garden:nope')).status, 404)
   assert.equal((await get('/api/display/render/garden:beds?format=pdf')).status, 400)
 })

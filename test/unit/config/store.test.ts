@@ -271,6 +271,21 @@ test('values as text take the type of the key, or the one given', () => {
   assert.equal(store.set('my.word', 'plain').new, 'plain')
 })
 
+test('a dotted key in place of sections is refused: nothing it names would change', () => {
+  const { file, load } = place('{"engine_settings": {"precision": 4}}')
+  const store = load()
+  const before = readFileSync(file, 'utf8')
+  for (const nested of [{ 'engine_settings.precision': 5 }, { engine_settings: { 'network_retry.enabled': false } }])
+    for (const limits of [{}, { prefixes: ['engine_settings'] }])
+      fails(
+        () => store.update(nested, limits),
+        'CONFIG_INVALID',
+        /must be given as nested sections, or as key and value/,
+      )
+  assert.equal(readFileSync(file, 'utf8'), before)
+  assert.equal(store.update({ 'my.own': 5 })[0]?.key, 'my.own', 'what nothing knows stays the owner’s')
+})
+
 test('update is all or nothing and merges objects', () => {
   const { file, load } = place('{"engine_settings": {"precision": 4, "full_every": 10}}')
   const store = load()
