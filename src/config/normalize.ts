@@ -8,7 +8,7 @@ export interface Normalized {
 }
 
 /** Parts of web_user that the reference keeps with the plugin. */
-const MOVED = ['auth_enabled', 'read_only', 'writable_config_prefixes', 'tls', 'ui'] as const
+const MOVED = ['auth_enabled', 'read_only', 'management_enabled', 'writable_config_prefixes', 'tls', 'ui'] as const
 
 const UNASSIGNED = 4_294_967_295
 

@@ -33,7 +33,8 @@ export function sendText(res: ServerResponse, { status, type, body }: Text): voi
 }
 
 export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asset): void {
-  res.setHeader('Cache-Control', 'no-cache')
+  // the page itself says whether a token is needed; its files are asked for again, and mostly unchanged
+  res.setHeader('Cache-Control', asset.type.startsWith('text/html') ? 'no-store' : 'no-cache')
   res.setHeader('ETag', asset.etag)
   if (req.headers['if-none-match'] === asset.etag) {
     res.writeHead(304).end()

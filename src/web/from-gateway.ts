@@ -125,7 +125,10 @@ export function webContext(options: FromGatewayOptions): WebContext {
     },
     latest: () => gateway.latestReadings(),
     db: () => databaseOf(gateway),
-    settings: () => ({ read_only: config.get<boolean>('web_user.read_only'), management_enabled: true }),
+    settings: () => ({
+      read_only: config.get<boolean>('web_user.read_only'),
+      management_enabled: config.get<boolean>('web_user.management_enabled'),
+    }),
     hosts: () => [hostname(), `${hostname()}.local`, ...config.get<string[]>('web_user.allowed_hosts')],
     sessionTimes: () => ({
       idleS: config.get<number>('web_user.session_idle_seconds'),

@@ -120,7 +120,7 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
     'somebody vouches for the clock',
     time.quality !== 'unsynced' && time.quality !== 'unknown',
   )
-  m.one('log_committed_seq', 'counter', 'newest record on flash', log.committed_seq)
+  m.one('log_committed_seq', 'gauge', 'newest record on flash', log.committed_seq)
   m.one('log_bytes', 'gauge', 'size of the log', log.bytes)
   m.one('log_lost_records_total', 'counter', 'records lost to damage or lack of space', log.lost)
   m.one('log_written_today_bytes', 'gauge', 'bytes written to flash since midnight UTC', log.bytes_written_today)

@@ -240,9 +240,9 @@ export class WebServer {
     if (here.length === 0) throw new OsError('NOT_FOUND', 'not found')
     const method = req.method === 'HEAD' ? 'GET' : req.method
     const route = here.find(candidate => candidate.method === method)
-    if (route?.write) this.#mayWrite()
     // a method that is not there is told only to those who may come in
     const open = route ? route.role === 'open' : here.every(candidate => candidate.role === 'open')
+    if (!open) this.#mayAsk(path, route?.write !== undefined)
     const session = open ? NOBODY : await access.admit(req)
     if (!route) {
       const methods = here.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
@@ -297,11 +297,12 @@ export class WebServer {
     this.#answers[name] = (this.#answers[name] ?? 0) + 1
   }
 
-  /** Throws while nothing may be changed over HTTP. Told before the token is looked at, as the reference does. */
-  #mayWrite(): void {
+  /** Throws what is told before the token is looked at, as the reference does; users and data are not management. */
+  #mayAsk(path: string, write: boolean): void {
     const { read_only = false, management_enabled = true } = this.#context.settings?.() ?? {}
-    if (!management_enabled) throw new OsError('FORBIDDEN', 'management api disabled')
-    if (read_only) throw new OsError('READ_ONLY', 'read-only mode is active')
+    if (!management_enabled && !/^\/(users|api\/data)(\/|$)/.test(path))
+      throw new OsError('FORBIDDEN', 'management api disabled')
+    if (write && read_only) throw new OsError('READ_ONLY', 'read-only mode is active')
   }
 }
 

@@ -19,6 +19,7 @@ export const webEntries = {
   web_user: section({
     auth_enabled: flag(true, 'ask for the admin token; off: listen on the loopback only', atStart),
     read_only: flag(false, 'refuse every write over HTTP'),
+    management_enabled: flag(true, 'answer over HTTP; off: only the page, health, users and /api/data'),
     writable_config_prefixes: v.optional(
       v.pipe(v.array(v.string()), v.metadata({ help: 'keys that may be written over HTTP, with all below them' })),
       [...WRITABLE_PREFIXES],

@@ -30,6 +30,7 @@ const ROWS: readonly Row[] = [
   ['security_settings.id_lease.metrics_emit_interval_seconds', 1, 0],
   ['security_settings.id_max_bytes', 1_048_576, 1_048_575],
   ['storage.sql.driver.path', 'sql', true],
+  ['web_user.management_enabled', false, 0],
   ['web_user.allowed_hosts', ['gateway.lan'], 'gateway.lan'],
   ['web_user.session_idle_seconds', 60, 59],
   ['web_user.session_max_seconds', 2_592_000, 2_592_001],

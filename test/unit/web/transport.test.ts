@@ -106,7 +106,15 @@ test('refused while read_only, without the token, and where the key may not be w
   assert.deepEqual(calls, [])
   assert.equal((await post()).status, 200)
   settings.management_enabled = false
+  for (const path of ['/api/transport', '/api/config', '/api/dashboard', '/api/health/no'])
+    for (const token of [undefined, false] as const) {
+      const { status, json } = await ask(server, path, { ...(token === false && { token }) })
+      if (path === '/api/health/no') assert.equal(status, 404)
+      else assert.deepEqual([status, json.error], [403, 'management api disabled'], path)
+    }
   assert.deepEqual((await post()).json.error, 'management api disabled')
+  for (const path of ['/health', '/', '/users', '/api/data/packets'])
+    assert.notEqual((await ask(server, path)).status, 403, path)
   settings.management_enabled = true
   context.media = {
     ...context.media!,
