@@ -311,6 +311,8 @@ test('doctor and diagnose are one command: exit code, JSON, and text with a mark
 
 test('of the real machine nothing throws, and a port in use is named', async () => {
   const machine = realMachine()
+  assert.match((await machine.measure('/proc/uptime')) ?? '', /^\d+\.\d+ /)
+  assert.equal(await machine.measure('/proc/no such file'), undefined)
   const { createServer } = await import('node:net')
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
