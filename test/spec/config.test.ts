@@ -4,15 +4,18 @@ import { test } from 'node:test'
 import { configTables } from './config/tables'
 import { run } from './rows'
 
-/** Specification, "Configuration keys used by the interface"; a key with what is below it where there is a star. */
+const NETWORK = ['udp', 'tcp', 'quic', 'iwip', 'uip']
+const PHYSICAL = ['uart', 'rs485', 'can', 'lora', 'bluetooth']
+
+/** Specification, "Configuration keys used by the interface" and "Transporter media"; a star: any key below. */
 const KEYS = [
   'Node_Setting.default_medium',
-  'RESOURCES.transport_status.*',
-  'RESOURCES.physical_status.*',
-  'RESOURCES.transport_config.*.host',
-  'RESOURCES.transport_config.*.port',
-  'RESOURCES.physical_config.*.port',
-  'RESOURCES.physical_config.*.baudrate',
+  ...NETWORK.map(medium => `RESOURCES.transport_status.${medium}`),
+  ...PHYSICAL.map(medium => `RESOURCES.physical_status.${medium}`),
+  ...NETWORK.flatMap(medium => ['host', 'port'].map(option => `RESOURCES.transport_config.${medium}.${option}`)),
+  ...PHYSICAL.map(medium => `RESOURCES.physical_config.${medium}.*`),
+  ...['uart', 'rs485'].flatMap(medium => ['port', 'baudrate'].map(at => `RESOURCES.physical_config.${medium}.${at}`)),
+  'RESOURCES.application_config.mqtt.*',
   'RESOURCES.service_plugins.web_user.host',
   'RESOURCES.service_plugins.web_user.port',
   'engine_settings.precision',

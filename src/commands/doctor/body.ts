@@ -59,11 +59,9 @@ const FIRMWARE = '/sys/bus/platform/drivers/raspberrypi-firmware'
 
 const throttling: Check = {
   name: 'throttling',
-  run({ machine }) {
-    const bits = machine
-      .list(FIRMWARE)
-      .map(device => machine.read(`${FIRMWARE}/${device}/get_throttled`))
-      .find(text => text !== undefined)
+  async run({ machine }) {
+    const answers = machine.list(FIRMWARE).map(device => machine.measure(`${FIRMWARE}/${device}/get_throttled`))
+    const bits = (await Promise.all(answers)).find(text => text !== undefined)
     if (bits !== undefined) {
       const n = Number.parseInt(bits, 16)
       const findings = THROTTLED.flatMap(([bit, text, hint]) =>
@@ -75,7 +73,7 @@ const throttling: Check = {
       const dir = `/sys/class/hwmon/${name}`
       if (machine.read(`${dir}/name`)?.trim() !== 'rpi_volt') continue
       const [, text, hint] = THROTTLED[0]
-      return machine.read(`${dir}/in0_lcrit_alarm`)?.trim() === '1'
+      return (await machine.measure(`${dir}/in0_lcrit_alarm`))?.trim() === '1'
         ? failed(text, hint)
         : ok('the supply voltage is right')
     }
@@ -85,11 +83,10 @@ const throttling: Check = {
 
 const temperature: Check = {
   name: 'temperature',
-  run({ machine }) {
-    const zones = machine
-      .list('/sys/class/thermal')
-      .filter(name => name.startsWith('thermal_zone'))
-      .map(name => Number(machine.read(`/sys/class/thermal/${name}/temp`)) / 1000)
+  async run({ machine }) {
+    const names = machine.list('/sys/class/thermal').filter(name => name.startsWith('thermal_zone'))
+    const zones = (await Promise.all(names.map(name => machine.measure(`/sys/class/thermal/${name}/temp`))))
+      .map(text => Number(text) / 1000)
       .filter(celsius => Number.isFinite(celsius) && celsius > 0 && celsius < 200)
     if (zones.length === 0) return skipped('this machine does not tell')
     const most = Math.max(...zones)

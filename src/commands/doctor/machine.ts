@@ -11,7 +11,8 @@ import { findOwner, type LockInfo } from '../../gateway/lock'
 import { type ClockSigns, readSigns } from '../../gateway/time/vouchers'
 import { asOsError, errno } from '../../lib/errors'
 import { HostResolver } from '../../links/resolve'
-import { native } from '../../native'
+import { native, nativeOrNull } from '../../native'
+import { FileReader } from '../../native/files'
 import { buildPing } from '../../protocol/control'
 import { COMMAND } from '../../wire/commands'
 
@@ -26,6 +27,8 @@ export interface Machine {
   /** UNIX ms */
   wall(): number
   read(path: string): string | undefined
+  /** of a file that asks hardware when it is read: on a thread of the addon, so that a gateway at work does not wait */
+  measure(path: string): Promise<string | undefined>
   list(path: string): readonly string[]
   exists(path: string): boolean
   /** undefined: allowed; else the errno */
@@ -58,6 +61,20 @@ const quiet = <T>(ask: () => T): T | undefined => {
     return ask()
   } catch {
     return undefined // not there on this machine, or not for this user: the check says what it means
+  }
+}
+
+async function measure(path: string): Promise<string | undefined> {
+  if (!nativeOrNull()) return quiet(() => readFileSync(path, 'latin1'))
+  let reader: FileReader | undefined
+  try {
+    reader = new FileReader(path)
+    const text = Buffer.alloc(64)
+    return text.toString('latin1', 0, await reader.read(path, text, WAIT_MS))
+  } catch {
+    return undefined // not there, or it does not answer
+  } finally {
+    reader?.close()
   }
 }
 
@@ -110,6 +127,7 @@ export function realMachine(): Machine {
     user: quiet(() => userInfo().username) ?? String(process.getuid?.() ?? '$USER'),
     wall: () => Date.now(),
     read: path => quiet(() => readFileSync(path, 'utf8')),
+    measure,
     list: path => quiet(() => readdirSync(path)) ?? [],
     exists: path => quiet(() => statSync(path)) !== undefined,
     access: (path, mode) => {

@@ -52,7 +52,10 @@ const ports: Check = {
     ]
     const findings: Finding[] = []
     for (const { what, kind, host: at, port: number } of wanted) {
-      const why = await machine.listen(kind, at, number)
+      const why = await machine.resolve(at).then(
+        address => machine.listen(kind, address, number),
+        error => asOsError(error).message,
+      )
       const where = `${kind.toUpperCase()} ${at}:${number} (${what})`
       findings.push(why ? failed(`${where}: ${WHY[why] ?? why}`, TODO[why]) : ok(`${where} is free`))
     }
@@ -96,20 +99,21 @@ async function speak({ machine }: Patient, uplink: Uplink): Promise<Finding> {
   const port = portOf(medium, uplink.port)
   if (!host || port === undefined) return skipped(`${name}: ${kind} is tried by the gateway`)
   const where = `${name}: ${kind} ${host}:${port}`
+  let address: string
   try {
-    await machine.resolve(host)
+    address = await machine.resolve(host)
   } catch (error) {
     const { message, hint } = asOsError(error)
     return failed(`${name}: ${message}`, hint)
   }
   if (kind === 'TCP' || kind === 'MQTT') {
-    const why = await machine.connects(host, port)
+    const why = await machine.connects(address, port)
     return why
       ? failed(`${where}: ${why}`, 'check that the server runs, its address, and firewalls')
       : ok(`${where} answers`)
   }
   if (kind !== 'UDP') return ok(`${where} has an address`)
-  const why = await machine.answers(host, port)
+  const why = await machine.answers(address, port)
   if (!why) return ok(`${where} answers`)
   if (uplink.delivery === 'best_effort') return ok(`${where} has an address; it need not answer`)
   return failed(

@@ -69,15 +69,23 @@ function ownerOf(path: string): string | undefined {
 /** Device files that the configuration names, with who names them. Media that are off need nothing. */
 export function configuredDevices(config: ConfigStore): Map<string, string[]> {
   const found = new Map<string, string[]>()
+  const note = (path: string, owner: string): void => {
+    found.set(path, [...new Set([...(found.get(path) ?? []), owner])])
+  }
   const visit = (value: unknown, owner: string): void => {
     if (typeof value === 'string') {
-      if (/^\/dev\/[\w./:-]+$/.test(value)) found.set(value, [...new Set([...(found.get(value) ?? []), owner])])
+      if (/^\/dev\/[\w./:-]+$/.test(value)) note(value, owner)
     } else if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) visit(item, owner)
   }
   const { RESOURCES, gateway } = config.config
   for (const { name, options_name } of MEDIA)
-    if (mediumEnabled(config, name)) visit((RESOURCES.physical_config as Record<string, unknown>)[options_name], name)
+    if (mediumEnabled(config, name))
+      for (const options of [RESOURCES.physical_config, RESOURCES.transport_config] as Record<string, unknown>[])
+        visit(options[options_name], name)
   for (const link of [...gateway.uplinks, ...gateway.receivers, ...(gateway.sources ?? [])]) visit(link, link.name)
+  // the number of an I2C bus stands for its file
+  for (const { name, bus } of (gateway.sources ?? []) as { name: string; bus?: unknown }[])
+    if (Number.isInteger(bus)) note(`/dev/i2c-${bus}`, name)
   return found
 }
 

@@ -35,12 +35,13 @@ const AID = 0x00c0_ffee
 const T0 = 1_710_000_000_000
 const MOST_DIFFERENCES = 10
 
-const rings = (): (readonly Row[])[] => Array.from({ length: DEVICES }, (_, device) => ringOf(device))
+const rings = (precision: number): (readonly Row[])[] =>
+  Array.from({ length: DEVICES }, (_, device) => ringOf(device, precision))
 
 /** Every kind of packet: first FULLs, DIFFs, HEARTs where nothing changed, and refused rows between. */
 function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer; row: Row }[] {
   const core = make({ precision })
-  const all = rings()
+  const all = rings(precision)
   return Array.from({ length: DEVICES * ROUNDS }, (_, n) => {
     const device = n % DEVICES
     const round = Math.floor(n / DEVICES)
@@ -72,7 +73,7 @@ async function rateOf(run: (n: number) => void): Promise<number> {
 }
 
 async function ratesOf(name: string, make: CoreTable[string], precision: number): Promise<CoreRates> {
-  const ring = ringOf(0)
+  const ring = ringOf(0, precision)
   const at = (n: number): Row => ring[n % ring.length]!
   const sender = (row: (n: number) => Row, strategy: 'FULL' | 'DIFF') => {
     const core = make({ precision })
@@ -84,7 +85,7 @@ async function ratesOf(name: string, make: CoreTable[string], precision: number)
   const packets = Array.from({ length: 4096 }, (_, n) =>
     core.transmitFast(at(n).readings, 'rate', 'ONLINE', T0 + n, AID, n === 0 ? 'FULL' : 'DIFF'),
   )
-  let receiver = new Receiver({ units: ucum })
+  let receiver = new Receiver({ units: ucum, precision })
   return {
     name,
     full_pps: await rateOf(sender(at, 'FULL')),
@@ -93,7 +94,7 @@ async function ratesOf(name: string, make: CoreTable[string], precision: number)
     decode_pps: await rateOf(n => {
       const k = n % packets.length
       // a pass is decoded by a receiver that is new to it
-      if (k === 0) receiver = new Receiver({ units: ucum })
+      if (k === 0) receiver = new Receiver({ units: ucum, precision })
       receiver.receive(packets[k]!)
     }),
   }
@@ -103,10 +104,10 @@ async function ratesOf(name: string, make: CoreTable[string], precision: number)
 export async function compareCores(cores: CoreTable, precision = 4): Promise<Comparison> {
   const names = Object.keys(cores)
   const reference = packetsOf(coreMaker(cores, names[0]!), precision)
-  const receiver = new Receiver({ units: ucum })
+  const receiver = new Receiver({ units: ucum, precision })
   const wrong = reference.filter(({ packet, row }) => {
     const got = receiver.receive(packet)
-    return got.kind === 'error' || !isSame(got.fact.sensors, row.expected)
+    return got.kind === 'error' || !isSame(got.fact.sensors, row.expected, precision)
   }).length
   const differences: { core: string; packet: number; hex: string; reference: string }[] = []
   for (const name of names.slice(1)) {

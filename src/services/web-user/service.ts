@@ -189,7 +189,9 @@ export class LocalWeb implements WebService {
     return running.gateway.done.finally(() => signal.removeEventListener('abort', stop))
   }
 
-  dashboard(sections?: readonly string[]): Promise<Record<string, unknown>> {
-    return this.#parts.dashboard(sections)
+  /** As the files have it: the sections that are displayed, and the users. */
+  async dashboard(sections?: readonly string[]): Promise<Record<string, unknown>> {
+    const shown = await this.#parts.dashboard(sections?.filter(name => name !== 'users'))
+    return !sections || sections.includes('users') ? { ...shown, users: this.users.list() } : shown
   }
 }

@@ -40,11 +40,20 @@ const SECTION: Record<string, string> = {
   physical_config: 'physical_status',
 }
 
-/** What the driver of a medium is told. */
-const told = (section: string, medium: string, option: string, value: unknown, bad: unknown, range: RegExp): Key => {
+/** What the driver of a medium is told; `standard`: the specification's default. */
+const told = (
+  section: string,
+  medium: string,
+  option: string,
+  value: unknown,
+  bad: unknown,
+  range: RegExp,
+  standard?: unknown,
+): Key => {
   const key = `RESOURCES.${section}.${medium}.${option}`
   return {
     key,
+    ...(standard !== undefined && { standard }),
     value,
     bad,
     range,
@@ -111,16 +120,22 @@ const KEYS: readonly Key[] = [
     },
   },
   told('transport_config', 'tcp', 'host', '192.0.2.5', false, /a text/),
-  told('transport_config', 'tcp', 'port', 4005, -1, PORT),
+  told('transport_config', 'tcp', 'port', 4005, -1, PORT, 8888),
   told('transport_config', 'quic', 'host', '192.0.2.6', null, /a text/),
-  told('transport_config', 'quic', 'port', 4434, 65_536, PORT),
+  told('transport_config', 'quic', 'port', 4434, 65_536, PORT, 4433),
   told('application_config', 'mqtt', 'host', 'broker.lan', 1, /a text/),
-  told('application_config', 'mqtt', 'port', 1884, 70_000, PORT),
+  told('application_config', 'mqtt', 'port', 1884, 70_000, PORT, 1883),
+  told('transport_config', 'iwip', 'host', '192.0.2.7', 7, /a text/),
+  told('transport_config', 'iwip', 'port', 4006, 65_536, PORT),
+  told('transport_config', 'uip', 'host', '192.0.2.8', 8, /a text/),
+  told('transport_config', 'uip', 'port', 4007, -1, PORT),
+  told('physical_config', 'can', 'interface', 'can1', 1, /the name of an interface/),
+  told('physical_config', 'lora', 'spi', '/dev/spidev0.1', 0, /a text/),
   told('physical_config', 'uart', 'port', '/dev/ttyS9', 9, /a text/),
   told('physical_config', 'uart', 'baudrate', 9600, 49, RATE),
   told('physical_config', 'rs485', 'port', '/dev/ttyS8', true, /a text/),
   told('physical_config', 'rs485', 'baudrate', 19_200, 12_000_001, RATE),
-  told('physical_config', 'bluetooth', 'port', 5455, 65_536, PORT),
+  told('physical_config', 'bluetooth', 'port', 5455, 65_536, PORT, 5454),
 ]
 
 interface Web {

@@ -31,7 +31,11 @@ const METHODS: readonly Method[] = [
     method: 'allocatePool',
     parameters: ['count', 'meta = null'],
     returns: is.exactly([1, 2, 3]),
-    call: ids => ids.allocatePool(3),
+    call: ids => {
+      const pool = ids.allocatePool(3, { site: 'roof' })
+      is.record({ site: is.exactly('roof') })(ids.getMeta(2))
+      return pool
+    },
   },
   {
     name: 'release_id',
@@ -54,7 +58,9 @@ const METHODS: readonly Method[] = [
     returns: is.exactly(2),
     call: ids => {
       ids.allocatePool(2)
-      return ids.releasePool([1, 2, 77])
+      const count = ids.releasePool([1, 2, 77])
+      assert.equal(ids.releasePool([77]), 0)
+      return count
     },
   },
   {

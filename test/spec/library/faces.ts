@@ -199,14 +199,18 @@ const TUI: readonly Row[] = [
     name: 'render_text',
     observe: async () => {
       sameParameters(parameters(TerminalUi.prototype.renderText), ['sections = null'], 'renderText')
-      is.record({ identity: is.dict })(JSON.parse(await new library.TerminalUi(newNode()).renderText()))
+      const tui = new library.TerminalUi(newNode())
+      is.record({ identity: is.dict })(JSON.parse(await tui.renderText()))
+      const one = JSON.parse(await tui.renderText(['db']))
+      assert.deepEqual(['db' in one, 'identity' in one], [true, false])
     },
   },
   {
     name: 'run_once',
     observe: async () => {
       sameParameters(parameters(TerminalUi.prototype.runOnce), ['sections = null'], 'runOnce')
-      is.string(await new library.TerminalUi(newNode()).runOnce(['db']))
+      const one = JSON.parse(await new library.TerminalUi(newNode()).runOnce(['db']))
+      assert.deepEqual(['db' in one, 'identity' in one], [true, false])
     },
   },
   {

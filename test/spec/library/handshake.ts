@@ -77,6 +77,7 @@ const METHODS: readonly Method[] = [
     parameters: ['aid', 'timestampRaw = null', 'addr = null'],
     returns: is.exactly(true),
     call: manager => {
+      assert.equal(manager.confirmSecureDict(7), false, 'no pending key, and no time to make one of')
       manager.noteLocalPlaintextSent(7, MS)
       return manager.confirmSecureDict(7, MS, ADDR)
     },
@@ -157,6 +158,7 @@ const METHODS: readonly Method[] = [
     call: async manager => {
       const ids = await over((send, recv) => manager.requestIdPoolViaTransport(send, recv))
       assert.equal(new Set(ids).size, 10, 'ten by default, each once')
+      assert.equal((await over((send, recv) => manager.requestIdPoolViaTransport(send, recv, 3))).length, 3)
       return ids
     },
   },
@@ -187,6 +189,8 @@ const METHODS: readonly Method[] = [
     call: manager => {
       const packet = Buffer.from(manager.buildIdPoolRequest())
       assert.deepEqual([packet[0], packet.readUInt16BE(3)], [0x03, 10])
+      const more = Buffer.from(manager.buildIdPoolRequest(300, { device_id: 'x' }))
+      assert.deepEqual([more.readUInt16BE(3), JSON.parse(more.toString('utf8', 5))], [300, { device_id: 'x' }])
       return packet
     },
   },
@@ -281,6 +285,22 @@ export const handshakeTables: readonly Table[] = [
           first.stop()
           const second = new library.HandshakeManager({ secureStorePath })
           assert.deepEqual(second.getSessionKey(7), first.getSessionKey(7))
+        },
+      },
+      {
+        name: 'request loops: what the device says goes out, the timeout ends them',
+        observe: async () => {
+          const manager = new library.HandshakeManager()
+          const sent: Buffer[] = []
+          const send = (packet: Uint8Array): void => void sent.push(Buffer.from(packet))
+          const silence = async (): Promise<null> => new Promise(resolve => setTimeout(resolve, 10, null))
+          const start = performance.now()
+          is.none(await manager.requestIdViaTransport(send, silence, { device_id: 'x' }, 0.1))
+          assert.deepEqual(JSON.parse(sent.at(-1)!.toString('utf8', 3)), { device_id: 'x' })
+          is.exactly([])(await manager.requestIdPoolViaTransport(send, silence, 4, { device_id: 'y' }, 0.1))
+          assert.deepEqual(JSON.parse(sent.at(-1)!.toString('utf8', 5)), { device_id: 'y' })
+          is.none(await manager.requestTimeViaTransport(send, silence, 0.1))
+          assert.ok(performance.now() - start < 2900, 'none waited for its default')
         },
       },
       ...METHODS.map(row),

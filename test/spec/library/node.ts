@@ -56,6 +56,13 @@ async function asked(act: (node: Node) => Promise<unknown>, config: object = {})
 
 const UNASSIGNED = { assigned_id: 4294967295 }
 
+/** The packet says what was given. */
+function saysAll<Result extends readonly [Uint8Array, ...unknown[]]>(node: Node, result: Result): Result {
+  const { id, s, t } = node.receive(result[0])
+  assert.deepEqual([id, s, t], ['B', 'IDLE', T])
+  return result
+}
+
 const OPERATIONS: readonly Operation[] = [
   {
     name: 'ensure_id',
@@ -84,14 +91,14 @@ const OPERATIONS: readonly Operation[] = [
     method: 'transmit',
     parameters: ['sensors', 'deviceId = null', "deviceStatus = 'ONLINE'"],
     returns: result,
-    call: node => node.transmit(ROWS, null, 'ONLINE', { t: T }),
+    call: node => saysAll(node, node.transmit(ROWS, 'B', 'IDLE', { t: T })),
   },
   {
     name: 'transmit_fast',
     method: 'transmitFast',
     parameters: ['sensors = []', 'deviceId = null', "deviceStatus = 'ONLINE'"],
     returns: result,
-    call: node => node.transmitFast(ROWS),
+    call: node => saysAll(node, node.transmitFast(ROWS, 'B', 'IDLE', { t: T })),
   },
   {
     name: 'transmit_batch',
@@ -156,9 +163,12 @@ const OPERATIONS: readonly Operation[] = [
     parameters: ['packet'],
     returns: is.bytes,
     call: node => {
-      const [packet] = node.transmit(ROWS)
-      node.receive(packet)
-      return node.relay(packet)
+      const packets = [1, 2, 3, 4].map(k => node.transmit([['T1', 'OK', k, 'Cel']])[0])
+      const facts = packets.map(packet => node.receive(packet))
+      const relayed = node.relay(packets[3]!)
+      assert.deepEqual([packets[3]![0], relayed[0]], [0xaa, 0x3f], 'a DIFF goes on as a FULL')
+      assert.equal(node.receive(relayed).s1_v, facts[3]!.s1_v)
+      return relayed
     },
   },
 ]
@@ -234,6 +244,32 @@ const DEFAULTS: readonly Row[] = [
       assert.deepEqual(await asked(node => node.ensureTime(), config), ['192.0.2.8', 4001, 3000])
       const reply = await asked(node => node.dispatchWithReply(Buffer.of(9, 0, 1)), config)
       assert.deepEqual(reply, ['192.0.2.8', 4001, 3000])
+    },
+  },
+  {
+    name: 'ensure_id sends device_meta; a timeout that is given counts',
+    observe: async () => {
+      const calls: { packet: Uint8Array; timeoutMs: number }[] = []
+      const node = newNode(UNASSIGNED, {
+        request: async (_host, _port, packet, timeoutMs) => {
+          calls.push({ packet, timeoutMs })
+          return null
+        },
+      })
+      void node.ensureId('192.0.2.7', 4000, { note: 'mine' }, 0.5)
+      await until('a request', () => calls.length > 0)
+      const [{ packet, timeoutMs }] = calls as [(typeof calls)[0]]
+      assert.equal(timeoutMs, 500)
+      assert.equal(JSON.parse(Buffer.from(packet.subarray(3)).toString()).note, 'mine')
+      const time = await asked(asking => asking.ensureTime('192.0.2.7', 4000, 0.5))
+      const reply = await asked(asking => asking.dispatchWithReply(Buffer.of(9, 0, 1), '192.0.2.7', 4000, 0.5))
+      assert.deepEqual(
+        [time, reply],
+        [
+          ['192.0.2.7', 4000, 500],
+          ['192.0.2.7', 4000, 500],
+        ],
+      )
     },
   },
   {

@@ -30,12 +30,14 @@ const sensor = is.record({
   normalized_unit: is.orNone(is.string),
 })
 
-/** Over a log with one packet. */
-async function database() {
+type Sent = readonly [device: string, status: string, t: number]
+
+/** Over a log with these packets. */
+async function database(packets: readonly Sent[] = [['DEV', 'ONLINE', T]]) {
   const log = await library.FlashLog.open({ dir: newFolder(), commitIntervalMs: 5, ackCommitMs: 2 })
   const node = newNode({}, { log })
   closes(log)
-  node.transmit(ROWS, null, 'ONLINE', { t: T })
+  for (const [device, status, t] of packets) node.transmit(ROWS, device, status, { t })
   await log.flush()
   const db = new library.DatabaseManager(node.config, { log })
   closes(db)
@@ -83,6 +85,42 @@ const QUERIES: readonly Row[] = [
       }
       page('sensors', row, 50)(await db.querySensors())
       assert.equal((await db.querySensors('T1')).total, 1)
+    },
+  },
+  {
+    name: 'filters, inclusive bounds, order, limit and offset',
+    observe: async () => {
+      const db = await database([
+        ['DEV', 'ONLINE', T],
+        ['B', 'IDLE', T + 10],
+        ['DEV', 'ONLINE', T + 20],
+      ])
+      const at = (rows: readonly { timestamp_raw: number }[]) => rows.map(({ timestamp_raw }) => timestamp_raw - T)
+      const packets = async (...given: Parameters<typeof db.queryPackets>) =>
+        at((await db.queryPackets(...given)).packets)
+      assert.deepEqual(await packets(), [20, 10, 0])
+      assert.deepEqual(await packets('DEV'), [20, 0])
+      assert.deepEqual(await packets(null, 'IDLE'), [10])
+      assert.deepEqual(await packets(null, null, T + 10), [20, 10])
+      assert.deepEqual(await packets(null, null, null, T + 10), [10, 0])
+      assert.deepEqual(await packets(null, null, null, null, 1, 1), [10])
+      const sensors = async (...given: Parameters<typeof db.querySensors>) =>
+        (await db.querySensors(...given)).sensors.map(
+          ({ timestamp_raw, sensor_id }) => `${sensor_id} ${timestamp_raw - T}`,
+        )
+      assert.deepEqual(await sensors(), ['T1 20', 'P1 20', 'T1 10', 'P1 10', 'T1 0', 'P1 0'])
+      assert.deepEqual(await sensors('P1'), ['P1 20', 'P1 10', 'P1 0'])
+      assert.deepEqual(await sensors(null, 'B'), ['T1 10', 'P1 10'])
+      assert.deepEqual(await sensors('T1', null, T + 10), ['T1 20', 'T1 10'])
+      assert.deepEqual(await sensors('T1', null, null, T + 10), ['T1 10', 'T1 0'])
+      assert.deepEqual(await sensors(null, null, null, null, 2, 1), ['P1 20', 'T1 10'])
+      const devices = async (...given: Parameters<typeof db.queryDevices>) => {
+        const { devices, total } = await db.queryDevices(...given)
+        return [total, devices.map(({ device_id, packet_count }) => `${device_id} ${packet_count}`).sort()]
+      }
+      assert.deepEqual(await devices(), [2, ['B 1', 'DEV 2']])
+      const [[, one], [, other]] = [await devices(1), await devices(1, 1)]
+      assert.deepEqual([one, other].flat().sort(), ['B 1', 'DEV 2'])
     },
   },
   {

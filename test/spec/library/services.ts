@@ -237,9 +237,15 @@ const WEB: readonly Row[] = [
         status(true)(web.status())
         const { url } = web.status() as { url: string }
         assert.equal((await fetch(`${url}/health`)).status, 200)
-        is.record({ identity: is.dict, plugins: is.anything, transport: is.anything, pipeline: is.anything })(
-          await web.buildDashboard(),
-        )
+        const parts = {
+          identity: is.dict,
+          plugins: is.dict,
+          transport: is.dict,
+          pipeline: is.dict,
+          users: is.listOf(is.dict),
+        }
+        is.record(parts)(await web.buildDashboard())
+        is.record({ users: parts.users })(await web.buildDashboard(['users']))
       } finally {
         is.exactly(true)(await web.stop())
       }

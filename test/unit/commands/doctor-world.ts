@@ -29,6 +29,7 @@ export const well = (change: Partial<Machine> = {}): Machine => ({
   user: 'pi',
   wall: () => Date.UTC(2027, 0, 1),
   read: () => undefined,
+  measure: async () => undefined,
   list: () => [],
   exists: () => true,
   access: () => undefined,
@@ -70,18 +71,19 @@ export function firmware(bits: string): World {
   return {
     machine: {
       list: path => (path === dir ? ['bind', 'soc:firmware'] : []),
-      read: path => (path === `${dir}/soc:firmware/get_throttled` ? `${bits}\n` : undefined),
+      measure: async path => (path === `${dir}/soc:firmware/get_throttled` ? `${bits}\n` : undefined),
     },
   }
 }
 
 export function hwmon(alarm: string): World {
-  const files: Record<string, string> = {
-    '/sys/class/hwmon/hwmon1/name': 'rpi_volt\n',
-    '/sys/class/hwmon/hwmon1/in0_lcrit_alarm': `${alarm}\n`,
-  }
+  const dir = '/sys/class/hwmon/hwmon1'
   return {
-    machine: { list: path => (path === '/sys/class/hwmon' ? ['hwmon0', 'hwmon1'] : []), read: path => files[path] },
+    machine: {
+      list: path => (path === '/sys/class/hwmon' ? ['hwmon0', 'hwmon1'] : []),
+      read: path => (path === `${dir}/name` ? 'rpi_volt\n' : undefined),
+      measure: async path => (path === `${dir}/in0_lcrit_alarm` ? `${alarm}\n` : undefined),
+    },
   }
 }
 
@@ -89,7 +91,7 @@ export function thermal(millis: string): World {
   return {
     machine: {
       list: path => (path === '/sys/class/thermal' ? ['cooling_device0', 'thermal_zone0'] : []),
-      read: () => millis,
+      measure: async () => millis,
     },
   }
 }

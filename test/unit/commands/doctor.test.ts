@@ -309,8 +309,28 @@ test('doctor and diagnose are one command: exit code, JSON, and text with a mark
   }
 })
 
+test('names are resolved once, by us: what listens, connects and asks gets addresses', async () => {
+  const asked: string[] = []
+  const note = async (host: string): Promise<undefined> => void asked.push(host)
+  const machine = { listen: async (_kind: string, host: string) => note(host), connects: note, answers: note }
+  const config = {
+    gateway: {
+      uplinks: [
+        { name: 'a', medium: 'TCP', host: 'h' },
+        { name: 'b', medium: 'UDP', host: 'h', port: 1 },
+      ],
+      receivers: [{ name: 'r', medium: 'UDP', host: 'h', port: 2 }],
+    },
+    RESOURCES: { transport_status: { tcp: true } },
+  }
+  for (const name of ['upstream', 'ports']) assert.equal((await check(name, { config, machine })).state, 'ok')
+  assert.deepEqual(new Set(asked), new Set(['192.0.2.1']))
+})
+
 test('of the real machine nothing throws, and a port in use is named', async () => {
   const machine = realMachine()
+  assert.match((await machine.measure('/proc/uptime')) ?? '', /^\d+\.\d+ /)
+  assert.equal(await machine.measure('/proc/no such file'), undefined)
   const { createServer } = await import('node:net')
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))

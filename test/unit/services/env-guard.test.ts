@@ -18,9 +18,16 @@ const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 const CONFIG = {
   RESOURCES: {
     physical_status: { uart: true, rs485: false },
+    transport_status: { iwip: true },
+    transport_config: { iwip: { device: '/dev/ttyS9' }, uip: { device: '/dev/ttyS6' } },
     physical_config: { uart: { port: '/dev/ttyS7' }, rs485: { port: '/dev/ttyS8' } },
   },
-  gateway: { sources: [{ name: 'boiler', type: 'modbus_rtu', device: '/dev/ttyUSB3' }] },
+  gateway: {
+    sources: [
+      { name: 'boiler', type: 'modbus_rtu', device: '/dev/ttyUSB3' },
+      { name: 'air', type: 'bme280', bus: 9 },
+    ],
+  },
 }
 
 function make(dir: string, looks: Record<string, Look>, more: Partial<PluginHost> = {}) {
@@ -48,7 +55,9 @@ test('devices of media that are off are nobody’s business', t => {
     [...devices],
     [
       ['/dev/ttyS7', ['UART']],
+      ['/dev/ttyS9', ['IWIP']],
       ['/dev/ttyUSB3', ['boiler']],
+      ['/dev/i2c-9', ['air']],
     ],
   )
 })

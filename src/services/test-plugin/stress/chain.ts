@@ -28,22 +28,23 @@ export interface Chain {
   finish(): Promise<void>
 }
 
-export async function openChain(mode: ChainMode, tally: Tally): Promise<Chain> {
+/** `precision`: decimals on the wire, the same at both ends. */
+export async function openChain(mode: ChainMode, tally: Tally, precision: number): Promise<Chain> {
   if (mode === 'core')
     return { take: ({ startedAt }) => tally.arrived(performance.now() - startedAt), finish: async () => undefined }
   if (mode === 'e2e_inproc') {
-    const judge = judgeFor(tally)
+    const judge = judgeFor(tally, precision)
     return { take: judge, finish: async () => undefined }
   }
-  return openLoopback(tally)
+  return openLoopback(tally, precision)
 }
 
-function judgeFor(tally: Tally): (sent: Sent) => void {
-  const receiver = new Receiver({ units: ucum })
+function judgeFor(tally: Tally, precision: number): (sent: Sent) => void {
+  const receiver = new Receiver({ units: ucum, precision })
   return ({ packet, startedAt, expected }) => {
     const got = receiver.receive(packet)
     if (got.kind === 'error') tally.failed(`${got.code}: ${got.message}`)
-    else if (!isSame(got.fact.sensors, expected)) tally.failed('decoded values differ from what was sent')
+    else if (!isSame(got.fact.sensors, expected, precision)) tally.failed('decoded values differ from what was sent')
     else tally.arrived(performance.now() - startedAt)
   }
 }
@@ -55,8 +56,8 @@ const LOST_MS = 2000
 const keyOf = (packet: Uint8Array): string =>
   packet.length < 13 ? '' : `${readU32(packet, 2)}.${packet[7]}.${packet[8]}.${readU32(packet, 9)}`
 
-async function openLoopback(tally: Tally): Promise<Chain> {
-  const judge = judgeFor(tally)
+async function openLoopback(tally: Tally, precision: number): Promise<Chain> {
+  const judge = judgeFor(tally, precision)
   const underWay = new Map<string, Sent>()
   let wake: () => void = () => undefined
   const [far, near] = [createSocket('udp4'), createSocket('udp4')]

@@ -16,15 +16,19 @@ export interface Row {
   readonly expected: readonly number[]
 }
 
-/** Readings of one device, again from the front after 64. */
-export function ringOf(device: number): readonly Row[] {
+/**
+ * Readings of one device, again from the front after 64, with no more decimals than the wire has: a core refuses what it cannot
+ * keep.
+ */
+export function ringOf(device: number, precision: number): readonly Row[] {
+  const per = 10 ** Math.min(precision, 3)
   let seed = (device + 1) * 2_654_435_761
   const random = (): number => {
     seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0
     return seed / 2 ** 32
   }
   return Array.from({ length: RING }, (_, k) => {
-    const values = SENSORS.map(({ low, span }) => Math.round((low + span * random()) * 1000 + (k & 1)) / 1000)
+    const values = SENSORS.map(({ low, span }) => Math.round((low + span * random()) * per + (k & 1)) / per)
     return {
       readings: SENSORS.map(({ id, unit }, n) => [id, 'OK', values[n]!, unit] as const),
       expected: SENSORS.map(({ factor, offset }, n) => values[n]! * factor + offset),
@@ -32,6 +36,15 @@ export function ringOf(device: number): readonly Row[] {
   })
 }
 
-/** True when decoded values are what was sent, within what four decimals on the wire keep. */
-export const isSame = (got: readonly { value: number | null }[], expected: readonly number[]): boolean =>
-  got.length === expected.length && expected.every((value, n) => Math.abs((got[n]!.value ?? Number.NaN) - value) < 1e-3)
+/** True when decoded values are what was sent, within what so many decimals on the wire keep of readings like these. */
+export const isSame = (
+  got: readonly { value: number | null }[],
+  expected: readonly number[],
+  precision: number,
+): boolean => {
+  const most = Math.max(1e-3, 10 ** -precision)
+  return (
+    got.length === expected.length &&
+    expected.every((value, n) => Math.abs((got[n]!.value ?? Number.NaN) - value) < most)
+  )
+}

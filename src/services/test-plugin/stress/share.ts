@@ -89,7 +89,9 @@ export interface RunShare {
 /** Everything that is made before the clock runs; `run` does the work. Throws NOT_FOUND for an unknown core. */
 export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signal, onProgress }: RunShare = {}) {
   const core = coreMaker(cores, share.core)({ precision: share.precision })
-  const rings = Array.from({ length: Math.min(share.sources, MAX_RINGS) }, (_, device) => ringOf(device))
+  const rings = Array.from({ length: Math.min(share.sources, MAX_RINGS) }, (_, device) =>
+    ringOf(device, share.precision),
+  )
   const lanes = share.lanes.map(({ lane, packets }) => new Lane(lane, packets, share.sources, rings))
   const latency = new Histogram()
   const result: ShareResult = {
@@ -117,7 +119,7 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
         result.errors[why] = (result.errors[why] ?? 0) + 1
     },
   }
-  const chain = await openChain(share.chain, tally)
+  const chain = await openChain(share.chain, tally, share.precision)
   const prober = new Prober(share.probeRate, result)
 
   /** One packet of a lane, down the whole chain. */

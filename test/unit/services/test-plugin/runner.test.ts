@@ -118,6 +118,8 @@ test('compare: one core has nothing to be compared with, two are compared byte b
   const same = await compareCores({ pycore: pure, rscore: pure })
   assert.deepEqual([same.ok, same.equal, same.packets_compared, same.differences], [true, true, 1024, []])
 
+  for (const precision of [0, 1, 5, 10]) assert.equal((await compareCores({ pycore: pure }, precision)).wrong, 0)
+
   let n = 0
   const other: CoreTable[string] = settings => {
     const core = pure(settings)

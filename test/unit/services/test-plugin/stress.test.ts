@@ -62,6 +62,14 @@ test('threads and processes: every packet once, whatever they are dealt out to',
   }
 })
 
+test('with every precision packets come back with their values', async () => {
+  for (let precision = 0; precision <= 10; precision++)
+    for (const chain_mode of ['e2e_inproc', 'e2e_loopback'] as const) {
+      const [summary, fail] = await runStress({ total: 400, chain_mode }, { ...parts, precision })
+      assert.deepEqual([summary.ok, fail, summary.errors], [400, 0, {}], `${chain_mode} with ${precision}`)
+    }
+})
+
 test('over UDP on the loopback every packet comes back with its values', async () => {
   const [summary, fail] = await runStress({ total: 300, chain_mode: 'e2e_loopback', header_probe_rate: 1 }, parts)
   assert.deepEqual([summary.ok, fail, summary.errors], [300, 0, {}])
