@@ -1,6 +1,7 @@
 // The configuration room: what other rooms use of it.
 export { TYPE_NAMES } from './convert'
 export { allowed, type SchemaRow } from './describe'
+export { mayWrite } from './edit'
 export { findConfig } from './find'
 export { WRITABLE_PREFIXES } from './fragments/web'
 export { defaults, defaultText } from './house'
@@ -19,4 +20,4 @@ export {
   type UplinkConfig,
 } from './schema'
 export { MASK, maskText, SECRET_NAME } from './secrets'
-export { type Change, ConfigStore, type LoadOptions, mayWrite, type WriteLimits } from './store'
+export { type Change, ConfigStore, type LoadOptions, type WriteLimits } from './store'

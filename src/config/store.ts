@@ -8,26 +8,15 @@ import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
 import { convert } from './convert'
 import { rowOf, rows, type SchemaRow, schemaAt } from './describe'
-import { type Document, editText, parseDocument, same } from './document'
+import { type Document, parseDocument, same } from './document'
+import { type Edit, edited, refuseDotted, refuseOutside } from './edit'
 import { findConfig, missing } from './find'
 import { defaultText } from './house'
-import {
-  getAt,
-  joinKey,
-  leaves,
-  nearest,
-  refuseForbidden,
-  splitKey,
-  type Tree,
-  textPath,
-  underPrefix,
-  withAt,
-} from './keys'
-import { meantPath, normalize, placeInFile } from './normalize'
+import { getAt, joinKey, leaves, nearest, refuseForbidden, splitKey } from './keys'
 import { interpret, interpretDefaults, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
 import { mend, type Repaired } from './repair'
 import { type AnySchema, assemble, type Config, type Fragment } from './schema'
-import { mask, unmask } from './secrets'
+import { mask } from './secrets'
 
 export interface LoadOptions {
   /** --config */
@@ -60,27 +49,12 @@ export interface Change {
   readonly restart: boolean
 }
 
-interface Edit {
-  readonly path: string[]
-  readonly value: unknown
-}
-
 export interface WriteLimits {
   /** keys that may be written, with all below them */
   readonly prefixes?: readonly string[]
   /** gets what the configuration would be; nothing is saved then */
   readonly preview?: (next: Config) => void
 }
-
-function refuseOutside(edits: readonly Edit[], prefixes: readonly string[]): void {
-  const refused = new Set(edits.map(edit => joinKey(edit.path)).filter(key => !mayWrite(key, prefixes)))
-  if (refused.size === 0) return
-  throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [...refused] } })
-}
-
-/** True when a key may be written where only `prefixes` may, in whatever spelling it comes. Throws CONFIG_KEY. */
-export const mayWrite = (key: string, prefixes: readonly string[]): boolean =>
-  underPrefix(joinKey(meantPath(splitKey(key))), prefixes)
 
 /** whose a configuration is */
 const owners = new WeakMap<object, ConfigStore>()
@@ -210,7 +184,7 @@ export class ConfigStore {
     refuseForbidden(nested)
     const edits = leaves(nested).filter(edit => edit.path.length > 0)
     if (edits.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
-    for (const edit of edits) this.#refuseDotted(edit.path)
+    for (const edit of edits) refuseDotted(this.#walk, edit.path)
     if (prefixes) refuseOutside(edits, prefixes)
     const { before, after } = this.#apply(edits, preview)
     return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
@@ -299,16 +273,6 @@ export class ConfigStore {
     return this.#schema as unknown as AnySchema
   }
 
-  /** A dotted key as the name of a section would be told as changed and change nothing. */
-  #refuseDotted(path: string[]): void {
-    const key = joinKey(path)
-    const meant = splitKey(key)
-    if (meant.length === path.length || schemaAt(this.#walk, path) || !schemaAt(this.#walk, meant)) return
-    throw new OsError('CONFIG_INVALID', `${key} must be given as nested sections, or as key and value`, {
-      details: { key },
-    })
-  }
-
   #report(): void {
     for (const warning of this.#snapshot.warnings) this.#logger.warn(warning)
     if (this.#problem) {
@@ -362,13 +326,13 @@ export class ConfigStore {
     for (let round = 0; round < 5; round++) {
       const text = this.#currentText()
       const document = parseDocument(this.path, text)
-      const next = this.#edited(document, edits)
-      const edited = parseDocument(this.path, next)
+      const next = edited(this.#walk, document, edits)
+      const outcome = parseDocument(this.path, next)
       // what is being written stands in no line yet
       const isNew = (path: readonly (string | number)[]): boolean =>
         edits.some(edit => edit.path.every((part, k) => part === String(path[k])))
-      const placeOf: Document['placeOf'] = path => (isNew(path) ? undefined : edited.placeOf(path))
-      const snapshot = interpret(this.#schema, { ...edited, placeOf })
+      const placeOf: Document['placeOf'] = path => (isNew(path) ? undefined : outcome.placeOf(path))
+      const snapshot = interpret(this.#schema, { ...outcome, placeOf })
       const before = this.#snapshot.config
       if (preview) {
         preview(snapshot.config)
@@ -389,22 +353,6 @@ export class ConfigStore {
     const bytes = readText(this.path, this.#files)
     if (bytes) return bytes.toString('utf8').replace(/^\ufeff/, '')
     return this.#snapshot.document?.text ?? defaultText()
-  }
-
-  #edited(document: Document, edits: readonly Edit[]): string {
-    let text = document.text
-    let raw: unknown = document.value
-    for (const { path, value } of edits) {
-      const place = placeInFile(raw as Tree, path)
-      const stored = getAt(normalize(raw as Tree).tree, path)
-      const meant = unmask(this.#walk, value, stored, path)
-      if (stored !== undefined && same(stored, meant)) continue
-      const target = withAt(raw, place, meant)
-      text = editText(text, textPath(raw, place), meant)
-      raw = parseDocument(this.path, text).value
-      if (!same(raw, target)) throw new OsError('INTERNAL', `editing ${joinKey(path)} in ${this.path} went wrong`)
-    }
-    return text
   }
 
   #save(text: string, old: string): void {

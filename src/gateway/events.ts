@@ -27,6 +27,8 @@ export interface PacketEvent {
   readonly address: string
 }
 
+export type SentEvent = Omit<PacketEvent, 'address'>
+
 export type Listener<T> = (event: T) => void
 
 /** events a listener may be behind */
@@ -131,7 +133,8 @@ export class Channel<T> {
 export class GatewayEvents {
   readonly facts: Channel<FactEvent>
   readonly links: Channel<LinkEvent>
-  #packetListeners: readonly Listener<PacketEvent>[] = []
+  #received: readonly Listener<PacketEvent>[] = []
+  #sent: readonly Listener<SentEvent>[] = []
   readonly #logger: Logger
 
   constructor(options: ChannelOptions = {}) {
@@ -142,17 +145,32 @@ export class GatewayEvents {
 
   /** Packets as receivers take them, at once: the bytes are gone afterwards. Returns how to stop. */
   onPacket(listener: Listener<PacketEvent>): () => void {
-    this.#packetListeners = [...this.#packetListeners, listener]
+    this.#received = [...this.#received, listener]
     return () => {
-      this.#packetListeners = this.#packetListeners.filter(other => other !== listener)
+      this.#received = this.#received.filter(other => other !== listener)
+    }
+  }
+
+  /** Packets as an uplink takes them, at once: the bytes are gone afterwards. Returns how to stop. */
+  onSent(listener: Listener<SentEvent>): () => void {
+    this.#sent = [...this.#sent, listener]
+    return () => {
+      this.#sent = this.#sent.filter(other => other !== listener)
     }
   }
 
   packet(packet: Uint8Array, { medium, address }: { readonly medium: string; readonly address: string }): void {
-    if (this.#packetListeners.length === 0) return
-    for (const listener of this.#packetListeners) {
+    if (this.#received.length > 0) this.#tell(this.#received, { packet, medium, address })
+  }
+
+  sent(packet: Uint8Array, medium: string): void {
+    if (this.#sent.length > 0) this.#tell(this.#sent, { packet, medium })
+  }
+
+  #tell<T>(listeners: readonly Listener<T>[], event: T): void {
+    for (const listener of listeners) {
       try {
-        listener({ packet, medium, address })
+        listener(event)
       } catch (error) {
         this.#logger.error(`a listener of packets failed: ${asOsError(error).message}`)
       }

@@ -172,12 +172,7 @@ export class Gateway {
       },
     )
     this.database = config.config.storage.sql.enabled
-      ? new Database({
-          log,
-          clock,
-          logger: logger.child('db'),
-          ...gatewayView(config),
-        })
+      ? new Database({ log, clock, logger: logger.child('db'), ...gatewayView(config) })
       : null
     this.supervisor = new Supervisor({ clock, logger })
     this.events = new GatewayEvents({ logger })
@@ -212,6 +207,7 @@ export class Gateway {
       ids: this.ids,
       standIn: this.loopback,
     })
+    this.uplinks.watchers.every = (packet, medium) => this.events.sent(packet, medium)
     this.receive = new Receive({
       log,
       receiver: this.#receiver,

@@ -21,6 +21,7 @@ export function guardedAccess(
     ...access,
     onFact: listener => access.onFact(guard(listener)),
     onPacket: listener => access.onPacket(guard(listener)),
+    onSent: listener => access.onSent(guard(listener)),
     onLink: listener => access.onLink(guard(listener)),
   }
 }
@@ -30,5 +31,6 @@ export const accessOf = (gateway: Gateway): GatewayAccess => ({
   submit: (readings, options) => gateway.submit(readings, options),
   onFact: listener => gateway.events.onFact(listener),
   onPacket: listener => gateway.events.onPacket(listener),
+  onSent: listener => gateway.events.onSent(listener),
   onLink: listener => gateway.events.onLink(listener),
 })

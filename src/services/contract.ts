@@ -2,7 +2,7 @@
 // the members below; it reaches the gateway through its host only. Every call into a service is guarded by the manager: what
 // it throws is counted and shown, and a start that does not come back is given up.
 import type { ConfigStore } from '../config'
-import type { FactEvent, LinkEvent, PacketEvent } from '../gateway/events'
+import type { FactEvent, LinkEvent, PacketEvent, SentEvent } from '../gateway/events'
 import type { GatewayStatus } from '../gateway/status'
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
@@ -128,6 +128,8 @@ export interface GatewayAccess {
   onFact(listener: (event: FactEvent) => void): () => void
   /** every packet that a receiver took; its bytes are only valid during the call */
   onPacket(listener: (event: PacketEvent) => void): () => void
+  /** every packet that an uplink takes, own ones and those passed on; its bytes are only valid during the call */
+  onSent(listener: (event: SentEvent) => void): () => void
   /** every change of a link's state */
   onLink(listener: (event: LinkEvent) => void): () => void
 }

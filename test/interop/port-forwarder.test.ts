@@ -1,6 +1,7 @@
 // Packets of a node go from one gateway on to another, over UDP and TCP, by rules that are made over HTTP and on the command
 // line; what the second one logged, and what each rule counted.
 import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -140,4 +141,32 @@ test('from gateway to gateway: medium, source, command, device, priorities, sets
   await until('looked at', async () => (await post('stats')).total === 2)
   assert.equal((await post('stats')).matched, mirrored ? 2 : 1)
   assert.equal((await counters()).second, undefined)
+})
+
+test('what a gateway sends upstream goes to the targets of its rules too', { timeout: 120_000 }, async t => {
+  const dir = tempDir()
+  const [up, web] = [await freeUdpPort(), await freePort()]
+  const target = createSocket('udp4')
+  const heard: Buffer[] = []
+  target.on('message', packet => heard.push(packet))
+  await new Promise<void>(done => target.bind(0, '127.0.0.1', done))
+  const server = new Machine(join(dir, 'up'), 'serve', { ...common, device_id: 'up' })
+  const gw = new Machine(join(dir, 'gw'), 'run', {
+    ...{ ...common, assigned_id: 5, device_id: 'gw' },
+    RESOURCES: { service_plugins: { web_user: { auto_start: false } } },
+    gateway: { sources: [], uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: up }] },
+  })
+  t.after(async () => {
+    target.close()
+    await Promise.all([gw.stop(), server.stop()])
+    removeDir(dir)
+  })
+  await server.start(['--host', '127.0.0.1', '--port', String(up), '--web-port', String(web)], web)
+  await gw.start([])
+  const to = `udp://127.0.0.1:${target.address().port}`
+  gw.json('port-forwarder', 'add-rule', 'fan', '--direction', 'out', '--device', '5', '--to', to)
+  assert.equal(gw.json('transmit', '--sensor-id', 't', '--value', '3', '--unit', 'Cel').sent, true)
+  const packet = await until('the target heard it', () => heard[0])
+  assert.equal(packet.readUInt32BE(2), 5, 'the packet, without the envelope of the uplink')
+  assert.equal(gw.json('port-forwarder', 'stats').rules_applied.fan.forwarded >= 1, true)
 })

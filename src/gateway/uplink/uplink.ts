@@ -286,7 +286,7 @@ export class Uplink {
       // a broker has it, or nobody knows: it says nothing of the upstream's templates and keys
       acked: shipment => {
         this.#sentDirect++
-        this.watchers.tell(shipment.seq, shipment.payload.packet!.bytes)
+        this.watchers.tell(shipment.seq, shipment.payload.packet!.bytes, this.medium)
         this.#arrived(shipment)
         if (delivery === 'medium') this.pump()
       },
@@ -319,7 +319,7 @@ export class Uplink {
       const { shipment, packet } = next
       this.#pace.packets(1)
       this.#carrier.take(packet.bytes, shipment, packet.maxSize)
-      if (this.#carrier === this.#exchange) this.watchers.tell(shipment.seq, packet.bytes)
+      if (this.#carrier === this.#exchange) this.watchers.tell(shipment.seq, packet.bytes, this.medium)
     }
     if (took) this.#pace.batchDone()
     return took

@@ -1,4 +1,4 @@
-// Who waits to hear how a record left: a command that transmits tells the packet it became. Each is told once.
+// Who hears how records leave: a command that transmits tells the packet its record became, plugins look at every packet.
 
 export interface SentInfo {
   /** the packet as it left, without its envelope */
@@ -6,6 +6,8 @@ export interface SentInfo {
 }
 
 export class SentWatchers {
+  /** hears of every packet; its bytes are only valid during the call */
+  every: ((packet: Uint8Array, medium: string) => void) | undefined
   readonly #waiting = new Map<number, (info: SentInfo) => void>()
 
   watch(seq: number, told: (info: SentInfo) => void): void {
@@ -16,7 +18,8 @@ export class SentWatchers {
     this.#waiting.delete(seq)
   }
 
-  tell(seq: number, packet: Uint8Array): void {
+  tell(seq: number, packet: Uint8Array, medium: string): void {
+    this.every?.(packet, medium)
     const told = this.#waiting.get(seq)
     if (!told) return
     this.#waiting.delete(seq)

@@ -1,5 +1,6 @@
 // The port forwarder at work: holds packets against the rules and sends copies on. Packets of other nodes are looked at as
-// receivers take them, and are logged and acknowledged as always; what this node dispatches is looked at on its way out.
+// receivers take them, and are logged and acknowledged as always; what this node dispatches, and its own packets that an uplink
+// takes, are looked at on their way out.
 //
 // What fails: a packet whose checksum is wrong is not sent on; one that comes again from the same address within seconds is
 // not either (`repeated`), which ends circles of forwarders; one that cannot be made whole (`frames: full` before its first
@@ -82,6 +83,10 @@ export class Forwarder {
     this.#undo.push(
       gateway.onPacket(({ packet, medium, address }) => {
         if (!this.#book.empty) this.#take(packet, 'in', mediumInfo(medium)?.name ?? medium, address)
+      }),
+      gateway.onSent(({ packet, medium }) => {
+        // those of other nodes were looked at as they came in
+        if (!this.#book.empty && this.#isOwn(packet)) this.#take(packet, 'out', medium, 'local')
       }),
       gateway.onFact(({ fact, link }) => {
         if (link.medium !== 'local') this.#named(fact.aid, fact.id)
@@ -179,6 +184,12 @@ export class Forwarder {
     // the bytes are the medium's, and go on later
     const copy = packet.slice()
     return { rules, sent: rules.flatMap(rule => this.#forward(rule, copy)) }
+  }
+
+  #isOwn(packet: Uint8Array): boolean {
+    if (!isData(packet[0] ?? 0)) return false
+    const header = readHeader(packet)
+    return typeof header !== 'string' && header.sourceAid === this.#parts.node.assignedId
   }
 
   #isRepeated(packet: Uint8Array, medium: string, address: string): boolean {

@@ -29,7 +29,7 @@ const RULE = v.strictObject({
   enabled: v.optional(v.boolean(), true),
   /** higher first */
   priority: v.optional(v.pipe(v.number(), v.integer(), v.minValue(-1000), v.maxValue(1000)), 0),
-  /** in: what receivers take; out: what this node dispatches */
+  /** in: what receivers take; out: what this node sends of its own, by an uplink or a dispatch */
   direction: v.optional(v.picklist(['in', 'out', 'both']), 'both'),
   /** media it comes by; empty: any */
   medium: texts,

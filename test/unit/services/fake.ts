@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { ConfigStore } from '../../../src/config'
-import type { FactEvent, LinkEvent, PacketEvent } from '../../../src/gateway/events'
+import type { FactEvent, LinkEvent, PacketEvent, SentEvent } from '../../../src/gateway/events'
 import type { GatewayStatus } from '../../../src/gateway/status'
 import { ManualClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
@@ -78,6 +78,7 @@ export class FakeNode implements PluginNode {
 export class FakeGateway implements GatewayAccess {
   readonly facts = new Set<(event: FactEvent) => void>()
   readonly packets = new Set<(event: PacketEvent) => void>()
+  readonly sent = new Set<(event: SentEvent) => void>()
   readonly links = new Set<(event: LinkEvent) => void>()
   state: Partial<GatewayStatus> = { links: {} }
 
@@ -95,9 +96,16 @@ export class FakeGateway implements GatewayAccess {
     this.packets.add(listener)
     return () => void this.packets.delete(listener)
   }
+  onSent(listener: (event: SentEvent) => void): () => void {
+    this.sent.add(listener)
+    return () => void this.sent.delete(listener)
+  }
   onLink(listener: (event: LinkEvent) => void): () => void {
     this.links.add(listener)
     return () => void this.links.delete(listener)
+  }
+  sends(packet: Uint8Array, medium = 'UDP'): void {
+    for (const listener of this.sent) listener({ packet, medium })
   }
   receives(packet: Uint8Array, medium = 'UDP', address = '10.0.0.9:5000'): void {
     for (const listener of this.packets) listener({ packet, medium, address })

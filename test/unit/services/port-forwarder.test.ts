@@ -46,6 +46,25 @@ test('a received packet goes on byte for byte, and its bytes are a copy', async 
   assert.deepEqual(node.sent[0], { medium: 'TCP', options: { host: '10.0.0.2', port: 8888 }, packet: sent })
 })
 
+test('own packets that an uplink takes go out by rules for what is sent; those of other nodes were looked at before', async t => {
+  const { service, gateway, node, run } = make(t)
+  const to = (port: number) => [{ medium: 'UDP', host: 'h', port }]
+  service.addRule({ name: 'in', set: 'a', direction: 'in', to: to(1) })
+  service.addRule({ name: 'out', set: 'b', direction: 'out', to: to(2) })
+  service.addRule({ name: 'both', set: 'c', medium: ['mqtt'], to: to(3) })
+  const own = frame(node.assignedId)
+  const sent = own.slice()
+  gateway.sends(own)
+  own.fill(0)
+  gateway.sends(frame(node.assignedId), 'MQTT')
+  gateway.sends(frame(node.assignedId + 1))
+  gateway.sends(new Uint8Array([9, 1, 2]))
+  await settle()
+  assert.deepEqual(targets(node), ['UDP:2', 'UDP:2', 'UDP:3'])
+  assert.deepEqual(node.sent[0]!.packet, sent, 'a copy')
+  assert.equal((await run('stats')).total, 2)
+})
+
 test('rules match by medium, source, command and device', async t => {
   const { service, gateway, node, run } = make(t)
   const to = (port: number) => [{ medium: 'UDP', host: 'h', port }]
