@@ -52,7 +52,7 @@ export function crashesOf(config: ConfigStore, version: string, logger?: Logger)
   const { assigned_id: _, device_id: __, ...set } = config.config
   return new Crashes({
     dataDir: config.dataDir,
-    fingerprint: fingerprintOf(version, JSON.stringify(set)),
+    fingerprint: fingerprintOf(version, config.path, JSON.stringify(set)),
     limit: config.config.gateway.safe_mode.after_crashes,
     ...(logger && { logger }),
   })
