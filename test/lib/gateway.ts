@@ -11,7 +11,9 @@ export const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 export const script = join(root, 'dist/os-node.js')
 
 export const tempDir = (): string => mkdtempSync(join(tmpdir(), 'os-node-test-'))
-export const removeDir = (dir: string): void => rmSync(dir, { recursive: true, force: true })
+/** The upstream of a gateway that was killed may still be on its way out, and writes to the end. */
+export const removeDir = (dir: string): void =>
+  rmSync(dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 })
 
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
@@ -145,7 +147,7 @@ export class Machine {
     child.stdout.on('data', collect)
     child.stderr.on('data', collect)
     await until(`${this.verb} answers`, async () => {
-      if (child.exitCode !== null) return true
+      if (child.exitCode !== null || child.signalCode !== null) return true
       // the page answers before the links are opened
       if (!early && !this.#told()) return false
       if (webPort === undefined) return askControl(this.dataDir, 'status')
@@ -153,7 +155,8 @@ export class Machine {
     }).catch(error => {
       throw new Error(`${error.message}: ${this.output.slice(-2000)}`)
     })
-    if (child.exitCode !== null) throw new Error(`${this.verb} ended with ${child.exitCode}: ${this.output}`)
+    const how = child.exitCode ?? child.signalCode
+    if (how !== null) throw new Error(`${this.verb} ended with ${how}: ${this.output}`)
   }
 
   /** True when this start has printed its banner, or the JSON of it. */
