@@ -12,8 +12,17 @@ export const script = join(root, 'dist/os-node.js')
 
 export const tempDir = (): string => mkdtempSync(join(tmpdir(), 'os-node-test-'))
 /** The upstream of a gateway that was killed may still be on its way out, and writes to the end. */
-export const removeDir = (dir: string): void =>
-  rmSync(dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 })
+export function removeDir(dir: string): void {
+  for (let tries = 40; ; tries--) {
+    try {
+      rmSync(dir, { recursive: true, force: true })
+      return
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY' || tries === 0) throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 250)
+    }
+  }
+}
 
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
