@@ -1,8 +1,8 @@
-// Calls that may block, on threads of their own. What really blocks here is a FIFO without a writer: opening it for reading
-// waits in the kernel, as a bus does whose chip holds a line down.
+// Calls that may block, on threads of their own. What really blocks here is a FIFO that nobody writes to: reading it waits in
+// the kernel, as a bus does whose chip holds a line down.
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, constants, existsSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -16,6 +16,8 @@ import { FileReader } from '../../../src/native/files'
 import { I2cBus } from '../../../src/native/i2c'
 import { getRs485, setRs485 } from '../../../src/native/rs485'
 import { SpiBus } from '../../../src/native/spi'
+import { until } from '../../lib/gateway'
+import { HangingFile, heldClock } from '../../lib/hanging'
 
 const lacks = nativeOrNull() && existsSync('/proc/self/fd') ? false : 'this machine has no C compiler'
 
@@ -26,32 +28,15 @@ const descriptors = (): number => readdirSync('/proc/self/fd').length
 const threads = (): number => readdirSync('/proc/self/task').length
 const code = (expected: string) => (error: OsError) => error instanceof OsError && error.code === expected
 
-async function until(what: string, holds: () => boolean): Promise<void> {
-  for (let k = 0; k < 2000; k++) {
-    if (holds()) return
-    await new Promise(resolve => setTimeout(resolve, 2))
-  }
-  assert.fail(`never: ${what}`)
-}
-
-/** A FIFO that nobody writes to, and how to let the one that reads it go. */
-function fifo(t: TestContext): { path: string; release(): Promise<void>; tryRelease(): boolean } {
+/** A file whose reader waits until it is let go. */
+function hanging(t: TestContext): HangingFile {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-fifo-'))
-  const path = join(dir, 'chip')
-  execFileSync('mkfifo', [path])
-  const release = (): boolean => {
-    try {
-      closeSync(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK))
-      return true
-    } catch {
-      return false // nobody reads (yet)
-    }
-  }
+  const made = new HangingFile(join(dir, 'chip'))
   t.after(() => {
-    release()
+    made.letGo()
     rmSync(dir, { recursive: true })
   })
-  return { path, release: () => until('somebody reads', release), tryRelease: release }
+  return made
 }
 
 function reader(t: TestContext, name: string): FileReader {
@@ -86,18 +71,22 @@ test('calls are done in order, into buffers of the caller', { skip: lacks }, asy
 test('a call that misses its deadline makes the bus stuck until it returns; nothing behind it is begun', {
   skip: lacks,
 }, async t => {
-  const { path, release } = fifo(t)
+  const chip = hanging(t)
+  const clock = heldClock(t)
   const states: boolean[] = []
   const bus = new FileReader('chip', { onStuck: stuck => states.push(stuck) })
   t.after(() => bus.close())
   const into = Buffer.alloc(8, '.')
-  const first = assert.rejects(bus.read(path, into, 20), code('TIMEOUT'))
+  const first = assert.rejects(bus.read(chip.path, into, 20), code('TIMEOUT'))
   const behind = assert.rejects(bus.read('/proc/self/stat', into, LONG), code('BUS_STUCK'))
+  await chip.begun()
+  assert.equal(bus.stuck, false)
+  clock.pass(21)
   await Promise.all([first, behind])
   assert.equal(bus.stuck, true)
   await assert.rejects(bus.read('/proc/self/stat', into, LONG), code('BUS_STUCK'))
   assert.deepEqual(states, [true])
-  await release()
+  chip.letGo()
   await until('the call comes back', () => !bus.stuck)
   assert.deepEqual(states, [true, false])
   assert.equal(into.toString(), '........', 'a late answer is thrown away')
@@ -105,23 +94,23 @@ test('a call that misses its deadline makes the bus stuck until it returns; noth
 })
 
 test('a call that only waited in vain is taken back, and the bus is not stuck', { skip: lacks }, async t => {
-  const { path, release } = fifo(t)
+  const chip = hanging(t)
   const bus = reader(t, 'chip')
-  const first = bus.read(path, Buffer.alloc(8), LONG)
+  const first = bus.read(chip.path, Buffer.alloc(8), LONG)
   await assert.rejects(bus.read('/proc/self/stat', Buffer.alloc(8), 20), code('TIMEOUT'))
   assert.equal(bus.stuck, false)
-  await release()
+  await chip.release()
   assert.equal(await first, 0)
 })
 
 test('more than 64 calls are refused, not queued', { skip: lacks }, async t => {
-  const { path, release } = fifo(t)
+  const chip = hanging(t)
   const bus = reader(t, 'chip')
   const calls = Array.from({ length: BUS_JOBS }, (_, k) =>
-    bus.read(k === 0 ? path : '/proc/self/stat', Buffer.alloc(4), LONG),
+    bus.read(k === 0 ? chip.path : '/proc/self/stat', Buffer.alloc(4), LONG),
   )
   await assert.rejects(bus.read('/proc/self/stat', Buffer.alloc(4), LONG), code('BUS_BUSY'))
-  await release()
+  await chip.release()
   await Promise.all(calls)
   assert.equal(await bus.read('/proc/self/stat', Buffer.alloc(4), LONG), 4)
 })
@@ -129,17 +118,20 @@ test('more than 64 calls are refused, not queued', { skip: lacks }, async t => {
 test('closing a stuck bus leaves its thread alone; the same thing is not opened again until it is back', {
   skip: lacks,
 }, async t => {
-  const { path, release } = fifo(t)
+  const chip = hanging(t)
+  const clock = heldClock(t)
   const [fds, running] = [descriptors(), threads()]
   const bus = new FileReader('stuck chip')
-  const call = assert.rejects(bus.read(path, Buffer.alloc(8), 20), code('TIMEOUT'))
+  const call = assert.rejects(bus.read(chip.path, Buffer.alloc(8), 20), code('TIMEOUT'))
+  await chip.begun()
+  clock.pass(21)
   await call
   bus.close()
   bus.close()
   assert.equal(stuckThreads('stuck chip'), 1)
   assert.throws(() => new FileReader('stuck chip'), code('BUS_STUCK'))
-  await assert.rejects(bus.read(path, Buffer.alloc(8), 20), code('LINK_DOWN'))
-  await release()
+  await assert.rejects(bus.read(chip.path, Buffer.alloc(8), 20), code('LINK_DOWN'))
+  chip.letGo()
   await until('the thread ends', () => threads() <= running)
   assert.equal(stuckThreads('stuck chip'), 0)
   new FileReader('stuck chip').close()
@@ -147,7 +139,7 @@ test('closing a stuck bus leaves its thread alone; the same thing is not opened 
 })
 
 test('closing rejects what is under way', { skip: lacks }, async t => {
-  const { path } = fifo(t)
+  const { path } = hanging(t)
   const bus = new FileReader('chip')
   const calls = [bus.read(path, Buffer.alloc(8), LONG), bus.read(path, Buffer.alloc(8), LONG)]
   bus.close()
@@ -203,8 +195,12 @@ const STUCK = `
   addon.watch(addon.busEvents(bus), 1, () => undefined)
   addon.fileRead(bus, path, 100)
   addon.fileRead(bus, path, 100)
-  parentPort?.postMessage('begun')
-  if (isMainThread) setTimeout(() => process.exit(7), 30)`
+  parentPort?.postMessage('asked')
+  const { readdirSync, readlinkSync } = require('node:fs')
+  const reads = fd => {
+    try { return readlinkSync('/proc/self/fd/' + fd) === path } catch { return false }
+  }
+  if (isMainThread) setInterval(() => readdirSync('/proc/self/fd').some(reads) && process.exit(7), 2)`
 
 const addonPath = (): string => {
   const folder = process.env.OS_NODE_ADDON_DIR ?? join(process.env.OS_NODE_TEST_ROOT!, 'dist/native')
@@ -214,27 +210,27 @@ const addonPath = (): string => {
 test('a thread of Node ends while its bus is stuck, and what comes back later harms nobody', {
   skip: lacks,
 }, async t => {
-  const { path, tryRelease } = fifo(t)
+  const chip = hanging(t)
   const [fds, running] = [descriptors(), threads()]
   for (let k = 0; k < 4; k++) {
-    const worker = new Worker(STUCK, { eval: true, workerData: { addonPath: addonPath(), path } })
+    const worker = new Worker(STUCK, { eval: true, workerData: { addonPath: addonPath(), path: chip.path } })
     await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
-    await new Promise(resolve => setTimeout(resolve, 30))
+    await chip.begun(k + 1)
     await worker.terminate()
   }
-  assert.ok(threads() > running, 'they are stuck to this moment')
+  assert.equal(chip.readers, 4, 'they are stuck to this moment')
   await until('the stuck threads end', () => {
-    tryRelease()
+    chip.letGo()
     return threads() <= running
   })
   await until('descriptors are back', () => descriptors() <= fds)
 })
 
 test('a process ends while its bus is stuck', { skip: lacks || emulated }, t => {
-  const { path } = fifo(t)
+  const { path } = hanging(t)
   const ran = spawnSync(process.execPath, ['-e', STUCK, JSON.stringify({ addonPath: addonPath(), path })], {
     encoding: 'utf8',
-    timeout: 20_000,
+    timeout: 120_000,
   })
   assert.deepEqual([ran.status, ran.signal, ran.stderr], [7, null, ''])
 })

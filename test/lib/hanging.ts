@@ -1,0 +1,66 @@
+// Calls that hang, and deadlines that pass when the test says so: a call that is to be given up has begun before its time is
+// over, however busy the machine is.
+import { execFileSync } from 'node:child_process'
+import { closeSync, constants, openSync, readdirSync, readlinkSync, realpathSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { systemClock } from '../../src/lib/clock'
+import { until } from './gateway'
+
+/** Stops the monotonic clock for the rest of the test; `pass` moves it. Timers of deadlines ring, and look at this clock. */
+export function heldClock(t: TestContext): { pass(ms: number): void } {
+  let now = systemClock.mono()
+  t.mock.method(systemClock, 'mono', () => now)
+  return {
+    pass: ms => {
+      now += ms
+    },
+  }
+}
+
+/** A FIFO that is never written to: who reads it waits in the kernel, as behind a bus whose chip holds a line down. */
+export class HangingFile {
+  readonly path: string
+  /** open for writing, so that readers wait in read() and can be counted */
+  #holder: number | undefined
+
+  constructor(path: string) {
+    this.path = join(realpathSync(dirname(path)), basename(path))
+    execFileSync('mkfifo', [this.path])
+    this.#holder = openSync(this.path, 'r+')
+  }
+
+  /** how many of this process read it now */
+  get readers(): number {
+    const links = readdirSync('/proc/self/fd').map(fd => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`)
+      } catch {
+        return '' // closed meanwhile
+      }
+    })
+    return links.filter(link => link === this.path).length - (this.#holder === undefined ? 0 : 1)
+  }
+
+  /** Waits until so many read it. */
+  async begun(readers = 1): Promise<void> {
+    await until('somebody reads', () => this.readers >= readers)
+  }
+
+  /** Lets go whoever reads, once somebody does: to him the file is empty. */
+  async release(): Promise<void> {
+    await this.begun()
+    this.letGo()
+  }
+
+  /** Lets go whoever reads or is about to; safe to call again and again. */
+  letGo(): void {
+    if (this.#holder !== undefined) closeSync(this.#holder)
+    this.#holder = undefined
+    try {
+      closeSync(openSync(this.path, constants.O_WRONLY | constants.O_NONBLOCK))
+    } catch {
+      // nobody waits for a writer
+    }
+  }
+}
