@@ -10,12 +10,13 @@ import { after, before, beforeEach, test } from 'node:test'
 import type { OsError } from '../../../src/lib/errors'
 import { TtyPort, type TtySettings } from '../../../src/native/tty'
 import { until } from '../../lib/gateway'
+import { heldClock } from '../../lib/hanging'
 import { isPreloaded, testPreloaded } from '../../lib/preload'
 import { Ptys } from '../../lib/ptys'
 
 const FAKE = 'test/unit/native/fake-tty.c'
 const LONG = 60_000
-/** long enough for what does not hang */
+/** passes only when a test says so, or asks again */
 const SHORT = 300
 const plain: TtySettings = { baudrate: 115_200, data_bits: 8, parity: 'none', stop_bits: 1, flow: 'none' }
 const code = (expected: string) => (error: OsError) => error.code === expected
@@ -33,9 +34,9 @@ const inside = (): void => {
     process.env.FAKE_TTY = path
     process.env.FAKE_TTY_DIR = dir
     await readFile('/proc/self/comm') // the pool's one thread is there
-    await (await TtyPort.open(other, plain, LONG)).close() // so that libuv has all it needs for watching
-    await settled()
     running = threads()
+    await (await TtyPort.open(other, plain, LONG)).close() // so that libuv has all it needs for watching
+    await until('the thread of the port ends', () => threads() <= running)
     fds = descriptors()
   })
   after(() => {
@@ -43,10 +44,6 @@ const inside = (): void => {
     rmSync(dir, { recursive: true })
   })
   beforeEach(() => writeFileSync(join(dir, 'calls'), ''))
-  /** when the threads of closed ports have ended */
-  const settled = async (): Promise<void> => {
-    for (let before = 0; before !== threads(); await new Promise(resolve => setTimeout(resolve, 20))) before = threads()
-  }
   const calls = (): string[] => readFileSync(join(dir, 'calls'), 'utf8').split('\n').slice(0, -1)
   const hang = (call: string): void => writeFileSync(join(dir, 'hang'), call)
 
@@ -112,13 +109,16 @@ const inside = (): void => {
   })
 
   for (const call of ['open', 'TCSETS2', 'TCFLSH', 'TIOCMBIS', 'close'])
-    test(`a driver that hangs in ${call} is given up, and leaves nothing behind when it is back`, async () => {
+    test(`a driver that hangs in ${call} is given up, and leaves nothing behind when it is back`, async t => {
       const settings = { ...plain, dtr: true }
       await until('the last test is over', () => threads() <= running)
       const first = call === 'close' ? await TtyPort.open(path, settings, LONG) : null
+      const clock = heldClock(t)
       hang(call)
-      if (first) await first.close()
-      else await assert.rejects(TtyPort.open(path, settings, SHORT), code('TIMEOUT'))
+      const given = first ? first.close() : assert.rejects(TtyPort.open(path, settings, SHORT), code('TIMEOUT'))
+      await until('it hangs', () => calls().at(-1)?.startsWith(call))
+      clock.pass(1001)
+      await given
       for (let k = 0; k < 5; k++) await assert.rejects(TtyPort.open(path, settings, SHORT), code('BUS_STUCK'))
       assert.equal(threads(), running + 1, 'the one that hangs, and no more')
       // the pool has one thread here
