@@ -12,6 +12,8 @@ import { nativeOrNull } from '../../../src/native'
 import { I2C_FUNC_I2C, I2cBus } from '../../../src/native/i2c'
 import { getRs485, setRs485 } from '../../../src/native/rs485'
 import { SPI_SEGMENTS, SpiBus, type SpiSegment } from '../../../src/native/spi'
+import { until } from '../../lib/gateway'
+import { heldClock } from '../../lib/hanging'
 
 const INSIDE = 'OS_NODE_FAKE_DEVICES'
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
@@ -43,7 +45,8 @@ const around = (): void => {
 }
 
 const inside = (): void => {
-  test('SPI: one segment, many, and none', async () => {
+  test('SPI: one segment, many, and none', async t => {
+    heldClock(t)
     const spi = await SpiBus.open('/fake/spi', { mode: 3, speedHz: 1_000_000 })
     const rx = new Uint8Array(3)
     assert.equal(await spi.transfer(Uint8Array.of(1, 2, 3), rx, MS), 3)
@@ -62,7 +65,8 @@ const inside = (): void => {
     spi.close()
   })
 
-  test('I2C: written, read, and both without a stop between', async () => {
+  test('I2C: written, read, and both without a stop between', async t => {
+    heldClock(t)
     const bus = await I2cBus.open('/fake/i2c')
     assert.equal(bus.functions, I2C_FUNC_I2C)
     const data = Uint8Array.from({ length: 100 }, (_, k) => k ^ 0x5a)
@@ -82,7 +86,8 @@ const inside = (): void => {
     bus.close()
   })
 
-  test('RS485: what the driver made of the settings comes back', async () => {
+  test('RS485: what the driver made of the settings comes back', async t => {
+    heldClock(t)
     const wanted = { rtsOnSend: false, rtsAfterSend: true, rxDuringTx: true, delayBeforeMs: 1, delayAfterMs: 2 }
     const made = await setRs485('/fake/rs485', wanted)
     assert.deepEqual(made, { ...wanted, enabled: true, rxDuringTx: false })
@@ -90,7 +95,8 @@ const inside = (): void => {
     assert.equal((await setRs485('/fake/rs485', { enabled: false })).enabled, false)
   })
 
-  test('wrong arguments are refused, whatever they are', async () => {
+  test('wrong arguments are refused, whatever they are', async t => {
+    heldClock(t)
     const addon = nativeOrNull()!.buses as unknown as Record<string, (...args: unknown[]) => unknown>
     const bus = addon['busStart']!()
     const junk = [
@@ -118,7 +124,8 @@ const inside = (): void => {
     assert.ok((addon['rs485Get']!(bus) as number) < 0)
   })
 
-  test('devices opened and closed many times leave no descriptors behind', async () => {
+  test('devices opened and closed many times leave no descriptors behind', async t => {
+    heldClock(t)
     const before = descriptors()
     for (let k = 0; k < 300; k++) {
       const [spi, bus] = await Promise.all([SpiBus.open('/fake/spi'), I2cBus.open('/fake/i2c')])
@@ -126,8 +133,7 @@ const inside = (): void => {
       spi.close()
       bus.close()
     }
-    for (let k = 0; k < 500 && descriptors() > before; k++) await new Promise(resolve => setTimeout(resolve, 2))
-    assert.ok(descriptors() <= before)
+    await until('descriptors are back', () => descriptors() <= before)
   })
 }
 

@@ -1,8 +1,8 @@
 /*
  * A GPIO chip for the addon where there is none, put before the C library (LD_PRELOAD), so that the same calls run with
  * sanitizers: /fake/gpio has eight lines, of which each pair (0 and 1, 2 and 3 …) is joined by a wire: what is set on one
- * is read, and told as an edge, on the other. To read line 7, and to request lines for "slow", takes half a second, as behind a
- * bus that hangs. Anything else is the kernel's.
+ * is read, and told as an edge, on the other. To read line 7, and to request lines for "slow", makes the file FAKE_GPIO_HANGS
+ * and takes until somebody removes it, as behind a bus that hangs. Anything else is the kernel's.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -163,6 +164,15 @@ static int lines(const struct held *held, unsigned long request, struct gpio_v2_
     return 0;
 }
 
+static void hang(void) {
+    const char *path = getenv("FAKE_GPIO_HANGS");
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        real_close(fd);
+    while (access(path, F_OK) == 0)
+        usleep(2000);
+}
+
 int ioctl(int fd, unsigned long request, ...) {
     int (*real)(int, unsigned long, ...) = dlsym(RTLD_NEXT, "ioctl");
     va_list more;
@@ -175,7 +185,7 @@ int ioctl(int fd, unsigned long request, ...) {
     if ((who > 0 && requests[who - 1].lines.offsets[0] == SLOW && request == GPIO_V2_LINE_GET_VALUES_IOCTL) ||
         (who == CHIP && request == GPIO_V2_GET_LINE_IOCTL &&
          strcmp(((struct gpio_v2_line_request *)argument)->consumer, "slow") == 0))
-        usleep(500000);
+        hang();
     pthread_mutex_lock(&lock);
     int result = who == CHIP ? chip(request, argument) : lines(&requests[who - 1], request, argument);
     pthread_mutex_unlock(&lock);

@@ -1,13 +1,16 @@
 // The addon's GPIO where there is no chip (whatever is asked of it, the answer is an error), and on a chip put before the C
 // library (fake-gpio.c), with sanitizers when those are loaded: also one that hangs, which no chip of the tests' kernel does.
 import assert from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
 import { native, nativeOrNull } from '../../../src/native'
 import { GpioChip, GpioLines } from '../../../src/native/gpio'
 import type { Descriptor } from '../../../src/native/socket'
 import { until } from '../../lib/gateway'
+import { heldClock } from '../../lib/hanging'
 import { isPreloaded, testPreloaded } from '../../lib/preload'
 
 const EINVAL = -22
@@ -55,7 +58,8 @@ const without = (): void => {
 }
 
 const inside = (): void => {
-  test('a chip and its lines are told, names of full length too', async () => {
+  test('a chip and its lines are told, names of full length too', async t => {
+    heldClock(t)
     const chip = GpioChip.open(CHIP)
     assert.deepEqual(chip.info(), { name: 'gpiochip7', label: 'fake', lines: 8 })
     const held = await GpioLines.request(CHIP, { lines: [2], direction: 'output', consumer: 'ü'.repeat(31) })
@@ -67,7 +71,8 @@ const inside = (): void => {
     chip.close()
   })
 
-  test('lines are requested, set, read, and given back', async () => {
+  test('lines are requested, set, read, and given back', async t => {
+    heldClock(t)
     const before = descriptors()
     const out = await GpioLines.request(CHIP, { lines: [0, 2], direction: 'output', initial: [1, 0], consumer: 'a' })
     const seen = await GpioLines.request(CHIP, { lines: [3, 1], direction: 'input', consumer: 'b' })
@@ -91,7 +96,8 @@ const inside = (): void => {
     assert.equal(descriptors(), before)
   })
 
-  test('edges come with their kind, line and number; those dropped are counted', async () => {
+  test('edges come with their kind, line and number; those dropped are counted', async t => {
+    heldClock(t)
     const out = await GpioLines.request(CHIP, { lines: [4], direction: 'output', consumer: 'a' })
     const held = await GpioLines.request(CHIP, { lines: [5], direction: 'input', edges: 'both', consumer: 'b' })
     const told: string[] = []
@@ -123,7 +129,8 @@ const inside = (): void => {
     await Promise.all([held.close(), out.close()])
   })
 
-  test('more lines than calls fit wait for nobody: what is too much is refused at once', async () => {
+  test('more lines than calls fit wait for nobody: what is too much is refused at once', async t => {
+    heldClock(t)
     const held = await GpioLines.request(CHIP, { lines: [0], direction: 'output', consumer: 'a' })
     const calls = await Promise.allSettled(Array.from({ length: 100 }, () => held.values()))
     const refused = calls.filter(call => call.status === 'rejected')
@@ -133,24 +140,35 @@ const inside = (): void => {
   })
 
   // the last: the chip hangs
-  test('a chip that hangs holds nobody up: told by the deadline, refused until it is back, and nothing is left behind', async () => {
+  test('a chip that hangs holds nobody up: told by the deadline, refused until it is back, and nothing is left behind', async t => {
+    const dir = mkdtempSync(join(tmpdir(), 'os-node-gpio-'))
+    t.after(() => rmSync(dir, { recursive: true }))
+    const hangs = join(dir, 'hangs')
+    process.env.FAKE_GPIO_HANGS = hangs
+    const clock = heldClock(t)
+    /** `call` is given up while the chip is at it. */
+    const givenUp = async (call: Promise<unknown>): Promise<void> => {
+      const told = assert.rejects(call, codeIs('TIMEOUT'))
+      await until('the chip hangs, and this loop turns', () => existsSync(hangs))
+      clock.pass(101)
+      await told
+    }
     const before = descriptors()
     const slow = await GpioLines.request(CHIP, { lines: [7], direction: 'input', consumer: 'a' })
     const fine = await GpioLines.request(CHIP, { lines: [0], direction: 'input', consumer: 'fine' })
-    let turns = 0
-    const timer = setInterval(() => turns++, 5)
-    await assert.rejects(slow.values(100), codeIs('TIMEOUT'))
-    assert.ok(turns > 3, `${turns} turns of the loop meanwhile`)
+    await givenUp(slow.values(100))
     await assert.rejects(fine.values(), codeIs('BUS_STUCK'))
     const asked = { lines: [2], direction: 'input', consumer: 'x' } as const
     await assert.rejects(GpioLines.request(CHIP, asked), codeIs('BUS_STUCK'))
     // given back behind the call, though nobody waits for it
-    await Promise.all([slow.close(), fine.close()])
-    clearInterval(timer)
+    const closing = Promise.all([slow.close(), fine.close()])
+    rmSync(hangs)
+    await closing
     const again = await GpioLines.request(CHIP, { ...asked, lines: [7, 0] })
     await again.close()
     // lines that come when nobody waits for them any more are given back
-    await assert.rejects(GpioLines.request(CHIP, { ...asked, lines: [6], consumer: 'slow' }, 50), codeIs('TIMEOUT'))
+    await givenUp(GpioLines.request(CHIP, { ...asked, lines: [6], consumer: 'slow' }, 50))
+    rmSync(hangs)
     const chip = GpioChip.open(CHIP)
     await until('the late request was granted', () => chip.line(6).used || descriptors() === before + 1)
     await until('all lines are free', () => [0, 2, 6, 7].every(line => !chip.line(line).used))
