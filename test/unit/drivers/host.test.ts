@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import {
-  closeSync,
-  constants,
   existsSync,
   mkdirSync,
   mkdtempSync,
-  openSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -28,6 +24,8 @@ import type { OpenableEvents, Source, SourceReading } from '../../../src/links/c
 import { Supervisor } from '../../../src/links/supervisor'
 import { ManualTimers } from '../../../src/links/timers'
 import { nativeOrNull } from '../../../src/native'
+import { until } from '../../lib/gateway'
+import { HangingFile, heldClock } from '../../lib/hanging'
 
 const events: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
 
@@ -439,7 +437,7 @@ test('the space of a file system is the same from the addon and from node, and w
   const before = process.env.OS_NODE_NO_ADDON
   for (const without of ['', '1']) {
     process.env.OS_NODE_NO_ADDON = without
-    const files = new SlowFiles()
+    const files = new SlowFiles({ deadlineMs: 60_000 })
     const { device, totalBytes, freeBytes, availableBytes } = await files.space(tmpdir())
     assert.deepEqual([device, totalBytes], [dev, blocks * bsize])
     assert.ok(availableBytes > 0 && availableBytes <= freeBytes && freeBytes <= totalBytes)
@@ -497,20 +495,23 @@ test('with the addon a file that hangs costs its own value, and is read again on
   skip: nativeOrNull() ? false : 'this machine has no C compiler',
 }, async t => {
   const { root } = tree(t, { chip: '45000\n', other: '7\n' })
-  const path = join(root, 'hangs')
-  execFileSync('mkfifo', [path])
+  const hanging = new HangingFile(join(root, 'hangs'))
+  const { path } = hanging
+  const clock = heldClock(t)
   const files = new SlowFiles({ deadlineMs: 40 })
-  const hanging = assert.rejects(files.text(path), { code: 'TIMEOUT' })
+  const first = assert.rejects(files.text(path), { code: 'TIMEOUT' })
   // behind it, and yet answered
   const behind = files.text(join(root, 'chip'))
-  await hanging
+  await hanging.begun()
+  clock.pass(41)
+  await first
   assert.equal(await behind, '45000\n')
   assert.equal(files.stuck, 1)
   await assert.rejects(files.text(path), { code: 'TIMEOUT' })
   assert.equal(await files.text(join(root, 'other')), '7\n')
   await assert.rejects(files.text(join(root, 'none')), error => isGone(error))
-  closeSync(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK))
-  while (files.stuck > 0) await new Promise(setImmediate)
+  hanging.letGo()
+  await until('its thread is back', () => files.stuck === 0)
   writeFileSync(`${path}.new`, '1\n')
   renameSync(`${path}.new`, path)
   assert.equal(await files.text(path), '1\n')
@@ -556,8 +557,7 @@ test('this machine: what /proc has is read, what /sys lacks is a state', {
   for (const { name, type, ...options } of defaultSources(tmpdir()))
     supervisor.add(hostSources[type].create(name, options, context))
   await supervisor.tried()
-  for (let k = 0; k < 100 && !(got.has('cpu_busy') && got.has('disk_root_used')); k++)
-    await new Promise(resolve => setTimeout(resolve, 10))
+  await until('all are read', () => ['cpu_busy', 'mem_used', 'uptime', 'disk_root_used'].every(id => got.has(id)))
   const links = supervisor.links()
   for (const name of ['cpu', 'memory', 'disk', 'uptime']) assert.equal(links[name]?.state, 'up', name)
   for (const name of ['thermal', 'hwmon', 'network']) assert.ok(['up', 'down', 'degraded'].includes(links[name]!.state))

@@ -8,6 +8,7 @@ import { systemClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
 import type { OpenableEvents } from '../../../src/links/contracts'
+import { heldClock } from '../../lib/hanging'
 
 const events: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
 const context: W1Context = { clock: systemClock, logger: silentLogger }
@@ -45,6 +46,7 @@ test('what w1_slave holds: values, a wrong CRC, a line held low, the value after
 })
 
 test('every thermometer there is, each read in a thread of its own', async t => {
+  heldClock(t)
   const { root, put, take } = tree(t, { '28-0316a2795fff': GOOD, '10-000802b4ba0e': COLD, w1_bus_master1: '' })
   const source = createW1('cellar', { sys_root: root }, context)
   await source.open(events)
@@ -64,6 +66,7 @@ test('every thermometer there is, each read in a thread of its own', async t => 
 })
 
 test('named sensors keep their order and place; without any the link says what to enable', async t => {
+  heldClock(t)
   const { root } = tree(t, { '28-0316a2795fff': GOOD, '28-000000000002': COLD })
   const sensors = [
     { device: '28-0316a2795fff', id: 'boiler', status: [{ above: 20, status: 'WARM' }] },

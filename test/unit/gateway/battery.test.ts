@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { closeSync, constants, openSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { BatteryClock } from '../../../src/gateway/time/battery'
@@ -8,11 +7,13 @@ import { ManualClock } from '../../../src/lib/clock'
 import { nativeOrNull } from '../../../src/native'
 import { stuckThreads } from '../../../src/native/bus'
 import { removeDir, tempDir, until } from '../../lib/gateway'
+import { HangingFile, heldClock } from '../../lib/hanging'
 
 const dir = tempDir()
 after(() => removeDir(dir))
 
-test('the battery clock is known at once, goes on by itself, and is asked again meanwhile', async () => {
+test('the battery clock is known at once, goes on by itself, and is asked again meanwhile', async t => {
+  heldClock(t)
   const [clock, path] = [new ManualClock(), join(dir, 'clock')]
   const battery = new BatteryClock(path, clock)
   assert.equal(battery.seconds(), undefined)
@@ -29,20 +30,24 @@ test('the battery clock is known at once, goes on by itself, and is asked again 
 
 test('a battery clock whose bus hangs holds nobody up, and is asked by one thread only until it is back', {
   skip: nativeOrNull() ? false : 'this machine has no C compiler',
-}, async () => {
+}, async t => {
+  const clock = heldClock(t)
   const path = join(dir, 'hangs')
   const battery = new BatteryClock(path)
   writeFileSync(path, '1800000000')
   battery.seconds()
   rmSync(path)
-  execFileSync('mkfifo', [path])
+  const hanging = new HangingFile(path)
+  t.after(() => hanging.letGo())
   assert.ok(battery.seconds()! >= 1_800_000_000, 'what it said last counts')
+  await hanging.begun()
+  clock.pass(2001)
   await battery.answered
   for (let k = 0; k < 5; k++) {
     assert.equal(battery.seconds(), undefined)
     await battery.answered
   }
   assert.equal(stuckThreads(path), 1)
-  closeSync(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK))
+  hanging.letGo()
   await until('the thread ends', () => stuckThreads(path) === 0)
 })
