@@ -65,14 +65,21 @@ class Wires {
     }
   }
 
-  async master(name: string, seed: number) {
-    const options = { name, bus: 'bus', slaves: [7], turnTimeoutMs: 50, turnBytes: 512, pollIntervalMs: 100 }
+  async master(name: string, seed: number, slaves = [7]) {
+    const options = { name, bus: 'bus', slaves, turnTimeoutMs: 50, turnBytes: 512, pollIntervalMs: 100 }
     const medium = new MasterMedium({ ...options, exclusive: run => run() }, this.parts(name, seed))
     const complaints: string[] = []
     const got: Uint8Array[] = []
     medium.onPacket(packet => got.push(packet.slice()))
     await medium.open({ lost: () => undefined, degraded: reason => complaints.push(reason) })
     return { medium, complaints, got }
+  }
+
+  async slave(aid: number): Promise<SlaveMedium> {
+    const options = { name: `s${aid}`, bus: 'bus', address: () => aid, turnTimeoutMs: 50, expectEnd: () => undefined }
+    const medium = new SlaveMedium(options, this.parts(options.name, aid))
+    await medium.open({ lost: () => undefined, degraded: () => undefined })
+    return medium
   }
 
   pollsOf(name: string, since: number): number {
@@ -84,11 +91,7 @@ for (let seed = 1; seed <= 5; seed++)
   test(`a second master comes (${seed}): it keeps silent and says why, and takes over when the first leaves`, async () => {
     const wires = new Wires()
     const { clock, timers } = wires
-    const slave = new SlaveMedium(
-      { name: 's', bus: 'bus', address: () => 7, turnTimeoutMs: 50, expectEnd: () => undefined },
-      wires.parts('s', 99),
-    )
-    await slave.open({ lost: () => undefined, degraded: () => undefined })
+    const slave = await wires.slave(7)
     const one = await wires.master('one', seed)
     await timers.advance(2000)
     assert.ok(wires.pollsOf('one', 0) > 15)
@@ -137,4 +140,30 @@ test('an echo of its own polls that comes late is no other master', async () => 
   assert.equal(medium.counters.detail!.foreign_polls, 0)
   void medium.close()
   await wires.timers.advance(1000)
+})
+
+test('a dead slave costs only its own time-out, is asked more rarely, named, and taken back when it is there', async () => {
+  const wires = new Wires()
+  const { clock, timers } = wires
+  const alive = await wires.slave(7)
+  const { medium, complaints, got } = await wires.master('one', 1, [7, 8])
+  await timers.advance(2000)
+  assert.deepEqual(complaints, ['no answer from 8'])
+  const missed = medium.counters.detail!.missed_turns!
+  const since = clock.mono()
+  for (let k = 0; k < 20; k++) {
+    const sent = alive.send(dataPacket(k))
+    await timers.advance(1000)
+    assert.equal(await sent, true)
+  }
+  assert.equal(got.length, 20)
+  const lost = medium.counters.detail!.missed_turns! - missed
+  // after 1, 2, 4, 8 s and then every 15 s
+  assert.ok(lost >= 1 && lost <= 5, `${lost} turns lost in ${clock.mono() - since} ms`)
+  const back = await wires.slave(8)
+  const sent = back.send(dataPacket(99))
+  await timers.advance(15_000)
+  assert.deepEqual([await sent, got.length, complaints.at(-1)], [true, 21, ''])
+  for (const end of [medium, alive, back]) void end.close()
+  await timers.advance(1000)
 })
