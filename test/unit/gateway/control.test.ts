@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -8,6 +9,7 @@ import { after, describe, test } from 'node:test'
 import { ask } from '../../../src/cli/client'
 import { type ControlOptions, type ControlServer, socketPath, startControl } from '../../../src/gateway/control'
 import { OsError } from '../../../src/lib/errors'
+import { until } from '../../lib/gateway'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-ctl-'))
 const servers: ControlServer[] = []
@@ -163,9 +165,7 @@ describe('the control socket', () => {
     }
     assert.ok(made < 5000, `${made} rows were made for nobody`)
     socket.destroy()
-    for (let k = 0; k < 100 && !ended; k++) await new Promise(resolve => setTimeout(resolve, 5))
-    assert.ok(ended)
-    assert.ok(aborted[0]?.aborted)
+    await until('the rows end', () => ended && aborted[0]?.aborted)
   })
 
   test('a client that asks faster than it is answered is held back', async () => {
@@ -182,18 +182,33 @@ describe('the control socket', () => {
     assert.equal(most, 1)
   })
 
-  test('a working gateway is waited for, a silent one is TIMEOUT, a vanished one NO_GATEWAY', async () => {
+  test('a working gateway is waited for, a silent one is TIMEOUT, a vanished one NO_GATEWAY', async t => {
     let release: () => void = () => undefined
+    let asked: () => void = () => undefined
+    const working = new Promise<void>(resolve => {
+      asked = resolve
+    })
     const server = await start(
       () =>
         new Promise(resolve => {
           release = () => resolve({ result: { ok: 1 } })
+          asked()
         }),
       { workingMs: 10 },
     )
-    const slow = ask(await dial(server.path), { command: 'a', options: {} }, { silenceMs: 60 })
-    setTimeout(() => release(), 150)
+    const socket = await dial(server.path)
+    t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+    const slow = ask(socket, { command: 'a', options: {} }, { silenceMs: 60 })
+    await working
+    for (let ms = 0; ms < 150; ms += 10) {
+      const word = once(socket, 'data')
+      t.mock.timers.tick(10)
+      await word
+      await new Promise(setImmediate)
+    }
+    release()
     assert.deepEqual((await slow).result, { ok: 1 })
+    t.mock.timers.reset()
     const silent = await start(() => new Promise(() => undefined), { workingMs: 60_000 })
     await assert.rejects(
       ask(await dial(silent.path), { command: 'a', options: {} }, { silenceMs: 30 }),

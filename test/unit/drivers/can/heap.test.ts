@@ -30,7 +30,9 @@ BA_ "ProtocolType" "J1939";`
 
 /** so few that what they make is not collected in between */
 const BATCHES = 300
+/** at least; the engine makes code of it on a thread of its own, whenever that gets its turn */
 const RUNS = 25
+const MOST_RUNS = 500
 const FRAMES = 60
 /** times and fractions: 52 bytes here; one view of an array for each signal makes it 220 */
 const MOST_BYTES = 80
@@ -75,14 +77,13 @@ test('frames are taken apart without making objects', async () => {
     for (let k = 0; k < BATCHES; k++) wake()
     return process.memoryUsage().heapUsed - before
   }
-  const grown = Array.from({ length: RUNS }, run)
-    .slice(-5)
-    .sort((a, b) => a - b)
+  const grown: number[] = []
+  const median = (): number => grown.slice(-5).sort((a, b) => a - b)[2]! / (BATCHES * FRAMES)
+  while (grown.length < RUNS || (median() >= MOST_BYTES && grown.length < MOST_RUNS)) grown.push(run())
   const frames = source.counters.detail!.frames
   const readings = await source.read()
   await source.close()
-  assert.equal(frames, RUNS * BATCHES * FRAMES)
+  assert.equal(frames, grown.length * BATCHES * FRAMES)
   assert.ok(readings.every(([, status]) => status === 'OK'))
-  const bytes = grown[2]! / (BATCHES * FRAMES)
-  assert.ok(bytes < MOST_BYTES, `${bytes} bytes for each frame`)
+  assert.ok(median() < MOST_BYTES, `${median()} bytes for each frame`)
 })
