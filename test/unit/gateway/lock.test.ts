@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { acquireLock, findOwner, lockPath, readLockFile } from '../../../src/gateway/lock'
 import type { OsError } from '../../../src/lib/errors'
+import { until } from '../../lib/gateway'
 
 // the same file is the other process: it takes the lock, tells, and waits to be ended
 if (process.argv[2] === 'child') {
@@ -117,13 +118,12 @@ function tests(): void {
     const dir = join(root, 'z')
     const { info } = await acquireLock(dir, 'run')
     // the shell starts a child and becomes a sleep that never waits for it; then the child ends: a zombie
-    const shell = spawn('sh', ['-c', 'sleep 0.2 & echo $!; exec sleep 30'])
+    const shell = spawn('sh', ['-c', 'sleep 0.2 & echo $!; exec sleep 300'])
     children.push(shell)
     const pid = Number(await new Promise(resolve => shell.stdout.once('data', data => resolve(String(data)))))
     const stat = (): string => (existsSync(`/proc/${pid}/stat`) ? readFileSync(`/proc/${pid}/stat`, 'utf8') : '')
-    for (let k = 0; k < 100 && !/\) Z /.test(stat()); k++) await new Promise(resolve => setTimeout(resolve, 10))
+    await until('the child is a zombie', () => /\) Z /.test(stat()))
     const text = stat()
-    assert.match(text, /\) Z /, 'the child is a zombie')
     const start = text.slice(text.lastIndexOf(')') + 2).split(' ')[19]
     writeFileSync(lockPath(dir), JSON.stringify({ ...info, pid, start, nonce: 'z' }))
     ;(await acquireLock(dir, 'run')).release()

@@ -17,6 +17,7 @@ import { SecureClient } from '../../../src/protocol/secure/client'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 import { isData } from '../../../src/wire/commands'
+import { until } from '../../lib/gateway'
 
 const units = { ...wireUnits(), resolve }
 
@@ -93,13 +94,6 @@ async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['d
   await log.flush()
   log.onCommit(() => uplink.pump())
   return uplink
-}
-
-async function until(what: string, ask: () => boolean): Promise<void> {
-  for (let k = 0; !ask(); k++) {
-    if (k > 500) assert.fail(what)
-    await new Promise(done => setTimeout(done, 10))
-  }
 }
 
 test('8 packets on LoRa, RS485 and Bluetooth, 1024 elsewhere; no frame is larger than the medium takes', async t => {

@@ -15,6 +15,7 @@ import { Receiver } from '../../../src/pipeline/receiver'
 import { DeliveryReceiver } from '../../../src/protocol/delivery'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
+import { until } from '../../lib/gateway'
 
 const units = { ...wireUnits(), resolve }
 const at = (k: number): Fact => ({
@@ -24,12 +25,6 @@ const at = (k: number): Fact => ({
   aid: 7,
   sensors: [{ id: 'T1', status: 'OK', unit: 'K', value: 280 + k }],
 })
-const until = async (what: string, ask: () => boolean): Promise<void> => {
-  for (let k = 0; !ask(); k++) {
-    if (k > 500) assert.fail(what)
-    await new Promise(done => setTimeout(done, 10))
-  }
-}
 
 /** A far end that decodes and acknowledges at once. */
 class FarEnd implements Medium {
