@@ -4,7 +4,7 @@ import { createSocket } from 'node:dgram'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, type TestContext, test } from 'node:test'
-import { systemClock } from '../../../src/lib/clock'
+import { ManualClock, systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { DriverContext, OpenableEvents } from '../../../src/links/contracts'
 import { createQuic, QuicListener, QuicSender } from '../../../src/media/quic'
@@ -12,7 +12,7 @@ import { Connection } from '../../../src/media/quic/connection'
 import { type QuicheConnection, quiche } from '../../../src/media/quic/native'
 import { QuicStreams } from '../../../src/media/quic/stream'
 import { makeCerts } from '../../lib/certs'
-import { freeUdpPort, removeDir, root, tempDir } from '../../lib/gateway'
+import { freeUdpPort, removeDir, root, tempDir, until as waitUntil } from '../../lib/gateway'
 import { LossyProxy } from '../../lib/lossy'
 
 const dir = tempDir()
@@ -23,17 +23,12 @@ const build = existsSync(join(root, 'dist/native', `${process.platform}-${proces
 const options = build ? {} : { skip: 'this machine has no QUIC build' }
 const silent: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
 
-const until = async (ask: () => unknown): Promise<void> => {
-  for (const end = Date.now() + 20_000; !ask(); ) {
-    if (Date.now() > end) throw new Error(`not in time: ${ask}`)
-    await new Promise(resolve => setTimeout(resolve, 5))
-  }
-}
+const until = (ask: () => unknown): Promise<unknown> => waitUntil(String(ask), ask)
 
 const own = { cert: certs.serverCert, key: certs.serverKey }
 
-async function listener(t: TestContext, more: object = {}): Promise<QuicListener> {
-  const medium = createQuic('down', { mode: 'listen', listen_host: '127.0.0.1', port: 0, tls: own, ...more }, context)
+async function listener(t: TestContext, more: object = {}, parts: DriverContext = context): Promise<QuicListener> {
+  const medium = createQuic('down', { mode: 'listen', listen_host: '127.0.0.1', port: 0, tls: own, ...more }, parts)
   assert.ok(medium instanceof QuicListener)
   t.after(() => medium.close())
   await medium.open(silent)
@@ -140,7 +135,8 @@ test(
     )
     const known = new Set([...small, ...large].map(packet => packet.toString('hex')))
     assert.ok([...got.keys()].every(key => known.has(key)))
-    assert.ok(proxy.counters.dropped > 5)
+    const { dropped, doubled, late } = proxy.counters
+    assert.ok(dropped > 0 && dropped + doubled + late > 10, 'the network was bad')
   },
 )
 
@@ -242,7 +238,7 @@ test(
     await again.send(bytes(60, 1))
     await until(() => lost.length > 1)
     assert.match(lost[1]!, /does not know the connection/)
-    assert.equal(second.tally.resets, 1)
+    assert.ok(second.tally.resets >= 1)
     await again.open(silent)
     assert.equal(await again.send(bytes(60, 1)), true)
   },
@@ -258,14 +254,14 @@ async function silently(listener: QuicListener): Promise<void> {
 }
 
 test('a silent peer is lost when its time is over; keep-alives hold a quiet connection', options, async t => {
-  const server = await listener(t, { idle_timeout_ms: 1000 })
+  const server = await listener(t, { idle_timeout_ms: 3000 })
   const road = await freeUdpPort()
   const proxy = await LossyProxy.open(road, server.port!, { drop: 0, double: 0, late: 0 })
   t.after(() => proxy.close())
-  const client = sender(t, road, { idle_timeout_ms: 1000 })
+  const client = sender(t, road, { idle_timeout_ms: 3000 })
   const lost: string[] = []
   await client.open({ ...silent, lost: reason => lost.push(reason) })
-  await new Promise(resolve => setTimeout(resolve, 1500))
+  await new Promise(resolve => setTimeout(resolve, 4500))
   assert.deepEqual([lost, server.connections], [[], 1])
   proxy.black = true
   await until(() => lost.length > 0 && server.connections === 0)
@@ -276,7 +272,8 @@ test(
   'more peers than allowed are not answered; noise and half-open handshakes leave nothing behind',
   options,
   async t => {
-    const server = await listener(t, { max_connections: 2, connect_timeout_ms: 200 })
+    const parts = { ...context, clock: new ManualClock() } // so that all of it comes within one second
+    const server = await listener(t, { max_connections: 2, connect_timeout_ms: 2000 }, parts)
     const clients = await Promise.all(
       [0, 1].map(async () => {
         const client = sender(t, server.port!)
@@ -286,7 +283,7 @@ test(
     )
     const third = sender(t, server.port!, { connect_timeout_ms: 100 })
     await assert.rejects(third.open(silent), { code: 'NO_REPLY' })
-    assert.ok(server.counters.detail.too_many > 0)
+    await until(() => server.counters.detail.too_many > 0)
     await clients[0]!.close()
     await until(() => server.connections === 1)
     const noise = createSocket('udp4')
@@ -300,10 +297,11 @@ test(
     await assert.rejects(one.open(silent))
     noise.send(await stolen, server.port!, '127.0.0.1')
     half.close()
-    await until(() => server.connections === 2)
+    await until(() => server.tally.accepted === 3)
     await until(() => server.connections === 1)
     assert.ok(server.tally.resets <= 50)
-    assert.ok(server.tally.strange > 0 && server.tally.failed >= 1)
+    assert.ok(server.tally.strange > 0)
+    assert.equal(server.tally.failed, 1)
     assert.equal(await clients[1]!.send(bytes(10, 1)), true)
   },
 )

@@ -10,7 +10,7 @@ import { HostResolver } from '../../../src/links/resolve'
 import { createTcp, TcpListener, TcpSender, tcpDriver } from '../../../src/media/tcp'
 import { buildProbe, buildProbeReply } from '../../../src/protocol/delivery/frame'
 import { type Certs, makeCerts } from '../../lib/certs'
-import { removeDir, tempDir } from '../../lib/gateway'
+import { removeDir, tempDir, until as waitUntil } from '../../lib/gateway'
 
 const context = { clock: systemClock, logger: silentLogger }
 const quiet: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
@@ -22,10 +22,7 @@ before(() => {
 })
 after(() => removeDir(dir))
 
-async function until(holds: () => boolean): Promise<void> {
-  for (let k = 0; k < 1000 && !holds(); k++) await new Promise(resolve => setTimeout(resolve, 5))
-  assert.ok(holds(), 'did not come true in 5 s')
-}
+const until = (holds: () => boolean): Promise<boolean> => waitUntil(String(holds), holds)
 
 interface Got {
   medium: TcpListener

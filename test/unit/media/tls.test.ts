@@ -58,7 +58,7 @@ async function shakeHands(
   t: TestContext,
   server: { cert: string; key: string; min?: 'TLSv1.3'; client_ca?: string },
   settings: Partial<TlsSettings> = {},
-  { parts = right, host = 'localhost', ms = 5000 }: { parts?: TlsParts; host?: string; ms?: number } = {},
+  { parts = right, host = 'localhost', ms = 60_000 }: { parts?: TlsParts; host?: string; ms?: number } = {},
 ): Promise<OsError | 'ok'> {
   const port = await listen(
     t,
@@ -127,7 +127,7 @@ test('a peer that speaks no TLS, or does not speak at all, is given up with that
     t,
     createTcpServer(socket => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n')),
   )
-  await assert.rejects(secureSocket(connect(plain, '127.0.0.1'), client, 'x', 5000), {
+  await assert.rejects(secureSocket(connect(plain, '127.0.0.1'), client, 'x', 60_000), {
     code: 'TLS_HANDSHAKE',
     message: /does not speak TLS/,
   })
@@ -140,7 +140,7 @@ test('a peer that speaks no TLS, or does not speak at all, is given up with that
     t,
     createTcpServer(socket => socket.destroy()),
   )
-  await assert.rejects(secureSocket(connect(rude, '127.0.0.1'), client, 'x', 5000), { code: 'TLS_HANDSHAKE' })
+  await assert.rejects(secureSocket(connect(rude, '127.0.0.1'), client, 'x', 60_000), { code: 'TLS_HANDSHAKE' })
 })
 
 test('with a clock that is behind, a certificate that has begun since is taken (R22)', async t => {

@@ -10,6 +10,7 @@ import { createUdp, type UdpListener, type UdpSender } from '../../../src/media/
 import { openBatch } from '../../../src/media/udp/batch'
 import { PeerTable } from '../../../src/media/udp/peers'
 import { AGAIN, type Native, NO_BUFFERS, nativeOrNull, PEER_BYTES, READABLE, WRITABLE } from '../../../src/native'
+import { until as waitUntil } from '../../lib/gateway'
 import { prng } from '../../lib/random'
 
 const lacks = nativeOrNull() ? false : 'this machine has no C compiler'
@@ -19,10 +20,7 @@ const linkLocal = Object.entries(networkInterfaces())
   .flatMap(([name, list]) => (list ?? []).map(a => ({ name, ...a })))
   .find(a => a.family === 'IPv6' && a.address.startsWith('fe80:'))
 
-async function until(holds: () => boolean): Promise<void> {
-  for (let k = 0; k < 400 && !holds(); k++) await new Promise(resolve => setTimeout(resolve, 5))
-  assert.ok(holds(), 'did not come true in 2 s')
-}
+const until = (holds: () => boolean): Promise<boolean> => waitUntil(String(holds), holds)
 
 async function pair(t: TestContext, options: object = {}): Promise<{ server: UdpListener; client: UdpSender }> {
   const host = { listen_host: '127.0.0.1', host: '127.0.0.1', ...options }

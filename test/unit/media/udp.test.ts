@@ -10,6 +10,7 @@ import type { Medium, OpenableEvents } from '../../../src/links/contracts'
 import { HostResolver } from '../../../src/links/resolve'
 import { Supervisor } from '../../../src/links/supervisor'
 import { createUdp, request, UdpListener, UdpSender, udpDriver } from '../../../src/media/udp'
+import { until as waitUntil } from '../../lib/gateway'
 
 const context = { clock: systemClock, logger: silentLogger }
 const hasIPv6 = Object.values(networkInterfaces()).some(list => list?.some(a => a.address === '::1'))
@@ -25,10 +26,7 @@ function heard(): { events: OpenableEvents; texts: string[] } {
   }
 }
 
-async function until(holds: () => boolean): Promise<void> {
-  for (let k = 0; k < 400 && !holds(); k++) await new Promise(resolve => setTimeout(resolve, 5))
-  assert.ok(holds(), 'did not come true in 2 s')
-}
+const until = (holds: () => boolean): Promise<boolean> => waitUntil(String(holds), holds)
 
 async function listener(t: TestContext, options: object = {}): Promise<UdpListener> {
   const medium = createUdp('in', { mode: 'listen', listen_host: '127.0.0.1', port: 0, ...options }, context)
@@ -349,9 +347,9 @@ test('request gives the first reply that is accepted', async t => {
     void origin.reply(Buffer.from(`seq ${packet[0]}`))
   })
   const port = server.port!
-  const reply = await request('localhost', port, Buffer.of(7), 2000, r => r.toString() === 'seq 7')
+  const reply = await request('localhost', port, Buffer.of(7), 60_000, r => r.toString() === 'seq 7')
   assert.equal(reply?.toString(), 'seq 7')
-  assert.equal((await request('127.0.0.1', port, Buffer.of(7), 2000))?.toString(), 'noise')
+  assert.equal((await request('127.0.0.1', port, Buffer.of(7), 60_000))?.toString(), 'noise')
 })
 
 test('request is null, with the reason told: no answer, nobody there, no such name, a bad accept', async t => {
@@ -360,9 +358,9 @@ test('request is null, with the reason told: no answer, nobody there, no such na
   const onFailure = (error: OsError): void => void why.push(error)
   const packet = Buffer.of(1)
   assert.equal(await request('127.0.0.1', server.port!, packet, 30, undefined, { onFailure }), null)
-  assert.equal(await request('127.0.0.1', await freePort(), packet, 2000, undefined, { onFailure }), null)
+  assert.equal(await request('127.0.0.1', await freePort(), packet, 60_000, undefined, { onFailure }), null)
   const resolver = new HostResolver({ readText: () => '', query: () => Promise.reject(new Error('no DNS')) })
-  assert.equal(await request('nas', 1, packet, 2000, undefined, { onFailure, resolver }), null)
+  assert.equal(await request('nas', 1, packet, 60_000, undefined, { onFailure, resolver }), null)
   assert.deepEqual(
     why.map(error => error.code),
     ['NO_REPLY', 'NETWORK', 'NETWORK'],
@@ -399,7 +397,7 @@ test('an answer of another address is not heard', async t => {
     stranger.send('forged', Number(port), host)
     setTimeout(() => void origin.reply(Buffer.from('true')), 20)
   })
-  const reply = await request('127.0.0.1', server.port!, Buffer.of(1), 2000)
+  const reply = await request('127.0.0.1', server.port!, Buffer.of(1), 60_000)
   assert.equal(reply?.toString(), 'true')
 })
 
@@ -409,13 +407,13 @@ test('a thousand reopenings and requests leave no descriptor behind', {
   const server = await listener(t)
   const client = await sender(t, { host: '127.0.0.1', port: server.port })
   server.onPacket((packet, origin) => void origin.reply(packet))
-  await request('127.0.0.1', server.port!, Buffer.of(1), 2000)
+  await request('127.0.0.1', server.port!, Buffer.of(1), 60_000)
   const before = readdirSync('/proc/self/fd').length
   for (let k = 0; k < 500; k++) {
     await client.open(silentEvents)
     await client.close()
   }
   const port = server.port!
-  for (let k = 0; k < 500; k++) assert.ok(await request('127.0.0.1', port, Buffer.of(1), 2000))
+  for (let k = 0; k < 500; k++) assert.ok(await request('127.0.0.1', port, Buffer.of(1), 60_000))
   assert.ok(readdirSync('/proc/self/fd').length <= before)
 })
