@@ -9,6 +9,7 @@ import { realFiles } from '../../../src/lib/files'
 import { ManualTimers } from '../../../src/links/timers'
 import { httpPlugins, type PluginDefinition, Plugins, type PluginTable, ServiceManager } from '../../../src/services'
 import { StartMarks } from '../../../src/services/third-party'
+import { until } from '../../lib/gateway'
 import { configIn, FakeGateway, FakeNode, io, lines, logger, tempDir } from './fake'
 
 interface Made {
@@ -143,17 +144,15 @@ test('those of the folder run; each that fails is shown with its reason, and the
     },
   })
   const started = plugins.startConfigured()
-  for (let k = 0; k < 200 && timers.pending === 0; k++) await new Promise(resolve => setImmediate(resolve))
   let over = false
   void started.then(() => {
     over = true
   })
-  for (let k = 0; k < 400 && !over; k++) {
-    await new Promise(resolve => setTimeout(resolve, 5))
+  await until('all were started', async () => {
     // only the one that hangs waits for its time
     if (row(plugins, 'hangs').loaded) await timers.advance(1001)
-  }
-  await started
+    return over
+  })
   const state = Object.fromEntries(plugins.list().map(({ name, running, error }) => [name, running ? 'runs' : error]))
   assert.equal(state.good, 'runs')
   assert.equal(state.module, 'runs')
@@ -306,7 +305,8 @@ test('a plugin that is turned on starts where it would have started with the gat
     })
     await plugins.startConfigured()
     config.set('RESOURCES.service_plugins.env_guard.enabled', true)
-    await new Promise(resolve => setTimeout(resolve, 20))
+    if (running) await until('it runs', () => row(plugins, 'env_guard').running)
+    else await new Promise(resolve => setTimeout(resolve, 20))
     assert.equal(row(plugins, 'env_guard').running, running)
   }
 })

@@ -9,6 +9,7 @@ import { FlashLog, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Database, type DatabaseOptions } from '../../../src/storage'
 import { workerProgram } from '../../../src/storage/program'
+import { until as waitUntil } from '../../lib/gateway'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-sql-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -31,7 +32,7 @@ async function openWith(
   const log = await FlashLog.open({ dir: join(root, String(folder++)), commitIntervalMs: 20, ackCommitMs: 5 })
   for (let k = 0; k < facts; k++) log.appendFact(factOf(k), { medium: 'UDP' })
   await log.flush()
-  const db = new Database({ log, ...more })
+  const db = new Database({ log, startWaitMs: 60_000, ...more })
   const stop = async (): Promise<void> => {
     await db.close()
     await log.close()
@@ -39,13 +40,7 @@ async function openWith(
   return { log, db, stop }
 }
 
-const until = async (check: () => boolean | Promise<boolean>): Promise<void> => {
-  for (const end = Date.now() + 10_000; Date.now() < end; ) {
-    if (await check()) return
-    await new Promise(resolve => setTimeout(resolve, 5))
-  }
-  assert.fail('did not happen')
-}
+const until = (check: () => boolean | Promise<boolean>): Promise<boolean> => waitUntil(String(check), check)
 
 test('the view is rebuilt from the log, questions wait for it, and new facts follow their commit', async () => {
   const { log, db, stop } = await openWith(5000)

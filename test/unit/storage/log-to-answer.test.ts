@@ -7,6 +7,7 @@ import { after, test } from 'node:test'
 import { FlashLog, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Database, type DatabaseOptions, type PacketQuery, type SensorQuery } from '../../../src/storage'
+import { until } from '../../lib/gateway'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-answers-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -42,7 +43,7 @@ async function answers(
   try {
     for (const fact of facts) log.appendFact(fact, { medium: 'UDP' })
     await log.flush()
-    const db = new Database({ log, ...more })
+    const db = new Database({ log, startWaitMs: 60_000, ...more })
     try {
       await db.connect()
       await ask(db, log)
@@ -177,9 +178,7 @@ test('the oldest packets leave a full window and are counted, also while it is f
       for (const fact of facts.slice(1500)) seq = log.appendFact(fact, { medium: 'UDP' })
       assert.ok(db.lagRecords() <= 500)
       await log.committed(seq)
-      for (const end = Date.now() + 10_000; db.lagRecords() > 0 && Date.now() < end; ) {
-        await new Promise(resolve => setTimeout(resolve, 5))
-      }
+      await until('it is fed', () => db.lagRecords() === 0)
       const { packets, total } = await db.queryPackets({ limit: 500 })
       assert.deepEqual([total, packets[0]!.timestamp_raw, packets.at(-1)!.timestamp_raw], [200, T0 + 1999, T0 + 1800])
       const kept = facts.slice(1800)
@@ -205,9 +204,7 @@ test('a sync of the clock moves what was taken before it, in the worker too', as
       const { packets } = await db.queryPackets({ device_id: id })
       return packets.map(p => [p.timestamp_raw, p.payload_json.t_raw])
     }
-    for (const end = Date.now() + 10_000; db.lagRecords() > 0 && Date.now() < end; ) {
-      await new Promise(resolve => setTimeout(resolve, 5))
-    }
+    await until('it is fed', () => db.lagRecords() === 0)
     assert.deepEqual(await seen('own'), [[T0 + 8, T0 * 1000 + 8_100]])
     assert.deepEqual(await seen('foreign'), [[T0, T0 * 1000 + 400]])
   })

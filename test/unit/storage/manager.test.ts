@@ -7,9 +7,14 @@ import { after, test } from 'node:test'
 import { DatabaseManager, Node } from '../../../src/index'
 import { FlashLog } from '../../../src/log'
 import { Database } from '../../../src/storage'
+import { until } from '../../lib/gateway'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-manager-'))
 after(() => rmSync(root, { recursive: true, force: true }))
+
+/** A worker that starts on a busy machine may take longer than a question waits for it. */
+const up = (db: { queryDevices(): Promise<unknown> }): Promise<unknown> =>
+  until('the view is up', () => db.queryDevices())
 
 const T = 1_710_000_000
 let folder = 0
@@ -32,6 +37,7 @@ test('over the files of a log that somebody else writes: each question sees what
   await db.connect()
   await db.connect()
   assert.equal(db.connected, true)
+  await up(db)
   const { packets, ...page } = await db.queryPackets()
   assert.deepEqual(page, { ok: true, total: 1, limit: 50, offset: 0 })
   assert.equal(packets[0]!.timestamp_raw, T)
@@ -64,12 +70,14 @@ test('over the log of this process, and over the view of a gateway, which it doe
   await database.connect()
   const over = new DatabaseManager(node.store, { database })
   assert.equal(over.connected, true)
+  await up(over)
   assert.equal((await over.queryDevices()).total, 1)
   await over.close()
   assert.equal(database.status().state, 'up')
   await database.close()
   const own = new DatabaseManager(node.store, { log })
   await own.connect()
+  await up(own)
   assert.equal((await own.queryDevices()).total, 1)
   await own.close()
   await log.close()

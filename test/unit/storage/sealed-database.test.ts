@@ -18,6 +18,7 @@ import { FlashLog, type FlashLogOptions, packetUuid, uuidText } from '../../../s
 import type { Fact } from '../../../src/pipeline/fact'
 import { Database, type DatabaseOptions } from '../../../src/storage'
 import { windowFolder } from '../../../src/storage/place'
+import { until as waitUntil } from '../../lib/gateway'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-sealed-'))
 const stops: (() => Promise<void>)[] = []
@@ -44,6 +45,7 @@ async function opened(dir: string, more: Partial<DatabaseOptions> = {}, logOptio
   const db = new Database({
     log,
     maxPackets: 100,
+    startWaitMs: 60_000,
     windows: { dir: join(dir, 'sql'), readOnly: false, keepBytes: 0, keepMs: 0 },
     ...more,
   })
@@ -59,13 +61,7 @@ async function opened(dir: string, more: Partial<DatabaseOptions> = {}, logOptio
   return { log, db, add, stop }
 }
 
-const until = async (check: () => boolean): Promise<void> => {
-  for (const end = Date.now() + 10_000; Date.now() < end; ) {
-    if (check()) return
-    await new Promise(resolve => setTimeout(resolve, 5))
-  }
-  assert.fail('did not happen')
-}
+const until = (check: () => boolean): Promise<boolean> => waitUntil(String(check), check)
 
 test('windows are written while facts come, a restart takes them up, and what is twice is one row across them', async () => {
   const dir = newDir()
@@ -235,6 +231,7 @@ test('a manager beside a gateway reads its windows and leaves them alone', async
   await until(() => db.lagRecords() === 0)
   const beside = new DatabaseManager(node.config)
   await beside.connect()
+  await waitUntil('the view is up', () => beside.queryPackets())
   assert.equal((await beside.queryPackets()).total, 250)
   assert.equal(beside.status()?.windows?.files, 2)
   await add(250, 420)

@@ -98,7 +98,7 @@ test('inside a gateway stress works in a thread of its own, and draws no bar', a
   const [summary, fail] = await runner.stress({ total: 50_000 })
   clearInterval(ticking)
   assert.deepEqual([summary.threads_per_process, summary.ok, fail], [1, 50_000, 0])
-  assert.ok(turns > 20, `${turns} turns of the event loop`)
+  assert.ok(turns > 0, 'the event loop turned')
 })
 
 test('what ran last is shown as a section', async () => {
