@@ -291,7 +291,7 @@ test('an owner that does not answer is LOCKED with its pid; one that just starts
   const lock = await acquireLock(join(cwd, 'data'), 'run')
   assert.equal(await cli('status'), 4)
   assert.match(err.text, new RegExp(`process ${process.pid} \\(os-node run\\) does not answer`))
-  const waiting = cli('status --json', { waitMs: 5000 })
+  const waiting = cli('status --json', { waitMs: 60_000 })
   await new Promise(resolve => setTimeout(resolve, 150))
   lock.release()
   const gateway = await gatewayOn(cwd)

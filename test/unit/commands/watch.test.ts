@@ -83,7 +83,7 @@ test('watch ends after its duration, and at once when it is stopped', async () =
     '--interval',
     '60',
     '--duration',
-    '0.1',
+    '1',
   ])
   const { rows } = await verb.run(fake(config()).context, options)
   for await (const row of rows!) seen.push(row)

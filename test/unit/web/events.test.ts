@@ -71,7 +71,7 @@ test('an operator is told of what operators may run, not of the jobs of admins',
 })
 
 test('S9: a reader that never reads its stream is closed', async t => {
-  const w = await world(t, { options: { slowClientMs: 100 } })
+  const w = await world(t, { options: { slowClientMs: 300 } })
   const socket = net.connect(w.server.port, '127.0.0.1')
   t.after(() => socket.destroy())
   socket.on('error', () => undefined) // a reset is how it is closed
