@@ -178,10 +178,10 @@ inTheRig(
         const before = await status(gateway)
         const from = performance.now()
         await out()
-        await until(`${what}: told`, async () => (await states()).every(state => state === 'down'), 60_000)
+        await until(`${what}: told`, async () => (await states()).every(state => state === 'down'))
         await sleep(SECONDS * 10)
         await back()
-        await until(`${what}: back`, async () => (await states()).every(state => /up|degraded/.test(state)), 60_000)
+        await until(`${what}: back`, async () => (await states()).every(state => /up|degraded/.test(state)))
         const after = await status(gateway)
         const seconds = (performance.now() - from) / 1000
         for (const [name, link] of Object.entries<Link>(after.links)) {
@@ -279,7 +279,7 @@ inTheRig(
       const facts = logged(distant)
       const keys = new Set(facts.map(keyOf))
       const heard = (): LoggedFact[] => logged(gateway).filter(fact => keys.has(keyOf(fact)))
-      const got = await until('all came', () => (heard().length >= facts.length ? heard() : null), 60_000).catch(
+      const got = await until('all came', () => (heard().length >= facts.length ? heard() : null)).catch(
         async error => {
           const there = new Set(heard().map(keyOf))
           const missing = facts.filter(fact => !there.has(keyOf(fact)))
@@ -297,7 +297,7 @@ inTheRig(
       const facts = logged(gateway)
       const keys = new Set(facts.map(keyOf))
       const ours = (): LoggedFact[] => logged(upstream).filter(fact => keys.has(keyOf(fact)))
-      const got = await until('the upstream has it', () => (ours().length >= facts.length ? ours() : null), 60_000)
+      const got = await until('the upstream has it', () => (ours().length >= facts.length ? ours() : null))
       assertSame(facts, got)
       const byKey = new Map(got.map(fact => [keyOf(fact), sensorsOf(fact)]))
       let most = 0
