@@ -87,9 +87,13 @@ inTheRig(
       cable.fair()
       const sent = logged(deaf)
       const arrived = (): ReturnType<typeof logged> => logged(upstream).filter(fact => fact.id === deaf.id)
-      const got = await until('a third of them', () => {
+      let seen = -1
+      const got = await until('a third of them is there, and no more come', async () => {
         const facts = arrived()
-        return facts.length > sent.length / 3 ? facts : null
+        if (facts.length > sent.length / 3 && facts.length === seen) return facts
+        seen = facts.length
+        await sleep(500)
+        return null
       })
       t.diagnostic(`${got.length} of ${sent.length}`)
       assert.ok(got.length < sent.length, `${got.length} of ${sent.length}`)
