@@ -126,14 +126,15 @@ inTheRig(
     })
 
     test('FULL, DIFF and HEART of C firmware are decoded, with the address they came from', async () => {
+      const say = (frame: Uint8Array): Promise<boolean> => until('it is sent', () => line.send(frame))
       // the times of its frames are in seconds; a FULL of one sensor has no head, and nothing is built on it
-      await line.send(peerFrame(COMMAND.DATA_FULL, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
+      await say(peerFrame(COMMAND.DATA_FULL, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
       const body = `NODE.ONLINE.1710000001|T2>OK.K:${peerText(2_931_500n)}|`
-      await line.send(peerFrame(COMMAND.DATA_FULL, [4712], 2, 1_710_000_001, body))
+      await say(peerFrame(COMMAND.DATA_FULL, [4712], 2, 1_710_000_001, body))
       const changed = peerText(2_941_500n)
       const diff = Buffer.concat([Buffer.of(2, changed.length), Buffer.from(changed)])
-      await line.send(peerFrame(COMMAND.DATA_DIFF, [4712], 2, 1_710_000_002, diff))
-      await line.send(peerFrame(COMMAND.DATA_HEART, [4712], 2, 1_710_000_003, ''))
+      await say(peerFrame(COMMAND.DATA_DIFF, [4712], 2, 1_710_000_002, diff))
+      await say(peerFrame(COMMAND.DATA_HEART, [4712], 2, 1_710_000_003, ''))
       const told = await until('four facts', () => {
         const found = facts(hub).filter(({ s1_id }) => s1_id === 'T1' || s1_id === 'T2')
         return found.length === 4 ? found : undefined
