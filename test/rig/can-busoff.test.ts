@@ -32,6 +32,9 @@ function put(path: string, at: number, value: number, size: 1 | 4): void {
   closeSync(fd)
 }
 
+/** until the kernel restarts the bus: by then the chip is as it was, and a packet was refused */
+const RESTART_MS = 6000
+
 /** The 16550's registers, and what they are to the driver of an SJA1000. */
 const IER = 1
 const FCR = 2 // read: IIR, the status register
@@ -91,7 +94,7 @@ inTheRig(
       assert.deepEqual(canUp('can1', { LISTEN_ONLY: 'yes' }).stderr, '')
       assert.match(details('can1'), /LISTEN-ONLY/)
       for (const name of ['can0', 'can1'])
-        assert.deepEqual(canUp(name, { BITRATE: '250000', RESTART_MS: '1500', DBITRATE: '' }).stderr, '')
+        assert.deepEqual(canUp(name, { BITRATE: '250000', RESTART_MS: String(RESTART_MS), DBITRATE: '' }).stderr, '')
       assert.doesNotMatch(details('can1'), /LISTEN-ONLY/, 'what is taken back is off again')
       assert.equal(readFileSync('/sys/class/net/can0/tx_queue_len', 'latin1'), '1000\n')
       await until('no module', () => states.at(-1)!.includes('modprobe'))
@@ -105,7 +108,7 @@ inTheRig(
       const { kind, bitrate, restart_ms, state: bus, up, running } = canLink('can0')
       assert.deepEqual(
         [kind, bitrate, restart_ms, bus, up, running],
-        ['can', 250_000, 1500, 'error-active', true, true],
+        ['can', 250_000, RESTART_MS, 'error-active', true, true],
       )
     })
 
@@ -139,7 +142,7 @@ inTheRig(
       await breakBus('can0', () => until('the driver sees it', () => canLink('can0').state === 'bus-off'))
       assert.equal(await near.send(Buffer.from('lost on a bus that is off')), false)
       await until('shown', () => states.length > 0)
-      assert.equal(states[0], 'degraded: can0 is bus-off; the kernel restarts it after 1500 ms')
+      assert.equal(states[0], `degraded: can0 is bus-off; the kernel restarts it after ${RESTART_MS} ms`)
       await until('restarted', () => state() === 'up')
       const link = canLink('can0')
       assert.deepEqual([link.state, link.bus_offs, link.restarts], ['error-active', 1, 1])
@@ -168,5 +171,5 @@ inTheRig(
       assert.ok(await near.send(Buffer.from('by hand')))
     })
   },
-  { stock: true, seconds: 400 },
+  { stock: true },
 )

@@ -41,7 +41,8 @@ inTheRig(() => {
       gateway: {
         log,
         sources: [{ name: 'cpu', type: 'cpu', interval_ms: 250 }],
-        failover: { after_s: 1, back_s: 5 },
+        // longer than anything a busy machine keeps an answer from coming
+        failover: { after_s: 20, back_s: 5 },
         receivers: from.length > 0 ? receivers(2, from) : [],
         uplinks: uplinks.map(to => ({
           name: `to${to}`,
@@ -67,22 +68,19 @@ inTheRig(() => {
   const allThere = async (machine: Machine, at: readonly Machine[]): Promise<number> => {
     const sent = logged(machine)
     const keys = new Set(sent.map(keyOf))
-    const got = await until(
-      'the hubs have all',
-      () => {
-        const facts = at.flatMap(logged).filter(fact => keys.has(keyOf(fact)))
-        return new Set(facts.map(keyOf)).size === keys.size ? facts : null
-      },
-      90_000,
-    )
+    const got = await until('the hubs have all', () => {
+      const facts = at.flatMap(logged).filter(fact => keys.has(keyOf(fact)))
+      return new Set(facts.map(keyOf)).size === keys.size ? facts : null
+    })
     assertSame(sent, got)
     return got.length
   }
 
   test('three gateways at once are heard by one hub, acknowledged', async () => {
-    await until('they have logged enough', () => nodes.every(machine => logged(machine).length > 10), 60_000)
+    await until('they have logged enough', () => nodes.every(machine => logged(machine).length > 10))
     const counts = await Promise.all(nodes.map(machine => allThere(machine, [hub])))
-    for (const machine of nodes) assert.equal((await status(machine)).uplinks.to1.delivery, 'acked')
+    for (const machine of nodes)
+      await until('acknowledged', async () => (await status(machine)).uplinks.to1.delivery === 'acked')
     console.log(`# ${counts.join(', ')} facts`)
     const { links } = await status(hub)
     assert.deepEqual([links.bus.state, links.bus.errors], ['up', 0])
@@ -92,7 +90,7 @@ inTheRig(() => {
   test('while its hub is off the second uplink of a gateway carries, to another peer', async () => {
     await hub.stop('SIGKILL')
     const from13 = () => logged(nodes[1]).filter(fact => fact.id === 'NODE-13')
-    await until('the other peer has something', () => from13().length > 5, 60_000)
+    await until('the other peer has something', () => from13().length > 5)
     const { uplinks, links } = await status(nodes[2])
     assert.equal(uplinks.to2.delivery, 'acked')
     assert.notEqual(links.to1.state, 'up')

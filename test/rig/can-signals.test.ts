@@ -51,7 +51,7 @@ inTheRig(() => {
           interface: 'vcan0',
           dbc,
           interval_ms: 200,
-          max_age_ms: 60_000,
+          max_age_ms: 600_000,
           value_words: true,
         },
         { name: 'nobody', type: 'can', interface: 'can7', dbc, interval_ms: 200, match: 'Mux' },
@@ -74,8 +74,9 @@ inTheRig(() => {
     await until('it listens', async () => ['up', 'degraded'].includes((await status()).links.engine.state))
     const fd = `200##1${'00'.repeat(60)}0000c0bf`
     send('123#ff9c401605000000', '0CF00417#ffffff6813ffffff', '12C#0112', '12C#0222', fd, '555#1122334455667788')
-    send('18ECFF17#200c0002ffcafe00', '18EBFF17#0105000000000000', '18EBFF17#020000000018ffff')
     const sensors = await until('all are in the log', () => {
+      // again and again: the frames of a packet may be a second and a quarter apart, and each is a process here
+      send('18ECFF17#200c0002ffcafe00', '18EBFF17#0105000000000000', '18EBFF17#020000000018ffff')
       const seen = newest()
       return [...seen.values()].every(({ status: word }) => word !== 'ERROR') ? seen : null
     })
@@ -106,17 +107,22 @@ inTheRig(() => {
       'no value',
       () => newest().get('EngSpeed')!.status === 'ERROR' && newest().get('EngSpeed')!.value === null,
     )
-    const { links } = await status()
-    assert.equal(links.nobody.state, 'down')
-    assert.match(links.nobody.reason, /can7/)
+    const down = await until('down, and not just tried again', async () => {
+      const { nobody } = (await status()).links
+      return nobody.state === 'down' && nobody
+    })
+    assert.match(down.reason, /can7/)
   })
 
   test('an interface that goes down is a state, and is heard again when it is up', async () => {
     tool('ip', 'link', 'set', 'vcan0', 'down')
-    await until('down', async () => (await status()).links.engine.state === 'down')
-    assert.match((await status()).links.engine.reason, /vcan0/)
+    const down = await until('down', async () => {
+      const { engine } = (await status()).links
+      return engine.state === 'down' && engine
+    })
+    assert.match(down.reason, /vcan0/)
     tool('ip', 'link', 'set', 'vcan0', 'up')
-    await until('up', async () => ['up', 'degraded'].includes((await status()).links.engine.state), 90_000)
+    await until('up', async () => ['up', 'degraded'].includes((await status()).links.engine.state))
     await until('heard again', () => {
       send('12C#0177')
       return newest().get('One')?.value === 0x77 * 1e5

@@ -14,6 +14,7 @@ import { inTheRig, setClock } from '../lib/rig'
 const TRUE = Date.UTC(2036, 2, 1)
 const DAY = 86_400_000
 const WEB = 8002
+const PAGE = 500
 
 /** An upstream that tells the time when it is let, and counts what else it gets. */
 class TimeServer {
@@ -49,10 +50,16 @@ interface Row {
   timestamp_raw: number
 }
 
+/** All of them, newest first, page by page: what comes meanwhile moves the pages. */
 async function rows(query = ''): Promise<Row[]> {
-  const response = await fetch(`http://127.0.0.1:${WEB}/api/data/packets?limit=500${query}`)
-  assert.equal(response.status, 200)
-  return ((await response.json()) as { packets: Row[] }).packets
+  const all = new Map<string, Row>()
+  for (let offset = 0; ; offset += PAGE) {
+    const response = await fetch(`http://127.0.0.1:${WEB}/api/data/packets?limit=${PAGE}&offset=${offset}${query}`)
+    assert.equal(response.status, 200)
+    const { packets } = (await response.json()) as { packets: Row[] }
+    for (const row of packets) all.set(row.packet_uuid, row)
+    if (packets.length < PAGE) return [...all.values()]
+  }
 }
 
 const byUuid = (list: readonly Row[]): Map<string, number> => new Map(list.map(r => [r.packet_uuid, r.timestamp_raw]))
@@ -100,14 +107,14 @@ inTheRig(
         const before = byUuid(await rows())
 
         await server.tell()
-        await until('the time is right', async () => (await status()).time.quality === 'server', 60_000)
+        await until('the time is right', async () => (await status()).time.quality === 'server')
         await facts(4)
         assert.match(machine.run('status').stdout, /time server/)
-        const spent = performance.now() - began
         const right = await until('the database is put right', async () => {
           const list = await rows()
           return list.length > before.size && list.every(row => row.timestamp_raw > TRUE / 1000 - 600) ? list : null
         })
+        const spent = performance.now() - began
         for (const { timestamp_raw } of right) {
           assert.ok(timestamp_raw * 1000 >= TRUE - spent - 3000, `${timestamp_raw} is before the start`)
           assert.ok(timestamp_raw * 1000 <= TRUE + spent + 3000, `${timestamp_raw} is in the future`)
@@ -145,5 +152,5 @@ inTheRig(
         await machine.stop()
       })
   },
-  { memory: 1024, seconds: 400 },
+  { memory: 1024 },
 )

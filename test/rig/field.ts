@@ -72,6 +72,9 @@ export class Field {
   #lastSecond = 0
   #busy: Promise<unknown> = Promise.resolve()
 
+  /** settles when what that bus's devices sent is read; the test's business */
+  settled: (bus: Bus) => Promise<unknown> = async () => undefined
+
   readonly meterPort = join(DIR, 'meter')
   readonly boardPort = join(DIR, 'board')
   i2cPath = ''
@@ -165,6 +168,7 @@ export class Field {
   async #silence(bus: Bus): Promise<void> {
     this.#out.add(bus)
     await sleep(500)
+    await this.settled(bus)
   }
 
   #step(): void {

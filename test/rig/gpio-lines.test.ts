@@ -140,7 +140,7 @@ inTheRig(() => {
       lines: [2],
       direction: 'input',
       edges: 'both',
-      debounceUs: 20_000,
+      debounceUs: 500_000, // far longer than it takes to make the bounces
       consumer: 'button',
     })
     const seen: boolean[] = []

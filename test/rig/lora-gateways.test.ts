@@ -86,17 +86,15 @@ inTheRig(
     }
     const delivered = async (): Promise<void> => {
       const { log } = await status(gateway)
-      await until(
-        'all is acknowledged',
-        async () => (await status(gateway)).forwarding.cursor >= log.last_seq,
-        40_000,
-      ).catch(tell)
+      await until('all is acknowledged', async () => (await status(gateway)).forwarding.cursor >= log.last_seq).catch(
+        tell,
+      )
     }
 
     test('readings are logged upstream with signal and noise, and acknowledged', async () => {
       await far.command('link -80 6.5 0')
       // cheaper to ask than the log, which takes a process of its own
-      await until('facts arrive', async () => (await status(upstream)).log.last_seq >= 3, 60_000).catch(tell)
+      await until('facts arrive', async () => (await status(upstream)).log.last_seq >= 3).catch(tell)
       await delivered()
       const { medium, rssi, snr } = from('NEAR').at(-1)!
       assert.deepEqual([medium, snr], ['LoRa', 6.5])
@@ -109,16 +107,16 @@ inTheRig(
       await far.command('deafen')
       await near.command('flip 1e 5')
       await far.command('lose 3')
-      await new Promise(resolve => setTimeout(resolve, 5000))
+      const { log } = await status(gateway)
+      await until('more readings', async () => (await status(gateway)).log.committed_seq >= log.last_seq + 3)
       const logged = gateway.logFacts().map(({ t_raw }) => t_raw)
-      assert.ok(logged.length >= 5, `${logged.length} readings`)
       let seen: unknown[] = []
       await delivered()
       const missing = (): unknown[] => {
         seen = from('NEAR').map(({ t_raw }) => t_raw)
         return logged.filter(t => !seen.includes(t))
       }
-      await until('every one of them is logged upstream', () => missing().length === 0, 60_000).catch(tell)
+      await until('every one of them is logged upstream', () => missing().length === 0).catch(tell)
       assert.equal(new Set(seen).size, seen.length, 'each once')
     })
 
@@ -137,11 +135,7 @@ inTheRig(
       const arrives = async (sensor: string): Promise<void> => {
         const ran = gateway.run('transmit', '--medium', 'LoRa', '--sensors', `[["${sensor}","OK",21.5,"Cel"]]`)
         assert.equal(ran.code, 0, ran.stdout + ran.stderr)
-        const fact = await until(
-          'it is logged',
-          () => from('NEAR').find(({ s1_id }) => s1_id === sensor),
-          40_000,
-        ).catch(tell)
+        const fact = await until('it is logged', () => from('NEAR').find(({ s1_id }) => s1_id === sensor)).catch(tell)
         assert.deepEqual([fact.s1_v, fact.medium], [294.65, 'LoRa'])
       }
       await arrives('D1')
@@ -160,11 +154,11 @@ inTheRig(
           await new Promise(resolve => setTimeout(resolve, 1000))
           return from('FX').find(({ t_raw }) => t_raw === (SECONDS + k) * 1000)
         }
-        const fact = await until(`frame ${k} is logged`, logged, 60_000)
+        const fact = await until(`frame ${k} is logged`, logged)
         assert.deepEqual([fact.s1_id, fact.s1_v, fact.s1_u, fact.s2_v], ['T', T, 'K', P])
         assert.deepEqual([fact.medium, fact.snr], ['LoRa', 6.5])
       }
     })
   },
-  { seconds: 400, memory: 1024 },
+  { memory: 1024 },
 )

@@ -32,24 +32,27 @@ inTheRig(
       await until('the road is good', async () => (await busy.status()).forwarding.cursor > 50)
       const cut = Date.now()
       cable.silence()
-      await until('a large backlog', async () => (await busy.status()).forwarding.backlog > 1150, 60_000)
+      await until('a large backlog', async () => (await busy.status()).forwarding.backlog > 1150)
       const mended = Date.now()
       cable.weather({ delayMs: 5 })
-      await until('it goes on', async () => (await busy.status()).forwarding.backlog < 1000, 60_000)
-      const from = cable.carried('up').packets
+      await until('it goes on', async () => (await busy.status()).forwarding.backlog < 1000)
       const since = performance.now()
-      await sleep(2000)
-      const perSecond = ((cable.carried('up').packets - from) * 1000) / (performance.now() - since)
+      const from = cable.carried('up').packets
+      await sleep(3000)
+      const packets = cable.carried('up').packets - from
+      const seconds = (performance.now() - since) / 1000
+      const perSecond = packets / seconds
       t.diagnostic(`${perSecond.toFixed()} packets a second into the cable`)
-      assert.ok(perSecond < RATE * 1.2, `${perSecond} packets a second`)
+      // a second's worth may be saved up
+      assert.ok(packets < RATE * (1 + seconds) * 1.1, `${packets} packets in ${seconds} s`)
       await assertDelivered(upstream, busy)
       // not earlier: changing the weather drops what the cable holds at that moment, and that would come again out of its turn
       cable.fair()
 
       const times = logged(upstream).map(fact => fact.t_raw)
       // what was on its way when the cable was cut comes again as its answers name it, in any order
-      const backlog = times.filter(time => time > cut + 4000 && time < mended)
-      assert.ok(backlog.length > 700, `${backlog.length}`)
+      const backlog = times.filter(time => time > (cut + mended) / 2 && time < mended)
+      assert.ok(backlog.length > 400, `${backlog.length}`)
       assert.deepEqual(
         backlog,
         [...backlog].sort((a, b) => a - b),
@@ -79,14 +82,21 @@ inTheRig(
       await deaf.start(['--port', '8101'])
       await until('it has an id and sends', async () => (await deaf.status()).forwarding.cursor > 0)
       cable.weather({ loss: 20, duplicate: 20, delayMs: 30, jitterMs: 20 })
-      await sleep(8000)
+      await until('packets were lost', () => cable.carried('up').dropped > 12)
       await deaf.stop()
       cable.fair()
-      await sleep(500)
       const sent = logged(deaf)
-      const got = logged(upstream).filter(fact => fact.id === deaf.id)
+      const arrived = (): ReturnType<typeof logged> => logged(upstream).filter(fact => fact.id === deaf.id)
+      let seen = -1
+      const got = await until('a third of them is there, and no more come', async () => {
+        const facts = arrived()
+        if (facts.length > sent.length / 3 && facts.length === seen) return facts
+        seen = facts.length
+        await sleep(500)
+        return null
+      })
       t.diagnostic(`${got.length} of ${sent.length}`)
-      assert.ok(got.length > sent.length / 3 && got.length < sent.length, `${got.length} of ${sent.length}`)
+      assert.ok(got.length < sent.length, `${got.length} of ${sent.length}`)
       const keys = new Set(got.map(fact => fact.t_raw))
       assertSame(
         sent.filter(fact => keys.has(fact.t_raw)),
@@ -94,5 +104,5 @@ inTheRig(
       )
     })
   },
-  { memory: 1024, seconds: 400 },
+  { memory: 1024 },
 )

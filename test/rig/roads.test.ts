@@ -25,7 +25,7 @@ inTheRig(
       await upstream.open()
       await Promise.all(gateways.map(({ gateway }, k) => gateway.start(['--port', String(8100 + k)])))
       for (const { medium, gateway } of gateways)
-        await until(`${medium} carries`, async () => (await gateway.status()).forwarding.cursor > 10, 60_000)
+        await until(`${medium} carries`, async () => (await gateway.status()).forwarding.cursor > 10)
     })
     after(async () => {
       await Promise.all(gateways.map(({ gateway }) => gateway.stop('SIGKILL')))
@@ -34,7 +34,7 @@ inTheRig(
     const delivered = async (t: TestContext): Promise<void> => {
       for (const { medium, gateway } of gateways)
         await t.test(`${medium} delivers all`, async () => {
-          const count = await assertDelivered(upstream, gateway, 90_000)
+          const count = await assertDelivered(upstream, gateway)
           assert.ok(count > 20, `${count}`)
         })
     }
@@ -51,7 +51,7 @@ inTheRig(
     test('30 % loss, 50 ms delay and overtaking, both ways', async t => {
       cable.weather({ loss: 30, delayMs: 50, jitterMs: 20 })
       await sleep(8000)
-      await until('packets were lost', () => cable.carried('up').dropped > 40, 60_000)
+      await until('packets were lost', () => cable.carried('up').dropped > 40)
       cable.fair()
       await delivered(t)
     })
@@ -60,25 +60,29 @@ inTheRig(
       const before = await received()
       cable.weather({ loss: 30 }, 'down')
       await sleep(6000)
-      await until('answers were lost', () => cable.carried('down').dropped > 30, 60_000)
+      await until('answers were lost', () => cable.carried('down').dropped > 30)
       // one answer speaks for all before it, so that few lost ones are missed; these are
       cable.silence('down')
       await sleep(3000)
-      const { repeated, duplicates } = await received()
+      const { repeated, duplicates } = await until('what was not answered came again', async () => {
+        const now = await received()
+        return now.repeated! + now.duplicates! > before.repeated! + before.duplicates! ? now : null
+      })
       cable.fair()
       t.diagnostic(`${repeated! - before.repeated!} frames came again, ${duplicates! - before.duplicates!} duplicates`)
-      assert.ok(repeated! + duplicates! > before.repeated! + before.duplicates!, 'what was not answered came again')
       await delivered(t)
     })
 
     test('a silence longer than every time-out: few packets into it, and everything after it', async t => {
+      const since = performance.now()
       cable.silence()
       await sleep(SILENCE_S * 1000)
       const { packets } = cable.carried('up')
+      const seconds = (performance.now() - since) / 1000
       cable.fair()
-      t.diagnostic(`${packets} packets into ${SILENCE_S} s of silence`)
+      t.diagnostic(`${packets} packets into ${seconds.toFixed(1)} s of silence`)
       // connections tried, repeats of the kernel's TCP and of QUIC, probes: a storm would be thousands
-      assert.ok(packets < 2 * SILENCE_S * gateways.length, `${packets} packets into the silence`)
+      assert.ok(packets < 2 * seconds * gateways.length, `${packets} packets into the silence`)
       await delivered(t)
     })
 
@@ -89,5 +93,5 @@ inTheRig(
       await delivered(t)
     })
   },
-  { memory: 1536, seconds: 400 },
+  { memory: 1536 },
 )

@@ -114,10 +114,10 @@ export const logged = (machine: Machine): LoggedFact[] =>
   [...exportFacts(join(machine.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
 
 /**
- * Everything `gateway` has on disk now is in the upstream's log and database within `ms`, each fact once, each value right,
+ * Everything `gateway` has on disk now comes to be in the upstream's log and database, each fact once, each value right,
  * and the upstream has nothing the gateway did not log. Returns how many facts that were.
  */
-export async function assertDelivered(upstream: Upstream, gateway: Gateway, ms = 60_000): Promise<number> {
+export async function assertDelivered(upstream: Upstream, gateway: Gateway): Promise<number> {
   const sent = logged(gateway)
   const { log } = await gateway.status()
   const tell = async (error: Error): Promise<never> => {
@@ -130,7 +130,6 @@ export async function assertDelivered(upstream: Upstream, gateway: Gateway, ms =
   await until(
     `${gateway.id} delivers ${log.last_seq} records`,
     async () => (await gateway.status()).forwarding.cursor >= log.last_seq,
-    ms,
   ).catch(tell)
   const keys = new Set(sent.map(keyOf))
   const ours = (facts: LoggedFact[]): LoggedFact[] => facts.filter(fact => keys.has(keyOf(fact)))
@@ -139,7 +138,7 @@ export async function assertDelivered(upstream: Upstream, gateway: Gateway, ms =
     const facts = logged(upstream)
     return ours(facts).length >= sent.length ? facts : null
   }
-  const got = await until('the upstream has them', all, ms).catch(tell)
+  const got = await until('the upstream has them', all).catch(tell)
   try {
     assertSame(sent, ours(got))
   } catch (error) {

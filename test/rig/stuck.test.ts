@@ -131,7 +131,7 @@ inTheRig(() => {
     assert.equal(given, 0, 'it hangs')
     const stuck = await commits(log, () => given === 0)
     await opening
-    assert.ok(given < 8000, `${given} ms`)
+    assert.ok(given < 30_000, `${given} ms`)
     for (let k = 0; k < 20; k++) await assert.rejects(line.open(events), code('BUS_STUCK'))
     assert.equal(readdirSync('/proc/self/task').length, threads + 2, 'one hangs, one is of the other port')
     t.diagnostic(
@@ -148,7 +148,7 @@ inTheRig(() => {
     const closing = performance.now()
     await line.close()
     const closed = performance.now() - closing
-    assert.ok(closed < 3000, `${closed} ms`)
+    assert.ok(closed < 30_000, `${closed} ms`)
     assert.equal(await readFile('/proc/self/comm', 'utf8'), readFileSync('/proc/self/comm', 'utf8'), 'the pool is free')
     await assert.rejects(line.open(events), code('BUS_STUCK'))
     bad.recover()

@@ -25,6 +25,13 @@ inTheRig(
     const trueTime = (): number => began + performance.now() - steady
     // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
     const timeOf = async (): Promise<any> => (await gateway.status()).time
+    /** The gateway has the right time: whole seconds are told, and how long that took at most, `since` then, is not known. */
+    const assertRight = async (since: number): Promise<void> => {
+      const took = performance.now() - since
+      const { offset_ms } = await timeOf()
+      const off = Date.now() + offset_ms - trueTime()
+      assert.ok(Math.abs(off) < 3500 + took, `${off} ms off`)
+    }
 
     before(async () => {
       makeCerts(certsDir)
@@ -43,9 +50,9 @@ inTheRig(
 
     test('a gateway that wakes up in 1970 reaches its upstream by TLS and has the right time from it', async () => {
       assert.ok(Date.now() < 2 * DAY)
+      const since = performance.now()
       await until('the upstream told the time', async () => (await timeOf()).quality === 'server')
-      const { offset_ms } = await timeOf()
-      assert.ok(Math.abs(Date.now() + offset_ms - trueTime()) < 2500, `${Date.now() + offset_ms - trueTime()} ms off`)
+      await assertRight(since)
     })
 
     for (const [words, jump] of [
@@ -56,28 +63,31 @@ inTheRig(
     ] as const)
       test(`the clock is set ${words}: the time goes on, and the upstream is asked again`, async () => {
         const { last_sync } = await timeOf()
+        const since = performance.now()
         setClock(jump === null ? DAY : Date.now() + jump)
         await until('the time was told anew', async () => {
           const { quality, last_sync: now } = await timeOf()
           return quality === 'server' && now !== last_sync
         })
-        const { offset_ms } = await timeOf()
-        assert.ok(Math.abs(Date.now() + offset_ms - trueTime()) < 3500, `${Date.now() + offset_ms - trueTime()} ms off`)
+        await assertRight(since)
         await sleep(1500)
       })
 
     test('the upstream has every reading, at the time it was taken, in order', async () => {
-      const sent = logged(gateway)
+      const sent = await until('it has logged enough', () => {
+        const facts = logged(gateway)
+        return facts.length > 40 ? facts : null
+      })
       const got = await until('the upstream has it', () => {
         const facts = logged(upstream).filter(fact => fact.id === gateway.id)
         return facts.length >= sent.length ? facts : null
       })
-      assert.ok(got.length > 40, `${got.length}`)
       got.forEach((fact, k) => {
         assert.ok(k === 0 || fact.t_raw > got[k - 1]!.t_raw, `${fact.t_raw} after ${got[k - 1]?.t_raw}`)
-        assert.ok(fact.t_raw > began - 3000 && fact.t_raw < trueTime() + 3000, new Date(fact.t_raw).toISOString())
+        // the smallest jump was an hour
+        assert.ok(fact.t_raw > began - 60_000 && fact.t_raw < trueTime() + 60_000, new Date(fact.t_raw).toISOString())
       })
     })
   },
-  { memory: 1024, seconds: 400 },
+  { memory: 1024 },
 )

@@ -253,6 +253,34 @@ test('R18: a sending that does not end is given up, and what waits behind it is 
   await end(a, b)
 })
 
+test('a machine that has no time to look while it sends takes the chip for no fault', async () => {
+  const world = new World()
+  const a = world.station()
+  const { chip } = a
+  const openSpi = chip.openSpi.bind(chip)
+  let [sending, away] = [false, true]
+  chip.openSpi = async () => {
+    const spi = await openSpi()
+    return {
+      ...spi,
+      transfer: async (tx, rx, ms) => {
+        if (tx[0] === 0x81 && (tx[1]! & 7) === 3) sending = true
+        if (away && sending && tx[0] === 0x12) {
+          // it is not sent yet, and seconds pass before that answer is looked at
+          away = false
+          rx?.fill(0)
+          return new Promise(resolve => world.timers.after(2000, () => resolve(undefined)))
+        }
+        return spi.transfer(tx, rx, ms)
+      },
+    }
+  }
+  await a.open()
+  assert.equal(await a.send(bytes(30)), true)
+  assert.deepEqual([away, a.detail.fault_transmit, a.detail.reinits], [false, 0, 0])
+  await end(a)
+})
+
 test('a chip that cannot be revived three times loses the link with the reason', async () => {
   const world = new World()
   const a = await world.station({ reset_pin: undefined }).open()
