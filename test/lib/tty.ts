@@ -77,7 +77,7 @@ export class Tty {
   }
 
   /** Waits until the screen shows something; throws with the screen when it does not. */
-  async shows(what: string | RegExp, ms = 20_000): Promise<string> {
+  async shows(what: string | RegExp, ms = 90_000): Promise<string> {
     const there = (): boolean => {
       if (this.#problem) throw this.#problem
       const text = this.screen.text()
@@ -90,7 +90,7 @@ export class Tty {
   }
 
   /** Waits for the end of the program. */
-  end(ms = 20_000): Promise<Ended> {
+  end(ms = 90_000): Promise<Ended> {
     return until('the program ends', () => this.ended, ms)
   }
 
