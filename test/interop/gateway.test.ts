@@ -35,7 +35,10 @@ before(async () => {
   token = (gateway.json('token', '--new') as { token: string }).token
   await server.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(serverWeb)], serverWeb)
   await gateway.start(['--port', String(web)], web)
-  await until('packets are acknowledged', () => gateway.json('status').uplinks.up.acked > 2)
+  await until('packets are acknowledged and the time is known', () => {
+    const { uplinks, time } = gateway.json('status')
+    return uplinks.up.acked > 2 && time.quality === 'server'
+  })
 })
 after(async () => {
   await gateway.stop()
@@ -89,7 +92,8 @@ describe('a gateway at work', () => {
       assert.equal(typeof status.uplinks.up[key], 'number', key)
     assert.equal(typeof status.storage.lag_records, 'number')
     assert.deepEqual(Object.keys(status.dropped), ['rows', 'packets', 'records'])
-    assert.deepEqual(status.uplinks.up.ignored, { ready: 0, channel_ack: 0, bad_key: 0 })
+    assert.deepEqual(Object.keys(status.uplinks.up.ignored), ['ready', 'channel_ack', 'bad_key'])
+    assert.equal(status.uplinks.up.ignored.bad_key, 0)
     const counters =
       'packets facts duplicates malformed refused late_dropped too_large control moved not_allowed late ' +
       'unit_ambiguous templates_forgotten repeated beyond peers_forgotten stray_answers ' +
@@ -132,11 +136,12 @@ describe('a gateway at work', () => {
     assert.equal(JSON.parse(readFileSync(gateway.config, 'utf8')).engine_settings.network_retry.max_retries, 3)
     assert.equal(gateway.run('config-get', '--key', 'no.such.key', '--json').code, 1)
     assert.equal(gateway.run('config-show').code, 0)
-    const id = gateway.json('ensure-id', '--host', '127.0.0.1', '--port', String(packets))
+    const id = gateway.json('ensure-id', '--host', '127.0.0.1', '--port', String(packets), '--timeout', '60')
     assert.equal(id.ok, true)
     assert.equal(id.assigned_id, gateway.json('status').identity.assigned_id)
-    const time = gateway.json('time-sync', '--host', '127.0.0.1', '--port', String(packets))
-    assert.ok(Math.abs(time.server_time - Date.now() / 1000) < 5)
+    const asked = Date.now() / 1000
+    const time = gateway.json('time-sync', '--host', '127.0.0.1', '--port', String(packets), '--timeout', '60')
+    assert.ok(time.server_time > asked - 2 && time.server_time < Date.now() / 1000 + 2)
     assert.equal(gateway.json('log', 'verify').ok, true)
     const rows = gateway
       .run('log', 'export', '--from', '1')
@@ -215,7 +220,7 @@ describe('peers without the delivery exchange', () => {
   const ask = (packet: Buffer): Promise<Buffer> =>
     new Promise((resolve, reject) => {
       const socket = createSocket('udp4')
-      const timer = setTimeout(() => reject(new Error('no answer')), 3000)
+      const timer = setTimeout(() => reject(new Error('no answer')), 60_000)
       socket.on('message', message => {
         clearTimeout(timer)
         socket.close()
@@ -226,9 +231,11 @@ describe('peers without the delivery exchange', () => {
 
   test('a bare PING, TIME_REQUEST, ID_REQUEST and an unknown command are answered', async () => {
     assert.equal((await ask(Buffer.from('090005', 'hex'))).toString('hex'), '0a0005')
+    const asked = Date.now() / 1000
     const time = await ask(Buffer.from('0b0006', 'hex'))
     assert.equal(time.subarray(0, 3).toString('hex'), '0c0006')
-    assert.ok(Math.abs(Number(time.readBigUInt64BE(3)) - Date.now() / 1000) < 5)
+    const told = Number(time.readBigUInt64BE(3))
+    assert.ok(told > asked - 2 && told < Date.now() / 1000 + 2)
     const assigned = await ask(Buffer.concat([Buffer.from('010007', 'hex'), Buffer.from('{"device_id": "ESP"}')]))
     assert.equal(assigned.subarray(0, 3).toString('hex'), '020007')
     const again = await ask(Buffer.concat([Buffer.from('010008', 'hex'), Buffer.from('{"device_id": "ESP"}')]))
@@ -344,13 +351,15 @@ describe('without a gateway', () => {
     const refused = home.run('transmit', '--json')
     assert.equal(refused.code, 1)
     assert.equal(JSON.parse(refused.stdout).code, 'NO_ASSIGNED_ID')
-    assert.equal(home.json('ensure-id', '--host', '127.0.0.1', '--port', String(packets)).ok, true)
+    assert.equal(home.json('ensure-id', '--host', '127.0.0.1', '--port', String(packets), '--timeout', '60').ok, true)
     const sent = home.json('transmit', '--sensor-id', 'T1', '--value', '21.5', '--unit', 'Cel')
     assert.equal(sent.sent, true)
     assert.equal(sent.via, 'local')
     assert.equal(sent.strategy, 'FULL_PACKET')
     await until('the server stored it', () => server.logKeys().some(key => key.startsWith('LOC ')))
-    assert.ok(home.json('time-sync', '--host', '127.0.0.1', '--port', String(packets)).server_time > 1e9)
+    assert.ok(
+      home.json('time-sync', '--host', '127.0.0.1', '--port', String(packets), '--timeout', '60').server_time > 1e9,
+    )
     assert.equal(
       home.run(
         'decode',

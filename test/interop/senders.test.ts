@@ -54,7 +54,8 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
   const { token } = server.json('token', '--new') as { token: string }
   await server.start(serve, serverWeb)
   await startAll()
-  for (const gateway of gateways) await until('packets are acknowledged', async () => (await uplink(gateway)).acked > 10)
+  for (const gateway of gateways)
+    await until('packets are acknowledged', async () => (await uplink(gateway)).acked > 10)
   for (const away of [100, 700]) {
     await server.stop('SIGKILL')
     await sleep(away)
@@ -73,7 +74,8 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
 
   for (const [k, gateway] of gateways.entries()) gateway.configure(config(k, []))
   await startAll()
-  for (const gateway of gateways) await until('everything is delivered', async () => (await uplink(gateway)).backlog === 0)
+  for (const gateway of gateways)
+    await until('everything is delivered', async () => (await uplink(gateway)).backlog === 0)
   await Promise.all(gateways.map(gateway => gateway.stop()))
 
   const sent = gateways.flatMap(gateway => gateway.logKeys()).sort()
