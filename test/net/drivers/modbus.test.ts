@@ -235,7 +235,7 @@ test('RTU: a port whose driver cannot switch the direction is refused by name, w
 test('a gateway reads, logs and tests Modbus sources; a server that is not there says why', async () => {
   const port = await freePort()
   await run(server, 'tcp', String(port))
-  const tcp = { type: 'modbus_tcp', host: '127.0.0.1', interval_ms: 200 }
+  const tcp = { type: 'modbus_tcp', host: '127.0.0.1', interval_ms: 200, timeout_ms: 10_000 }
   const machine = new Machine(join(dir, 'gateway'), 'run', {
     device_id: 'GW',
     gateway: {
