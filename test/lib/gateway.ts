@@ -54,7 +54,7 @@ export async function until<T>(what: string, ask: () => T | Promise<T>, ms = 120
 // Files run side by side, and between the look for a free port and its use there is time for another to take it. So a
 // process has a block of ports to itself, for as long as it listens on the first of it; and the blocks lie below the ports
 // that the kernel gives to whoever asks for any.
-const FIRST_PORT = 10_240
+const FIRST_PORT = 20_480
 const BLOCK = 32
 
 const listening = (port: number): Promise<Server | null> =>
@@ -83,7 +83,7 @@ let claimed: Promise<void> | undefined
 
 async function claim(): Promise<void> {
   const lowest = Number(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s/)[0])
-  const blocks = Math.floor(((lowest > 2 * FIRST_PORT ? lowest : 32_768) - FIRST_PORT) / BLOCK)
+  const blocks = Math.floor(((lowest > FIRST_PORT + 64 * BLOCK ? lowest : 32_768) - FIRST_PORT) / BLOCK)
   for (let tries = 0; tries < 1000; tries++) {
     const first = FIRST_PORT + BLOCK * Math.floor(Math.random() * blocks)
     if (!(await listening(first))) continue
