@@ -46,11 +46,11 @@ async function parent(): Promise<void> {
         env: { ...process.env, OS_NODE_WINDOWS_DIR: dir },
         stdio: ['ignore', 'pipe', 'inherit'],
       })
-      // at a different point in each round; early rounds hit the opening itself
+      // at a different point of the sealing in each round
       let turns = 0
       run.stdout.on('data', chunk => {
         turns += chunk.length
-        if (turns > 13 * round) run.kill('SIGKILL')
+        if (turns > 31 * round) run.kill('SIGKILL')
       })
       await new Promise(resolve => run.on('close', resolve))
       const { log, db } = await opened(dir)

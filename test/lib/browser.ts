@@ -88,7 +88,10 @@ export class World {
     this.browser = await chromium.launch({
       executablePath: '/usr/bin/chromium',
       args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking'],
+      timeout: 120_000,
     })
+    // the database is there, so that nothing is answered with 503
+    await this.packets(1)
   }
 
   startGateway(): Promise<void> {

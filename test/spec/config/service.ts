@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { until } from '../../lib/gateway'
 import type { Row } from '../rows'
-import { closes, library, newFolder, newNode, T } from '../world'
+import { closes, library, newFolder, newNode, patient, T } from '../world'
 import { type Key, keyRow } from './key'
 import { served } from './media'
 
@@ -12,17 +12,6 @@ const sql = (settings: object) => ({ storage: { sql: settings } })
 
 /** Packets of which the view keeps more than one window. */
 const MANY = 33_000
-
-/** Asks again while the view is built: a machine that does other things may take longer than a question waits. */
-async function patient<T>(ask: () => Promise<T>): Promise<T> {
-  for (let left = 30; ; left--) {
-    try {
-      return await ask()
-    } catch (error) {
-      if (left === 0 || (error as { code?: string }).code !== 'DB_STARTING') throw error
-    }
-  }
-}
 
 const STORAGE: readonly Key[] = [
   {
