@@ -8,6 +8,9 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { cli, freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
+/** the reference's own bytes (test/vectors/receive.json) */
+const FULL = '3f010000000901018e23f14c00393b442e312e4159346a385577417c613e4b2e393a317c623e4b2e413a327cbc74b1'
+
 const dir = tempDir()
 let server: Machine
 let gateway: Machine
@@ -50,6 +53,11 @@ const get = async (path: string, headers: Record<string, string> = { 'X-Admin-To
   const response = await fetch(`http://127.0.0.1:${web}${path}`, { headers })
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
+
+/** whom a command asks, with patience for a machine that does other things */
+const upstream = () => ['--host', '127.0.0.1', '--port', String(packets), '--timeout', '60']
+/** UNIX seconds told since `asked`, which is in ms; either clock may be cut to whole seconds */
+const isNow = (told: number, asked: number): boolean => told > asked / 1000 - 2 && told < Date.now() / 1000 + 2
 
 describe('a gateway at work', () => {
   test('source test: the link of the gateway is read, one that is down is tried and says why', () => {
@@ -123,25 +131,18 @@ describe('a gateway at work', () => {
 
   test('config-get, config-set, config-show, ensure-id, time-sync, decode, log verify, log export', () => {
     assert.deepEqual(gateway.json('config-get', '--key', 'engine_settings.precision').value, 4)
-    const change = gateway.json(
-      'config-set',
-      '--key',
-      'engine_settings.network_retry.max_retries',
-      '--value',
-      '3',
-      '--type',
-      'int',
-    )
-    assert.deepEqual([change.key, change.old, change.new], ['engine_settings.network_retry.max_retries', 2, 3])
+    const key = 'engine_settings.network_retry.max_retries'
+    const change = gateway.json('config-set', '--key', key, '--value', '3', '--type', 'int')
+    assert.deepEqual([change.key, change.old, change.new], [key, 2, 3])
     assert.equal(JSON.parse(readFileSync(gateway.config, 'utf8')).engine_settings.network_retry.max_retries, 3)
     assert.equal(gateway.run('config-get', '--key', 'no.such.key', '--json').code, 1)
     assert.equal(gateway.run('config-show').code, 0)
-    const id = gateway.json('ensure-id', '--host', '127.0.0.1', '--port', String(packets), '--timeout', '60')
+    const id = gateway.json('ensure-id', ...upstream())
     assert.equal(id.ok, true)
     assert.equal(id.assigned_id, gateway.json('status').identity.assigned_id)
-    const asked = Date.now() / 1000
-    const time = gateway.json('time-sync', '--host', '127.0.0.1', '--port', String(packets), '--timeout', '60')
-    assert.ok(time.server_time > asked - 2 && time.server_time < Date.now() / 1000 + 2)
+    const asked = Date.now()
+    const time = gateway.json('time-sync', ...upstream())
+    assert.ok(isNow(time.server_time, asked))
     assert.equal(gateway.json('log', 'verify').ok, true)
     const rows = gateway
       .run('log', 'export', '--from', '1')
@@ -231,11 +232,10 @@ describe('peers without the delivery exchange', () => {
 
   test('a bare PING, TIME_REQUEST, ID_REQUEST and an unknown command are answered', async () => {
     assert.equal((await ask(Buffer.from('090005', 'hex'))).toString('hex'), '0a0005')
-    const asked = Date.now() / 1000
+    const asked = Date.now()
     const time = await ask(Buffer.from('0b0006', 'hex'))
     assert.equal(time.subarray(0, 3).toString('hex'), '0c0006')
-    const told = Number(time.readBigUInt64BE(3))
-    assert.ok(told > asked - 2 && told < Date.now() / 1000 + 2)
+    assert.ok(isNow(Number(time.readBigUInt64BE(3)), asked))
     const assigned = await ask(Buffer.concat([Buffer.from('010007', 'hex'), Buffer.from('{"device_id": "ESP"}')]))
     assert.equal(assigned.subarray(0, 3).toString('hex'), '020007')
     const again = await ask(Buffer.concat([Buffer.from('010008', 'hex'), Buffer.from('{"device_id": "ESP"}')]))
@@ -246,10 +246,8 @@ describe('peers without the delivery exchange', () => {
   })
 
   test('a plain FULL packet is stored; one without its template is answered NEED_FULL; garbage is counted', async () => {
-    // the reference's own bytes (test/vectors/receive.json)
-    const full = '3f010000000901018e23f14c00393b442e312e4159346a385577417c613e4b2e393a317c623e4b2e413a327cbc74b1'
     const socket = createSocket('udp4')
-    socket.send(Buffer.from(full, 'hex'), packets, '127.0.0.1')
+    socket.send(Buffer.from(FULL, 'hex'), packets, '127.0.0.1')
     await until('the fact is stored', () => server.logKeys().includes('D 1710000000000'))
     socket.close()
     const orphan = Buffer.from('7f01f5f08ed901018e23f14fe800b5cb', 'hex')
@@ -351,23 +349,14 @@ describe('without a gateway', () => {
     const refused = home.run('transmit', '--json')
     assert.equal(refused.code, 1)
     assert.equal(JSON.parse(refused.stdout).code, 'NO_ASSIGNED_ID')
-    assert.equal(home.json('ensure-id', '--host', '127.0.0.1', '--port', String(packets), '--timeout', '60').ok, true)
+    assert.equal(home.json('ensure-id', ...upstream()).ok, true)
     const sent = home.json('transmit', '--sensor-id', 'T1', '--value', '21.5', '--unit', 'Cel')
     assert.equal(sent.sent, true)
     assert.equal(sent.via, 'local')
     assert.equal(sent.strategy, 'FULL_PACKET')
     await until('the server stored it', () => server.logKeys().some(key => key.startsWith('LOC ')))
-    assert.ok(
-      home.json('time-sync', '--host', '127.0.0.1', '--port', String(packets), '--timeout', '60').server_time > 1e9,
-    )
-    assert.equal(
-      home.run(
-        'decode',
-        '--hex',
-        '3f010000000901018e23f14c00393b442e312e4159346a385577417c613e4b2e393a317c623e4b2e413a327cbc74b1',
-      ).code,
-      0,
-    )
+    assert.ok(home.json('time-sync', ...upstream()).server_time > 1e9)
+    assert.equal(home.run('decode', '--hex', FULL).code, 0)
   })
 
   test('the log of a stopped gateway is read from its files', async () => {
