@@ -37,7 +37,7 @@ const NEEDS = {
 const cores = Math.max(2, availableParallelism())
 /** Files that run side by side: those of interop wait more than they work. */
 const SIDE_BY_SIDE = { interop: 2 * cores }
-/** ms for one file; the rig's runner ends one that hangs, and the hour with every bus takes its time */
+/** ms for one file, ten times what a busy machine takes; the rig's runner ends one that hangs, and the hour with every bus takes its time */
 const TIMEOUT = { rig: 900_000 }
 
 /** What a machine lacks that no package would mend; with CI=true any other skip is one nobody saw. */
@@ -96,7 +96,7 @@ for (const group of asked) {
   rmSync(tap, { force: true })
   const reporters = ['--test-reporter=spec', '--test-reporter-destination=stdout']
   reporters.push('--test-reporter=tap', `--test-reporter-destination=${tap}`)
-  const flags = ['--test', '--enable-source-maps', `--test-timeout=${TIMEOUT[group] ?? 240_000}`]
+  const flags = ['--test', '--enable-source-maps', `--test-timeout=${TIMEOUT[group] ?? 600_000}`]
   flags.push(`--test-concurrency=${SIDE_BY_SIDE[group] ?? cores}`)
   const run = spawnSync(nodePath, [...flags, ...reporters, ...list], {
     cwd: root,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { AUDIT } from '../lib/audit'
 import { PHONE, shoot, World } from '../lib/browser'
-import { freePort, Machine } from '../lib/gateway'
+import { freePort, Machine, until } from '../lib/gateway'
 
 let world: World
 before(async () => {
@@ -31,13 +31,13 @@ test('without a token the page asks for it; a wrong one is told, the right one o
     const { page } = tab
     await page.goto(`${world.url}/#/devices`)
     await page.getByRole('heading', { name: 'Sign in' }).waitFor()
-    assert.equal(await page.evaluate('document.activeElement.id'), 'token')
+    await until('the field has the focus', () => page.evaluate("document.activeElement.id === 'token'"))
     assert.deepEqual(await page.evaluate(AUDIT), [])
     await shoot(page, `login-${name}-light`)
     await page.getByLabel('Admin token').fill('not-the-token')
     await page.keyboard.press('Enter')
     await page.getByText('This token is wrong.').waitFor()
-    assert.equal(await page.evaluate('document.activeElement.id'), 'token')
+    await until('the field has the focus', () => page.evaluate("document.activeElement.id === 'token'"))
     await page.getByLabel('Admin token').fill(` ${world.token} `)
     await page.keyboard.press('Enter')
     // where one was going
@@ -162,7 +162,7 @@ test('a gateway that goes away is told at once and clearly; when it is back the 
   await page.getByRole('button', { name: 'Try now' }).click()
   await page.getByText('What you see is old.').waitFor()
   await world.startGateway()
-  await page.getByText('What you see is old.').waitFor({ state: 'hidden', timeout: 40_000 })
+  await page.getByText('What you see is old.').waitFor({ state: 'hidden' })
   await page.locator('.connection[data-state=up]').waitFor()
   assert.ok(await page.getByText('Flash: log').isVisible())
   // while it was away the browser itself says that nothing answers
@@ -181,7 +181,8 @@ test('while nobody may write, switches and settings say why nothing changed', as
   await page.goto(`${world.url}/#/switches`)
   await page.getByRole('switch', { name: 'QUIC', exact: true }).click()
   await page.getByRole('status').filter({ hasText: 'read-only mode is active' }).waitFor()
-  assert.equal(await page.getByRole('switch', { name: 'QUIC', exact: true }).getAttribute('aria-checked'), 'false')
+  const quic = page.getByRole('switch', { name: 'QUIC', exact: true })
+  await until('it is off', async () => (await quic.getAttribute('aria-checked')) === 'false')
   await page.getByText('Nothing can be changed over HTTP: read-only mode is active').waitFor()
   tab.clean(/^403 POST \/api\/transport/)
   await tab.context.close()

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { askControl } from '../lib/control'
 import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
@@ -35,14 +36,20 @@ test('upstream away, gateway killed: the same facts on both sides, none twice', 
   const { token } = up.json('token', '--new') as { token: string }
   await up.start(serveArgs, upWeb)
   await gw.start(['--port', String(gwWeb)], gwWeb)
-  const uplink = () => gw.json('status').uplinks.up as { acked: number; backlog: number }
-  await until('packets are acknowledged', () => uplink().acked > 20)
+  const status = () => askControl(gw.dataDir, 'status')
+  const uplink = async (): Promise<{ acked: number; backlog: number; cursor: number }> => (await status()).uplinks.up
+  /** What is in the log now; the sources go on meanwhile. */
+  const delivered = async (what: string): Promise<void> => {
+    const newest = (await status()).log.last_seq as number
+    await until(what, async () => (await uplink()).cursor >= newest)
+  }
+  await until('packets are acknowledged', async () => (await uplink()).acked > 20)
 
   // the upstream is killed while packets are on their way, stays away, and comes back with what it had on flash
   await up.stop('SIGKILL')
-  await until('a backlog grows', () => uplink().backlog > 30)
+  await until('a backlog grows', async () => (await uplink()).backlog > 30)
   await up.start(serveArgs, upWeb)
-  await until('the backlog is delivered', () => uplink().backlog < 10, 60_000)
+  await delivered('the backlog is delivered')
 
   // the gateway is killed in the middle, three times
   for (let round = 0; round < 3; round++) {
@@ -50,9 +57,13 @@ test('upstream away, gateway killed: the same facts on both sides, none twice', 
     await gw.start(['--port', String(gwWeb)], gwWeb)
     await sleep(700 + 300 * round)
   }
-  await until('the backlog is delivered again', () => uplink().backlog < 10, 60_000)
-  const lost = gw.json('status').log.lost as number
-  // a stop ends the sources and gives what is left to an upstream that answers
+  await delivered('the backlog is delivered again')
+  const lost = (await status()).log.lost as number
+  // a stop ends the sources and gives what is left to an upstream that answers; what it had no time for goes at the next start
+  await gw.stop('SIGTERM')
+  gw.configure(config([]))
+  await gw.start(['--port', String(gwWeb)], gwWeb)
+  await until('nothing is left', async () => (await uplink()).backlog === 0)
   await gw.stop('SIGTERM')
 
   const inLog = gw.logKeys()
@@ -60,7 +71,7 @@ test('upstream away, gateway killed: the same facts on both sides, none twice', 
     const keys = await databaseKeys(upWeb, token)
     return keys.length >= inLog.length ? keys : null
   })
-  assert.ok(inLog.length > 100, `${inLog.length} facts`)
+  assert.ok(inLog.length > 50, `${inLog.length} facts`)
   assert.equal(new Set(inLog).size, inLog.length, 'no fact is in the log twice')
   assert.equal(new Set(inDatabase).size, inDatabase.length, 'no fact is in the database twice')
   assert.deepEqual(inDatabase, inLog)

@@ -45,26 +45,28 @@ test('killed with a backlog and two uplinks: nothing is lost, none is there twic
   const status = () => askControl(gw.dataDir, 'status')
   await until('the first carries', async () => (await status()).uplinks.road0.acked > 20)
   first.black = true
-  await until('the second took over', async () => (await status()).uplinks.road1.acked > 20, 60_000)
-  const carried = (await status()).forwarding
-  assert.equal(carried.uplink, 'road1')
-  assert.match(carried.reason, /road0/)
+  await until('the second took over', async () => (await status()).uplinks.road1.acked > 20)
+  const reason = await until('it is told', async () => {
+    const { forwarding } = await status()
+    return forwarding.uplink === 'road1' && forwarding.reason
+  })
+  assert.match(reason, /road0/)
 
   second.black = true
   await until('a backlog grows', async () => (await status()).forwarding.backlog > 40)
   await gw.stop('SIGKILL')
   await gw.start(['--port', String(gwWeb)], gwWeb)
   second.black = false
-  await until('the second carries again', async () => (await status()).uplinks.road1.acked > 10, 60_000)
+  await until('the second carries again', async () => (await status()).uplinks.road1.acked > 10)
   await gw.stop('SIGKILL')
   await sleep(200)
   first.black = false
   gw.configure(config([]))
   await gw.start(['--port', String(gwWeb)], gwWeb)
-  await until('everything is delivered', async () => (await status()).forwarding.backlog === 0, 60_000)
+  await until('everything is delivered', async () => (await status()).forwarding.backlog === 0)
   await gw.stop()
   const [sent, got] = [gw.logKeys(), up.logKeys()]
-  assert.ok(sent.length > 200, `${sent.length} facts`)
+  assert.ok(sent.length > 80, `${sent.length} facts`)
   assert.equal(new Set(got).size, got.length, 'none is there twice')
   assert.deepEqual(got, sent)
 })

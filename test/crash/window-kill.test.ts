@@ -2,7 +2,7 @@
 // counts, and no packet is in two windows. The file is also the child: it runs as such when the variable is set.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -31,7 +31,10 @@ async function child(dir: string): Promise<void> {
       sensors: [{ id: 's', status: 'OK', unit: 'K', value: 1 }],
     }
     log.appendFact(fact, { medium: 'local' }, 'synced')
-    if (k % 20 === 0) await new Promise(resolve => setTimeout(resolve, 1))
+    if (k % 20 !== 0) continue
+    // what the parent counts: it has its turn whatever else this machine does
+    writeSync(1, '.')
+    await new Promise(resolve => setTimeout(resolve, 1))
   }
 }
 
@@ -41,10 +44,14 @@ async function parent(): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
       const run = spawn(process.execPath, [__filename], {
         env: { ...process.env, OS_NODE_WINDOWS_DIR: dir },
-        stdio: ['ignore', 'ignore', 'inherit'],
+        stdio: ['ignore', 'pipe', 'inherit'],
       })
-      await new Promise(resolve => setTimeout(resolve, 350 + 61 * round))
-      run.kill('SIGKILL')
+      // at a different point of the sealing in each round
+      let turns = 0
+      run.stdout.on('data', chunk => {
+        turns += chunk.length
+        if (turns > 31 * round) run.kill('SIGKILL')
+      })
       await new Promise(resolve => run.on('close', resolve))
       const { log, db } = await opened(dir)
       const seen = new Set<string>()

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { askControl } from '../lib/control'
 import { databaseFacts, freePort, freeUdpPort, keyOf, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
 import { LossyProxy } from '../lib/lossy'
 import { assertSame } from '../lib/same'
@@ -39,8 +40,10 @@ test('a bad network, black-outs and a dying upstream: the same facts and values 
   const { token } = up.json('token', '--new') as { token: string }
   await up.start(serveArgs, upWeb)
   await gw.start(['--port', String(gwWeb)], gwWeb)
-  const uplink = () => gw.json('status').uplinks.up as { acked: number; backlog: number; resent: number }
-  await until('packets are acknowledged', () => uplink().acked > 20)
+  // by the control socket: a command would stop the proxy, which is in this process
+  const status = () => askControl(gw.dataDir, 'status')
+  const uplink = async (): Promise<{ acked: number; backlog: number; resent: number }> => (await status()).uplinks.up
+  await until('packets are acknowledged', async () => (await uplink()).acked > 20)
   for (const ms of [300, 1500]) {
     proxy.black = true
     await sleep(ms)
@@ -56,12 +59,15 @@ test('a bad network, black-outs and a dying upstream: the same facts and values 
   await up.stop('SIGTERM')
   await up.start(serveArgs, upWeb)
   await sleep(1500)
-  const { resent } = uplink()
+  const { counters } = proxy
+  await until('it was a bad network', () => counters.dropped > 0 && counters.doubled > 0 && counters.late > 0)
+  await until('packets were sent again', async () => (await uplink()).resent > 0)
+  await until('there are many facts', async () => (await status()).log.committed_seq > 250)
   await gw.stop('SIGKILL')
 
   gw.configure(config([]))
   await gw.start(['--port', String(gwWeb)], gwWeb)
-  await until('everything is delivered', () => uplink().backlog === 0, 90_000).catch(error => {
+  await until('everything is delivered', async () => (await uplink()).backlog === 0).catch(error => {
     throw new Error(
       `${error.message}\n${JSON.stringify(gw.json('status').uplinks)}\n${JSON.stringify(gw.json('status').links.up)}\n${gw.output.slice(-3000)}\nupstream ${JSON.stringify(up.json('status').received)}\n${up.output.slice(-6000)}`,
     )
@@ -73,9 +79,7 @@ test('a bad network, black-outs and a dying upstream: the same facts and values 
     const facts = await databaseFacts(upWeb, token)
     return facts.length >= sent.length ? facts : null
   })
-  assert.ok(sent.length > 200 && resent > 0, `${sent.length} facts, ${resent} sent again`)
-  const { dropped, doubled, late } = proxy.counters
-  assert.ok(dropped > 0 && doubled > 0 && late > 0, `the network was bad: ${JSON.stringify(proxy.counters)}`)
+  assert.ok(sent.length > 200, `${sent.length} facts`)
   assert.equal(new Set(sent.map(keyOf)).size, sent.length, 'no fact is in the log twice')
   assertSame(sent, got)
   await up.stop()

@@ -42,7 +42,7 @@ function run(plugin: string, command: string, ...args: string[]): any {
 const running = (plugin: string): boolean =>
   gateway.json('plugin-list').items.find(({ name }: { name: string }) => name === plugin).running
 
-test('start and stop: every plugin, as plugin-list shows it', { timeout: 120_000 }, () => {
+test('start and stop: every plugin, as plugin-list shows it', () => {
   for (const [plugin, start, stop] of [
     ['tui', () => run('tui', 'start'), () => run('tui', 'stop')],
     ['port_forwarder', () => run('port_forwarder', 'start'), () => run('port_forwarder', 'stop')],
@@ -86,7 +86,7 @@ test('port_forwarder: a rule that is disabled takes nothing until it is enabled'
   run('port_forwarder', 'remove-rule', 'n')
 })
 
-test('test_plugin: integration and compare in the gateway', { timeout: 120_000 }, () => {
+test('test_plugin: integration and compare in the gateway', () => {
   const { passed, failed } = run('test_plugin', 'integration')
   assert.ok(passed > 3)
   assert.equal(failed, 0)
@@ -111,9 +111,7 @@ test('a plugin that is given no command lists those it has', () => {
   assert.match(gateway.run('plugin-cmd', '--help').stdout, /^os-node plugin-cmd: /)
 })
 
-test('deps: what is damaged is found, and repaired from the copies of sync; without npm it says what to copy where', {
-  timeout: 120_000,
-}, () => {
+test('deps: what is damaged is found, and repaired from the copies of sync; without npm it says what to copy where', () => {
   const home = join(dir, 'copy')
   cpSync(dirname(script), join(home, 'dist'), { recursive: true })
   writeFileSync(join(home, 'Config.json'), '{}')

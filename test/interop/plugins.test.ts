@@ -26,7 +26,7 @@ async function world(t: TestContext, plugins: Record<string, string> = {}): Prom
     assigned_id: 5,
     device_id: 'gw',
     web_user: { auth_enabled: false },
-    plugins: { enabled: Object.keys(plugins).length > 0, start_timeout_s: 1 },
+    plugins: { enabled: Object.keys(plugins).length > 0, start_timeout_s: 3 },
     RESOURCES: { service_plugins: { web_user: { port: webPort } } },
     gateway: {
       sources: [],
@@ -82,9 +82,9 @@ function everyVerb({ run }: World, via: 'gateway' | 'local'): void {
   assert.match(run(['deps', '--help']).stdout, /check, doctor, sync, repair, install/)
 }
 
-test('every verb without a gateway', { timeout: 240_000 }, async t => everyVerb(await world(t), 'local'))
+test('every verb without a gateway', async t => everyVerb(await world(t), 'local'))
 
-test('every verb through a gateway', { timeout: 240_000 }, async t => {
+test('every verb through a gateway', async t => {
   const here = await world(t)
   await here.machine.start([], here.webPort)
   everyVerb(here, 'gateway')
@@ -97,7 +97,7 @@ test('every verb through a gateway', { timeout: 240_000 }, async t => {
   assert.equal((await fetch(`http://127.0.0.1:${other}/health`)).status, 200)
 })
 
-test('a password is asked for at a terminal without being shown, or read from a pipe', { timeout: 60_000 }, async t => {
+test('a password is asked for at a terminal without being shown, or read from a pipe', async t => {
   const { machine } = await world(t)
   const command = [process.execPath, script, 'web-user', 'add', 'ann', '--password-stdin']
   const place = ['--config', machine.config, '--data-dir', machine.dataDir]
@@ -119,7 +119,7 @@ test('a password is asked for at a terminal without being shown, or read from a 
   assert.equal((await users.verify('ben', 'correct horse'))?.username, 'ben')
 })
 
-test('web-user start without a gateway brings one, and ends with it', { timeout: 60_000 }, async t => {
+test('web-user start without a gateway brings one, and ends with it', async t => {
   const { machine } = await world(t)
   const port = await freePort()
   const args = ['web-user', '--cmd', 'start', '--config', machine.config, '--data-dir', machine.dataDir]
@@ -162,7 +162,7 @@ const FOREIGN = {
   'promise.js': `module.exports = { name: 'promise', create: () => ({ start() { setTimeout(() => Promise.reject(new Error('bang')), 300) } }) }`,
 }
 
-test('plugins that throw, hang and fail later cost only themselves', { timeout: 120_000 }, async t => {
+test('plugins that throw, hang and fail later cost only themselves', async t => {
   const { machine, webPort } = await world(t, FOREIGN)
   await machine.start([], webPort)
   const items = await until('all have failed', () => {
@@ -172,7 +172,7 @@ test('plugins that throw, hang and fail later cost only themselves', { timeout: 
     return failing.every(name => of(name).failures === 1) ? of : undefined
   })
   assert.match(items('thrower').error ?? '', /no way/)
-  assert.match(items('hangs').error ?? '', /did not end within 1 s/)
+  assert.match(items('hangs').error ?? '', /did not end within 3 s/)
   assert.match(items('late').error ?? '', /boom/)
   assert.match(items('promise').error ?? '', /bang/)
   assert.match(items('words').error ?? '', /just words/)
@@ -194,7 +194,7 @@ test('plugins that throw, hang and fail later cost only themselves', { timeout: 
   assert.equal(machine.json('config-get', '--key', 'RESOURCES.service_plugins.good.colour').value, 'red')
 })
 
-test('safe mode keeps plugins off (R25), and they can be started by hand', { timeout: 60_000 }, async t => {
+test('safe mode keeps plugins off (R25), and they can be started by hand', async t => {
   const { machine, webPort } = await world(t, FOREIGN)
   process.env.OS_NODE_SAFE_MODE = 'on'
   t.after(() => delete process.env.OS_NODE_SAFE_MODE)
@@ -207,7 +207,7 @@ test('safe mode keeps plugins off (R25), and they can be started by hand', { tim
   assert.equal(machine.json('plugin-load', 'env-guard').running, true)
 })
 
-test('a packet of another node is logged and sent on', { timeout: 60_000 }, async t => {
+test('a packet of another node is logged and sent on', async t => {
   const { machine, webPort, udpPort, run } = await world(t)
   await machine.start([], webPort)
   const targets = [createSocket('udp4'), createSocket('udp4')]
@@ -238,8 +238,7 @@ test('a packet of another node is logged and sent on', { timeout: 60_000 }, asyn
   assert.deepEqual(got[0]![0], Buffer.from(packet))
   assert.deepEqual(got[1]![0], Buffer.from(packet))
   await until('the log', () => machine.logFacts().some(fact => fact.id === 'shed'))
-  const stats = machine.json('port-forwarder', 'stats')
-  assert.equal(stats.rules_applied.north.forwarded, 2)
+  await until('both are counted', () => machine.json('port-forwarder', 'stats').rules_applied.north.forwarded === 2)
   const section = await (await fetch(`http://127.0.0.1:${webPort}/api/display/render/port_forwarder:rules`)).json()
   assert.equal((section as { data: { name: string }[] }).data[0]!.name, 'north')
   // the rule is there after a restart, and works

@@ -21,9 +21,7 @@ interface Counters {
   failed: number
 }
 
-test('from gateway to gateway: medium, source, command, device, priorities, sets, fan-out, a restart', {
-  timeout: 120_000,
-}, async t => {
+test('from gateway to gateway: medium, source, command, device, priorities, sets, fan-out, a restart', async t => {
   const dir = tempDir()
   const [web, inPort, udp, tcp] = [await freePort(), await freeUdpPort(), await freeUdpPort(), await freePort()]
   const here = new Machine(join(dir, 'here'), 'run', {
@@ -143,7 +141,7 @@ test('from gateway to gateway: medium, source, command, device, priorities, sets
   assert.equal((await counters()).second, undefined)
 })
 
-test('what a gateway sends upstream goes to the targets of its rules too', { timeout: 120_000 }, async t => {
+test('what a gateway sends upstream goes to the targets of its rules too', async t => {
   const dir = tempDir()
   const [up, web] = [await freeUdpPort(), await freePort()]
   const target = createSocket('udp4')
@@ -168,5 +166,5 @@ test('what a gateway sends upstream goes to the targets of its rules too', { tim
   assert.equal(gw.json('transmit', '--sensor-id', 't', '--value', '3', '--unit', 'Cel').sent, true)
   const packet = await until('the target heard it', () => heard[0])
   assert.equal(packet.readUInt32BE(2), 5, 'the packet, without the envelope of the uplink')
-  assert.equal(gw.json('port-forwarder', 'stats').rules_applied.fan.forwarded >= 1, true)
+  await until('it is counted', () => gw.json('port-forwarder', 'stats').rules_applied.fan.forwarded >= 1)
 })

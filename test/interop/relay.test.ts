@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { askControl } from '../lib/control'
 import {
   freePort,
   freeUdpPort,
@@ -64,12 +65,18 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
   await c.start(['--host', '127.0.0.1', '--port', String(end), '--web-port', String(webC)], webC!)
   await b.start(['--port', String(webB)], webB!)
   await a.start(['--port', String(webA)], webA!)
-  await until('it listens', () => a.json('status').links.in.state === 'up')
+  // by the control socket: a command would stop the roads, which are in this process
+  const status = (of = a) => askControl(of.dataDir, 'status')
+  await until('it listens', async () => (await status()).links.in.state === 'up')
 
   // C firmware in whole seconds, three samples in each; a device without a clock; one with milliseconds
   const sent = { firmware: 0, clockless: 0, plain: 0 }
+  const all = (): number => sent.firmware + sent.clockless + sent.plain
+  let heard = 0
   const send = (frame: Uint8Array): void => socket.send(frame, entry!, '127.0.0.1')
   const devices = setInterval(() => {
+    // what a gateway that gets no processor has not read yet must find room in its socket
+    if (all() > heard + 150) return
     const second = SECONDS + Math.floor(sent.firmware / 3)
     send(peerFrame(0x3f, [9], 1, second, `T1|A01|${(10 + sent.firmware++).toString(36)}`))
     send(peerFrame(0x3f, [10], 1, 0, `10;BARE.1.AAAAAAAA|s>K.K:${(10 + sent.clockless++).toString(36)}|`))
@@ -78,30 +85,32 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
     if (sent.plain++ % 5 === 0) send(peerFrame(0x3f, [11], 1, ms, `11;PLAIN.1.${token}|s>K.9:1A|u>K.C00:b|`))
     else send(peerFrame(0xaa, [11], 1, ms, Buffer.from([0x02, 1, 0x30 + (sent.plain % 10)])))
   }, 50)
-  const way = () => a.json('status').forwarding.uplink
-  const acked = (name: string): number => a.json('status').uplinks[name].acked
-  await until('the first way carries', () => way() === 'over' && acked('over') > 20)
+  const carries = async (name: string, more: number): Promise<boolean> => {
+    const { forwarding, uplinks, received } = await status()
+    heard = received.facts
+    return forwarding.uplink === name && uplinks[name].acked > more
+  }
+  await until('the first way carries', () => carries('over', 20))
   await b.stop('SIGKILL')
-  await until('the second way carries', () => way() === 'direct' && acked('direct') > 20, 60_000)
+  await until('the second way carries', () => carries('direct', 20))
   await b.start(['--port', String(webB)], webB!)
-  const before = acked('over')
-  await until('the first way carries again', () => way() === 'over' && acked('over') > before + 20, 60_000)
+  const before = (await status()).uplinks.over.acked
+  await until('the first way carries again', () => carries('over', before + 20))
   clearInterval(devices)
-  const all = sent.firmware + sent.clockless + sent.plain
-  const seen = await until('every packet is heard', () => {
-    const { received, log } = a.json('status')
-    return received.facts === all && (log.last_seq as number)
+  const seen = await until('every packet is heard', async () => {
+    const { received, log } = await status()
+    return received.facts === all() && (log.last_seq as number)
   })
-  await until('all of it is on flash', () => a.json('status').log.committed_seq >= seen)
+  await until('all of it is on flash', async () => (await status()).log.committed_seq >= seen)
   await a.stop('SIGKILL')
   a.configure(config(1, entry!, ways))
   await a.start(['--port', String(webA)], webA!)
   for (const machine of [a, b])
-    await until('nothing waits', () => machine.json('status').forwarding.backlog === 0, 60_000)
+    await until('nothing waits', async () => (await status(machine)).forwarding.backlog === 0)
   await Promise.all([a.stop(), b.stop(), c.stop()])
 
-  const heard = a.logFacts()
-  const count = (aid: number): number => heard.filter(fact => fact.source_aid === aid).length
+  const logged = a.logFacts()
+  const count = (aid: number): number => logged.filter(fact => fact.source_aid === aid).length
   assert.ok(
     count(9) === sent.firmware && count(10) === sent.clockless && count(11) === sent.plain,
     'the first road is good',
@@ -114,10 +123,10 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
       .map(fact => `${keyOf(fact)} ${sensorsOf(fact)[0]!.value!.toFixed(4)}`)
       .sort()
   const atTheEnd = c.logFacts()
-  assertSame(others(heard), others(atTheEnd))
-  assert.deepEqual(ofFirmware(atTheEnd), ofFirmware(heard))
+  assertSame(others(logged), others(atTheEnd))
+  assert.deepEqual(ofFirmware(atTheEnd), ofFirmware(logged))
   const overB = b.logFacts().map(keyOf)
-  const known = new Set(heard.map(keyOf))
-  assert.ok(overB.length > 40 && overB.length < heard.length, `${overB.length} of ${heard.length} went the first way`)
+  const known = new Set(logged.map(keyOf))
+  assert.ok(overB.length > 40 && overB.length < logged.length, `${overB.length} of ${logged.length} went the first way`)
   assert.ok(overB.every(key => known.has(key)))
 })

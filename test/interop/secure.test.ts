@@ -86,9 +86,9 @@ class Both {
 
   /** Secure, and `more` packets acknowledged since. */
   async secure(more = 10): Promise<void> {
-    await until('a secure session', async () => (await this.uplink()).secure === 'secure', 90_000)
+    await until('a secure session', async () => (await this.uplink()).secure === 'secure')
     const from = (await this.uplink()).acked
-    await until('packets are acknowledged', async () => (await this.uplink()).acked >= from + more, 90_000)
+    await until('packets are acknowledged', async () => (await this.uplink()).acked >= from + more)
   }
 
   /** Both session files hold the key; they are written at most every five seconds. */
@@ -117,7 +117,7 @@ class Both {
     await this.gw.stop()
     this.configure([])
     await this.startGw()
-    await until('everything is delivered', async () => (await this.uplink()).backlog === 0, 60_000)
+    await until('everything is delivered', async () => (await this.uplink()).backlog === 0)
     await this.gw.stop()
     await this.up.stop()
     const sent = this.gw.logFacts()
@@ -152,7 +152,9 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
     )
     assert.ok(!order.includes(-1) && steps.includes('up ab'))
     both.assertNoFallback()
-    assert.equal(both.tap.packets('down').filter(({ packet }) => packet[0] === 0x0d).length, 1)
+    // once, but for what is late on a slow machine: each packet in plaintext is answered so
+    const named = both.tap.packets('down').filter(({ packet }) => packet[0] === 0x0d).length
+    assert.ok(named >= 1 && named <= both.data().filter(cmd => !isSecure(cmd)).length)
     assert.deepEqual((await both.uplink()).secure_aids, { pending: 0, secure: 1 })
     assert.equal((await both.received())['sessions'], 1)
     assert.match(both.gw.run('status').stdout, /session\n.*secure/)
@@ -272,7 +274,7 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
       const { up } = (await askControl(both.gw.dataDir, 'status')).links
       return up.state === 'degraded' && up.reason
     })
-    assert.match(reason, /^no secure session: AID 5 asked \d times and got no key$/)
+    assert.match(reason, /^no secure session: AID 5 asked \d+ times and got no key$/)
     const uplink = await both.uplink()
     assert.equal(uplink.secure, 'pending')
     assert.ok(uplink.backlog > 3)

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { askControl } from '../lib/control'
 import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
 import { LossyProxy } from '../lib/lossy'
 
@@ -47,23 +48,34 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
   const serve = ['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(serverWeb)]
   const startAll = (): Promise<unknown> =>
     Promise.all(gateways.map((gateway, k) => gateway.start(['--port', String(webs[k])], webs[k]!)))
-  const uplink = (gateway: Machine): UplinkStatus => gateway.json('status').uplinks.up
+  // by the control socket: a command would stop the proxy, which is in this process
+  const uplink = async (gateway: Machine): Promise<UplinkStatus> =>
+    (await askControl(gateway.dataDir, 'status')).uplinks.up
   const { token } = server.json('token', '--new') as { token: string }
   await server.start(serve, serverWeb)
   await startAll()
-  for (const gateway of gateways) await until('packets are acknowledged', () => uplink(gateway).acked > 10, 60_000)
+  for (const gateway of gateways)
+    await until('packets are acknowledged', async () => (await uplink(gateway)).acked > 10)
   for (const away of [100, 700]) {
     await server.stop('SIGKILL')
     await sleep(away)
     await server.start(serve, serverWeb)
     await sleep(1500)
   }
-  const seen = gateways.map(uplink)
+  // however slow the machine is
+  const counters = proxy.counters
+  await until('acknowledgements are lost', () => counters.dropped > 5)
+  for (const gateway of gateways)
+    await until('packets were sent again', async () => {
+      const { acked, backlog, resent } = await uplink(gateway)
+      return resent > 0 && acked + backlog > 60
+    })
   await Promise.all(gateways.map(gateway => gateway.stop('SIGKILL')))
 
   for (const [k, gateway] of gateways.entries()) gateway.configure(config(k, []))
   await startAll()
-  for (const gateway of gateways) await until('everything is delivered', () => uplink(gateway).backlog === 0, 60_000)
+  for (const gateway of gateways)
+    await until('everything is delivered', async () => (await uplink(gateway)).backlog === 0)
   await Promise.all(gateways.map(gateway => gateway.stop()))
 
   const sent = gateways.flatMap(gateway => gateway.logKeys()).sort()
@@ -74,8 +86,4 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
   assert.equal(new Set(sent).size, sent.length)
 
   assert.ok(sent.length > 150, `${sent.length} facts`)
-  assert.ok(proxy.counters.dropped > 5, `${proxy.counters.dropped} datagrams lost`)
-  for (const { acked, resent } of seen) {
-    assert.ok(acked > 10 && resent > 0, `${acked} acknowledged, ${resent} sent again`)
-  }
 })

@@ -88,7 +88,10 @@ export class World {
     this.browser = await chromium.launch({
       executablePath: '/usr/bin/chromium',
       args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking'],
+      timeout: 120_000,
     })
+    // the database is there, so that nothing is answered with 503
+    await this.packets(1)
   }
 
   startGateway(): Promise<void> {
@@ -117,7 +120,7 @@ export class World {
   /** Waits until the database has this many packets. */
   async packets(count: number): Promise<void> {
     const enough = async (): Promise<boolean> => (await this.ask('/api/data/packets?limit=1')).total >= count
-    await until(`${count} packets`, enough, 60_000)
+    await until(`${count} packets`, enough)
   }
 
   async tab({ size = DESKTOP, colours = 'light', token = this.token }: TabOptions = {}): Promise<Tab> {
@@ -130,7 +133,7 @@ export class World {
       await context.addInitScript({ content: `sessionStorage.setItem('os-node-token', ${JSON.stringify(token)})` })
     }
     const page = await context.newPage()
-    page.setDefaultTimeout(15_000)
+    page.setDefaultTimeout(90_000)
     const problems: Problems = { console: [], foreign: [], answers: [] }
     page.on('console', message => {
       // what a server answered is told by `answers`, with its path

@@ -1,8 +1,8 @@
 // Real processes of the built file, for tests: a gateway or an upstream in a folder of its own.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { askControl } from './control'
@@ -35,7 +35,7 @@ globalThis.fetch = (where, init) => {
 }
 
 /** The rig is a machine with one slow processor, which it shares with others: nothing that comes there comes too late. */
-const PATIENCE_MS = process.env.OS_NODE_IN_RIG ? 180_000 : 60_000
+const PATIENCE_MS = process.env.OS_NODE_IN_RIG ? 180_000 : 120_000
 
 /** Asks again until it is true, at first at once, then every 50 ms; throws after `ms` with what was last seen. */
 export async function until<T>(what: string, ask: () => T | Promise<T>, ms = PATIENCE_MS): Promise<NonNullable<T>> {
@@ -54,27 +54,65 @@ export async function until<T>(what: string, ask: () => T | Promise<T>, ms = PAT
   }
 }
 
-/** A free TCP port. */
-export const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
+// Files run side by side, and between the look for a free port and its use there is time for another to take it. So a
+// process has a block of ports to itself, for as long as it listens on the first of it; and the blocks lie below the ports
+// that the kernel gives to whoever asks for any.
+const FIRST_PORT = 20_480
+const BLOCK = 32
+
+const listening = (port: number): Promise<Server | null> =>
+  new Promise(resolve => {
     const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
+    server.once('error', () => resolve(null))
+    server.listen(port, '127.0.0.1', () => resolve(server.unref()))
   })
 
-/** A free UDP port. */
-export const freeUdpPort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
+async function isFreeTcp(port: number): Promise<boolean> {
+  const server = await listening(port)
+  if (server) await new Promise(resolve => server.close(resolve))
+  return server !== null
+}
+
+const isFreeUdp = (port: number): Promise<boolean> =>
+  new Promise(resolve => {
     const socket = createSocket('udp4')
-    socket.once('error', reject)
-    socket.bind(0, '127.0.0.1', () => {
-      const { port } = socket.address()
-      socket.close(() => resolve(port))
-    })
+    socket.once('error', () => resolve(false))
+    socket.bind(port, '127.0.0.1', () => socket.close(() => resolve(true)))
   })
+
+/** of the block that is ours, those nobody asked for yet */
+let ports: number[] = []
+let claimed: Promise<void> | undefined
+
+async function claim(): Promise<void> {
+  const lowest = Number(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s/)[0])
+  const blocks = Math.floor(((lowest > FIRST_PORT + 64 * BLOCK ? lowest : 32_768) - FIRST_PORT) / BLOCK)
+  for (let tries = 0; tries < 1000; tries++) {
+    const first = FIRST_PORT + BLOCK * Math.floor(Math.random() * blocks)
+    if (!(await listening(first))) continue
+    ports = Array.from({ length: BLOCK - 1 }, (_, k) => first + 1 + k)
+    return
+  }
+  throw new Error('no block of ports is free')
+}
+
+async function portThat(isFree: (port: number) => Promise<boolean>): Promise<number> {
+  for (;;) {
+    const port = ports.shift()
+    if (port === undefined) {
+      claimed ??= claim().finally(() => {
+        claimed = undefined
+      })
+      await claimed
+    } else if (await isFree(port)) return port
+  }
+}
+
+/** A TCP port that nobody else is given. */
+export const freePort = (): Promise<number> => portThat(isFreeTcp)
+
+/** A UDP port that nobody else is given. */
+export const freeUdpPort = (): Promise<number> => portThat(isFreeUdp)
 
 export interface Ran {
   code: number

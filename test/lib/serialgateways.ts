@@ -1,5 +1,7 @@
 // Real gateways whose serial ports are in the test: what they send each other over UART or RS485 has to be in both logs.
 import { join } from 'node:path'
+import { realFiles } from '../../src/lib/files'
+import { exportFacts } from '../../src/log'
 import { askControl } from './control'
 import { freePort, keyOf, type LoggedFact, Machine, removeDir, tempDir, until } from './gateway'
 import { type Plug, Ptys } from './ptys'
@@ -43,7 +45,7 @@ export class SerialGateways {
 export const status = (of: Machine): Promise<any> => askControl(of.dataDir, 'status')
 
 /** Waits until `from` has been told of more than `count` packets by its upstream; fails with what both ends say. */
-export async function acknowledged(from: Machine, count: number, to: Machine, ms = 90_000): Promise<void> {
+export async function acknowledged(from: Machine, count: number, to: Machine, ms = 180_000): Promise<void> {
   await until('acknowledged', async () => (await status(from)).uplinks.up.acked > count, ms).catch(async error => {
     const links = JSON.stringify([(await status(from)).links, (await status(to)).links])
     throw new Error(`${error.message}\n${links}\n${from.output.slice(-1500)}\n${to.output.slice(-1500)}`)
@@ -59,11 +61,13 @@ export async function delivered(from: Machine, to: Machine): Promise<number> {
   await from.stop()
   const sent = from.logFacts()
   const keys = new Set(sent.map(keyOf))
-  const there = (): LoggedFact[] => to.logFacts().filter(fact => keys.has(keyOf(fact)))
-  const all = (ms: number): Promise<boolean> => until('all are there', () => there().length >= keys.size, ms)
+  // the files are read here: a command would stop the wires, which are in this process
+  const facts = (): LoggedFact[] => [...exportFacts(join(to.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
+  const there = (): LoggedFact[] => facts().filter(fact => keys.has(keyOf(fact)))
+  const all = (ms?: number): Promise<boolean> => until('all are there', () => there().length >= keys.size, ms)
   await all(3000).catch(async () => {
     await from.start(['--port', String(await freePort())])
-    await all(90_000).catch(() => undefined) // told below, fact by fact
+    await all().catch(() => undefined) // told below, fact by fact
     await from.stop()
   })
   assertSame(sent, there())

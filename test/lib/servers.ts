@@ -156,7 +156,7 @@ export class Server {
         clearTimeout(timer)
         reject(new Error(`${this.name} on port ${this.port} ${why}; its log:\n${this.#log.slice(-4000)}`))
       }
-      const timer = setTimeout(() => fail('was not ready within 30 s'), 30_000)
+      const timer = setTimeout(() => fail('was not ready within 120 s'), 120_000)
       const from = this.#log.length
       const collect = (chunk: Buffer): void => {
         this.#log += chunk.toString()
@@ -188,7 +188,7 @@ export class Server {
     if (!child || child.exitCode !== null || child.signalCode !== null) return
     const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
     child.kill(signal)
-    const force = setTimeout(() => child.kill('SIGKILL'), 10_000)
+    const force = setTimeout(() => child.kill('SIGKILL'), 60_000)
     await ended
     clearTimeout(force)
   }

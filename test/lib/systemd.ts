@@ -47,7 +47,7 @@ export class FakeSystemd {
   }
 
   /** The n-th message (from 1) with this field, when it comes. */
-  next(field: string, n = 1, ms = 30_000): Promise<Heard> {
+  next(field: string, n = 1, ms = 120_000): Promise<Heard> {
     return until(`${field} number ${n}`, () => this.with(field)[n - 1], ms)
   }
 

@@ -76,10 +76,11 @@ export class Tty {
     })
   }
 
-  /** Waits until the screen shows something; throws with the screen when it does not. */
-  async shows(what: string | RegExp, ms = 20_000): Promise<string> {
+  /** Waits until a whole picture shows something; throws with the screen when it does not. */
+  async shows(what: string | RegExp, ms = 90_000): Promise<string> {
     const there = (): boolean => {
       if (this.#problem) throw this.#problem
+      if (this.screen.drawing) return false
       const text = this.screen.text()
       return typeof what === 'string' ? text.includes(what) : what.test(text)
     }
@@ -90,7 +91,7 @@ export class Tty {
   }
 
   /** Waits for the end of the program. */
-  end(ms = 20_000): Promise<Ended> {
+  end(ms = 90_000): Promise<Ended> {
     return until('the program ends', () => this.ended, ms)
   }
 

@@ -16,6 +16,8 @@ export class Vt {
   cursor = true
   wraps = true
   frames = 0
+  /** in the middle of a frame */
+  drawing = false
   /** whole screen cleared so often */
   cleared = 0
   bytes = 0
@@ -141,8 +143,10 @@ export class Vt {
       this.#column = 0
     } else if (mode === 25) this.cursor = on
     else if (mode === 7) this.wraps = on
-    else if (mode === 2026) this.frames += on ? 1 : 0
-    else throw new Error(`a mode no terminal was promised: ${mode}`)
+    else if (mode === 2026) {
+      this.frames += on ? 1 : 0
+      this.drawing = on
+    } else throw new Error(`a mode no terminal was promised: ${mode}`)
   }
 
   #blankRow(): Cell[] {

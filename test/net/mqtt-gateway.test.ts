@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { makeCerts } from '../lib/certs'
+import { askControl } from '../lib/control'
 import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
 import { lacks, startMosquitto } from '../lib/servers'
 
@@ -59,11 +60,12 @@ for (const [qos, version] of [
       { name: 'memory', type: 'memory', interval_ms: 130 },
     ]
     const up = new Machine(join(home, 'up'), 'serve', { RESOURCES, gateway: { receivers: [link] } })
-    const gw = new Machine(join(home, 'gw'), 'run', {
+    const config = (list: object[]): Record<string, unknown> => ({
       device_id: 'GW1',
       RESOURCES,
-      gateway: { sources, uplinks: [link], log: { commit_interval_ms: 100 } },
+      gateway: { sources: list, uplinks: [link], log: { commit_interval_ms: 100 } },
     })
+    const gw = new Machine(join(home, 'gw'), 'run', config(sources))
     machines.push(up, gw)
     const upWeb = await freePort()
     const gwWeb = await freePort()
@@ -71,18 +73,28 @@ for (const [qos, version] of [
     const { token } = up.json('token', '--new') as { token: string }
     await up.start(serveArgs, upWeb)
     await gw.start(['--port', String(gwWeb)], gwWeb)
-    const uplink = () => gw.json('status').uplinks.mqtt
-    await until('packets are acknowledged', () => uplink().acked > 20, 90_000)
+    const status = () => askControl(gw.dataDir, 'status')
+    /** What is in the log now; the sources go on meanwhile. */
+    const delivered = async (what: string): Promise<void> => {
+      const newest = (await status()).log.last_seq as number
+      await until(what, async () => (await status()).uplinks.mqtt.cursor >= newest)
+    }
+    await until('packets are acknowledged', async () => (await status()).uplinks.mqtt.acked > 20)
 
     // a broker that is stopped keeps its sessions; the upstream is away for a while too
     await broker.restart()
-    await until('packets are acknowledged again', () => uplink().backlog < 10, 60_000)
+    await delivered('packets are acknowledged again')
     await up.stop('SIGKILL')
     await sleep(1000)
     await up.start(serveArgs, upWeb)
     await gw.stop('SIGKILL')
     await gw.start(['--port', String(gwWeb)], gwWeb)
-    await until('the backlog is delivered', () => uplink().backlog < 10, 60_000)
+    await delivered('the backlog is delivered')
+    await gw.stop('SIGTERM')
+    // what the stop had no time for
+    gw.configure(config([]))
+    await gw.start(['--port', String(gwWeb)], gwWeb)
+    await until('nothing is left', async () => (await status()).uplinks.mqtt.backlog === 0)
     await gw.stop('SIGTERM')
 
     const inLog = gw.logKeys()

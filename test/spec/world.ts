@@ -88,6 +88,17 @@ let server: Promise<Server> | undefined
 /** One server for all rows. */
 export const theServer = (): Promise<Server> => (server ??= Server.start())
 
+/** Asks again while the view is built: a machine that does other things may take longer than a question waits. */
+export async function patient<T>(ask: () => Promise<T>): Promise<T> {
+  for (let left = 30; ; left--) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (left === 0 || (error as { code?: string }).code !== 'DB_STARTING') throw error
+    }
+  }
+}
+
 /** A configuration with which a gateway starts no second process and reads nothing. */
 export const quietGateway = {
   gateway: {

@@ -148,7 +148,7 @@ function live(options: object = {}) {
   const shows = (keys: string, wanted: RegExp): Promise<unknown> => {
     const from = written.length
     type(keys)
-    return until(`${wanted} after ${JSON.stringify(keys)}`, () => wanted.test(written.slice(from).join('')), 10_000)
+    return until(`${wanted} after ${JSON.stringify(keys)}`, () => wanted.test(written.slice(from).join('')))
   }
   /** the exit code after `q` */
   const quit = async (run: Promise<number>): Promise<number> => {

@@ -4,7 +4,7 @@ import { DatabaseManager } from '../../../src/index'
 import type { Row, Table } from '../rows'
 import * as is from '../shape'
 import { parameters, sameParameters } from '../signature'
-import { closes, library, newFolder, newNode, ROWS, T } from '../world'
+import { closes, library, newFolder, newNode, patient, ROWS, T } from '../world'
 
 const page = (list: string, row: is.Shape, limit: number) =>
   is.record({
@@ -42,6 +42,7 @@ async function database(packets: readonly Sent[] = [['DEV', 'ONLINE', T]]) {
   const db = new library.DatabaseManager(node.config, { log })
   closes(db)
   await db.connect()
+  await patient(() => db.queryDevices())
   return db
 }
 
