@@ -41,7 +41,7 @@ export function boardReport({ board, tree, configured, entries, root = '' }: Rep
     pins: headerPins(board).map(({ header, name }) => ({
       header,
       name,
-      functions: board.functions[name] ?? [],
+      functions: functionsOf(board, name),
       used_by: uses.pins.get(name) ?? [],
     })),
     buses: board.buses.map(bus => busReport(bus, uses.buses.get(bus.name) ?? [], { root, boot, bootConfig, board })),
@@ -53,6 +53,15 @@ export function boardReport({ board, tree, configured, entries, root = '' }: Rep
     ),
     clashes: [...uses.pins].flatMap(([pin, by]) => (by.length > 1 ? [`${pin}: ${by.join(' and ')}`] : [])),
   }
+}
+
+/** What a pin can be; first what a bus of this board makes of it, for there is room for a few only. */
+function functionsOf({ functions, buses }: Board, pin: string): readonly string[] {
+  const own = buses.flatMap(({ name, pins }) =>
+    Object.entries(pins).flatMap(([role, at]) => (at === pin ? [`${name.toUpperCase()}_${role}`] : [])),
+  )
+  const all = functions[pin] ?? []
+  return [...all.filter(text => own.includes(text)), ...all.filter(text => !own.includes(text))]
 }
 
 interface Machine {

@@ -84,6 +84,20 @@ for (const board of KNOWN) {
   })
 }
 
+test('of what a pin can be, the three that are shown are those of the buses', () => {
+  for (const board of KNOWN) {
+    const tree = { model: '', compatible: [] }
+    const { pins } = boardReport({ board, tree, configured: true, entries: [], root: '/nowhere' })
+    for (const { name, kind, pins: of } of board.buses.filter(({ kind }) => /i2c|spi|uart/.test(kind)))
+      for (const [role, pin] of Object.entries(of)) {
+        const { functions } = pins.find(one => one.name === pin)!
+        const wanted = `${name.toUpperCase()}_${role}`
+        assert.ok(functions.slice(0, 3).includes(wanted), `${board.name} ${kind} ${pin}: ${functions.join()}`)
+        assert.deepEqual([...functions].sort(), [...board.functions[pin]!].sort())
+      }
+  }
+})
+
 test('a board is detected by its device tree, by model where the tree has another name, else it is generic', () => {
   const dir = tempDir()
   try {
