@@ -1,7 +1,7 @@
 // The board files hold facts of real boards: what can be checked without one is checked here.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import * as v from 'valibot'
@@ -318,6 +318,13 @@ test('the report says of each bus what is to be done', () => {
     )
     assert.match(bus('uart5').todo ?? '', /dtoverlay=uart5; reboot/)
     assert.match(bus('can0').todo ?? '', /dtparam=spi=on and dtoverlay=mcp2515-can0,.*, or .*mcp251xfd/)
+    // the adapter is there, and nobody has set its bit rate
+    file('sys/class/net/can0/flags', '0x40080\n')
+    assert.equal(bus('can0').state, 'missing')
+    assert.match(bus('can0').todo ?? '', /^sudo systemctl enable --now os-node-can@can0 .*ip link set can0 up type can/)
+    file('sys/class/net/can0/flags', '0x40081\n')
+    assert.deepEqual([bus('can0').state, bus('can0').todo], ['ready', undefined])
+    rmSync(join(dir, 'sys/class/net/can0'), { recursive: true })
     assert.deepEqual(ask().leds, { ACT: '/sys/class/leds/led0', PWR: null })
     assert.deepEqual(ask().clashes, ['GPIO4: source a and source b and uart3 TXD'])
     file('boot/firmware/config.txt', 'dtparam=i2c_arm=on')
