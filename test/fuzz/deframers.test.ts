@@ -77,7 +77,7 @@ class Sink {
 }
 
 for (const [name, { make, frame, marks }] of Object.entries(KINDS))
-  test(`${name}: ${INPUTS} damaged inputs`, t => {
+  test(`R19: ${name}: ${INPUTS} damaged inputs`, t => {
     const random = prng(19)
     const below = (n: number): number => Math.floor(random() * n)
     const frames = packets.map(frame)

@@ -146,7 +146,7 @@ inTheRig(
       }
     })
 
-    test('silence restarts the scan, then resets the adapter, then opens the library anew', async () => {
+    test('R20: silence restarts the scan, then resets the adapter, then opens the library anew', async () => {
       const before = (await link('plain')).detail
       device.silence()
       const after = await until('all three steps', async () => {

@@ -73,7 +73,7 @@ inTheRig(
       await up.stop('SIGKILL')
     })
 
-    test('the plug is pulled and put back, ten times: told, open again within two seconds, and what is sent is acknowledged', async t => {
+    test('R14: the plug is pulled and put back, ten times: told, open again within two seconds, what is sent is acknowledged', async t => {
       const before = descriptors(gw)
       const times: number[] = []
       const flows: number[] = []
