@@ -33,6 +33,14 @@ test('every bus of the wiring page has a configuration', () => {
     )
 })
 
+test('every bus of the wiring page says how to test it and what its errors mean', () => {
+  for (const text of sections) {
+    const title = text.split('\n', 1)[0]
+    assert.match(text, /^(Test\b|### (Test|Try it))|[.)] Test: |How to test it/m, title)
+    assert.match(text, /\b(error|says|message)|what it says/i, title)
+  }
+})
+
 test('files of the system that the page names are those that its command copies', () => {
   const [, from] = /^sudo cp -r (\S+) \/$/m.exec(page)!
   const brings = (path: string): boolean => existsSync(join(root, from!, path))
