@@ -44,6 +44,9 @@ export function boardReport({ board, tree, configured, entries, root = '' }: Rep
       functions: functionsOf(board, name),
       used_by: uses.pins.get(name) ?? [],
     })),
+    off_header: [...uses.pins]
+      .filter(([pin]) => !headerPins(board).some(({ name }) => name === pin))
+      .map(([name, used_by]) => ({ name, used_by })),
     buses: board.buses.map(bus => busReport(bus, uses.buses.get(bus.name) ?? [], { root, boot, bootConfig, board })),
     leds: Object.fromEntries(
       Object.entries(board.leds).map(([led, names]) => [

@@ -195,6 +195,41 @@ test('the configuration is searched for pins and buses, whatever the options are
   )
 })
 
+test('lines that are on no header are told in the words of the configuration, on a machine without one too', () => {
+  const entries = [
+    {
+      what: 'source shed',
+      options: { pins: [{ chip: 'gpiochip2', line: 3, name: 'door' }, { pin: 'PUMP' }, { header: 6 }] },
+    },
+    { what: 'source b', options: { chip: 'gpiochip2', line: 3 } },
+    { what: 'uplink radio', options: { chip: 'sx1278', reset_pin: { header: 11 }, dio0_pin: 'GPIO25' } },
+  ]
+  const of = (name: string) => {
+    const board = boardNamed(name)
+    const report = boardReport({
+      board,
+      tree: { model: '', compatible: [] },
+      configured: true,
+      entries,
+      root: '/nowhere',
+    })
+    const used = report.pins.filter(({ used_by }) => used_by.length > 0).map(pin => pin.header)
+    return { used, clashes: report.clashes, off: report.off_header.map(({ name, used_by }) => [name, ...used_by]) }
+  }
+  const off = [
+    ['gpiochip2 line 3', 'source shed: door', 'source b'],
+    ['PUMP', 'source shed: pins'],
+    ['pin 6 of the header', 'source shed: pins'],
+  ]
+  const clashes = ['gpiochip2 line 3: source shed: door and source b']
+  assert.deepEqual(of('rpi-4'), { used: [11, 22], clashes, off })
+  const more = [
+    ['pin 11 of the header', 'uplink radio: reset_pin'],
+    ['GPIO25', 'uplink radio: dio0_pin'],
+  ]
+  assert.deepEqual(of('generic'), { used: [], clashes, off: [...off, ...more] })
+})
+
 test('a link uses what its options leave to the default, and to physical_config', async () => {
   const dir = tempDir()
   try {
