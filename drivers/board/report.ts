@@ -41,9 +41,12 @@ export function boardReport({ board, tree, configured, entries, root = '' }: Rep
     pins: headerPins(board).map(({ header, name }) => ({
       header,
       name,
-      functions: board.functions[name] ?? [],
+      functions: functionsOf(board, name),
       used_by: uses.pins.get(name) ?? [],
     })),
+    off_header: [...uses.pins]
+      .filter(([pin]) => !headerPins(board).some(({ name }) => name === pin))
+      .map(([name, used_by]) => ({ name, used_by })),
     buses: board.buses.map(bus => busReport(bus, uses.buses.get(bus.name) ?? [], { root, boot, bootConfig, board })),
     leds: Object.fromEntries(
       Object.entries(board.leds).map(([led, names]) => [
@@ -53,6 +56,15 @@ export function boardReport({ board, tree, configured, entries, root = '' }: Rep
     ),
     clashes: [...uses.pins].flatMap(([pin, by]) => (by.length > 1 ? [`${pin}: ${by.join(' and ')}`] : [])),
   }
+}
+
+/** What a pin can be; first what a bus of this board makes of it, for there is room for a few only. */
+function functionsOf({ functions, buses }: Board, pin: string): readonly string[] {
+  const own = buses.flatMap(({ name, pins }) =>
+    Object.entries(pins).flatMap(([role, at]) => (at === pin ? [`${name.toUpperCase()}_${role}`] : [])),
+  )
+  const all = functions[pin] ?? []
+  return [...all.filter(text => own.includes(text)), ...all.filter(text => !own.includes(text))]
 }
 
 interface Machine {
@@ -69,9 +81,20 @@ function busReport(bus: BoardBus, used_by: readonly string[], machine: Machine):
   const about = { name, kind, device, used_by, ...(note !== undefined && { note }) }
   if (!existsSync(path) || (bus.address !== undefined && portAt(bus, machine.root) === null))
     return { ...about, state: 'missing', todo: howToEnable(bus, machine) }
+  if (kind === 'can' && !isUp(path))
+    return {
+      ...about,
+      state: 'missing',
+      todo: `${canUnit(device)}, or sudo ip link set ${device} up type can bitrate …`,
+    }
   if (!path.includes('/dev/') || mayUse(path)) return { ...about, state: 'ready' }
   return { ...about, state: 'no_right', todo: `sudo usermod -aG ${GROUPS[kind]} $USER, then log in again` }
 }
+
+const canUnit = (name: string): string => `sudo systemctl enable --now os-node-can@${name} (docs/wiring.md)`
+
+/** Whether a network interface was brought up: IFF_UP, the lowest bit of its flags. */
+const isUp = (path: string): boolean => (Number(textOf(join(path, 'flags'))) & 1) === 1
 
 /** The port that hangs on the bus's address, whatever its number: /dev/ttyAMA2; null when there is none. */
 function portAt({ address }: BoardBus, root: string): string | null {
@@ -91,12 +114,15 @@ function portAt({ address }: BoardBus, root: string): string | null {
 /** Kernels since 6.4 put the port's own device (fe201000.serial:0.0) between chip and tty. */
 const isBelow = (tty: string, address: string): boolean => realpathSync(tty).split('/').includes(address)
 
-function howToEnable({ enable, modules = [], kind }: BoardBus, { root, boot, bootConfig, board }: Machine): string {
+function howToEnable(
+  { enable, modules = [], kind, device }: BoardBus,
+  { root, boot, bootConfig, board }: Machine,
+): string {
   const asked = enable.some(lines => lines.every(line => boot.lines.includes(line)))
   const missing = modules.filter(module => !existsSync(join(root, '/sys/module', module.replaceAll('-', '_'))))
   if (asked && missing.length > 0)
     return `sudo modprobe ${missing.join(' ')} (and its name in /etc/modules-load.d/os-node.conf)`
-  if (asked) return kind === 'can' ? 'reboot; then the interface must be named and set up (ip link)' : 'reboot'
+  if (asked) return kind === 'can' ? `reboot; then ${canUnit(device)}` : 'reboot'
   const file = bootConfig ?? board.boot_config[0]
   const ways = enable.map(lines => lines.join(' and '))
   const also = missing.length > 0 ? `; then modprobe ${missing.join(' ')}` : ''

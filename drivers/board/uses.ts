@@ -1,11 +1,11 @@
 // What the configuration uses of the board: pure. It is walked as a tree, so that every driver's options count, whatever their
 // names are: a text GPIOn, an object that names a pin, a text that is a bus's device.
 import { oneWay, type PinKeys } from './options'
-import { pinName } from './pins'
+import { pinName, pinText } from './pins'
 import { type Board, type BoardBus, gpioNumber } from './types'
 
 export interface Uses {
-  /** GPIOn → what uses it */
+  /** GPIOn, or the pin in the words of the configuration where it is on no header → what uses it */
   readonly pins: ReadonlyMap<string, readonly string[]>
   /** bus name → what uses it */
   readonly buses: ReadonlyMap<string, readonly string[]>
@@ -67,7 +67,8 @@ export function usesOf(board: Board, entries: readonly UseEntry[], ports: Ports 
 function pinOf(value: PinKeys, board: Board): string | null {
   if (!PIN_KEYS.some(key => value[key] !== undefined) || !oneWay(value)) return null
   const name = pinName(value, board)
-  return name !== null && gpioNumber(name) !== null ? name : null
+  // power and ground have the same name many times
+  return name !== null && (gpioNumber(name) !== null || value.pin !== undefined) ? name : pinText(value)
 }
 
 function isDevice(bus: BoardBus, key: string, value: unknown, ports: Ports): boolean {

@@ -28,6 +28,8 @@ const VIRTUAL = /^\/dev\/ttyGS/
 /** a port that was open for so long worked; and how long one waits after it hung up */
 const WORKED_MS = 1000
 const FRESH_MS = 3000
+/** adapters of one hub come back in any order: so long a number that another one got first is not taken for ours */
+const OTHER_MS = 1000
 
 /** One port that is open or opening, and those that use it. */
 class Shared {
@@ -62,6 +64,8 @@ class Shared {
 }
 
 const ports = new Map<string, Shared>()
+/** what was behind a name when it was last open: of all lines together, since any of them may open it next */
+const behind = new Map<string, UsbIdentity>()
 
 export class SerialLine implements Line {
   readonly name: string
@@ -73,10 +77,11 @@ export class SerialLine implements Line {
   #handler: (chunk: Uint8Array) => void = () => undefined
   #shared: Shared | undefined
   #events: OpenableEvents | undefined
-  /** what the name stood for at the last try, and what was behind it */
+  /** what the name stood for at the last try */
   #tried: string | null = null
-  #usb: UsbIdentity | undefined
   #device: string | undefined
+  /** when another adapter was first seen where ours was */
+  #otherSince: number | undefined
   /** when it was opened, and when it hung up after it had worked */
   #openedAt = 0
   #hungUpAt: number | undefined
@@ -117,7 +122,7 @@ export class SerialLine implements Line {
     this.#events = events
     await closed
     this.#tried = null
-    const path = this.#names.resolve(this.settings.port, this.#usb)
+    const path = this.#resolve()
     this.#tried = nodeIdentity(path)
     const shared = this.#join(path)
     this.#shared = shared
@@ -202,10 +207,22 @@ export class SerialLine implements Line {
     this.#events?.lost(reason)
   }
 
+  /** The device the name stands for now. Throws NOT_FOUND, for a moment also where another adapter has the number of ours. */
+  #resolve(): string {
+    const { port } = this.settings
+    const before = behind.get(port)
+    if (before && this.#names.isTaken(port, before)) {
+      const now = this.#context.clock.mono()
+      this.#otherSince ??= now
+      if (now - this.#otherSince < OTHER_MS) throw new OsError('NOT_FOUND', `${port} is another adapter now`)
+    } else this.#otherSince = undefined
+    return this.#names.resolve(port, before)
+  }
+
   /** The node the name stands for now, null: none. */
   #look(): string | null {
     try {
-      return nodeIdentity(this.#names.resolve(this.settings.port, this.#usb))
+      return nodeIdentity(this.#resolve())
     } catch {
       return null // not there, or several that fit
     }
@@ -274,7 +291,9 @@ export class SerialLine implements Line {
     if (this.#device !== undefined && this.#device !== path)
       this.#context.logger.info(`${this.settings.port} is now ${path}`)
     this.#device = path
-    this.#usb = this.#names.usbOf(path)
+    const usb = this.#names.usbOf(path)
+    if (usb) behind.set(this.settings.port, usb)
+    else behind.delete(this.settings.port)
   }
 }
 

@@ -61,7 +61,7 @@ export class PortNames {
 
   /**
    * The device a name stands for now. `before`: what stood behind it when it was last open, looked for where the name is
-   * gone. Throws NOT_FOUND with what is there as its hint.
+   * gone, or is a number that another adapter has now. Throws NOT_FOUND with what is there as its hint.
    */
   resolve(port: string, before?: UsbIdentity): string {
     if (port === '') throw this.#missing('no serial port is named')
@@ -72,11 +72,27 @@ export class PortNames {
       : [port, `serial/by-id/${port}`, `serial/by-path/${port}`].map(name => join(this.#dev, name))
     for (const place of places) {
       const real = realOf(place)
-      if (real) return real
+      if (real) return (before && this.#isAnother(port, before) && this.#where(before)) || real
     }
-    const moved = before && this.list().find(({ usb: other }) => other && isSame(before, other))
-    if (moved) return moved.path
+    const moved = before && this.#where(before)
+    if (moved) return moved
     throw this.#missing(`there is no serial port ${port}`)
+  }
+
+  /** Whether the name is a number of the kernel's that another adapter has now, while the one `before` is nowhere. */
+  isTaken(port: string, before: UsbIdentity): boolean {
+    return this.#isAnother(port, before) && this.#where(before) === undefined
+  }
+
+  /** Links are no numbers: one of by-path means whatever is in that socket. */
+  #isAnother(port: string, before: UsbIdentity): boolean {
+    const place = port.startsWith('/') ? port : join(this.#dev, port)
+    const usb = realOf(place) === place ? this.usbOf(place) : undefined
+    return usb !== undefined && !isSame(before, usb)
+  }
+
+  #where(adapter: UsbIdentity): string | undefined {
+    return this.list().find(({ usb }) => usb && isSame(adapter, usb))?.path
   }
 
   /** What a USB adapter says of the device, undefined for others. */

@@ -51,6 +51,8 @@ export interface BoardReport {
   readonly model: string
   readonly boot_config: string | null
   readonly pins: readonly PinReport[]
+  /** lines the configuration uses that are on no header that we know, in its words */
+  readonly off_header: readonly { readonly name: string; readonly used_by: readonly string[] }[]
   readonly buses: readonly BusReport[]
   /** LED → its folder in /sys/class/leds, null: not there */
   readonly leds: Readonly<Record<string, string | null>>

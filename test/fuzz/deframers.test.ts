@@ -4,6 +4,7 @@
 // silence, both hand on the same packets, and the work per byte is bounded.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { LineSplitter } from '../../drivers/lines/splitter'
 import { encodeSlip, SlipDecoder, slipSize } from '../../drivers/slip/codec'
 import { CobsDeframer, frameCobs } from '../../src/links/line/cobs'
 import { type DeframerOptions, SerialDeframer } from '../../src/links/line/deframer'
@@ -57,6 +58,15 @@ const KINDS: Record<string, { make: Make; frame: (packet: Uint8Array) => Uint8Ar
     },
     marks: [0xc0, 0xdb, 0xdc, 0xdd],
   },
+  lines: {
+    make: onPacket => {
+      const splitter = new LineSplitter(Uint8Array.of(0x0a), MAX_PACKET, onPacket)
+      return { push: chunk => splitter.push(chunk), idle: () => splitter.push(Uint8Array.of(0x0a)), waiting: false }
+    },
+    // text that is now and then longer than a line may be
+    frame: packet => Buffer.from(`$${Buffer.from(packet).toString('hex')}\r\n`),
+    marks: [0x0a, 0x0d, 0x24],
+  },
 }
 
 /** Takes packets, keeping only how many there were and a sum that their order and bytes make. */
@@ -77,7 +87,7 @@ class Sink {
 }
 
 for (const [name, { make, frame, marks }] of Object.entries(KINDS))
-  test(`${name}: ${INPUTS} damaged inputs`, t => {
+  test(`R19: ${name}: ${INPUTS} damaged inputs`, t => {
     const random = prng(19)
     const below = (n: number): number => Math.floor(random() * n)
     const frames = packets.map(frame)

@@ -142,7 +142,7 @@ inTheRig(
       }
     })
 
-    test('silence restarts the scan, then resets the adapter, then opens the library anew', async () => {
+    test('R20: silence restarts the scan, then resets the adapter, then opens the library anew', async () => {
       const before = (await link('plain')).detail
       device.silence()
       await until('all three steps', async () => {

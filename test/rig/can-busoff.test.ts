@@ -137,7 +137,7 @@ inTheRig(
       assert.equal(near.counters.detail!.bitrate, 250_000)
     })
 
-    test('bus-off is shown, the kernel restarts the bus, and packets go again', async () => {
+    test('R16: bus-off is shown, the kernel restarts the bus, and packets go again', async () => {
       states.length = 0
       await breakBus('can0', () => until('the driver sees it', () => canLink('can0').state === 'bus-off'))
       assert.equal(await near.send(Buffer.from('lost on a bus that is off')), false)

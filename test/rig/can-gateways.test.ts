@@ -107,19 +107,23 @@ inTheRig(() => {
     assert.deepEqual([links.bus.state, links.bus.errors], ['up', 0])
   })
 
-  test('frames of the C firmware over isotpsend are decoded and logged', async () => {
+  test('frames of the C firmware over isotpsend are decoded and logged: FULL, DIFF and HEART', async () => {
     const now = Math.floor(Date.now() / 1000)
     const single = peerFrame(0x3f, [77], 2, now, `T1|A01|${peerText(215_000n)}`)
     const body = `NODE.ONLINE.${now}|P1>OK.900:${peerText(1_013_250_000n)}|H1>OK.C00:${peerText(450_000n)}|`
     const multi = peerFrame(0x3f, [77], 3, now + 1, body)
-    for (const packet of [single, multi]) {
+    // of the second, one second after the other: its first value has changed, then nothing has
+    const text = Buffer.from(peerText(1_014_000_000n))
+    const diff = peerFrame(0xaa, [77], 3, now + 2, Buffer.concat([Buffer.of(2, text.length), text]))
+    const heart = peerFrame(0x7f, [77], 3, now + 3, '')
+    for (const packet of [single, multi, diff, heart]) {
       const input = `${packet.toString('hex').replace(/../g, '$& ')}\n`
       const ran = spawnSync('isotpsend', ['-s', '277', '-d', '177', '-p', '00:00', 'vxcan0'], { input })
       assert.equal(ran.status, 0)
     }
-    const facts = await until('both are logged', () => {
+    const facts = await until('all are logged', () => {
       const found = logged(hub).filter(fact => sensorsOf(fact).some(s => /^[TPH]1$/.test(s.id)))
-      return found.length === 2 ? found : null
+      return found.length === 4 ? found : null
     })
     assert.deepEqual(
       facts.flatMap(sensorsOf).map(({ id, unit, value }) => [id, unit, value]),
@@ -127,7 +131,15 @@ inTheRig(() => {
         ['T1', 'K', 294.65],
         ['P1', 'Pa', 101_325],
         ['H1', '%', 45],
+        ['P1', 'Pa', 101_400],
+        ['H1', '%', 45],
+        ['P1', 'Pa', 101_400],
+        ['H1', '%', 45],
       ],
+    )
+    assert.deepEqual(
+      facts.map(fact => Math.floor(fact.t_raw / 1000) - now),
+      [0, 1, 2, 3],
     )
   })
 

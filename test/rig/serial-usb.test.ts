@@ -73,7 +73,7 @@ inTheRig(
       await up.stop('SIGKILL')
     })
 
-    test('the plug is pulled and put back, ten times: told, open again within two seconds, and what is sent is acknowledged', async t => {
+    test('R14: the plug is pulled and put back, ten times: told, open again within two seconds, what is sent is acknowledged', async t => {
       const before = descriptors(gw)
       const times: number[] = []
       const flows: number[] = []
@@ -158,6 +158,27 @@ inTheRig(
       t.diagnostic(`pool ${pool.toFixed(0)} ms, close ${(performance.now() - start).toFixed(0)} ms`)
       // the kernel would wait for half a minute
       assert.ok(performance.now() - start < 20_000)
+    })
+
+    test('R15: a port named by its number is followed when the kernel gives it another one', async () => {
+      const device = usb.device!
+      const settings = parse(object(serialEntries(115_200)), { port: device })
+      const line = serialLine('numbered', settings, { clock: systemClock, logger: silentLogger })
+      let lost = ''
+      const events = { lost: (reason: string) => (lost = reason), degraded: () => undefined }
+      await line.open(events)
+      const holder = openSync(device, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK)
+      await usb.unplug()
+      await until('lost', () => lost !== '')
+      await line.close()
+      const back = new Promise<void>(resolve => line.onReturn(resolve))
+      const now = await usb.plug()
+      assert.notEqual(now, device)
+      await back
+      await line.open(events)
+      assert.equal(line.device, now)
+      await line.close()
+      closeSync(holder)
     })
 
     test('while a port is open no other program gets it, whether it asks for a lock or not; afterwards all do', async () => {

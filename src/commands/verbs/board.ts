@@ -27,7 +27,7 @@ function header(pins: readonly PinReport[], paint: Paint): string[] {
 const STATES: Record<BusReport['state'], string> = { ready: 'ready', no_right: 'no right', missing: 'off' }
 
 function text(report: BoardReport, paint: Paint): string {
-  const { board, title, by, model, pins, buses, leds, clashes } = report
+  const { board, title, by, model, pins, off_header, buses, leds, clashes } = report
   const known =
     by === 'device tree'
       ? model
@@ -36,6 +36,10 @@ function text(report: BoardReport, paint: Paint): string {
         : model
   const lines = [`${paint.bold(title)} (${board})${known ? `: ${known}` : ''}`]
   if (pins.length > 0) lines.push('', ...header(pins, paint))
+  if (off_header.length > 0) {
+    const rows = off_header.map(({ name, used_by }) => [name, used_by.join(', ')])
+    lines.push('', columns([['off the header', 'used by'], ...rows], paint))
+  }
   if (clashes.length > 0) lines.push('', ...clashes.map(clash => paint.bad(`wanted twice: ${clash}`)))
   if (buses.length > 0) {
     const rows = buses.map(({ name, device, state, used_by, todo = '' }) => [

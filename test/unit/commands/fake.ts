@@ -37,6 +37,7 @@ const NO_BOARD = {
   model: '',
   boot_config: null,
   pins: [],
+  off_header: [],
   buses: [],
   leds: {},
   clashes: [],

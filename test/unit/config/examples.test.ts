@@ -1,7 +1,7 @@
 // The configurations on our pages are ones the program takes: each is read like a Config.json, and each of its links is
 // checked by the driver that would open it.
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -31,6 +31,27 @@ test('every bus of the wiring page has a configuration', () => {
       examples.some(([of, json]) => of === title && json),
       title,
     )
+})
+
+test('every bus of the wiring page says how to test it and what its errors mean', () => {
+  for (const text of sections) {
+    const title = text.split('\n', 1)[0]
+    assert.match(text, /^(Test\b|### (Test|Try it))|[.)] Test: |How to test it/m, title)
+    assert.match(text, /\b(error|says|message)|what it says/i, title)
+  }
+})
+
+test('files of the system that the page names are those that its command copies', () => {
+  const [, from] = /^sudo cp -r (\S+) \/$/m.exec(page)!
+  const brings = (path: string): boolean => existsSync(join(root, from!, path))
+  const named = [...page.matchAll(/(\/etc\/os-node\/\w+\.conf)|(os-node-\w+@)\w/g)]
+  assert.ok(named.length >= 2)
+  for (const [, path, unit] of named) assert.ok(brings(path ?? `etc/systemd/system/${unit}.service`), path ?? unit)
+  const units = readdirSync(join(root, from!, 'etc/systemd/system'))
+  for (const unit of units) {
+    const [, starts] = /^ExecStart=(\S+)/m.exec(readFileSync(join(root, from!, 'etc/systemd/system', unit), 'utf8'))!
+    assert.ok(statSync(join(root, from!, starts!)).mode & 0o100, `${starts} cannot be run`)
+  }
 })
 
 for (const [title, json] of examples) {

@@ -1,7 +1,7 @@
 // The board files hold facts of real boards: what can be checked without one is checked here.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import * as v from 'valibot'
@@ -83,6 +83,20 @@ for (const board of KNOWN) {
     assert.ok('ACT' in board.leds)
   })
 }
+
+test('of what a pin can be, the three that are shown are those of the buses', () => {
+  for (const board of KNOWN) {
+    const tree = { model: '', compatible: [] }
+    const { pins } = boardReport({ board, tree, configured: true, entries: [], root: '/nowhere' })
+    for (const { name, kind, pins: of } of board.buses.filter(({ kind }) => /i2c|spi|uart/.test(kind)))
+      for (const [role, pin] of Object.entries(of)) {
+        const { functions } = pins.find(one => one.name === pin)!
+        const wanted = `${name.toUpperCase()}_${role}`
+        assert.ok(functions.slice(0, 3).includes(wanted), `${board.name} ${kind} ${pin}: ${functions.join()}`)
+        assert.deepEqual([...functions].sort(), [...board.functions[pin]!].sort())
+      }
+  }
+})
 
 test('a board is detected by its device tree, by model where the tree has another name, else it is generic', () => {
   const dir = tempDir()
@@ -179,6 +193,41 @@ test('the configuration is searched for pins and buses, whatever the options are
       ['uart1', ['receiver bus']],
     ],
   )
+})
+
+test('lines that are on no header are told in the words of the configuration, on a machine without one too', () => {
+  const entries = [
+    {
+      what: 'source shed',
+      options: { pins: [{ chip: 'gpiochip2', line: 3, name: 'door' }, { pin: 'PUMP' }, { header: 6 }] },
+    },
+    { what: 'source b', options: { chip: 'gpiochip2', line: 3 } },
+    { what: 'uplink radio', options: { chip: 'sx1278', reset_pin: { header: 11 }, dio0_pin: 'GPIO25' } },
+  ]
+  const of = (name: string) => {
+    const board = boardNamed(name)
+    const report = boardReport({
+      board,
+      tree: { model: '', compatible: [] },
+      configured: true,
+      entries,
+      root: '/nowhere',
+    })
+    const used = report.pins.filter(({ used_by }) => used_by.length > 0).map(pin => pin.header)
+    return { used, clashes: report.clashes, off: report.off_header.map(({ name, used_by }) => [name, ...used_by]) }
+  }
+  const off = [
+    ['gpiochip2 line 3', 'source shed: door', 'source b'],
+    ['PUMP', 'source shed: pins'],
+    ['pin 6 of the header', 'source shed: pins'],
+  ]
+  const clashes = ['gpiochip2 line 3: source shed: door and source b']
+  assert.deepEqual(of('rpi-4'), { used: [11, 22], clashes, off })
+  const more = [
+    ['pin 11 of the header', 'uplink radio: reset_pin'],
+    ['GPIO25', 'uplink radio: dio0_pin'],
+  ]
+  assert.deepEqual(of('generic'), { used: [], clashes, off: [...off, ...more] })
 })
 
 test('a link uses what its options leave to the default, and to physical_config', async () => {
@@ -304,6 +353,13 @@ test('the report says of each bus what is to be done', () => {
     )
     assert.match(bus('uart5').todo ?? '', /dtoverlay=uart5; reboot/)
     assert.match(bus('can0').todo ?? '', /dtparam=spi=on and dtoverlay=mcp2515-can0,.*, or .*mcp251xfd/)
+    // the adapter is there, and nobody has set its bit rate
+    file('sys/class/net/can0/flags', '0x40080\n')
+    assert.equal(bus('can0').state, 'missing')
+    assert.match(bus('can0').todo ?? '', /^sudo systemctl enable --now os-node-can@can0 .*ip link set can0 up type can/)
+    file('sys/class/net/can0/flags', '0x40081\n')
+    assert.deepEqual([bus('can0').state, bus('can0').todo], ['ready', undefined])
+    rmSync(join(dir, 'sys/class/net/can0'), { recursive: true })
     assert.deepEqual(ask().leds, { ACT: '/sys/class/leds/led0', PWR: null })
     assert.deepEqual(ask().clashes, ['GPIO4: source a and source b and uart3 TXD'])
     file('boot/firmware/config.txt', 'dtparam=i2c_arm=on')

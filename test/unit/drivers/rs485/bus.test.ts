@@ -64,7 +64,7 @@ const master = (slaves: number[], turn_timeout_ms = LOST) => ({
 })
 const slave = (address: number, turn_timeout_ms = LOST) => ({ role: 'slave', address, turn_timeout_ms })
 
-test('a port whose driver cannot switch the direction is refused, and what to say then is said', async () => {
+test('R17: a port whose driver cannot switch the direction is refused, and what to say then is said', async () => {
   const [plug] = await plugs(1)
   const medium = createRs485('r', { port: plug!.path }, context)
   await assert.rejects(medium.open({ lost: () => {}, degraded: () => {} }), (error: OsError) => {
@@ -75,7 +75,7 @@ test('a port whose driver cannot switch the direction is refused, and what to sa
   await medium.close()
 })
 
-test('two ends with an echo, NULs in front of every frame and noise between them: packets arrive, none of the own', async t => {
+test('R17: two ends with an echo, NULs in front of every frame and noise between them: packets arrive, none of the own', async t => {
   const [a, b] = await plugs(2)
   const random = prng(7)
   new SerialBus([a!, b!], {

@@ -39,7 +39,7 @@ const around = (): void => {
 }
 
 const inside = (dir: string): void => {
-  test('the driver is told what the options say, and packets go both ways', async () => {
+  test('R17: the driver is told what the options say, and packets go both ways', async () => {
     const ptys = new Ptys()
     const [a, b] = [await ptys.port(join(dir, 'a')), await ptys.port(join(dir, 'b'))]
     new SerialBus([a, b])

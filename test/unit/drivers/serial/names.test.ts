@@ -77,6 +77,27 @@ test('R15: an adapter that comes back under another number is found by its seria
   assert.throws(() => names.resolve(join(dev, 'ttyUSB0')), /no serial port/)
 })
 
+test('R15: two adapters that come back with their numbers exchanged are told apart; a link is what is in its socket', () => {
+  const [one, two] = [join(dev, 'ttyUSB6'), join(dev, 'ttyUSB7')]
+  const socket = join(dev, 'serial/by-path-3-1')
+  adapter('ttyUSB6', '3-1', 'CCC')
+  adapter('ttyUSB7', '3-2', 'DDD')
+  const before = names.usbOf(one)!
+  for (const tty of ['ttyUSB6', 'ttyUSB7']) gone(tty)
+  for (const place of ['3-1', '3-2']) rmSync(join(devices, place), { recursive: true })
+  assert.ok(!names.isTaken(one, before), 'a number nobody has')
+  adapter('ttyUSB6', '3-2', 'DDD')
+  symlinkSync(one, socket)
+  assert.ok(names.isTaken(one, before) && names.isTaken('ttyUSB6', before))
+  assert.ok(!names.isTaken(socket, before))
+  assert.equal(names.resolve(one, before), one)
+  adapter('ttyUSB7', '3-1', 'CCC')
+  assert.ok(!names.isTaken(one, before))
+  assert.deepEqual([names.resolve(one, before), names.resolve('ttyUSB6', before)], [two, two])
+  assert.equal(names.resolve(socket, before), one)
+  assert.equal(names.resolve(one), one)
+})
+
 test('an adapter without a serial number is known by the socket it is in', () => {
   adapter('ttyUSB3', '2-1', '')
   const before = names.usbOf(join(dev, 'ttyUSB3'))

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { object, parse } from 'valibot'
-import { type SerialSettings, serialEntries, serialLine } from '../../../../drivers/serial'
-import { systemClock } from '../../../../src/lib/clock'
+import { PortNames, type SerialSettings, serialEntries, serialLine, type UsbIdentity } from '../../../../drivers/serial'
+import { ManualClock, systemClock } from '../../../../src/lib/clock'
 import type { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
 import { nativeOrNull } from '../../../../src/native'
@@ -112,6 +112,34 @@ test('pulling the plug is told once, and what is back is noticed under a new dev
   assert.equal(lost.length, 1)
   await line.close()
   await other.unplug()
+})
+
+test('R15: another adapter that gets our number first is not taken for ours at once, by no line of that name', async () => {
+  const plug = await ptys.port(join(dir, 'n'))
+  let taken = false
+  class Numbers extends PortNames {
+    override resolve(): string {
+      return super.resolve(plug.path)
+    }
+    override isTaken(): boolean {
+      return taken
+    }
+    override usbOf(): UsbIdentity {
+      return { vendor: '0403', product: '6001', serial: 'A', place: '1-1:1.0' }
+    }
+  }
+  const clock = new ManualClock()
+  const make = (name: string) => serialLine(name, settings('ttyUSB90'), { ...context, clock, names: new Numbers() })
+  const [one, two] = [make('one'), make('two')]
+  await one.open(heard().events)
+  await one.close()
+  taken = true
+  for (const line of [one, two]) await assert.rejects(line.open(heard().events), /ttyUSB90 is another adapter now/)
+  clock.advance(999)
+  await assert.rejects(two.open(heard().events), { code: 'NOT_FOUND' })
+  clock.advance(1)
+  await two.open(heard().events)
+  await two.close()
 })
 
 test('a peer that takes nothing: writes are given up, the link is degraded and well again, closing does not wait', async () => {
