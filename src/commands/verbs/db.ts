@@ -10,11 +10,8 @@ export const dbExport: Verb = {
   name: 'db export',
   summary: 'write all packets into one ordinary SQLite file',
   description:
-    'Tables os_packets and os_sensors, as in the specification. It reads the data directory only, beside a running gateway too.',
-  examples: [
-    'os-node db export packets.sqlite && sqlite3 packets.sqlite "SELECT device_id, COUNT(*) FROM os_packets GROUP BY 1"',
-    'os-node db export --file /media/usb/packets.sqlite --force --json',
-  ],
+    'Tables os_packets and os_sensors; sqlite3 and everything that reads SQLite opens it. The data directory is only read, so a gateway may run.',
+  examples: ['os-node db export packets.sqlite', 'os-node db export --file /media/usb/packets.sqlite --force --json'],
   options: {
     file: { type: 'string', value: 'PATH', required: true, help: 'the file that is written' },
     force: { type: 'boolean', help: 'replace a file that is there' },
