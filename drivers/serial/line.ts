@@ -117,7 +117,8 @@ export class SerialLine implements Line {
     this.#events = events
     await closed
     this.#tried = null
-    const path = this.#names.resolve(this.settings.port, this.#usb)
+    const path = await this.#names.resolve(this.settings.port, this.#usb)
+    if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
     this.#tried = nodeIdentity(path)
     const shared = this.#join(path)
     this.#shared = shared
@@ -171,9 +172,11 @@ export class SerialLine implements Line {
   }
 
   onReturn(back: () => void): () => void {
+    let over = false
     let cancel = (): void => undefined
-    const look = (): void => {
-      const now = this.#look()
+    const look = async (): Promise<void> => {
+      const now = await this.#look()
+      if (over) return
       if (now === null) this.#tried = null
       else if (now !== this.#tried || this.#mayCallAgain()) {
         if (now !== this.#tried) this.#freshUntil = this.#context.clock.mono() + FRESH_MS
@@ -181,10 +184,16 @@ export class SerialLine implements Line {
         back()
         return
       }
-      cancel = this.#timers.after(LOOK_MS, look)
+      wait()
     }
-    cancel = this.#timers.after(LOOK_MS, look)
-    return () => cancel()
+    const wait = (): void => {
+      cancel = this.#timers.after(LOOK_MS, () => void look())
+    }
+    wait()
+    return () => {
+      over = true
+      cancel()
+    }
   }
 
   /**
@@ -203,9 +212,9 @@ export class SerialLine implements Line {
   }
 
   /** The node the name stands for now, null: none. */
-  #look(): string | null {
+  async #look(): Promise<string | null> {
     try {
-      return nodeIdentity(this.#names.resolve(this.settings.port, this.#usb))
+      return nodeIdentity(await this.#names.resolve(this.settings.port, this.#usb))
     } catch {
       return null // not there, or several that fit
     }
@@ -274,7 +283,9 @@ export class SerialLine implements Line {
     if (this.#device !== undefined && this.#device !== path)
       this.#context.logger.info(`${this.settings.port} is now ${path}`)
     this.#device = path
-    this.#usb = this.#names.usbOf(path)
+    void this.#names.usbOf(path).then(usb => {
+      if (this.#device === path) this.#usb = usb
+    })
   }
 }
 

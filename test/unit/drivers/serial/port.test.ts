@@ -261,7 +261,8 @@ test('R14: a thousand plugs and unplugs leave descriptors and memory as they wer
   const [descriptors, rss] = [fds(), process.memoryUsage().rss]
   await rounds(1000)
   global.gc?.()
-  assert.equal(fds(), descriptors)
+  // threads close theirs a moment later
+  await until('descriptors are as they were', () => fds() <= descriptors)
   assert.ok(process.memoryUsage().rss - rss < 12 * 1024 * 1024, `${(process.memoryUsage().rss - rss) / 1024} KiB more`)
   await until('the other heard all', () => heardThere === 1100)
   assert.deepEqual(otherLost, [])
