@@ -39,7 +39,7 @@ const SENSORS = `CREATE TABLE os_sensors (
 /** the name SQLite gives the index of that key */
 const PACKETS_KEY = 'sqlite_autoindex_os_packets_1'
 /** packets between two words about how far it is */
-const TELL_EVERY = 10_000
+const TELL_EVERY = 2000
 
 export interface ExportSource {
   readonly log: LogFiles
@@ -75,7 +75,7 @@ export function writeExport(
     try {
       const file = new SqliteFile(out)
       const rows = writeRows(file, packets, keys, again, tell)
-      const index = writeIndex(file, keys, again)
+      const index = writeIndex(file, keys, again, () => tell(rows.counts.os_packets, packets.about))
       if (again.size > known) continue
       file.finish([
         { type: 'table', name: 'os_packets', table: 'os_packets', root: rows.packets, sql: PACKETS },
@@ -118,13 +118,15 @@ function writeRows(
 }
 
 /** The index of the uuids; rows whose uuid another one has too go to `again`, all but the first. */
-function writeIndex(file: SqliteFile, keys: UuidKeys, again: Set<number>): number {
+function writeIndex(file: SqliteFile, keys: UuidKeys, again: Set<number>, tell: () => void): number {
   const tree = new Tree(file, 'index')
   let before: Buffer | undefined
+  let count = 0
   for (const [uuid, row] of keys.sorted()) {
     if (before?.equals(uuid)) again.add(row)
     else tree.addKey(encodeRecord([uuidText(uuid), row]))
     before = uuid
+    if (++count % TELL_EVERY === 0) tell()
   }
   return tree.finish()
 }

@@ -27,7 +27,10 @@ async function runSqlWorker(): Promise<void> {
       exported(
         setup,
         bytes => new sql.Database(bytes),
-        (done, of) => port.postMessage({ done, of }),
+        (done, of) => {
+          heap() // what was written is garbage
+          port.postMessage({ done, of })
+        },
       ),
     )
     return
