@@ -122,7 +122,9 @@ export class SerialLine implements Line {
     this.#events = events
     await closed
     this.#tried = null
-    const path = this.#resolve()
+    const path = await this.#resolve()
+    const usb = await this.#names.usbOf(path)
+    if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
     this.#tried = nodeIdentity(path)
     const shared = this.#join(path)
     this.#shared = shared
@@ -139,7 +141,7 @@ export class SerialLine implements Line {
     }
     this.#openedAt = this.#context.clock.mono()
     this.#freshUntil = 0
-    this.#remember(path)
+    this.#remember(path, usb)
     const { baudrate } = shared.port!
     if (!VIRTUAL.test(path) && Math.abs(baudrate - this.settings.baudrate) > OFF_BY * this.settings.baudrate)
       events.degraded(`${path} runs at ${baudrate} baud, not at ${this.settings.baudrate}`)
@@ -176,9 +178,11 @@ export class SerialLine implements Line {
   }
 
   onReturn(back: () => void): () => void {
+    let over = false
     let cancel = (): void => undefined
-    const look = (): void => {
-      const now = this.#look()
+    const look = async (): Promise<void> => {
+      const now = await this.#look()
+      if (over) return
       if (now === null) this.#tried = null
       else if (now !== this.#tried || this.#mayCallAgain()) {
         if (now !== this.#tried) this.#freshUntil = this.#context.clock.mono() + FRESH_MS
@@ -186,10 +190,16 @@ export class SerialLine implements Line {
         back()
         return
       }
-      cancel = this.#timers.after(LOOK_MS, look)
+      wait()
     }
-    cancel = this.#timers.after(LOOK_MS, look)
-    return () => cancel()
+    const wait = (): void => {
+      cancel = this.#timers.after(LOOK_MS, () => void look())
+    }
+    wait()
+    return () => {
+      over = true
+      cancel()
+    }
   }
 
   /**
@@ -208,10 +218,10 @@ export class SerialLine implements Line {
   }
 
   /** The device the name stands for now. Throws NOT_FOUND, for a moment also where another adapter has the number of ours. */
-  #resolve(): string {
+  async #resolve(): Promise<string> {
     const { port } = this.settings
     const before = behind.get(port)
-    if (before && this.#names.isTaken(port, before)) {
+    if (before && (await this.#names.isTaken(port, before))) {
       const now = this.#context.clock.mono()
       this.#otherSince ??= now
       if (now - this.#otherSince < OTHER_MS) throw new OsError('NOT_FOUND', `${port} is another adapter now`)
@@ -220,9 +230,9 @@ export class SerialLine implements Line {
   }
 
   /** The node the name stands for now, null: none. */
-  #look(): string | null {
+  async #look(): Promise<string | null> {
     try {
-      return nodeIdentity(this.#resolve())
+      return nodeIdentity(await this.#resolve())
     } catch {
       return null // not there, or several that fit
     }
@@ -287,11 +297,10 @@ export class SerialLine implements Line {
     }
   }
 
-  #remember(path: string): void {
+  #remember(path: string, usb: UsbIdentity | undefined): void {
     if (this.#device !== undefined && this.#device !== path)
       this.#context.logger.info(`${this.settings.port} is now ${path}`)
     this.#device = path
-    const usb = this.#names.usbOf(path)
     if (usb) behind.set(this.settings.port, usb)
     else behind.delete(this.settings.port)
   }

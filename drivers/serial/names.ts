@@ -1,10 +1,15 @@
 // Names of serial ports (R15). A port is named by a path (best one of /dev/serial/by-id), by its plain name, or by what the
 // USB adapter says of itself; ttyUSB0 that came back as ttyUSB1 is found again by its adapter.
 //
-// What fails: a name that fits no port, or several: NOT_FOUND, with the ports that are there.
-import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
+// What fails: a name that fits no port, or several: NOT_FOUND, with the ports that are there. The kernel answers for an adapter
+// under its lock, which it may hold while the adapter is reset: so it is asked on a thread, and one that does not answer says
+// nothing of itself.
+import { readdirSync, realpathSync, statSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { OsError } from '../../src/lib/errors'
+import { nativeOrNull } from '../../src/native'
+import { FileReader } from '../../src/native/files'
 
 export interface UsbIdentity {
   readonly vendor: string
@@ -33,11 +38,31 @@ const listOf = (dir: string): string[] => {
   }
 }
 
-const textOf = (path: string): string | null => {
+/** The text of an attribute; null: there is none, or it is not told in time. */
+type Attribute = (path: string) => Promise<string | null>
+
+const DEADLINE_MS = 1000
+
+/** Runs `ask` with the attributes of one device: on a thread of its own, so that one that hangs holds up nobody else's. */
+async function asking<T>(device: string, ask: (attribute: Attribute) => Promise<T>): Promise<T> {
+  let reader: FileReader | undefined
+  const read = async (path: string): Promise<string> => {
+    // without the addon no port is opened
+    if (!nativeOrNull()) return readFile(path, 'latin1')
+    reader ??= new FileReader(`attributes of ${device}`)
+    const into = Buffer.alloc(4096)
+    return into.toString('latin1', 0, await reader.read(path, into, DEADLINE_MS))
+  }
   try {
-    return readFileSync(path, 'utf8').trim()
-  } catch {
-    return null // a port says only what it has
+    return await ask(async path => {
+      try {
+        return (await read(path)).trim()
+      } catch {
+        return null // a port says only what it has
+      }
+    })
+  } finally {
+    reader?.close()
   }
 }
 
@@ -63,8 +88,8 @@ export class PortNames {
    * The device a name stands for now. `before`: what stood behind it when it was last open, looked for where the name is
    * gone, or is a number that another adapter has now. Throws NOT_FOUND with what is there as its hint.
    */
-  resolve(port: string, before?: UsbIdentity): string {
-    if (port === '') throw this.#missing('no serial port is named')
+  async resolve(port: string, before?: UsbIdentity): Promise<string> {
+    if (port === '') throw await this.#missing('no serial port is named')
     const usb = USB_PATTERN.exec(port)
     if (usb) return this.#byUsb(port, usb[1]!.toLowerCase(), usb[2]!.toLowerCase(), usb[3])
     const places = port.startsWith('/')
@@ -72,60 +97,70 @@ export class PortNames {
       : [port, `serial/by-id/${port}`, `serial/by-path/${port}`].map(name => join(this.#dev, name))
     for (const place of places) {
       const real = realOf(place)
-      if (real) return (before && this.#isAnother(port, before) && this.#where(before)) || real
+      if (real) return (before && (await this.#isAnother(port, before)) && (await this.#where(before))) || real
     }
-    const moved = before && this.#where(before)
+    const moved = before && (await this.#where(before))
     if (moved) return moved
-    throw this.#missing(`there is no serial port ${port}`)
+    throw await this.#missing(`there is no serial port ${port}`)
   }
 
   /** Whether the name is a number of the kernel's that another adapter has now, while the one `before` is nowhere. */
-  isTaken(port: string, before: UsbIdentity): boolean {
-    return this.#isAnother(port, before) && this.#where(before) === undefined
+  async isTaken(port: string, before: UsbIdentity): Promise<boolean> {
+    return (await this.#isAnother(port, before)) && (await this.#where(before)) === undefined
   }
 
   /** Links are no numbers: one of by-path means whatever is in that socket. */
-  #isAnother(port: string, before: UsbIdentity): boolean {
+  async #isAnother(port: string, before: UsbIdentity): Promise<boolean> {
     const place = port.startsWith('/') ? port : join(this.#dev, port)
-    const usb = realOf(place) === place ? this.usbOf(place) : undefined
+    const usb = realOf(place) === place ? await this.usbOf(place) : undefined
     return usb !== undefined && !isSame(before, usb)
   }
 
-  #where(adapter: UsbIdentity): string | undefined {
-    return this.list().find(({ usb }) => usb && isSame(adapter, usb))?.path
+  async #where(adapter: UsbIdentity): Promise<string | undefined> {
+    return (await this.list()).find(({ usb }) => usb && isSame(adapter, usb))?.path
   }
 
   /** What a USB adapter says of the device, undefined for others. */
-  usbOf(device: string): UsbIdentity | undefined {
+  usbOf(device: string): Promise<UsbIdentity | undefined> {
+    return asking(basename(device), attribute => this.#usb(device, attribute))
+  }
+
+  async #usb(device: string, attribute: Attribute): Promise<UsbIdentity | undefined> {
     let place: string | undefined
     const start = realOf(join(this.#sys, basename(device), 'device'))
     for (let dir = start, depth = 0; dir && depth < 4; dir = dirname(dir), depth++) {
       if (basename(dir).includes(':')) place ??= basename(dir)
-      const vendor = textOf(join(dir, 'idVendor'))
-      const product = textOf(join(dir, 'idProduct'))
+      const vendor = await attribute(join(dir, 'idVendor'))
+      const product = await attribute(join(dir, 'idProduct'))
       if (!vendor || !product) continue
-      return { vendor, product, serial: textOf(join(dir, 'serial')) ?? '', place: place ?? basename(dir) }
+      return { vendor, product, serial: (await attribute(join(dir, 'serial'))) ?? '', place: place ?? basename(dir) }
     }
     return undefined
   }
 
   /** Every serial port that has hardware behind it. */
-  list(): PortInfo[] {
+  async list(): Promise<PortInfo[]> {
     const byId = join(this.#dev, 'serial/by-id')
     const ids = listOf(byId).map(name => ({ id: join(byId, name), real: realOf(join(byId, name)) }))
-    return listOf(this.#sys)
-      .filter(name => realOf(join(this.#sys, name, 'device')) && textOf(join(this.#sys, name, 'type')) !== '0')
-      .map(name => join(this.#dev, name))
-      .filter(path => realOf(path))
-      .map(path => {
-        const usb = this.usbOf(path)
-        return { path, ids: ids.filter(({ real }) => real === path).map(({ id }) => id), ...(usb && { usb }) }
-      })
+    const names = listOf(this.#sys).filter(
+      name => realOf(join(this.#sys, name, 'device')) && realOf(join(this.#dev, name)),
+    )
+    const found = await Promise.all(
+      names.map(name =>
+        asking(name, async attribute => {
+          if ((await attribute(join(this.#sys, name, 'type'))) === '0') return []
+          const path = join(this.#dev, name)
+          const usb = await this.#usb(path, attribute)
+          return [{ path, ids: ids.filter(({ real }) => real === path).map(({ id }) => id), ...(usb && { usb }) }]
+        }),
+      ),
+    )
+    return found.flat()
   }
 
   /** `NOT_FOUND: …`, with every port that is there in the hint. */
-  #missing(text: string): OsError {
-    const there = this.list().map(({ path, ids: [id] }) => (id ? `${id} (${basename(path)})` : path))
+  async #missing(text: string): Promise<OsError> {
+    const there = (await this.list()).map(({ path, ids: [id] }) => (id ? `${id} (${basename(path)})` : path))
     const hint =
       there.length > 0
         ? `there are: ${there.join(', ')}`
@@ -133,13 +168,13 @@ export class PortNames {
     return new OsError('NOT_FOUND', text, { hint, details: { ports: there } })
   }
 
-  #byUsb(port: string, vendor: string, product: string, serial: string | undefined): string {
-    const found = this.list().filter(
+  async #byUsb(port: string, vendor: string, product: string, serial: string | undefined): Promise<string> {
+    const found = (await this.list()).filter(
       ({ usb }) => usb?.vendor === vendor && usb.product === product && (serial === undefined || usb.serial === serial),
     )
     if (found.length === 1) return found[0]!.path
     if (found.length === 0)
-      throw this.#missing(`no USB adapter ${port.slice('usb:'.length)} with a serial port is there`)
+      throw await this.#missing(`no USB adapter ${port.slice('usb:'.length)} with a serial port is there`)
     throw new OsError('NOT_FOUND', `${found.length} ports fit ${port}`, {
       hint: `name one of: ${found.map(({ path, ids: [id] }) => id ?? path).join(', ')}`,
     })

@@ -125,7 +125,8 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
   })
   const read = deps.read ?? (async path => files.read(path === '-' ? '/dev/stdin' : path).toString('utf8'))
   const secret = deps.secret ?? (what => readSecret(what, process.stdin, stderr))
-  const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read), secret) : parsed
+  const warn = (text: string): void => logger.warn(text)
+  const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read), secret, warn) : parsed
   const show = printer(verb, json, deps)
 
   if (verb.where !== 'local') {

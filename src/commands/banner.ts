@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Gateway } from '../gateway/gateway'
 import type { StartOverrides } from './context'
-import { loginUrl, qrCode } from './login'
+import { loginUrl, openable, qrCode } from './login'
 
 /** `token`: the admin token, told this once; null: there is one already. */
 export function banner(
@@ -27,7 +27,7 @@ export function banner(
         ]
       : []),
     `  keeps        ${join(config.dataDir, 'log')}`,
-    `  look at      ${url ?? 'os-node tui (the page is off: RESOURCES.service_plugins.web_user)'}`,
+    `  look at      ${url === null ? 'os-node tui (the page is off: RESOURCES.service_plugins.web_user)' : openable(url)}`,
     ...(token === null ? [] : tokenLines(url === null ? null : loginUrl(url, token), token)),
     '  stop with    Ctrl-C',
   ]

@@ -7,6 +7,7 @@ import type { Verb, VerbResult } from './verb'
 import { boardShow } from './verbs/board'
 import { completion } from './verbs/completion'
 import { configGet, configSet, configShow } from './verbs/config'
+import { dbExport } from './verbs/db'
 import { decode } from './verbs/decode'
 import { demo } from './verbs/demo'
 import { doctor } from './verbs/doctor'
@@ -54,6 +55,7 @@ export const VERBS: readonly Verb[] = [
   snapshot,
   pipelineInfo,
   dbStatus,
+  dbExport,
   watch,
   doctor,
   sourceList,

@@ -219,7 +219,9 @@ export class JobRunner {
       signal: stop.signal,
       print: (value, text) => line(json ? JSON.stringify(value) : text),
     }
-    const prepared = verb.prepare ? await verb.prepare(options, unread('files'), unread('stdin')) : options
+    const prepared = verb.prepare
+      ? await verb.prepare(options, unread('files'), unread('stdin'), () => undefined)
+      : options
     const { value, text, rows, exitCode = 0 } = await verb.run(context, prepared)
     for await (const row of rows ?? []) {
       if (stop.signal.aborted) break

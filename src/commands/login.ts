@@ -20,14 +20,17 @@ export function configuredUrl({ config }: ConfigStore): string {
   return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
-/** The link that logs in. A page that listens everywhere is named by an address that a phone can use. */
-export function loginUrl(base: string, token: string, interfaces: Interfaces = networkInterfaces()): string {
+/** The page as a person opens it: one that listens everywhere is named by an address that a phone can use. */
+export function openable(base: string, interfaces: Interfaces = networkInterfaces()): string {
   const url = new URL(base)
   const everywhere = url.hostname === '0.0.0.0' || url.hostname === '[::]'
   if (everywhere) url.hostname = ownAddress(interfaces) ?? '127.0.0.1'
-  url.hash = `/?token=${encodeURIComponent(token)}`
-  return url.href
+  return url.origin
 }
+
+/** The link that logs in. */
+export const loginUrl = (base: string, token: string, interfaces?: Interfaces): string =>
+  `${openable(base, interfaces)}/#/?token=${encodeURIComponent(token)}`
 
 /** A QR code in half blocks, light where the terminal has ink: right side up on a dark terminal, and read on a light one too. */
 export const qrCode = (text: string): string => renderUnicodeCompact(text, { border: 2 })

@@ -56,12 +56,13 @@ export interface Verb {
   read?(argv: readonly string[]): Record<string, unknown>
   /**
    * Work of the calling side, before anything is sent to a gateway: reading files named on the command line, and secrets
-   * that must not stand there.
+   * that must not stand there. `warn` tells the person, and nobody where the line came over HTTP.
    */
   prepare?(
     options: OptionValues,
     read: (path: string) => Promise<string>,
     secret: (what: string) => Promise<string>,
+    warn: (text: string) => void,
   ): Promise<OptionValues>
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>
   text?(value: Record<string, unknown>, paint: Paint): string

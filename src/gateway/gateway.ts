@@ -102,7 +102,7 @@ export class Gateway {
   static async open(options: GatewayOptions): Promise<Gateway> {
     const { config, logger, clock = systemClock, files = realFiles } = options
     const settings = config.config.gateway.log
-    const keeper = new TimeKeeper({ ...options, clock, files })
+    const keeper = await TimeKeeper.open({ ...options, clock, files })
     const log = await FlashLog.open({
       dir: join(config.dataDir, 'log'),
       files,

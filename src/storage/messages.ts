@@ -1,5 +1,6 @@
 // What main thread and SQL worker say to each other. Batches carry log records as they lie on the medium, so that decoding
 // and hashing happen in the worker; their buffers are transferred, not copied.
+import type { ExportResult } from './export'
 import type { PacketQuery, SensorQuery } from './shapes'
 import type { ViewCounts } from './view'
 import type { Summary } from './windowfile'
@@ -65,3 +66,20 @@ export type FromWorker =
   | ({ readonly type: 'applied'; readonly upTo: number; readonly bytes?: ArrayBuffer } & WorkerState)
   | ({ readonly type: 'answer'; readonly id: number; readonly answer: unknown } & WorkerState)
   | ({ readonly type: 'failed'; readonly id: number; readonly code: string; readonly message: string } & WorkerState)
+
+/** The worker of an export; it says how far it is, and then once what came of it. */
+export interface ExportSetup {
+  readonly wasm: Uint8Array
+  readonly exports: {
+    /** the file, by the name it has until it is whole */
+    readonly part: string
+    readonly dataDir: string
+    /** folder of the sealed windows */
+    readonly windows?: string
+  }
+}
+
+export type FromExport =
+  | { readonly done: number; readonly of: number }
+  | { readonly result: ExportResult }
+  | { readonly failed: { readonly code: string; readonly message: string; readonly hint: string } }

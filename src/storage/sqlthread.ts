@@ -4,6 +4,7 @@
 import { Worker } from 'node:worker_threads'
 import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
 import type { LogSource, Reader, RecordKind } from '../log'
+import { isForeign } from './foreign'
 import type { FromWorker, Question, ToWorker, WindowNote, WindowSettings, WorkerSetup } from './messages'
 import { type WorkerProgram, workerProgram } from './program'
 import type { ViewCounts } from './view'
@@ -199,15 +200,4 @@ export class SqlThread {
     this.#asked.clear()
     for (const { reject } of asked) reject(new OsError('DB_UNAVAILABLE', 'database unavailable'))
   }
-}
-
-/** A window of another log, or of this one before it was removed: its newest fact is not in the log where it should be. */
-function isForeign({ witness, to }: WindowNote, log: LogSource): boolean {
-  if (to > log.lastSeq) return true
-  if (witness.seq < log.firstSeq) return false
-  // none: the log lost it, and the window is what is left
-  const record = log.reader(witness.seq, { upTo: witness.seq }).next()
-  return (
-    record !== null && (record.kind !== 'fact' || record.boot !== witness.boot || record.wallMs !== witness.wall_ms)
-  )
 }

@@ -2,7 +2,7 @@
 // filter normalized; every value is bound, so no text of a caller ever becomes SQL (S10).
 import type { BindParams, Database as SqlDatabase, SqlValue, Statement } from 'sql.js'
 import { uuidText } from '../log'
-import { factToDict } from '../pipeline/fact'
+import { type Fact, factToDict } from '../pipeline/fact'
 import { DEVICE, PACKET_COLUMNS, SENSOR_COLUMNS } from './schema'
 import type { PacketDetail, PacketRecord, PacketSensor, SensorRecord } from './shapes'
 import { Where } from './where'
@@ -28,6 +28,19 @@ export type What = 'packets' | 'sensors'
 
 /** timestamp, place in the packet (0: the packet), seq — of one row behind the other */
 export const KEY = 3
+
+/** A packet with what the tables hold beside its content. */
+export interface StoredPacket {
+  /** of its record in the log */
+  readonly seq: number
+  readonly uuid: Uint8Array
+  /** UNIX seconds */
+  readonly createdAt: number
+  readonly boot: number
+  /** nobody vouched for its time yet */
+  readonly unsynced: boolean
+  readonly fact: Fact
+}
 
 export class WindowRows {
   readonly #db: SqlDatabase
@@ -80,6 +93,27 @@ export class WindowRows {
     return this.rows('SELECT 1 FROM os_packets WHERE packet_uuid = ?', [uuid]).length > 0
   }
 
+  /** Every packet, in the order of the log. */
+  *all(): Iterable<StoredPacket> {
+    const sensors = this.#each(
+      `SELECT ${SENSOR_COLUMNS}, s.packet_seq FROM os_sensors s ORDER BY s.packet_seq, s.sensor_index`,
+    )
+    let sensor = sensors.next()
+    for (const row of this.#each(`SELECT ${PACKET_COLUMNS}, p.boot, p.unsynced FROM os_packets p ORDER BY p.seq`)) {
+      const [seq, uuid, , , , created, , , boot, unsynced] = row
+      const own: PacketSensor[] = []
+      for (; !sensor.done && sensor.value[5] === seq; sensor = sensors.next()) own.push(sensorOf(sensor.value, 0))
+      yield {
+        seq: seq as number,
+        uuid: uuid as Uint8Array,
+        createdAt: created as number,
+        boot: boot as number,
+        unsynced: unsynced === 1,
+        fact: factOf(row, own),
+      }
+    }
+  }
+
   close(): void {
     this.#db.close()
   }
@@ -119,35 +153,33 @@ export class WindowRows {
 
   /** payload_json and the sensors' packet_uuid are made here, on read (D5). */
   #record(row: SqlValue[]): { packet: PacketRecord; sensors: PacketSensor[] } {
-    const [seq, uuid, idBytes, stateBytes, timestamp, created, tRaw, extras] = row
-    const id = textOf(idBytes!)
-    const state = textOf(stateBytes!)
+    const [seq, uuid, , , timestamp, created] = row
     const sensors = this.rows(
       `SELECT ${SENSOR_COLUMNS} FROM os_sensors s WHERE s.packet_seq = ? ORDER BY s.sensor_index`,
       [seq!],
     ).map(sensor => sensorOf(sensor, 0))
-    const payload = factToDict({
-      id,
-      state,
-      tRaw: tRaw as number,
-      aid: 0,
-      sensors: sensors.map(s => ({
-        id: s.sensor_id,
-        status: s.sensor_status,
-        unit: s.normalized_unit ?? '',
-        value: s.normalized_value,
-      })),
-      ...(typeof extras === 'string' && { extras: JSON.parse(extras) as Record<string, string> }),
-    })
+    const fact = factOf(row, sensors)
     const packet = {
       packet_uuid: uuidText(uuid as Uint8Array),
-      device_id: id,
-      device_status: state,
+      device_id: fact.id,
+      device_status: fact.state,
       timestamp_raw: timestamp as number,
-      payload_json: payload,
+      payload_json: factToDict(fact),
       created_at: created as number,
     }
     return { packet, sensors }
+  }
+
+  /** Row by row; no other question may use the same words meanwhile. */
+  *#each(sql: string): Generator<SqlValue[], undefined> {
+    const statement = this.#statement(sql)
+    statement.bind([])
+    try {
+      while (statement.step()) yield statement.get()
+    } finally {
+      statement.reset()
+    }
+    return undefined
   }
 
   #statement(sql: string): Statement {
@@ -179,6 +211,24 @@ function whereOf({ device, status, sensor, since, until }: Filter): Where {
   where.equal('s.sensor_id', sensor)
   where.range('p.timestamp_raw', since, until)
   return where
+}
+
+/** Of a row of PACKET_COLUMNS. */
+const factOf = (row: SqlValue[], sensors: readonly PacketSensor[]): Fact => {
+  const [, , id, state, , , tRaw, extras] = row
+  return {
+    id: textOf(id!),
+    state: textOf(state!),
+    tRaw: tRaw as number,
+    aid: 0,
+    sensors: sensors.map(s => ({
+      id: s.sensor_id,
+      status: s.sensor_status,
+      unit: s.normalized_unit ?? '',
+      value: s.normalized_value,
+    })),
+    ...(typeof extras === 'string' && { extras: JSON.parse(extras) as Record<string, string> }),
+  }
 }
 
 const sensorOf = (row: SqlValue[], at: number): PacketSensor => ({

@@ -1,24 +1,41 @@
 // The SQL worker: a program of its own, carried packed in the bundle, so that its thread holds nothing but SQLite and the rows.
-// It holds the view and answers one message at a time. A batch that cannot be stored ends the thread; the main thread starts
+// With `exports` it writes one export and says what came of it. Else it holds the view and answers one message at a time. A batch that cannot be stored ends the thread; the main thread starts
 // a new one and feeds it from the log again, so nothing here has to be kept.
+import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, workerData } from 'node:worker_threads'
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import { asOsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
-import { decodeRecord, type LogRecord, recordSize } from '../log'
+import { decodeRecord, LogFiles, type LogRecord, recordSize } from '../log'
+import { writeExport } from './export'
 import { WindowFolder } from './folder'
-import type { FromWorker, Question, ToWorker, WorkerSetup, WorkerState } from './messages'
+import type { ExportSetup, FromExport, FromWorker, Question, ToWorker, WorkerSetup, WorkerState } from './messages'
+import type { OpenDatabase } from './sealed'
 import { SqlView } from './view'
 
 async function runSqlWorker(): Promise<void> {
   const port = parentPort
   if (!port) throw new Error('the SQL worker runs as a worker thread only')
-  const { wasm, windows, ...limits } = workerData as WorkerSetup
+  const setup = workerData as WorkerSetup | ExportSetup
   // SQLite's own functions: the ones sql.js adds by default warn on stderr when used
-  const options = { wasmBinary: wasm as unknown as ArrayBuffer, useOldExtensionFunctions: false }
+  const options = { wasmBinary: setup.wasm as unknown as ArrayBuffer, useOldExtensionFunctions: false }
   const sql = await initSqlJs(options)
+  if ('exports' in setup) {
+    port.postMessage(
+      exported(
+        setup,
+        bytes => new sql.Database(bytes),
+        (done, of) => {
+          heap() // what was written is garbage
+          port.postMessage({ done, of })
+        },
+      ),
+    )
+    return
+  }
+  const { wasm: _, windows, ...limits } = setup
   const folder = windows && new WindowFolder({ ...windows, files: realFiles })
   const sealed = folder && { folder, open: (bytes?: Uint8Array) => new sql.Database(bytes), readOnly: windows.readOnly }
   const view = new SqlView(new sql.Database(), limits, sealed)
@@ -50,6 +67,20 @@ async function runSqlWorker(): Promise<void> {
   })
   const notes = folder?.sealed.map(({ name, summary: { from, to, witness } }) => ({ name, from, to, witness })) ?? []
   say({ type: 'ready', windows: notes, ...state() })
+}
+
+function exported(
+  { exports: { part, dataDir, windows } }: ExportSetup,
+  open: OpenDatabase,
+  tell: (done: number, of: number) => void,
+): FromExport {
+  try {
+    const log = new LogFiles(join(dataDir, 'log'), realFiles)
+    return { result: writeExport({ log, windows, files: realFiles, open }, part, tell) }
+  } catch (thrown) {
+    const { code, message, hint } = asOsError(thrown, 'STORAGE')
+    return { failed: { code, message, hint } }
+  }
 }
 
 /** bytes of this thread: its objects, its buffers, SQLite's memory */

@@ -173,9 +173,32 @@ test('log export prints JSON lines by either way', () => {
   }
 })
 
+test('db export writes a file of its own here, beside a gateway and without one', () => {
+  for (const [name, machine] of Object.entries({ running, alone })) {
+    const file = join(dir, `${name}.sqlite`)
+    const { code, stdout, stderr } = machine.run('db', 'export', file, '--json')
+    const { ok, via, rows } = JSON.parse(stdout)
+    assert.deepEqual([code, ok, via], [0, true, 'local'], stderr)
+    assert.ok(rows.os_packets > 0 && rows.os_sensors > 0)
+    assert.equal(readFileSync(file, 'latin1').slice(0, 15), 'SQLite format 3')
+    assert.equal(machine.run('db', 'export', file).code, 2)
+  }
+})
+
 test('every command is tried both ways, here or where its own test says', () => {
   const tried = [...COMMANDS.map(([line]) => line), ...ALIKE].map(line => line.join(' '))
-  const named = [...tried, 'status', 'reload', 'gpio set', 'log export', 'pipeline-info', 'doctor', 'watch', 'demo']
+  const named = [
+    ...tried,
+    'status',
+    'reload',
+    'gpio set',
+    'log export',
+    'db export',
+    'pipeline-info',
+    'doctor',
+    'watch',
+    'demo',
+  ]
   // a gateway itself, a terminal, a shell, and the suites of the test plugin
   const elsewhere = ['run', 'completion', 'serve', 'tui interactive', 'tui bios', 'plugin-test']
   const missing = VERBS.filter(({ name }) => ![...named, ...elsewhere].some(line => `${line} `.startsWith(`${name} `)))

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Node } from '../../src/index'
@@ -117,6 +117,11 @@ test('a password is asked for at a terminal without being shown, or read from a 
   const users = new UserStore({ dataDir: machine.dataDir })
   assert.equal((await users.verify('ann', 'hunter2'))?.username, 'ann')
   assert.equal((await users.verify('ben', 'correct horse'))?.username, 'ben')
+  // a secret of the configuration the same way
+  const set = ['config-set', '--key', 'RESOURCES.application_config.mqtt.password', '--value-stdin']
+  const said = execFileSync(process.execPath, [script, ...set, ...place], { input: 'hush now\n', encoding: 'utf8' })
+  assert.doesNotMatch(said, /hush/)
+  assert.match(readFileSync(machine.config, 'utf8'), /"password": "hush now"/)
 })
 
 test('web-user start without a gateway brings one, and ends with it', async t => {

@@ -8,7 +8,7 @@ const TOO_EARLY_MS = 1_735_689_600_000
 
 const clock: Check = {
   name: 'clock',
-  run({ context: { gateway }, machine }) {
+  async run({ context: { gateway }, machine }) {
     const now = machine.wall()
     const text = new Date(now).toISOString().slice(0, 19) + 'Z'
     if (now < TOO_EARLY_MS)
@@ -19,7 +19,7 @@ const clock: Check = {
     const quality = gateway?.status().time.quality
     if (quality === 'ntp' || quality === 'server')
       return ok(`${text}, vouched for by ${quality === 'ntp' ? 'NTP' : 'the upstream'}`)
-    const { kernel, timesyncdMs, batteryS } = machine.clock()
+    const { kernel, timesyncdMs, batteryS } = await machine.clock()
     if (kernel?.synced || (!kernel && timesyncdMs !== undefined)) return ok(`${text}, kept by NTP`)
     if (batteryS !== undefined && Math.abs(batteryS - now / 1000) <= 120)
       return ok(`${text}, agrees with the battery clock`)

@@ -8,7 +8,7 @@ import { totalmem, userInfo } from 'node:os'
 import { dirname } from 'node:path'
 import { cgroupLimit } from '../../gateway/guard/resources'
 import { findOwner, type LockInfo } from '../../gateway/lock'
-import { type ClockSigns, readSigns } from '../../gateway/time/vouchers'
+import { allSigns, type ClockSigns } from '../../gateway/time/vouchers'
 import { asOsError, errno } from '../../lib/errors'
 import { HostResolver } from '../../links/resolve'
 import { native, nativeOrNull } from '../../native'
@@ -39,7 +39,7 @@ export interface Machine {
   space(path: string): Space | undefined
   /** bytes this process may use, and the machine has free */
   memory(): { limit: number; free: number | undefined }
-  clock(): ClockSigns
+  clock(): ClockSigns | Promise<ClockSigns>
   /** why the native addon is not there; undefined: it is */
   addon(): string | undefined
   /** the living process that has a data directory */
@@ -150,7 +150,7 @@ export function realMachine(): Machine {
       const free = /MemAvailable:\s*(\d+) kB/.exec(quiet(() => readFileSync('/proc/meminfo', 'utf8')) ?? '')?.[1]
       return { limit: Math.min(cgroupLimit() ?? Infinity, totalmem()), free: free ? Number(free) * 1024 : undefined }
     },
-    clock: readSigns,
+    clock: allSigns,
     addon: () => {
       try {
         native()

@@ -1,6 +1,7 @@
 // config-get, config-set, config-show. Secrets are masked everywhere (X19). A key that does not exist is a result with
 // `error`, exit 1; a value that is not allowed is CONFIG_INVALID, exit 3, and nothing is changed.
-import { TYPE_NAMES, type WriteLimits } from '../../config'
+import { SECRET_NAME, TYPE_NAMES, type WriteLimits } from '../../config'
+import { OsError } from '../../lib/errors'
 import type { Verb } from '../verb'
 
 export const configGet: Verb = {
@@ -18,6 +19,12 @@ export const configGet: Verb = {
   },
 }
 
+/** By the name of the key, or of one inside a value in JSON. */
+const holdsSecret = (key: string, value: string): boolean =>
+  [key.split('.').at(-1)!, ...[...value.matchAll(/"(\w+)"\s*:/g)].map(([, name]) => name!)].some(name =>
+    SECRET_NAME.test(name),
+  )
+
 export const configSet: Verb = {
   name: 'config-set',
   summary: 'change one value of the configuration',
@@ -25,16 +32,30 @@ export const configSet: Verb = {
   examples: [
     'os-node config-set --key engine_settings.precision --value 6 --type int',
     'os-node config-set --key RESOURCES.transport_status.tcp --value true',
+    'os-node config-set --key gateway.uplinks.0.password --value-stdin',
   ],
   options: {
     key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' },
-    value: { type: 'string', value: 'VALUE', required: true, help: 'the new value' },
+    value: { type: 'string', value: 'VALUE', help: 'the new value' },
+    'value-stdin': { type: 'boolean', help: 'ask for the value, or read it from stdin: nobody else sees it' },
     type: { type: 'string', value: 'TYPE', help: `type of the value: ${TYPE_NAMES.join(', ')}` },
   },
   where: 'either',
   changes: true,
   json: true,
+  async prepare({ 'value-stdin': fromStdin, ...options }, _read, secret, warn) {
+    const { key, value } = options
+    if (fromStdin && value !== undefined) throw new OsError('USAGE', 'either --value or --value-stdin')
+    if (fromStdin) return { ...options, value: await secret(String(key)) }
+    if (typeof value === 'string' && holdsSecret(String(key), value))
+      warn('every user of this machine sees the arguments of a command; --value-stdin hides a secret from them')
+    return options
+  },
   async run({ config, logger, via, writable }, options) {
+    // the command line has put it in its place; what comes another way has no stdin
+    if (options['value-stdin']) throw new OsError('USAGE', '--value-stdin works on a command line only')
+    if (options.value === undefined)
+      throw new OsError('USAGE', 'os-node config-set needs --value VALUE or --value-stdin')
     const prefixes = writable?.()
     const type = options.type as string | undefined
     const write = (limits: WriteLimits) => config.set(String(options.key), options.value, type, limits)

@@ -10,7 +10,7 @@ import { NodeClock, type TimeStep } from '../../protocol/time'
 import { qualityOf } from '../intake/intake'
 import { TimeCorrections } from './corrections'
 import { SavedTime } from './saved'
-import { type ClockSigns, readSigns, Vouchers } from './vouchers'
+import { batteryAnswer, type ClockSigns, readSigns, Vouchers } from './vouchers'
 import { type TimeReport, TimeWatch } from './watch'
 
 export interface TimeKeeperOptions {
@@ -21,7 +21,12 @@ export interface TimeKeeperOptions {
   /** unix ms the program was built at: a system clock before it is not believed */
   builtAt: number
   clockSigns?: () => ClockSigns
+  /** settles when more is known than `clockSigns` said first */
+  clockAnswer?: () => Promise<void>
 }
+
+/** the start waits so long for a battery clock; one that is slower counts when it has answered */
+const ANSWER_MS = 500
 
 export class TimeKeeper {
   readonly time: NodeClock
@@ -31,7 +36,21 @@ export class TimeKeeper {
   #log: FlashLog | undefined
   #onSynced: () => void = () => undefined
 
-  constructor({ config, clock, files, logger, builtAt, clockSigns = readSigns }: TimeKeeperOptions) {
+  /** With the word of the battery clock, which is asked on a thread. */
+  static async open(options: TimeKeeperOptions): Promise<TimeKeeper> {
+    const keeper = new TimeKeeper(options)
+    const { clockSigns, clockAnswer = clockSigns ? undefined : batteryAnswer } = options
+    if (!clockAnswer || keeper.time.synced) return keeper
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>(resolve => {
+      timer = setTimeout(resolve, ANSWER_MS)
+    })
+    await Promise.race([clockAnswer().then(() => keeper.#watch.ask()), late])
+    clearTimeout(timer)
+    return keeper
+  }
+
+  private constructor({ config, clock, files, logger, builtAt, clockSigns = readSigns }: TimeKeeperOptions) {
     const { time_sync_threshold, max_time_step_seconds } = config.config.security_settings
     this.#logger = logger
     this.time = new NodeClock(clock, {

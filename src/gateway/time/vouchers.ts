@@ -16,7 +16,7 @@ export interface ClockSigns {
   kernel?: { readonly synced: boolean; readonly offset_us: number; readonly maxerror_us: number }
   /** when timesyncd set the clock last, as its file's time says */
   timesyncdMs?: number
-  /** UNIX seconds of the battery clock */
+  /** UNIX seconds of the battery clock; it is asked meanwhile, so the first time nothing is known of it yet */
   batteryS?: number
 }
 
@@ -48,6 +48,16 @@ export function readSigns(): ClockSigns {
     // it fails to answer
   }
   return signs
+}
+
+/** Settles when the battery clock has answered what readSigns() asked it, or does not. */
+export const batteryAnswer = (): Promise<void> => battery.answered
+
+/** What can be read, the word of the battery clock included. */
+export async function allSigns(): Promise<ClockSigns> {
+  battery.seconds()
+  await battery.answered
+  return readSigns()
 }
 
 export class Vouchers {

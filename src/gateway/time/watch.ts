@@ -51,6 +51,7 @@ export class TimeWatch {
   #saveAt = 0
   #last: TimeStep | undefined
   #jumps = 0
+  #stopped = false
 
   constructor(options: TimeWatchOptions) {
     this.#o = options
@@ -70,6 +71,7 @@ export class TimeWatch {
 
   /** Ends the watch and keeps the time. */
   stop(): void {
+    this.#stopped = true
     this.#cancel?.()
     this.#undoubt?.()
     this.#undoubt = undefined
@@ -94,6 +96,13 @@ export class TimeWatch {
       time.vouch(vouchers.now())
     }
     if (mono >= this.#saveAt && time.synced) this.#save()
+  }
+
+  /** Asks who vouches for the clock now. */
+  ask(): void {
+    if (this.#stopped) return
+    this.#askAt = 0
+    this.look()
   }
 
   status(): TimeReport {

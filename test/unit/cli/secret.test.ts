@@ -30,7 +30,14 @@ test('the first line of stdin is the secret, with its spaces and without its end
 async function sent(...argv: string[]): Promise<unknown> {
   const { verb, options } = parseCommand(VERBS, argv)
   const never = async (): Promise<never> => assert.fail('no file is read')
-  return (await verb.prepare!(options, never, async what => `-typed ${what}`)).args
+  return (
+    await verb.prepare!(
+      options,
+      never,
+      async what => `-typed ${what}`,
+      () => undefined,
+    )
+  ).args
 }
 
 test('--password-stdin in every spelling becomes the password of the command', async () => {
@@ -47,4 +54,23 @@ test('--password-stdin in every spelling becomes the password of the command', a
   assert.deepEqual(await sent(...foreign), ['--password-stdin'], 'other plugins read their own words')
   for (const twice of [['--password', 'x'], ['--password=x']])
     await assert.rejects(sent('web-user', 'add', 'bob', '--password-stdin', ...twice), { code: 'USAGE' })
+})
+
+test('config-set takes its value from stdin, and warns of a secret that stands in the command line', async () => {
+  const warnings: string[] = []
+  const set = async (...argv: string[]): Promise<object> => {
+    const { verb, options } = parseCommand(VERBS, ['config-set', ...argv])
+    const never = async (): Promise<never> => assert.fail('no file is read')
+    const warn = (text: string): void => void warnings.push(text)
+    return verb.prepare!(options, never, async what => `typed ${what}`, warn)
+  }
+  const key = 'gateway.uplinks.0.password'
+  assert.deepEqual(await set('--key', key, '--value-stdin'), { key, value: `typed ${key}` })
+  assert.deepEqual(await set('--key', 'device_id', '--value', 'x'), { key: 'device_id', value: 'x' })
+  await assert.rejects(set('--key', key, '--value', 'x', '--value-stdin'), { code: 'USAGE' })
+  assert.equal(warnings.length, 0)
+  assert.deepEqual(await set('--key', key, '--value', 'hunter2'), { key, value: 'hunter2' })
+  await set('--key', 'gateway.uplinks', '--value', '[{"name": "a", "psk" : "hunter2"}]')
+  assert.equal(warnings.length, 2)
+  assert.ok(warnings.every(text => /--value-stdin/.test(text) && !text.includes('hunter2')))
 })

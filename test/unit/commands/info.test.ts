@@ -86,6 +86,7 @@ test('inject reads a file on the calling side only', async () => {
     options,
     async () => '["T1","OK",5,"Cel"]',
     async () => '',
+    () => undefined,
   )
   assert.equal(prepared?.sensors, '["T1","OK",5,"Cel"]')
   await assert.rejects(verb.run(fake(config()).context, options), { code: 'USAGE' })

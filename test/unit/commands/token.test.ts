@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { encode } from 'uqr'
 import { parseCommand, VERBS } from '../../../src/commands'
-import { configuredUrl, loginUrl, qrCode } from '../../../src/commands/login'
+import { banner } from '../../../src/commands/banner'
+import { configuredUrl, loginUrl, openable, qrCode } from '../../../src/commands/login'
 import { ConfigStore } from '../../../src/config'
 import { newToken } from '../../../src/services/users'
 import { fake } from './fake'
@@ -52,6 +53,21 @@ test('a page that listens everywhere is named by an address that others can use'
   assert.equal(loginUrl('https://[::]:1', 't', interfaces), 'https://192.0.2.9:1/#/?token=t')
   assert.equal(loginUrl('http://0.0.0.0:8765', 't', {}), 'http://127.0.0.1:8765/#/?token=t')
   assert.equal(loginUrl('http://127.0.0.1:8765', 't', interfaces), 'http://127.0.0.1:8765/#/?token=t')
+  assert.equal(openable('http://0.0.0.0:8765', interfaces), 'http://192.0.2.9:8765')
+})
+
+test('the banner names a page that can be opened', () => {
+  const gateway = {
+    identity: { deviceId: 'gw', assigned: true, assignedId: 7 },
+    config: config({}),
+    uplinks: { list: [] },
+    loopback: {},
+  } as never
+  const said = (url: string | null): string => /look at +(.*)/.exec(banner(gateway, 'run', url, null, {}))![1]!
+  assert.equal(said('http://0.0.0.0:8765'), openable('http://0.0.0.0:8765'))
+  assert.doesNotMatch(said('https://[::]:8765'), /0\.0\.0\.0|\[::\]/)
+  assert.equal(said('http://127.0.0.1:8765'), 'http://127.0.0.1:8765')
+  assert.match(said(null), /^os-node tui/)
 })
 
 test('without a gateway the link is where the configuration has the page', () => {

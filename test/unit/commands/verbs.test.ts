@@ -89,14 +89,19 @@ test('transmit in a gateway goes through its intake', async () => {
 test('transmit reads a file on the calling side only; --sensors wins over it', async () => {
   const { verb, options } = parseCommand(VERBS, ['transmit', '--sensors-file', 'r.json'])
   const read = async (): Promise<string> => '["T1","OK",5,"Cel"]'
-  const prepared = await verb.prepare?.(options, read, read)
+  const prepared = await verb.prepare?.(options, read, read, () => undefined)
   assert.equal(prepared?.sensors, '["T1","OK",5,"Cel"]')
   assert.equal(prepared?.['sensors-file'], undefined)
   const { context, calls } = fake(config())
   await verb.run(context, prepared ?? {})
   assert.deepEqual(calls[0]?.[1], [['T1', 'OK', 5, 'Cel']], 'one reading is taken as a list of one')
   await assert.rejects(
-    verb.prepare!(options, async () => 'nonsense', read),
+    verb.prepare!(
+      options,
+      async () => 'nonsense',
+      read,
+      () => undefined,
+    ),
     code('USAGE'),
   )
   const request = { id: 1, command: 'transmit', options: { 'sensors-file': '/etc/shadow' } }
@@ -165,6 +170,9 @@ test('config-get, config-set and config-show', async () => {
     run(context, 'config-set', '--key', key, '--value', '11', '--type', 'int'),
     code('CONFIG_INVALID'),
   )
+  // the command line puts what came on stdin in its place
+  await assert.rejects(run(context, 'config-set', '--key', key), code('USAGE'))
+  await assert.rejects(run(context, 'config-set', '--key', key, '--value-stdin'), code('USAGE'))
   const whole = JSON.stringify((await run(context, 'config-show')).value)
   assert.ok(whole.includes('"precision":6') && !whole.includes('hush'))
   const part = await run(context, 'config-show', '--section', 'Client_Core')

@@ -1,10 +1,25 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  closeSync,
+  constants,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { nodeIdentity, PortNames } from '../../../../drivers/serial'
 import type { OsError } from '../../../../src/lib/errors'
+import { nativeOrNull } from '../../../../src/native'
+import { stuckThreads } from '../../../../src/native/bus'
+import { until } from '../../../lib/gateway'
 
 const root = mkdtempSync(join(tmpdir(), 'names-'))
 after(() => rmSync(root, { recursive: true }))
@@ -29,14 +44,14 @@ const gone = (tty: string): void => {
   rmSync(join(sys, tty), { recursive: true })
 }
 
-test('without any port the hint says what to do', () => {
-  assert.throws(
-    () => names.resolve('/dev/serial/by-id/none'),
+test('without any port the hint says what to do', async () => {
+  await assert.rejects(
+    names.resolve('/dev/serial/by-id/none'),
     (error: OsError) => error.code === 'NOT_FOUND' && /enable_uart/.test(error.hint),
   )
 })
 
-test('a port is found by path, by name, by id, and by what its adapter says', () => {
+test('a port is found by path, by name, by id, and by what its adapter says', async () => {
   adapter('ttyUSB0', '1-1', 'AAA', 'usb-FTDI_AAA-if00-port0')
   adapter('ttyUSB1', '1-2', 'BBB', 'usb-FTDI_BBB-if00-port0')
   const first = join(dev, 'ttyUSB0')
@@ -47,75 +62,94 @@ test('a port is found by path, by name, by id, and by what its adapter says', ()
     'usb-FTDI_AAA-if00-port0',
     'usb:0403:6001:AAA',
   ])
-    assert.equal(names.resolve(port), first)
-  assert.equal(names.resolve('usb:0403:6001:BBB'), join(dev, 'ttyUSB1'))
+    assert.equal(await names.resolve(port), first)
+  assert.equal(await names.resolve('usb:0403:6001:BBB'), join(dev, 'ttyUSB1'))
 })
 
-test('a name that fits none, or several, is answered with the ports that are there', () => {
+test('a name that fits none, or several, is answered with the ports that are there', async () => {
   const both = (error: OsError): boolean => /AAA.*\(ttyUSB0\).*BBB.*\(ttyUSB1\)/.test(error.hint)
-  assert.throws(
-    () => names.resolve('ttyUSB7'),
+  await assert.rejects(
+    names.resolve('ttyUSB7'),
     (error: OsError) => /no serial port ttyUSB7/.test(error.message) && both(error),
   )
-  assert.throws(
-    () => names.resolve('usb:1a86:7523'),
-    (error: OsError) => both(error),
-  )
-  assert.throws(
-    () => names.resolve('usb:0403:6001'),
+  await assert.rejects(names.resolve('usb:1a86:7523'), (error: OsError) => both(error))
+  await assert.rejects(
+    names.resolve('usb:0403:6001'),
     (error: OsError) => /2 ports fit/.test(error.message) && /AAA.*BBB/.test(error.hint),
   )
-  assert.throws(() => names.resolve(''), /no serial port is named/)
+  await assert.rejects(names.resolve(''), /no serial port is named/)
 })
 
-test('R15: an adapter that comes back under another number is found by its serial number, whatever it was called', () => {
-  const before = names.usbOf(join(dev, 'ttyUSB0'))
+test('R15: an adapter that comes back under another number is found by its serial number, whatever it was called', async () => {
+  const before = await names.usbOf(join(dev, 'ttyUSB0'))
   assert.deepEqual(before, { vendor: '0403', product: '6001', serial: 'AAA', place: '1-1:1.0' })
   gone('ttyUSB0')
   adapter('ttyUSB2', '1-3', 'AAA')
-  assert.equal(names.resolve(join(dev, 'ttyUSB0'), before), join(dev, 'ttyUSB2'))
-  assert.throws(() => names.resolve(join(dev, 'ttyUSB0')), /no serial port/)
+  assert.equal(await names.resolve(join(dev, 'ttyUSB0'), before), join(dev, 'ttyUSB2'))
+  await assert.rejects(names.resolve(join(dev, 'ttyUSB0')), /no serial port/)
 })
 
-test('R15: two adapters that come back with their numbers exchanged are told apart; a link is what is in its socket', () => {
+test('R15: two adapters that come back with their numbers exchanged are told apart; a link is what is in its socket', async () => {
   const [one, two] = [join(dev, 'ttyUSB6'), join(dev, 'ttyUSB7')]
   const socket = join(dev, 'serial/by-path-3-1')
   adapter('ttyUSB6', '3-1', 'CCC')
   adapter('ttyUSB7', '3-2', 'DDD')
-  const before = names.usbOf(one)!
+  const before = (await names.usbOf(one))!
   for (const tty of ['ttyUSB6', 'ttyUSB7']) gone(tty)
   for (const place of ['3-1', '3-2']) rmSync(join(devices, place), { recursive: true })
-  assert.ok(!names.isTaken(one, before), 'a number nobody has')
+  assert.ok(!(await names.isTaken(one, before)), 'a number nobody has')
   adapter('ttyUSB6', '3-2', 'DDD')
   symlinkSync(one, socket)
-  assert.ok(names.isTaken(one, before) && names.isTaken('ttyUSB6', before))
-  assert.ok(!names.isTaken(socket, before))
-  assert.equal(names.resolve(one, before), one)
+  assert.ok((await names.isTaken(one, before)) && (await names.isTaken('ttyUSB6', before)))
+  assert.ok(!(await names.isTaken(socket, before)))
+  assert.equal(await names.resolve(one, before), one)
   adapter('ttyUSB7', '3-1', 'CCC')
-  assert.ok(!names.isTaken(one, before))
-  assert.deepEqual([names.resolve(one, before), names.resolve('ttyUSB6', before)], [two, two])
-  assert.equal(names.resolve(socket, before), one)
-  assert.equal(names.resolve(one), one)
+  assert.ok(!(await names.isTaken(one, before)))
+  assert.deepEqual([await names.resolve(one, before), await names.resolve('ttyUSB6', before)], [two, two])
+  assert.equal(await names.resolve(socket, before), one)
+  assert.equal(await names.resolve(one), one)
 })
 
-test('an adapter without a serial number is known by the socket it is in', () => {
+test('an adapter without a serial number is known by the socket it is in', async () => {
   adapter('ttyUSB3', '2-1', '')
-  const before = names.usbOf(join(dev, 'ttyUSB3'))
+  const before = await names.usbOf(join(dev, 'ttyUSB3'))
   gone('ttyUSB3')
   adapter('ttyUSB4', '2-2', '')
-  assert.throws(() => names.resolve('ttyUSB3', before), /no serial port/)
+  await assert.rejects(names.resolve('ttyUSB3', before), /no serial port/)
   rmSync(join(devices, '2-1'), { recursive: true })
   adapter('ttyUSB5', '2-1', '')
-  assert.equal(names.resolve('ttyUSB3', before), join(dev, 'ttyUSB5'))
+  assert.equal(await names.resolve('ttyUSB3', before), join(dev, 'ttyUSB5'))
 })
 
-test('a port without hardware is not offered', () => {
+test('a port without hardware is not offered', async () => {
   adapter('ttyS0', 'pnp0', '')
   writeFileSync(join(sys, 'ttyS0', 'type'), '0\n')
-  assert.ok(!names.list().some(({ path }) => path.endsWith('ttyS0')))
+  assert.ok(!(await names.list()).some(({ path }) => path.endsWith('ttyS0')))
 })
 
-test('another node at the same path has another identity', () => {
+test('an adapter that does not answer says nothing of itself, and holds up neither the others nor this process', {
+  skip: nativeOrNull() ? false : 'this machine has no C compiler',
+}, async () => {
+  adapter('ttyUSB8', '8-1', 'HHH')
+  const hangs = join(devices, '8-1', 'idVendor')
+  rmSync(hangs)
+  execFileSync('mkfifo', [hangs])
+  let turns = 0
+  const turning = setInterval(() => turns++, 1)
+  for (let k = 0; k < 2; k++) {
+    const list = await names.list()
+    const usbOf = (tty: string) => list.find(({ path }) => path === join(dev, tty))?.usb
+    assert.equal(usbOf('ttyUSB8'), undefined)
+    assert.equal(usbOf('ttyUSB1')?.serial, 'BBB')
+  }
+  clearInterval(turning)
+  assert.ok(turns > 0)
+  assert.equal(stuckThreads('attributes of ttyUSB8'), 1, 'it is not asked again meanwhile')
+  closeSync(openSync(hangs, constants.O_WRONLY | constants.O_NONBLOCK))
+  await until('the thread ends', () => stuckThreads('attributes of ttyUSB8') === 0)
+})
+
+test('another node at the same path has another identity', async () => {
   const path = join(dev, 'ttyX')
   assert.equal(nodeIdentity(path), null)
   writeFileSync(path, '')

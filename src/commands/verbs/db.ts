@@ -1,0 +1,56 @@
+// db export: all packets of a data directory as one ordinary SQLite file. The file is the caller's, in a folder a gateway may
+// have no right to, so it is written here, beside a gateway that runs too: the data directory is only read. A window that had
+// to be left out is a result that names it, exit 4.
+import { systemClock } from '../../lib/clock'
+import type { Verb } from '../verb'
+
+const TELL_MS = 5000
+
+export const dbExport: Verb = {
+  name: 'db export',
+  summary: 'write all packets into one ordinary SQLite file',
+  description:
+    'Tables os_packets and os_sensors; sqlite3 and everything that reads SQLite opens it. The data directory is only read, so a gateway may run.',
+  examples: ['os-node db export packets.sqlite', 'os-node db export --file /media/usb/packets.sqlite --force --json'],
+  options: {
+    file: { type: 'string', value: 'PATH', required: true, help: 'the file that is written' },
+    force: { type: 'boolean', help: 'replace a file that is there' },
+  },
+  operands: ['file'],
+  where: 'local',
+  async run({ config, logger, signal }, options) {
+    const { exportDatabase } = await import('../../storage/exporter')
+    let told = systemClock.mono()
+    const { left_out, ...result } = await exportDatabase({
+      file: String(options.file),
+      force: options.force === true,
+      dataDir: config.dataDir,
+      path: config.config.storage.sql.driver.path,
+      signal,
+      tell: (done, of) => {
+        if (systemClock.mono() - told < TELL_MS) return
+        told = systemClock.mono()
+        logger.info(`${done} of about ${Math.max(done, of)} packets`)
+      },
+    })
+    const ok = left_out.length === 0
+    return { value: { ok, ...result, ...(!ok && { left_out }) }, exitCode: ok ? 0 : 4 }
+  },
+  text(value, paint) {
+    const {
+      file,
+      bytes,
+      rows,
+      left_out = [],
+    } = value as {
+      file: string
+      bytes: number
+      rows: { os_packets: number; os_sensors: number }
+      left_out?: readonly string[]
+    }
+    return [
+      `${paint.bold(file)}: ${rows.os_packets} packets, ${rows.os_sensors} sensor values, ${(bytes / 1e6).toFixed(1)} MB`,
+      ...left_out.map(why => paint.bad(`left out, but for what the log still has of it: ${why}`)),
+    ].join('\n')
+  },
+}

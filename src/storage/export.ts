@@ -1,0 +1,252 @@
+// One ordinary SQLite file of all there is: the sealed windows, oldest first, and from the log what they do not hold. Its
+// tables are the specification's. In RAM lie one window, the keys that are being sorted and a few pages, whatever comes out;
+// a file of the uuids (22 bytes a packet) lies beside the export meanwhile.
+//
+// What fails: a window that cannot be read, or is of another log, is left out and named; the log fills the hole where it has
+// the records. A packet that lies in two places shows when the uuids are sorted: then all is written again without its later
+// rows. A file that cannot be written is what OutFile throws.
+import { join } from 'node:path'
+import { asOsError } from '../lib/errors'
+import type { Files } from '../lib/files'
+import { type LogFiles, type LogRecord, packetUuid, uuidText } from '../log'
+import { factToDict } from '../pipeline/fact'
+import { WindowFolder } from './folder'
+import { isForeign } from './foreign'
+import { OutFile } from './outfile'
+import type { OpenDatabase } from './sealed'
+import { SqliteFile, Tree } from './sqlitefile'
+import { encodeRecord } from './sqliterecord'
+import { UuidKeys } from './uuidkeys'
+import { type StoredPacket, WindowRows } from './window'
+import { readDatabase, readSealed, type Summary } from './windowfile'
+
+const PACKETS = `CREATE TABLE os_packets (
+  packet_uuid TEXT NOT NULL PRIMARY KEY,
+  device_id TEXT NOT NULL,
+  device_status TEXT NOT NULL,
+  timestamp_raw INTEGER NOT NULL,
+  payload_json TEXT NOT NULL,
+  created_at INTEGER NOT NULL
+)`
+const SENSORS = `CREATE TABLE os_sensors (
+  packet_uuid TEXT NOT NULL REFERENCES os_packets(packet_uuid),
+  sensor_index INTEGER NOT NULL,
+  sensor_id TEXT NOT NULL,
+  sensor_status TEXT NOT NULL,
+  normalized_value REAL,
+  normalized_unit TEXT
+)`
+/** the name SQLite gives the index of that key */
+const PACKETS_KEY = 'sqlite_autoindex_os_packets_1'
+/** packets between two words about how far it is */
+const TELL_EVERY = 2000
+
+export interface ExportSource {
+  readonly log: LogFiles
+  /** of the sealed windows; undefined: there are none */
+  readonly windows: string | undefined
+  readonly files: Files
+  readonly open: OpenDatabase
+}
+
+export interface ExportResult {
+  readonly bytes: number
+  readonly rows: { readonly os_packets: number; readonly os_sensors: number }
+  /** sealed windows that are in it */
+  readonly windows: number
+  /** packets that lay in two places and are one row */
+  readonly duplicates: number
+  /** windows that could not be used, with the reason */
+  readonly left_out: readonly string[]
+}
+
+/** Writes `path`, which is replaced. `tell`: packets so far, and about how many there are. */
+export function writeExport(
+  source: ExportSource,
+  path: string,
+  tell: (done: number, of: number) => void = () => undefined,
+): ExportResult {
+  const again = new Set<number>()
+  for (;;) {
+    const packets = new AllPackets(source)
+    const out = new OutFile(source.files, path)
+    const keys = new UuidKeys(source.files, `${path}.keys`)
+    const known = again.size
+    try {
+      const file = new SqliteFile(out)
+      const rows = writeRows(file, packets, keys, again, tell)
+      const index = writeIndex(file, keys, again, () => tell(rows.counts.os_packets, packets.about))
+      if (again.size > known) continue
+      file.finish([
+        { type: 'table', name: 'os_packets', table: 'os_packets', root: rows.packets, sql: PACKETS },
+        { type: 'index', name: PACKETS_KEY, table: 'os_packets', root: index, sql: null },
+        { type: 'table', name: 'os_sensors', table: 'os_sensors', root: rows.sensors, sql: SENSORS },
+      ])
+      const { windows, leftOut } = packets
+      return { bytes: file.bytes, rows: rows.counts, windows, duplicates: again.size, left_out: [...leftOut.values()] }
+    } finally {
+      out.close()
+      keys.close()
+    }
+  }
+}
+
+/** Rows of both tables; a packet's row is the seq of its record. */
+function writeRows(
+  file: SqliteFile,
+  packets: AllPackets,
+  keys: UuidKeys,
+  without: ReadonlySet<number>,
+  tell: (done: number, of: number) => void,
+) {
+  const [packetTree, sensorTree] = [new Tree(file, 'table'), new Tree(file, 'table')]
+  const counts = { os_packets: 0, os_sensors: 0 }
+  for (const { seq, uuid, createdAt, fact } of packets) {
+    if (without.has(seq)) continue
+    const id = uuidText(uuid)
+    const seconds = Math.floor(fact.tRaw / 1000)
+    const payload = JSON.stringify(factToDict(fact))
+    packetTree.addRow(seq, encodeRecord([id, fact.id, fact.state, seconds, payload, createdAt]))
+    keys.add(uuid, seq)
+    for (const [k, sensor] of fact.sensors.entries()) {
+      const row = encodeRecord([id, k + 1, sensor.id, sensor.status, sensor.value, sensor.unit])
+      sensorTree.addRow(++counts.os_sensors, row)
+    }
+    if (++counts.os_packets % TELL_EVERY === 0) tell(counts.os_packets, packets.about)
+  }
+  return { counts, packets: packetTree.finish(), sensors: sensorTree.finish() }
+}
+
+/** The index of the uuids; rows whose uuid another one has too go to `again`, all but the first. */
+function writeIndex(file: SqliteFile, keys: UuidKeys, again: Set<number>, tell: () => void): number {
+  const tree = new Tree(file, 'index')
+  let before: Buffer | undefined
+  let count = 0
+  for (const [uuid, row] of keys.sorted()) {
+    if (before?.equals(uuid)) again.add(row)
+    else tree.addKey(encodeRecord([uuidText(uuid), row]))
+    before = uuid
+    if (++count % TELL_EVERY === 0) tell()
+  }
+  return tree.finish()
+}
+
+/** Every packet in the order of the log, its time as right as the log knows it. */
+class AllPackets {
+  windows = 0
+  readonly leftOut = new Map<string, string>()
+  /** how many there are, about */
+  about = 0
+  readonly #o: ExportSource
+  #clocks: LogRecord[] | undefined
+
+  constructor(source: ExportSource) {
+    this.#o = source
+  }
+
+  *[Symbol.iterator](): Iterator<StoredPacket> {
+    const { log } = this.#o
+    let next = 1
+    // a gateway at work may seal another window while the older ones are read
+    for (let more = true; more; ) {
+      more = false
+      const sealed = this.#sealed(next)
+      log.refresh()
+      this.#clocks = undefined
+      const last = sealed.at(-1)?.to ?? next - 1
+      this.about = Math.max(this.about, sealed.reduce((sum, { packets }) => sum + packets, 0) + log.factsAfter(last))
+      for (const { name, from } of sealed) {
+        const window = this.#load(name)
+        if (!window) continue
+        if (from > next) yield* this.#ofLog(next, from - 1)
+        try {
+          yield* this.#righted(window.rows.all(), window.summary.corrected)
+        } finally {
+          window.rows.close()
+        }
+        next = window.summary.to + 1
+        more = true
+        this.windows++
+      }
+    }
+    yield* this.#ofLog(next, log.committedSeq)
+  }
+
+  /** Windows behind those that were read already. */
+  #sealed(next: number): (Summary & { readonly name: string })[] {
+    const { windows: dir, files } = this.#o
+    if (dir === undefined) return []
+    const folder = new WindowFolder({ dir, files, readOnly: true, keepBytes: 0, keepMs: 0 })
+    for (const name of folder.damaged) this.leftOut.set(name, `${name}: its summary is damaged`)
+    if (folder.problem !== undefined) this.leftOut.set(dir, `${dir}: ${folder.problem}`)
+    return folder.sealed
+      .map(({ name, summary }) => ({ name, ...summary }))
+      .filter(({ name, from }) => from >= next && !this.leftOut.has(name))
+  }
+
+  /** undefined: it is left out. It may be written again, or removed for its age, while it is read. */
+  #load(name: string): { rows: WindowRows; summary: Summary } | undefined {
+    const { windows: dir, files, open, log } = this.#o
+    const path = join(dir!, name)
+    for (const last of [false, true])
+      try {
+        if (!files.exists(path)) return undefined
+        const size = files.size(path)
+        const read = (offset: number, length: number): Buffer => files.readAt(path, offset, length)
+        const { summary } = readSealed(name, size, read)
+        if (isForeign(summary, log)) {
+          this.leftOut.set(name, `${name}: it is of another log`)
+          return undefined
+        }
+        return { rows: new WindowRows(open(readDatabase(name, size, read))), summary }
+      } catch (error) {
+        if (last) this.leftOut.set(name, asOsError(error).message)
+      }
+    return undefined
+  }
+
+  *#ofLog(from: number, to: number): Iterable<StoredPacket> {
+    const reader = this.#o.log.reader(from, { kinds: ['fact'], upTo: to })
+    for (let record = reader.next(); record; record = reader.next()) {
+      const { seq, boot, wallMs, quality } = record
+      const fact = record.fact!
+      const uuid = packetUuid(fact)
+      const packet = {
+        seq,
+        uuid,
+        createdAt: Math.floor(wallMs / 1000),
+        boot,
+        unsynced: quality === 'unsynced',
+        fact: Number.isFinite(fact.tRaw) ? fact : { ...fact, tRaw: 0 },
+      }
+      yield* this.#righted([packet], 0)
+    }
+  }
+
+  /** Times that were taken while nobody vouched for them, moved by every clock record behind them that was not worked in. */
+  *#righted(packets: Iterable<StoredPacket>, corrected: number): Iterable<StoredPacket> {
+    for (const packet of packets) {
+      if (!packet.unsynced) {
+        yield packet
+        continue
+      }
+      let { tRaw } = packet.fact
+      for (const { seq, boot, clock, quality } of this.#clockRecords()) {
+        if (boot !== packet.boot || seq <= Math.max(packet.seq, corrected)) continue
+        tRaw = Math.round(tRaw + clock!.offsetMs)
+        if (quality === 'synced') break
+      }
+      yield { ...packet, fact: { ...packet.fact, tRaw } }
+    }
+  }
+
+  #clockRecords(): readonly LogRecord[] {
+    if (this.#clocks) return this.#clocks
+    const { log } = this.#o
+    const reader = log.reader(log.firstSeq, { kinds: ['clock'] })
+    const found: LogRecord[] = []
+    for (let record = reader.next(); record; record = reader.next()) found.push(record)
+    this.#clocks = found
+    return found
+  }
+}

@@ -1,0 +1,86 @@
+// `os-node db export`: an export in a worker thread, where sql.js is, under a name of its own until it is whole. It only reads
+// the data directory, so it runs beside a gateway and without one.
+//
+// What fails: a FILE that is there (without `force`) or is no file is USAGE; a disk that is full DISK_FULL, any other refusal
+// of the system STORAGE; being stopped TIMEOUT. In each case nothing is left behind, and a FILE that was there stays.
+import { lstatSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
+import { realFiles } from '../lib/files'
+import type { ExportResult } from './export'
+import type { ExportSetup, FromExport } from './messages'
+import { cannotWrite } from './outfile'
+import { windowFolder } from './place'
+import { workerProgram } from './program'
+
+export interface ExportOptions {
+  readonly file: string
+  /** replaces a file that is there */
+  readonly force: boolean
+  readonly dataDir: string
+  /** storage.sql.driver.path */
+  readonly path: string
+  readonly signal?: AbortSignal
+  /** packets so far, and about how many there are */
+  readonly tell?: (done: number, of: number) => void
+}
+
+/** Returns the file's whole path, and what is in it. */
+export async function exportDatabase(options: ExportOptions): Promise<{ file: string } & ExportResult> {
+  const { force, dataDir, path, signal, tell } = options
+  const file = resolve(options.file)
+  mayReplace(file, force)
+  const part = `${file}.${process.pid}.part`
+  const { script, wasm } = workerProgram()
+  const windows = windowFolder(path, dataDir)
+  const setup: ExportSetup = { wasm, exports: { part, dataDir, ...(windows !== undefined && { windows }) } }
+  const worker = new Worker(script, { eval: true, workerData: setup, resourceLimits: { maxYoungGenerationSizeMb: 4 } })
+  try {
+    const result = await answerOf(worker, signal, tell).catch(error => {
+      // whoever asked knows the file by its own name
+      error.message = error.message.replace(`${part}.keys`, file).replace(part, file)
+      throw error
+    })
+    mayReplace(file, force)
+    try {
+      realFiles.rename(part, file)
+      realFiles.syncDir(dirname(file))
+    } catch (error) {
+      throw cannotWrite(file, error)
+    }
+    return { file, ...result }
+  } finally {
+    await worker.terminate()
+    for (const left of [part, `${part}.keys`]) realFiles.remove(left)
+  }
+}
+
+/** Throws USAGE. */
+function mayReplace(file: string, force: boolean): void {
+  const there = lstatSync(file, { throwIfNoEntry: false })
+  if (!there) return
+  if (!there.isFile()) throw new OsError('USAGE', `${file} is there and is no file`, { hint: 'name a new file' })
+  if (!force)
+    throw new OsError('USAGE', `${file} is there already`, { hint: 'name another file, or replace it with --force' })
+}
+
+function answerOf(worker: Worker, signal?: AbortSignal, tell?: ExportOptions['tell']): Promise<ExportResult> {
+  return new Promise((done, failed) => {
+    const stop = (): void => failed(new OsError('TIMEOUT', 'stopped'))
+    if (signal?.aborted) stop()
+    signal?.addEventListener('abort', stop, { once: true })
+    worker.on('error', error =>
+      failed(new OsError('STORAGE', `the export broke off: ${error.message}`, { cause: error })),
+    )
+    worker.on('exit', code => failed(new OsError('STORAGE', `the export ended with code ${code}`)))
+    worker.on('message', (message: FromExport) => {
+      if ('done' in message) tell?.(message.done, message.of)
+      else if ('result' in message) done(message.result)
+      else {
+        const { code, message: text, hint } = message.failed
+        failed(new OsError(code in ERRORS ? (code as ErrorCode) : 'STORAGE', text, { hint }))
+      }
+    })
+  })
+}
