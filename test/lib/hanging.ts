@@ -44,7 +44,9 @@ export class HangingFile {
 
   /** Waits until so many read it. */
   async begun(readers = 1): Promise<void> {
-    await until('somebody reads', () => this.readers >= readers)
+    await until(`${readers} read ${this.path}`, () => this.readers >= readers).catch(error => {
+      throw new Error(`${error.message}; ${this.readers} do`)
+    })
   }
 
   /** Lets go whoever reads, once somebody does: to him the file is empty. */
