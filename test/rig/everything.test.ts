@@ -31,7 +31,7 @@ const physical_status = { lora: true, uart: true, can: true }
 const MORE_MB = 16
 
 /** What a link says that had its plug pulled, and what one says that is up before its devices speak again. */
-const TOLD = {
+const TOLD: Record<string, RegExp> = {
   engine: /vcan0|no sensor answers/,
   bus: /vcan0/,
   meter: /unplugged|no serial port|no sensor answers/,
@@ -116,7 +116,6 @@ inTheRig(
               port: field.meterPort,
               baudrate: 115_200,
               slave: 3,
-              timeout_ms: 3000,
               interval_ms,
               registers: [{ id: 'energy', address: 0, type: 'u32' }],
             },
@@ -125,7 +124,6 @@ inTheRig(
               type: 'modbus_tcp',
               host: '127.0.0.1',
               port: SLAVE,
-              timeout_ms: 3000,
               interval_ms,
               registers: [1, 2, 50].map(address => ({ id: `h${address}`, address })),
             },
@@ -184,22 +182,28 @@ inTheRig(
       const pass = (share: number): Promise<void> =>
         sleep(Math.max(0, began + share * SECONDS * 1000 - performance.now()))
       const outage = async (what: string, links: string[], out: () => unknown, back: () => unknown): Promise<void> => {
-        const states = async (): Promise<string[]> => {
+        const those = async (): Promise<Link[]> => {
           const all = (await status(gateway)).links
-          return links.map(name => all[name].state)
+          return links.map(name => all[name])
         }
         const before: Record<string, Link> = (await status(gateway)).links
         const from = performance.now()
         const others = async (): Promise<[string, Link][]> =>
           Object.entries<Link>((await status(gateway)).links).filter(([name]) => !links.includes(name))
         await out()
-        await until(`${what}: told`, async () => (await states()).every(state => state === 'down'))
+        const down = await until(`${what}: told`, async () => {
+          const all = await those()
+          return all.every(({ state }) => state === 'down') ? all : null
+        })
+        down.forEach(({ reason }, k) => {
+          assert.match(reason!, TOLD[links[k]!]!)
+        })
         await sleep(SECONDS * 10)
         await until(`${what}: all others are read on`, async () =>
           (await others()).every(([name, { reads }]) => reads === undefined || reads > before[name]!.reads! + 10),
         )
         await back()
-        await until(`${what}: back`, async () => (await states()).every(state => /up|degraded/.test(state)))
+        await until(`${what}: back`, async () => (await those()).every(({ state }) => /up|degraded/.test(state)))
         const seconds = (performance.now() - from) / 1000
         for (const [name, link] of await others()) {
           assert.equal(link.opens, before[name]!.opens, `${what} touched ${name}: ${link.last_error}`)
@@ -391,7 +395,8 @@ inTheRig(
       const { links } = last
       for (const [name, told] of Object.entries(TOLD)) {
         assert.equal(links[name].state, 'up', name)
-        assert.match(links[name].last_error, told)
+        // or, on a busy machine, what was wrong since then
+        assert.match(links[name].last_error, new RegExp(`${told.source}|a read takes longer`))
       }
       assert.match(gateway.run('status').stdout, /bus +up .* last error \d+ (s|min) ago: vcan0/)
     })
@@ -401,6 +406,7 @@ inTheRig(
 
 interface Link {
   state: string
+  reason?: string
   opens: number
   reads?: number
   dropped?: number
