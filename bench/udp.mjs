@@ -2,7 +2,7 @@
 // pace, in steps of rising rate until something is lost; node:dgram and the addon, SQL view off and on. Out: packets per
 // second of node:dgram, of the medium plain and by the addon. Rates are printed, since they are of the machine; the lag of
 // the loop, the heap per packet and the ratio of the batches to node:dgram are gated, and so is loss at the lowest rate.
-import { answer, field, freePort, Gateway, hasAddon, pause } from './udp/gateway.mjs'
+import { answer, better, field, freePort, Gateway, hasAddon, pause, roundOf } from './udp/gateway.mjs'
 import { benchOut } from './udp/out.mjs'
 
 const SECONDS = 1.5
@@ -22,21 +22,23 @@ const LOWEST_TRIES = 10
 async function step(gateway, sender, rate, seconds) {
   const before = await gateway.settled()
   await answer(gateway.child, 'reset')
+  const others = roundOf(gateway.child, sender)
   const { count, seconds: took } = await answer(sender, { rate, count: rate * seconds })
+  const busy = others()
   await pause(100)
   const felt = await answer(gateway.child, 'get')
   const after = await gateway.settled()
   const lost = count - (after.facts - before.facts)
-  return { ...felt, count, lost, dropped: after.dropped - before.dropped, real: Math.round(count / took) }
+  return { ...felt, busy, count, lost, dropped: after.dropped - before.dropped, real: Math.round(count / took) }
 }
 
-/** The best of some tries: the least lost, then the least lag. */
+const isGood = ({ lost, p99 }) => lost === 0 && p99 <= LAG_P99_MS
+
+/** The best of some tries. */
 async function bestStep(gateway, sender, rate, tries) {
   let best
-  for (let k = 0; k < tries && !(best?.lost === 0 && best.p99 <= LAG_P99_MS); k++) {
-    const got = await step(gateway, sender, rate, SECONDS)
-    if (!best || got.lost < best.lost || (got.lost === best.lost && got.p99 < best.p99)) best = got
-  }
+  for (let k = 0; k < tries && !(best && isGood(best)); k++)
+    best = better(best, await step(gateway, sender, rate, SECONDS), isGood)
   return best
 }
 
@@ -58,15 +60,16 @@ async function receiving(how, { put, gate, mark, problems }) {
         `udp/in/${how}: ${real}/s lost ${lost} (kernel ${dropped}) of ${count}, lag p50 ${p50} p99 ${p99} max ${max} ms, ` +
           `${((cpu_s / count) * 1e6).toFixed(1)} µs/packet, RSS ${rss_mb} MB`,
       )
+      if (got.busy && !isGood(got)) console.log(`udp/in/${how}: others had the processors: this is not judged`)
+      else if (lost > 0 && !best) problems.push(`udp/in/${how}: packets are lost at ${rate}/s`)
+      else lag = Math.min(lag, p99)
       if (lost > 0) break
       best = got
-      lag = Math.min(lag, p99)
     }
     mark(`udp/in/${how}`, best?.real ?? 0, STEPS[how].mark)
-    if (!best) problems.push(`udp/in/${how}: packets are lost at ${STEPS[how].rates[0]}/s`)
-    else {
+    if (best) {
       put(`udp/in/${how}/lag_p50_ms`, best.p50)
-      gate(`udp/in/${how}/lag_p99_ms`, lag, LAG_P99_MS)
+      if (lag < Number.POSITIVE_INFINITY) gate(`udp/in/${how}/lag_p99_ms`, lag, LAG_P99_MS)
       put(`udp/in/${how}/us_per_packet`, Math.round((best.cpu_s / best.count) * 1e7) / 10)
       put(`udp/in/${how}/rss_mb`, best.rss_mb)
     }

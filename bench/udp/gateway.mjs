@@ -2,7 +2,7 @@
 // for lag, processor time and memory (watch.cjs is loaded into it).
 import { fork, spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,6 +24,35 @@ export const answer = (child, question) =>
   })
 
 export const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
+
+/** share of a round that a process may wait for a processor before the round says nothing of it */
+const WAITING = 0.1
+
+/** ms that its main thread could have run and did not, so far; 0 where the kernel does not tell */
+function waitedMs({ pid }) {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6
+  } catch {
+    return 0
+  }
+}
+
+/** Begins a round; the answer tells whether others had the processors meanwhile. */
+export function roundOf(...children) {
+  const began = performance.now()
+  const before = children.map(waitedMs)
+  return () => {
+    const most = WAITING * (performance.now() - began)
+    return children.some((child, k) => waitedMs(child) - before[k] > most)
+  }
+}
+
+/** The better of two rounds: one that is good, else one that the machine had time for, else the one that lost less. */
+export function better(one, other, isGood) {
+  if (!one || !other || isGood(one) !== isGood(other)) return !one || (other && isGood(other)) ? other : one
+  if (one.busy !== other.busy) return one.busy ? other : one
+  return other.lost < one.lost || (other.lost === one.lost && other.p99 < one.p99) ? other : one
+}
 
 export function freePort() {
   const socket = createSocket('udp4')

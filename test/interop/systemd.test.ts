@@ -69,8 +69,9 @@ test('READY after the first links were tried, WATCHDOG, RELOADING, and STOPPING 
   const { dir, gw, config, start } = await world(t, upstream.port)
   let systemd: FakeSystemd
   for (let tries = 1; ; tries++) {
-    systemd = new FakeSystemd(join(dir, `notify${tries}`))
-    t.after(() => systemd.close())
+    const heard = new FakeSystemd(join(dir, `notify${tries}`))
+    t.after(() => heard.close())
+    systemd = heard
     await systemd.env(start, { WATCHDOG_USEC: '1000000' })
     // the page answers already, the first try of the uplink still goes on: for two seconds, which a busy machine may miss
     const { links } = await askControl(gw.dataDir, 'status')
