@@ -39,9 +39,15 @@ const s16 = (bytes: Uint8Array): number => (((bytes[0]! << 8) | bytes[1]!) << 16
 
 export const shuntVolts = (bytes: Uint8Array): number => s16(bytes) / 100_000
 export const busVolts = (bytes: Uint8Array): number => (((bytes[0]! << 8) | bytes[1]!) >> 3) / 250
+/** The register stands still at the end of the range that `config` chose (table 7): the voltage may be anything beyond it. */
+export const atEnd = (bytes: Uint8Array, config: number): boolean =>
+  Math.abs(s16(bytes)) >= 4000 << ((config >> 11) & 3)
 export const overflowed = (bytes: Uint8Array): boolean => (bytes[1]! & 1) !== 0
 export const amperes = (bytes: Uint8Array, lsb: number): number => s16(bytes) * lsb
 export const watts = (bytes: Uint8Array, lsb: number): number => ((bytes[0]! << 8) | bytes[1]!) * 20 * lsb
+
+const BEYOND = 'the shunt voltage is at the end of its range: raise max_current_a, or take a smaller shunt'
+const OVERFLOWED = 'current or power overflowed: raise max_current_a'
 
 export class Ina219 implements Chip {
   readonly #set: ReturnType<typeof calibrate>
@@ -60,17 +66,18 @@ export class Ina219 implements Chip {
 
   async sample(io: ChipIo) {
     await this.#check(io)
-    const { lsb } = this.#set
+    const { lsb, config } = this.#set
     const shunt = await io.read(1, 2)
     const bus = await io.read(2, 2)
     const power = await io.read(3, 2)
     const current = await io.read(4, 2)
-    const over = overflowed(bus) ? { value: null, error: 'current or power overflowed: raise max_current_a' } : null
+    const beyond = atEnd(shunt, config) ? { value: null, error: BEYOND } : null
+    const over = beyond ?? (overflowed(bus) ? { value: null, error: OVERFLOWED } : null)
     return [
       { raw: hex(bus), value: busVolts(bus) },
       { raw: hex(current), ...(over ?? { value: amperes(current, lsb) }) },
       { raw: hex(power), ...(over ?? { value: watts(power, lsb) }) },
-      { raw: hex(shunt), value: shuntVolts(shunt) },
+      { raw: hex(shunt), ...(beyond ?? { value: shuntVolts(shunt) }) },
     ]
   }
 

@@ -85,7 +85,7 @@ export function bandOf(region: Region, frequencyHz: number, bandwidthHz: number)
     throw new OsError(
       'CONFIG_INVALID',
       `${region}: a channel of ${bandwidthHz / 1000} kHz at ${frequencyHz / MHZ} MHz lies in none of ${names} MHz`,
-      { hint: 'choose frequency_hz, bandwidth_hz or region anew' },
+      { hint: 'choose frequency_hz, bandwidth_khz or region anew' },
     )
   }
   const free = bandwidthHz >= WIDE_HZ && found.limits[0] === DWELL

@@ -94,9 +94,16 @@ export function findRtu(
     if (size === undefined || at + size + 3 > length) continue
     const crc = bytes[at + size + 1]! | (bytes[at + size + 2]! << 8)
     if (crcRtu(bytes, at, at + size + 1) === crc) return { start: at + 1, end: at + 1 + size }
-    damaged ||= at === 0
+    damaged ||= at === 0 && !isEcho(bytes, unit, request)
   }
   return damaged ? 'damaged' : undefined
+}
+
+/** Whether a chunk begins with the request itself: where its address looks like the length of an answer, it is still none. */
+function isEcho(bytes: Uint8Array, unit: number, request: Uint8Array): boolean {
+  if (bytes[0] !== unit) return false
+  for (let k = 0; k < REQUEST_BYTES; k++) if (bytes[k + 1] !== request[k]) return false
+  return true
 }
 
 export const MBAP_BYTES = 7

@@ -247,6 +247,15 @@ test('INA219: calibrated, read, and set up again after it lost power', async () 
       ['ina219_shunt_voltage', 0.02],
     ],
   )
+  // a current beyond what the shunt may show is none: the registers stand still there
+  for (const end of [32_000, -32_000]) {
+    memory.set(1, end)
+    const [voltage, ...others] = await source.readRaw!()
+    assert.equal(voltage!.value, 11.98)
+    for (const { value, error } of others) assert.deepEqual([value, /end of its range/.test(error!)], [null, true])
+  }
+  memory.set(1, 31_999)
+  assert.equal((await source.read())[3]![2], 0.31999)
   reset()
   assert.match((await source.readRaw!())[0]!.error!, /lost its settings: calibration 00 00/)
   assert.equal((await source.read())[0]![2], 11.98)

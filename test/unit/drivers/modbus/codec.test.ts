@@ -185,6 +185,14 @@ test('the answer is found among noise, an echo and frames of others; a wrong CRC
   assert.deepEqual(findRtu(refused, refused.length, 0x11, request), { start: 1, end: 3 })
 })
 
+test('an echo whose address looks like the length of an answer is no damaged one', () => {
+  // two registers from 0x0400 on: the answer has 4 bytes, and so the echo seems to say
+  const request = readRequest('holding', 0x0400, 2)
+  const all = Buffer.concat([frameRtu(0x11, request), frameRtu(0x11, hex('03 04 4148 0000'))])
+  for (let length = 0; length < all.length; length++) assert.equal(findRtu(all, length, 0x11, request), undefined)
+  assert.deepEqual(findRtu(all, all.length, 0x11, request), { start: 9, end: 15 })
+})
+
 test('whatever comes as an answer, nothing throws, nothing is read beyond it and nothing wrong is taken', () => {
   const random = prng(11)
   const buffer = new Uint8Array(512)
