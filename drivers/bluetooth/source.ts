@@ -1,6 +1,8 @@
 // A source that reads the advertisements of one device: the newest values of the channels its options name. A test also
 // shows what the device sends besides, so that channels can be chosen from it. What fails: see feed.ts; a source without
 // channels opens, so that it can be tested, and its reads say what to name.
+
+import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
 import type { DriverContext, RawReading, SourceReading } from '../../src/links/contracts'
 import { systemTimers, type Timers } from '../../src/links/timers'
@@ -13,7 +15,8 @@ import { COMMON_CHANNELS, type Decoder } from './codec'
 import { AdvertisementFeed } from './feed'
 import type { CommonOptions } from './source-options'
 
-const TEST_WAIT_MS = 15_000
+/** for all channels together: whoever tests a source waits 15 s for it */
+const TEST_WAIT_MS = 12_000
 
 /** Where a source's parts come from; tests hand in their own. */
 export interface SourceParts {
@@ -42,6 +45,7 @@ export class AdvertisedSource extends LatestSource {
   readonly #unitOf: (key: string) => string
   readonly #timers: Timers
   readonly #waitMs: number
+  readonly #clock: Clock
 
   constructor(name: string, made: AdvertisedOptions, context: DriverContext, parts: SourceParts = {}) {
     const { options } = made
@@ -82,6 +86,7 @@ export class AdvertisedSource extends LatestSource {
     this.#unitOf = unitOf
     this.#timers = timers
     this.#waitMs = testWaitMs
+    this.#clock = context.clock
     Object.defineProperty(this.counters, 'detail', { get: () => feed.detail, enumerable: true })
   }
 
@@ -100,8 +105,9 @@ export class AdvertisedSource extends LatestSource {
 
   /** Also what the device sends and no channel takes, with `error` saying so. */
   override async readRaw(): Promise<readonly RawReading[]> {
+    const until = this.#clock.mono() + this.#waitMs
     if (this.#feed.heard.size === 0) await this.#untilHeard()
-    const chosen = await super.readRaw()
+    const chosen = await super.readRaw(Math.max(0, until - this.#clock.mono()))
     const { refusal } = this.#feed
     const others = [...this.#feed.heard].filter(([key]) => !this.#keys.includes(key))
     return [

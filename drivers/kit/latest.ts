@@ -35,6 +35,8 @@ export interface LatestOptions {
   testWaitMs?: number
 }
 
+/** whoever tests a source waits 15 s for it */
+const TEST_WAIT_MS = 10_000
 const NEVER = Number.NEGATIVE_INFINITY
 
 export class LatestSource implements Source {
@@ -120,9 +122,9 @@ export class LatestSource implements Source {
     this.#events?.degraded([this.#complaint, this.#missing].filter(Boolean).join('; '))
   }
 
-  /** Waits a while for channels that were not heard yet. */
-  async readRaw(): Promise<readonly RawReading[]> {
-    await this.#untilHeard()
+  /** Waits a while for channels that were not heard yet, `waitMs` at most. */
+  async readRaw(waitMs = this.#options.testWaitMs ?? TEST_WAIT_MS): Promise<readonly RawReading[]> {
+    await this.#untilHeard(waitMs)
     return this.#options.channels.map((channel, k) => {
       const error = this.#why(k)
       const raw = this.#at[k] === NEVER ? '' : this.#feed.raw(k)
@@ -139,13 +141,13 @@ export class LatestSource implements Source {
     return Number.isNaN(this.#values[index]!) ? (this.#errors[index] ?? 'has no value') : undefined
   }
 
-  async #untilHeard(): Promise<void> {
+  async #untilHeard(waitMs: number): Promise<void> {
     const all = (): boolean => this.#at.every(at => at !== NEVER)
     if (all()) return
-    const { testWaitMs = 10_000, maxAgeMs } = this.#options
+    const { maxAgeMs } = this.#options
     let cancel = (): void => undefined
     await new Promise<void>(resolve => {
-      cancel = this.#timers.after(Math.min(testWaitMs, maxAgeMs), resolve)
+      cancel = this.#timers.after(Math.min(waitMs, maxAgeMs), resolve)
       this.#heard = () => {
         if (all()) resolve()
       }

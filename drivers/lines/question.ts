@@ -111,7 +111,8 @@ export class AskingSource implements Source {
   }
 
   async readRaw(): Promise<readonly RawReading[]> {
-    return this.#turn(() => this.#inner.readRaw())
+    // what did not come as an answer does not come by itself
+    return this.#turn(() => this.#inner.readRaw(0))
   }
 
   /** A test and the schedule take turns. */

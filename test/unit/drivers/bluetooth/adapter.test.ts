@@ -1,7 +1,7 @@
 // The adapter without a radio: who shares it, when it scans, and what is done against silence (R20).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createBluetooth } from '../../../../drivers/bluetooth'
+import { advertisementSources, createBluetooth } from '../../../../drivers/bluetooth'
 import { Adapter } from '../../../../drivers/bluetooth/adapter'
 import type { Connection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
 import { ManualClock } from '../../../../src/lib/clock'
@@ -54,8 +54,8 @@ class FakeRadio implements Radio {
       },
     }
   }
-  hear(address = PEER): void {
-    this.events?.report({ address, addressType: 'random', data: new Uint8Array(), rssi: -60 })
+  hear(address = PEER, data = new Uint8Array()): void {
+    this.events?.report({ address, addressType: 'random', data, rssi: -60 })
   }
 }
 
@@ -178,4 +178,34 @@ test('options that cannot be are refused with their key', () => {
   assert.throws(make({ peers: ['a', 'b'] }), /one peer/)
   assert.throws(make({ peers: ['a', 'A'] }), /twice/)
   assert.throws(make({ mode: 'udp_shim', host: 'somewhere' }), /IP address/)
+})
+
+test('a test of a source waits 12 s for all channels together: what came late does not hide what was heard', async () => {
+  const { adapter, radio, timers, clock } = world()
+  const options = { address: PEER, channels: { temperature: {}, door: {} } }
+  const source = advertisementSources.bthome.create(
+    'room',
+    options,
+    { clock, logger: silentLogger },
+    { adapter, timers },
+  )
+  await source.open(listening)
+  let rows: readonly { sensor_id: string; value: number | null; error?: string }[] | undefined
+  void source.readRaw().then(all => {
+    rows = all
+  })
+  await timers.advance(9000)
+  // temperature 25.06, no door
+  radio.hear(PEER, Uint8Array.of(7, 0x16, 0xd2, 0xfc, 0x40, 0x02, 0xca, 0x09))
+  await timers.advance(2999)
+  assert.equal(rows, undefined)
+  await timers.advance(1)
+  assert.deepEqual(
+    rows!.slice(0, 2).map(({ sensor_id, value, error }) => [sensor_id, value, error]),
+    [
+      ['room_temperature', 25.06, undefined],
+      ['room_door', null, 'was not heard yet'],
+    ],
+  )
+  await source.close()
 })

@@ -107,6 +107,14 @@ test('a question is asked before every reading; an old answer is none', async ()
   assert.equal((await raw)![0]!.raw, '43')
 })
 
+test('a test of a source that asks takes as long as its answer may, not twice as long', async () => {
+  const at = await world('line', { pattern: '(?<a>\\d+)', poll: '?', timeout_ms: 9000, interval_ms: 10_000 })
+  const raw = at.source.readRaw!()
+  await at.timers.advance(9000)
+  await at.timers.advance(1)
+  assert.deepEqual([(await raw)![0]!.error, at.timers.pending], ['was not heard yet', 0])
+})
+
 test('a question that cannot be written loses the link', async () => {
   const at = await world('line', { pattern: '(?<a>\\d)', poll: '?' })
   await at.source.close()
