@@ -31,6 +31,8 @@ export interface AdapterOptions {
   suspicion?: () => string
   /** whether the machine has it at all */
   present?: () => boolean
+  /** why it may not be opened now; '' when it may */
+  taken?: () => string
 }
 
 const SILENCE_MS = 60_000
@@ -68,6 +70,10 @@ export class Adapter {
   /** addresses somebody waits for */
   get listeners(): number {
     return this.#byAddress.size + this.#toAll.size
+  }
+
+  get inUse(): boolean {
+    return this.#opening !== undefined
   }
 
   /** Opens the radio for the first. `silenceMs`: shorter than the usual minute. Throws why it cannot be opened. */
@@ -131,6 +137,8 @@ export class Adapter {
   }
 
   async #open(): Promise<void> {
+    const taken = this.#options.taken?.() ?? ''
+    if (taken !== '') throw new OsError('LINK_DOWN', taken)
     await this.#options.radio.open({
       report: report => this.#report(report),
       lost: reason => this.#lost(reason),

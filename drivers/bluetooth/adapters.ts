@@ -5,21 +5,37 @@ import { systemTimers } from '../../src/links/timers'
 import { Adapter } from './adapter'
 import { bluetoothdRuns } from './machine'
 import { NobleRadio } from './noble'
+import type { Radio } from './radio'
 
 const known = new Map<string, Adapter>()
 
-/** The adapter `name` (hci0). With extended scanning it is another thing to the driver, and both cannot be open at once. */
-export function sharedAdapter(name: string, extended: boolean, { clock, logger }: DriverContext): Adapter {
-  const key = extended ? `${name} extended` : name
+const keyOf = (name: string, extended: boolean): string => (extended ? `${name} extended` : name)
+
+/**
+ * The adapter `name` (hci0). With extended scanning it is another thing to the library, and two of these on one adapter would
+ * end each other's scans: whoever comes second is refused (LINK_DOWN, tried again: a reload changes them one by one). `radio`
+ * is for tests.
+ */
+export function sharedAdapter(
+  name: string,
+  extended: boolean,
+  { clock, logger }: DriverContext,
+  radio: Radio = new NobleRadio({ adapter: name, extended, logger }),
+): Adapter {
+  const key = keyOf(name, extended)
   const there = known.get(key)
   if (there) return there
   const made = new Adapter({
     name,
-    radio: new NobleRadio({ adapter: name, extended, logger }),
+    radio,
     clock,
     timers: systemTimers,
     logger,
     present: () => realFiles.exists(`/sys/class/bluetooth/${name}`),
+    taken: () =>
+      known.get(keyOf(name, !extended))?.inUse
+        ? `${name} is in use with extended_scan ${!extended}: give all that use it the same`
+        : '',
     suspicion: () => (bluetoothdRuns(realFiles) ? '; bluetoothd scans too: systemctl disable --now bluetooth' : ''),
   })
   known.set(key, made)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { advertisementSources, createBluetooth } from '../../../../drivers/bluetooth'
 import { Adapter } from '../../../../drivers/bluetooth/adapter'
+import { sharedAdapter } from '../../../../drivers/bluetooth/adapters'
 import type { Connection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
 import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
@@ -208,4 +209,22 @@ test('a test of a source waits 12 s for all channels together: what came late do
     ],
   )
   await source.close()
+})
+
+test('one adapter scans in one way: a user that asks for the other is refused and told which', async () => {
+  const { clock, user, radio, took } = world()
+  const context = { clock, logger: silentLogger }
+  const plain = sharedAdapter('hci9', false, context, radio)
+  const extended = sharedAdapter('hci9', true, context, radio)
+  assert.equal(sharedAdapter('hci9', true, context, radio), extended)
+  await plain.join(user)
+  await assert.rejects(extended.join(listening), {
+    code: 'LINK_DOWN',
+    message: 'hci9 is in use with extended_scan false: give all that use it the same',
+  })
+  assert.deepEqual(took(), ['open'])
+  await plain.leave(user)
+  await extended.join(listening)
+  await assert.rejects(plain.join(user), /extended_scan true/)
+  await extended.leave(listening)
 })
