@@ -89,7 +89,8 @@ export class Gateway {
   readonly #logger: Logger
   readonly #receiver: Receiver
   readonly #sessions: SecureServer
-  readonly #sequence = new SequenceCounter()
+  // everybody on a radio channel or a bus hears every answer
+  readonly #sequence = SequenceCounter.anywhere()
   readonly #duplicates = new DuplicateFilter()
   readonly #keeper: TimeKeeper
   readonly #pickers: WirePickers

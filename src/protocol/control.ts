@@ -18,6 +18,10 @@ export class SequenceCounter {
   constructor(last = 0) {
     this.#last = last
   }
+  /** Begins at any number: where several ask on one channel, an answer must not fit the question of another. */
+  static anywhere(random = Math.random): SequenceCounter {
+    return new SequenceCounter(Math.floor(random() * 0x10000))
+  }
   next(): number {
     this.#last = this.#last >= 0xffff ? 1 : this.#last + 1
     return this.#last
