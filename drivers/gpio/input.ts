@@ -5,6 +5,7 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import type { Edge, Edges, GpioLines } from '../../src/native/gpio'
 import { Debounce } from './debounce'
 import { Frequency } from './frequency'
+import type { Kept } from './kept'
 import { type GpioWorld, refuses, requestPin } from './lines'
 import type { InputOptions } from './options'
 
@@ -15,18 +16,15 @@ export interface InputEvents {
 }
 
 export class Input {
-  /** edges since the gateway began; goes on over replugging */
-  count = 0
   readonly #options: InputOptions
   readonly #name: string
   readonly #world: GpioWorld
   readonly #frequency: Frequency
   readonly #edge: Edge
+  readonly #kept: Kept
   #lines: GpioLines | undefined
   #debounce: Debounce | undefined
   #events: InputEvents | undefined
-  /** edges dropped by earlier openings */
-  #missed = 0
   #seqno = 0
   /** mode edge: what the last reading said, and whether the line has changed since */
   #told: 0 | 1 | undefined
@@ -34,18 +32,24 @@ export class Input {
   /** counts openings and closings: lines that come after a close are not for us */
   #run = 0
 
-  constructor(name: string, options: InputOptions, world: GpioWorld) {
+  constructor(name: string, options: InputOptions, world: GpioWorld, kept: Kept) {
     const { mode, edge, window_s, timeout_s } = options
     this.#name = name
     this.#options = options
     this.#world = world
+    this.#kept = kept
     this.#edge = edge ?? (mode === 'edge' ? 'both' : 'rising')
     this.#frequency = new Frequency({ windowNs: window_s * 1e9, timeoutNs: timeout_s * 1e9 })
   }
 
+  /** edges since the gateway began; goes on over replugging and reloading */
+  get count(): number {
+    return this.#kept.count
+  }
+
   /** edges the kernel dropped because nobody read them in time */
   get missed(): number {
-    return this.#missed + (this.#lines?.missed ?? 0)
+    return this.#kept.missed + (this.#lines?.missed ?? 0)
   }
 
   /** Rejects as requestPin does. */
@@ -58,6 +62,7 @@ export class Input {
       throw new OsError('LINK_DOWN', `${this.#name} was closed while opening`)
     }
     this.#lines = lines
+    this.#kept.closedNs = Number.POSITIVE_INFINITY
     this.#seqno = 0
     this.#told = undefined
     this.#frequency.reset()
@@ -71,7 +76,8 @@ export class Input {
   /** Never rejects. */
   async close(): Promise<void> {
     this.#events = undefined
-    this.#missed = this.missed
+    this.#kept.missed = this.missed
+    this.#kept.closedNs = this.#world.nowNs()
     const lines = this.#lines
     this.#run++
     this.#lines = undefined
@@ -151,7 +157,7 @@ export class Input {
 
   #changed(level: 0 | 1, ns: number, steps = 1): void {
     if (this.#debounce && this.#edge !== 'both' && (this.#edge === 'rising') !== (level === 1)) return
-    this.count += steps
+    this.#kept.count += steps
     this.#changes += steps
     if (this.#options.mode === 'frequency') this.#frequency.edge(this.count, ns)
     if (this.#options.mode === 'edge') this.#events?.changed()

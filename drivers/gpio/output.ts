@@ -1,7 +1,8 @@
-// One output: set by CLI and API, and a reading like any other. After a chip was pulled it comes back with the value it was
-// last set to; `initial` counts only for the start of the gateway. What fails: the line cannot be had, the chip is gone.
+// One output: set by CLI and API, and a reading like any other. After a chip was pulled, or the configuration was loaded
+// again, it comes back with the value it was last set to; `initial` counts only for the start of the gateway. What fails: the line cannot be had, the chip is gone.
 import { OsError } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
+import type { Kept } from './kept'
 import { type GpioWorld, requestPin } from './lines'
 import type { OutputOptions } from './options'
 
@@ -11,7 +12,7 @@ export class Output {
   #lines: GpioLines | undefined
   /** what it was set to, or has been read as since */
   #level: 0 | 1 | null = null
-  #wanted: 0 | 1
+  readonly #kept: Kept
   /** counts openings and closings: lines that come after a close are not for us */
   #run = 0
 
@@ -19,29 +20,32 @@ export class Output {
     readonly name: string,
     options: OutputOptions,
     world: GpioWorld,
+    kept: Kept,
   ) {
     this.#options = options
     this.#world = world
-    this.#wanted = options.initial
+    this.#kept = kept
   }
 
   /** Rejects as requestPin does. */
   async open(): Promise<void> {
     const { active_low, drive } = this.#options
     const run = ++this.#run
+    const wanted = this.#kept.wanted ?? this.#options.initial
     const lines = await requestPin(this.#world, this.name, this.#options, {
       direction: 'output',
       consumer: `os-node ${this.name}`,
       active_low,
       drive,
-      initial: [this.#wanted],
+      initial: [wanted],
     })
     if (run !== this.#run) {
       await lines.close()
       throw new OsError('LINK_DOWN', `${this.name} was closed while opening`)
     }
     this.#lines = lines
-    this.#level = this.#wanted
+    this.#kept.closedNs = Number.POSITIVE_INFINITY
+    this.#level = wanted
   }
 
   /** A logical value as it was last set or read; null while closed. */
@@ -61,7 +65,7 @@ export class Output {
   async set(value: 0 | 1): Promise<void> {
     const lines = this.#opened()
     await lines.set(0, value)
-    this.#wanted = value
+    this.#kept.wanted = value
     if (this.#lines === lines) this.#level = value
   }
 
@@ -77,6 +81,7 @@ export class Output {
     this.#run++
     this.#lines = undefined
     this.#level = null
+    this.#kept.closedNs = this.#world.nowNs()
     try {
       if (stopping && on_stop !== 'keep') await lines?.set(0, on_stop)
     } catch {

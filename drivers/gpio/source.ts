@@ -9,6 +9,7 @@ import { systemTimers, type Timers } from '../../src/links/timers'
 import { Channel, type Sample } from '../kit/channel'
 import { PolledSource, type Probe } from '../kit/source'
 import { Input } from './input'
+import { keptOf } from './kept'
 import { defaultName, type GpioWorld, kernelGpio } from './lines'
 import type { GpioOptions } from './options'
 import { Output } from './output'
@@ -123,8 +124,8 @@ export class GpioSource extends PolledSource {
       ...named.map(pin => new Channel({ ...pin, id: pin.name, unit: pin.unit ?? UNITS[pin.mode] })),
       ...outs.map(({ name: id, status }) => new Channel({ id, unit: UNITS.level, status })),
     ]
-    const held = outs.map(pin => new Output(pin.name, pin, world))
-    const inputs = named.map(pin => new Input(pin.name, pin, world))
+    const held = outs.map(pin => new Output(pin.name, pin, world, keptOf(world, name, pin.name, 'output', pin)))
+    const inputs = named.map(pin => new Input(pin.name, pin, world, keptOf(world, name, pin.name, pin.mode, pin)))
     const probe = new GpioProbe(inputs, held, min_gap_ms, timers)
     super(name, { type: 'gpio', intervalMs: interval_ms, channels }, probe)
     this.outputs = outputsOf(held, () => probe.due())

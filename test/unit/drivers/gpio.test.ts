@@ -279,6 +279,39 @@ test('outputs begin, are set, come back as set, and stop as they are told to', a
   await assert.rejects(source.outputs.set('pmup', 1), /no output is named/)
 })
 
+test('a source that is made anew by a reload counts on, and its outputs are as they were set', async () => {
+  const options = { pins: [{ pin: 'm', name: 'gas', mode: 'counter' }], outputs: [{ pin: 'a', name: 'pump' }] }
+  const first = make(options)
+  const { world } = first
+  await first.source.open(events)
+  for (const level of [1, 1, 1] as const) world.edge('m', level)
+  await first.source.outputs.set('pump', 1)
+  assert.deepEqual([await first.value(0), await first.value(1)], [3, 1])
+  await first.source.close()
+  const second = make({ ...options, interval_ms: 2000 }, world)
+  await second.source.open(events)
+  // a check of a configuration makes a source, too, and changes nothing
+  world.now += 61e9
+  make(options, world)
+  assert.deepEqual([await second.value(0), await second.value(1)], [3, 1])
+  await second.source.close()
+  const again = make(options, world)
+  await again.source.open(events)
+  assert.deepEqual([await again.value(0), await again.value(1)], [3, 1])
+  await again.source.close()
+  // taken out of the configuration and put back later: it begins anew
+  world.now += 61e9
+  const third = make(options, world)
+  await third.source.open(events)
+  assert.deepEqual([await third.value(0), await third.value(1)], [0, 0])
+  await third.source.close()
+  // another line is another meter
+  const other = make({ pins: [{ pin: 'n', name: 'gas', mode: 'counter' }] }, world)
+  await other.source.open(events)
+  assert.equal(await other.value(), 0)
+  await other.source.close()
+})
+
 test('what goes wrong names the pin, who has it, and what to do', async () => {
   const fails = async (errno: string, options: object, text: RegExp, hint: RegExp): Promise<void> => {
     const world = new FakeGpio()
