@@ -38,7 +38,6 @@ export class DutyBook {
   readonly #reserveMs: number
   /** ms that may be used before the next writing */
   #left = 0
-  #others: Pages = {}
   #told = false
 
   constructor(parts: BookParts) {
@@ -67,11 +66,14 @@ export class DutyBook {
     this.#write(now, 0)
   }
 
+  #pages(): Pages {
+    return JSON.parse(this.#parts.files.read(this.#parts.path).toString('utf8')) as Pages
+  }
+
   #read(): SpentAgo[] {
-    const { path, band, files, clock, logger, budgetMs } = this.#parts
+    const { path, band, clock, logger, budgetMs } = this.#parts
     try {
-      this.#others = JSON.parse(files.read(path).toString('utf8')) as Pages
-      const page = this.#others[band]
+      const page = this.#pages()[band]
       if (!page) return []
       const elapsed = Math.max(0, clock.wall() - page.at)
       const spent = page.spent.map(({ ago_ms, ms }) => ({ ago_ms: ago_ms + elapsed, ms }))
@@ -80,17 +82,23 @@ export class DutyBook {
     } catch (error) {
       if (errno(error) === 'ENOENT') return []
       logger.warn(`${path} cannot be read (${asOsError(error).message}): counts as a whole duty cycle used just now`)
-      this.#others = {}
       return [{ ago_ms: 0, ms: budgetMs }]
     }
   }
 
   #write(now: number, reserved_ms: number): void {
     const { path, band, duty, files, clock, logger } = this.#parts
-    const pages: Pages = { ...this.#others, [band]: { at: clock.wall(), reserved_ms, spent: byMinutes(duty.ago(now)) } }
+    const page: Page = { at: clock.wall(), reserved_ms, spent: byMinutes(duty.ago(now)) }
+    let others: Pages = {}
+    try {
+      // the radio may have been on another band meanwhile, whose book is another
+      others = this.#pages()
+    } catch {
+      // no file yet, or one that told what was wrong with it when it was read
+    }
     try {
       files.mkdir(dirname(path))
-      atomicWrite(path, JSON.stringify(pages), files)
+      atomicWrite(path, JSON.stringify({ ...others, [band]: page }), files)
     } catch (error) {
       if (!this.#told) logger.warn(`${path} cannot be written, a restart will not know it: ${asOsError(error).message}`)
       this.#told = true

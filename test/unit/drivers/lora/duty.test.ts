@@ -91,6 +91,16 @@ test('R18: what was sent counts after a restart: exactly after a stop, and never
   assert.equal(start().used(), 0)
 })
 
+test('a radio that changes bands to and fro keeps what it sent in each', t => {
+  const { clock, start } = world(t)
+  const [here, there] = [start('here'), start('there')]
+  for (const { send, book } of [here, there, here]) {
+    send(2000)
+    book.close(clock.mono())
+  }
+  assert.deepEqual([start('here').used(), start('there').used()], [4000, 2000])
+})
+
 test('a clock that went back makes nothing older, and a broken file counts as a whole budget', t => {
   const { path, clock, start } = world(t)
   const first = start()
