@@ -29,8 +29,9 @@ export const kernelGpio: GpioWorld = {
 }
 
 /** The sensor id of a pin without a name of its own: GPIO17, or chip and line. */
-export const defaultName = (spec: PinSpec): string =>
-  (pinName(spec, board()) ?? pinText(spec)).replace(/\/dev\//, '').replace(/[^A-Za-z0-9_-]+/g, '_')
+export const defaultName = (spec: PinSpec): string => idOf(pinName(spec, board()) ?? pinText(spec))
+
+const idOf = (text: string): string => text.replace(/\/dev\//, '').replace(/[^A-Za-z0-9_-]+/g, '_')
 
 const NOT_ABLE = ['EINVAL', 'ENXIO', 'EOPNOTSUPP', 'ENOSYS', 'ENOTSUP']
 
@@ -56,7 +57,9 @@ export async function requestPin(
 
 function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, pin: ResolvedPin | undefined): OsError {
   const text = pinText(spec)
-  const what = name === text ? name : `${name}: ${text}`
+  // a name that was made of the pin says it once
+  const own = name === text || name === idOf(text) ? '' : `${name}: `
+  const what = own + text
   const { errno } = error.details
   if (errno === 'EBUSY') {
     const who = pin ? quietly(() => world.consumer(pin)) : ''
@@ -87,7 +90,7 @@ function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, 
   const allowed = pin ? withoutRight(error, pin.chip) : error
   return new OsError(
     allowed.code,
-    allowed.message.startsWith(text) ? `${name}: ${allowed.message}` : `${what}: ${allowed.message}`,
+    allowed.message.startsWith(text) ? own + allowed.message : `${what}: ${allowed.message}`,
     {
       cause: error,
       hint: allowed.hint,

@@ -104,6 +104,7 @@ export class TcpTransport implements Transport {
     const closings = this.#closings
     const { address, family } = resolver.known(host) ?? (await resolver.resolve(host))
     const where = hostPort(host, port)
+    const hint = 'check host and port; some devices take one client only'
     const socket = connect({
       host: address,
       port,
@@ -117,10 +118,12 @@ export class TcpTransport implements Transport {
       await new Promise<void>((resolve, reject) => {
         socket.once('connect', resolve)
         socket.once('error', cause =>
-          reject(new OsError('LINK_DOWN', `no connection to ${where} (${errno(cause) ?? cause.message})`, { cause })),
+          reject(
+            new OsError('LINK_DOWN', `no connection to ${where} (${errno(cause) ?? cause.message})`, { cause, hint }),
+          ),
         )
         cancel = this.#timers.after(connectTimeoutMs, () =>
-          reject(new OsError('LINK_DOWN', `no connection to ${where} within ${connectTimeoutMs / 1000} s`)),
+          reject(new OsError('LINK_DOWN', `no connection to ${where} within ${connectTimeoutMs / 1000} s`, { hint })),
         )
       })
     } catch (error) {
