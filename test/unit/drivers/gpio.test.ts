@@ -326,7 +326,12 @@ test('what goes wrong names the pin, who has it, and what to do', async () => {
   }
   await fails('EBUSY', {}, /door: GPIO8 is in use by spi0 CS0/, /one owner/)
   await fails('EBUSY', { name: 'GPIO8' }, /^GPIO8 is in use by spi0 CS0/, /one owner/)
-  await fails('EBUSY', { pin: undefined, header: 11, name: undefined }, /^(GPIO17: )?pin 11 of the header is in use/, /one owner/)
+  await fails(
+    'EBUSY',
+    { pin: undefined, header: 11, name: undefined },
+    /^(GPIO17: )?pin 11 of the header is in use/,
+    /one owner/,
+  )
   await fails('ENOTTY', {}, /door: GPIO8: GPIO8 is no GPIO chip/, /os-node gpio/)
   await fails('EACCES', {}, /door: GPIO8: .*no right/, /usermod -aG gpio/)
   await fails('EOPNOTSUPP', { bias: 'pull_up' }, /door: GPIO8: the chip cannot do this/, /leave out bias/)
