@@ -50,7 +50,9 @@ export class Sources {
 
   /** Reads a source once, beside its schedule. Throws NOT_FOUND, LINK_DOWN, TIMEOUT. */
   test(name: string): Promise<SourceTest> {
-    return testRunning(this.#entries, this.#parts.supervisor, name, this.#parts)
+    const { clock, config, supervisor } = this.#parts
+    const dialect = config.config.engine_settings.unit_dialect
+    return testRunning(this.#entries, supervisor, name, { clock, dialect })
   }
 
   /** what can be set through them */
