@@ -59,7 +59,8 @@ function localTransport(config: ConfigStore, logger: Logger): TransportControl {
 async function localSources(config: ConfigStore, logger: Logger): Promise<SourcesLike> {
   const { ConfiguredSources } = await import('./gateway/intake/test-source')
   const entries = async () => config.config.gateway.sources ?? (await hostDefaults(config))
-  return new ConfiguredSources(entries, registry(), { clock: systemClock, logger })
+  const dialect = config.config.engine_settings.unit_dialect
+  return new ConfiguredSources(entries, registry(), { clock: systemClock, logger, dialect })
 }
 
 const pluginParts = (logger: Logger) => ({

@@ -83,6 +83,14 @@ const SPEEDS: Readonly<Record<string, number>> = { K: 1 / 3.6, M: 1, N: KNOT, S:
 /** mode of newer receivers: N is not valid, E estimated (dead reckoning counts) */
 const isValid = (mode: string | undefined): boolean => mode !== 'N'
 
+/** What the compass of a ship shows, without what the ship itself adds: an easterly deviation is added, a westerly taken off. */
+function deviated(heading: number | null, text: string | undefined, side: string | undefined): number | null {
+  const deviation = number(text)
+  if (heading === null || deviation === null || (side !== 'E' && side !== 'W')) return heading
+  const magnetic = side === 'E' ? heading + deviation : heading - deviation
+  return within(magnetic < 0 ? magnetic + 360 : magnetic >= 360 ? magnetic - 360 : magnetic, 0, 360)
+}
+
 type Handler = (fields: readonly string[], sink: NmeaSink) => void
 
 const HANDLERS: Readonly<Record<string, Handler>> = {
@@ -115,7 +123,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   },
   HDT: (f, sink) => sink.put('heading', f[2] === 'T' ? within(number(f[1]), 0, 360) : null),
   HDM: (f, sink) => sink.put('heading_magnetic', f[2] === 'M' ? within(number(f[1]), 0, 360) : null),
-  HDG: (f, sink) => sink.put('heading_magnetic', within(number(f[1]), 0, 360)),
+  HDG: (f, sink) => sink.put('heading_magnetic', deviated(within(number(f[1]), 0, 360), f[2], f[3])),
   DBT: (f, sink) => sink.put('depth', f[4] === 'M' ? number(f[3]) : null),
   DPT: (f, sink) => sink.put('depth', number(f[1])),
   MTW: (f, sink) => sink.put('water_temperature', f[2] === 'C' ? number(f[1]) : null),

@@ -23,6 +23,12 @@ export class Deadband {
     return pass
   }
 
+  /** Names it has that are no sensor of the group: a misspelt one does nothing. */
+  strangers(rows: readonly SourceReading[]): string[] {
+    const names = typeof this.#deadband === 'number' ? [] : Object.keys(this.#deadband)
+    return names.filter(name => !rows.some(([id]) => id === name))
+  }
+
   #of(id: string): number {
     return typeof this.#deadband === 'number' ? this.#deadband : (this.#deadband[id] ?? 0)
   }

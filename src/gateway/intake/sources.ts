@@ -18,6 +18,8 @@ interface Running {
   readonly band: Deadband
   /** why sensors of it were refused in the last sample, told once */
   told: string
+  /** its first sample was looked at */
+  seen: boolean
 }
 
 /** what the driver sees of an entry */
@@ -48,7 +50,9 @@ export class Sources {
 
   /** Reads a source once, beside its schedule. Throws NOT_FOUND, LINK_DOWN, TIMEOUT. */
   test(name: string): Promise<SourceTest> {
-    return testRunning(this.#entries, this.#parts.supervisor, name, this.#parts)
+    const { clock, config, supervisor } = this.#parts
+    const dialect = config.config.engine_settings.unit_dialect
+    return testRunning(this.#entries, supervisor, name, { clock, dialect })
   }
 
   /** what can be set through them */
@@ -78,7 +82,7 @@ export class Sources {
     for (const entry of list) {
       if (applied.kept.includes(entry.name)) continue
       const open = this.#running.has(entry.name)
-      this.#running.set(entry.name, { entry, band: new Deadband(entry.deadband ?? 0), told: '' })
+      this.#running.set(entry.name, { entry, band: new Deadband(entry.deadband ?? 0), told: '', seen: false })
       if (!open) await this.#add(entry)
     }
     return applied
@@ -98,6 +102,14 @@ export class Sources {
   #take(running: Running, readings: Parameters<Intake['submit']>[0]): void {
     const { clock, logger } = this.#parts
     const { entry, band } = running
+    const strangers = running.seen ? [] : band.strangers(readings)
+    running.seen = true
+    if (strangers.length > 0) {
+      const there = readings.slice(0, 32).map(([id]) => id)
+      logger
+        .child(entry.name)
+        .warn(`deadband: no sensor is named ${strangers.join(', ')}; there are ${there.join(', ')}`)
+    }
     if (!band.passes(readings, clock.mono())) {
       this.#intake.counters.unchanged++
       return

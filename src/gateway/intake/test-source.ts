@@ -10,6 +10,7 @@ import type { DriverContext, RawReading, Source } from '../../links/contracts'
 import type { Registry } from '../../links/registry'
 import type { Supervisor } from '../../links/supervisor'
 import { systemTimers, type Timers } from '../../links/timers'
+import { resolve } from '../../units/canonical'
 import type { SourceEntry } from './sources'
 
 export interface SourceItem {
@@ -31,6 +32,12 @@ export interface SourceTest {
 
 const OPEN_MS = 35_000
 const READ_MS = 15_000
+
+/** How units are named; what else is needed of a gateway, or of the machine. */
+interface Dialect {
+  /** engine_settings.unit_dialect; left out: ucum */
+  dialect?: string | undefined
+}
 
 /** The entry of that name. Throws NOT_FOUND with the names there are. */
 function entryOf<E extends Pick<SourceEntry, 'name'>>(entries: readonly E[], name: string): E {
@@ -63,7 +70,7 @@ export async function testRunning(
   entries: readonly SourceEntry[],
   supervisor: Supervisor,
   name: string,
-  { clock, timers = systemTimers }: Pick<DriverContext, 'clock'> & { timers?: Timers },
+  { clock, timers = systemTimers, dialect }: Pick<DriverContext, 'clock'> & { timers?: Timers } & Dialect,
 ): Promise<SourceTest> {
   const { type } = entryOf(entries, name)
   const link = supervisor.get(name)
@@ -75,7 +82,7 @@ export async function testRunning(
     const why = 'reason' in state ? `: ${state.reason}` : ''
     throw new OsError('LINK_DOWN', `${name} is ${state.state}${why}`, link.hint ? { hint: link.hint } : {})
   }
-  const readings = await within(timers, READ_MS, `${name} did not answer`, rawOf(link.thing as Source))
+  const readings = await within(timers, READ_MS, `${name} did not answer`, rawOf(link.thing as Source, dialect))
   return { name, type, took_ms: Math.round(clock.mono() - began), readings }
 }
 
@@ -84,7 +91,7 @@ export class ConfiguredSources {
   constructor(
     readonly entries: () => Promise<readonly SourceEntry[]>,
     readonly registry: Registry,
-    readonly context: DriverContext,
+    readonly context: DriverContext & Dialect,
     readonly timers: Timers = systemTimers,
   ) {}
 
@@ -107,7 +114,12 @@ export class ConfiguredSources {
     const events = { lost: (why: string) => lost(new OsError('LINK_DOWN', why)), degraded: () => undefined }
     try {
       await within(timers, OPEN_MS, `${name} did not open`, Promise.race([gone, source.open(events)]))
-      const readings = await within(timers, READ_MS, `${name} did not answer`, Promise.race([gone, rawOf(source)]))
+      const readings = await within(
+        timers,
+        READ_MS,
+        `${name} did not answer`,
+        Promise.race([gone, rawOf(source, this.context.dialect)]),
+      )
       return { name, type, took_ms: Math.round(context.clock.mono() - began), readings }
     } finally {
       await source.close().catch(error => context.logger.warn(`close failed: ${asOsError(error).message}`))
@@ -115,9 +127,16 @@ export class ConfiguredSources {
   }
 }
 
-/** The driver's raw reading, or what it reads where it has no bytes to show. */
-async function rawOf(source: Source): Promise<readonly RawReading[]> {
-  if (source.readRaw) return source.readRaw()
+/** The driver's raw reading, or what it reads where it has no bytes to show; with what the intake would refuse of it. */
+async function rawOf(source: Source, dialect = 'ucum'): Promise<readonly RawReading[]> {
+  const readings = source.readRaw ? await source.readRaw() : await readOf(source)
+  return readings.map(row => {
+    const strange = dialect === 'ucum' && row.value !== null && row.error === undefined && !resolve(row.unit)
+    return strange ? { ...row, error: `unit "${row.unit}" is not understood: the gateway refuses this value` } : row
+  })
+}
+
+async function readOf(source: Source): Promise<readonly RawReading[]> {
   return (await source.read()).map(([sensor_id, status, value, unit]) => ({
     sensor_id,
     raw: '',

@@ -127,6 +127,13 @@ test('another deadband does not close the source, and counts at once', async t =
   assert.equal(links().a!.opens, 1)
 })
 
+test('a deadband for a sensor that is none is told, with those there are', async t => {
+  const { lines } = await gateway(t, with_([{ name: 'a', type: 'fake', deadband: { s: 1, ss: 2 } }]))
+  const told = () => lines.filter(line => line.includes('deadband'))
+  await until('it is told', () => told().length > 0)
+  assert.match(told()[0]!, /deadband: no sensor is named ss; there are s\n$/)
+})
+
 test('an invalid file is refused with its place and reason, and changes nothing', async t => {
   const { gw, store, write, opened, lines, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   const before = opened.length

@@ -79,6 +79,22 @@ test('a link that is down is tried at once: it stays open, or says why not', asy
   await supervisor.stop()
 })
 
+test('a unit that nobody understands is told: the gateway would refuse the value', async () => {
+  const { supervisor, source, timers, parts } = running()
+  source.raw = async () => [
+    { sensor_id: 't', raw: '02 7a', status: 'OK', value: 63.4, unit: 'celsus' },
+    { sensor_id: 'u', raw: '', status: 'ERROR', value: null, unit: 'celsus', error: 'no value' },
+  ]
+  supervisor.add(source)
+  await timers.advance(0)
+  const errors = async (dialect?: string) =>
+    (await testRunning(entries, supervisor, 'boiler', { ...parts, dialect })).readings.map(({ error }) => error)
+  const told = 'unit "celsus" is not understood: the gateway refuses this value'
+  assert.deepEqual(await errors(), [told, 'no value'])
+  assert.deepEqual(await errors('attribute'), [undefined, 'no value'], 'whose units are others')
+  await supervisor.stop()
+})
+
 test('a link that is opening is waited for, not begun anew', async () => {
   const { supervisor, source, timers, parts } = running()
   supervisor.add(source)

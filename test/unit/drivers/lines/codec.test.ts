@@ -194,6 +194,11 @@ test('on board: wind, depth, water, heading, transducers', () => {
     read('$SDDBT,7.8,f,2.4,M,1.3,F', '$YXMTW,17.75,C*5D', '$HEHDT,274.07,T*03', '$HCHDG,101.1,,,7.1,W*3C'),
     { depth: 2.4, water_temperature: 17.75, heading: 274.07, heading_magnetic: 101.1 },
   )
+  // the compass is told with its deviation: east is added, west taken off, over north too
+  assert.deepEqual(read('$HCHDG,98.3,1.5,E,12.6,W'), { heading_magnetic: 99.8 })
+  assert.deepEqual(read('$HCHDG,1.5,2,W,,'), { heading_magnetic: 359.5 })
+  assert.deepEqual(read('$HCHDG,359,2,E,,'), { heading_magnetic: 1 })
+  assert.deepEqual(read('$HCHDG,,2,E,,'), { heading_magnetic: null })
   assert.deepEqual(read('$YXXDR,C,19.52,C,AIR,P,1.02481,B,Barometer,A,-12,D,PITCH,Z,1,Q,X,C,,C,NONE,C,1'), {
     AIR: '19.52 Cel',
     Barometer: '1.02481 bar',
