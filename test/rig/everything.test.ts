@@ -12,6 +12,7 @@ import { keyOf, type LoggedFact, type LoggedSensor, Machine, sensorsOf, sleep, u
 import { Ptys } from '../lib/ptys'
 import { inTheRig } from '../lib/rig'
 import { assertSame } from '../lib/same'
+import { assertPart, assertRising, runs } from '../lib/series'
 import { growth, type Sample, Steady } from '../lib/steady'
 import { buildModel, Sx127x } from '../lib/sx127x'
 import { BOARD_IDS, buildSlave, CAN, DBC, DIR, Field, startSlave } from './field'
@@ -379,28 +380,4 @@ interface Link {
   dropped?: number
   last_error?: string
   detail?: Record<string, number>
-}
-
-/** What is left of repeated values, and of none. */
-function runs(values: readonly (number | null)[]): number[] {
-  const found: number[] = []
-  for (const value of values)
-    if (value !== null && (found.length === 0 || Math.abs(found.at(-1)! - value) > 1e-9)) found.push(value)
-  return found
-}
-
-function assertRising(values: readonly number[]): void {
-  values.forEach((value, k) => {
-    if (k > 0) assert.ok(value > values[k - 1]!, `${value} after ${values[k - 1]}`)
-  })
-}
-
-/** Every value of `part` is one of `all`, in that order, and both end with the same. */
-function assertPart(part: readonly number[], all: readonly number[], what: string): void {
-  let at = 0
-  for (const value of part) {
-    while (at < all.length && Math.abs(all[at]! - value) > 1e-6) at++
-    assert.ok(at < all.length, `${what}: ${value} was never sent, or earlier`)
-  }
-  assert.ok(Math.abs(part.at(-1)! - all.at(-1)!) < 1e-6, `${what} ends with ${part.at(-1)}, not ${all.at(-1)}`)
 }
