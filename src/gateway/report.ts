@@ -46,7 +46,8 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     ),
     log,
     uplinks,
-    forwarding: of.uplinks.forwarding(),
+    // a server forwards to nobody: nothing waits there
+    ...(role === 'run' && { forwarding: of.uplinks.forwarding() }),
     storage: of.database?.status() ?? { ...NO_DATABASE },
     dropped: {
       rows: of.intake.counters.rejected_rows,

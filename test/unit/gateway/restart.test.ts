@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { ConfigStore } from '../../../src/config'
 import { Gateway } from '../../../src/gateway/gateway'
+import { statusLine } from '../../../src/gateway/guard/line'
 import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import { Registry } from '../../../src/links/registry'
@@ -115,6 +116,15 @@ test('times strictly increase over a restart with the clock set back, for own de
       times.join(),
     )
   }
+  await gateway.stop()
+})
+
+test('a server forwards to nobody: its status tells of no upstream, and of nothing that waits', async t => {
+  const { gateway, hear, facts } = await machine(t)(T0)
+  hear(timeless())
+  assert.equal(facts().length, 1)
+  assert.equal('forwarding' in gateway.status(), false)
+  assert.doesNotMatch(statusLine(gateway.status()), /wait/)
   await gateway.stop()
 })
 
