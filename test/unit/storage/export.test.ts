@@ -242,6 +242,21 @@ test('a file that is there stays unless --force is given; a folder, a wrong path
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
 })
 
+test('Ctrl-C in the middle leaves nothing behind', async () => {
+  const { dir, add, stop, out } = await place(false)
+  await add(0, 2500)
+  await stop()
+  const ctrlC = new AbortController()
+  const told: number[] = []
+  const tell = (done: number, of: number): void => {
+    told.push(done, of)
+    ctrlC.abort()
+  }
+  await assert.rejects(exportDatabase({ ...options(dir, out), signal: ctrlC.signal, tell }), { code: 'TIMEOUT' })
+  assert.deepEqual(told.slice(0, 2), [2000, 2500])
+  assert.deepEqual(readdirSync(dir), ['log'])
+})
+
 test('more uuids than are sorted at once come out in order', () => {
   const next = prng(3)
   const uuids = range(0, 3000).map(() => Buffer.from(range(0, 16).map(() => Math.floor(next() * 256))))
