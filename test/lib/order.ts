@@ -1,4 +1,4 @@
-// Values of one device in the order they were sent, and as they were read: repeated, and some never seen.
+// Series of readings as they lie in a log, compared with what the devices did: nothing that was not there, in no other order.
 import assert from 'node:assert/strict'
 
 /** What is left of repeated values, and of none. */
@@ -9,6 +9,7 @@ export function runs(values: readonly (number | null)[]): number[] {
   return found
 }
 
+/** Each is more than the one before. */
 export function assertRising(values: readonly number[]): void {
   values.forEach((value, k) => {
     if (k > 0) assert.ok(value > values[k - 1]!, `${value} after ${values[k - 1]}`)
