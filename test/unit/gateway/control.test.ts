@@ -201,7 +201,7 @@ describe('the control socket', () => {
     const slow = ask(socket, { command: 'a', options: {} }, { silenceMs: 60 })
     await working
     for (let ms = 0; ms < 150; ms += 10) {
-      const word = once(socket, 'data')
+      const word = once(socket, 'data', { signal: AbortSignal.timeout(60_000) })
       t.mock.timers.tick(10)
       await word
       await new Promise(setImmediate)
