@@ -153,7 +153,8 @@ inTheRig(() => {
     const waited = nodes.reduce((sum, { medium }) => sum + medium.counters.detail!.queue_full!, 0)
     t.diagnostic(`${waited} waits in ${ms.toFixed()} ms`)
     assert.ok(waited > 0)
-    assert.ok(waited < nodes.length * (ms / 4 + 1), 'it waits 5 ms before it tries again, and does not spin')
+    // the queue is full for half a second at most, which 500 frames take, and six look every 5 ms
+    assert.ok(waited < 800, 'it waits, and does not spin')
     const seen = new Set(listener.got.filter(g => g.packet.length === 5).map(g => `${g.packet[0]} ${g.packet[1]}`))
     assert.equal(seen.size, 360)
   })
