@@ -74,7 +74,7 @@ test('READY after the first links were tried, WATCHDOG, RELOADING, and STOPPING 
     systemd = heard
     await systemd.env(start, { WATCHDOG_USEC: '1000000' })
     // the page answers already, the first try of the uplink still goes on: for two seconds, which a busy machine may miss
-    const { links } = await askControl(gw.dataDir, 'status')
+    const { links } = await until('it answers', () => askControl(gw.dataDir, 'status'))
     const early = systemd.with('READY').length === 0 && links.up?.state === 'opening'
     if (early) break
     assert.ok(tries < 5, `READY before the page answered, or ${JSON.stringify(links)}`)
