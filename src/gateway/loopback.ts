@@ -4,15 +4,18 @@
 // the pipe between them closes and the process stops.
 //
 // Its ports are the usual two when they are free, else two free ones: a second gateway on the machine gets an upstream of
-// its own, never the first one's. The admin token of the gateway opens the page of the upstream too.
+// its own, never the first one's, also when both start in the same moment: until the second process listens, and while it
+// is started again, the gateway holds a name for each port, which the kernel gives to one process only and takes back when
+// that ends. The admin token of the gateway opens the page of the upstream too.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { createServer } from 'node:net'
+import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import type { UplinkConfig } from '../config/schema'
 import { atomicWrite } from '../lib/atomic'
 import { Backoff } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
+import { errno } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { buildPing } from '../protocol/control'
@@ -60,12 +63,39 @@ const tcpFree: Probe = port =>
     })
   })
 
+/** A port that other gateways leave alone until it is let go. */
+interface HeldPort {
+  readonly port: number
+  letGo(): void
+}
+
+/** Takes the name of a port (a socket in the abstract name space); null: another gateway has it. */
+const holdName = (port: number): Promise<HeldPort | null> =>
+  new Promise(resolve => {
+    const server: Server = createServer(socket => socket.destroy())
+    const held = { port, letGo: () => void server.close() }
+    // a system without such names holds none, and the port is as free as it looks
+    server.once('error', error => resolve(errno(error) === 'EADDRINUSE' ? null : { port, letGo: () => undefined }))
+    server.listen(`\0os-node-loopback-${port}`, () => resolve(held))
+    server.unref()
+  })
+
+/** The port, or any one with 0, when nobody uses it and no other gateway is about to. */
+async function hold(probe: Probe, wanted: number): Promise<HeldPort | null> {
+  const port = wanted === 0 ? await probe(0) : wanted
+  const held = port === null ? null : await holdName(port)
+  if (!held || wanted === 0 || (await probe(port!)) !== null) return held
+  held.letGo()
+  return null
+}
+
 /** The preferred port when it becomes free in time, else any free one. */
-async function freePort(probe: Probe, preferred: number, waitMs = PORT_WAIT_MS): Promise<number> {
+async function freePort(probe: Probe, preferred: number, waitMs: number): Promise<HeldPort> {
   for (let waited = 0; ; waited += PORT_STEP_MS) {
-    const got = await probe(preferred)
-    if (got !== null) return got
-    if (waited >= waitMs) return (await probe(0)) ?? preferred
+    const held = await hold(probe, waited > waitMs ? 0 : preferred)
+    if (held) return held
+    // without any free port the preferred one is tried: the second process tells what is wrong with it
+    if (waited > waitMs + PORT_WAIT_MS) return { port: preferred, letGo: () => undefined }
     await new Promise(resolve => setTimeout(resolve, PORT_STEP_MS))
   }
 }
@@ -78,6 +108,7 @@ export class LoopbackUpstream {
   #child: ChildProcess | undefined
   #timer: NodeJS.Timeout | undefined
   #stopped = false
+  #held: HeldPort[] = []
   /** how often it had to be started again */
   restarts = 0
 
@@ -93,12 +124,17 @@ export class LoopbackUpstream {
     return this.#child?.pid
   }
 
-  /** Settles the ports; call once, before start(). */
-  async choosePorts(): Promise<void> {
-    ;[this.packetPort, this.webPort] = await Promise.all([
-      freePort(udpFree, LOOPBACK_PORT),
-      freePort(tcpFree, LOOPBACK_WEB_PORT),
-    ])
+  /** Settles the ports, which are this one's until stop(); call once, before start(). */
+  async choosePorts({ packets = LOOPBACK_PORT, web = LOOPBACK_WEB_PORT, waitMs = PORT_WAIT_MS } = {}): Promise<void> {
+    const [forPackets, forWeb] = await Promise.all([freePort(udpFree, packets, waitMs), freePort(tcpFree, web, waitMs)])
+    this.packetPort = forPackets.port
+    this.webPort = forWeb.port
+    this.#held = [forPackets, forWeb]
+    if (this.#stopped) this.#letGo()
+  }
+
+  #letGo(): void {
+    for (const held of this.#held.splice(0)) held.letGo()
   }
 
   /** Settles when the second process answers a PING, or after three seconds: the link then tells how it is. */
@@ -166,13 +202,14 @@ export class LoopbackUpstream {
     this.#stopped = true
     clearTimeout(this.#timer)
     const child = this.#child
-    if (!child) return
+    if (!child) return this.#letGo()
     const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
     // the end of the pipe ends it; a signal could be its second one, where a service manager signals all of a service
     child.stdin?.end()
     const hard = setTimeout(() => child.kill('SIGKILL'), 5000)
     await ended
     clearTimeout(hard)
+    this.#letGo()
   }
 }
 

@@ -5,6 +5,15 @@ import type { OptionSpec, OptionValues, Verb, VerbResult } from '../verb'
 
 const port = (help: string): OptionSpec => ({ type: 'integer', value: 'N', min: 0, max: 65535, help })
 
+/** A server only receives: what else the file configures would be missed silently. The defaults of `run` are in no list. */
+function tellIgnored({ config, logger }: CommandContext): void {
+  const { uplinks, sources } = config.config.gateway
+  const ignored = Object.entries({ uplinks, sources: sources ?? [] })
+    .filter(([, links]) => links.length > 0)
+    .map(([list, links]) => `gateway.${list} (${links.map(({ name }) => name).join(', ')})`)
+  if (ignored.length > 0) logger.warn(`serve ignores ${ignored.join(' and ')}: os-node run opens them`)
+}
+
 async function start(
   context: CommandContext,
   role: 'run' | 'serve',
@@ -13,6 +22,7 @@ async function start(
 ): Promise<VerbResult> {
   const overrides = { ...ports(options.port as number | undefined) }
   if (typeof options.host === 'string') overrides.host = options.host
+  if (role === 'serve') tellIgnored(context)
   const started = await context.startGateway(role, overrides)
   const banner = started.banner ?? `os-node ${role}: data in ${context.config.dataDir}; stop with Ctrl-C`
   if (banner !== '') context.print({ ok: true, role, data_dir: context.config.dataDir, ...started.info }, banner)

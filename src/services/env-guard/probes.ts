@@ -93,6 +93,9 @@ export function configuredDevices(config: ConfigStore): Map<string, string[]> {
 const ABSENT =
   /^(?:there is no (?:serial port|I2C bus|interface)|this machine has no|no (?:adapter|GPIO chip|line of this|1-Wire|[A-Z]+\d\w*:)|none of )/
 
+/** a reason that goes on with advice */
+const MISSING_INTERFACE = /^there is no interface [^\s:]+(?=: )/
+
 /** What a link that is down lacks, by its reason and hint; null: nothing of this machine. */
 function lackOf(reason: string, hint: string): Kind | null {
   if (hint === ERRORS.NO_ACCESS.hint || /EACCES|EPERM|permission|no right/i.test(reason)) return 'permission'
@@ -134,8 +137,10 @@ export function findIssues({ config, remedies, status, parts, addon, look = look
     const file = /\/dev\/[\w./:-]*\w(?![\w./:-]*\w| 0x)/.exec(link.reason)
     const path = file?.[0] ?? /interface (\w+)/.exec(link.reason)?.[1]
     const resource = path ?? (kind === 'package' && /native addon/.test(link.reason) ? 'native addon' : name)
+    // what the driver advises would be told twice: the remedy says it
+    const reason = MISSING_INTERFACE.exec(link.reason)?.[0] ?? link.reason
     // a device that was looked at above is said already
-    if (kind && !(path && findings.has(`${kind} ${path}`))) add(kind, resource, `${name}: ${link.reason}`, [name])
+    if (kind && !(path && findings.has(`${kind} ${path}`))) add(kind, resource, `${name}: ${reason}`, [name])
   }
   return [...findings.values()]
 }

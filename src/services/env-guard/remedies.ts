@@ -47,7 +47,7 @@ export const BUILTIN_REMEDIES: readonly Remedy[] = [
     kind: 'device',
     resource: '/^can\\d|can-isotp/',
     remedy:
-      'load the modules (modprobe can-isotp) and bring the interface up: ip link set {resource} up type can bitrate 500000',
+      'plug the adapter in, or enable its overlay; then load the modules (modprobe can-isotp) and bring the interface up: ip link set {resource} up type can bitrate 500000',
   },
   { kind: 'device', resource: '', remedy: 'check that {resource} is plugged in and named right' },
   {

@@ -6,6 +6,7 @@ import { after, test } from 'node:test'
 import { type CommandContext, parseCommand, runRequest, VERBS } from '../../../src/commands'
 import { ConfigStore } from '../../../src/config'
 import { OsError } from '../../../src/lib/errors'
+import { silentLogger } from '../../../src/lib/logger'
 import { fake, STATUS } from './fake'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-verbs-'))
@@ -237,6 +238,28 @@ test('run and serve hand on what was given and stay until the end', async () => 
   ])
   assert.match(printed[0] ?? '', /"ok":true,"role":"run".*"url"/)
   assert.match(printed[1] ?? '', /look at http/)
+})
+
+test('serve tells once which uplinks and sources of the file it ignores; run, and a file without any, tell nothing', async () => {
+  const told = async (verb: string, gateway: object): Promise<string[]> => {
+    const lines: string[] = []
+    const logger = { ...silentLogger, warn: (line: string) => void lines.push(line) }
+    await run(fake(config(JSON.stringify({ gateway })), { logger }).context, verb)
+    return lines
+  }
+  const uplinks = [{ name: 'cloud', medium: 'UDP', host: '10.0.0.9', port: 9 }]
+  const sources = [
+    { name: 'air', type: 'host' },
+    { name: 'cellar', type: 'host' },
+  ]
+  assert.deepEqual(await told('serve', { uplinks, sources }), [
+    'serve ignores gateway.uplinks (cloud) and gateway.sources (air, cellar): os-node run opens them',
+  ])
+  assert.deepEqual(await told('serve', { sources }), [
+    'serve ignores gateway.sources (air, cellar): os-node run opens them',
+  ])
+  for (const none of [{}, { uplinks: [], sources: [] }]) assert.deepEqual(await told('serve', none), [])
+  assert.deepEqual(await told('run', { uplinks, sources }), [])
 })
 
 test('token wants --new', async () => {

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { type BusEdges, lossOf } from '../../../drivers/can/bus'
 import type { LinkStatus } from '../../../src/gateway/status'
-import { ERRORS } from '../../../src/lib/errors'
+import { ERRORS, OsError } from '../../../src/lib/errors'
+import { silentLogger } from '../../../src/lib/logger'
 import { ManualTimers } from '../../../src/links/timers'
 import type { PluginHost } from '../../../src/services'
 import { EnvGuardService } from '../../../src/services/env-guard'
@@ -130,6 +133,19 @@ test('what drivers say of hardware that is not there is collected, other reasons
   const remedy = (resource: string): string => issues.find(issue => issue.resource === resource)!.remedy
   assert.match(remedy('/dev/i2c-1'), /switch I2C on/)
   assert.match(remedy('can0'), /ip link set can0 up/)
+})
+
+test('what to do about a CAN interface that is not there is told once, also where the driver advises something', t => {
+  const lines: string[] = []
+  const logger = { ...silentLogger, warn: (line: string) => void lines.push(line) }
+  const { service, gateway } = make(tempDir(t), {}, { logger })
+  const edges = { link: () => assert.fail(new OsError('NOT_FOUND', 'no such interface')) } as unknown as BusEdges
+  gateway.state = { links: { bus: down(lossOf('can0', -constants.errno.ENODEV, edges)!) } }
+  service.check()
+  assert.deepEqual(lines, [
+    'bus: there is no interface can0: plug the adapter in, or enable its overlay; then load the modules ' +
+      '(modprobe can-isotp) and bring the interface up: ip link set can0 up type can bitrate 500000',
+  ])
 })
 
 test('issues are kept over a restart; what is ignored stays ignored', async t => {
