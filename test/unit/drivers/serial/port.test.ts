@@ -103,8 +103,7 @@ test('pulling the plug is told once, and what is back is noticed under a new dev
   let back = 0
   const end = line.onReturn(() => back++)
   // one takes the number that became free, unless another program does
-  for (let k = 0; k < 8; k++)
-    if (realpathSync((await ptys.port(join(dir, `d-${k}`))).path) === realpathSync(device!)) break
+  for (let k = 0; k < 8; k++) if (realpathSync((await ptys.port(join(dir, `d-${k}`))).path) === device) break
   await plug.plug()
   await until('noticed', () => back === 1)
   end()
