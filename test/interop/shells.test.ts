@@ -73,21 +73,13 @@ for (const name of installed)
   })
 
 test('Ctrl-C on the terminal ends a gateway with its own upstream in good order', async () => {
-  const begun = async (tries: number): Promise<Tty> => {
-    const place = join(dir, `gateway${tries}`)
-    mkdirSync(place)
-    writeFileSync(join(place, 'Config.json'), '{"device_id":"gw"}')
-    const command = [process.execPath, script, 'run', '--port', String(await freePort())]
-    const tty = new Tty(command, { columns: 500, cwd: place, env: { TERM: 'dumb' } })
-    open.push(tty)
-    await until('the upstream gave an id', () => tty.output.includes('the upstream assigned id'))
-    // a gateway of another file that started in the same moment may have its upstream where this one was to be
-    if (tries === 5 || !tty.output.includes('loopback upstream ended')) return tty
-    tty.type('\x03')
-    await tty.end()
-    return begun(tries + 1)
-  }
-  const tty = await begun(1)
+  const place = join(dir, 'gateway')
+  mkdirSync(place)
+  writeFileSync(join(place, 'Config.json'), '{"device_id":"gw"}')
+  const command = [process.execPath, script, 'run', '--port', String(await freePort())]
+  const tty = new Tty(command, { columns: 500, cwd: place, env: { TERM: 'dumb' } })
+  open.push(tty)
+  await until('the upstream gave an id', () => tty.output.includes('the upstream assigned id'))
   tty.type('\x03')
   assert.deepEqual(await tty.end(), { code: 0, signal: 0 })
   const said = tty.output.slice(tty.output.lastIndexOf('^C'))
