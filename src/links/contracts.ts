@@ -114,8 +114,16 @@ export interface Source extends Openable {
   read(): Promise<readonly SourceReading[]>
   /** Reads once, as `os-node source test NAME` shows it: also the bytes the bus gave. Left out: read() alone. */
   readRaw?(): Promise<readonly RawReading[]>
+  /** its sensors, where they are known before it is opened; asked when a configuration is written */
+  readonly sensors?: readonly Sensor[]
   /** what can be set through this link, where its hardware has outputs */
   readonly outputs?: Outputs
+}
+
+export interface Sensor {
+  readonly id: string
+  /** UCUM */
+  readonly unit: string
 }
 
 /** One sensor of readRaw(). */
@@ -171,7 +179,8 @@ export interface DriverContext {
 
 /**
  * A driver's declaration: loaded by name, on first use. `create` checks the options with `schema` (checkOptions), so that
- * whoever calls it gets CONFIG_INVALID with the key named.
+ * whoever calls it gets CONFIG_INVALID with the key named; it opens nothing, since a configuration that is only checked makes
+ * its sources too.
  */
 export interface SourceDriver<Options = unknown> {
   readonly type: string

@@ -1,12 +1,17 @@
-// Whether the links of a configuration that was read anew can be made at all: drivers that exist, options they take. Asked
+// Whether the links of a configuration that was read anew can be made at all: drivers that exist, options they take, units
+// they know, sensor ids that no other source has. Asked
 // before anything is changed, for links that are new or changed only, so that one that cannot be made already (its driver
 // is not there, D7) keeps nobody from changing the rest. Throws CONFIG_INVALID with the key and the reason.
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from '../../config'
+import { systemClock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
+import { silentLogger } from '../../lib/logger'
+import type { DriverContext } from '../../links/contracts'
 import { checkOptions } from '../../links/options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
+import { clashesOf, refuseUnknownUnits, type SourceEntry, sensorsOf } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
 interface Entry {
@@ -67,8 +72,34 @@ export function linksAsOpened(config: Config, registry: Registry): Promise<LinkA
   )
 }
 
-/** Throws CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made. */
-export async function checkLinks(now: Config, next: Config, registry: Registry): Promise<void> {
+/** What is asked of the drivers: sources are made, and not opened. */
+const LOOKING: DriverContext = { clock: systemClock, logger: silentLogger }
+
+/** Throws CONFIG_INVALID where sources of `next` share a sensor id and those of `now` did not. */
+async function refuseClashes(now: Config, next: Config, registry: Registry, context: DriverContext): Promise<void> {
+  const [before, after] = [now, next].map(config => (config.gateway.sources ?? []) as readonly SourceEntry[])
+  if (isDeepStrictEqual(before, after)) return
+  const old = new Set((await clashesOf(before!, registry, context)).map(({ source, id }) => `${source} ${id}`))
+  const clash = (await clashesOf(after!, registry, context)).find(({ source, id }) => !old.has(`${source} ${id}`))
+  if (!clash) return
+  const { source, id, owner, proposed } = clash
+  const key = `gateway.sources.${after!.findIndex(({ name }) => name === source)}`
+  throw new OsError('CONFIG_INVALID', `${key} (${source}): the sensor id ${id} belongs to ${owner} already`, {
+    details: { key, proposed },
+    hint: `give this sensor the id ${proposed}`,
+  })
+}
+
+/**
+ * Throws CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made, or whose
+ * readings would be lost or mixed with those of another.
+ */
+export async function checkLinks(
+  now: Config,
+  next: Config,
+  registry: Registry,
+  context: DriverContext = LOOKING,
+): Promise<void> {
   for (const kind of ['receivers', 'uplinks', 'sources'] as const) {
     const before: readonly Entry[] = now.gateway[kind] ?? []
     for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {
@@ -76,13 +107,26 @@ export async function checkLinks(now: Config, next: Config, registry: Registry):
       const key = `gateway.${kind}.${k}`
       try {
         await linkOptions(entry, kind === 'receivers', next, registry)
+        if (kind === 'sources') await checkSource(entry as SourceEntry, next, registry, context)
       } catch (cause) {
-        const { message, details } = asOsError(cause)
+        const { message, details, hint } = asOsError(cause)
         throw new OsError('CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {
-          cause,
+          ...{ cause, hint },
           details: { ...details, key },
         })
       }
     }
   }
+  await refuseClashes(now, next, registry, context)
+}
+
+/** Throws CONFIG_INVALID for a source that its driver does not take, or whose readings would all be refused. */
+export async function checkSource(
+  entry: SourceEntry,
+  config: Config,
+  registry: Registry,
+  context: DriverContext = LOOKING,
+): Promise<void> {
+  refuseUnknownUnits(entry, config.engine_settings.unit_dialect)
+  await sensorsOf(entry, registry, context)
 }
