@@ -346,11 +346,14 @@ async function cli(): Promise<void> {
         }))
       let plugins: Plugins | undefined
       await chooseBoard(config)
+      const { checkLinks, linkProblems } = await import('./gateway/guard/check-links')
+      config.approve = next => checkLinks(config.config, next, registry())
       return {
         version: __VERSION__,
         config,
         logger,
         via: 'local',
+        linkProblems: () => linkProblems(config.config, registry()),
         signal,
         log: logOf(config.dataDir),
         node: async () => nodeLike(node()),

@@ -2,6 +2,7 @@
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
 import type { SectionReader } from '../display'
+import type { LinkProblem } from '../gateway/guard/check-links'
 import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { ReloadReport } from '../gateway/guard/reload'
 import type { SourceItem, SourceTest } from '../gateway/intake/test-source'
@@ -138,6 +139,8 @@ export interface CommandContext {
   node(): Promise<NodeLike>
   transport(): TransportLike
   sources(): Promise<SourcesLike>
+  /** What is wrong with the links of the configuration; absent inside a running gateway, whose links say it themselves. */
+  linkProblems?(): Promise<readonly LinkProblem[]>
   /** pins, lines and buses of this machine */
   hardware(): Promise<Hardware>
   /** absent outside a running gateway: an output is held by whoever runs */

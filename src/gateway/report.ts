@@ -17,7 +17,17 @@ const NO_DATABASE: DatabaseStatus = {
 
 type Parts = Pick<
   Gateway,
-  'config' | 'database' | 'guard' | 'identity' | 'ids' | 'intake' | 'log' | 'receive' | 'supervisor' | 'uplinks'
+  | 'config'
+  | 'database'
+  | 'guard'
+  | 'identity'
+  | 'ids'
+  | 'intake'
+  | 'log'
+  | 'receive'
+  | 'sources'
+  | 'supervisor'
+  | 'uplinks'
 >
 
 export interface Facts {
@@ -32,6 +42,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
   const log = of.log.status()
   const links = of.supervisor.links()
   const uplinks = of.uplinks.status()
+  const refusals = of.sources.refused()
   const moved = of.receive.addresses.several()
   return {
     version,
@@ -41,7 +52,9 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     time,
     links: Object.fromEntries(
       Object.entries(links).map(([name, link]) => {
-        return [name, { ...link, delivery: uplinks[name]?.delivery ?? null }]
+        const refused = refusals[name]
+        const detail = refused === undefined ? link.detail : { ...link.detail, refused_readings: refused }
+        return [name, { ...link, ...(detail && { detail }), delivery: uplinks[name]?.delivery ?? null }]
       }),
     ),
     log,

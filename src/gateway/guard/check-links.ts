@@ -11,7 +11,7 @@ import type { DriverContext } from '../../links/contracts'
 import { checkOptions } from '../../links/options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
-import { clashesOf, refuseUnknownUnits, type SourceEntry, sensorsOf } from './check-sensors'
+import { clashesOf, refuseUnknownUnits, type SourceEntry, sensorsOf, unitWarnings } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
 interface Entry {
@@ -72,6 +72,17 @@ export function linksAsOpened(config: Config, registry: Registry): Promise<LinkA
   )
 }
 
+const KINDS = ['receivers', 'uplinks', 'sources'] as const
+type Kind = (typeof KINDS)[number]
+
+export interface LinkProblem {
+  readonly kind: Kind
+  readonly text: string
+  readonly hint: string
+  /** it works, but not as it may seem */
+  readonly warns?: boolean
+}
+
 /** What is asked of the drivers: sources are made, and not opened. */
 const LOOKING: DriverContext = { clock: systemClock, logger: silentLogger }
 
@@ -100,14 +111,13 @@ export async function checkLinks(
   registry: Registry,
   context: DriverContext = LOOKING,
 ): Promise<void> {
-  for (const kind of ['receivers', 'uplinks', 'sources'] as const) {
+  for (const kind of KINDS) {
     const before: readonly Entry[] = now.gateway[kind] ?? []
     for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {
       if (before.some(other => isDeepStrictEqual(other, entry))) continue
       const key = `gateway.${kind}.${k}`
       try {
-        await linkOptions(entry, kind === 'receivers', next, registry)
-        if (kind === 'sources') await checkSource(entry as SourceEntry, next, registry, context)
+        await checkLink(kind, entry, next, registry, context)
       } catch (cause) {
         const { message, details, hint } = asOsError(cause)
         throw new OsError('CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {
@@ -120,13 +130,32 @@ export async function checkLinks(
   await refuseClashes(now, next, registry, context)
 }
 
-/** Throws CONFIG_INVALID for a source that its driver does not take, or whose readings would all be refused. */
-export async function checkSource(
-  entry: SourceEntry,
-  config: Config,
-  registry: Registry,
-  context: DriverContext = LOOKING,
-): Promise<void> {
-  refuseUnknownUnits(entry, config.engine_settings.unit_dialect)
-  await sensorsOf(entry, registry, context)
+/** Throws CONFIG_INVALID where a link cannot be made, or where readings of a source would be refused. */
+async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Registry, context: DriverContext) {
+  await linkOptions(entry, kind === 'receivers', config, registry)
+  if (kind !== 'sources') return
+  refuseUnknownUnits(entry as SourceEntry, config.engine_settings.unit_dialect)
+  await sensorsOf(entry as SourceEntry, registry, context)
+}
+
+/** What is wrong with the links of a configuration as its file has it: all of it, for the doctor. */
+export async function linkProblems(config: Config, registry: Registry): Promise<LinkProblem[]> {
+  const found: LinkProblem[] = []
+  for (const kind of KINDS)
+    for (const entry of (config.gateway[kind] ?? []) as readonly Entry[]) {
+      try {
+        await checkLink(kind, entry, config, registry, LOOKING)
+      } catch (thrown) {
+        const { message, hint } = asOsError(thrown)
+        found.push({ kind, text: `${entry.name}: ${message}`, hint })
+      }
+    }
+  const sources = (config.gateway.sources ?? []) as readonly SourceEntry[]
+  for (const { source, id, owner, proposed } of await clashesOf(sources, registry, LOOKING))
+    found.push({
+      ...{ kind: 'sources', warns: true, text: `${source}: the sensor id ${id} belongs to ${owner} already` },
+      hint: `it is logged as ${proposed}: give this sensor an id of its own`,
+    })
+  for (const text of sources.flatMap(unitWarnings)) found.push({ kind: 'sources', warns: true, text, hint: 'use Cel' })
+  return found
 }

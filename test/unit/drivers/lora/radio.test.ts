@@ -307,6 +307,7 @@ test('a quiet channel whose noise moves slowly is no deaf receiver, and a receiv
   assert.ok(a.chip.transfers - before > 600 * 7, 'it was looked at all the time')
   assert.deepEqual([a.detail.fault_deaf, a.detail.reinits, a.lost], [0, 0, undefined])
   // the gain is what it was: an automatic one
+  await world.run(50)
   assert.deepEqual([a.chip.reg[0x26]! & 4, a.chip.reg[0x0c]! >> 5], [4, 1])
   a.chip.deaf = true
   await world.run(10_000, 100)
