@@ -8,7 +8,7 @@ import type { ReloadReport } from '../gateway/guard/reload'
 import type { SourceItem, SourceTest } from '../gateway/intake/test-source'
 import type { GatewayStatus, LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
-import type { Hardware, OutputsControl } from '../links/hardware'
+import type { Hardware, OutputItem, OutputsControl } from '../links/hardware'
 import type { TransportView } from '../links/transport-view'
 import type { Reading } from '../pipeline/fact'
 import type { Plugins } from '../services'
@@ -145,6 +145,8 @@ export interface CommandContext {
   hardware(): Promise<Hardware>
   /** absent outside a running gateway: an output is held by whoever runs */
   readonly outputs?: OutputsControl
+  /** Sets the outputs of the configuration as after a crash, none where the service says that it stopped in order; absent inside a gateway. */
+  safeOutputs?(): Promise<readonly OutputItem[]>
   /** the sections of display providers */
   display(): Promise<SectionReader>
   /** absent inside a running gateway: the terminal is where the person is */

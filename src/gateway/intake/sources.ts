@@ -4,9 +4,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { SourceConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
-import type { SourceReading } from '../../links/contracts'
+import type { Source, SourceReading } from '../../links/contracts'
 import { MissingLink } from '../../links/missing'
 import type { RejectedRow } from '../../pipeline/core'
+import type { Fact } from '../../pipeline/fact'
+import { resolveAttribute } from '../../units/attribute'
+import { resolve } from '../../units/canonical'
 import { type Applied, compareLinks } from '../guard/apply'
 import { unitWarnings } from '../guard/check-sensors'
 import type { LinkParts } from '../parts'
@@ -37,6 +40,8 @@ export class Sources {
   readonly #intake: Intake
   readonly #running = new Map<string, Running>()
   readonly #ids = new SensorIds()
+  /** newest logged value of each sensor, until the sources are made for the first time */
+  readonly #last = new Map<string, { readonly unit: string; readonly value: number }>()
 
   constructor(parts: LinkParts, intake: Intake) {
     this.#parts = parts
@@ -71,6 +76,19 @@ export class Sources {
     return Object.fromEntries(all.map(([name, { refused }]) => [name, refused]))
   }
 
+  /** What was logged before this start, oldest first; before the first apply(). */
+  remember({ sensors }: Fact): void {
+    for (const { id, unit, value } of sensors) if (value !== null) this.#last.set(id, { unit, value })
+  }
+
+  /** The newest logged value of a sensor in its own unit. */
+  #lastOf(source: string, id: string, unit: string): number | undefined {
+    const last = this.#last.get(this.#ids.nameOf(source, id))
+    const attribute = this.#parts.config.config.engine_settings.unit_dialect === 'attribute'
+    const law = (attribute ? resolveAttribute : resolve)(unit)
+    return last && law?.canonical === last.unit ? (last.value - law.offset) / law.factor : undefined
+  }
+
   /** what can be set through them */
   get outputs(): SourceOutputs {
     const { logger, supervisor } = this.#parts
@@ -89,9 +107,11 @@ export class Sources {
     const { supervisor } = this.#parts
     const known = new Map([...this.#running].map(([name, { entry }]) => [name, entry]))
     const applied = compareLinks(known, list)
+    const left: (undefined | (() => Promise<void>))[] = []
     for (const name of [...applied.removed, ...applied.changed]) {
       const next = list.find(entry => entry.name === name)
       if (next && isDeepStrictEqual(optionsOf(next), optionsOf(known.get(name)!))) continue
+      left.push((supervisor.get(name)?.thing as Partial<Source> | undefined)?.handOn?.())
       await supervisor.remove(name)
       this.#running.delete(name)
       this.#ids.release(name)
@@ -108,7 +128,15 @@ export class Sources {
       })
       if (!open) await this.#add(entry)
     }
+    this.#last.clear()
+    const opened = [...applied.added, ...applied.changed].map(name => supervisor.get(name)?.tried)
+    if (left.some(Boolean)) void Promise.all(opened).then(() => this.#letGo(left))
     return applied
+  }
+
+  async #letGo(left: readonly (undefined | (() => Promise<void>))[]): Promise<void> {
+    for (const letGo of left)
+      await letGo?.().catch(error => this.#parts.logger.warn(`a line was not let go of: ${asOsError(error).message}`))
   }
 
   async #add(entry: SourceEntry): Promise<void> {
@@ -120,6 +148,7 @@ export class Sources {
       const source = driver.create(name, options, { clock, logger: logger.child(name) })
       // before it is opened: the order of the configuration decides, not which device answers first
       this.#claim(name, source.sensors?.map(({ id }) => id) ?? [])
+      source.resume?.((id, unit) => this.#lastOf(name, id, unit))
       supervisor.add(source)
     } catch (error) {
       supervisor.add(new MissingLink(name, asOsError(error)))
