@@ -12,6 +12,4 @@
 // Nothing here but the check of Node's version is imported before that has passed, and an old Node can read this file.
 import './src/build/node-version.cjs'
 
-import('./src/build/bundle.mjs').then(function (build) {
-  return build.main()
-})
+import('./src/build/bundle.mjs').then(build => build.main())

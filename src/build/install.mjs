@@ -42,21 +42,41 @@ function installParts(root, lock) {
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const { version, devDependencies, optionalDependencies, overrides } = manifest
   const wanted = Object.fromEntries(PARTS.map(name => [name, devDependencies[name]]))
-  const less = { name: 'os-node-parts', version, private: true, devDependencies: wanted, optionalDependencies, overrides }
+  const less = {
+    name: 'os-node-parts',
+    version,
+    private: true,
+    devDependencies: wanted,
+    optionalDependencies,
+    overrides,
+  }
   const packages = { ...lock.packages, '': less }
   const dir = join(root, '.build/parts')
   rmSync(dir, { recursive: true, force: true })
   mkdirSync(dir, { recursive: true })
   writeFileSync(join(dir, 'package.json'), JSON.stringify(less))
   writeFileSync(join(dir, 'package-lock.json'), JSON.stringify({ ...lock, name: less.name, packages }))
-  npmCi(dir)
+  // the packages bring their native files ready-made: nothing is to be compiled
+  npmCi(dir, ['--ignore-scripts'], SMALL)
   rmSync(join(root, 'node_modules'), { recursive: true, force: true })
   renameSync(join(dir, 'node_modules'), join(root, 'node_modules'))
   rmSync(dir, { recursive: true, force: true })
 }
 
-function npmCi(cwd) {
-  const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd, stdio: ['ignore', 2, 2] })
+/** npm takes 310 MB as it is, and 150 MB with this: one download at a time, and memory given back early. */
+const SMALL = {
+  npm_config_maxsockets: '1',
+  MALLOC_ARENA_MAX: '1',
+  UV_THREADPOOL_SIZE: '2',
+  NODE_OPTIONS: '--max-old-space-size=64 --max-semi-space-size=1',
+}
+
+function npmCi(cwd, args = [], env = {}) {
+  const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...args], {
+    cwd,
+    stdio: ['ignore', 2, 2],
+    env: { ...process.env, ...env },
+  })
   if (npm.status !== 0) fail('npm ci failed. Check the network or the npm registry setting, then run again.')
 }
 

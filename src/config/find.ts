@@ -100,7 +100,7 @@ export function startCopy(
   }
   const git = files.exists(join(dirname(tracked), '.git'))
   logger?.info(
-    `${found.path} was made from ${tracked}, edits and identity included; it counts from now on, ${tracked} stays as it is` +
+    `${found.path} was made from ${tracked}, edits and identity included, and counts from now on` +
       (git ? '. To restore the tracked file: git checkout -- Config.json' : ''),
   )
   return found
