@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // Builds dist/os-node.js: one minified CommonJS file that is the CLI, the SQL worker and the library at once (D1), with
 // its types beside it. `--install` fetches the packages of package-lock.json first when they are missing or changed,
-// `--tests` also bundles test/**/*.test.ts to .build/test, `--quiet` prints nothing, `--no-types` skips the type files;
+// `--tests` also bundles test/**/*.test.ts to .build/test (`--tests=TEXT` those with TEXT in their path), `--quiet` prints
+// nothing, `--no-types` skips the type files;
 // `--generate` only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts).
 // The addon is compiled to dist/native where a C compiler is: `--native` only that, `--arch=arm64,arm` for other processors
 // too, `--sanitize` only a build with address and undefined-behaviour sanitizers, whose folder it prints.
@@ -208,7 +209,11 @@ export async function bundle({ tests = false, types = true } = {}) {
   if (types) emitTypes()
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
-    const files = [...walk(join(root, 'test'), /\.test\.ts$/), join(root, 'test/interop/adapter.ts')].filter(existsSync)
+    const all = walk(join(root, 'test'), /\.test\.ts$/)
+    const some = all.filter(file => tests === true || relative(root, file).includes(tests))
+    // a test that runs other tests needs all of them
+    const chosen = some.some(file => readFileSync(file, 'utf8').includes("'.build/test")) ? all : some
+    const files = [...chosen, join(root, 'test/interop/adapter.ts')].filter(existsSync)
     await esbuild.build({
       ...common,
       entryPoints: files.map(f => relative(root, f)),
@@ -325,5 +330,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     addon()
     writeManifest(root, version)
   } else if (flags.has('--sanitize')) sanitized()
-  else await bundle({ tests: flags.has('--tests'), types: !flags.has('--no-types') })
+  else {
+    const some = process.argv.find(arg => arg.startsWith('--tests='))?.slice('--tests='.length)
+    await bundle({ tests: some || flags.has('--tests'), types: !flags.has('--no-types') })
+  }
 }
