@@ -206,13 +206,14 @@ export async function bundle({ tests = false, types = true } = {}) {
   quicLibrary()
   installPrebuilt(prebuilt, join(root, 'dist'), say)
   writeManifest(root, version)
-  if (types) emitTypes()
+  // a subset of the tests gets what its own text names: the other tests, the types
+  const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
+  const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
+  const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
+  if (types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/))) emitTypes()
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
-    const all = walk(join(root, 'test'), /\.test\.ts$/)
-    const some = all.filter(file => tests === true || relative(root, file).includes(tests))
-    // a test that runs other tests needs all of them
-    const chosen = some.some(file => readFileSync(file, 'utf8').includes("'.build/test")) ? all : some
+    const chosen = mentions(/'\.build\/test'/) ? all : some
     const files = [...chosen, join(root, 'test/interop/adapter.ts')].filter(existsSync)
     await esbuild.build({
       ...common,

@@ -72,7 +72,10 @@ if (only && asked.every(group => files(group).length === 0)) {
   console.error(`no test file of ${asked.join(' ')} has ${only} in its name`)
   process.exit(1)
 }
-const build = spawnSync(process.execPath, ['build.mjs', '--install', only ? `--tests=${only}` : '--tests'], { cwd: root, stdio: 'inherit' })
+const build = spawnSync(process.execPath, ['build.mjs', '--install', only ? `--tests=${only}` : '--tests'], {
+  cwd: root,
+  stdio: 'inherit',
+})
 if (build.status !== 0) process.exit(build.status ?? 1)
 
 let failed = false
