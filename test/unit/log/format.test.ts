@@ -46,7 +46,10 @@ test('a fact with everything comes back as it was', () => {
 test('each mark of a fact comes back alone, beside the other and behind a packet', () => {
   const marks = [{ future: true }, { template_rebuilt: true }, { future: true, template_rebuilt: true }] as const
   for (const mark of marks)
-    for (const link of [{ medium: 'UDP', ...mark }, { ...LINK, frame: Buffer.from('abc'), ...mark }])
+    for (const link of [
+      { medium: 'UDP', ...mark },
+      { ...LINK, frame: Buffer.from('abc'), ...mark },
+    ])
       assert.deepEqual(decodeRecord(write(FULL, link), 0).link, link)
 })
 
