@@ -32,6 +32,8 @@ const TOUCH_SECONDS = 3600
 const MAX_BYTES = 256 << 20
 /** ended leases that one allocation clears away; the next ones follow with the next */
 const RECLAIM_AT_ONCE = 2000
+/** slots that one allocation looks through for leases to cut */
+const CUT_AT_ONCE = 4000
 
 export class IdAllocator {
   readonly #start: number
@@ -46,13 +48,16 @@ export class IdAllocator {
   readonly #meter: LeaseMeter
   #state: IdState | null = null
   #broken: OsError | null = null
-  /** offline leases were cut since the flood began */
-  #cut = false
+  /** slots whose offline leases were cut since the flood began */
+  #cut = 0
   /** ids below were looked at for some that are in no list */
   #scanned = 0
   #checkpoint: Promise<void> = Promise.resolve()
   #checkpointFailures = 0
   #refused = 0
+  #offered = 0
+  #takenBack = 0
+  #onFreed: (id: number) => void = () => undefined
 
   constructor(
     {
@@ -86,9 +91,14 @@ export class IdAllocator {
    * when the store cannot be read. Tell the device only after commit().
    */
   allocateId(meta: DeviceMeta | null = null): number {
+    return this.offerId(meta, 0)
+  }
+
+  /** The same, but a new id is only offered: unless confirm() or touch() names it in time it is taken back, and handed out last. */
+  offerId(meta: DeviceMeta | null, seconds: number): number {
     const now = this.#tick()
     this.#makeWay(now)
-    return this.#allocate(metaText(meta), deviceKey(meta), now, this.#policy.base_lease_seconds)
+    return this.#allocate(metaText(meta), deviceKey(meta), now, this.#policy.base_lease_seconds, seconds)
   }
 
   /**
@@ -96,20 +106,73 @@ export class IdAllocator {
    * POOL_HOLD_SECONDS. Throws as allocateId.
    */
   allocatePool(count: number, meta: DeviceMeta | null = null): number[] {
+    return this.offerPool(count, meta, 0)
+  }
+
+  /** The same, but offered as in offerId. */
+  offerPool(count: number, meta: DeviceMeta | null, seconds: number): number[] {
     const now = this.#tick()
     this.#makeWay(now)
     const text = metaText(meta)
-    const lease = Math.max(this.#policy.base_lease_seconds, POOL_HOLD_SECONDS)
     const ids: number[] = []
     for (let k = 0; k < count; k++) {
       try {
-        ids.push(this.#allocate(text, '', now, lease))
+        ids.push(this.#allocate(text, '', now, this.#poolLease, seconds))
       } catch (error) {
         if (ids.length === 0) throw error
         break
       }
     }
     return ids
+  }
+
+  /** What was offered was taken: those of the ids that are still offered are in use from now on. */
+  confirm(ids: readonly number[], pool = false): void {
+    const now = this.#tick()
+    const { allocated } = this.#load()
+    const lease_expires_at = now + (pool ? this.#poolLease : this.#policy.base_lease_seconds)
+    for (const id of ids) {
+      const slot = allocated.find(id)
+      if (slot < 0 || allocated.stateOf(slot) !== 'offered') continue
+      this.#offered--
+      this.#change({
+        set: id,
+        record: { ...allocated.record(slot), state: 'active', last_seen: now, lease_expires_at },
+      })
+    }
+  }
+
+  isOffered(id: number): boolean {
+    const { allocated } = this.#load()
+    const slot = allocated.find(id)
+    return slot >= 0 && allocated.stateOf(slot) === 'offered'
+  }
+
+  /** ids that are offered now, and those taken back since the start */
+  get offered(): number {
+    return this.#offered
+  }
+  get takenBack(): number {
+    return this.#takenBack
+  }
+
+  /** The id of the device with that key, 0 when it has none. */
+  idOfKey(key: string): number {
+    const { allocated } = this.#load()
+    const slot = allocated.findKey(key)
+    return slot < 0 ? 0 : allocated.idOf(slot)
+  }
+
+  /** Where the device of that id was heard last, '' when that is not known. */
+  addressOf(id: number): string {
+    const { allocated } = this.#load()
+    const slot = allocated.find(id)
+    return slot < 0 ? '' : allocated.addrOf(slot)
+  }
+
+  /** Calls `listener` with every id that is free again from now on. */
+  onFreed(listener: (id: number) => void): void {
+    this.#onFreed = listener
   }
 
   /**
@@ -137,6 +200,7 @@ export class IdAllocator {
     const { allocated } = this.#load()
     const slot = allocated.find(idVal)
     if (slot < 0) return false
+    if (allocated.stateOf(slot) === 'offered') this.#offered--
     const lease = immediate ? 0 : this.#meter.effective(now)
     const expires = now + Math.max(0, lease)
     const record: IdRecord = {
@@ -174,9 +238,13 @@ export class IdAllocator {
     const { allocated } = this.#load()
     const slot = allocated.find(id)
     if (slot < 0) return false
+    const state = allocated.stateOf(slot)
+    if (state === 'offered') this.#offered--
+    const lease =
+      state === 'offered' && allocated.keyOf(slot) === '' ? this.#poolLease : this.#policy.base_lease_seconds
     // never sooner: an id of a pool is held longer, and anybody can send a packet under it
-    const end = Math.max(allocated.leaseEnd(slot), now + this.#policy.base_lease_seconds)
-    const noteworthy = allocated.isOffline(slot) || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery
+    const end = Math.max(allocated.leaseEnd(slot), now + lease)
+    const noteworthy = state !== 'active' || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery
     allocated.heard(slot, now, end, addr ?? undefined)
     if (noteworthy) {
       this.#store.append({ touch: id, last_seen: now, lease_expires_at: end, ...(addr !== null && { addr }) })
@@ -190,6 +258,13 @@ export class IdAllocator {
     const now = this.#tick()
     this.#load()
     return this.#reclaim(now)
+  }
+
+  /** The same for as many as one allocation clears away. */
+  reclaimSome(): number {
+    const now = this.#tick()
+    this.#load()
+    return this.#reclaim(now, RECLAIM_AT_ONCE)
   }
 
   stats(): AllocatorStats {
@@ -270,9 +345,12 @@ export class IdAllocator {
     // nobody could be heard while this process was down, and the last hearings may not be in the journal
     const grace = now + Math.min(this.#policy.base_lease_seconds, START_GRACE_SECONDS)
     const { allocated } = state
-    for (let slot = 0; slot < allocated.slots; slot++)
-      if (allocated.idOf(slot) !== 0 && !allocated.isOffline(slot))
-        allocated.setLease(slot, Math.max(allocated.leaseEnd(slot), grace))
+    for (let slot = 0; slot < allocated.slots; slot++) {
+      if (allocated.idOf(slot) === 0) continue
+      const held = allocated.stateOf(slot)
+      if (held === 'offered') this.#offered++
+      else if (held === 'active') allocated.setLease(slot, Math.max(allocated.leaseEnd(slot), grace))
+    }
     this.#state = state
     return state
   }
@@ -284,18 +362,26 @@ export class IdAllocator {
     this.#cutOffline(now)
   }
 
-  #allocate(meta: string, key: string, now: number, lease: number): number {
+  /** at least so long an id of a pool is held */
+  get #poolLease(): number {
+    return Math.max(this.#policy.base_lease_seconds, POOL_HOLD_SECONDS)
+  }
+
+  #allocate(meta: string, key: string, now: number, lease: number, offerSeconds: number): number {
     const { allocated } = this.#state!
-    const lease_expires_at = now + lease
     const slot = allocated.findKey(key)
     const hasRoom = allocated.makeRoom(Buffer.byteLength(key) + Buffer.byteLength(meta), this.#maxBytes)
     if (slot >= 0) {
       const id = allocated.idOf(slot)
       const text = meta === '{}' || !hasRoom ? allocated.metaOf(slot) : meta
-      const same = !allocated.isOffline(slot) && allocated.metaOf(slot) === text
+      const offered = allocated.stateOf(slot) === 'offered' && offerSeconds > 0
+      const lease_expires_at = now + (offered ? offerSeconds : lease)
+      const same = allocated.stateOf(slot) === 'active' && allocated.metaOf(slot) === text
       if (same && now - allocated.noted(slot) < this.#touchEvery) allocated.heard(slot, now, lease_expires_at)
       else {
-        const record: IdRecord = { ...allocated.record(slot), meta: text, state: 'active', offline_since: 0 }
+        if (allocated.stateOf(slot) === 'offered' && !offered) this.#offered--
+        const state = offered ? 'offered' : 'active'
+        const record: IdRecord = { ...allocated.record(slot), meta: text, state, offline_since: 0 }
         this.#change({ set: id, record: { ...record, last_seen: now, lease_expires_at } })
       }
       return id
@@ -308,8 +394,11 @@ export class IdAllocator {
       )
     }
     const id = this.#free(now)
+    const offered = offerSeconds > 0
+    const lease_expires_at = now + (offered ? offerSeconds : lease)
     const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }
-    this.#change({ set: id, record: { meta, ...seen, device_key: key, state: 'active' } })
+    this.#change({ set: id, record: { meta, ...seen, device_key: key, state: offered ? 'offered' : 'active' } })
+    if (offered) this.#offered++
     this.#meter.arrived(now)
     this.#meter.effective(now)
     this.#meter.tell(now)
@@ -321,7 +410,7 @@ export class IdAllocator {
     const state = this.#state!
     const first = Math.max(1, this.#start)
     const last = Math.min(this.#end, UNASSIGNED - 1)
-    if (this.#granted && this.#grantable(now) > 0) return state.released.lowest()!
+    if (this.#granted && this.#grantable(now) > 0) return state.released.lowest() ?? state.returned[0]!
     if (!this.#granted) {
       for (let freed = state.released.lowest(); freed !== null; freed = state.released.lowest()) {
         if (freed >= first && freed <= last) return freed
@@ -347,8 +436,8 @@ export class IdAllocator {
 
   /** Granted ids left, none after their time: the upstream may give them to somebody else by then. */
   #grantable(now: number): number {
-    const { released, granted_until } = this.#load()
-    return now < granted_until ? released.size : 0
+    const { released, returned, granted_until } = this.#load()
+    return now < granted_until ? released.size + returned.length : 0
   }
 
   #change(change: IdChange): void {
@@ -360,7 +449,15 @@ export class IdAllocator {
     const { allocated } = this.#state!
     let count = 0
     for (let slot = allocated.firstEnded(now); slot >= 0 && count < most; slot = allocated.firstEnded(now)) {
-      this.#change({ free: allocated.idOf(slot) })
+      const id = allocated.idOf(slot)
+      const back = allocated.stateOf(slot) === 'offered'
+      this.#change(back ? { free: id, back } : { free: id })
+      if (back) {
+        this.#offered--
+        this.#takenBack++
+        this.#scanned = Math.min(this.#scanned, id)
+      }
+      this.#onFreed(id)
       count++
     }
     this.#meter.reclaimed(count, now)
@@ -371,15 +468,16 @@ export class IdAllocator {
   #cutOffline(now: number): void {
     const { force_zero_lease_active } = this.#meter.metrics
     if (!force_zero_lease_active || !this.#policy.ultra_force_release) {
-      this.#cut = false
+      this.#cut = 0
       return
     }
-    if (this.#cut) return
-    this.#cut = true
     const { allocated } = this.#state!
-    for (let slot = 0; slot < allocated.slots; slot++)
-      if (allocated.idOf(slot) !== 0 && allocated.isOffline(slot) && allocated.leaseEnd(slot) > now)
+    const end = Math.min(allocated.slots, this.#cut + CUT_AT_ONCE)
+    for (; this.#cut < end; this.#cut++) {
+      const slot = this.#cut
+      if (allocated.idOf(slot) !== 0 && allocated.stateOf(slot) === 'offline' && allocated.leaseEnd(slot) > now)
         this.#change({ set: allocated.idOf(slot), record: { ...allocated.record(slot), lease_expires_at: now } })
+    }
   }
 
   /** The time, after moving the leases along when the clock has jumped since the last call. */

@@ -48,7 +48,7 @@ test('each mark of a fact comes back alone, beside the other and behind a packet
   for (const mark of marks)
     for (const link of [
       { medium: 'UDP', ...mark },
-      { ...LINK, frame: Buffer.from('abc'), ...mark },
+      { ...LINK, frame: Uint8Array.of(1, 2, 3), ...mark },
     ])
       assert.deepEqual(decodeRecord(write(FULL, link), 0).link, link)
 })
