@@ -92,7 +92,7 @@ if (chosen.length === 0 && (only || args.length > 0)) {
 
 const needs = new Map(chosen.map(file => [file, needsOf(file)]))
 install([...new Set([...needs.values()].flat())])
-const build = spawnSync(process.execPath, ['build.mjs', '--install', '--tests', '--quiet'], {
+const build = spawnSync(process.execPath, ['build.mjs', '--install', '--quiet', only ? `--tests=${only}` : '--tests'], {
   cwd: root,
   stdio: 'inherit',
 })
