@@ -346,6 +346,9 @@ async function cli(): Promise<void> {
         }))
       let plugins: Plugins | undefined
       await chooseBoard(config)
+      config.lists = async () => ({ 'gateway.sources': await hostDefaults(config) })
+      config.approve = async next =>
+        (await import('./gateway/guard/check-links')).checkLinks(config.config, next, registry())
       return {
         version: __VERSION__,
         config,

@@ -2,11 +2,11 @@
 // (or Authorization: Bearer). Wrong ones are slowed down by the gate; every right and wrong login leaves a line in the log.
 // While auth is off, callers from this machine are the admin and others stay out (D13).
 import type { IncomingMessage } from 'node:http'
+import { isLoopback } from '../config'
 import { asOsError, OsError } from '../lib/errors'
 import { mayAct, type Role } from '../services/users'
 import type { WebContext } from './context'
 import type { TokenGate } from './gate'
-import { isLoopback } from './guard'
 import { looksLikeSession, type Session, type Sessions } from './sessions'
 
 export type { Session } from './sessions'

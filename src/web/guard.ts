@@ -32,10 +32,6 @@ export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'Cache-Control': 'no-store',
 }
 
-/** true for names and addresses that only this machine reaches */
-export const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '::1' || /^(::ffff:)?127\.\d+\.\d+\.\d+$/.test(host)
-
 const isWildcard = (host: string): boolean => host === '0.0.0.0' || host === '::' || host === ''
 
 /** `name`, `name:port`, `[v6]:port` → the name in lower case, without brackets; null when it is none of these */
