@@ -67,6 +67,8 @@ export function unknownKey(schema: AnySchema, path: readonly (string | number)[]
 export interface Editing {
   /** what counts where the file leaves a list out; undefined: an empty list */
   readonly list?: (path: readonly string[]) => readonly unknown[] | undefined
+  /** the configuration as it counts, defaults included: a default that is written out moves nothing */
+  readonly effective?: unknown
   /** secrets have to come anew with another place of their entry, also where the change leaves them out (HTTP) */
   readonly strict?: boolean
 }
@@ -76,7 +78,7 @@ export function edited(
   schema: AnySchema,
   document: Document,
   edits: readonly Edit[],
-  { list, strict = false }: Editing = {},
+  { list, effective, strict = false }: Editing = {},
 ): string {
   const raw = document.value
   const target = structuredClone(raw)
@@ -91,7 +93,7 @@ export function edited(
     }
   }
   const sent = new Sent(edits.map(({ path }) => placeInFile(target, path)))
-  const meant = unmask(schema, target, raw, strict ? path => sent.has(path) : undefined) as Tree
+  const meant = unmask(schema, target, raw, { effective, ...(strict && { sent: path => sent.has(path) }) }) as Tree
   const text = rewritten(document.text, meant)
   if (!same(parseDocument(document.path, text).value, meant))
     throw new OsError('INTERNAL', `editing ${document.path} went wrong`)

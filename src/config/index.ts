@@ -20,4 +20,5 @@ export {
   type SourceConfig,
   type UplinkConfig,
 } from './schema'
-export { type Change, ConfigStore, type LoadOptions, type WriteLimits } from './store'
+export { ConfigStore } from './store'
+export type { Change, LoadOptions, WriteLimits } from './store-types'

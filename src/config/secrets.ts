@@ -29,11 +29,15 @@ const PLACE =
   /(?:^|_)(?:hosts?|port|medium|addr(?:ess)?|url|uri|broker|server(?:name)?|endpoint|dialect|type|socketpath)$/i
 
 /** Without the user info of URLs: another password is no other place. */
-const placeOf = (value: Tree): Tree =>
-  Object.fromEntries(
-    Object.entries(value)
-      .filter(([name]) => PLACE.test(name))
-      .map(([name, part]) => [name, typeof part === 'string' ? maskText(part) : part]),
+const bare = (value: unknown): unknown => (typeof value === 'string' ? maskText(value) : value)
+
+/** True where one of the keys that say the place is another one; a default that is written out is none. */
+const isMoved = (item: Tree, old: Tree, effective: unknown): boolean =>
+  Object.keys({ ...old, ...item }).some(
+    name =>
+      PLACE.test(name) &&
+      !same(bare(item[name]), bare(old[name])) &&
+      !(old[name] === undefined && same(bare(item[name]), bare(getAt(effective, [name])))),
   )
 
 const needed = (path: Path, why: string): OsError =>
@@ -42,35 +46,42 @@ const needed = (path: Path, why: string): OsError =>
 const MOVED = 'its entry got another host, port or medium'
 
 /** The stored element that an element of a new list continues: the one of the same name, else the one at its place. */
-function counterpart(item: unknown, stored: unknown, at: number): unknown {
-  if (!Array.isArray(stored)) return undefined
-  const name = getAt(item, ['name'])
-  return name === undefined ? stored[at] : stored.find(old => getAt(old, ['name']) === name)
+function byName(stored: unknown): (item: unknown, at: number) => unknown {
+  if (!Array.isArray(stored)) return () => undefined
+  const names = new Map(stored.map(entry => [getAt(entry, ['name']), entry as unknown]))
+  return (item, at) => {
+    const name = getAt(item, ['name'])
+    return name === undefined ? stored[at] : names.get(name)
+  }
 }
 
-/**
- * A tree in which masked values stand → the same with the stored secrets. `sent`: how a secret is to come where its entry got
- * another place; false: it has to be sent anew, also where the change leaves it out (HTTP). Throws SECRET_NEEDED.
- */
+export interface Unmasking {
+  /** the stored configuration with its defaults */
+  readonly effective?: unknown
+  /** where a secret has to come anew with another place of its entry (HTTP): true for what the change brings itself */
+  readonly sent?: (path: Path) => boolean
+}
+
+/** A tree in which masked values stand → the same with the stored secrets. Throws SECRET_NEEDED. */
 export function unmask(
   schema: AnySchema,
   value: unknown,
   stored: unknown,
-  sent: (path: Path) => boolean = () => true,
+  { effective, sent = () => true }: Unmasking = {},
 ): unknown {
-  const walk = (item: unknown, old: unknown, path: Path, moved: boolean): unknown => {
+  const walk = (item: unknown, old: unknown, now: unknown, path: Path, moved: boolean): unknown => {
     if (item === old && !moved) return item
     if (Array.isArray(item)) {
-      const names = Array.isArray(old) ? new Map(old.map(entry => [getAt(entry, ['name']), entry])) : undefined
-      return item.map((part, k) => {
-        const name = getAt(part, ['name'])
-        return walk(part, name === undefined ? counterpart(part, old, k) : names?.get(name), [...path, k], moved)
-      })
+      const [olds, nows] = [byName(old), byName(now)]
+      return item.map((part, k) => walk(part, olds(part, k), nows(part, k), [...path, k], moved))
     }
     if (isTree(item)) {
-      const away = moved || (isTree(old) && !same(placeOf(item), placeOf(old)))
+      const away = moved || (isTree(old) && isMoved(item, old, now))
       return Object.fromEntries(
-        Object.entries(item).map(([name, part]) => [name, walk(part, getAt(old, [name]), [...path, name], away)]),
+        Object.entries(item).map(([name, part]) => [
+          name,
+          walk(part, getAt(old, [name]), getAt(now, [name]), [...path, name], away),
+        ]),
       )
     }
     if (typeof item !== 'string') return item
@@ -91,5 +102,5 @@ export function unmask(
     }
     throw needed(path, `${MASK} stands for a stored secret, and none is stored here`)
   }
-  return walk(value, stored, [], false)
+  return walk(value, stored, effective, [], false)
 }

@@ -16,51 +16,10 @@ import { defaultText } from './house'
 import { getAt, joinKey, leaves, nearest, refuseForbidden, same, splitKey } from './keys'
 import { meantPath, normalize } from './normalize'
 import { interpret, interpretDefaults, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
-import { mend, type Repaired } from './repair'
-import { type AnySchema, assemble, type Config, type Fragment } from './schema'
+import { mend } from './repair'
+import { type AnySchema, assemble, type Config } from './schema'
 import { mask } from './secrets'
-
-export interface LoadOptions {
-  /** --config */
-  path?: string | undefined
-  /** --data-dir */
-  dataDir?: string | undefined
-  env?: Record<string, string | undefined>
-  cwd?: string
-  files?: Files
-  logger?: Logger
-  fragments?: readonly Fragment[]
-  /** false: leave the data directory alone (commands that only look) */
-  keep?: boolean
-  /** true: a broken file without a last good copy counts as the defaults, with `problem` (commands that mend it) */
-  tolerant?: boolean
-}
-
-export interface Repair {
-  readonly repaired: readonly Repaired[]
-  /** where the broken file is kept; absent: nothing was wrong */
-  readonly backup?: string
-}
-
-export interface Change {
-  readonly key: string
-  /** null where nothing was; masked when secret */
-  readonly old: unknown
-  readonly new: unknown
-  /** true: counts from the next start on */
-  readonly restart: boolean
-}
-
-export interface WriteLimits {
-  /** keys that may be written, with all below them */
-  readonly prefixes?: readonly string[]
-  /** gets what the configuration would be; nothing is saved then */
-  readonly preview?: (next: Config) => void
-  /** a secret has to come anew where its entry gets another host, port or medium (HTTP) */
-  readonly strict?: boolean
-  /** by key: what counts where a list is null or left out, written out before an element of it is changed */
-  readonly lists?: Readonly<Record<string, readonly unknown[]>>
-}
+import type { Change, LoadOptions, Repair, WriteLimits } from './store-types'
 
 /** Size of a file that is written: each later change reads all of it. */
 const MOST_CHARS = 512 * 1024
@@ -176,12 +135,13 @@ export class ConfigStore {
    * CONFIG_WRITE, and FORBIDDEN outside of `prefixes`.
    */
   set(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Change {
-    const path = meantPath(splitKey(key))
+    const typed = splitKey(key)
+    const path = meantPath(typed)
     refuseForbidden(value, key)
     const known = schemaAt(this.#walk, path)
     const meant = convert(key, value, type, known && rowOf(key, known).type)
     refuseForbidden(meant, key)
-    if (limits.prefixes) refuseOutside([{ path, value: meant }, ...leaves(meant, path)], limits.prefixes)
+    if (limits.prefixes) refuseOutside([{ path: typed, value: meant }, ...leaves(meant, typed)], limits.prefixes)
     refuseUnknown(this.#walk, path)
     const { before, after } = this.#apply([{ path, value: meant }], limits)
     return this.#change(path, before, after)
@@ -210,13 +170,12 @@ export class ConfigStore {
    */
   update(nested: unknown, limits: WriteLimits = {}): Change[] {
     refuseForbidden(nested)
-    const edits = leaves(nested)
-      .filter(edit => edit.path.length > 0)
-      .map(({ path, value }) => ({ path: meantPath(path), value }))
-    if (edits.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
-    for (const edit of edits) refuseDotted(this.#walk, edit.path)
-    if (limits.prefixes) refuseOutside(edits, limits.prefixes)
-    for (const edit of edits) refuseUnknown(this.#walk, edit.path)
+    const typed = leaves(nested).filter(edit => edit.path.length > 0)
+    if (typed.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
+    for (const { path } of typed) refuseDotted(this.#walk, path)
+    if (limits.prefixes) refuseOutside(typed, limits.prefixes)
+    const edits = typed.map(({ path, value }) => ({ path: meantPath(path), value }))
+    for (const { path } of limits.own ? [] : edits) refuseUnknown(this.#walk, path)
     if (edits.length > MOST_EDITS)
       throw new OsError('CONFIG_INVALID', `${edits.length} keys in one change; at most ${MOST_EDITS} are taken at once`)
     const { before, after } = this.#apply(edits, limits)
@@ -357,7 +316,7 @@ export class ConfigStore {
   }
 
   /** Makes the edits in the newest text, checks the outcome, saves. Starts over when the file changed under our hands. */
-  #apply(edits: readonly Edit[], { preview, strict, lists }: WriteLimits): { before: Config; after: Config } {
+  #apply(edits: readonly Edit[], { preview, strict, lists, own }: WriteLimits): { before: Config; after: Config } {
     const list = (path: readonly string[]): readonly unknown[] | undefined => {
       const here = getAt(this.#snapshot.config, path)
       return Array.isArray(here) ? here : lists?.[joinKey(path)]
@@ -365,18 +324,20 @@ export class ConfigStore {
     for (let round = 0; round < 5; round++) {
       const text = this.#currentText()
       const document = parseDocument(this.path, text)
-      const next = edited(this.#walk, document, edits, { list, strict: strict === true })
+      const before = this.#snapshot.config
+      const next = edited(this.#walk, document, edits, { list, strict: strict === true, effective: before })
       if (next.length > MOST_CHARS)
         throw new OsError('CONFIG_INVALID', `the configuration would be larger than ${MOST_CHARS} characters`)
       const outcome = parseDocument(this.path, next)
-      const stranger = newStranger(this.#walk, normalize(document.value).tree, normalize(outcome.value).tree)
+      const stranger = own
+        ? undefined
+        : newStranger(this.#walk, normalize(document.value).tree, normalize(outcome.value).tree)
       if (stranger) throw unknownKey(this.#walk, stranger)
       // what is being written stands in no line yet
       const isNew = (path: readonly (string | number)[]): boolean =>
         edits.some(edit => edit.path.every((part, k) => part === String(path[k])))
       const placeOf: Document['placeOf'] = path => (isNew(path) ? undefined : outcome.placeOf(path))
       const snapshot = interpret(this.#schema, { ...outcome, placeOf })
-      const before = this.#snapshot.config
       if (preview) {
         preview(snapshot.config)
         return { before, after: snapshot.config }
