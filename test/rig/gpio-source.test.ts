@@ -1,5 +1,6 @@
 // The source type gpio against the kernel's simulated chips, under the supervisor that runs it in a gateway. gpio-sim tells an
 // edge with the next tick of the clock, so one line has a hundred edges a second at most, and many lines are fast.
+// Needs: gpiod
 import assert from 'node:assert/strict'
 import { closeSync, openSync, readdirSync, readlinkSync, watch, writeSync } from 'node:fs'
 import { after, test } from 'node:test'

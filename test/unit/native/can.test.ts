@@ -1,4 +1,5 @@
 // The CAN calls of the addon with wrong arguments, and what can be asked of any machine: it runs with sanitizers too.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { test } from 'node:test'
