@@ -28,7 +28,7 @@ function clone(t: TestContext): string {
   writeFileSync(join(dir, 'package.json'), JSON.stringify(less))
   writeFileSync(join(dir, 'package-lock.json'), JSON.stringify({ ...lock, packages }))
   // what the build is made of
-  const parts = ['drivers/native', 'src/lib/first-use.mjs', 'src/services/dependencies', 'src/services/test-plugin']
+  const parts = ['drivers/native', 'src/build', 'src/services/dependencies', 'src/services/test-plugin']
   for (const part of ['build.mjs', ...parts]) cpSync(join(root, part), join(dir, part), { recursive: true })
   return dir
 }
