@@ -76,6 +76,9 @@ export class Guard {
 
   #checkHost(req: IncomingMessage): void {
     const { host } = req.headers
+    // the parser keeps the first and drops the others: what stands in front of us may look at the last
+    const hosts = req.rawHeaders.filter((name, k) => k % 2 === 0 && name.toLowerCase() === 'host').length
+    if (hosts > 1) throw new OsError('BAD_REQUEST', 'there is more than one Host header')
     if (host === undefined) {
       if (req.httpVersion === '1.0') return
       throw new OsError('BAD_REQUEST', 'the Host header is missing')
