@@ -7,6 +7,7 @@ import type { Config } from '../../config'
 import { systemClock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
+import { turn } from '../../lib/turn'
 import type { DriverContext } from '../../links/contracts'
 import { checkOptions } from '../../links/options'
 import { withHardware } from '../../links/physical'
@@ -112,15 +113,17 @@ export async function checkLinks(
   context: DriverContext = LOOKING,
 ): Promise<void> {
   for (const kind of KINDS) {
-    const before: readonly Entry[] = now.gateway[kind] ?? []
+    const before = new Map((now.gateway[kind] ?? []).map((entry: Entry) => [entry.name, entry]))
     for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {
-      if (before.some(other => isDeepStrictEqual(other, entry))) continue
+      if (isDeepStrictEqual(before.get(entry.name), entry)) continue
+      // a long list must not keep the loop from everything else
+      if (k % 20 === 19) await turn()
       const key = `gateway.${kind}.${k}`
       try {
         await checkLink(kind, entry, next, registry, context)
       } catch (cause) {
-        const { message, details, hint } = asOsError(cause)
-        throw new OsError('CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {
+        const { code, message, details, hint } = asOsError(cause)
+        throw new OsError(code === 'UNKNOWN_KEY' ? code : 'CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {
           ...{ cause, hint },
           details: { ...details, key },
         })

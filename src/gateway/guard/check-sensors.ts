@@ -3,6 +3,7 @@
 // mix their readings. A file that was there before still starts: see intake/sensor-ids.ts and intake/sources.ts.
 import { nearest } from '../../config'
 import { OsError } from '../../lib/errors'
+import { turn } from '../../lib/turn'
 import type { DriverContext, Sensor } from '../../links/contracts'
 import type { Registry } from '../../links/registry'
 import { resolveAttribute } from '../../units/attribute'
@@ -76,7 +77,9 @@ export async function clashesOf(
 ): Promise<Clash[]> {
   const ids = new SensorIds()
   const clashes: Clash[] = []
-  for (const entry of entries) {
+  for (const [k, entry] of entries.entries()) {
+    // a long list must not keep the loop from everything else
+    if (k % 20 === 19) await turn()
     const sensors = await sensorsOf(entry, registry, context).catch(() => [])
     clashes.push(
       ...ids.claim(

@@ -6,6 +6,7 @@ import type { SourceConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import type { Source, SourceReading } from '../../links/contracts'
 import { MissingLink } from '../../links/missing'
+import { hostOf } from '../../links/network'
 import type { RejectedRow } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
 import { resolveAttribute } from '../../units/attribute'
@@ -140,8 +141,9 @@ export class Sources {
   }
 
   async #add(entry: SourceEntry): Promise<void> {
-    const { clock, logger, registry, supervisor } = this.#parts
+    const { clock, config, logger, registry, supervisor } = this.#parts
     const { name, type, ...options } = optionsOf(entry)
+    const optional = config.config.gateway.sources === null
     for (const warning of unitWarnings(entry)) logger.warn(warning)
     try {
       const driver = await registry.sourceDriver(type)
@@ -149,7 +151,7 @@ export class Sources {
       // before it is opened: the order of the configuration decides, not which device answers first
       this.#claim(name, source.sensors?.map(({ id }) => id) ?? [])
       source.resume?.((id, unit) => this.#lastOf(name, id, unit))
-      supervisor.add(source)
+      supervisor.add(source, { ...hostOf(options), optional })
     } catch (error) {
       supervisor.add(new MissingLink(name, asOsError(error)))
     }
