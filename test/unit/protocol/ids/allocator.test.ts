@@ -112,23 +112,6 @@ test('a lease ends to the second, and hearing the device renews it', () => {
   )
 })
 
-test('a start gives an active lease an hour at least, and shortens none', () => {
-  const store = memoryIdStore()
-  const day = { leasePolicy: { base_lease_seconds: 86_400, adaptive_enabled: false } }
-  const leaseAt = (now: number): unknown => {
-    const ids = new IdAllocator(day, { store, now: () => now })
-    const id = ids.allocateId({ device_id: 'other' }) - 1
-    const { allocated } = ids.dump() as { allocated: Record<string, Record<string, unknown>> }
-    ids.stop()
-    return allocated[id]?.['lease_expires_at']
-  }
-  const before = new IdAllocator(day, { store, now: () => 1000 })
-  assert.equal(before.allocateId({ device_id: 'a' }), 1)
-  before.stop()
-  assert.equal(leaseAt(2000), 1000 + 86_400)
-  assert.equal(leaseAt(1000 + 86_300), 1000 + 86_300 + 3600)
-})
-
 test('id 0 is never granted, whatever the range and the file say', () => {
   assert.deepEqual(new Bench({ startId: 0, endId: 2 }).ids.allocatePool(5), [1, 2])
 })
