@@ -166,7 +166,7 @@ export class Gateway {
       {},
       {
         clock: this.time,
-        allocator: this.ids?.allocator ?? null,
+        allocator: this.ids?.quotas ?? null,
         sequence: this.#sequence,
         requireOpenRequest: true,
         strict: {},
@@ -336,8 +336,9 @@ export class Gateway {
     if (!committed) throw new OsError('STORAGE', 'the log could not be committed to the end')
   }
 
-  /** A fact went into the log: for the faces, and for whoever looks on. */
+  /** A fact went into the log: for the uplinks, the faces, and whoever looks on. */
   #noted(fact: Fact, link: LinkMetadata): void {
+    this.uplinks.appended()
     this.latest.note(fact, link)
     if (this.events.facts.heard) this.events.facts.emit({ fact, link })
   }
