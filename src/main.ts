@@ -223,6 +223,7 @@ async function startGateway(
       webUrl: () => service.state().url ?? undefined,
       gateway: {
         status: () => gateway.status(),
+        database: async () => ({ ...(await gateway.database?.counted()) }),
         reload: () => gateway.reload(),
         submit: request => transmitThrough(gateway, node, request),
       },

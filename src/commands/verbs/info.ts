@@ -144,6 +144,6 @@ export const dbStatus: Verb = {
   json: true,
   async run({ config, gateway }) {
     const { enabled, dialect } = config.config.storage.sql
-    return { value: { enabled, dialect, ...(gateway && { ...gateway.status().storage, dialect }) } }
+    return { value: { enabled, ...gateway?.status().storage, ...(await gateway?.database?.()), dialect } }
   },
 }
