@@ -27,6 +27,7 @@ import { isData } from '../../wire/commands'
 import { qualityOf } from '../intake/intake'
 import { Addresses } from './addresses'
 import { contentHash } from './content'
+import { Epochs } from './epochs'
 import type { ReceiveSession } from './session'
 import { EarlyCommit } from './settling'
 import { framed, KnownFrames, templatesMoved } from './templates'
@@ -76,10 +77,13 @@ export class Receive {
     control: 0,
     /** AIDs heard from an address they were not heard from before */
     moved: 0,
+    /** times that two runs of one AID were found to take turns: two devices with one id */
+    epochs_alternate: 0,
     /** dropped by receiver.allow */
     not_allowed: 0,
   }
   readonly addresses = new Addresses()
+  readonly #epochs = new Epochs()
   readonly delivery: DeliveryReceiver
   readonly frames = new KnownFrames()
   readonly #options: ReceiveOptions
@@ -202,6 +206,13 @@ export class Receive {
     if (this.addresses.heard(fact.aid, origin.address)) {
       this.counters.moved++
       logger.warn(`id ${fact.aid} is now heard from ${origin.address} too`)
+    }
+    if (peer && this.#epochs.alternate(fact.aid, peer.epoch, time.mono())) {
+      this.counters.epochs_alternate++
+      logger.warn(
+        `two devices send as id ${fact.aid} (${fact.id}, one of them from ${origin.address}): a copied SD card or Config.json. ` +
+          'Give one of them an identity of its own: device_id "" and assigned_id 4294967295 in its Config.json',
+      )
     }
     if (meta.server_stamped && !meta.secure) this.#tellTime(fact.aid, origin)
     const hash = contentHash(fact, this.#options.pickers)

@@ -9,6 +9,7 @@
 // for any bytes.
 import { join } from 'node:path'
 import { newDeviceId } from '../../config/device'
+import { checkOptions } from '../../lib/checked'
 import { type Clock, systemClock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import { realFiles } from '../../lib/files'
@@ -52,6 +53,8 @@ export class HandshakeManager {
     { targetSyncCount = 3, registryDir = null, expireSeconds = 86_400, secureStorePath = null }: HandshakeOptions = {},
     deps: HandshakeDeps = {},
   ) {
+    // biome-ignore lint/complexity/noArguments: what was handed in, before it is taken apart
+    checkOptions('new HandshakeManager', arguments)
     this.targetSyncCount = targetSyncCount
     this.expireSeconds = expireSeconds
     this.secureStorePath = secureStorePath

@@ -64,11 +64,17 @@ export class Requester {
   }
 
   async idPool(send: SendFn, receive: RecvFn, count: number, meta: Meta, timeout: number): Promise<number[]> {
-    const pool = await this.#ask<number[]>(send, receive, timeout, this.buildIdPoolRequest(count, this.#named(meta)), raw => {
-      if (raw[0] !== COMMAND.ID_POOL_RES) return undefined
-      const ids = control.parseIdPool(raw)
-      return { answer: ids, reply: ids.length > 0 ? control.buildAck(control.controlSeq(raw)) : null }
-    })
+    const pool = await this.#ask<number[]>(
+      send,
+      receive,
+      timeout,
+      this.buildIdPoolRequest(count, this.#named(meta)),
+      raw => {
+        if (raw[0] !== COMMAND.ID_POOL_RES) return undefined
+        const ids = control.parseIdPool(raw)
+        return { answer: ids, reply: ids.length > 0 ? control.buildAck(control.controlSeq(raw)) : null }
+      },
+    )
     return pool ?? []
   }
 

@@ -169,7 +169,13 @@ test('a node without a device id makes one and keeps it before it asks for an id
   const named = fresh('fresh-3', { device_id: 'UNKNOWN' })
   await named.ensureId('192.0.2.1', 8080, { device_id: 'UNKNOWN', device_key: 'UNKNOWN' }, 0.05)
   const pool: Uint8Array[] = []
-  await named.protocol.requestIdPoolViaTransport(packet => void pool.push(packet), () => null, 4, null, 0.05)
+  await named.protocol.requestIdPoolViaTransport(
+    packet => void pool.push(packet),
+    () => null,
+    4,
+    null,
+    0.05,
+  )
   assert.equal(JSON.parse(Buffer.from(pool[0]!.subarray(5)).toString()).device_id, named.deviceId)
   const names = [...new Map(asked.map(({ name, kept }) => [name, kept]))]
   assert.equal(names.length, 3)
