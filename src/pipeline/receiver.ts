@@ -7,13 +7,13 @@
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
-import { unscale } from '../wire/base62'
+import { NO_VALUE } from '../wire/base62'
 import type { FrameHeader } from '../wire/frame'
-import { Engine } from './compress'
+import { Engine, fromWire } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
-import { readFirmware } from './firmware'
-import { type MetaInfo, Metas } from './metas'
+import { isFirmware, readFirmware } from './firmware'
+import { type MetaInfo, type MetaOf, Metas } from './metas'
 import {
   frameTime,
   type InboundKeys,
@@ -103,9 +103,9 @@ export class Receiver {
   /** of the frame being decoded */
   #key: Uint8Array | null = null
   #advanced = false
-  readonly #metaText = (text: string): MetaInfo => this.#metas.of(text)
-  readonly #metaBytes = (bytes: Uint8Array, from: number, to: number): MetaInfo =>
-    this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'))
+  readonly #metaText: MetaOf = (text, plain) => this.#metas.of(text, plain)
+  readonly #metaBytes = (bytes: Uint8Array, from: number, to: number, plain: boolean): MetaInfo =>
+    this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'), plain)
 
   constructor(options: ReceiverOptions = {}) {
     this.#clock = options.clock ?? systemClock
@@ -179,7 +179,7 @@ export class Receiver {
     meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : ts
     if (full) {
       const text = Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8')
-      return this.#full(scope!, sourceAid, tid, ts, text, meta)
+      return this.#full(scope!, header, ts, text, meta)
     }
     if (!history)
       return this.#refuse('NEED_FULL', `Template ${meta.tid} missing for 0x${base.toString(16).toUpperCase()}`, meta)
@@ -214,19 +214,21 @@ export class Receiver {
       this.#sources.find(sourceAid, epoch, now)?.templates.get(tid)?.blind()
   }
 
-  #full(scope: Scope, aid: number, tid: number, ts: number, body: string, meta: PacketMeta): Received {
+  #full(scope: Scope, header: FrameHeader, ts: number, body: string, meta: PacketMeta): Received {
+    const { sourceAid: aid, tid } = header
     // a wrong key agrees with the checksum once in 256 frames, and makes noise: a peer's text begins with its AID, the
     // firmware's is plain text
     const foreign = meta.secure && !body.startsWith(`${aid};`)
     if (foreign && !isPlainText(body)) return this.#refuse('BAD_KEY', 'the deciphered body is no text', meta)
     try {
       const firmware = readFirmware(body, aid, ts)
-      const told = readFull(firmware?.text ?? stripAid(body))
+      const plain = isFirmware(body, header.ts)
+      const told = readFull(firmware?.text ?? stripAid(body), plain)
       const learn = (read: FullText): SlotHistory => this.#learn(scope, aid, tid, ts, read, meta)
       if (!firmware || firmware.template === firmware.text)
         return this.#fact(learn(told), aid, meta.timestamp_raw!, meta)
       // what the firmware's next DIFF builds on is less than what this FULL tells
-      if (firmware.template !== null) learn(readFull(firmware.template))
+      if (firmware.template !== null) learn(readFull(firmware.template, plain))
       const history = new SlotHistory(shapeOf(told))
       history.begin(-1, true)
       history.fill(told.sensors, this.#metaText)
@@ -332,11 +334,7 @@ export class Receiver {
     for (let i = 0; i < history.count; i++) {
       const info = history.meta(i)
       const n = history.number(i)
-      let value: number | null = null
-      if (n !== 0 || !info.failed) {
-        const x = unscale(n, this.#precision)
-        value = (info.divisor ? x / info.divisor : x * info.factor) + info.offset
-      }
+      const value = n !== NO_VALUE ? fromWire(n, this.#precision, info) : info.failed ? null : info.offset
       if (info.ambiguous) this.counters.unitAmbiguous++
       sensors.push({ id: history.ids[i]!, status: info.status, unit: info.unit, value })
     }

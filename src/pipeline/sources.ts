@@ -5,13 +5,13 @@
 // all, and come back with their next frame; without a spill those not heard for longest are forgotten. Only bare templates
 // go to the registry.
 import { encodeInteger } from '../wire/base62'
-import type { MetaInfo } from './metas'
+import type { MetaOf } from './metas'
 import { Packer, packSource, unpackSource } from './packed'
 import { TextTemplate } from './receive'
 import type { KeptTemplate, Registry } from './registry'
 import { type FullText, readFull, SlotHistory, shapeOf } from './slots'
 import type { Spill } from './spill'
-import { msToken } from './text'
+import { isPlainSignature, msToken } from './text'
 
 /** templates of bare frames; every other scope is an epoch of the delivery exchange */
 export const BARE = -1
@@ -71,7 +71,7 @@ export interface SourcesOptions {
   /** where AIDs wait that find no room; null: they are forgotten */
   spill: Spill | null
   /** description of a `state.unit` */
-  metaOf: (text: string) => MetaInfo
+  metaOf: MetaOf
   /** makes the newest state of a kept template; throws when its text is broken */
   restore: (history: SlotHistory, full: FullText, ts: number) => void
   /** told of a kept template that does not hold together; it costs a NEED_FULL, nothing more */
@@ -315,7 +315,7 @@ export class Sources {
     for (const { tid, signature, slots, ts } of this.#options.registry?.load(aid) ?? []) {
       if (!slots || ts < 0) continue
       try {
-        const read = readFull(new TextTemplate(signature, slots).text(msToken(ts)))
+        const read = readFull(new TextTemplate(signature, slots).text(msToken(ts)), isPlainSignature(signature))
         if (read.signature !== signature) continue
         const history = new SlotHistory(shapeOf(read))
         this.#options.restore(history, read, ts)
