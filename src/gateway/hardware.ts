@@ -11,7 +11,7 @@ import type { Logger } from '../lib/logger'
 const KEY = 'hardware_id'
 /** what firmware has in the place of a serial number that nobody wrote */
 const BLANK =
-  /^(0*|1?23456789.*|none|unknown|default string|to be filled.*|not (specified|applicable|available)|system serial number|n\/a|[.-]+)$/i
+  /^(0*|0?123456789.*|none|unknown|default string|to be filled.*|not (specified|applicable|available)|system serial number|n\/a|[.-]+)$/i
 
 /** `kind:hash` of what this machine tells of itself, the best first. Some of it only root may read. */
 export function hardwareMarks(root = '/'): string[] {
