@@ -98,15 +98,10 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     const error = asOsError(thrown)
     const told = errorJson(error, argv[0] ?? '')
     if (asJson) stdout.write(`${JSON.stringify(told)}\n`)
-<<<<<<< HEAD
-    if (!asJson || !stdout.isTTY) stderr.write(errorText(error.message, told.hint, paint))
+    stderr.write(errorText(error.message, told.hint, paint))
     // a defect: where it is, in words of the sources
     if (error.code === 'INTERNAL' && error.cause instanceof Error) {
       mapStacks()
-=======
-    stderr.write(errorText(error.message, told.hint, paint))
-    if (error.code === 'INTERNAL' && error.cause instanceof Error && env.OS_NODE_DEBUG) {
->>>>>>> main
       stderr.write(`${error.cause.stack}\n`)
     }
     return error.traits.exit
