@@ -18,6 +18,7 @@ import {
   FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_FRAME,
+  FLAG_REBUILT,
   FLAG_ROUTE,
   FLAG_RSSI,
   FLAG_SNR,
@@ -158,6 +159,7 @@ function readFact(c: Cursor, flags: number, medium: string): { fact: Fact; link:
       fact.extras[key] = c.text()
     }
   }
+  if (flags & FLAG_REBUILT) link.template_rebuilt = true
   if (flags & FLAG_FRAME) link.frame = c.bytes(c.u16())
   return { fact, link }
 }

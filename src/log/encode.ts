@@ -18,6 +18,7 @@ import {
   FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_FRAME,
+  FLAG_REBUILT,
   FLAG_ROUTE,
   FLAG_RSSI,
   FLAG_SNR,
@@ -73,6 +74,7 @@ export class RecordEncoder {
     if (fact.extras !== undefined) flags |= FLAG_EXTRAS
     if (alarm) flags |= FLAG_ALARM
     if (link.frame !== undefined) flags |= FLAG_FRAME
+    if (link.template_rebuilt) flags |= FLAG_REBUILT
     if (!this.#begin(into, at)) return 0
     if (medium === MEDIUM_NAMED) this.#text(link.medium)
     this.#u32(fact.aid)

@@ -94,6 +94,8 @@ export const FLAG_EXTRAS = 16
 /** of a fact: somebody must be told first */
 export const FLAG_ALARM = 32
 export const FLAG_FRAME = 64
+/** of a template from before an unclean stop (X33) */
+export const FLAG_REBUILT = 128
 export const FLAG_STOP = 1
 export const FLAG_COUNTER = 1
 

@@ -48,6 +48,8 @@ export interface LinkMetadata {
   snr?: number
   /** AIDs of a frame with several hops, source last */
   route?: readonly number[]
+  /** values of a template from before an unclean stop: what the packet did not carry is left out (X33) */
+  template_rebuilt?: true
   /** the packet itself, where the medium acknowledges; empty: it changed no template (gateway/receive/templates.ts) */
   frame?: Uint8Array
 }
