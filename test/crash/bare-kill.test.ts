@@ -41,7 +41,7 @@ test('a sender that never sends FULL again is decoded through kill -9 of its rec
   }
   const diff = (value: string): Buffer =>
     peerFrame(0xaa, [AID], 1, T0 + 1000 * ++k, Buffer.concat([Buffer.of(2, value.length), Buffer.from(value)]))
-  const received = async (): Promise<Record<string, number>> => (await askControl(dir, 'status')).received
+  const received = async (): Promise<Record<string, number>> => (await askControl(server.dataDir, 'status')).received
   const taken = (facts: number): Promise<unknown> =>
     until(`${facts} facts`, async () => (await received()).facts! >= facts && true)
 
@@ -49,12 +49,12 @@ test('a sender that never sends FULL again is decoded through kill -9 of its rec
   for (let n = 0; n < 3; n++) send(full())
   send(diff('3'))
   await taken(4)
-  await until('they are on flash', async () => (await askControl(dir, 'status')).log.pending !== 1 && true)
+  await until('they are on flash', async () => (await askControl(server.dataDir, 'status')).log.pending !== 1 && true)
   for (const round of [1, 2]) {
     await until(
       'a commit',
       async () =>
-        (await askControl(dir, 'status')).log.committed_seq === (await askControl(dir, 'status')).log.last_seq,
+        (await askControl(server.dataDir, 'status')).log.committed_seq === (await askControl(server.dataDir, 'status')).log.last_seq,
     )
     await server.stop('SIGKILL')
     await server.start(args, web)
