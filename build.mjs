@@ -3,7 +3,7 @@
 // its types beside it.
 //   --install   first fetches the packages of package-lock.json when they are missing or changed
 //   --start     what `npm start` needs: fetches only the packages that the bundle is made of, and builds without type files
-//   --tests     also bundles test/**/*.test.ts to .build/test
+//   --tests     also bundles test/**/*.test.ts to .build/test; --tests=TEXT those with TEXT in their path
 //   --no-types  skips the type files          --quiet    prints nothing
 //   --generate  only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts)
 // The addon is compiled to dist/native where a C compiler is: `--native` only that, `--arch=arm64,arm` for other processors

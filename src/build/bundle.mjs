@@ -183,17 +183,24 @@ async function bundle({ tests = false, types = true } = {}) {
   quicLibrary()
   installPrebuilt(prebuilt, join(root, 'dist'), say)
   writeManifest(root, version)
-  if (types) emitTypes()
+  // a subset of the tests gets what its own text names: the other tests, the types
+  const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
+  const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
+  const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
+  if (types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/))) emitTypes()
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
-    const files = [...walk(join(root, 'test'), /\.test\.ts$/), join(root, 'test/interop/adapter.ts')].filter(existsSync)
+    const chosen = mentions(/'\.build\/test'/) ? all : some
+    const files = [...chosen, join(root, 'test/interop/adapter.ts')].filter(existsSync)
     await esbuild.build({
       ...common,
       entryPoints: files.map(f => relative(root, f)),
       outdir: '.build',
       outbase: '.',
       packages: 'external',
-      sourcemap: 'inline',
+      // beside the files: read only by test/run.mjs, for the stack of a test that failed
+      sourcemap: true,
+      sourcesContent: false,
     })
   }
   const file = join(root, 'dist/os-node.js')
@@ -305,5 +312,8 @@ export async function main() {
     addon()
     writeManifest(root, version)
   } else if (flags.has('--sanitize')) sanitized()
-  else await bundle({ tests: flags.has('--tests'), types: !start && !flags.has('--no-types') })
+  else {
+    const some = process.argv.find(arg => arg.startsWith('--tests='))?.slice('--tests='.length)
+    await bundle({ tests: some || flags.has('--tests'), types: !start && !flags.has('--no-types') })
+  }
 }

@@ -166,7 +166,7 @@ export class Gateway {
       {},
       {
         clock: this.time,
-        allocator: this.ids?.allocator ?? null,
+        allocator: this.ids?.quotas ?? null,
         sequence: this.#sequence,
         requireOpenRequest: true,
         strict: {},

@@ -13,6 +13,7 @@ import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { IdAllocator } from '../protocol/ids/allocator'
 import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
+import { IdQuotas } from '../protocol/ids/quota'
 import { FileIdStore } from '../protocol/ids/store'
 import type { IdsReport } from './status'
 
@@ -34,6 +35,8 @@ export interface GatewayIdsOptions {
 
 export class GatewayIds implements PoolWish {
   readonly allocator: IdAllocator
+  /** what devices are answered from */
+  readonly quotas: IdQuotas
   readonly #source: 'range' | 'pool'
   readonly #size: number
   readonly #goodFor: number
@@ -57,6 +60,7 @@ export class GatewayIds implements PoolWish {
       },
       { store: new FileIdStore(join(config.dataDir, file), files), now, mono },
     )
+    this.quotas = new IdQuotas(this.allocator, { mono, wall: () => 1000 * now() }, logger)
     this.#source = source
     this.#size = id_pool.size
     this.#goodFor = id_pool.use_within_days * 86_400
@@ -70,7 +74,7 @@ export class GatewayIds implements PoolWish {
 
   /** A device was heard: its id stays its own (X6). */
   heard(id: number, address: string | null): void {
-    this.#safely(() => this.allocator.touch(id, address))
+    this.#safely(() => this.quotas.touch(id, address))
   }
 
   wanted(): number {
@@ -86,7 +90,10 @@ export class GatewayIds implements PoolWish {
   }
 
   status(): IdsReport {
-    const stats = this.#safely(() => this.allocator.stats())
+    const stats = this.#safely(() => {
+      this.allocator.reclaimSome()
+      return this.allocator.stats()
+    })
     if (!stats) return { source: this.#source, problem: this.#problem ?? 'not read yet' }
     const { total_allocated, total_released, next_candidate, bytes, refused, lease_metrics } = stats
     return {
@@ -96,6 +103,7 @@ export class GatewayIds implements PoolWish {
       ...(this.#source === 'range' && { next_candidate }),
       bytes,
       refused,
+      ...this.quotas.report(),
       lease_metrics,
     }
   }

@@ -4,6 +4,7 @@
 import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
 import type { LeaseMetrics } from '../protocol/ids/lease'
+import type { QuotaReport } from '../protocol/ids/quota'
 import type { DatabaseStatus } from '../storage'
 import type { GuardReport } from './guard/guard'
 import type { TimeReport } from './time/watch'
@@ -61,7 +62,7 @@ export interface ForwardingReport {
 }
 
 /** The ids this gateway hands out: of a range of its own, or of a pool its upstream gave it. */
-export interface IdsReport {
+export interface IdsReport extends Partial<QuotaReport> {
   source: 'range' | 'pool'
   allocated?: number
   /** free again, spilled ones included; of a pool: ids left */

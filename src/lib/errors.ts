@@ -49,6 +49,7 @@ export const ERRORS = {
   // identity and peers
   NO_ASSIGNED_ID: traits(409, 1, false, 'run os-node ensure-id --host HOST --port PORT'),
   ID_POOL_EXHAUSTED: traits(409, 1, false, 'release ids or widen the range'),
+  ID_QUOTA: traits(409, 1, true, 'ask again in a minute; a valid data packet from this address lifts the quota'),
   ID_STORE_FULL: traits(409, 1, true, 'release ids, or raise security_settings.id_max_bytes'),
   SECURE_REQUIRED: traits(503, 5, true, 'send a packet without readings first; its answer opens the secure session'),
   NO_DRIVER: traits(

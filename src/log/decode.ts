@@ -18,13 +18,15 @@ import {
   FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_FRAME,
-  FLAG_REBUILT,
+  FLAG_MARKS,
   FLAG_ROUTE,
   FLAG_RSSI,
   FLAG_SNR,
   FLAG_STOP,
   KINDS,
   MARK,
+  MARK_FUTURE,
+  MARK_REBUILT,
   MAX_RECORD,
   MEDIA,
   MEDIUM_NAMED,
@@ -159,8 +161,12 @@ function readFact(c: Cursor, flags: number, medium: string): { fact: Fact; link:
       fact.extras[key] = c.text()
     }
   }
-  if (flags & FLAG_REBUILT) link.template_rebuilt = true
   if (flags & FLAG_FRAME) link.frame = c.bytes(c.u16())
+  if (flags & FLAG_MARKS) {
+    const marks = c.u8()
+    if (marks & MARK_FUTURE) link.future = true
+    if (marks & MARK_REBUILT) link.template_rebuilt = true
+  }
   return { fact, link }
 }
 

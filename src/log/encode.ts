@@ -18,7 +18,7 @@ import {
   FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_FRAME,
-  FLAG_REBUILT,
+  FLAG_MARKS,
   FLAG_ROUTE,
   FLAG_RSSI,
   FLAG_SNR,
@@ -30,6 +30,8 @@ import {
   KIND_IDENTITY,
   KIND_LOSS,
   MARK,
+  MARK_FUTURE,
+  MARK_REBUILT,
   MEDIA,
   MEDIUM_NAMED,
   QUALITIES,
@@ -74,7 +76,8 @@ export class RecordEncoder {
     if (fact.extras !== undefined) flags |= FLAG_EXTRAS
     if (alarm) flags |= FLAG_ALARM
     if (link.frame !== undefined) flags |= FLAG_FRAME
-    if (link.template_rebuilt) flags |= FLAG_REBUILT
+    const marks = (link.future ? MARK_FUTURE : 0) | (link.template_rebuilt ? MARK_REBUILT : 0)
+    if (marks !== 0) flags |= FLAG_MARKS
     if (!this.#begin(into, at)) return 0
     if (medium === MEDIUM_NAMED) this.#text(link.medium)
     this.#u32(fact.aid)
@@ -117,6 +120,7 @@ export class RecordEncoder {
         this.#at += link.frame.length
       }
     }
+    if (marks !== 0) this.#u8(marks)
     return this.#end(at, seq, KIND_FACT, flags, monoMs, wallMs, quality, medium)
   }
 

@@ -21,6 +21,8 @@ export function exportRow({ boot, seq, quality, medium, wallMs, fact, link }: Lo
     ...(link?.address !== undefined && { address: link.address }),
     ...(link?.rssi !== undefined && { rssi: link.rssi }),
     ...(link?.snr !== undefined && { snr: link.snr }),
+    ...(link?.future && { future: true }),
+    ...(link?.template_rebuilt && { template_rebuilt: true }),
     time_quality: quality,
     logged_ms: wallMs,
   }

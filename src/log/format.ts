@@ -32,7 +32,7 @@
 //
 // Body of a fact: aid u32, t_raw f64 (ms), id, state, [rssi f64] [snr f64] [address] [u8 n, n × u32 route], u16 sensors ×
 // { id, status, unit, u8 has value, [f64] }, [u8 n, n × { key, text } extras]
-// [u16 n, n bytes of the packet]; brackets as the flags say.
+// [u16 n, n bytes of the packet] [u8 marks]; brackets as the flags say.
 // boot: version. clock: true wall_ms f64, offset_ms f64, source. cursor: name, u64 seq. identity: JSON text (u32 length).
 // loss: 4 × u64 totals in the order of REASONS, u16 n, n × { u8 reason, u64 from, u64 to, u32 records }.
 import type { LossReason, RecordKind, TimeQuality } from './record'
@@ -94,8 +94,12 @@ export const FLAG_EXTRAS = 16
 /** of a fact: somebody must be told first */
 export const FLAG_ALARM = 32
 export const FLAG_FRAME = 64
-/** of a template from before an unclean stop (X33) */
-export const FLAG_REBUILT = 128
+/** of a fact: a byte of marks ends its body */
+export const FLAG_MARKS = 128
+/** the fact's time is further ahead than receiver.max_future_s (X36) */
+export const MARK_FUTURE = 1
+/** decoded with a template that was rebuilt from the log (X33) */
+export const MARK_REBUILT = 2
 export const FLAG_STOP = 1
 export const FLAG_COUNTER = 1
 

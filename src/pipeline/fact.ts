@@ -48,10 +48,12 @@ export interface LinkMetadata {
   snr?: number
   /** AIDs of a frame with several hops, source last */
   route?: readonly number[]
-  /** values of a template from before an unclean stop: what the packet did not carry is left out (X33) */
-  template_rebuilt?: true
   /** the packet itself, where the medium acknowledges; empty: it changed no template (gateway/receive/templates.ts) */
   frame?: Uint8Array
+  /** the fact's time is further ahead than receiver.max_future_s: newest values and last_seen do not follow it (X36) */
+  future?: true
+  /** decoded with a template that was rebuilt from the log (X33) */
+  template_rebuilt?: true
 }
 
 /** Record form → dict form; a missing value is null. */

@@ -171,7 +171,7 @@ inTheRig(() => {
     for (let round = 0; round < 10; round++) {
       sim.pull()
       await until('it is down', () => supervisor.get('usb')?.state.state === 'down')
-      assert.throws(() => sim.level(9))
+      assert.throws(() => sim.level(9), { code: 'ENOENT' })
       await assert.rejects(async () => source.outputs?.set('relay', 0), /is not open/)
       sim.plug()
       chips.add(sim.path)

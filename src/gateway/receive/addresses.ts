@@ -1,17 +1,10 @@
 // From where each AID is heard (D16). An AID that turns up at an address it was not heard from lately has moved, or two
 // devices were given the same one; either is counted and shown. The port does not count, it is a new one with every
 // connection. Bounded: the AIDs not heard for longest are forgotten.
-import { isIP } from 'node:net'
+import { senderOf } from '../../protocol/address'
 
 const MAX_AIDS = 32_768
 const MAX_ADDRESSES = 4
-
-/** `192.0.2.1:8080`, `[fd00::1]:8080` or a bare address → the IP in it, '' when there is none. IPv4 in IPv6 counts as IPv4. */
-export function ipOf(address: string): string {
-  const host = /^\[([^\]]+)\](?::\d+)?$/.exec(address)?.[1] ?? (isIP(address) ? address : address.replace(/:\d+$/, ''))
-  const ip = host.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/i, '')
-  return isIP(ip) ? ip : ''
-}
 
 interface Heard {
   /** as the medium wrote it last, so that nearly every packet is one comparison */
@@ -27,7 +20,7 @@ export class Addresses {
   heard(aid: number, from: string): boolean {
     const heard = this.#byAid.get(aid)
     if (heard?.from === from) return false
-    const address = ipOf(from) || from
+    const address = senderOf(from)
     if (heard) {
       const { addresses } = heard
       heard.from = from

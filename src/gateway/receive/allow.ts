@@ -3,7 +3,7 @@
 // once at the start: a mistake closes, it does not open.
 import { BlockList, isIP } from 'node:net'
 import type { Logger } from '../../lib/logger'
-import { ipOf } from './addresses'
+import { ipOf } from '../../protocol/address'
 
 const family = (ip: string): 'ipv4' | 'ipv6' => (isIP(ip) === 6 ? 'ipv6' : 'ipv4')
 

@@ -53,6 +53,7 @@ export class ControlHandler {
           : done({ status: 'EMPTY_POOL' })
       }
       case COMMAND.HANDSHAKE_ACK:
+        ids.onAck(seq, addr)
         return done({ status: 'ACK_RECEIVED', seq })
       case COMMAND.HANDSHAKE_NACK:
         return done(this.#nack(raw, seq, addr))

@@ -7,13 +7,14 @@
 // reserved for it and is written when the disk takes it). One id is never given to two devices by a crash, a jump of
 // the clock or a lost journal line. Nothing is read before the first use; times are UNIX seconds.
 import { join } from 'node:path'
-import { asOsError, OsError } from '../../lib/errors'
+import { OsError } from '../../lib/errors'
 import { checkpointPieces } from './checkpoint'
 import { type DeviceMeta, deviceKey, metaText } from './devicekey'
-import { LeaseMeter, type LeasePolicy, leasePolicy } from './lease'
-import { type IdChange, type IdRecord, IdState } from './state'
+import { LeaseKeeper, RECLAIM_AT_ONCE } from './keeper'
+import { leasePolicy } from './lease'
+import type { IdRecord } from './state'
 import { SteadyTime } from './steadytime'
-import { FileIdStore, type IdStore } from './store'
+import { FileIdStore } from './store'
 import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './types'
 
 export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
@@ -24,30 +25,18 @@ const UNASSIGNED = 0xffff_ffff
  * later, and no packet tells it how long they are good.
  */
 export const POOL_HOLD_SECONDS = 30 * 86_400
-/** after a start, devices get at least this long to be heard before their lease ends */
-const START_GRACE_SECONDS = 3600
 /** hearing a device is written to the journal at most this often, or eight times per lease */
 const TOUCH_SECONDS = 3600
 /** about 1.3 million devices */
 const MAX_BYTES = 256 << 20
-/** ended leases that one allocation clears away; the next ones follow with the next */
-const RECLAIM_AT_ONCE = 2000
 
 export class IdAllocator {
   readonly #start: number
   readonly #end: number
   readonly #granted: boolean
-  readonly #maxReleased: number
   readonly #maxBytes: number
-  readonly #policy: LeasePolicy
   readonly #touchEvery: number
-  readonly #store: IdStore
-  readonly #time: SteadyTime
-  readonly #meter: LeaseMeter
-  #state: IdState | null = null
-  #broken: OsError | null = null
-  /** offline leases were cut since the flood began */
-  #cut = false
+  readonly #keeper: LeaseKeeper
   /** ids below were looked at for some that are in no list */
   #scanned = 0
   #checkpoint: Promise<void> = Promise.resolve()
@@ -72,13 +61,18 @@ export class IdAllocator {
     this.#start = startId
     this.#end = endId
     this.#granted = endId < startId
-    this.#maxReleased = Math.max(256, maxReleased)
     this.#maxBytes = maxBytes
-    this.#policy = leasePolicy(policy)
-    this.#touchEvery = Math.min(TOUCH_SECONDS, this.#policy.base_lease_seconds / 8)
-    this.#store = store ?? new FileIdStore(join(baseDir ?? process.cwd(), persistFile))
-    this.#time = new SteadyTime(now, mono)
-    this.#meter = new LeaseMeter(this.#policy, now(), metricsSink)
+    const path = join(baseDir ?? process.cwd(), persistFile)
+    this.#keeper = new LeaseKeeper({
+      store: store ?? new FileIdStore(path),
+      policy: leasePolicy(policy),
+      time: new SteadyTime(now, mono),
+      metricsSink,
+      first: Math.max(1, startId),
+      maxReleased: Math.max(256, maxReleased),
+      granted: this.#granted,
+    })
+    this.#touchEvery = Math.min(TOUCH_SECONDS, this.#keeper.policy.base_lease_seconds / 8)
   }
 
   /**
@@ -86,9 +80,14 @@ export class IdAllocator {
    * when the store cannot be read. Tell the device only after commit().
    */
   allocateId(meta: DeviceMeta | null = null): number {
-    const now = this.#tick()
-    this.#makeWay(now)
-    return this.#allocate(metaText(meta), deviceKey(meta), now, this.#policy.base_lease_seconds)
+    return this.offerId(meta, 0)
+  }
+
+  /** The same, but a new id is only offered: unless confirm() or touch() names it in time it is taken back, and handed out last. */
+  offerId(meta: DeviceMeta | null, seconds: number): number {
+    const now = this.#keeper.tick()
+    this.#keeper.makeWay(now)
+    return this.#allocate(metaText(meta), deviceKey(meta), now, this.#keeper.policy.base_lease_seconds, seconds)
   }
 
   /**
@@ -96,14 +95,18 @@ export class IdAllocator {
    * POOL_HOLD_SECONDS. Throws as allocateId.
    */
   allocatePool(count: number, meta: DeviceMeta | null = null): number[] {
-    const now = this.#tick()
-    this.#makeWay(now)
+    return this.offerPool(count, meta, 0)
+  }
+
+  /** The same, but offered as in offerId. */
+  offerPool(count: number, meta: DeviceMeta | null, seconds: number): number[] {
+    const now = this.#keeper.tick()
+    this.#keeper.makeWay(now)
     const text = metaText(meta)
-    const lease = Math.max(this.#policy.base_lease_seconds, POOL_HOLD_SECONDS)
     const ids: number[] = []
     for (let k = 0; k < count; k++) {
       try {
-        ids.push(this.#allocate(text, '', now, lease))
+        ids.push(this.#allocate(text, '', now, this.#poolLease, seconds))
       } catch (error) {
         if (ids.length === 0) throw error
         break
@@ -112,32 +115,82 @@ export class IdAllocator {
     return ids
   }
 
+  /** What was offered was taken: those of the ids that are still offered are in use from now on. */
+  confirm(ids: readonly number[], pool = false): void {
+    const now = this.#keeper.tick()
+    const { allocated } = this.#keeper.load()
+    const lease_expires_at = now + (pool ? this.#poolLease : this.#keeper.policy.base_lease_seconds)
+    for (const id of ids) {
+      const slot = allocated.find(id)
+      if (slot < 0 || allocated.stateOf(slot) !== 'offered') continue
+      this.#keeper.offered--
+      this.#keeper.change({
+        set: id,
+        record: { ...allocated.record(slot), state: 'active', last_seen: now, lease_expires_at },
+      })
+    }
+  }
+
+  isOffered(id: number): boolean {
+    const { allocated } = this.#keeper.load()
+    const slot = allocated.find(id)
+    return slot >= 0 && allocated.stateOf(slot) === 'offered'
+  }
+
+  /** ids that are offered now, and those taken back since the start */
+  get offered(): number {
+    return this.#keeper.offered
+  }
+  get takenBack(): number {
+    return this.#keeper.takenBack
+  }
+
+  /** The id of the device with that key, 0 when it has none. */
+  idOfKey(key: string): number {
+    const { allocated } = this.#keeper.load()
+    const slot = allocated.findKey(key)
+    return slot < 0 ? 0 : allocated.idOf(slot)
+  }
+
+  /** Where the device of that id was heard last, '' when that is not known. */
+  addressOf(id: number): string {
+    const { allocated } = this.#keeper.load()
+    const slot = allocated.find(id)
+    return slot < 0 ? '' : allocated.addrOf(slot)
+  }
+
+  /** Calls `listener` with every id that is free again from now on. */
+  onFreed(listener: (id: number) => void): void {
+    this.#keeper.onFreed = listener
+  }
+
   /**
    * Ids that an upstream gave this allocator to hand out, for `goodForSeconds`; those of an earlier grant that were not used
    * in time are forgotten. Tell the upstream only after commit(). Throws BAD_REQUEST when there is a range of its own.
    */
   grant(ids: readonly number[], goodForSeconds: number): void {
     if (!this.#granted) throw new OsError('BAD_REQUEST', 'this allocator has a range of its own')
-    const now = this.#tick()
+    const now = this.#keeper.tick()
     const fresh = this.#grantable(now) === 0
     const until = now + goodForSeconds
     const grant = ids.filter(id => Number.isInteger(id) && id > 0 && id < UNASSIGNED)
     // the whole lot ends with its oldest part
-    this.#change({ grant, until: fresh ? until : Math.min(until, this.#state!.granted_until), fresh })
+    this.#keeper.change({ grant, until: fresh ? until : Math.min(until, this.#keeper.load().granted_until), fresh })
   }
 
   /** Granted ids that nobody has yet and that may still be handed out. */
   get grantsLeft(): number {
-    return this.#granted ? this.#grantable(this.#tick()) : 0
+    return this.#granted ? this.#grantable(this.#keeper.tick()) : 0
   }
 
   /** The device is gone: its id is free at once (`immediate`) or when its lease ends. False for an id not in use. */
   releaseId(idVal: number, immediate = false): boolean {
-    const now = this.#tick()
-    const { allocated } = this.#load()
+    const now = this.#keeper.tick()
+    const { allocated } = this.#keeper.load()
     const slot = allocated.find(idVal)
     if (slot < 0) return false
-    const lease = immediate ? 0 : this.#meter.effective(now)
+    if (allocated.stateOf(slot) === 'offered') this.#keeper.offered--
+    const lease = immediate ? 0 : this.#keeper.meter.effective(now)
     const expires = now + Math.max(0, lease)
     const record: IdRecord = {
       ...allocated.record(slot),
@@ -145,10 +198,10 @@ export class IdAllocator {
       offline_since: now,
       lease_expires_at: expires,
     }
-    this.#change({ set: idVal, record })
-    this.#reclaim(now)
-    this.#cutOffline(now)
-    this.#meter.tell(now)
+    this.#keeper.change({ set: idVal, record })
+    this.#keeper.reclaim(now)
+    this.#keeper.cutOffline(now)
+    this.#keeper.meter.tell(now)
     return true
   }
 
@@ -158,28 +211,32 @@ export class IdAllocator {
   }
 
   isAllocated(idVal: number): boolean {
-    return this.#load().allocated.has(idVal)
+    return this.#keeper.load().allocated.has(idVal)
   }
 
   /** What the device said of itself; {} for an id not in use. */
   getMeta(idVal: number): Record<string, unknown> {
-    const { allocated } = this.#load()
+    const { allocated } = this.#keeper.load()
     const slot = allocated.find(idVal)
     return slot < 0 ? {} : JSON.parse(allocated.metaOf(slot))
   }
 
   /** The device was heard: renews its lease and notes its address (X6). False for an id not in use. */
   touch(id: number, addr: string | null = null): boolean {
-    const now = this.#tick()
-    const { allocated } = this.#load()
+    const now = this.#keeper.tick()
+    const { allocated } = this.#keeper.load()
     const slot = allocated.find(id)
     if (slot < 0) return false
+    const state = allocated.stateOf(slot)
+    if (state === 'offered') this.#keeper.offered--
+    const lease =
+      state === 'offered' && allocated.keyOf(slot) === '' ? this.#poolLease : this.#keeper.policy.base_lease_seconds
     // never sooner: an id of a pool is held longer, and anybody can send a packet under it
-    const end = Math.max(allocated.leaseEnd(slot), now + this.#policy.base_lease_seconds)
-    const noteworthy = allocated.isOffline(slot) || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery
+    const end = Math.max(allocated.leaseEnd(slot), now + lease)
+    const noteworthy = state !== 'active' || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery
     allocated.heard(slot, now, end, addr ?? undefined)
     if (noteworthy) {
-      this.#store.append({ touch: id, last_seen: now, lease_expires_at: end, ...(addr !== null && { addr }) })
+      this.#keeper.store.append({ touch: id, last_seen: now, lease_expires_at: end, ...(addr !== null && { addr }) })
       allocated.setNoted(slot, now)
     }
     return true
@@ -187,16 +244,23 @@ export class IdAllocator {
 
   /** Frees the ids whose lease has ended; returns how many. */
   reclaimExpired(): number {
-    const now = this.#tick()
-    this.#load()
-    return this.#reclaim(now)
+    const now = this.#keeper.tick()
+    this.#keeper.load()
+    return this.#keeper.reclaim(now)
+  }
+
+  /** The same for as many as one allocation clears away. */
+  reclaimSome(): number {
+    const now = this.#keeper.tick()
+    this.#keeper.load()
+    return this.#keeper.reclaim(now, RECLAIM_AT_ONCE)
   }
 
   stats(): AllocatorStats {
-    const now = this.#tick()
-    const state = this.#load()
-    this.#meter.effective(now)
-    this.#meter.tell(now)
+    const now = this.#keeper.tick()
+    const state = this.#keeper.load()
+    this.#keeper.meter.effective(now)
+    this.#keeper.meter.tell(now)
     return {
       total_allocated: state.allocated.size,
       total_released: this.#granted ? this.#grantable(now) : state.released.size,
@@ -204,21 +268,21 @@ export class IdAllocator {
       bytes: state.allocated.bytes,
       refused: this.#refused,
       range: [this.#start, this.#end],
-      lease_policy: this.#policy,
-      lease_metrics: { ...this.#meter.metrics },
+      lease_policy: this.#keeper.policy,
+      lease_metrics: { ...this.#keeper.meter.metrics },
     }
   }
 
   /** The persisted form (PROTOCOL §8). */
   dump(): Record<string, unknown> {
-    return JSON.parse([...checkpointPieces(this.#load())].join(''))
+    return JSON.parse([...checkpointPieces(this.#keeper.load())].join(''))
   }
 
   /** Settles when every id handed out so far is on the medium; rejects when it could not be written. */
   async commit(): Promise<void> {
-    if (!this.#state) return
-    await this.#store.commit()
-    this.#checkpoint = this.#store.checkpoint().catch(() => {
+    if (!this.#keeper.loaded) return
+    await this.#keeper.store.commit()
+    this.#checkpoint = this.#keeper.store.checkpoint().catch(() => {
       // the journal holds everything already; the checkpoint only shortens it and is tried again later
       this.#checkpointFailures++
     })
@@ -236,67 +300,36 @@ export class IdAllocator {
 
   /** metrics at which metricsSink threw; they are not told again */
   get metricsFailures(): number {
-    return this.#meter.untold
+    return this.#keeper.meter.untold
   }
 
   /** Writes the checkpoint. Safe to call twice, and without a use before. */
   stop(): void {
-    if (this.#state) this.#store.checkpointNow()
-    this.#store.close()
+    if (this.#keeper.loaded) this.#keeper.store.checkpointNow()
+    this.#keeper.store.close()
   }
 
-  #load(): IdState {
-    if (this.#state) return this.#state
-    if (this.#broken) throw this.#broken
-    const { now } = this.#time.read()
-    const first = Math.max(1, this.#start)
-    const state = new IdState({
-      nextCandidate: first,
-      maxReleased: this.#maxReleased,
-      spill: this.#store.spill,
-      granted: this.#granted,
-    })
-    try {
-      this.#store.load(state)
-    } catch (error) {
-      // not read again with every packet: it may be large
-      this.#broken = asOsError(error, 'STORAGE')
-      throw this.#broken
-    }
-    state.next_candidate = Math.max(state.next_candidate, first)
-    const { metrics } = this.#meter
-    const { last_reclaim_count, last_reclaim_at, total_reclaimed } = { ...metrics, ...state.lease_metrics }
-    state.lease_metrics = Object.assign(metrics, { last_reclaim_count, last_reclaim_at, total_reclaimed })
-    // nobody could be heard while this process was down, and the last hearings may not be in the journal
-    const grace = now + Math.min(this.#policy.base_lease_seconds, START_GRACE_SECONDS)
-    const { allocated } = state
-    for (let slot = 0; slot < allocated.slots; slot++)
-      if (allocated.idOf(slot) !== 0 && !allocated.isOffline(slot))
-        allocated.setLease(slot, Math.max(allocated.leaseEnd(slot), grace))
-    this.#state = state
-    return state
+  /** at least so long an id of a pool is held */
+  get #poolLease(): number {
+    return Math.max(this.#keeper.policy.base_lease_seconds, POOL_HOLD_SECONDS)
   }
 
-  #makeWay(now: number): void {
-    this.#load()
-    this.#reclaim(now, RECLAIM_AT_ONCE)
-    this.#meter.effective(now)
-    this.#cutOffline(now)
-  }
-
-  #allocate(meta: string, key: string, now: number, lease: number): number {
-    const { allocated } = this.#state!
-    const lease_expires_at = now + lease
+  #allocate(meta: string, key: string, now: number, lease: number, offerSeconds: number): number {
+    const { allocated } = this.#keeper.load()
     const slot = allocated.findKey(key)
     const hasRoom = allocated.makeRoom(Buffer.byteLength(key) + Buffer.byteLength(meta), this.#maxBytes)
     if (slot >= 0) {
       const id = allocated.idOf(slot)
       const text = meta === '{}' || !hasRoom ? allocated.metaOf(slot) : meta
-      const same = !allocated.isOffline(slot) && allocated.metaOf(slot) === text
+      const offered = allocated.stateOf(slot) === 'offered' && offerSeconds > 0
+      const lease_expires_at = now + (offered ? offerSeconds : lease)
+      const same = allocated.stateOf(slot) === 'active' && allocated.metaOf(slot) === text
       if (same && now - allocated.noted(slot) < this.#touchEvery) allocated.heard(slot, now, lease_expires_at)
       else {
-        const record: IdRecord = { ...allocated.record(slot), meta: text, state: 'active', offline_since: 0 }
-        this.#change({ set: id, record: { ...record, last_seen: now, lease_expires_at } })
+        if (allocated.stateOf(slot) === 'offered' && !offered) this.#keeper.offered--
+        const state = offered ? 'offered' : 'active'
+        const record: IdRecord = { ...allocated.record(slot), meta: text, state, offline_since: 0 }
+        this.#keeper.change({ set: id, record: { ...record, last_seen: now, lease_expires_at } })
       }
       return id
     }
@@ -308,20 +341,23 @@ export class IdAllocator {
       )
     }
     const id = this.#free(now)
+    const offered = offerSeconds > 0
+    const lease_expires_at = now + (offered ? offerSeconds : lease)
     const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }
-    this.#change({ set: id, record: { meta, ...seen, device_key: key, state: 'active' } })
-    this.#meter.arrived(now)
-    this.#meter.effective(now)
-    this.#meter.tell(now)
+    this.#keeper.change({ set: id, record: { meta, ...seen, device_key: key, state: offered ? 'offered' : 'active' } })
+    if (offered) this.#keeper.offered++
+    this.#keeper.meter.arrived(now)
+    this.#keeper.meter.effective(now)
+    this.#keeper.meter.tell(now)
     return id
   }
 
   /** The id to hand out next: the smallest freed one, else the next never used, else one that is in no list. */
   #free(now: number): number {
-    const state = this.#state!
+    const state = this.#keeper.load()
     const first = Math.max(1, this.#start)
     const last = Math.min(this.#end, UNASSIGNED - 1)
-    if (this.#granted && this.#grantable(now) > 0) return state.released.lowest()!
+    if (this.#granted && this.#grantable(now) > 0) return state.released.lowest() ?? state.returned[0]!
     if (!this.#granted) {
       for (let freed = state.released.lowest(); freed !== null; freed = state.released.lowest()) {
         if (freed >= first && freed <= last) return freed
@@ -332,14 +368,16 @@ export class IdAllocator {
       const unlisted = this.#unlisted(first, last)
       if (unlisted !== null) return unlisted
     }
-    if (this.#reclaim(now, RECLAIM_AT_ONCE) > 0) return this.#free(now)
+    if (this.#keeper.reclaim(now, RECLAIM_AT_ONCE) > 0) return this.#free(now)
     throw new OsError('ID_POOL_EXHAUSTED', `[IDAllocator] ID pool exhausted (${this.#start}-${this.#end})`)
   }
 
   /** An id of the range that is neither in use nor in a list: of a spill that got lost, or of a range that was narrower. */
   #unlisted(first: number, last: number): number | null {
-    const { allocated, damaged } = this.#state!
+    const { allocated, damaged } = this.#keeper.load()
     if (damaged || allocated.size >= last - first + 1) return null
+    if (this.#keeper.lowestBack < this.#scanned) this.#scanned = this.#keeper.lowestBack
+    this.#keeper.lowestBack = Number.POSITIVE_INFINITY
     for (this.#scanned = Math.max(this.#scanned, first); this.#scanned <= last; this.#scanned++)
       if (!allocated.has(this.#scanned)) return this.#scanned
     return null
@@ -347,51 +385,7 @@ export class IdAllocator {
 
   /** Granted ids left, none after their time: the upstream may give them to somebody else by then. */
   #grantable(now: number): number {
-    const { released, granted_until } = this.#load()
-    return now < granted_until ? released.size : 0
-  }
-
-  #change(change: IdChange): void {
-    this.#state!.apply(change)
-    this.#store.append(change)
-  }
-
-  #reclaim(now: number, most = Number.POSITIVE_INFINITY): number {
-    const { allocated } = this.#state!
-    let count = 0
-    for (let slot = allocated.firstEnded(now); slot >= 0 && count < most; slot = allocated.firstEnded(now)) {
-      this.#change({ free: allocated.idOf(slot) })
-      count++
-    }
-    this.#meter.reclaimed(count, now)
-    return count
-  }
-
-  /** When new devices flood in, whoever is offline loses its lease; from then on going offline gives none (effective lease 0). */
-  #cutOffline(now: number): void {
-    const { force_zero_lease_active } = this.#meter.metrics
-    if (!force_zero_lease_active || !this.#policy.ultra_force_release) {
-      this.#cut = false
-      return
-    }
-    if (this.#cut) return
-    this.#cut = true
-    const { allocated } = this.#state!
-    for (let slot = 0; slot < allocated.slots; slot++)
-      if (allocated.idOf(slot) !== 0 && allocated.isOffline(slot) && allocated.leaseEnd(slot) > now)
-        this.#change({ set: allocated.idOf(slot), record: { ...allocated.record(slot), lease_expires_at: now } })
-  }
-
-  /** The time, after moving the leases along when the clock has jumped since the last call. */
-  #tick(): number {
-    const { now, jump } = this.#time.read()
-    if (jump === 0 || !this.#state) return now
-    const { allocated, granted_until } = this.#state
-    if (granted_until > 0) this.#change({ grant: [], until: Math.max(1, granted_until + jump), fresh: false })
-    for (let slot = 0; slot < allocated.slots; slot++) {
-      const end = allocated.leaseEnd(slot)
-      if (allocated.idOf(slot) !== 0 && end > 0) allocated.setLease(slot, Math.max(1, Math.round(end + jump)))
-    }
-    return now
+    const { released, returned, granted_until } = this.#keeper.load()
+    return now < granted_until ? released.size + returned.length : 0
   }
 }

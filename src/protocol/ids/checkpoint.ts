@@ -47,7 +47,7 @@ export function* checkpointPieces(state: IdState): Generator<string, void> {
     text = ''
   }
   text += first ? '},' : '\n  },'
-  text += `\n  "released": ${inner(state.released.inMemory(), '  ')},\n  "next_candidate": ${state.next_candidate}`
+  text += `\n  "released": ${inner([...state.released.inMemory(), ...state.returned], '  ')},\n  "next_candidate": ${state.next_candidate}`
   if (state.lease_metrics) text += `,\n  "lease_metrics": ${inner(state.lease_metrics, '  ')}`
   if (state.granted) text += `,\n  "granted_until": ${state.granted_until}`
   if (state.damaged) text += ',\n  "damaged": true'

@@ -18,8 +18,8 @@ export const TEXT = 12
 export const HEAP = 13
 /** LAST_SEEN as the journal has it */
 export const NOTED = 14
-/** 1: offline */
-export const OFFLINE = 15
+/** 0: active, 1: offline, 2: offered */
+export const STATE = 15
 
 const SHIFT = 12
 const ROWS = 1 << SHIFT

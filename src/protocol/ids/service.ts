@@ -1,8 +1,10 @@
 // The server's side of identity: answers ID_REQUEST and ID_POOL_REQ from an allocator handed in (PROTOCOL §7).
 //
 // What fails: no allocator, an exhausted pool, an unreadable store: the device is answered NACK. A reply that got lost: the
-// same bytes from the same address within seconds get the same ids, so that a request sent twice takes none twice. Each result
+// same bytes from the same address within seconds get the same ids, so that a request sent twice takes none twice (only their
+// hash is kept). Each result
 // carries `durable`, which settles when the ids are on flash: the response must not leave before.
+import { createHash } from 'node:crypto'
 import type { Clock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import { COMMAND } from '../../wire/commands'
@@ -19,10 +21,20 @@ export interface DispatchResult {
   durable?: Promise<void>
 }
 
-/** What is needed of the ID allocator. */
+/** Who asks for ids, and the number of the request. */
+export interface Asker {
+  readonly address: string
+  readonly seq: number
+}
+
+/** What is needed of the ID allocator, or of the quotas in front of it, which want to know who asks. */
 export interface IdSource {
-  allocateId(meta: Record<string, unknown>): number
-  allocatePool(count: number, meta: Record<string, unknown>): number[]
+  allocateId(meta: Record<string, unknown>, asker?: Asker | null): number
+  allocatePool(count: number, meta: Record<string, unknown>, asker?: Asker | null): number[]
+  /** whether an answer of so many bytes may go there now */
+  mayAnswer?(address: string, bytes: number): boolean
+  /** an ACK with that number came from there */
+  acknowledged?(seq: number, address: string): void
   isAllocated(id: number): boolean
   touch(id: number, addr: string | null): boolean
   commit(): Promise<void>
@@ -34,10 +46,12 @@ const META_LIMIT = 4096
 /** of a request for a pool: it is kept with each of its ids */
 const POOL_META_LIMIT = 512
 /** errors a device is told by their name */
-const TOLD: ReadonlySet<string> = new Set(['ID_POOL_EXHAUSTED', 'ID_STORE_FULL'])
+const TOLD: ReadonlySet<string> = new Set(['ID_POOL_EXHAUSTED', 'ID_STORE_FULL', 'ID_QUOTA'])
 /** the same request again within this gets the same ids */
 const REPEAT_MS = 15_000
-const REPEATS_KEPT = 256
+const REPEATS_KEPT = 4096
+/** ID_ASSIGN with a time, and what the largest NACK takes */
+const ASSIGN_BYTES = 24
 
 /** An address as text: `host:port` of a pair, else as it is. */
 export const addressText = (addr: unknown): string | null =>
@@ -61,9 +75,11 @@ export class IdService {
     const seq = controlSeq(raw)
     const allocator = this.#allocator
     if (!allocator) return refused(cmd, seq, 'No allocator', 'NO_ALLOCATOR')
+    const asker = askerOf(addr, seq)
+    if (!mayAnswer(allocator, asker, ASSIGN_BYTES)) return unanswered(cmd)
     if (raw.length - 3 > META_LIMIT) return refused(cmd, seq, 'Device metadata too large', 'META_TOO_LARGE')
     try {
-      const ids = this.#once(allocator, raw, addr, () => [allocator.allocateId(tolerantObject(raw.subarray(3)))])
+      const ids = this.#once(allocator, raw, addr, () => [allocator.allocateId(tolerantObject(raw.subarray(3)), asker)])
       const response = buildIdAssign(seq, ids[0]!, this.#serverTime())
       const result = { status: 'ASSIGNED', assigned_id: ids[0]!, addr }
       return { type: 'CTRL', cmd, result, response, durable: onFlash(allocator) }
@@ -79,9 +95,11 @@ export class IdService {
     const allocator = this.#allocator
     const none = 'Cannot allocate pool'
     if (!allocator || raw.length - 5 > POOL_META_LIMIT) return refused(cmd, seq, none, 'POOL_ALLOC_FAILED')
+    const count = Math.min(POOL_LIMIT, parsePoolCount(raw))
+    const asker = askerOf(addr, seq)
+    if (!mayAnswer(allocator, asker, Math.max(ASSIGN_BYTES, 5 + 4 * count))) return unanswered(cmd)
     try {
-      const count = Math.min(POOL_LIMIT, parsePoolCount(raw))
-      const allocate = (): number[] => allocator.allocatePool(count, tolerantObject(raw.subarray(5)))
+      const allocate = (): number[] => allocator.allocatePool(count, tolerantObject(raw.subarray(5)), asker)
       const pool = this.#once(allocator, raw, addr, allocate)
       if (pool.length === 0) return refused(cmd, seq, none, 'POOL_ALLOC_FAILED')
       const result = { status: 'POOL_ASSIGNED', pool, addr }
@@ -91,11 +109,17 @@ export class IdService {
     }
   }
 
+  /** A device acknowledged what request `seq` gave it. */
+  onAck(seq: number, addr: unknown): void {
+    const asker = askerOf(addr, seq)
+    if (asker) this.#allocator?.acknowledged?.(seq, asker.address)
+  }
+
   /** The ids of a request; those of a moment ago when the same bytes come from the same address again. */
   #once(allocator: IdSource, raw: Uint8Array, addr: unknown, allocate: () => number[]): number[] {
     const from = addressText(addr)
     if (from === null) return allocate()
-    const key = `${from} ${Buffer.from(raw.buffer, raw.byteOffset, raw.length).toString('latin1')}`
+    const key = createHash('sha1').update(`${from} `).update(raw).digest('base64')
     const now = this.#clock.mono()
     const earlier = this.#repeats.get(key)
     if (earlier && now - earlier.at < REPEAT_MS && earlier.ids.every(id => allocator.isAllocated(id)))
@@ -107,6 +131,21 @@ export class IdService {
     return ids
   }
 }
+
+function askerOf(addr: unknown, seq: number): Asker | null {
+  const address = addressText(addr)
+  return address === null ? null : { address, seq }
+}
+
+const mayAnswer = (ids: IdSource, asker: Asker | null, bytes: number): boolean =>
+  asker === null || (ids.mayAnswer?.(asker.address, bytes) ?? true)
+
+const unanswered = (cmd: number): DispatchResult => ({
+  type: 'CTRL',
+  cmd,
+  result: { status: 'REJECTED', reason: 'too many answers for now' },
+  response: null,
+})
 
 const refused = (cmd: number, seq: number, reason: string, nack: string): DispatchResult => ({
   type: 'CTRL',

@@ -8,12 +8,13 @@ import { type IdRecord, IdTable } from './table'
 export type { IdRecord }
 
 /**
- * `set`: the id belongs to that device; `free`: to nobody; `touch`: its device was heard; `grant`: an upstream gave these ids
+ * `set`: the id belongs to that device; `free`: to nobody, `back`: it was offered
+ * and not taken, and is handed out last; `touch`: its device was heard; `grant`: an upstream gave these ids
  * to hand out until then, `fresh` in place of those it gave before.
  */
 export type IdChange =
   | { readonly set: number; readonly record: IdRecord }
-  | { readonly free: number }
+  | { readonly free: number; readonly back?: true }
   | { readonly touch: number; readonly last_seen: number; readonly lease_expires_at: number; readonly addr?: string }
   | { readonly grant: readonly number[]; readonly until: number; readonly fresh: boolean }
 
@@ -30,6 +31,8 @@ export class IdState {
   readonly allocated = new IdTable()
   /** free again */
   readonly released: ReleasedIds
+  /** of granted ids: offered and not taken; without a range nothing else knows them */
+  readonly returned: number[] = []
   readonly granted: boolean
   next_candidate: number
   /** granted ids are not handed out from then on, UNIX seconds; 0: no end */
@@ -51,16 +54,25 @@ export class IdState {
 
   /** Applies one change. Applying a journal again onto the state it led to changes nothing. */
   apply(change: IdChange): void {
-    const { allocated, released } = this
+    const { allocated, released, returned } = this
     if ('set' in change) {
       allocated.put(change.set, change.record)
       released.remove(change.set)
+      if (returned.includes(change.set)) returned.splice(returned.indexOf(change.set), 1)
       if (change.set >= this.next_candidate) this.next_candidate = change.set + 1
     } else if ('free' in change) {
-      const { free } = change
+      const { free, back } = change
+      if (back) {
+        // in no list: found when everything else is used up
+        if (allocated.remove(free) && this.granted) returned.push(free)
+        return
+      }
       if ((allocated.remove(free) || free < this.next_candidate) && !this.granted) released.add(free)
     } else if ('grant' in change) {
-      if (change.fresh) released.clear()
+      if (change.fresh) {
+        released.clear()
+        returned.length = 0
+      }
       this.granted_until = change.until
       for (const id of change.grant) if (!allocated.has(id)) released.add(id)
     } else {
@@ -100,7 +112,7 @@ export function recordFrom(value: unknown): IdRecord | null {
     last_seen: seconds('last_seen'),
     lease_expires_at: seconds('lease_expires_at'),
     device_key: typeof value['device_key'] === 'string' ? value['device_key'] : '',
-    state: value['state'] === 'offline' ? 'offline' : 'active',
+    state: value['state'] === 'offline' || value['state'] === 'offered' ? value['state'] : 'active',
     offline_since: seconds('offline_since'),
     ...(typeof value['addr'] === 'string' && { addr: value['addr'] }),
   }
@@ -121,7 +133,7 @@ export function changeFrom(value: unknown): IdChange | null {
     const record = recordFrom(value['record'])
     return record && { set: value['set'], record }
   }
-  if (isId(value['free'])) return { free: value['free'] }
+  if (isId(value['free'])) return { free: value['free'], ...(value['back'] === true && { back: true }) }
   if (Array.isArray(value['grant']))
     return {
       grant: value['grant'].filter(isId),

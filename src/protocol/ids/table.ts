@@ -3,7 +3,7 @@
 // Nothing here fails.
 
 import { LeaseHeap } from './leaseheap'
-import { DUE, HEAP, ID, IdRows, KEY_HASH, LAST_SEEN, LEASE_END, NOTED, OFFLINE, OFFLINE_SINCE, TEXT, TS } from './rows'
+import { DUE, HEAP, ID, IdRows, KEY_HASH, LAST_SEEN, LEASE_END, NOTED, OFFLINE_SINCE, STATE, TEXT, TS } from './rows'
 import { SlotIndex } from './slotindex'
 import { TextArena } from './textarena'
 
@@ -16,11 +16,15 @@ export interface IdRecord {
   last_seen: number
   lease_expires_at: number
   device_key: string
-  state: 'active' | 'offline'
+  /** 'offered': granted, and its device has neither acknowledged it nor sent a packet under it (X38) */
+  state: 'active' | 'offline' | 'offered'
   offline_since: number
   /** where the device last spoke from */
   addr?: string
 }
+
+/** by their code in the rows */
+const STATES: readonly IdRecord['state'][] = ['active', 'offline', 'offered']
 
 /** a row, its places in two hash tables and in the heap, each with the room these keep to grow */
 const ROW_BYTES = 96
@@ -101,8 +105,11 @@ export class IdTable {
   leaseEnd(slot: number): number {
     return this.#rows.time(slot, LEASE_END)
   }
-  isOffline(slot: number): boolean {
-    return this.#rows.word(slot, OFFLINE) === 1
+  stateOf(slot: number): IdRecord['state'] {
+    return STATES[this.#rows.word(slot, STATE)]!
+  }
+  addrOf(slot: number): string {
+    return this.#texts.addr(this.#rows.word(slot, TEXT))
   }
   /** last_seen of the newest record or touch that went to the journal */
   noted(slot: number): number {
@@ -119,7 +126,7 @@ export class IdTable {
       last_seen: rows.time(slot, LAST_SEEN),
       lease_expires_at: rows.time(slot, LEASE_END),
       device_key: this.#texts.key(text),
-      state: this.isOffline(slot) ? 'offline' : 'active',
+      state: this.stateOf(slot),
       offline_since: rows.time(slot, OFFLINE_SINCE),
       ...(addr !== '' && { addr }),
     }
@@ -142,7 +149,7 @@ export class IdTable {
     rows.setTime(slot, TS, record.ts)
     rows.setTime(slot, LAST_SEEN, record.last_seen)
     rows.setTime(slot, OFFLINE_SINCE, record.offline_since)
-    rows.setWord(slot, OFFLINE, record.state === 'offline' ? 1 : 0)
+    rows.setWord(slot, STATE, STATES.indexOf(record.state))
     rows.setWord(slot, NOTED, record.last_seen)
     this.setLease(slot, record.lease_expires_at)
     if (record.device_key === '') return
@@ -170,7 +177,7 @@ export class IdTable {
     const rows = this.#rows
     rows.setTime(slot, LAST_SEEN, lastSeen)
     rows.setTime(slot, OFFLINE_SINCE, 0)
-    rows.setWord(slot, OFFLINE, 0)
+    rows.setWord(slot, STATE, 0)
     this.setLease(slot, leaseEnd)
     const text = rows.word(slot, TEXT)
     if (addr === undefined || this.#texts.addr(text) === addr) return

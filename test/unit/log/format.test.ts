@@ -43,6 +43,16 @@ test('a fact with everything comes back as it was', () => {
   )
 })
 
+test('each mark of a fact comes back alone, beside the other and behind a packet', () => {
+  const marks = [{ future: true }, { template_rebuilt: true }, { future: true, template_rebuilt: true }] as const
+  for (const mark of marks)
+    for (const link of [
+      { medium: 'UDP', ...mark },
+      { ...LINK, frame: Uint8Array.of(1, 2, 3), ...mark },
+    ])
+      assert.deepEqual(decodeRecord(write(FULL, link), 0).link, link)
+})
+
 test('a medium without a code keeps its name', () => {
   const record = decodeRecord(write(factOf(1), { medium: 'Pigeon' }), 0)
   assert.equal(record.link!.medium, 'Pigeon')

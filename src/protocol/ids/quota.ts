@@ -1,0 +1,292 @@
+// The quotas in front of the ID allocator (PROTOCOL X38, X39), all of them in this file. An address is the IP without its
+// port (IPv6: the /64), on other media the sender as the medium writes it. It is proved once a valid data packet came from
+// there under an id granted to it. An unproved address gets few ids, one pool a minute, and few bytes of answers; all of
+// them together get a bounded share, of which a part is kept for addresses that have no id yet. A new id is only offered:
+// without an ACK or a data packet it is taken back after ten minutes and handed out last. A device that has an id gets
+// the same one again, whatever the quotas.
+//
+// What fails: a request beyond a quota throws ID_QUOTA and takes nothing. Everything here is in memory and starts anew with
+// the process; what was offered before is still taken back, for the allocator keeps that.
+import type { Clock } from '../../lib/clock'
+import { OsError } from '../../lib/errors'
+import { type Logger, silentLogger } from '../../lib/logger'
+import { networkOf } from '../address'
+import type { IdAllocator } from './allocator'
+import { deviceKey } from './devicekey'
+import type { Asker, IdSource } from './service'
+
+export const OFFER_SECONDS = 600
+/** ids of an unproved address, and of a proved one */
+const UNPROVED_IDS = 64
+const PROVED_IDS = 4096
+/** ids of all unproved addresses: for more pools, for more than one id, and for the first id of an address */
+const UNPROVED_POOLS = 8192
+const UNPROVED_MORE = 16_384
+const UNPROVED_FIRST = 32_768
+const POOL_PAUSE_MS = 60_000
+/** answers to all unproved addresses, bytes per second, and the share of one */
+const ANSWER_BYTES = 65_536
+const ANSWER_SHARE = 16
+const SHARED_MS = 60_000
+const MAX_ACCOUNTS = 65_536
+const MAX_SEEN = 32_768
+
+/** Bytes per second, with one second's worth to begin with. */
+class Allowance {
+  #left: number
+  #at: number
+
+  constructor(
+    readonly perSecond: number,
+    now: number,
+  ) {
+    this.#left = perSecond
+    this.#at = now
+  }
+
+  has(bytes: number, now: number): boolean {
+    this.#left = Math.min(this.perSecond, this.#left + ((now - this.#at) * this.perSecond) / 1000)
+    this.#at = now
+    return this.#left >= bytes
+  }
+
+  take(bytes: number): void {
+    this.#left -= bytes
+  }
+}
+
+interface Account {
+  readonly address: string
+  readonly answers: Allowance
+  proved: boolean
+  /** ids granted to it since the start that are in use or offered */
+  held: number
+  poolAt: number
+}
+
+interface Offer {
+  readonly ids: readonly number[]
+  readonly pool: boolean
+  readonly until: number
+}
+
+/** Where an id in use was heard last. */
+interface Seen {
+  from: string
+  at: number
+  warned: boolean
+}
+
+export interface QuotaReport {
+  /** ids that wait for their ACK */
+  offered: number
+  taken_back: number
+  /** addresses that are proved, and ids of all that are not */
+  proved_addresses: number
+  unproved_ids: number
+  /** requests refused by a quota, and requests without an answer since too many bytes went out */
+  over_quota: number
+  unanswered: number
+  /** ids whose device key was used from two addresses within a minute */
+  shared: number
+}
+
+export class IdQuotas implements IdSource {
+  readonly counters = { over_quota: 0, unanswered: 0, shared: 0 }
+  readonly #allocator: IdAllocator
+  readonly #clock: Clock
+  readonly #logger: Logger
+  readonly #answers: Allowance
+  readonly #accounts = new Map<string, Account>()
+  readonly #holders = new Map<number, Account>()
+  readonly #offers = new Map<string, Offer>()
+  readonly #seen = new Map<number, Seen>()
+  #unproved = 0
+
+  constructor(allocator: IdAllocator, clock: Clock, logger: Logger = silentLogger) {
+    this.#allocator = allocator
+    this.#clock = clock
+    this.#logger = logger
+    this.#answers = new Allowance(ANSWER_BYTES, clock.mono())
+    allocator.onFreed(id => this.#freed(id))
+  }
+
+  /** The id of that device. Throws ID_QUOTA, and as the allocator. */
+  allocateId(meta: Record<string, unknown>, asker: Asker | null = null): number {
+    if (!asker) return this.#allocator.allocateId(meta)
+    const account = this.#account(asker.address)
+    const { key, device } = identified(meta, account.address)
+    const known = this.#allocator.idOfKey(key)
+    if (known === 0) this.#admit(account, 1, account.held === 0 ? UNPROVED_FIRST : UNPROVED_MORE)
+    else if (!account.proved && networkOf(this.#allocator.addressOf(known)) === account.address) this.#prove(account)
+    const id = this.#allocator.offerId(device, OFFER_SECONDS)
+    if (known === 0) this.#hold(account, id)
+    if (key !== '' && device === meta) this.#use(id, asker.address)
+    this.#offer(asker, account, [id], false)
+    return id
+  }
+
+  /** Up to `count` ids, as many as the quota leaves. Throws ID_QUOTA, and as the allocator. */
+  allocatePool(count: number, meta: Record<string, unknown>, asker: Asker | null = null): number[] {
+    if (!asker) return this.#allocator.allocatePool(count, meta)
+    const account = this.#account(asker.address)
+    const now = this.#clock.mono()
+    if (!account.proved && now - account.poolAt < POOL_PAUSE_MS) this.#refuse('one pool a minute')
+    const ids = this.#allocator.offerPool(this.#admit(account, count, UNPROVED_POOLS), meta, OFFER_SECONDS)
+    account.poolAt = now
+    for (const id of ids) this.#hold(account, id)
+    this.#offer(asker, account, ids, true)
+    return ids
+  }
+
+  /** Whether an answer of so many bytes may go there; it counts then. */
+  mayAnswer(address: string, bytes: number): boolean {
+    const account = this.#account(address)
+    if (account.proved) return true
+    const now = this.#clock.mono()
+    if (account.answers.has(bytes, now) && this.#answers.has(bytes, now)) {
+      account.answers.take(bytes)
+      this.#answers.take(bytes)
+      return true
+    }
+    this.counters.unanswered++
+    return false
+  }
+
+  /** An ACK came: what was offered with that number is the device's. */
+  acknowledged(seq: number, address: string): void {
+    const key = offerKey(networkOf(address), seq)
+    const offer = this.#offers.get(key)
+    if (!offer) return
+    this.#offers.delete(key)
+    this.#allocator.confirm(offer.ids, offer.pool)
+  }
+
+  /** A valid data packet came under that id. */
+  touch(id: number, address: string | null): boolean {
+    if (!this.#allocator.touch(id, address)) return false
+    if (address === null) return true
+    this.#use(id, address)
+    const account = this.#holders.get(id)
+    if (account && !account.proved && account.address === networkOf(address)) this.#prove(account)
+    return true
+  }
+
+  isAllocated(id: number): boolean {
+    return this.#allocator.isAllocated(id)
+  }
+
+  commit(): Promise<void> {
+    return this.#allocator.commit()
+  }
+
+  report(): QuotaReport {
+    let proved = 0
+    for (const account of this.#accounts.values()) if (account.proved) proved++
+    const { offered, takenBack } = this.#allocator
+    return {
+      offered,
+      taken_back: takenBack,
+      proved_addresses: proved,
+      unproved_ids: this.#unproved,
+      ...this.counters,
+    }
+  }
+
+  #account(from: string): Account {
+    const address = networkOf(from)
+    const known = this.#accounts.get(address)
+    this.#accounts.delete(address)
+    const now = this.#clock.mono()
+    const account: Account = known ?? {
+      address,
+      answers: new Allowance(ANSWER_BYTES / ANSWER_SHARE, now),
+      proved: false,
+      held: 0,
+      poolAt: Number.NEGATIVE_INFINITY,
+    }
+    this.#accounts.set(address, account)
+    if (this.#accounts.size > MAX_ACCOUNTS) this.#accounts.delete(this.#accounts.keys().next().value!)
+    return account
+  }
+
+  /** How many of `count` new ids the address may have, at least one; `inAll`: ids of all unproved addresses at most. */
+  #admit(account: Account, count: number, inAll: number): number {
+    this.#allocator.reclaimSome()
+    const own = (account.proved ? PROVED_IDS : UNPROVED_IDS) - account.held
+    const left = account.proved ? own : Math.min(own, inAll - this.#unproved)
+    if (left <= 0)
+      this.#refuse(own <= 0 ? `${account.held} ids of ${account.address}` : `${this.#unproved} unproved ids`)
+    return Math.min(left, count)
+  }
+
+  #refuse(reason: string): never {
+    this.counters.over_quota++
+    throw new OsError('ID_QUOTA', `no more ids for now: ${reason}`)
+  }
+
+  #hold(account: Account, id: number): void {
+    this.#holders.set(id, account)
+    account.held++
+    if (!account.proved) this.#unproved++
+  }
+
+  #freed(id: number): void {
+    this.#seen.delete(id)
+    const account = this.#holders.get(id)
+    if (!account) return
+    this.#holders.delete(id)
+    account.held--
+    if (!account.proved) this.#unproved--
+  }
+
+  #prove(account: Account): void {
+    account.proved = true
+    this.#unproved -= account.held
+  }
+
+  #offer({ seq }: Asker, { address }: Account, ids: readonly number[], pool: boolean): void {
+    const now = this.#clock.mono()
+    for (const [key, { until }] of this.#offers) {
+      if (until > now) break
+      this.#offers.delete(key)
+    }
+    if (!ids.some(id => this.#allocator.isOffered(id))) return
+    const key = offerKey(address, seq)
+    this.#offers.delete(key)
+    this.#offers.set(key, { ids, pool, until: now + 1000 * OFFER_SECONDS })
+  }
+
+  /** The id's device is at that address. */
+  #use(id: number, from: string): void {
+    const now = this.#clock.mono()
+    const seen = this.#seen.get(id)
+    if (!seen) {
+      this.#seen.set(id, { from, at: now, warned: false })
+      if (this.#seen.size > MAX_SEEN) this.#seen.delete(this.#seen.keys().next().value!)
+      return
+    }
+    const before = seen.from
+    const ago = now - seen.at
+    seen.from = from
+    seen.at = now
+    if (before === from || ago >= SHARED_MS || networkOf(before) === networkOf(from)) return
+    this.counters.shared++
+    if (seen.warned) return
+    seen.warned = true
+    this.#logger.warn(
+      `id ${id} is used from ${before} and from ${from} within a minute: give each device a name of its own`,
+    )
+  }
+}
+
+const offerKey = (address: string, seq: number): string => `${seq} ${address}`
+
+/** A device without a name has one per address, so that two such devices never share an id (X39). */
+function identified(meta: Record<string, unknown>, address: string) {
+  const key = deviceKey(meta)
+  const name = key.slice(key.indexOf(':') + 1).trim()
+  if (key === '' || (name !== '' && name.toUpperCase() !== 'UNKNOWN')) return { key, device: meta }
+  const device = { ...meta, device_key: `${key}@${address}` }
+  return { key: deviceKey(device), device }
+}

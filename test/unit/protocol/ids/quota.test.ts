@@ -1,0 +1,210 @@
+// The quotas in front of the allocator (X38, X39), through the service that answers requests: what strangers can take, what
+// comes back, and that honest devices are served on.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ManualClock } from '../../../../src/lib/clock'
+import { createLogger } from '../../../../src/lib/logger'
+import { networkOf } from '../../../../src/protocol/address'
+import { parseIdAssign, parseIdPool, parseNackReason } from '../../../../src/protocol/control'
+import { HandshakeManager } from '../../../../src/protocol/handshake/manager'
+import { IdAllocator, type IdAllocatorOptions } from '../../../../src/protocol/ids/allocator'
+import { IdQuotas } from '../../../../src/protocol/ids/quota'
+import { FileIdStore, type IdStore, memoryIdStore } from '../../../../src/protocol/ids/store'
+import { COMMAND } from '../../../../src/wire/commands'
+import { MemFiles } from '../../log/memfiles'
+
+function server(options: IdAllocatorOptions = {}, store: IdStore = memoryIdStore()) {
+  const clock = new ManualClock(1_710_000_000_000)
+  const lines: string[] = []
+  const now = (): number => Math.floor(clock.wall() / 1000)
+  const allocator = new IdAllocator(options, { store, now, mono: () => clock.mono() })
+  const quotas = new IdQuotas(allocator, clock, createLogger({ write: line => void lines.push(line) }))
+  const manager = new HandshakeManager({}, { clock, allocator: quotas })
+  let seq = 0
+  const ask = (bytes: Uint8Array, from: string): Uint8Array | null => manager.classifyAndDispatch(bytes, from).response
+  const request = (meta: object, n = ++seq & 0xffff): Buffer =>
+    Buffer.concat([Buffer.from([COMMAND.ID_REQUEST, n >> 8, n & 255]), Buffer.from(JSON.stringify(meta))])
+  const poolRequest = (count: number, n = ++seq & 0xffff): Buffer =>
+    Buffer.from([COMMAND.ID_POOL_REQ, n >> 8, n & 255, count >> 8, count & 255, 0x7b, 0x7d])
+  const ack = (of: Uint8Array, from: string): void => {
+    manager.classifyAndDispatch(Buffer.from([COMMAND.HANDSHAKE_ACK, of[1]!, of[2]!]), from)
+  }
+  /** the id of a device, or the reason it got none */
+  const id = (meta: object, from: string): number | string | null => {
+    const answer = ask(request(meta), from)
+    if (!answer) return null
+    return answer[0] === COMMAND.ID_ASSIGN ? parseIdAssign(answer).assignedId : parseNackReason(answer)
+  }
+  const pool = (count: number, from: string): number[] | string | null => {
+    const answer = ask(poolRequest(count), from)
+    if (!answer) return null
+    return answer[0] === COMMAND.ID_POOL_RES ? parseIdPool(answer) : parseNackReason(answer)
+  }
+  return { clock, allocator, quotas, manager, ask, request, poolRequest, ack, id, pool, lines }
+}
+
+test('pool requests of one address take 64 ids once, and all addresses together a bounded share', () => {
+  const { pool, quotas, allocator, clock, id } = server()
+  const first = pool(256, '10.0.0.1:5')
+  assert.equal((first as number[]).length, 64)
+  for (let k = 0; k < 700; k++) pool(256, `10.0.0.1:${1000 + k}`)
+  assert.equal(allocator.stats().total_allocated, 64, 'whatever the port')
+  for (let k = 0; k < 3000; k++) {
+    pool(256, `10.1.${k >> 8}.${k & 255}:5`)
+    clock.advance(20)
+  }
+  assert.equal(quotas.report().unproved_ids, 8192)
+  assert.ok(quotas.report().over_quota > 2000)
+  assert.equal(typeof id({ device_id: 'honest' }, '10.9.9.9:5'), 'number', 'a device without an id is served')
+})
+
+test('one pool a minute, and its ids come back after ten minutes, to be handed out last', () => {
+  const { pool, clock, allocator, quotas, id } = server({ endId: 100 })
+  const got = pool(8, '10.0.0.1:5') as number[]
+  assert.deepEqual(got, [1, 2, 3, 4, 5, 6, 7, 8])
+  assert.equal(pool(8, '10.0.0.1:6'), 'POOL_ALLOC_FAILED')
+  clock.advance(60_000)
+  assert.deepEqual((pool(8, '10.0.0.1:6') as number[]).at(-1), 16)
+  clock.advance(540_000 - 1000)
+  allocator.reclaimSome()
+  assert.equal(allocator.stats().total_allocated, 16, 'not before')
+  clock.advance(1000)
+  assert.equal(allocator.stats().total_allocated, 16)
+  assert.equal(id({ device_id: 'a' }, '10.0.0.2:1'), 17, 'the first eight are free and not handed out yet')
+  assert.equal(quotas.report().taken_back, 8)
+  clock.advance(60_000)
+  for (let k = 18; k <= 100; k++) assert.equal(id({ device_id: `b${k}` }, `10.0.1.${k}:1`), k)
+  assert.equal(id({ device_id: 'last' }, '10.0.2.1:1'), 1, 'when everything else is used up')
+  assert.equal(quotas.report().taken_back, 16)
+})
+
+test('an acknowledged grant is kept for 30 days and counts against its address', () => {
+  const { ask, poolRequest, ack, pool, clock, allocator, quotas } = server()
+  const answer = ask(poolRequest(60), '10.0.0.1:5')!
+  ack(answer, '10.0.0.2:5')
+  assert.equal(quotas.report().offered, 60, 'an ACK of another address is none')
+  ack(answer, '10.0.0.1:99')
+  assert.equal(quotas.report().offered, 0)
+  clock.advance(29 * 86_400_000)
+  assert.equal((pool(8, '10.0.0.1:5') as number[]).length, 4)
+  assert.equal(allocator.stats().total_allocated, 64)
+  clock.advance(86_400_000 + 1000)
+  allocator.reclaimSome()
+  assert.equal(allocator.stats().total_allocated, 0)
+})
+
+test('a valid data packet under a granted id from its address proves the address, for more and without a pause', () => {
+  const { pool, quotas, clock } = server()
+  const [id] = pool(64, '10.0.0.1:5') as number[]
+  quotas.touch(id!, '10.0.0.2:5')
+  assert.equal(quotas.report().proved_addresses, 0)
+  quotas.touch(id!, '10.0.0.1:77')
+  assert.deepEqual([quotas.report().proved_addresses, quotas.report().unproved_ids], [1, 0])
+  for (let k = 0; k < 15; k++) assert.equal((pool(256, '10.0.0.1:5') as number[]).length, 256)
+  assert.equal((pool(256, '10.0.0.1:5') as number[]).length, 4096 - 64 - 15 * 256)
+  assert.equal(pool(1, '10.0.0.1:5'), 'POOL_ALLOC_FAILED')
+  clock.advance(600_000)
+  assert.equal((pool(256, '10.0.0.1:5') as number[]).length, 256, 'what nobody took came back')
+})
+
+test('single ids share the quota; known devices keep theirs whatever it says, a resend counts once', () => {
+  const { id, ask, request, quotas, allocator, clock } = server()
+  for (let k = 0; k < 64; k++) {
+    assert.equal(id({ device_id: `d${k}` }, '10.0.0.1:5'), k + 1)
+    clock.advance(10)
+  }
+  assert.equal(id({ device_id: 'one more' }, '10.0.0.1:5'), 'ID_QUOTA')
+  assert.equal(id({ device_id: 'd3' }, '10.0.0.1:5'), 4)
+  const again = request({})
+  const answers = [ask(again, '10.0.0.9:5'), ask(again, '10.0.0.9:5')]
+  assert.deepEqual(answers[0], answers[1])
+  assert.equal(allocator.stats().total_allocated, 65)
+  assert.equal(quotas.report().unproved_ids, 65)
+})
+
+test('answers to unproved addresses are 64 KiB/s together, a share of it each; proved ones are answered on', () => {
+  const { ask, request, quotas, clock, id } = server()
+  const known = id({ device_id: 'known' }, '10.0.0.7:5') as number
+  quotas.touch(known, '10.0.0.7:5')
+  const flood = (from: (k: number) => string): number => {
+    let bytes = 0
+    for (let k = 0; k < 20_000; k++) bytes += ask(request({ device_id: 'x' }), from(k))?.length ?? 0
+    return bytes
+  }
+  const one = flood(() => '10.0.0.1:5')
+  assert.ok(one > 1000 && one <= 4096, `${one} bytes to one`)
+  const all = flood(k => `10.3.${k >> 8}.${k & 255}:5`)
+  assert.ok(all > 20_000 && all <= 65_536, `${all} bytes to all`)
+  assert.ok(quotas.report().unanswered > 30_000)
+  assert.equal(id({ device_id: 'known' }, '10.0.0.7:5'), known)
+  clock.advance(1000)
+  assert.equal(typeof id({ device_id: 'next' }, '10.0.0.8:5'), 'number')
+})
+
+test('offers survive a restart as offers', async () => {
+  const files = new MemFiles()
+  const open = () => server({}, new FileIdStore('/data/ids.json', files))
+  const before = open()
+  before.pool(8, '10.0.0.1:5')
+  await before.allocator.commit()
+  for (const clean of [false, true]) {
+    const after = open()
+    assert.equal(after.allocator.isOffered(8), true)
+    assert.equal(after.quotas.report().offered, 8)
+    if (clean) after.allocator.stop()
+  }
+  const later = open()
+  later.clock.advance(600_000)
+  later.allocator.reclaimSome()
+  assert.deepEqual([later.allocator.stats().total_allocated, later.allocator.stats().total_released], [0, 0])
+  assert.equal(later.id({ device_id: 'a' }, '10.0.0.2:1'), 9)
+})
+
+test('ids of an upstream that were offered and not taken are handed out again, last', async () => {
+  const files = new MemFiles()
+  const open = () => server({ endId: 0 }, new FileIdStore('/data/pool.json', files))
+  const { allocator, id, clock } = open()
+  allocator.grant([5, 6, 7], 86_400)
+  assert.equal(id({ device_id: 'a' }, '10.0.0.1:1'), 5)
+  clock.advance(600_000)
+  assert.equal(id({ device_id: 'b' }, '10.0.0.1:1'), 6)
+  assert.equal(allocator.grantsLeft, 2)
+  assert.equal(id({ device_id: 'c' }, '10.0.0.1:1'), 7)
+  assert.equal(id({ device_id: 'd' }, '10.0.0.1:1'), 5)
+  assert.equal(id({ device_id: 'e' }, '10.0.0.1:1'), 'ID_POOL_EXHAUSTED')
+  clock.advance(600_000)
+  allocator.reclaimSome()
+  allocator.stop()
+  assert.equal(open().allocator.grantsLeft, 3)
+})
+
+test('a device without a name shares its id with none of another address; a named one keeps it anywhere', () => {
+  for (const nameless of [{ device_id: 'UNKNOWN' }, { device_id: ' unknown ' }, { device_key: 'UNKNOWN' }, {}]) {
+    const { id } = server()
+    const one = id(nameless, '10.0.0.1:5')
+    assert.notEqual(id(nameless, '10.0.0.2:5'), one, JSON.stringify(nameless))
+    if (Object.keys(nameless).length > 0) assert.equal(id(nameless, '10.0.0.1:6'), one)
+  }
+  const { id, quotas, lines, clock } = server()
+  const mine = id({ device_id: 'pump' }, '10.0.0.1:5')
+  clock.advance(60_000)
+  assert.equal(id({ device_id: 'pump' }, '10.0.0.2:5'), mine)
+  assert.equal(quotas.counters.shared, 0, 'it moved')
+  for (let k = 0; k < 4; k++) {
+    clock.advance(59_000)
+    assert.equal(id({ device_id: 'pump' }, `10.0.0.${1 + (k & 1)}:${k}`), mine)
+  }
+  assert.equal(quotas.counters.shared, 4)
+  quotas.touch(mine as number, '10.0.0.3:5')
+  assert.equal(quotas.counters.shared, 5, 'data counts as well')
+  assert.equal(lines.filter(line => line.includes('within a minute')).length, 1)
+})
+
+test('an IPv6 host counts by its /64, other media by their own names', () => {
+  assert.equal(networkOf('[2001:db8:0:1::7]:99'), '2001:db8:0:1::/64')
+  assert.equal(networkOf('2001:db8:0:1:ffff:1:2:3'), '2001:db8:0:1::/64')
+  assert.equal(networkOf('::ffff:192.0.2.1'), '192.0.2.1')
+  assert.equal(networkOf('::1'), '0:0:0:0::/64')
+  assert.equal(networkOf('broker:1883/os/5'), 'broker:1883/os/5')
+  assert.equal(networkOf('/dev/ttyS1'), '/dev/ttyS1')
+})
