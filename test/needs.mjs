@@ -24,6 +24,7 @@ const NEEDS = {
   linux: { has: () => process.platform === 'linux', never: 'needs Linux' },
   x64: { has: () => process.arch === 'x64', never: 'needs an x86-64 processor' },
   cc: debian('gcc libc6-dev', 'cc', '/usr/include/stdio.h'),
+  git: debian('git', 'git'),
   openssl: debian('openssl', 'openssl'),
   mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),
   sshd: debian('openssh-server openssh-client', 'sshd', 'ssh', 'ssh-keygen'),
