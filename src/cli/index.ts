@@ -1,5 +1,6 @@
 // The command line. Parses, looks for a running gateway of the data directory, runs the command there or here, prints. stdout
 // holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
+import { readFileSync } from 'node:fs'
 import {
   type CommandContext,
   elsewhere,
@@ -123,7 +124,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
     tolerant: verb.tolerant === true,
     ...(deps.fragments && { fragments: deps.fragments }),
   })
-  const read = deps.read ?? (async path => files.read(path === '-' ? '/dev/stdin' : path).toString('utf8'))
+  const read = deps.read ?? (async path => readFileSync(path === '-' ? '/dev/stdin' : path, 'utf8'))
   const secret = deps.secret ?? (what => readSecret(what, process.stdin, stderr))
   const warn = (text: string): void => logger.warn(text)
   const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read), secret, warn) : parsed

@@ -6,7 +6,7 @@ import { checkOptions, findVerb, parseCommand } from './parse'
 import type { Verb, VerbResult } from './verb'
 import { boardShow } from './verbs/board'
 import { completion } from './verbs/completion'
-import { configGet, configSet, configShow } from './verbs/config'
+import { configGet, configSet, configShow, configUnset } from './verbs/config'
 import { dbExport } from './verbs/db'
 import { decode } from './verbs/decode'
 import { demo } from './verbs/demo'
@@ -68,6 +68,7 @@ export const VERBS: readonly Verb[] = [
   reloadProtocol,
   configGet,
   configSet,
+  configUnset,
   configShow,
   repairConfig,
   core,

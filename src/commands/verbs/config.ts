@@ -1,7 +1,10 @@
 // config-get, config-set, config-show. Secrets are masked everywhere (X19). A key that does not exist is a result with
 // `error`, exit 1; a value that is not allowed is CONFIG_INVALID, exit 3, and nothing is changed.
-import { SECRET_NAME, TYPE_NAMES, type WriteLimits } from '../../config'
+import { type Change, TYPE_NAMES, type WriteLimits } from '../../config'
 import { OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import { isSecretName } from '../../lib/secrets'
+import type { CommandContext } from '../context'
 import type { Verb } from '../verb'
 
 export const configGet: Verb = {
@@ -21,9 +24,30 @@ export const configGet: Verb = {
 
 /** By the name of the key, or of one inside a value in JSON. */
 const holdsSecret = (key: string, value: string): boolean =>
-  [key.split('.').at(-1)!, ...[...value.matchAll(/"(\w+)"\s*:/g)].map(([, name]) => name!)].some(name =>
-    SECRET_NAME.test(name),
-  )
+  [...key.split('.'), ...[...value.matchAll(/"([^"]{1,100})"\s*:/g)].map(([, name]) => name!)].some(isSecretName)
+
+/** What a write answers; a running gateway is told what it takes at its next start only. */
+function changed({ restart, ...value }: Change, via: CommandContext['via'], logger: Logger): Record<string, unknown> {
+  const waits = restart && via === 'gateway'
+  if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)
+  return { ...value, ...(waits && { needs_restart: true }) }
+}
+
+export const configUnset: Verb = {
+  name: 'config-unset',
+  summary: 'take one value out of the configuration: its default counts again',
+  description: 'An element of a list goes. Keys that nothing reads can be taken out too.',
+  examples: ['os-node config-unset --key engine_settings.precision', 'os-node config-unset --key gateway.sources[2]'],
+  options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
+  where: 'either',
+  changes: true,
+  json: true,
+  async run({ config, logger, via, writable }, options) {
+    const prefixes = writable?.()
+    const write = (limits: WriteLimits) => config.unset(String(options.key), limits)
+    return { value: changed(await config.approved(write, prefixes && { prefixes, strict: true }), via, logger) }
+  },
+}
 
 export const configSet: Verb = {
   name: 'config-set',
@@ -59,12 +83,8 @@ export const configSet: Verb = {
     const prefixes = writable?.()
     const type = options.type as string | undefined
     const write = (limits: WriteLimits) => config.set(String(options.key), options.value, type, limits)
-    const { restart, ...value } = await config.approved(write, prefixes && { prefixes })
-    const waits = restart && via === 'gateway'
-    if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)
-    // kept all the same: a plugin may know it
-    const warning = config.warnings.find(text => text.includes(`${value.key} is not a known key`))
-    return { value: { ...value, ...(waits && { needs_restart: true }), ...(warning !== undefined && { warning }) } }
+    const change = await config.approved(write, prefixes && { prefixes, strict: true })
+    return { value: changed(change, via, logger) }
   },
 }
 
