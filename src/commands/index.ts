@@ -33,10 +33,19 @@ import { watch } from './verbs/watch'
 
 export type * from './context'
 export { elsewhere } from './elsewhere'
-export { groupHelp, programHelp, verbHelp } from './help'
+export { groupHelp, programHelp, shortHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export { commandLine, PROGRAMS } from './programs'
-export { holds, type OptionSpec, type OptionValues, type Paint, type Verb, type VerbResult } from './verb'
+export {
+  failureOf,
+  holds,
+  type OptionSpec,
+  type OptionValues,
+  type Paint,
+  resultText,
+  type Verb,
+  type VerbResult,
+} from './verb'
 
 /** In the order of the help. */
 export const VERBS: readonly Verb[] = [

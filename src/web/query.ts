@@ -7,7 +7,7 @@ import { nearest } from '../lib/nearest'
 
 export type QueryField =
   | { readonly type: 'integer'; readonly min: number; readonly max: number; readonly fallback?: number }
-  | { readonly type: 'text' }
+  | { readonly type: 'text'; readonly required?: true }
   | { readonly type: 'choice'; readonly values: readonly string[]; readonly fallback: string }
   | { readonly type: 'flag' }
 export type QuerySchema = Readonly<Record<string, QueryField>>
@@ -18,6 +18,7 @@ const MAX_OFFSET = 2 ** 31 - 1
 const MAX_KEYS = 64
 
 export const text: QueryField = { type: 'text' }
+export const needed: QueryField = { type: 'text', required: true }
 /** whole UNIX seconds; beyond the safe integers every bound means the same */
 export const seconds: QueryField = { type: 'integer', min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }
 export const offset: QueryField = { type: 'integer', min: 0, max: MAX_OFFSET, fallback: 0 }
@@ -52,6 +53,7 @@ function integer(key: string, value: string, field: QueryField & { type: 'intege
 function one(key: string, value: string | undefined, field: QueryField): string | number | boolean | undefined {
   switch (field.type) {
     case 'text':
+      if (field.required && !value) throw new OsError('BAD_REQUEST', `${key} is required`, { details: { key } })
       return value || undefined
     case 'integer':
       return value === undefined ? field.fallback : integer(key, value, field)

@@ -23,7 +23,6 @@ export const repairConfig: Verb = {
   options: { unknown: { type: 'boolean', help: 'take out keys that nothing reads, too' } },
   where: 'either',
   changes: true,
-  json: true,
   tolerant: true,
   async run({ config, logger }, options) {
     const { repaired, backup } = config.repair(options.unknown === true)
@@ -31,4 +30,8 @@ export const repairConfig: Verb = {
     for (const { key, old, new: now } of repaired) logger.info(`${named(key)}: ${shown(old)} → ${shown(now)}`)
     return { value: { ok: true, repaired: repaired as Repaired[], ...(backup !== undefined && { backup }) } }
   },
+  text: ({ repaired, backup }) =>
+    (repaired as Repaired[]).length === 0
+      ? 'nothing had to be mended'
+      : `mended: ${(repaired as Repaired[]).map(({ key }) => named(key)).join(', ')}${backup === undefined ? '' : `; the broken file is ${backup}`}`,
 }

@@ -145,7 +145,10 @@ test('ensure-id and time-sync use Client_Core unless told otherwise', async () =
   ])
   const silent = fake(store, { node: { ensureId: async () => false, ensureTime: async () => null } })
   assert.equal((await run(silent.context, 'ensure-id')).exitCode, 1)
-  assert.deepEqual(await run(silent.context, 'time-sync'), { value: { server_time: null }, exitCode: 1 })
+  assert.deepEqual(await run(silent.context, 'time-sync'), {
+    value: { server_time: null, error: 'the server did not answer' },
+    exitCode: 1,
+  })
 })
 
 test('config-get, config-set and config-show', async () => {
