@@ -120,6 +120,8 @@ function answer(view: SqlView, question: Question): unknown {
       return view.packet(question.uuid)
     case 'sensors':
       return view.sensors(question.query)
+    case 'history':
+      return view.history(question.query)
   }
 }
 
