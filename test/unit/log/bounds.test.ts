@@ -118,6 +118,29 @@ test('a pin holds segments against the age, live data wins against the bytes', a
   assert.equal(factsOf(log).at(-1), 7999)
 })
 
+test('when_full "refuse" drops nothing while there is no cursor', async () => {
+  const { log } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' })
+  let taken = 0
+  let refused = 0
+  for (let k = 0; k < 20_000 && refused === 0; k++) {
+    try {
+      log.appendFact(factOf(k), LOCAL)
+      taken++
+    } catch (error) {
+      assert.equal((error as { code: string }).code, 'DISK_FULL')
+      refused++
+    }
+    if (k % 50 === 0) await log.flush()
+  }
+  await log.flush()
+  assert.equal(refused, 1)
+  assert.deepEqual(
+    factsOf(log),
+    Array.from({ length: taken }, (_, k) => k),
+  )
+  assert.equal(log.status().dropped, 0)
+})
+
 test('when_full "refuse" keeps what no cursor has passed and refuses new facts until one has', async () => {
   const { log } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' })
   log.appendCursor('main', log.lastSeq)
