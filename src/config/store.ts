@@ -22,7 +22,21 @@ import { mask } from './secrets'
 import type { Change, LoadOptions, Repair, WriteLimits } from './store-types'
 
 /** Size of a file that is written: each later change reads all of it. */
-const MOST_CHARS = 512 * 1024
+const MOST_CHARS = 256 * 1024
+
+const tooLarge = (): OsError =>
+  new OsError('CONFIG_INVALID', `the configuration would be larger than ${MOST_CHARS} characters`)
+
+/** Before anything is done with a value that cannot be kept. */
+function refuseLarge(value: unknown): void {
+  let chars = 0
+  try {
+    chars = JSON.stringify(value)?.length ?? 0
+  } catch {
+    chars = Number.POSITIVE_INFINITY // nested deeper than the stack
+  }
+  if (chars > MOST_CHARS) throw tooLarge()
+}
 
 /** whose a configuration is */
 const owners = new WeakMap<object, ConfigStore>()
@@ -141,6 +155,7 @@ export class ConfigStore {
    * CONFIG_WRITE, and FORBIDDEN outside of `prefixes`.
    */
   set(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Change {
+    refuseLarge(value)
     const typed = splitKey(key)
     const path = meantPath(typed)
     refuseForbidden(value, key)
@@ -175,15 +190,16 @@ export class ConfigStore {
    * what is different now.
    */
   update(nested: unknown, limits: WriteLimits = {}): Change[] {
+    refuseLarge(nested)
     refuseForbidden(nested)
     const typed = leaves(nested).filter(edit => edit.path.length > 0)
+    if (typed.length > MOST_EDITS)
+      throw new OsError('CONFIG_INVALID', `${typed.length} keys in one change; at most ${MOST_EDITS} are taken at once`)
     if (typed.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
     for (const { path } of typed) refuseDotted(this.#walk, path)
     if (limits.prefixes) refuseOutside(typed, limits.prefixes)
     const edits = typed.map(({ path, value }) => ({ path: meantPath(path), value }))
     for (const { path } of limits.own ? [] : edits) refuseUnknown(this.#walk, path)
-    if (edits.length > MOST_EDITS)
-      throw new OsError('CONFIG_INVALID', `${edits.length} keys in one change; at most ${MOST_EDITS} are taken at once`)
     const { before, after } = this.#apply(edits, limits)
     return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
   }
@@ -332,8 +348,7 @@ export class ConfigStore {
       const document = parseDocument(this.path, text)
       const before = this.#snapshot.config
       const next = edited(this.#walk, document, edits, { list, strict: strict === true, effective: before })
-      if (next.length > MOST_CHARS)
-        throw new OsError('CONFIG_INVALID', `the configuration would be larger than ${MOST_CHARS} characters`)
+      if (next.length > MOST_CHARS) throw tooLarge()
       const outcome = parseDocument(this.path, next)
       const stranger = own
         ? undefined

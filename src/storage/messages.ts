@@ -74,6 +74,7 @@ export interface ExportSetup {
   readonly exports: {
     /** the file, by the name it has until it is whole */
     readonly part: string
+    readonly csv: boolean
     readonly dataDir: string
     /** folder of the sealed windows */
     readonly windows?: string

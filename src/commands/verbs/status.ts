@@ -119,6 +119,8 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
   for (const { aid, addresses } of status.shared_ids ?? [])
     lines.push(paint.warn(`id ${aid} was heard from ${addresses.join(', ')}`))
+  for (const { device_id, sensor_id, status: state } of status.attention ?? [])
+    lines.push(paint.bad(`${sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`}: ${state}`))
   const links = Object.entries(status.links)
   if (links.length > 0) {
     const rows = links.map(([name, link]) => [

@@ -164,11 +164,12 @@ test('a large change costs one walk over text and tree', () => {
     'CONFIG_INVALID',
     /at most 2000/,
   )
-  fails(() => store.update(many(60_000, 1)), 'UNKNOWN_KEY', /^key0 is not/)
+  fails(() => store.update(many(60_000, 1)), 'CONFIG_INVALID', /larger than/)
+  fails(() => store.update(many(2001, 1)), 'CONFIG_INVALID', /2001 keys in one change/)
   fails(
     () => store.set('RESOURCES.service_plugins.own.key0', 'x'.repeat(600_000)),
     'CONFIG_INVALID',
-    /larger than 524288 characters/,
+    /larger than 262144 characters/,
   )
 })
 

@@ -7,7 +7,7 @@ import { EventParser } from '../../../src/web/page/lib/eventparser'
 import { parseHex, parts, toHex } from '../../../src/web/page/lib/hex'
 import { History } from '../../../src/web/page/lib/history'
 import { Newest } from '../../../src/web/page/lib/newest'
-import { Meter } from '../../../src/web/page/lib/rates'
+import { awayPause, Meter } from '../../../src/web/page/lib/rates'
 import { lineOf, statisticsOf } from '../../../src/web/page/lib/stored'
 import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
 import { quote, wordsOf } from '../../../src/web/page/lib/words'
@@ -144,6 +144,16 @@ test('what was seen of a sensor rises in time, without doubles and without gaps 
   assert.deepEqual(history.of('d', 'x'), { t: [], v: [] })
   for (let k = 0; k < 1000; k++) history.add(reading(10_000 + k, k))
   assert.equal(history.of('d', 's').t.length, 600)
+})
+
+test('a gateway that is away is asked again within two seconds for ten minutes, then rarely', () => {
+  let ms = 0
+  for (let failures = 1; ms < 400_000; failures++) {
+    const [short, long] = [awayPause(failures, 0), awayPause(failures, 0.999)]
+    assert.ok(short >= 500 && long < 2000, `${failures}`)
+    ms += short
+  }
+  assert.ok(awayPause(2000, 0) >= 10_000)
 })
 
 const bucket = (t: number, values: readonly number[]) => ({
