@@ -24,6 +24,8 @@ export interface PacketMeta {
   server_stamped: boolean
   /** older than the newest frame of its template (D6) */
   late?: boolean
+  /** values of a template from before an unclean stop: what the frame did not carry is left out (X33) */
+  template_rebuilt?: true
   /** came before (D16); only where somebody looks, which Node does for the protocol */
   duplicate?: boolean
   /** AIDs of the route where there are several, source last (X15) */

@@ -27,9 +27,10 @@ import { isData } from '../../wire/commands'
 import { qualityOf } from '../intake/intake'
 import { Addresses } from './addresses'
 import { contentHash } from './content'
+import { Epochs } from './epochs'
 import type { ReceiveSession } from './session'
 import { EarlyCommit } from './settling'
-import { framed, KnownFrames, templatesMoved } from './templates'
+import { framed, KnownFrames, shaped, templatesMoved } from './templates'
 
 export interface ReceiveOptions {
   log: FlashLog
@@ -45,6 +46,8 @@ export interface ReceiveOptions {
   /** who may send here (receiver.allow) */
   allowed?: (address: string) => boolean
   onFact: (fact: Fact, link: LinkMetadata) => void
+  /** a device was heard, but what it sent is no fact (X33) */
+  onAlive?: (aid: number, address: string) => void
   /** every packet that may come in; its bytes are valid during the call only */
   onPacket?: (packet: Uint8Array, origin: PacketOrigin) => void
 }
@@ -71,15 +74,20 @@ export class Receive {
     malformed: 0,
     refused: 0,
     late_dropped: 0,
+    /** facts of templates from before an unclean stop, with only what their packet carried (X33) */
+    template_rebuilt: 0,
     /** facts larger than any record of this log */
     too_large: 0,
     control: 0,
     /** AIDs heard from an address they were not heard from before */
     moved: 0,
+    /** times that two runs of one AID were found to take turns: two devices with one id */
+    epochs_alternate: 0,
     /** dropped by receiver.allow */
     not_allowed: 0,
   }
   readonly addresses = new Addresses()
+  readonly #epochs = new Epochs()
   readonly delivery: DeliveryReceiver
   readonly frames = new KnownFrames()
   readonly #options: ReceiveOptions
@@ -185,10 +193,12 @@ export class Receive {
         }
         this.counters.refused++
         if (received.code === 'LATE_DROPPED') this.counters.late_dropped++
+        if (received.meta.template_rebuilt) {
+          this.#heard(received.meta.source_aid!, origin)
+          this.#options.onAlive?.(received.meta.source_aid!, origin.address)
+        }
         this.#refuse(peer, origin, seq)
-        // names the TS field itself, whatever time it stands for
-        const reason = nackReason('NEED_FULL', packet)
-        if (reason) void origin.reply(buildNack(0, reason))
+        this.#needFull(packet, origin)
         return
       }
       // a whole frame around bytes that are no packet: it will not get better by being sent again
@@ -199,9 +209,22 @@ export class Receive {
     }
     session?.decoded(packet, received, origin)
     const { fact, meta } = received
-    if (this.addresses.heard(fact.aid, origin.address)) {
-      this.counters.moved++
-      logger.warn(`id ${fact.aid} is now heard from ${origin.address} too`)
+    this.#heard(fact.aid, origin)
+    if (received.needFull) {
+      if (origin.settle && this.frames.has(packet, meta)) {
+        this.counters.duplicates++
+        this.#acknowledge(peer, origin, seq)
+        return
+      }
+      this.counters.template_rebuilt++
+      this.#needFull(packet, origin)
+    }
+    if (peer && this.#epochs.alternate(fact.aid, peer.epoch, time.mono())) {
+      this.counters.epochs_alternate++
+      logger.warn(
+        `two devices send as id ${fact.aid} (${fact.id}, one of them from ${origin.address}): a copied SD card or Config.json. ` +
+          'Give one of them an identity of its own: device_id "" and assigned_id 4294967295 in its Config.json',
+      )
     }
     if (meta.server_stamped && !meta.secure) this.#tellTime(fact.aid, origin)
     const hash = contentHash(fact, this.#options.pickers)
@@ -218,12 +241,19 @@ export class Receive {
       ...(origin.rssi !== undefined && { rssi: origin.rssi }),
       ...(origin.snr !== undefined && { snr: origin.snr }),
       ...(meta.routes && { route: meta.routes }),
+      ...(received.needFull && { template_rebuilt: true as const }),
     }
+    // without the exchange nothing of a template comes again: what shapes it is kept
+    const teaches = !peer && !origin.settle && received.reshaped && !meta.late
     let record: number
     try {
       // a time of the sender's own is taken as it came; only what was stamped here is corrected by our sync
       const quality = meta.server_stamped ? qualityOf(time) : 'unknown'
-      record = log.appendFact(fact, origin.settle ? framed(link, packet, meta) : link, quality)
+      record = log.appendFact(
+        fact,
+        origin.settle ? framed(link, packet, meta) : teaches ? shaped(link, packet) : link,
+        quality,
+      )
     } catch (error) {
       // not kept, so not known: when it comes again it counts as new
       duplicates.forget(fact.aid, fact.tRaw, hash)
@@ -250,6 +280,19 @@ export class Receive {
       if (frame) this.frames.forget(frame, fact)
     }
     this.#acknowledge(peer, origin, seq, lost, record)
+  }
+
+  /** A device is there; where it was not heard before, that is told. */
+  #heard(aid: number, { address }: PacketOrigin): void {
+    if (!this.addresses.heard(aid, address)) return
+    this.counters.moved++
+    this.#options.logger.warn(`id ${aid} is now heard from ${address} too`)
+  }
+
+  /** Asks for a FULL; names the TS field itself, whatever time it stands for. */
+  #needFull(packet: Uint8Array, origin: PacketOrigin): void {
+    const reason = nackReason('NEED_FULL', packet)
+    if (reason) void origin.reply(buildNack(0, reason))
   }
 
   /** Answers when everything in the log up to now, or `record`, is committed; answers to one peer are put together. */
