@@ -98,7 +98,8 @@ test('options that cannot work are refused with their key', () => {
   const refused = (options: object, text: RegExp): void =>
     assert.throws(
       () => gpioDriver.create('shed', options, { clock: new ManualClock(), logger: silentLogger }),
-      (error: unknown) => error instanceof OsError && /^(CONFIG_INVALID|UNKNOWN_KEY)$/.test(error.code) && text.test(error.message),
+      (error: unknown) =>
+        error instanceof OsError && /^(CONFIG_INVALID|UNKNOWN_KEY)$/.test(error.code) && text.test(error.message),
       JSON.stringify(options),
     )
   refused({}, /name at least one/)
