@@ -201,8 +201,7 @@ async function bundle({ tests = false, types = true } = {}) {
       packages: 'external',
       // beside the files: read only by test/run.mjs, for the stack of a test that failed
       sourcemap: true,
-      // without them Node prints the minified line where it cannot read the source
-      sourcesContent: true,
+      sourcesContent: false,
     })
   }
   const file = join(root, 'dist/os-node.js')
