@@ -86,7 +86,12 @@ const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: st
   ],
   [['config-show', '--section', 'web_user'], ['web_user']],
   [['repair-config'], ['ok', 'repaired']],
-  [['db-status'], ['enabled', 'dialect'], 0, ['state', 'lag_records', 'packets', 'duplicates', 'left', 'refused']],
+  [
+    ['db-status'],
+    ['enabled', 'dialect'],
+    0,
+    ['state', 'lag_records', 'packets', 'duplicates', 'left', 'windows', 'refused'],
+  ],
   [['core'], ['active', 'configured', 'available']],
   [
     ['log-level', '--set', 'debug'],
