@@ -136,9 +136,12 @@ export class Receiver {
     if (history.count === 0) return this.#refuse('NEED_FULL', `No cached values for TID=${meta.tid}`, meta)
     const late = ts < history.newest
     if (late) meta.late = true
-    if (history.rebuilt) return this.#rebuilt(history, header, heart ? null : opened, ts, meta)
-    const from = history.stateFor(ts)
-    if (from < 0 && !late) return this.#refuse('NEED_FULL', `TID=${meta.tid} waits for a FULL`, meta)
+    if (history.rebuilt && !late && !this.#below(scope!.source.floors, history.shape.hash, ts))
+      return this.#rebuilt(history, header, heart ? null : opened, ts, meta)
+    // what a rebuilt template was at an earlier time is not known
+    const from = history.rebuilt ? -1 : history.stateFor(ts)
+    if (from < 0 && !late && !history.rebuilt)
+      return this.#refuse('NEED_FULL', `TID=${meta.tid} waits for a FULL`, meta)
     if (from < 0) {
       history.lateRun++
       this.counters.lateDropped++
@@ -170,11 +173,10 @@ export class Receiver {
   ): Received {
     meta.template_rebuilt = true
     if (!opened) return this.#refuse('NEED_FULL', `the values of TID=${meta.tid} are from before a restart`, meta)
-    history.beginRebuilt(meta.late === true)
+    history.beginRebuilt()
     if (!history.apply(opened.bytes, opened.from, opened.to, this.#metaBytes, true))
       return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
-    if (meta.late) this.counters.late++
-    else this.#keep(history, ts)
+    this.#keep(history, ts)
     if (history.relawed) this.#learned(sourceAid)
     const received = this.#fact(history, sourceAid, meta.timestamp_raw!, meta)
     if (received.kind === 'fact' && received.fact.sensors.length > 0) return received

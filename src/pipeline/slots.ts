@@ -157,8 +157,8 @@ export class SlotHistory {
   }
 
   /** Starts a row on the newest state of a rebuilt template. */
-  beginRebuilt(late: boolean): void {
-    this.begin(this.#head, late)
+  beginRebuilt(): void {
+    this.begin(this.#head, false)
     this.#touched = new Uint8Array(this.count)
   }
 

@@ -115,7 +115,7 @@ test('wrong usage is exit 2 with a suggestion on stderr and nothing on stdout', 
   assert.match(err.text, /did you mean status\?/)
   assert.equal(out.text, '')
   for (const [typed, meant] of [
-    ['config', 'config-get or config-set or config-show'],
+    ['config', 'config-get or config-set or config-unset'],
     ['export', 'db export or log export'],
   ] as const) {
     assert.equal(await cli(typed), 2)

@@ -188,7 +188,14 @@ test('facts older than what a start reads back are corrected when an uplink come
     take: () => undefined,
     remember: () => undefined,
   }
-  const memories = { time: nobody, receiver: nobody, frames: nobody, corrections, packet: () => undefined }
+  const memories = {
+    time: nobody,
+    receiver: nobody,
+    frames: nobody,
+    corrections,
+    local: () => undefined,
+    packet: () => undefined,
+  }
   remember(log, memories as never, 10)
   log.appendClock({ trueWallMs: 0, offsetMs: 9_000_000, source: 'server' }, 'synced')
   corrections.note(log.boot, log.lastSeq, 9_000_000, true)

@@ -28,7 +28,7 @@ test('it sees what was committed, then what came since; readers go on over new s
   const dir = join(root, 'a')
   const files = new LogFiles(dir)
   assert.equal(files.refresh(), false, 'no folder, no records')
-  assert.deepEqual([files.committedSeq, files.startOfLast(10), files.factsAfter(0)], [0, 0, 0])
+  assert.deepEqual([files.committedSeq, files.startOfLast(10), files.factsAfter(0)], [0, 1, 0])
   // small segments, so that there are several
   const log = await FlashLog.open({ dir, commitIntervalMs: 5, ackCommitMs: 2, maxBytes: 1 << 20 })
   const append = async (from: number, to: number): Promise<void> => {

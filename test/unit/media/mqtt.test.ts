@@ -163,7 +163,8 @@ test('R11: a broker that kicks after CONNACK sees no storm', async t => {
     await until('it was tried', () => link.state.state !== 'down' || link.tally.failures > connects)
   }
   await link.disable()
-  assert.ok(connects >= 2 && connects <= 20, `${connects} connections in 60 s`)
+  // pauses of up to 5 s by chance, 2.5 s in the mean
+  assert.ok(connects >= 2 && connects <= 48, `${connects} connections in 60 s`)
 })
 
 test('while unsettled packets hold the reading back, the broker hears pings and the connection stays', async t => {
