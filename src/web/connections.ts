@@ -177,7 +177,8 @@ export class Connections {
     const { limit } = this.#options
     const held = new Map<string, number>([[newcomer, 0]])
     for (const { address } of this.#open.values()) held.set(address, (held.get(address) ?? 0) + 1)
-    if (held.get(newcomer)! >= Math.max(LEAST_SHARE, limit / 4)) return this.#dropFirst(open => this.#isIdle(open, newcomer))
+    if (held.get(newcomer)! >= Math.max(LEAST_SHARE, limit / 4))
+      return this.#dropFirst(open => this.#isIdle(open, newcomer))
     if (this.#open.size < limit) return true
     const most = Math.max(...held.values())
     return (
