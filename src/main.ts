@@ -157,6 +157,16 @@ function lacksToken({ dataDir }: ConfigStore, logger: Logger): boolean {
   }
 }
 
+/** A file of users that cannot be read lets none of them in, and ends nothing. */
+function warnOfUsers(users: UserStore, logger: Logger): void {
+  try {
+    users.list()
+  } catch (thrown) {
+    const { message, hint } = asOsError(thrown)
+    logger.error(`${message}; until then no user gets in: ${hint}`)
+  }
+}
+
 async function startGateway(
   config: ConfigStore,
   logger: Logger,
@@ -285,10 +295,12 @@ async function startGateway(
       logger: logger.child('cli'),
     })
     const users = new UserStore({ dataDir: config.dataDir })
+    warnOfUsers(users, logger)
     const service = new GatewayWeb({
       host: (role === 'run' ? overrides.host : undefined) ?? webHost,
       port: overrides.webPort ?? webPort,
-      make: (host, port) => new web.WebServer(page, { host, port, tls: () => web.webTls(config) }),
+      make: (host, port) =>
+        new web.WebServer(page, { host, port, tls: () => web.webTls(config, text => logger.warn(text)) }),
       users,
     })
     const plugins = makePlugins({ ...pluginParts(logger), node, gateway, web: service, frozen: watched.frozen })

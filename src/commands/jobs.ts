@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, errorJson, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
+import { maskText } from '../lib/secrets'
 import { systemTimers, type Timers } from '../links/timers'
 import { mayAct, type Role } from '../services/users'
 import { auditText, splitCommand } from './argv'
@@ -239,8 +240,9 @@ export class JobRunner {
     return exitCode
   }
 
-  #write(entry: Entry, stream: 'stdout' | 'stderr', text: string): void {
+  #write(entry: Entry, stream: 'stdout' | 'stderr', said: string): void {
     if (isOver(entry.job)) return
+    const text = maskText(said)
     const room = this.#limits.outputChars - entry.job[stream].length
     entry.job = { ...entry.job, [stream]: entry.job[stream] + text.slice(0, Math.max(0, room)) }
     if (text.length <= room) return

@@ -10,6 +10,7 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import { maskTexts } from '../lib/secrets'
 import { turn } from '../lib/turn'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
@@ -325,7 +326,8 @@ export class Gateway {
   status(): GatewayStatus {
     const uptimeS = Math.round((this.#clock.mono() - this.#startedAt) / 1000)
     const needsRestart = this.#reloader?.needsRestart() ?? []
-    return statusOf(this, { ...this.#options, uptimeS, needsRestart, time: this.#keeper.status() })
+    // reasons and errors come from drivers and from other machines, and may name an address with its password
+    return maskTexts(statusOf(this, { ...this.#options, uptimeS, needsRestart, time: this.#keeper.status() }))
   }
 
   async #stop(): Promise<void> {

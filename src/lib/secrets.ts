@@ -87,5 +87,14 @@ export function maskText(text: string): string {
     .replace(BEARER, `$1${MASK}`)
 }
 
+/** A copy of plain data whose texts hold no secrets. */
+export function maskTexts<T>(value: T): T
+export function maskTexts(value: unknown): unknown {
+  if (typeof value === 'string') return maskText(value)
+  if (Array.isArray(value)) return value.map(item => maskTexts(item))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, maskTexts(item)]))
+}
+
 /** True for what shows nothing: an empty secret stays visible as that. */
 export const isEmptySecret = (value: unknown): boolean => value === '' || value === null || value === undefined

@@ -1,6 +1,7 @@
 // What every face shows of the media: the status maps as configured, and each medium of the specification with its layer,
 // whether it is switched on, whether there is a driver, and the links that use it (PROTOCOL §10, GET /api/transport).
 import type { ConfigStore } from '../config'
+import { maskText } from '../lib/secrets'
 import { mediumEnabled } from './enabled'
 import { MEDIA, mediumInfo, type Registry } from './registry'
 import type { LinkReport } from './supervisor'
@@ -53,7 +54,7 @@ export function transportView(config: ConfigStore, registry: Registry, links: Li
     config_key: `RESOURCES.${section}.${options_name}`,
     links: linksOf(config, name, links).map(link => {
       const { state, reason } = links[link]!
-      return { name: link, state, ...(reason !== undefined && { reason }) }
+      return { name: link, state, ...(reason !== undefined && { reason: maskText(reason) }) }
     }),
   }))
   return {

@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import { asOsError, ERRORS, type ErrorCode, type OsError } from '../lib/errors'
+import { maskText, maskTexts } from '../lib/secrets'
 import type { Asset } from './assets'
 import type { WebLogger } from './context'
 import { SECURITY_HEADERS } from './guard'
@@ -63,10 +64,12 @@ function bytesOf(asset: Asset, packed: boolean): Buffer {
 
 export const errorBody = (error: OsError): object => ({
   ok: false,
-  error: TEXTS[error.code] ?? error.message,
+  error: TEXTS[error.code] ?? maskText(error.message),
   code: error.code,
   // details never replace the three fixed keys
-  ...Object.fromEntries(Object.entries(error.details).filter(([key]) => !['ok', 'error', 'code'].includes(key))),
+  ...Object.fromEntries(
+    Object.entries(maskTexts(error.details)).filter(([key]) => !['ok', 'error', 'code'].includes(key)),
+  ),
 })
 
 /** worth asking again in a moment */

@@ -1,12 +1,12 @@
 // A certificate that this gateway signs for itself (web_user.tls: self_signed): EC P-256, the names it is reached by, one file
 // in the data directory, made at the first start and kept, so that a browser that was told to trust it does so again.
 //
-// Its time is not the clock's: a gateway that starts at 1970 has one too. What fails: a file that is no such pair, or cannot
-// be written (TLS_FILE).
+// Its time is not the clock's: a gateway that starts at 1970 has one too. A file that is no such pair is
+// replaced, one that cannot be written lasts until the stop; both are warned of.
 import { createPrivateKey, generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { atomicWrite } from '../lib/atomic'
-import { asOsError, OsError } from '../lib/errors'
+import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 
 const SEQUENCE = 0x30
@@ -89,25 +89,31 @@ export function selfSigned(names: readonly string[]): Pair {
   }
 }
 
-/** The pair kept in `path`, made anew when there is none or it lacks a name. Throws TLS_FILE. */
-export function keptPair(path: string, names: readonly string[], files: Files): Pair {
+/**
+ * The pair kept in `path`, made anew when there is none, it lacks a name or the file is damaged. One that cannot be kept lasts
+ * until the stop. Never throws; `warn` hears what is wrong with the file.
+ */
+export function keptPair(path: string, names: readonly string[], files: Files, warn: (text: string) => void): Pair {
   try {
-    if (files.exists(path)) {
-      const text = files.read(path).toString('utf8')
-      const key = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n?/.exec(text)?.[0] ?? ''
-      const cert = new X509Certificate(text)
-      const fits = cert.checkPrivateKey(createPrivateKey(key))
-      if (fits && names.every(name => (isIP(name) ? cert.checkIP(name) : cert.checkHost(name)))) {
-        return { cert: cert.toString(), key }
-      }
-    }
-    const made = selfSigned(names)
-    atomicWrite(path, made.cert + made.key, files)
-    return made
-  } catch (cause) {
-    throw new OsError('TLS_FILE', `${path}: ${asOsError(cause).message}`, {
-      cause,
-      hint: 'remove the file: a new certificate is made at the next start',
-    })
+    const kept = files.exists(path) ? pairIn(files.read(path).toString('utf8'), names) : undefined
+    if (kept) return kept
+  } catch (error) {
+    warn(`${path} cannot be read (${asOsError(error).message}): a new certificate is made, and browsers ask again`)
   }
+  const made = selfSigned(names)
+  try {
+    atomicWrite(path, made.cert + made.key, files)
+  } catch (error) {
+    warn(`${path} cannot be written (${asOsError(error).message}): its certificate lasts until the stop; move it away`)
+  }
+  return made
+}
+
+/** The pair that a text holds, where it is for all of these names. Throws where it holds none. */
+function pairIn(text: string, names: readonly string[]): Pair | undefined {
+  const key = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n?/.exec(text)?.[0] ?? ''
+  const cert = new X509Certificate(text)
+  const fits = cert.checkPrivateKey(createPrivateKey(key))
+  if (!fits || !names.every(name => (isIP(name) ? cert.checkIP(name) : cert.checkHost(name)))) return undefined
+  return { cert: cert.toString(), key }
 }

@@ -1,9 +1,10 @@
-// Bounds the open connections and what they may hold (S9, S15). At the limit the connection that has been idle for longest
-// is closed for the new one, so a flood of idle sockets costs the flooder its own places and the page stays reachable; where
-// all of them are in the middle of an answer, the address that holds too many of them loses one.
+// Bounds the open connections and what they may hold (S9, S15). One address has a quarter of all places, so that a flood from
+// it leaves room for others: beyond that, its own connection that has been idle for longest is closed for the new one. At the
+// limit of all, the longest idle one of any address is closed, or else one of the address that holds most.
 //
 // Requests of one connection are answered one after the other; a few may wait, a connection that sends more without reading
-// is cut. So is a reader that stalls, and where all readers together leave too much unread, the one that leaves most.
+// is cut, and the rest of what it sent is not parsed. So is a reader that stalls, and where all readers together leave too
+// much unread, the one that leaves most.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { systemTimers, type Timers } from '../links/timers'
@@ -11,6 +12,10 @@ import { addressKey } from './gate'
 
 /** requests of one connection: the one that is answered, and those behind it */
 const MAX_REQUESTS = 8
+/** connections that one address may hold however small the limit is */
+const LEAST_SHARE = 8
+/** what the HTTP parser takes as a failure, so that it parses no further */
+const PARSER_FAILS = -1
 /** bytes that all readers together may leave unread */
 const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 /** a reader that takes nothing for so many looks is cut */
@@ -70,7 +75,7 @@ export class Connections {
   watch(server: Server): void {
     server.on('connection', (socket: Socket) => {
       const address = addressKey(socket.remoteAddress ?? '')
-      if (this.#open.size >= this.#options.limit && !this.#dropIdle() && !this.#dropCrowd(address)) {
+      if (!this.#hasRoom(address)) {
         this.dropped++
         socket.destroy()
         return
@@ -126,6 +131,9 @@ export class Connections {
   #cut(open: Open): void {
     this.cut++
     open.waiting.length = 0
+    // one chunk may hold a thousand more requests, each with objects of its own; destroy() alone does not end its parsing
+    const { parser } = open.stream as Socket & { parser?: { onIncoming?: () => number } | null }
+    if (parser) parser.onIncoming = () => PARSER_FAILS
     open.stream.destroy()
     open.socket.destroy()
   }
@@ -164,17 +172,27 @@ export class Connections {
     return true
   }
 
-  #dropIdle(): boolean {
-    for (const [peer, open] of this.#open) if (open.waiting.length === 0) return this.#drop(open, peer)
-    return false
+  /** True where one more of this address may stay, if need be because another one went. */
+  #hasRoom(newcomer: string): boolean {
+    const { limit } = this.#options
+    const held = new Map<string, number>([[newcomer, 0]])
+    for (const { address } of this.#open.values()) held.set(address, (held.get(address) ?? 0) + 1)
+    if (held.get(newcomer)! >= Math.max(LEAST_SHARE, limit / 4))
+      return this.#dropFirst(open => this.#isIdle(open, newcomer))
+    if (this.#open.size < limit) return true
+    const most = Math.max(...held.values())
+    return (
+      this.#dropFirst(open => this.#isIdle(open)) ||
+      (held.get(newcomer)! + 1 < most && this.#dropFirst(({ address }) => held.get(address) === most))
+    )
   }
 
-  /** The oldest of another address that holds more than a quarter of all. */
-  #dropCrowd(newcomer: string): boolean {
-    const held = new Map<string, number>()
-    for (const { address } of this.#open.values()) held.set(address, (held.get(address) ?? 0) + 1)
-    for (const [peer, open] of this.#open)
-      if (open.address !== newcomer && held.get(open.address)! > this.#options.limit / 4) return this.#drop(open, peer)
+  #isIdle({ waiting, address }: Open, of = address): boolean {
+    return waiting.length === 0 && address === of
+  }
+
+  #dropFirst(goes: (open: Open) => boolean): boolean {
+    for (const [peer, open] of this.#open) if (goes(open)) return this.#drop(open, peer)
     return false
   }
 }

@@ -6,8 +6,15 @@ import { type Files, realFiles } from '../lib/files'
 import { tlsMaterial } from '../media/tls/settings'
 import { keptPair, type Pair } from './certificate'
 
-/** What the server encrypts with; null: nothing. Read at each start of the server. Throws TLS_FILE. */
-export function webTls(config: ConfigStore, files: Files = realFiles): Pair | null {
+/**
+ * What the server encrypts with; null: nothing. Read at each start of the server. Throws TLS_FILE for files that the
+ * configuration names.
+ */
+export function webTls(
+  config: ConfigStore,
+  warn: (text: string) => void = () => undefined,
+  files: Files = realFiles,
+): Pair | null {
   const setting = config.get<'off' | 'self_signed' | { cert: string; key: string }>('web_user.tls')
   if (setting === 'off') return null
   if (setting === 'self_signed') {
@@ -15,7 +22,7 @@ export function webTls(config: ConfigStore, files: Files = realFiles): Pair | nu
     const own = ['0.0.0.0', '::', ''].includes(host) ? [] : [host]
     const named = config.get<string[]>('web_user.allowed_hosts')
     const names = new Set([hostname(), `${hostname()}.local`, 'localhost', '127.0.0.1', '::1', ...own, ...named])
-    return keptPair(join(config.dataDir, 'web_tls.pem'), [...names], files)
+    return keptPair(join(config.dataDir, 'web_tls.pem'), [...names], files, warn)
   }
   const { cert, key } = tlsMaterial({ ...setting, insecure: false, min_version: 'TLSv1.2' })
   return { cert: cert!, key: key! }

@@ -33,6 +33,8 @@ async function world(t: TestContext) {
       sources: [
         { name: 'up', type: 'uptime', interval_ms: 100 },
         { name: 'mem', type: 'memory', interval_ms: 200 },
+        // its state names the type as the reason
+        { name: 'hook', type: `https://me:${SECRET}@host/` },
       ],
       uplinks: [uplink],
       log: { commit_interval_ms: 50 },
@@ -185,6 +187,8 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
       '/api/options',
       '/api/options/schema',
       '/api/dashboard',
+      '/api/dashboard?sections=status',
+      '/api/transport',
       '/api/log?lines=1000',
       '/api/plugins',
       '/metrics',
@@ -194,6 +198,30 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
       const { text } = await send('GET', path)
       for (const secret of [SECRET, token, 'scrypt$']) assert.ok(!text.includes(secret), path)
     }
+    const events = await new Promise<string>((resolve, reject) =>
+      http
+        .get(
+          {
+            host: '127.0.0.1',
+            port,
+            path: '/api/events?kinds=links',
+            headers: { 'X-Admin-Token': token },
+            agent: false,
+          },
+          response => {
+            let text = ''
+            response.on('data', chunk => {
+              text += chunk
+              if (!text.includes('"hook"')) return
+              response.destroy()
+              resolve(text)
+            })
+          },
+        )
+        .on('error', reject),
+    )
+    assert.match(events, /no driver for sources of type https:/)
+    assert.ok(!events.includes(SECRET))
     for (const command of ['config-show --json', 'config-get --key gateway.uplinks', 'status --json']) {
       const { text, json } = await send('POST', '/api/oscli/execute', { command })
       assert.equal(json.exit_code, 0, text)

@@ -140,11 +140,14 @@ export class Crashes {
     try {
       const mark = JSON.parse(this.#files.read(marksPath(this.#parts.dataDir)).toString('utf8')) as Partial<Mark>
       const { crashes, running } = mark
-      if (!Number.isSafeInteger(crashes) || crashes! < 0 || typeof running !== 'boolean') return none
+      if (!Number.isSafeInteger(crashes) || crashes! < 0 || typeof running !== 'boolean')
+        throw new TypeError('it holds no count')
       return { ...none, ...(mark as Mark) }
     } catch (error) {
       if (errno(error) !== 'ENOENT')
-        this.#logger.warn(`the count of crashes cannot be read: ${asOsError(error).message}`)
+        this.#logger.warn(
+          `${marksPath(this.#parts.dataDir)} cannot be read, crashes are counted anew: ${asOsError(error).message}`,
+        )
       return none
     }
   }

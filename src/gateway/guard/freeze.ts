@@ -104,7 +104,8 @@ export function takeFrozen(note: string, logger: Logger): Frozen | undefined {
   try {
     const { text, stack } = JSON.parse(readFileSync(note, 'utf8')) as Partial<Frozen>
     unlinkSync(note)
-    if (typeof text === 'string' && Array.isArray(stack)) return { text, stack: stack.map(String) }
+    if (typeof text !== 'string' || !Array.isArray(stack)) throw new TypeError('it holds no report of a freeze')
+    return { text, stack: stack.map(String) }
   } catch (error) {
     if (errno(error) !== 'ENOENT') logger.warn(`${note} cannot be read: ${String(error)}`)
   }

@@ -23,7 +23,8 @@ export class SavedTime {
     try {
       if (!this.#files.exists(this.#path)) return null
       const { time_ms } = JSON.parse(this.#files.read(this.#path).toString('utf8')) as { time_ms?: unknown }
-      return typeof time_ms === 'number' && Number.isFinite(time_ms) ? time_ms : null
+      if (typeof time_ms !== 'number' || !Number.isFinite(time_ms)) throw new TypeError('it holds no time')
+      return time_ms
     } catch (error) {
       this.#logger.warn(`${this.#path} is not used: ${asOsError(error).message}`)
       return null

@@ -17,7 +17,8 @@ export const makeToken = (): string => randomBytes(32).toString('base64url')
 export function storedToken(dataDir: string): string | null {
   try {
     const { hash } = JSON.parse(realFiles.read(tokenPath(dataDir)).toString('utf8')) as { hash?: unknown }
-    return typeof hash === 'string' ? hash : null
+    if (typeof hash !== 'string') throw new TypeError('it holds no hash')
+    return hash
   } catch (error) {
     if (errno(error) === 'ENOENT') return null
     throw new OsError('STORAGE', `${tokenPath(dataDir)} cannot be read: ${asOsError(error).message}`, {

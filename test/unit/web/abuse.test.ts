@@ -1,5 +1,7 @@
 // What strangers and greedy users cannot do to the HTTP service: pile up answers, stall, take all places, confuse it.
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { get } from 'node:http'
 import net from 'node:net'
 import { test } from 'node:test'
 import { Text } from '../../../src/web/route'
@@ -56,6 +58,30 @@ test('S15: requests of one connection are answered one after the other; one that
   socket.destroy()
   assert.ok(answers <= 1, `${answers} answers were made for 999 requests`)
   assert.equal(server.facts().http.cut_connections, 1)
+})
+
+test('S15: of what a flood of pipelined requests sends little is parsed, and its address leaves room for others', async t => {
+  let parsed = 0
+  const count = (): void => void parsed++
+  subscribe('http.server.request.start', count)
+  t.after(() => unsubscribe('http.server.request.start', count))
+  const server = await serve(t, fakeContext(), { maxConnections: 40 })
+  const flood = Array.from({ length: 20 }, () => silent(server, GET('/app.js').repeat(999)))
+  const idle = Array.from({ length: 60 }, () => silent(server, ''))
+  t.after(() => {
+    for (const socket of [...flood, ...idle]) socket.destroy()
+  })
+  await Promise.all([...flood, ...idle].map(socket => new Promise(resolve => socket.once('connect', resolve))))
+  const status = await new Promise((resolve, reject) =>
+    get({ host: '127.0.0.1', port: server.port, path: '/health', localAddress: '127.0.0.2', agent: false }, res =>
+      resolve(res.resume().statusCode),
+    ).on('error', reject),
+  )
+  assert.equal(status, 200)
+  const { connections, dropped_connections, cut_connections } = server.facts().http
+  assert.ok(connections! <= 11, `${connections} connections are open`)
+  assert.ok(dropped_connections! + cut_connections! >= 60, `${dropped_connections} dropped, ${cut_connections} cut`)
+  assert.ok(parsed <= 20 * 9 + 1, `${parsed} requests were parsed`)
 })
 
 test('S15: what readers leave unread is bounded in sum, and a reader that stalls is cut, one of events too', async t => {

@@ -2,7 +2,10 @@
 // may be written (S8).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { VERBS } from '../../../src/commands'
+import type { Verb } from '../../../src/commands/verb'
 import { WRITABLE_PREFIXES } from '../../../src/config'
+import { OsError } from '../../../src/lib/errors'
 import { type World, world } from './world'
 
 const SECRET = 'correct-horse'
@@ -160,6 +163,33 @@ async function masked({ send, config }: World): Promise<void> {
     assert.ok(!(await send('GET', path)).text.includes(SECRET), path)
   assert.equal(config.get('gateway.uplinks.0.password'), SECRET)
 }
+
+test('S11: output of commands, errors and states of links hold no secret of a driver or of another machine', async t => {
+  const planted = 'POST https://me:hush1@host/x?token=hush2 and https://hooks.example.com/services/T1/hush3 failed'
+  const fails: Verb = {
+    ...VERBS.find(({ name }) => name === 'status')!,
+    prepare: undefined,
+    run: async ({ print }) => {
+      print({ why: planted }, planted)
+      throw new OsError('LINK_DOWN', planted, { details: { reason: planted } })
+    },
+  } as Verb
+  const w = await world(t, {
+    jobs: { verbs: [fails] },
+    context: {
+      transport: () => {
+        throw new OsError('LINK_DOWN', planted, { details: { reason: planted } })
+      },
+    },
+  })
+  for (const command of ['status', 'status --json']) {
+    const { text } = await w.send('POST', '/api/oscli/execute', { command })
+    assert.ok(text.includes('POST https://') && !text.includes('hush'), text)
+  }
+  assert.doesNotMatch((await w.send('GET', '/api/oscli/jobs')).text, /hush/)
+  const { status, text } = await w.send('GET', '/api/transport')
+  assert.ok(status >= 400 && text.includes('POST https://') && !text.includes('hush'), text)
+})
 
 test('S11: secrets are masked in configuration, options and commands; a masked value that comes back changes nothing', async t => {
   const w = await world(t, { config: withSecret })

@@ -42,6 +42,7 @@ test('metrics are Prometheus text: every sample has its help and type before it,
   for (const [name, value] of [
     ['connections', 1],
     ['dropped_connections_total', 0],
+    ['cut_connections_total', 0],
     ['event_streams', 0],
     ['sessions', 0],
   ] as const)
@@ -69,7 +70,7 @@ test('each write leaves a line with who, from where and what', async t => {
   })
   await w.send('POST', '/users', { username: 'bob', password: 'hunter2' })
   const lines = w.logger.recent().map(({ text }) => text)
-  assert.ok(lines.includes('admin at 127.0.0.1: PUT /api/config'))
+  assert.ok(lines.includes('admin at 127.0.0.1: PUT /api/config engine_settings.precision'))
   assert.ok(lines.includes('admin at 127.0.0.1: plugin cmd port_forwarder add --password ********'))
   assert.ok(lines.includes('admin at 127.0.0.1: POST /users'))
   assert.ok(!lines.some(line => line.includes('hunter2')))

@@ -1,7 +1,7 @@
 // The HTTP service encrypted (web_user.tls): with a certificate of its own, and with files somebody names.
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import https from 'node:https'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -79,14 +79,24 @@ test('a certificate of its own has every name and address, and is what node and 
   assert.notEqual(selfSigned(['gw']).cert, selfSigned(['gw']).cert)
 })
 
-test('it is kept, and made anew only when a name is missing; a file that is something else is told', t => {
+test('it is kept, and made anew only when a name is missing; a damaged file is replaced and warned of', t => {
   const path = join(dir(t), 'web_tls.pem')
-  const first = keptPair(path, ['gw', '127.0.0.1'], realFiles)
-  assert.deepEqual(keptPair(path, ['gw', '127.0.0.1'], realFiles), first)
-  const more = keptPair(path, ['gw', '127.0.0.1', 'new.example'], realFiles)
+  const said: string[] = []
+  const warn = (text: string): void => void said.push(text)
+  const first = keptPair(path, ['gw', '127.0.0.1'], realFiles, warn)
+  assert.deepEqual(keptPair(path, ['gw', '127.0.0.1'], realFiles, warn), first)
+  const more = keptPair(path, ['gw', '127.0.0.1', 'new.example'], realFiles, warn)
   assert.notEqual(more.cert, first.cert)
   writeFileSync(path, 'something else')
-  assert.throws(() => keptPair(path, ['gw'], realFiles), { code: 'TLS_FILE' })
+  const anew = keptPair(path, ['gw'], realFiles, warn)
+  assert.deepEqual(keptPair(path, ['gw'], realFiles, warn), anew)
+  rmSync(path)
+  mkdirSync(path)
+  assert.ok(new X509Certificate(keptPair(path, ['gw'], realFiles, warn).cert).checkHost('gw'))
+  assert.deepEqual(
+    said.map(text => /cannot be (read|written)/.exec(text)?.[1]),
+    ['read', 'read', 'written'],
+  )
 })
 
 test('self_signed: the server speaks TLS only, to names it has, and its token is asked for as ever', async t => {
