@@ -335,9 +335,10 @@ if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
 if (
   ['latency/', 'flash_bytes_per_reading/', 'wakeups_per_s/'].some(key => key.startsWith(only) || only.startsWith(key))
 ) {
-  const logger = { debug() {}, info() {}, warn: console.error, error: console.error }
+  const quiet = () => undefined
+  const logger = { debug: quiet, info: quiet, warn: console.error, error: console.error, child: () => logger }
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
-  await benchLatency({ mqttDriver: await mediaTable.MQTT(), context: { clock, logger } }, { put, problems })
+  await benchLatency({ mqttDriver: await mediaTable.MQTT(), context: { clock, logger } }, { put, mark, gate, problems })
 }
 
 if ('can/'.startsWith(only) || only.startsWith('can/')) benchCan({ put, gateLeast, problems })
