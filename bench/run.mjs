@@ -348,7 +348,7 @@ if (starts('start/') || starts('memory/')) await benchStart({ put, gate, mark, w
 
 printTable(results, notes)
 const file = option('--json')
-if (Object.keys(results).length === 0) problems.push(`no key begins with ${only}`)
+if (Object.keys(results).length + problems.length === 0) problems.push(`no key begins with ${only}`)
 if (file) writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`)
 for (const problem of problems) console.error(`BENCH: ${problem}`)
 process.exit(problems.length > 0 ? 1 : 0)
