@@ -335,9 +335,10 @@ if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
 if (
   ['latency/', 'flash_bytes_per_reading/', 'wakeups_per_s/'].some(key => key.startsWith(only) || only.startsWith(key))
 ) {
-  const logger = { debug() {}, info() {}, warn: console.error, error: console.error }
+  const quiet = () => undefined
+  const logger = { debug: quiet, info: quiet, warn: console.error, error: console.error, child: () => logger }
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
-  await benchLatency({ mqttDriver: await mediaTable.MQTT(), context: { clock, logger } }, { put, problems })
+  await benchLatency({ mqttDriver: await mediaTable.MQTT(), context: { clock, logger } }, { put, mark, gate, problems })
 }
 
 if ('can/'.startsWith(only) || only.startsWith('can/')) benchCan({ put, gateLeast, problems })
@@ -347,7 +348,7 @@ if (starts('start/') || starts('memory/')) await benchStart({ put, gate, mark, w
 
 printTable(results, notes)
 const file = option('--json')
-if (Object.keys(results).length === 0) problems.push(`no key begins with ${only}`)
+if (Object.keys(results).length + problems.length === 0) problems.push(`no key begins with ${only}`)
 if (file) writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`)
 for (const problem of problems) console.error(`BENCH: ${problem}`)
 process.exit(problems.length > 0 ? 1 : 0)

@@ -16,6 +16,10 @@ const PARTS = [
   ['Recovery: a backlog of 50 000 facts when the upstream comes back', /^recovery\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
   ['CAN frames on a virtual bus, in the rig', /^can\//],
+  [
+    'From a register read to the upstream: 40 Modbus registers at 1 s, defaults, and what it costs',
+    /^(latency|flash_bytes_per_reading|wakeups_per_s)\//,
+  ],
   ['A gateway with nothing configured: its start beside `node -e 0`, and its memory', /^(start|memory)\//],
 ]
 

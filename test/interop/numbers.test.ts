@@ -1,8 +1,11 @@
 // Gateways that begin at the same moment on a channel where everybody hears every answer (a radio, a bus of several): each
-// takes the id that was meant for it. The channel is a server that gives its answers to all.
+// takes the id that was meant for it. The channel is a server that gives its answers to all. The same gateways, at rest and with 40
+// readings a second, show how often their threads wake.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
-import { readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { buildIdAssign, controlSeq } from '../../src/protocol/control'
@@ -11,10 +14,25 @@ import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
 const channel = createSocket('udp4')
+/** polls that were answered */
+let polls = 0
+/** a Modbus TCP unit whose registers change with every poll */
+const unit = createServer(socket => {
+  socket.on('error', () => undefined)
+  socket.on('data', question => {
+    const registers = question.readUInt16BE(10)
+    const answer = Buffer.alloc(9 + 2 * registers, ++polls)
+    question.copy(answer, 0, 0, 8)
+    answer.writeUInt16BE(3 + 2 * registers, 4)
+    answer[8] = 2 * registers
+    socket.write(answer)
+  })
+})
 const machines: Machine[] = []
 after(async () => {
   for (const machine of machines) await machine.stop('SIGKILL')
   channel.close()
+  unit.close()
   removeDir(dir)
 })
 
@@ -38,7 +56,7 @@ test('three new gateways that ask at once do not all take the id of the first th
   const webs = [await freePort(), await freePort(), await freePort()]
   await Promise.all(
     webs.map(web => {
-      const config = { device_id: `GW${web}`, gateway: { sources: [], uplinks } }
+      const config = { device_id: `GW${web}`, gateway: { time: { hold_unsynced_s: 0 }, sources: [], uplinks } }
       const machine = new Machine(join(dir, `gw${web}`), 'run', config)
       machines.push(machine)
       return machine.start(['--port', String(web)], web)
@@ -47,4 +65,33 @@ test('three new gateways that ask at once do not all take the id of the first th
   const idOf = ({ config }: Machine): number => JSON.parse(readFileSync(config, 'utf8')).assigned_id
   await until('each has an id', () => machines.every(machine => idOf(machine) < 200), 120_000)
   assert.notEqual(new Set(machines.map(idOf)).size, 1)
+})
+
+/** How often the threads of a process have gone to sleep so far. */
+function slept({ pid }: Machine): number {
+  let sum = 0
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const status = readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')
+    sum += Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)![1])
+  }
+  return sum
+}
+
+test('a gateway at rest wakes at most 21 times a second, one with 40 readings a second 55 times', async () => {
+  await once(unit.listen(0, '127.0.0.1'), 'listening')
+  const { port } = unit.address() as AddressInfo
+  const registers = Array.from({ length: 40 }, (_, k) => ({ id: `r${k}`, address: k, unit: 'V' }))
+  const source = { name: 'plc', type: 'modbus_tcp', host: '127.0.0.1', port, interval_ms: 1000, registers }
+  const busy = machines[0]!
+  const set = busy.run('config-set', '--key', 'gateway.sources', '--value', JSON.stringify([source]))
+  assert.equal(set.code, 0, set.stderr)
+  await until('the start is behind them', () => polls >= 8)
+  const from = { at: performance.now(), polls, slept: machines.map(slept) }
+  await until('ten polls', () => polls >= from.polls + 10)
+  const seconds = (performance.now() - from.at) / 1000
+  const rates = machines.map((machine, k) => (slept(machine) - from.slept[k]!) / seconds)
+  const { backlog } = busy.json('status').uplinks.up
+  assert.ok(backlog < 5, `the readings go upstream: ${backlog} are kept`)
+  for (const [k, rate] of rates.entries())
+    assert.ok(rate > 0 && rate <= (k === 0 ? 55 : 21), `${k}: ${rate} wake-ups a second`)
 })
