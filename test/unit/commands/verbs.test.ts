@@ -191,8 +191,8 @@ test('config-get, config-set and config-show', async () => {
 test('config-show --keys marks the choices that are not in this build', async () => {
   const { verb } = parseCommand(VERBS, ['config-show', '--keys'])
   const { value } = await run(fake(config()).context, 'config-show', '--keys')
-  const unbuilt = (value?.keys as { key: string; unbuilt?: string[] }[]).flatMap(row =>
-    row.unbuilt ? [[row.key, ...row.unbuilt].join(' ')] : [],
+  const unbuilt = (value!.keys as { key: string; unbuilt?: string[] }[]).flatMap(row =>
+    row.unbuilt ? [`${row.key} ${row.unbuilt.join(' ')}`] : [],
   )
   assert.deepEqual(unbuilt, ['engine_settings.core_backend rscore', 'storage.sql.dialect mysql postgresql'])
   assert.match(verb.text!(value!, plain), /which database: .*; not in this build: mysql, postgresql \(/)
