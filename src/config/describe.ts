@@ -18,6 +18,8 @@ export interface SchemaRow {
   readonly min?: number
   readonly max?: number
   readonly choices?: readonly unknown[]
+  /** those of the choices that this build does not have */
+  readonly unbuilt?: readonly string[]
 }
 
 const requirement = (pipe: readonly PipeItem[], type: string): unknown =>
@@ -113,6 +115,7 @@ export function rowOf(key: string, schema: AnySchema): SchemaRow {
     help: meta.help === undefined ? '' : meta.help + (meta.media ? ` (${meta.media.join(', ')})` : ''),
     restart: meta.restart === true,
     secret: meta.secret === true,
+    ...(meta.unbuilt && { unbuilt: meta.unbuilt }),
     ...boundsOf(core, pipe),
   }
 }

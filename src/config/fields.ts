@@ -13,9 +13,17 @@ export interface FieldMeta {
   readonly secret?: boolean
   /** options of a medium: means something only to who sends, or to who listens */
   readonly side?: 'send' | 'listen'
+  /** choices that are accepted and that this build does not have (D23) */
+  readonly unbuilt?: readonly string[]
 }
 
-type Metadata = { help: string; restart?: boolean; secret?: boolean; side?: 'send' | 'listen' }
+type Metadata = {
+  help: string
+  restart?: boolean
+  secret?: boolean
+  side?: 'send' | 'listen'
+  unbuilt?: readonly string[]
+}
 const about = <T>(help: string, meta: Omit<FieldMeta, 'help'>) => v.metadata<T, Metadata>({ help, ...meta })
 
 export interface NumberOptions extends Omit<FieldMeta, 'help'> {

@@ -40,7 +40,8 @@ export function optionSchema(config: WebConfig, onlyWritable: boolean, now: numb
     if (onlyWritable && !writable) continue
     const id = categoryOf(row.key)
     const fields = categories.get(id) ?? []
-    fields.push(field(row, stored(config, row.key), writable))
+    const about = row.type === 'list' ? aboutOf(config, row.key) : ''
+    fields.push(field(row, stored(config, row.key), writable, about))
     categories.set(id, fields)
   }
   return {
@@ -50,8 +51,17 @@ export function optionSchema(config: WebConfig, onlyWritable: boolean, now: numb
   }
 }
 
-function field(row: SchemaRow, value: unknown, writable: boolean): object {
-  const { key, help, allowed, restart, secret, min, max, choices } = row
+/** What the parts of a list's elements are called and mean, each word once, so that a list is found by them. */
+function aboutOf(config: WebConfig, list: string): string {
+  const parts = config.rows().filter(({ key }) => key.startsWith(`${list}[]`))
+  const words = parts.flatMap(({ key, help, allowed }) =>
+    `${key.slice(list.length + 3)} ${help} ${allowed}`.toLowerCase().split(/[^\p{L}\p{N}_]+/u),
+  )
+  return [...new Set(words)].filter(word => word.length > 2).join(' ')
+}
+
+function field(row: SchemaRow, value: unknown, writable: boolean, about: string): object {
+  const { key, help, allowed, restart, secret, min, max, choices, unbuilt } = row
   return {
     key,
     label: titleOf(key.split('.').at(-1)!),
@@ -61,10 +71,12 @@ function field(row: SchemaRow, value: unknown, writable: boolean): object {
     default: row.default ?? null,
     writable,
     choices: choices ?? null,
+    ...(unbuilt && { unbuilt }),
     allowed,
     help,
     restart,
     secret,
+    ...(about !== '' && { about }),
     ...(min !== undefined && { min }),
     ...(max !== undefined && { max }),
   }

@@ -1,4 +1,5 @@
 // Checks of what is ours: configuration, data directory, log, identity, safe mode, access to the page.
+import { CORES } from '../verbs/settings'
 import { bytesText } from '../verbs/status'
 import { type Check, failed, ok, skipped, warning, worst } from './finding'
 
@@ -141,16 +142,36 @@ const database: Check = {
   run({ context: { config, gateway } }) {
     const { enabled, dialect } = config.config.storage.sql
     if (!enabled) return skipped('storage.sql.enabled is false')
+    const unbuilt = config.rows().find(({ key }) => key === 'storage.sql.dialect')?.unbuilt ?? []
+    if (unbuilt.includes(dialect))
+      return failed(
+        `${dialect} is not in this build: the SQL view stays off`,
+        'os-node config-set storage.sql.dialect sqlite',
+      )
     const storage = gateway?.status().storage
     if (!storage) return ok(`${dialect}; opened by the gateway`)
     const { state, lag_records, reason, windows } = storage
-    if (state === 'down') return failed(`${dialect} is down: ${reason ?? 'no reason given'}`, 'see os-node status')
+    if (state === 'down' || state === 'closed')
+      return failed(
+        `${dialect} is ${state}: ${reason ?? 'no reason given'}; the log keeps every record meanwhile`,
+        'os-node status and the log of the gateway say more; see to storage.sql.driver.path, then restart the gateway',
+      )
     if (windows?.problem)
       return warning(
         `${dialect} is ${state}, its files: ${windows.problem}`,
         'see the disk, and storage.sql.driver.path',
       )
     return ok(`${dialect} is ${state}, ${lag_records ?? 0} records behind the log`)
+  },
+}
+
+const core: Check = {
+  name: 'core',
+  run({ context: { config } }) {
+    const { core_backend: wanted } = config.config.engine_settings
+    return CORES.includes(wanted)
+      ? ok(wanted)
+      : warning(`${wanted} is not in this build: ${CORES[0]} makes the packets`, `os-node core ${CORES[0]}`)
   },
 }
 
@@ -165,4 +186,5 @@ export const HOUSE: readonly Check[] = [
   safeMode,
   access,
   database,
+  core,
 ]

@@ -139,7 +139,8 @@ export const configShow: Verb = {
       .map(row => {
         const marks = [row.restart ? 'needs a restart' : '', row.secret ? 'secret' : ''].filter(Boolean).join(', ')
         const head = `${paint.bold(String(row.key))} = ${cell(row.default)}`
-        return `${head}\n    ${row.help}: ${row.allowed}${marks ? ` (${marks})` : ''}`
+        const unbuilt = row.unbuilt ? `; not in this build: ${(row.unbuilt as string[]).join(', ')}` : ''
+        return `${head}\n    ${row.help}: ${row.allowed}${unbuilt}${marks ? ` (${marks})` : ''}`
       })
       .join('\n')
   },

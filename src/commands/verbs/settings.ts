@@ -4,7 +4,7 @@ import type { Verb } from '../verb'
 
 const CORE_KEY = 'engine_settings.core_backend'
 /** cores of this build */
-const CORES: readonly string[] = ['pycore']
+export const CORES: readonly string[] = ['pycore']
 
 export const core: Verb = {
   name: 'core',

@@ -10,9 +10,16 @@ export const engineEntries = {
       max_retries: int(2, 'tries after the first', { max: 100 }),
       interval_seconds: num(1.0, 'pause between tries', { max: 3600 }),
     }),
-    tx_batch_enabled: flag(false, 'collect packets before sending (native core)', { restart: true }),
-    tx_batch_window_ms: num(5, 'longest wait of a packet in the batch', { max: 60_000, restart: true }),
-    tx_batch_max_items: int(256, 'packets in a batch at most', { min: 1, max: 65_536, restart: true }),
+    tx_batch_enabled: flag(false, 'collect packets before sending (native core, not in this build)', { restart: true }),
+    tx_batch_window_ms: num(5, 'longest wait of a packet in the batch (not in this build)', {
+      max: 60_000,
+      restart: true,
+    }),
+    tx_batch_max_items: int(256, 'packets in a batch at most (not in this build)', {
+      min: 1,
+      max: 65_536,
+      restart: true,
+    }),
     zero_copy_transport: flag(true, 'hand packets to the medium without copying them'),
     diff_base: choice(
       ['last', 'sticky'],
@@ -26,6 +33,7 @@ export const engineEntries = {
     full_interval_seconds: num(60, 'a key frame after this time (diff_base sticky)', { min: 1, restart: true }),
     core_backend: choice(['pycore', 'rscore'], 'pycore', 'pycore is the pure core, rscore the native one', {
       restart: true,
+      unbuilt: ['rscore'],
     }),
   }),
   payload_switches: section({

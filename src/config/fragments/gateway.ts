@@ -137,14 +137,20 @@ export const storageEntries = {
   storage: section({
     sql: section({
       enabled: flag(true, 'keep the SQL view', atStart),
-      dialect: choice(['sqlite', 'mysql', 'postgresql'], 'sqlite', 'which database', atStart),
+      dialect: choice(['sqlite', 'mysql', 'postgresql'], 'sqlite', 'which database', {
+        restart: true,
+        unbuilt: ['mysql', 'postgresql'],
+      }),
       driver: section({
         path: text(
           '',
           'folder of the sqlite windows, in the data directory unless absolute; empty: sql; :memory: = none',
           atStart,
         ),
-        password: optionalText('password of mysql or postgresql', { secret: true, restart: true }),
+        password: optionalText('password of mysql or postgresql, which are not in this build', {
+          secret: true,
+          restart: true,
+        }),
       }),
     }),
   }),

@@ -248,6 +248,11 @@ test('options: every key with its value and type; the schema by category, with w
     ['Precision', 'int', 4, true, null, 0, 10, false],
   )
   assert.equal(typeof field.restart, 'boolean')
+  const core = engine.fields.find(({ key }) => key === 'engine_settings.core_backend')!
+  assert.deepEqual(core.unbuilt, ['rscore'])
+  const sources = all.categories.flatMap(({ fields }) => fields).find(({ key }) => key === 'gateway.sources')!
+  // a list is found by what its elements know
+  assert.match(String(sources.about), /\binterval\w*\b/)
   const flags = all.categories.find(({ id }) => id === 'RESOURCES.transport_status')!
   assert.deepEqual(flags.fields[0]!.choices, [true, false])
   const writable = (await schema('?only_writable=1')).categories.flatMap(({ fields }) => fields)

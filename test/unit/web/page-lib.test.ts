@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { friendlyScale } from '../../../src/web/page/format'
 import { timeLabels, timeSpace, timeSteps, valueLabels } from '../../../src/web/page/lib/axis'
-import { shownValue, typedValue } from '../../../src/web/page/lib/edits'
+import { afterSaving, fits, shownValue, typedValue } from '../../../src/web/page/lib/edits'
 import { EventParser } from '../../../src/web/page/lib/eventparser'
 import { parseHex, parts, toHex } from '../../../src/web/page/lib/hex'
 import { History } from '../../../src/web/page/lib/history'
@@ -11,6 +11,33 @@ import { awayPause, Meter } from '../../../src/web/page/lib/rates'
 import { lineOf, statisticsOf } from '../../../src/web/page/lib/stored'
 import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
 import { quote, wordsOf } from '../../../src/web/page/lib/words'
+
+test('after saving, what was not saved stays typed, and a refusal below a field stands beside that field', () => {
+  const edits = { 'gateway.uplinks': '[]', device_id: 'x', 'engine_settings.precision': '3' }
+  const failed = [
+    { key: 'gateway.uplinks.0.port', error: 'port' },
+    { key: 'gateway.uplinks[1].host', error: 'host' },
+    { key: 'gateway.uplinks_other', error: 'other' },
+    { error: 'no key' },
+  ]
+  assert.deepEqual(afterSaving(edits, [{ key: 'device_id' }], failed), {
+    edits: { 'gateway.uplinks': '[]', 'engine_settings.precision': '3' },
+    errors: { 'gateway.uplinks': 'port; host' },
+    others: ['other', 'no key'],
+  })
+})
+
+test('a setting is found by its names, its help and what the elements of its list know', () => {
+  const field = {
+    key: 'gateway.sources',
+    label: 'Sources',
+    description: 'what is read',
+    about: 'bme280 address interval_ms',
+  } as unknown as OptionField
+  const found = (text: string): boolean => fits(field, text.split(' '))
+  for (const text of ['sources', 'bme280', 'gateway sources', 'read bme280']) assert.ok(found(text), text)
+  assert.equal(found('sources mqtt'), false)
+})
 
 /** a FULL packet of AID 52 with two readings, as the CLI sent it */
 const FULL =

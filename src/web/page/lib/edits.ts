@@ -4,6 +4,35 @@ import type { OptionField } from './types'
 
 export type Typed = { readonly value: unknown } | { readonly error: string }
 
+/** A saving's answer as the form takes it: what stays typed, what is wrong with it, and the refusals of no field. */
+export function afterSaving(
+  edits: Readonly<Record<string, string>>,
+  changed: readonly { readonly key: string }[],
+  failed: readonly { readonly key?: string; readonly error: string }[],
+): { edits: Record<string, string>; errors: Record<string, string>; others: string[] } {
+  const saved = new Set(changed.map(({ key }) => key))
+  const kept = Object.entries(edits).filter(([key]) => !saved.has(key))
+  const errors: Record<string, string> = {}
+  const others: string[] = []
+  for (const { key = '', error } of failed) {
+    // the field itself, or the list whose element is refused: gateway.uplinks.0.port
+    const field = kept
+      .map(([name]) => name)
+      .find(name => key === name || key.startsWith(`${name}.`) || key.startsWith(`${name}[`))
+    if (field === undefined) others.push(error)
+    else errors[field] = errors[field] === undefined ? error : `${errors[field]}; ${error}`
+  }
+  return { edits: Object.fromEntries(kept), errors, others }
+}
+
+/** A field has all the words, in its names or in what it and the parts of its list say of themselves. */
+export function fits(field: OptionField, words: readonly string[]): boolean {
+  const { key, label, help = '', description, allowed = '', about = '' } = field
+  const text =
+    `${key} ${label} ${key.replaceAll(/[._]/g, ' ')} ${help} ${description} ${allowed} ${about}`.toLowerCase()
+  return words.every(word => text.includes(word))
+}
+
 /** A value as it stands in its field. */
 export function shownValue({ type, value }: Pick<OptionField, 'type' | 'value'>): string {
   if (value === null || value === undefined) return ''

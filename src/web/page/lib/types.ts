@@ -143,6 +143,11 @@ export interface OptionField {
   value: unknown
   writable: boolean
   choices: readonly unknown[] | null
+  allowed?: string
+  /** lists: what the parts of an element are called and mean, to be found by */
+  about?: string
+  /** choices that this build does not have */
+  unbuilt?: readonly string[]
   restart?: boolean
   min?: number
   max?: number

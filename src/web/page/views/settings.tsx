@@ -2,7 +2,7 @@
 // saved keeps what was typed and says why; what counts from the next start on only is told after saving.
 import { useState } from 'preact/hooks'
 import { call } from '../lib/api'
-import { typedValue } from '../lib/edits'
+import { afterSaving, fits, typedValue } from '../lib/edits'
 import { useResource } from '../lib/resource'
 import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
@@ -24,11 +24,6 @@ interface Saved {
 }
 
 type Texts = Readonly<Record<string, string>>
-
-function fits(field: OptionField, words: readonly string[]): boolean {
-  const text = `${field.key} ${field.label} ${field.help ?? ''} ${field.description}`.toLowerCase()
-  return words.every(word => text.includes(word))
-}
 
 function Category({
   category,
@@ -83,7 +78,10 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
     .map(category => ({
       category,
       fields: category.fields.filter(
-        field => edits[field.key] !== undefined || ((!onlyWritable || field.writable) && fits(field, words)),
+        // who looks for a setting wants to see it, also one that cannot be changed here
+        field =>
+          edits[field.key] !== undefined ||
+          ((words.length > 0 || !onlyWritable || field.writable) && fits(field, words)),
       ),
     }))
     .filter(({ fields }) => fields.length > 0)
@@ -109,14 +107,12 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
     setBusy(true)
     try {
       const { changed, failed } = await send(updates)
-      const refused = Object.fromEntries(failed.map(({ key = '', error }) => [key, error]))
-      unsaved.set({
-        edits: Object.fromEntries(Object.entries(edits).filter(([key]) => key in refused)),
-        errors: refused,
-      })
+      const { others, ...left } = afterSaving(edits, changed, failed)
+      unsaved.set(left)
       setRestarts(changed.filter(({ restart }) => restart).map(({ key }) => key))
       const told = `${changed.length} ${changed.length === 1 ? 'setting' : 'settings'} saved`
-      say(failed.length > 0 ? `${told}, ${failed.length} refused` : told, failed.length > 0)
+      const refused = failed.length > 0 ? [`${told}, ${failed.length} refused`, ...others] : [told]
+      say(refused.join('; '), failed.length > 0)
       reload()
     } catch (thrown) {
       sayError(thrown, 'Nothing was saved')
