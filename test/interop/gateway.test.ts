@@ -96,7 +96,7 @@ describe('a gateway at work', () => {
     assert.match(status.links.chips.reason, /hwmon/)
     for (const key of ['first_seq', 'last_seq', 'committed_seq', 'bytes', 'lost', 'bytes_written_today'])
       assert.equal(typeof status.log[key], 'number', key)
-    for (const key of ['cursor', 'backlog', 'acked', 'resent', 'refused', 'abandoned', 'stray_answers'])
+    for (const key of ['cursor', 'backlog', 'acked', 'sent', 'resent', 'refused', 'abandoned', 'stray_answers'])
       assert.equal(typeof status.uplinks.up[key], 'number', key)
     assert.equal(typeof status.storage.lag_records, 'number')
     assert.deepEqual(Object.keys(status.dropped), ['rows', 'packets', 'records'])

@@ -22,6 +22,8 @@ export interface Uplink {
   cursor: number
   backlog: number
   acked: number
+  /** handed to the medium best effort */
+  sent?: number
   resent: number
   refused?: number
   secure?: string
