@@ -120,6 +120,7 @@ describe('a gateway at work', () => {
     assert.equal(sent.sent, true)
     assert.equal(sent.via, 'gateway')
     assert.equal(sent.dispatch_path, 'driver')
+    assert.equal(sent.delivery, 'acknowledged')
     assert.equal(sent.sensors_count, 1)
     assert.equal(sent.rejected[0].code, 'UNKNOWN_UNIT')
     assert.ok(sent.packet_len > 16)

@@ -63,7 +63,6 @@ export class Uplink {
   #ranAt = Number.NEGATIVE_INFINITY
   readonly #idle: Idle
   readonly #direct = { medium: 0, best_effort: 0 }
-  /** control packets that answer no open request */
   #stray = 0
 
   constructor(settings: UplinkSettings, parts: UplinkParts) {
@@ -289,7 +288,7 @@ export class Uplink {
       // a broker has it, or nobody knows: it says nothing of the upstream's templates and keys
       acked: shipment => {
         this.#direct[delivery]++
-        this.watchers.tell(shipment.seq, shipment.payload.packet!.bytes, this.medium)
+        this.watchers.tell(shipment.seq, shipment.payload.packet!.bytes, this.medium, delivery)
         this.#arrived(shipment)
         if (delivery === 'medium') this.pump()
       },
@@ -322,7 +321,7 @@ export class Uplink {
       const { shipment, packet } = next
       this.#pace.packets(1)
       this.#carrier.take(packet.bytes, shipment, packet.maxSize)
-      if (this.#carrier === this.#exchange) this.watchers.tell(shipment.seq, packet.bytes, this.medium)
+      if (this.#carrier === this.#exchange) this.watchers.tell(shipment.seq, packet.bytes, this.medium, 'exchange')
     }
     if (took) this.#pace.batchDone()
     return took
@@ -342,6 +341,7 @@ export class Uplink {
 
   #acked(shipment: Sent): void {
     this.#records.acked(shipment)
+    this.watchers.acknowledged(shipment.seq)
     this.#arrived(shipment)
   }
 
