@@ -52,7 +52,10 @@ export interface SubmitOutcome {
   readonly packet: Uint8Array
   readonly assigned_id: number
   readonly strategy: string
+  /** the packet left, or the readings are kept for delivery */
   readonly sent: boolean
+  readonly delivery?: 'acknowledged' | 'sent' | 'kept'
+  readonly reason?: string
   readonly dispatch_path: 'driver' | 'ffi' | 'none'
   readonly rejected: readonly RejectedRow[]
 }

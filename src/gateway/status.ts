@@ -30,7 +30,10 @@ export interface UplinkReport extends SecureReport {
   cursor: number
   /** facts it does not have yet */
   backlog: number
+  /** packets the upstream, or a broker, confirmed */
   acked: number
+  /** packets handed to the medium best effort: no answer says that they arrived */
+  sent: number
   resent: number
   /** facts that cannot be sent over this uplink; they stay in the log */
   refused: number

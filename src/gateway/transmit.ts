@@ -1,8 +1,9 @@
 // A command's readings in a running gateway: they go through the intake into the log like any others, and the answer tells
-// how the uplink sent them. A medium named on purpose that no uplink uses gets a packet of its own beside.
+// how the uplink sent them, or why they wait in the log: for an id, for a link. A medium named on purpose that no uplink uses gets a packet of its own beside.
 import { OsError } from '../lib/errors'
 import type { Reading } from '../pipeline/fact'
 import type { Gateway } from './gateway'
+import type { SentInfo } from './uplink/watchers'
 
 /** The part of the library's node that is needed here. */
 export interface DispatchNode {
@@ -13,6 +14,8 @@ export interface DispatchNode {
   ): readonly [packet: Uint8Array, assigned_id: number, strategy: string]
   dispatch(packet: Uint8Array, medium: string): Promise<boolean>
   readonly transporterManager: { getDriver(medium: string): unknown }
+  /** why the last dispatch failed */
+  readonly lastError: Error | null
 }
 
 export interface TransmitRequest {
@@ -23,64 +26,90 @@ export interface TransmitRequest {
 }
 
 export interface TransmitOutcome {
+  /** empty while the readings wait: it is made when they go */
   readonly packet: Uint8Array
+  /** 4294967295 while there is none */
   readonly assigned_id: number
   readonly strategy: string
+  /** the packet left, or the readings are kept for delivery */
   readonly sent: boolean
+  /** which of them; absent when nothing was sent */
+  readonly delivery?: 'acknowledged' | 'sent' | 'kept'
+  /** why it is not acknowledged, or not sent */
+  readonly reason?: string
   readonly dispatch_path: 'driver' | 'none'
   readonly rejected: readonly { row: number; code: string; error: string }[]
 }
 
-/** how long a command waits for its packet to leave */
+/** how long a command waits for its packet to leave, and for the answer */
 const WAIT_MS = 5000
+const NO_PACKET = new Uint8Array()
 
-/** Throws NO_ASSIGNED_ID, NO_DRIVER, ALL_READINGS_REFUSED, BAD_ID. */
+/** Throws NO_ASSIGNED_ID (only for a medium that no uplink uses), NO_DRIVER, ALL_READINGS_REFUSED, BAD_ID. */
 export async function transmitThrough(
   gateway: Gateway,
   node: DispatchNode,
   { sensors, device_id, device_status, medium }: TransmitRequest,
 ): Promise<TransmitOutcome> {
-  if (!gateway.identity.assigned)
-    throw new OsError(
-      'NO_ASSIGNED_ID',
-      `[transmit] Device '${device_id ?? gateway.identity.deviceId}' has no assigned physical ID. Call ensure_id() first.`,
-    )
+  const { identity, uplinks, guard } = gateway
   const wanted = medium?.toLowerCase()
   // refused before the readings are kept: who asked for a medium wants them nowhere else
-  const isUplink = gateway.uplinks.list.some(uplink => uplink.medium.toLowerCase() === wanted)
-  if (medium !== undefined && !isUplink && node.transporterManager.getDriver(medium) === null)
-    throw new OsError('NO_DRIVER', `No available driver: ${medium}`)
+  const isUplink = uplinks.list.some(uplink => uplink.medium.toLowerCase() === wanted)
+  if (medium !== undefined && !isUplink) {
+    if (node.transporterManager.getDriver(medium) === null)
+      throw new OsError('NO_DRIVER', `No available driver: ${medium}`)
+    if (!identity.assigned)
+      throw new OsError(
+        'NO_ASSIGNED_ID',
+        `[transmit] Device '${device_id ?? identity.deviceId}' has no assigned physical ID. Call ensure_id() first.`,
+      )
+  }
   const submitted = gateway.submit(sensors, { device_id, device_status })
   const rejected = submitted.rejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
-  const assigned_id = gateway.identity.assignedId
-  const outcome = (packet: Uint8Array, sent: boolean): TransmitOutcome => ({
+  const assigned_id = identity.assignedId
+  const outcome = (
+    packet: Uint8Array,
+    delivery: TransmitOutcome['delivery'] | null,
+    reason?: string,
+  ): TransmitOutcome => ({
     packet,
     assigned_id,
-    strategy: packet[0] === 0x3f || packet[0] === 0x40 ? 'FULL_PACKET' : 'DIFF_PACKET',
-    sent,
-    dispatch_path: sent ? 'driver' : 'none',
+    strategy: packet.length === 0 || packet[0] === 0x3f || packet[0] === 0x40 ? 'FULL_PACKET' : 'DIFF_PACKET',
+    sent: delivery !== null,
+    ...(delivery && { delivery }),
+    ...(reason !== undefined && { reason }),
+    dispatch_path: delivery === null || delivery === 'kept' ? 'none' : 'driver',
     rejected,
   })
-  const { carrying, watchers } = gateway.uplinks
-  // with none named it is enough that one may carry soon
-  const carried = wanted === undefined || carrying?.medium.toLowerCase() === wanted
-  if (carried) {
-    const seq = submitted.seqs[0]!
-    // the caller waits for the answer: what it says is kept is on flash early
-    gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below ends unsent
-    const packet = await new Promise<Uint8Array | null>(resolve => {
-      const timer = setTimeout(() => {
-        watchers.unwatch(seq)
-        resolve(null)
-      }, WAIT_MS)
-      watchers.watch(seq, info => {
-        clearTimeout(timer)
-        resolve(info.packet)
-      })
-    })
-    if (packet) return outcome(packet, true)
+  const { carrying, watchers } = uplinks
+  if (wanted !== undefined && carrying?.medium.toLowerCase() !== wanted && identity.assigned) {
+    const [packet] = node.transmit(sensors, device_id ?? identity.deviceId, device_status ?? 'ONLINE')
+    if (await node.dispatch(packet, medium!)) return outcome(packet, 'sent')
+    return outcome(packet, null, node.lastError?.message ?? `${medium} did not take the packet`)
   }
-  const [packet] = node.transmit(sensors, device_id ?? gateway.identity.deviceId, device_status ?? 'ONLINE')
-  if (carried || wanted === undefined) return outcome(packet, false)
-  return outcome(packet, await node.dispatch(packet, medium!))
+  if (guard.safeMode) return outcome(NO_PACKET, 'kept', 'the gateway is in safe mode, its links are off')
+  if (uplinks.names.length === 0)
+    return outcome(NO_PACKET, null, 'this node has no uplink; the readings are in its own log')
+  if (!identity.assigned)
+    return outcome(NO_PACKET, 'kept', 'this gateway has no id yet; the readings go as soon as the upstream gives one')
+  const seq = submitted.seqs[0]!
+  // the caller waits for the answer: what it says is kept is on flash early
+  gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below ends with it kept in memory
+  const last = await new Promise<SentInfo | null>(resolve => {
+    let left: SentInfo | null = null
+    const timer = setTimeout(() => {
+      watchers.unwatch(seq)
+      resolve(left)
+    }, WAIT_MS)
+    watchers.watch(seq, info => {
+      left = info
+      if (info.state === 'awaited') return
+      clearTimeout(timer)
+      resolve(info)
+    })
+  })
+  if (!last) return outcome(NO_PACKET, 'kept', uplinks.forwarding().reason ?? 'no uplink took the packet within 5 s')
+  if (last.state === 'acknowledged') return outcome(last.packet, 'acknowledged')
+  const why = last.state === 'sent' ? 'this uplink has no acknowledgements' : 'no acknowledgement came within 5 s'
+  return outcome(last.packet, 'sent', why)
 }

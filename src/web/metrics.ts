@@ -94,6 +94,12 @@ function uplinks(m: Metrics, status: GatewayStatus): void {
     each(uplink => uplink.acked),
   )
   m.add(
+    'uplink_sent_total',
+    'counter',
+    'packets handed to the medium best effort, which no answer confirms',
+    each(uplink => uplink.sent),
+  )
+  m.add(
     'uplink_resent_total',
     'counter',
     'packets sent again',

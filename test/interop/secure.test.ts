@@ -87,8 +87,9 @@ class Both {
   /** Secure, and `more` packets acknowledged since. */
   async secure(more = 10): Promise<void> {
     await until('a secure session', async () => (await this.uplink()).secure === 'secure')
-    const from = (await this.uplink()).acked
-    await until('packets are acknowledged', async () => (await this.uplink()).acked >= from + more)
+    const there = async (): Promise<number> => this.uplink().then(({ acked, sent }) => acked + sent)
+    const from = await there()
+    await until('packets are acknowledged, or sent best effort', async () => (await there()) >= from + more)
   }
 
   /** Both session files hold the key; they are written at most every five seconds. */

@@ -102,9 +102,9 @@ export function pipelineFacts({ config, gateway }: CommandContext): Record<strin
       received: status.received,
       dropped: status.dropped,
       uplinks: Object.fromEntries(
-        Object.entries(status.uplinks).map(([name, { carrying, acked, resent, backlog, in_flight }]) => [
+        Object.entries(status.uplinks).map(([name, { carrying, acked, sent, resent, backlog, in_flight }]) => [
           name,
-          { carrying, acked, resent, backlog, in_flight },
+          { carrying, acked, sent, resent, backlog, in_flight },
         ]),
       ),
     }),

@@ -146,9 +146,14 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   const uplinks = Object.entries(status.uplinks)
   if (uplinks.length > 0) {
     const rows = uplinks.map(([name, up]) =>
-      [name, up.carrying ? 'carries' : 'waits', up.delivery, up.acked, up.resent, up.refused, up.secure].map(String),
+      [name, up.carrying ? 'carries' : 'waits', up.delivery, up.acked, up.sent, up.resent, up.refused, up.secure].map(
+        String,
+      ),
     )
-    lines.push('', columns([['uplink', '', 'delivery', 'acked', 'resent', 'refused', 'session'], ...rows], paint))
+    lines.push(
+      '',
+      columns([['uplink', '', 'delivery', 'acked', 'sent', 'resent', 'refused', 'session'], ...rows], paint),
+    )
   }
   if (status.forwarding) lines.push(...forwardingLines(status.forwarding, paint))
   const { refused_plaintext: plain = 0, bad_key: badKey = 0 } = status.received ?? {}

@@ -1,5 +1,5 @@
 // transmit: readings from the command line → one packet, sent. In a running gateway the readings go through its intake and
-// log; without one a Node sends them. Exit 0 when the medium took the packet, else 1 (specification, "CLI commands"; X28).
+// log; without one a Node sends them. Exit 0 when the packet left or is kept for delivery, else 1 (specification, "CLI commands"; X28).
 import { OsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
 import type { RejectedRow as RefusedRow } from '../../pipeline/standardize'
@@ -36,7 +36,10 @@ async function sendLocally(context: CommandContext, sensors: Reading[], options:
   const rejected = node.lastRejected
   const medium = typeof options.medium === 'string' ? options.medium : null
   const sent = await node.dispatch(packet, medium)
-  return { packet, assigned_id, strategy, sent, dispatch_path: sent ? 'driver' : 'none', rejected }
+  const how = sent
+    ? { delivery: 'sent' as const }
+    : { reason: node.lastError?.message ?? 'the medium did not take the packet' }
+  return { packet, assigned_id, strategy, sent, ...how, dispatch_path: sent ? 'driver' : 'none', rejected }
 }
 
 const deviceOf = (options: OptionValues): { device_id?: string; device_status: string } => ({
@@ -111,7 +114,7 @@ export const transmit: Verb = {
       ? context.gateway.submit({ sensors, ...deviceOf(options), ...(typeof medium === 'string' && { medium }) })
       : sendLocally(context, sensors, options)
     const outcome = await sending.catch(thrown => Promise.reject(withRows(thrown)))
-    const { packet, assigned_id, strategy, sent, dispatch_path, rejected } = outcome
+    const { packet, assigned_id, strategy, sent, delivery, reason, dispatch_path, rejected } = outcome
     const value = {
       assigned_id,
       strategy,
@@ -120,6 +123,8 @@ export const transmit: Verb = {
       dispatch_path,
       sensors_count: sensors.length - rejected.length,
       sent,
+      ...(delivery && { delivery }),
+      ...(reason !== undefined && { reason }),
       ...(rejected.length > 0 && { rejected }),
     }
     return { value, exitCode: sent ? 0 : 1 }

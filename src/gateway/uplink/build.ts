@@ -96,7 +96,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       units,
       nextSeq,
       randomEpoch: () => randomBytes(4).readUInt32BE(),
-      secure: sendingSessions({ config, time, logger, files: build.files }, name),
+      secure: sendingSessions({ config, time, logger, files: build.files }, settings),
       now: () => time.now(),
       degraded: reason => supervisor.get(name)?.complain('session', reason),
       lost: reason => supervisor.get(name)?.lost(reason),

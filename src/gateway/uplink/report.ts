@@ -15,8 +15,8 @@ export interface ReportParts {
   readonly client: SecureClient
   readonly records: Records
   readonly session: UplinkSession
-  /** acknowledged by a medium, or just handed to one */
-  readonly sentDirect: number
+  /** packets outside the exchange: acknowledged by a medium such as a broker, or just handed to one */
+  readonly direct: { readonly medium: number; readonly best_effort: number }
   readonly inFlight: number
   /** control packets that answer no open request */
   readonly stray: number
@@ -29,7 +29,8 @@ export function uplinkReport(of: ReportParts): UplinkReport {
     carrying: of.carrying,
     cursor: of.feed.cursor,
     backlog: of.feed.backlog,
-    acked: acked + of.sentDirect,
+    acked: acked + of.direct.medium,
+    sent: of.direct.best_effort,
     resent: resent + of.records.counters.again,
     refused: of.records.counters.refused,
     delivery: of.kind === 'exchange' ? of.delivery.mode : of.kind === 'medium' ? 'acked' : 'best_effort',

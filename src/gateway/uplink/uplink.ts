@@ -62,8 +62,7 @@ export class Uplink {
   /** what was due by then had its turn, mono ms */
   #ranAt = Number.NEGATIVE_INFINITY
   readonly #idle: Idle
-  #sentDirect = 0
-  /** control packets that answer no open request */
+  readonly #direct = { medium: 0, best_effort: 0 }
   #stray = 0
 
   constructor(settings: UplinkSettings, parts: UplinkParts) {
@@ -208,7 +207,7 @@ export class Uplink {
     return uplinkReport({
       ...{ carrying: this.#carrying, kind: this.#kind, inFlight: this.#carrier.inFlight },
       ...{ feed: this.#feed, delivery: this.#delivery, client: this.#client, records: this.#records },
-      ...{ session: this.#session, sentDirect: this.#sentDirect, stray: this.#stray },
+      ...{ session: this.#session, direct: this.#direct, stray: this.#stray },
     })
   }
 
@@ -265,7 +264,7 @@ export class Uplink {
     const { medium, onReady } = this.#parts
     const kind = this.#kind
     const exchange = kind === 'exchange'
-    this.#carrier = exchange ? this.#exchange : this.#direct(kind)
+    this.#carrier = exchange ? this.#exchange : this.#directCarrier(kind)
     // a broker acknowledges, and may yet drop for a receiver that is away: what is built on that packet would decode wrong
     const ordered = exchange && medium.medium.toUpperCase() === 'TCP'
     this.#diffBase = this.#settings.diffBase ?? (ordered ? 'last' : 'sticky')
@@ -277,7 +276,7 @@ export class Uplink {
     this.pump()
   }
 
-  #direct(delivery: 'medium' | 'best_effort'): DirectCarrier<Sent> {
+  #directCarrier(delivery: 'medium' | 'best_effort'): DirectCarrier<Sent> {
     const { medium, clock } = this.#parts
     const { batchItems = BURST, batchBytes = 0xffff } = this.#settings
     return new DirectCarrier<Sent>(delivery, {
@@ -288,8 +287,8 @@ export class Uplink {
       maxPackets: packetsInFlight(medium),
       // a broker has it, or nobody knows: it says nothing of the upstream's templates and keys
       acked: shipment => {
-        this.#sentDirect++
-        this.watchers.tell(shipment.seq, shipment.payload.packet!.bytes, this.medium)
+        this.#direct[delivery]++
+        this.watchers.tell(shipment.seq, shipment.payload.packet!.bytes, this.medium, delivery)
         this.#arrived(shipment)
         if (delivery === 'medium') this.pump()
       },
@@ -322,7 +321,7 @@ export class Uplink {
       const { shipment, packet } = next
       this.#pace.packets(1)
       this.#carrier.take(packet.bytes, shipment, packet.maxSize)
-      if (this.#carrier === this.#exchange) this.watchers.tell(shipment.seq, packet.bytes, this.medium)
+      if (this.#carrier === this.#exchange) this.watchers.tell(shipment.seq, packet.bytes, this.medium, 'exchange')
     }
     if (took) this.#pace.batchDone()
     return took
@@ -342,6 +341,7 @@ export class Uplink {
 
   #acked(shipment: Sent): void {
     this.#records.acked(shipment)
+    this.watchers.acknowledged(shipment.seq)
     this.#arrived(shipment)
   }
 

@@ -1,14 +1,22 @@
-// Who hears how records leave: a command that transmits tells the packet its record became, plugins look at every packet.
+// Who hears how records leave: a command that transmits hears of the packet its record became, plugins look at every packet.
+
+import type { Delivery } from './carriers'
 
 export interface SentInfo {
   /** the packet as it left, without its envelope */
   readonly packet: Uint8Array
+  /** `awaited`: it left, and an answer is still to come; the watcher hears of that too */
+  readonly state: 'sent' | 'awaited' | 'acknowledged'
 }
+
+const STATE = { exchange: 'awaited', medium: 'acknowledged', best_effort: 'sent' } as const
 
 export class SentWatchers {
   /** hears of every packet; its bytes are only valid during the call */
   every: ((packet: Uint8Array, medium: string) => void) | undefined
   readonly #waiting = new Map<number, (info: SentInfo) => void>()
+  /** packets of watched records that wait for an answer */
+  readonly #awaited = new Map<number, Uint8Array>()
 
   watch(seq: number, told: (info: SentInfo) => void): void {
     this.#waiting.set(seq, told)
@@ -16,13 +24,28 @@ export class SentWatchers {
 
   unwatch(seq: number): void {
     this.#waiting.delete(seq)
+    this.#awaited.delete(seq)
   }
 
-  tell(seq: number, packet: Uint8Array, medium: string): void {
+  tell(seq: number, packet: Uint8Array, medium: string, delivery: Delivery): void {
     this.every?.(packet, medium)
+    const state = STATE[delivery]
+    if (!this.#waiting.has(seq)) return
+    if (state === 'awaited') {
+      this.#awaited.set(seq, packet)
+      this.#waiting.get(seq)!({ packet, state })
+    } else this.#last(seq, { packet, state })
+  }
+
+  /** The upstream has the record. */
+  acknowledged(seq: number): void {
+    const packet = this.#awaited.get(seq)
+    if (packet) this.#last(seq, { packet, state: 'acknowledged' })
+  }
+
+  #last(seq: number, info: SentInfo): void {
     const told = this.#waiting.get(seq)
-    if (!told) return
-    this.#waiting.delete(seq)
-    told({ packet })
+    this.unwatch(seq)
+    told?.(info)
   }
 }

@@ -32,6 +32,8 @@ export interface SecureSessionsOptions {
   expireSeconds?: number
   /** null: in memory only */
   storePath?: string | null
+  /** the one server these sessions are with; the file is used for no other */
+  peer?: string
   /** no key is derived from a timestamp at or below */
   timeSyncThreshold?: number
   /** UNIX seconds */
@@ -73,6 +75,7 @@ export class SecureSessions {
   constructor({
     expireSeconds = 86_400,
     storePath = null,
+    peer,
     timeSyncThreshold = 1_000_000,
     now = () => Math.floor(systemClock.wall() / 1000),
     mono,
@@ -86,7 +89,7 @@ export class SecureSessions {
     this.#mono = mono
     if (mono) this.#anchor = now() - mono() / 1000
     this.#maxSessions = maxSessions
-    this.#store = storePath === null ? null : new SessionStore({ path: storePath, files, onProblem })
+    this.#store = storePath === null ? null : new SessionStore({ path: storePath, files, peer, onProblem })
     this.#sessions = this.#store?.load() ?? new Map()
     for (const [aid, { state }] of this.#sessions) if (state.kind !== 'SECURE') this.#unproven.add(aid)
     this.#cleanedAt = now()

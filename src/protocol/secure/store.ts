@@ -13,12 +13,16 @@ import { type KeptSession, type Session, sessionFrom } from './state'
 
 export interface StoredSessions {
   updated_at: number
+  /** the server the sessions are with; absent in files of receivers, who have many peers */
+  peer?: string
   sessions: Record<string, KeptSession>
 }
 
 export interface SessionStoreOptions {
   path: string
   files: Files
+  /** a file of another peer is not used: its keys are for another server */
+  peer?: string | undefined
   /** told what is wrong with the file, in a sentence */
   onProblem: (problem: string) => void
 }
@@ -33,7 +37,7 @@ export class SessionStore {
 
   /** The sessions of the file by AID. */
   load(): Map<number, Session> {
-    const { path, files, onProblem } = this.#options
+    const { path, files, peer, onProblem } = this.#options
     const found = new Map<number, Session>()
     if (!files.exists(path)) return found
     let text: string
@@ -43,17 +47,17 @@ export class SessionStore {
       onProblem(`secure sessions not read from ${path}: ${asOsError(error).message}`)
       return found
     }
-    const damaged = parseInto(found, text)
+    const damaged = parseInto(found, text, peer)
     if (damaged) onProblem(`${path} is damaged: ${damaged}; ${this.#keepAside()}`)
     return found
   }
 
   /** Replaces the file; false when it could not. */
   save(content: StoredSessions): boolean {
-    const { path, files, onProblem } = this.#options
+    const { path, files, peer, onProblem } = this.#options
     try {
       files.mkdir(dirname(path))
-      atomicWrite(path, JSON.stringify(content, null, 2), files)
+      atomicWrite(path, JSON.stringify(peer === undefined ? content : { peer, ...content }, null, 2), files)
       this.#failing = false
       return true
     } catch (error) {
@@ -76,7 +80,7 @@ export class SessionStore {
 }
 
 /** Fills `found`; answers what is wrong with the text, null when nothing is. */
-function parseInto(found: Map<number, Session>, text: string): string | null {
+function parseInto(found: Map<number, Session>, text: string, peer?: string): string | null {
   let content: unknown
   try {
     content = JSON.parse(text)
@@ -85,6 +89,7 @@ function parseInto(found: Map<number, Session>, text: string): string | null {
   }
   const sessions = (content as { sessions?: unknown } | null)?.sessions
   if (typeof sessions !== 'object' || sessions === null || Array.isArray(sessions)) return 'it holds no sessions'
+  if (peer !== undefined && (content as { peer?: unknown }).peer !== peer) return null
   let bad = 0
   for (const [aid, value] of Object.entries(sessions)) {
     const session = /^(0|[1-9]\d{0,9})$/.test(aid) && Number(aid) <= 0xffff_ffff ? sessionFrom(value) : null

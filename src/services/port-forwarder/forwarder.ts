@@ -4,10 +4,10 @@
 //
 // What fails: a packet whose checksum is wrong is not sent on; one that comes again from the same address within seconds is
 // not either (`repeated`), which ends circles of forwarders; one that cannot be made whole (`frames: full` before its first
-// FULL) is counted `undecodable`; a target that is down costs its packets, counted there.
+// FULL) is counted `undecodable`; one that goes on encrypted is counted `ciphertext`, with one warning per rule; a target that is down costs its packets, counted there.
 import { type Logger, silentLogger } from '../../lib/logger'
 import { mediumInfo } from '../../links/registry'
-import { isData } from '../../wire/commands'
+import { isData, isSecure } from '../../wire/commands'
 import { crc32c } from '../../wire/crc'
 import { readHeader } from '../../wire/frame'
 import type { GatewayAccess, PluginNode } from '../contract'
@@ -21,6 +21,8 @@ export interface RuleCounters {
   forwarded: number
   failed: number
   undecodable: number
+  /** packets of secure sessions that went on encrypted: only who has their key can read them */
+  ciphertext: number
   /** UNIX ms of the last match */
   last_at: number | null
 }
@@ -42,7 +44,16 @@ const MAX_REMEMBERED = 4096
 
 export class Forwarder {
   /** total: packets held against the rules */
-  readonly counters = { total: 0, matched: 0, forwarded: 0, failed: 0, malformed: 0, repeated: 0, undecodable: 0 }
+  readonly counters = {
+    total: 0,
+    matched: 0,
+    forwarded: 0,
+    failed: 0,
+    malformed: 0,
+    repeated: 0,
+    undecodable: 0,
+    ciphertext: 0,
+  }
   readonly #parts: ForwarderParts
   readonly #logger: Logger
   readonly #rules = new Map<string, RuleCounters>()
@@ -122,7 +133,7 @@ export class Forwarder {
   countersOf(rule: string): RuleCounters {
     const known = this.#rules.get(rule)
     if (known) return known
-    const fresh = { matched: 0, forwarded: 0, failed: 0, undecodable: 0, last_at: null }
+    const fresh = { matched: 0, forwarded: 0, failed: 0, undecodable: 0, ciphertext: 0, last_at: null }
     this.#rules.set(rule, fresh)
     return fresh
   }
@@ -212,6 +223,12 @@ export class Forwarder {
       mine.undecodable++
       this.counters.undecodable++
       return [Promise.resolve(false)]
+    }
+    if (isSecure(bytes[0]!)) {
+      if (mine.ciphertext === 0)
+        this.#logger.warn(`rule ${rule.name} forwards encrypted packets: its targets cannot read them without the key`)
+      mine.ciphertext++
+      this.counters.ciphertext++
     }
     return rule.to.map(async target => {
       const taken = await this.#outbox(target).send(bytes)

@@ -118,7 +118,7 @@ test('pipeline-info and db-status add what a gateway counts', async () => {
   assert.deepEqual((await run(local, 'db-status')).value, { enabled: true, dialect: 'sqlite' })
   const inGateway = fake(config({ storage: { sql: { enabled: false } } }), { inGateway: true }).context
   assert.deepEqual((await run(inGateway, 'pipeline-info')).value.uplinks, {
-    cloud: { carrying: undefined, acked: 4, resent: 0, backlog: 5, in_flight: undefined },
+    cloud: { carrying: undefined, acked: 4, sent: 2, resent: 0, backlog: 5, in_flight: undefined },
   })
   assert.deepEqual((await run(inGateway, 'db-status')).value, { enabled: false, dialect: 'sqlite', lag_records: 0 })
   // a view that rests is asked: it counts nothing by itself

@@ -35,6 +35,7 @@ test('transmit gives the fields of the specification and sends by the default me
     dispatch_path: 'driver',
     sensors_count: 1,
     sent: true,
+    delivery: 'sent',
   })
   assert.equal(exitCode, 0)
   assert.deepEqual(calls[0], ['transmit', [['V1', 'OK', 21.5, 'Cel']], { device_status: 'ONLINE' }])
@@ -43,11 +44,15 @@ test('transmit gives the fields of the specification and sends by the default me
 
 test('transmit that is not sent is exit 1 and dispatch_path none; dropped rows are listed', async () => {
   const rejected = [{ row: 1, code: 'UNKNOWN_UNIT', error: 'no unit zz' }]
-  const { context } = fake(config(), { node: { dispatch: async () => false, lastRejected: rejected } })
+  const { context } = fake(config(), {
+    node: { dispatch: async () => false, lastRejected: rejected, lastError: { message: 'the cable is out', hint: '' } },
+  })
   const { value, exitCode } = await run(context, 'transmit', '--sensors', '[["a","OK",1,"Pa"],["b","OK",1,"zz"]]')
   assert.equal(exitCode, 1)
   assert.equal(value?.sent, false)
   assert.equal(value?.dispatch_path, 'none')
+  assert.equal(value?.delivery, undefined)
+  assert.equal(value?.reason, 'the cable is out')
   assert.equal(value?.sensors_count, 1)
   assert.deepEqual(value?.rejected, rejected)
 })

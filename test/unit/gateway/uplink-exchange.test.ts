@@ -149,11 +149,13 @@ test('a peer that answers nothing: LINK_DOWN, nothing is sent, the cursor stays'
   assert.deepEqual([far.probes, far.bare, far.highest], [1, 0, 0])
 })
 
-test('a peer configured best_effort is not probed', async t => {
+test('a peer configured best_effort is not probed, and its packets count as sent', async t => {
   const far = new FarEnd('UDP', 'exchange')
   const uplink = await uplinkTo(t, far, 'best_effort')
   uplink.link({ state: 'up', since: 0 })
   await until('all packets', () => far.bare === 20)
   assert.deepEqual([far.probes, far.highest], [0, 0])
   assert.equal(uplink.maxPacket, 200)
+  await until('all are counted', () => uplink.status().sent === 20)
+  assert.equal(uplink.status().acked, 0)
 })

@@ -385,7 +385,11 @@ test('after an unclean stop a DIFF gives what it carries, a HEART nothing, until
     assert.deepEqual(read(heart(T0 + 4)), ['NEED_FULL', true], 'one DIFF does not make the values known')
     assert.deepEqual(read(frame(0xaa, 1, T0 + 5, slots([0b000100], 'W.Pa'))), ['NEED_FULL', true], 'a unit alone')
     assert.deepEqual(read(frame(0xaa, 1, T0 + 6, slots([0b001000], '5'))), ['b W 0.0005 Pa'], 'which is kept')
-    assert.deepEqual(read(frame(0xaa, 1, T0 + 3, slots([0b001000], '9'))), ['LATE_DROPPED', undefined], 'its units at that time are not known')
+    assert.deepEqual(
+      read(frame(0xaa, 1, T0 + 3, slots([0b001000], '9'))),
+      ['LATE_DROPPED', undefined],
+      'its units at that time are not known',
+    )
     for (const [what, body] of [
       ['a longer mask', slots([0, 0b000010], '1')],
       ['a bit of no slot', slots([0b1000010], '1', '2')],

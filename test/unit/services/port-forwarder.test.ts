@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { silentLogger } from '../../../src/lib/logger'
 import type { PluginHost } from '../../../src/services'
 import { PortForwarderService } from '../../../src/services/port-forwarder'
 import { checkRule, parseTarget, RuleBook, targetText } from '../../../src/services/port-forwarder/rules'
@@ -44,6 +45,24 @@ test('a received packet goes on byte for byte, and its bytes are a copy', async 
   await settle()
   assert.equal(node.sent.length, 1)
   assert.deepEqual(node.sent[0], { medium: 'TCP', options: { host: '10.0.0.2', port: 8888 }, packet: sent })
+})
+
+test('packets that go on encrypted are counted, with one warning per rule', async t => {
+  const warned: string[] = []
+  const { service, gateway, run } = make(t, { logger: { ...silentLogger, warn: (text: string) => warned.push(text) } })
+  service.addRule({ name: 'all', to: [{ medium: 'UDP', host: 'h', port: 1 }] })
+  gateway.receives(frame(7))
+  assert.equal((await run('stats')).ciphertext, 0)
+  gateway.receives(frame(7, COMMAND.DATA_FULL_SEC))
+  gateway.receives(frame(8, COMMAND.DATA_FULL_SEC))
+  await settle()
+  const stats = await run('stats')
+  assert.equal(stats.ciphertext, 2)
+  assert.equal((stats.rules_applied as Record<string, { ciphertext: number }>).all!.ciphertext, 2)
+  assert.deepEqual(
+    warned.map(text => /rule all forwards encrypted/.test(text)),
+    [true],
+  )
 })
 
 test('own packets that an uplink takes go out by rules for what is sent; those of other nodes were looked at before', async t => {
@@ -144,6 +163,7 @@ test('counters tell what became of each packet; a dead target costs its own pack
     forwarded: 2,
     failed: 4,
     undecodable: 0,
+    ciphertext: 0,
     last_at: host.clock.wall(),
   })
   assert.equal(stats.targets.udp!.sent, 2)

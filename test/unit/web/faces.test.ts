@@ -36,6 +36,13 @@ test('metrics are Prometheus text: every sample has its help and type before it,
   }
   assert.equal(samples.get('os_node_link_up{link="a\\"b\\\\c\\nd",kind="medium",type="UDP"}'), 1)
   assert.equal(samples.get('os_node_uplink_backlog{uplink="up1"}'), 10)
+  assert.deepEqual(
+    [
+      samples.get('os_node_uplink_acknowledged_total{uplink="up1"}'),
+      samples.get('os_node_uplink_sent_total{uplink="up1"}'),
+    ],
+    [79, 3],
+  )
   assert.equal(samples.get('os_node_http_responses_total{class="4xx"}'), 1)
   const classes = [...samples.keys()].filter(name => name.startsWith('os_node_http_responses'))
   assert.ok(classes.length > 0 && classes.every(name => /class="[1-5]xx"/.test(name)), classes.join())

@@ -17,7 +17,7 @@ export const status = () =>
     time: { quality: 'synced', offset_ms: 3 },
     links: { up1: { state: 'up', delivery: 'acked', rx: 12, tx: 34, errors: 0 } },
     log: { first_seq: 1, last_seq: 90, committed_seq: 88, bytes: 5_000_000, lost: 0, bytes_written_today: 70_000 },
-    uplinks: { up1: { cursor: 80, backlog: 10, acked: 79, resent: 1 } },
+    uplinks: { up1: { cursor: 80, backlog: 10, acked: 79, sent: 3, resent: 1 } },
     storage: { lag_records: 0 },
     dropped: { rows: 0, packets: 0, records: 0 },
   }) as unknown as GatewayStatus

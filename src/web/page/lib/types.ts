@@ -23,6 +23,8 @@ export interface Uplink {
   cursor: number
   backlog: number
   acked: number
+  /** handed to the medium best effort */
+  sent?: number
   resent: number
   refused?: number
   secure?: string

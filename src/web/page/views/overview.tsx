@@ -204,7 +204,7 @@ function Uplinks({ status }: { status: Status }) {
 }
 
 function UplinkRow({ name, uplink, link }: { name: string; uplink: Uplink; link: string }) {
-  const { cursor, backlog, acked, resent, carrying, secure, round_trip_ms } = uplink
+  const { cursor, backlog, acked, sent, resent, carrying, secure, round_trip_ms } = uplink
   // a few records are always on their way
   const behind = backlog > 100
   return (
@@ -225,6 +225,7 @@ function UplinkRow({ name, uplink, link }: { name: string; uplink: Uplink; link:
           `cursor ${number(cursor)}`,
           `${number(backlog)} waiting`,
           `${number(acked)} acknowledged`,
+          sent ? `${number(sent)} sent without an answer` : '',
           `${number(resent)} sent again`,
           secure && secure !== 'none' ? `channel ${secure}` : '',
           round_trip_ms ? `${number(round_trip_ms, 3)} ms` : '',

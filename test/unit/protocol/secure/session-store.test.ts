@@ -37,6 +37,22 @@ const renames = (files: MemFiles): (() => number) => {
   return () => count
 }
 
+test('keys kept for one server are not used for another, nor those of a file that names none', () => {
+  const files = new MemFiles()
+  const keyed = (peer?: string): void => {
+    const { sessions } = open(files, new ManualClock(), peer === undefined ? {} : { peer })
+    sessions.keyOn(7, T)
+    sessions.confirmSecureDict(7, T)
+    sessions.save(true)
+  }
+  const keyFor = (peer: string) => open(files, new ManualClock(), { peer }).sessions.getSessionKey(7)
+  keyed('one')
+  assert.notEqual(keyFor('one'), null)
+  assert.equal(keyFor('two'), null)
+  keyed()
+  assert.equal(keyFor('one'), null)
+})
+
 test('the file has the form of the reference, to the byte', () => {
   const files = new MemFiles()
   const { sessions } = open(files)

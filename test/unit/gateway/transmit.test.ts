@@ -1,0 +1,110 @@
+// What a command hears of its readings: acknowledged, sent, kept, or refused, each with its reason.
+import assert from 'node:assert/strict'
+import { mock, test } from 'node:test'
+import type { Gateway } from '../../../src/gateway/gateway'
+import { transmitThrough } from '../../../src/gateway/transmit'
+import type { Delivery } from '../../../src/gateway/uplink/carriers'
+import { SentWatchers } from '../../../src/gateway/uplink/watchers'
+
+/** what an uplink does with a record */
+type Way = Delivery | 'answer'
+
+const FULL = Uint8Array.of(0x3f, 1, 2)
+const SENSORS = [['T', 'OK', 21.5, 'Cel']] as const
+
+/** `states`: what the uplink does with the record, in order. */
+function world({ assigned = true, names = ['up'], safeMode = '', states = [] as Way[], takes = false } = {}) {
+  const watchers = new SentWatchers()
+  const kept: unknown[] = []
+  const carrying = names.length > 0 ? { medium: 'UDP' } : null
+  const gateway = {
+    identity: { assigned, assignedId: assigned ? 5 : 4_294_967_295, deviceId: 'gw' },
+    guard: { safeMode: safeMode || undefined },
+    log: { committed: async () => undefined },
+    uplinks: {
+      list: carrying ? [carrying] : [],
+      names,
+      carrying,
+      watchers,
+      forwarding: () => ({ reason: 'up is down' }),
+    },
+    submit: (sensors: unknown) => {
+      kept.push(sensors)
+      setImmediate(() => {
+        for (const state of states)
+          if (state === 'answer') watchers.acknowledged(9)
+          else watchers.tell(9, FULL, 'UDP', state)
+      })
+      return { seqs: [9], facts: [], rejected: [] }
+    },
+  } as unknown as Gateway
+  const node = {
+    transmit: () => [FULL, 5, 'FULL_PACKET'] as const,
+    dispatch: async () => takes,
+    transporterManager: { getDriver: (medium: string) => (medium === 'UART' ? {} : null) },
+    lastError: new Error('the cable is out'),
+  }
+  return {
+    kept,
+    send: (medium?: string) => transmitThrough(gateway, node, { sensors: SENSORS as never, ...(medium && { medium }) }),
+  }
+}
+
+test('a packet that the upstream or a broker confirmed is acknowledged', async () => {
+  for (const states of [['exchange', 'answer'], ['medium']] as Way[][]) {
+    const { packet, sent, delivery, reason } = await world({ states }).send()
+    assert.deepEqual(
+      { packet, sent, delivery, reason },
+      { packet: FULL, sent: true, delivery: 'acknowledged', reason: undefined },
+    )
+  }
+})
+
+test('a best-effort packet is sent, with the reason why it is not acknowledged', async () => {
+  const { sent, delivery, reason, dispatch_path } = await world({ states: ['best_effort'] }).send()
+  assert.deepEqual([sent, delivery, dispatch_path], [true, 'sent', 'driver'])
+  assert.match(reason!, /no acknowledgements/)
+})
+
+test('after 5 s a packet without an answer is sent, and one that did not leave is kept', async t => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.after(() => mock.timers.reset())
+  for (const [states, delivery, why, bytes] of [
+    [['exchange'], 'sent', /no acknowledgement came/, 3],
+    [[], 'kept', /up is down/, 0],
+  ] as const) {
+    const sending = world({ states: [...states] }).send()
+    await new Promise(setImmediate)
+    mock.timers.tick(5000)
+    const outcome = await sending
+    assert.deepEqual([outcome.sent, outcome.delivery, outcome.packet.length], [true, delivery, bytes])
+    assert.match(outcome.reason!, why)
+  }
+})
+
+test('readings given before there is an id, or in safe mode, are kept at once', async () => {
+  for (const state of [{ assigned: false }, { safeMode: '5 crashes' }]) {
+    const w = world(state)
+    const { sent, delivery, dispatch_path, strategy, reason } = await w.send()
+    assert.deepEqual([sent, delivery, dispatch_path, strategy], [true, 'kept', 'none', 'FULL_PACKET'])
+    assert.match(reason!, /no id yet|safe mode/)
+    assert.equal(w.kept.length, 1)
+  }
+})
+
+test('a refused dispatch names its reason; a medium that needs an id refuses before anything is kept', async () => {
+  const { sent, delivery, reason } = await world().send('UART')
+  assert.deepEqual([sent, delivery, reason], [false, undefined, 'the cable is out'])
+  assert.equal((await world({ takes: true }).send('UART')).delivery, 'sent')
+  const unnamed = world({ assigned: false })
+  await assert.rejects(unnamed.send('UART'), { code: 'NO_ASSIGNED_ID' })
+  await assert.rejects(unnamed.send('LoRa'), { code: 'NO_DRIVER' })
+  assert.equal(unnamed.kept.length, 0)
+})
+
+test('a server without uplinks keeps readings in its own log and does not call them sent', async () => {
+  const w = world({ names: [] })
+  const { sent, delivery, reason } = await w.send()
+  assert.deepEqual([sent, delivery, w.kept.length], [false, undefined, 1])
+  assert.match(reason!, /no uplink/)
+})
