@@ -201,7 +201,7 @@ test('the console runs commands, tells errors and exit codes, and knows what was
   await open('console')
   const command = page.getByLabel('Command', { exact: true })
   const output = page.getByRole('log')
-  await command.fill('os-node config-get --key engine_settings.precision')
+  await command.fill('os-node config-get engine_settings.precision --json')
   await page.keyboard.press('Enter')
   await output.getByText(/"value":\d/).waitFor()
   await command.fill('no-such-command')
