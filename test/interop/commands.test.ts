@@ -51,7 +51,7 @@ const FULL = '3f01000000070100018f2a5b3c00'
 const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: string[]][] = [
   [
     ['transmit', '--sensors', READINGS],
-    ['assigned_id', 'strategy', 'packet_len', 'packet_cmd', 'dispatch_path', 'sensors_count', 'sent'],
+    ['assigned_id', 'strategy', 'packet_len', 'packet_cmd', 'dispatch_path', 'sensors_count', 'sent', 'delivery'],
   ],
   [['inject', '--module', 'standardize', '--sensors', READINGS], ['standardize']],
   [

@@ -13,6 +13,8 @@ export interface RigOptions {
   seconds?: number
   /** under qemu and in Debian's own kernel, with CAN controllers (test/rig/stock): slow */
   stock?: boolean
+  /** a library of the test leaves something open: the process ends with its last test */
+  forceExit?: boolean
 }
 
 const INSIDE = 'OS_NODE_IN_RIG'
@@ -23,12 +25,16 @@ export const runner: readonly [string, ...string[]] = ['setpriv', '--pdeathsig',
 const stockRunner: typeof runner = ['setpriv', '--pdeathsig', 'TERM', join(root, 'test/rig/stock')]
 
 /** Runs the tests that `tests` registers inside the rig. To be called once, at the top level of the file. */
-export function inTheRig(tests: () => void, { memory = 768, seconds = 600, stock = false }: RigOptions = {}): void {
+export function inTheRig(
+  tests: () => void,
+  { memory = 768, seconds = 600, stock = false, forceExit = false }: RigOptions = {},
+): void {
   if (process.env[INSIDE]) {
     tests()
     return
   }
-  const self = [process.execPath, ...process.execArgv, process.argv[1]!]
+  const flags = forceExit ? ['--test-force-exit'] : []
+  const self = [process.execPath, ...process.execArgv, ...flags, process.argv[1]!]
   const [first, ...words] = stock ? stockRunner : runner
   const { status, signal, error } = spawnSync(first, [...words, ...self], {
     stdio: ['ignore', 'inherit', 'inherit'],

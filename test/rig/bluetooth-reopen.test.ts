@@ -46,7 +46,6 @@ inTheRig(
     after(async () => {
       device?.close()
       await unplugAdapters()
-      setTimeout(() => process.exit(), 1000).unref() // the device's library leaves something open
     })
 
     test(`opened ${ROUNDS} times, with a reset in each: it hears every time and leaves nothing`, async t => {
@@ -110,5 +109,5 @@ inTheRig(
       await nothingMore(first!)
     })
   },
-  { seconds: 600 },
+  { seconds: 600, forceExit: true },
 )

@@ -108,7 +108,6 @@ inTheRig(
       socket.close()
       await line.close()
       await unplugAdapters()
-      setTimeout(() => process.exit(), 1000).unref() // the device's library leaves something open
     })
 
     test('facts go both ways over the radio, and each is acknowledged', async () => {
@@ -175,5 +174,5 @@ inTheRig(
       await until('up', async () => (await link('devices')).state === 'up')
     })
   },
-  { seconds: 600 },
+  { seconds: 600, forceExit: true },
 )
