@@ -371,7 +371,11 @@ export class NodeBase {
   }
 
   /** Asks a server for its time; UNIX seconds, or null. `timeout` in seconds. Never sets the system's clock. */
-  ensureTime(serverIp: string | null = null, serverPort: number | null = null, timeout = 3.0): Promise<number | null> {
+  async ensureTime(
+    serverIp: string | null = null,
+    serverPort: number | null = null,
+    timeout = 3.0,
+  ): Promise<number | null> {
     return this.#requests.time(serverIp, serverPort, timeout)
   }
 

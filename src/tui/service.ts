@@ -68,7 +68,7 @@ export class TerminalUi {
   }
 
   /** Sections by the names asked for; null: all there are. */
-  renderSections(sections: readonly string[] | null = null): Promise<Record<string, Plain>> {
+  async renderSections(sections: readonly string[] | null = null): Promise<Record<string, Plain>> {
     return this.#reader.read(sections)
   }
 
@@ -83,17 +83,17 @@ export class TerminalUi {
   }
 
   /** What one look at the sections gives: the text of renderText. */
-  runOnce(sections: readonly string[] | null = null): Promise<string> {
+  async runOnce(sections: readonly string[] | null = null): Promise<string> {
     return this.renderText(sections)
   }
 
   /** Live, framed, one section at a time. The exit code. Throws USAGE without a terminal or with a wrong interval. */
-  runBios(interval = this.#interval, section: string | null = null): Promise<number> {
+  async runBios(interval = this.#interval, section: string | null = null): Promise<number> {
     return this.#run('bios', interval, null, section)
   }
 
   /** Live, with the list of sections; keys m s a r j q and numbers. `sections`: only these. As runBios. */
-  runInteractive(interval = this.#interval, sections: readonly string[] | null = null): Promise<number> {
+  async runInteractive(interval = this.#interval, sections: readonly string[] | null = null): Promise<number> {
     return this.#run('menu', interval, sections, null)
   }
 

@@ -274,7 +274,7 @@ export class HandshakeManager {
   }
 
   /** Asks for the server's time in UNIX seconds; null when none came. */
-  requestTimeViaTransport(sendFn: SendFn, recvFn: RecvFn, timeout = 3.0): Promise<number | null> {
+  async requestTimeViaTransport(sendFn: SendFn, recvFn: RecvFn, timeout = 3.0): Promise<number | null> {
     return this.#requester.time(sendFn, recvFn, timeout)
   }
 

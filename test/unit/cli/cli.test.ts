@@ -189,7 +189,16 @@ test('--json prints exactly one document with via; without it people get text', 
 test('transmit prints the JSON of the specification even without --json', async () => {
   const { cli, out } = rig('{}')
   assert.equal(await cli('transmit'), 0)
-  const fields = ['assigned_id', 'strategy', 'packet_len', 'packet_cmd', 'dispatch_path', 'sensors_count', 'sent']
+  const fields = [
+    'assigned_id',
+    'strategy',
+    'packet_len',
+    'packet_cmd',
+    'dispatch_path',
+    'sensors_count',
+    'sent',
+    'delivery',
+  ]
   assert.deepEqual(Object.keys(JSON.parse(out.text)), fields)
   await cli('transmit --json')
   assert.deepEqual(Object.keys(JSON.parse(out.text)), [...fields, 'via'])

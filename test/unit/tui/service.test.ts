@@ -113,7 +113,7 @@ test('without a terminal, with a wrong interval or an unknown section nothing is
   for (const name of ['p:none', 'other', 'p'])
     await assert.rejects(tui.runInteractive(2, [name]), code('NOT_FOUND'), name)
   await assert.rejects(tui.runInteractive(0), code('USAGE'))
-  await assert.rejects(tui.runInteractive(Number.NaN), code('USAGE'))
+  await assert.rejects(tui.runInteractive(Number.NaN), code('BAD_ARGUMENT'))
   await assert.rejects(tui.runBios(2, 'nope'), code('NOT_FOUND'))
   terminal.input.isTTY = false
   await assert.rejects(tui.runInteractive(), code('USAGE'))
