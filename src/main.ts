@@ -224,6 +224,7 @@ async function startGateway(
       gateway: {
         status: () => gateway.status(),
         reload: () => gateway.reload(),
+        forgetSession: aid => gateway.receive.session?.forget(aid) ?? false,
         submit: request => transmitThrough(gateway, node, request),
       },
       log: logOfGateway(gateway),

@@ -57,6 +57,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     intake: { ...of.intake.counters },
     received: of.receive.report(),
     ...(moved.length > 0 && { shared_ids: moved }),
+    ...(of.receive.session && { sessions: of.receive.session.status() }),
     ...(of.ids && { ids: of.ids.status() }),
     ...(of.config.problem && { config_problem: of.config.problem.message }),
     ...(needsRestart.length > 0 && { needs_restart: needsRestart }),

@@ -33,13 +33,21 @@ function sessions({ config, time, logger, files }: SessionBuild, storePath: stri
 /** Its file is `security_settings.secure_session_store`, beside Config.json when the path is relative. */
 export function receivingSessions(build: SessionBuild): SecureServer {
   const { config, time } = build
-  const { require_secure, secure_session_store: store } = config.config.security_settings
+  const { require_secure, secure_session_store: store, rekey_after_s } = config.config.security_settings
   const path = store ? resolve(dirname(config.path), store) : join(config.dataDir, 'secure_sessions.json')
   return new SecureServer({
     sessions: sessions(build, path),
     clock: time,
     serverTime: () => time.now() / 1000,
     requireSecure: require_secure,
+    rekeyAfterS: rekey_after_s,
+    plaintextAfterSecure: () => config.config.receiver.plaintext_after_secure,
+    onRekey: (event, aid, address) =>
+      build.logger.warn(
+        event === 'replaced'
+          ? `id ${aid}: its session key was replaced by one of ${address}`
+          : `id ${aid}: ${address} asked for another session key and got none, since the device is heard from elsewhere; if it moved and lost its keys: os-node session forget ${aid}`,
+      ),
   })
 }
 

@@ -93,6 +93,10 @@ export class Receive {
     this.delivery = new DeliveryReceiver({ ackCommitMs: options.ackCommitMs })
   }
 
+  get session(): ReceiveSession | undefined {
+    return this.#options.session
+  }
+
   /** For status: whatever was dropped, and where. */
   report(): Record<string, number> {
     const { receiver, duplicates } = this.#options
