@@ -196,7 +196,7 @@ async function startGateway(
     const node = new Node(null, {
       config,
       logger,
-      idAllocator: gateway.allocator,
+      idAllocator: gateway.ids?.allocator ?? null,
       secureStorePath: null,
       dbManager: gateway.database && new DatabaseManager(config, { database: gateway.database }),
       serviceManager: managerOf(config, logger, displayAccess()),

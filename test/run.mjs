@@ -1,118 +1,245 @@
 #!/usr/bin/env node
-// Runs the test groups: `node test/run.mjs [--node PATH] [--only TEXT] [group …]`. Without a group: every group that
-// exists and that this machine can run; what could not run is printed with its reason, and with CI=true fails the run.
-// A group is a folder of test/ with *.test.ts files. It installs and builds first.
-import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+// Runs the tests: `node test/run.mjs [--long] [--only TEXT] [--node PATH] [group …]`; without a group, all of them.
+// It installs the npm packages, builds, and runs every file as a process of its own.
+//
+// Where a test goes: test/<group>/**/<name>.test.ts; unit mirrors src/. What takes long by nature (minutes of weather, kernels
+// under emulation) is <name>.long.test.ts, which only `npm run test:long` (--long) runs. A file with a line `// Long: REASON`
+// runs in both, in test:long with OS_NODE_LONG=1: more rounds of a property, a longer search (test/lib/random.ts `rounds`).
+// What a test needs of the machine: a line `// Needs: cc mosquitto` in the file or in the helper that uses it; the names are
+// in test/needs.mjs. As root on Debian, missing packages are installed; otherwise the file is listed as NOT RUN with the
+// command that would make it run. That fails the run only with CI=true.
+//
+// One queue over all groups, the longest file first (test/times.json has the seconds and the share of a processor of files
+// that take over two seconds; `--times` writes it anew). As many run side by side as the processors can carry, for most files
+// wait more than they work. A file that passes is one line; one that fails is printed in full.
+// Other forms: --install only installs the Debian packages of every test and ends.
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { allNeeds, install, lacking, needsOf, remedies } from './needs.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const args = process.argv.slice(2)
+const stop = (text, status) => {
+  console.error(text)
+  process.exit(status)
+}
+const flag = name => {
+  const at = args.indexOf(name)
+  return at >= 0 && args.splice(at, 1).length > 0
+}
 const take = name => {
   const at = args.indexOf(name)
   if (at < 0) return undefined
   const [, value] = args.splice(at, 2)
-  if (value !== undefined) return value
-  console.error(`${name} needs a value`)
-  process.exit(2)
+  return value ?? stop(`${name} needs a value`, 2)
 }
 const nodePath = take('--node') ?? process.execPath
 const only = take('--only')
-
-/** What a group needs of the machine; a text says why it cannot run here. */
-const NEEDS = {
-  unit: () => '',
-  interop: () => '',
-  fuzz: () => '',
-  crash: () => (process.platform === 'linux' ? '' : 'needs Linux'),
-  net: () => '',
-  browser: () => (existsSync('/usr/bin/chromium') ? '' : 'needs Chromium: apt-get install chromium'),
-  rig: () => spawnSync(join(root, 'test/rig/run'), ['--check'], { encoding: 'utf8' }).stderr?.trim() ?? 'needs bash',
-  image: () => (process.platform === 'linux' ? '' : 'needs Linux'),
-  spec: () => '',
+const long = flag('--long')
+const measure = flag('--times')
+if (flag('--install')) {
+  install(allNeeds)
+  process.exit(lacking(allNeeds).some(name => name !== 'kernel') ? 1 : 0)
 }
 
-const cores = Math.max(2, availableParallelism())
-/** Files that run side by side: those of interop wait more than they work. */
-const SIDE_BY_SIDE = { interop: 2 * cores }
-/** ms for one file, ten times what a busy machine takes; the rig's runner ends one that hangs, and the hour with every bus takes its time */
-const TIMEOUT = { rig: 900_000 }
+const CORES = Math.max(2, availableParallelism())
+/** Each group, and how many of its files at most run side by side: a kernel of the rig has about a GB, a browser its own. */
+const GROUPS = {
+  unit: Infinity,
+  interop: Infinity,
+  fuzz: Infinity,
+  crash: Infinity,
+  net: Infinity,
+  browser: 1,
+  rig: Math.max(1, Math.floor(totalmem() / 2 ** 30 / 2)),
+  image: 1,
+  spec: Infinity,
+}
+/** ms for one file, ten times what a busy machine takes */
+const TIMEOUT = long ? 2_400_000 : 600_000
+/** of a file that is not in test/times.json: seconds, and the share of a processor */
+const SHORT = [1, 0.8]
+const TIMES = join(root, 'test/times.json')
 
 /** What a machine lacks that no package would mend; with CI=true any other skip is one nobody saw. */
 const EXCUSED = new RegExp(
-  `# SKIP this machine has no (IPv6|link-local|address|/proc${process.arch === 'x64' ? '' : '|QUIC build'})`,
+  `this machine has no (IPv6|link-local|address|/proc${process.arch === 'x64' ? '' : '|QUIC build'})`,
 )
 
-const tests = dir =>
-  existsSync(join(root, 'test', dir))
-    ? readdirSync(join(root, 'test', dir), { recursive: true }).filter(f => f.endsWith('.test.ts'))
-    : []
+const all = readdirSync(join(root, 'test'), { recursive: true })
+  .filter(file => file.endsWith('.test.ts'))
+  .map(file => file.replaceAll('\\', '/'))
+  .sort()
+const groupOf = file => file.split('/')[0]
+// a test outside the groups would never run
+const stray = all.filter(file => !(groupOf(file) in GROUPS))
+if (stray.length > 0) stop(`tests in no group: ${stray.join(', ')}`, 2)
+const asked = args.length > 0 ? args : Object.keys(GROUPS)
+const unknown = asked.filter(group => !(group in GROUPS))
+if (unknown.length > 0) stop(`no test group ${unknown.join(', ')}; groups: ${Object.keys(GROUPS).join(' ')}`, 2)
 
-const files = group =>
-  tests(group)
-    .filter(f => !only || f.includes(only))
-    .map(f => join('.build/test', group, f.replace(/\.ts$/, '.js')))
-    .sort()
+const isLong = file => file.endsWith('.long.test.ts')
+const inBoth = file => /^\/\/ Long: /m.test(readFileSync(join(root, 'test', file), 'utf8'))
+const named = all.filter(file => asked.includes(groupOf(file)) && (!only || file.includes(only)))
+const chosen = named.filter(file => (long ? isLong(file) || inBoth(file) : !isLong(file)))
+if (chosen.length === 0 && (only || args.length > 0)) {
+  const other = named.length > 0 ? `; ${long ? 'without' : 'with'} --long there is ${named.join(' ')}` : ''
+  stop(`no test file of ${asked.join(' ')}${only ? ` has ${only} in its name` : ''}${other}`, 1)
+}
 
-const asked = args.length > 0 ? args : Object.keys(NEEDS)
-const unknown = asked.filter(g => !(g in NEEDS))
-if (unknown.length > 0) {
-  console.error(`no test group ${unknown.join(', ')}; groups: ${Object.keys(NEEDS).join(' ')}`)
-  process.exit(2)
-}
-// a test outside the groups would never run, and nobody would notice
-const stray = tests('.').filter(f => !(f.split(/[\\/]/)[0] in NEEDS))
-if (stray.length > 0) {
-  console.error(`tests in no group: ${stray.join(', ')}`)
-  process.exit(2)
-}
-if (only && asked.every(group => files(group).length === 0)) {
-  console.error(`no test file of ${asked.join(' ')} has ${only} in its name`)
-  process.exit(1)
-}
-const build = spawnSync(process.execPath, ['build.mjs', '--install', '--tests'], { cwd: root, stdio: 'inherit' })
+const needs = new Map(chosen.map(file => [file, needsOf(file)]))
+install([...new Set([...needs.values()].flat())])
+const build = spawnSync(process.execPath, ['build.mjs', '--install', '--quiet', only ? `--tests=${only}` : '--tests'], {
+  cwd: root,
+  stdio: 'inherit',
+})
 if (build.status !== 0) process.exit(build.status ?? 1)
 
-let failed = false
-for (const group of asked) {
-  const list = files(group)
-  if (list.length === 0) {
-    if (args.length > 0) {
-      console.error(`${group}: no such tests yet`)
-      failed = true
-    }
-    continue
-  }
-  const lacks = NEEDS[group]()
-  if (lacks) {
-    console.error(`${group}: NOT RUN: ${lacks}`)
-    if (process.env.CI || args.length > 0) failed = true
-    continue
-  }
-  console.log(`# group ${group}: ${list.length} files on ${nodePath}`)
-  const tap = join(root, '.build', `${group}.tap`)
-  rmSync(tap, { force: true })
-  const reporters = ['--test-reporter=spec', '--test-reporter-destination=stdout']
-  reporters.push('--test-reporter=tap', `--test-reporter-destination=${tap}`)
-  const flags = ['--test', '--enable-source-maps', `--test-timeout=${TIMEOUT[group] ?? 600_000}`]
-  flags.push(`--test-concurrency=${SIDE_BY_SIDE[group] ?? cores}`)
-  const run = spawnSync(nodePath, [...flags, ...reporters, ...list], {
-    cwd: root,
-    stdio: 'inherit',
-    env: { ...process.env, OS_NODE_TEST_ROOT: root },
-  })
-  if (run.status !== 0) failed = true
-  if (!existsSync(tap)) {
-    console.error(`${group}: NOT RUN: ${run.error?.message ?? 'the test runner wrote no result'}`)
-    failed = true
-    continue
-  }
-  const skipped = readFileSync(tap, 'utf8')
-    .split('\n')
-    .filter(line => / # (SKIP|TODO)/.test(line))
-  for (const line of skipped) console.error(`${group}: SKIPPED: ${line.trim()}`)
-  if (process.env.CI && skipped.some(line => !EXCUSED.test(line))) failed = true
+const notRun = new Map(chosen.map(file => [file, lacking(needs.get(file))]).filter(([, lacks]) => lacks.length > 0))
+const times = existsSync(TIMES) ? JSON.parse(readFileSync(TIMES, 'utf8')) : {}
+const timeOf = file => times[file] ?? SHORT
+const queue = chosen.filter(file => !notRun.has(file)).sort((a, b) => timeOf(b)[0] - timeOf(a)[0])
+const total = { passed: 0, failed: 0, skipped: 0 }
+const groups = new Map()
+const failed = []
+const skipped = []
+const measured = {}
+const running = new Map()
+const started = performance.now()
+const seconds = (ms, digits = 1) => `${(ms / 1000).toFixed(digits)} s`
+
+/** Ends what a file started, too. */
+const end = (child, signal) => {
+  try {
+    process.kill(-child.pid, signal)
+  } catch {} // it has ended
 }
-process.exit(failed ? 1 : 0)
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  process.on(signal, () => {
+    for (const child of running.values()) end(child, 'SIGKILL')
+    process.exit(130)
+  })
+
+function ended(file, output, how, ms) {
+  const count = name =>
+    [...output.matchAll(new RegExp(`^ℹ ${name} (\\d+)$`, 'gm'))].reduce((sum, m) => sum + Number(m[1]), 0)
+  const passed = count('pass')
+  const bad = count('fail') + count('cancelled')
+  const skips = [...output.matchAll(/^\s*﹣ (.*)$/gm)].map(m => m[1].replace(/ \([\d.]+ms\)/, ''))
+  const reason = how ?? (passed + bad + skips.length === 0 ? 'ran no test' : '')
+  const ok = bad === 0 && !reason
+  const group = groups.get(groupOf(file)) ?? { files: 0, passed: 0, failed: 0, skipped: 0, ms: 0 }
+  groups.set(groupOf(file), group)
+  group.files++
+  group.ms += ms
+  for (const sum of [group, total]) {
+    sum.passed += passed
+    sum.failed += ok ? 0 : Math.max(bad, 1)
+    sum.skipped += skips.length
+  }
+  for (const skip of skips) skipped.push(`${file}: ${skip}`)
+  if (ok) {
+    console.log(`✔ ${file} (${passed} tests${skips.length > 0 ? `, ${skips.length} skipped` : ''}, ${seconds(ms)})`)
+    return
+  }
+  failed.push(file)
+  console.log(`✖ ${file} (${seconds(ms)})\n${output}`)
+  if (reason) console.log(`✖ ${file}: ${reason}`)
+  console.log(
+    `✖ end of ${file}; alone: node test/run.mjs ${long ? '--long ' : ''}${groupOf(file)} --only ${file.replace(/^.*?\//, '')}`,
+  )
+}
+
+function start(file, next) {
+  const script = join('.build/test', file.replace(/\.ts$/, '.js'))
+  const line = [nodePath, '--enable-source-maps', '--test-reporter=spec', script]
+  // the processor time of all that the file started is known to the shell that waited for it
+  if (measure) line.unshift('bash', '-c', 'TIMEFORMAT="cpu %U %S"; time "$@"', '-')
+  const at = performance.now()
+  const child = spawn(line[0], line.slice(1), {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, OS_NODE_TEST_ROOT: root, NO_COLOR: '1', ...(long ? { OS_NODE_LONG: '1' } : {}) },
+    detached: true,
+  })
+  running.set(file, child)
+  let late = false
+  const timer = setTimeout(() => {
+    late = true
+    end(child, 'SIGKILL')
+  }, TIMEOUT)
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8')
+    stream.on('data', text => {
+      output += text
+    })
+  }
+  child.once('error', error => {
+    output += `${error.message}\n`
+  })
+  child.once('close', (code, signal) => {
+    clearTimeout(timer)
+    running.delete(file)
+    const ms = performance.now() - at
+    const cpu = /^cpu ([\d.]+) ([\d.]+)$/m.exec(output)
+    if (cpu && ms > 2000) measured[file] = [ms / 1000, Math.min(1, (1000 * (Number(cpu[1]) + Number(cpu[2]))) / ms)]
+    const how = late ? `killed after ${seconds(TIMEOUT, 0)}` : code === 0 ? undefined : `ended with ${code ?? signal}`
+    ended(file, output, how, ms)
+    next()
+  })
+}
+
+/** Runs the queue: the first file that has room beside those that run is the next. */
+function run(done) {
+  const load = files => files.reduce((sum, file) => sum + Math.max(0.2, timeOf(file)[1]), 0)
+  const hasRoom = file => {
+    const now = [...running.keys()]
+    if (now.length === 0) return true
+    if (now.filter(other => groupOf(other) === groupOf(file)).length >= GROUPS[groupOf(file)]) return false
+    return load([...now, file]) <= CORES
+  }
+  const next = () => {
+    for (let at; (at = queue.findIndex(hasRoom)) >= 0; ) start(queue.splice(at, 1)[0], next)
+    if (running.size === 0) done()
+  }
+  next()
+}
+
+function report() {
+  console.log('')
+  for (const [name, { files, passed, failed, skipped, ms }] of groups)
+    console.log(
+      `${name}: ${files} files, ${passed} passed, ${failed} failed, ${skipped} skipped, ${seconds(ms, 0)} of tests`,
+    )
+  for (const skip of skipped) console.log(`SKIPPED ${skip}`)
+  for (const [file, lacks] of notRun) console.log(`NOT RUN ${file}: needs ${lacks.join(', ')}`)
+  if (notRun.size > 0) {
+    console.log(`NOT RUN: ${notRun.size} files. To run them, as root:`)
+    for (const command of remedies([...new Set([...notRun.values()].flat())])) console.log(`  ${command}`)
+  }
+  for (const file of failed) console.log(`FAILED ${file}`)
+  if (measure) {
+    const round = ([time, share]) => [Math.round(time), Math.round(share * 100) / 100]
+    const merged = Object.entries({
+      ...times,
+      ...Object.fromEntries(Object.entries(measured).map(([k, v]) => [k, round(v)])),
+    })
+    const lines = merged
+      .filter(([file]) => all.includes(file))
+      .sort()
+      .map(([file, time]) => `  "${file}": [${time.join(', ')}]`)
+    writeFileSync(TIMES, `{\n${lines.join(',\n')}\n}\n`)
+  }
+  const unseen = notRun.size > 0 || skipped.some(skip => !EXCUSED.test(skip))
+  console.log(
+    `${chosen.length - notRun.size} files on ${CORES} processors in ${seconds(performance.now() - started, 0)}`,
+  )
+  console.log(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`)
+  process.exitCode = total.failed > 0 || (process.env.CI && unseen) ? 1 : 0
+}
+
+run(report)

@@ -284,7 +284,8 @@ export class Radio {
     if (this.#reset) {
       await this.#reset.set(0)
       await this.#pause(RESET_LOW_MS)
-      await this.#reset.set(1)
+      // closed meanwhile: the error below says so
+      await this.#reset?.set(1)
       await this.#pause(RESET_READY_MS)
     }
     await this.#chip?.setUp(ms => this.#pause(ms))

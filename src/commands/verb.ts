@@ -80,7 +80,7 @@ export const GLOBAL_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     type: 'string',
     value: 'PATH',
     env: 'OS_NODE_CONFIG',
-    help: 'configuration file (else ./Config.json, /data, /etc/os-node)',
+    help: 'configuration file (else ./data/Config.json, ./Config.json, /data, /etc/os-node)',
   },
   'data-dir': {
     type: 'string',

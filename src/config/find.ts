@@ -1,13 +1,20 @@
 // Where Config.json and the data directory are (D14). The first that exists counts; a place named on purpose (--config,
 // OS_NODE_CONFIG) must exist, else the error says so instead of running with something else.
-import { dirname, join, resolve } from 'node:path'
-import { OsError } from '../lib/errors'
+//
+// In the folder of the project itself ./Config.json is a tracked file, which no command may change: there the file of the
+// gateway is ./data/Config.json, and its first text is that of ./Config.json.
+import { basename, dirname, join, resolve } from 'node:path'
+import { atomicWrite } from '../lib/atomic'
+import { errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
+import type { Logger } from '../lib/logger'
 
 export interface FoundConfig {
   readonly path: string
   readonly exists: boolean
   readonly dataDir: string
+  /** the tracked file that `path`, which does not exist yet, starts as a copy of */
+  readonly copyOf?: string
 }
 
 export interface FindOptions {
@@ -22,24 +29,47 @@ export interface FindOptions {
 
 export const SYSTEM_PLACES: readonly string[] = ['/data/Config.json', '/etc/os-node/Config.json']
 
-/** A file in the read-only /etc keeps its data under /data or /var/lib, never in /etc. */
-const dataBeside = (path: string): string =>
-  path.startsWith('/etc/') ? '/var/lib/os-node' : join(dirname(path), 'data')
+/**
+ * A file in the read-only /etc keeps its data under /var/lib, never in /etc. A file in a folder `data` without another
+ * `data` in it lies in its data directory.
+ */
+function dataBeside(path: string, files: Files): string {
+  if (path.startsWith('/etc/')) return '/var/lib/os-node'
+  const dir = dirname(path)
+  const inside = basename(dir) === 'data' && !SYSTEM_PLACES.includes(path) && !files.exists(join(dir, 'data'))
+  return inside ? dir : join(dir, 'data')
+}
+
+/** The folder that relative paths of a configuration count from. */
+export const baseOf = (path: string, dataDir: string): string =>
+  dirname(path) === dataDir ? dirname(dataDir) : dirname(path)
+
+/** Whether a folder is the project's own, where ./Config.json is a tracked file. */
+function isProject(dir: string, files: Files): boolean {
+  try {
+    return JSON.parse(files.read(join(dir, 'package.json')).toString('utf8')).name === 'os-node'
+  } catch {
+    // no package.json, or one of something else
+    return false
+  }
+}
 
 /** Finds the file; without any, the place where one would be written is ./Config.json. */
 export function findConfig({ path, dataDir, env, cwd, files }: FindOptions): FoundConfig {
-  const named = path || env.OS_NODE_CONFIG || undefined
   const data = dataDir || env.OS_NODE_DATA_DIR || undefined
-  const found = (at: string, exists: boolean): FoundConfig => ({
+  const found = (at: string, exists: boolean, copyOf?: string): FoundConfig => ({
     path: at,
     exists,
-    dataDir: data ? resolve(cwd, data) : dataBeside(at),
+    dataDir: data ? resolve(cwd, data) : dataBeside(at, files),
+    ...(copyOf && { copyOf }),
   })
-  if (named) {
-    const at = resolve(cwd, named)
-    return found(at, files.exists(at))
-  }
   const here = resolve(cwd, 'Config.json')
+  const own = resolve(cwd, 'data/Config.json')
+  const named = path || env.OS_NODE_CONFIG || undefined
+  const at = named ? resolve(cwd, named) : own
+  if (files.exists(at)) return found(at, true)
+  if (at === own && files.exists(here) && isProject(cwd, files)) return found(own, false, here)
+  if (named) return found(at, false)
   for (const place of [here, ...SYSTEM_PLACES]) if (files.exists(place)) return found(place, true)
   return found(here, false)
 }
@@ -49,3 +79,29 @@ export const missing = (path: string): OsError =>
     hint: 'check --config or OS_NODE_CONFIG',
     details: { file: path },
   })
+
+/**
+ * Makes the gateway's own file from the tracked one, as that is. A command that only looks (`keep: false`) reads the tracked
+ * one; so does every other where the folder cannot be written.
+ */
+export function startCopy(
+  found: FoundConfig,
+  tracked: string,
+  { files, keep, logger }: { files: Files; keep?: boolean | undefined; logger?: Logger | undefined },
+): FoundConfig {
+  const instead = { ...found, path: tracked }
+  if (keep === false) return instead
+  try {
+    files.mkdir(dirname(found.path))
+    atomicWrite(found.path, files.read(tracked), files)
+  } catch (error) {
+    logger?.warn(`${found.path} could not be written (${errno(error) ?? String(error)}): ${tracked} is changed instead`)
+    return instead
+  }
+  const git = files.exists(join(dirname(tracked), '.git'))
+  logger?.info(
+    `${found.path} was made from ${tracked}, edits and identity included, and counts from now on` +
+      (git ? '. To restore the tracked file: git checkout -- Config.json' : ''),
+  )
+  return found
+}

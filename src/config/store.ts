@@ -10,7 +10,7 @@ import { convert } from './convert'
 import { rowOf, rows, type SchemaRow, schemaAt } from './describe'
 import { type Document, parseDocument, same } from './document'
 import { type Edit, edited, refuseDotted, refuseOutside } from './edit'
-import { findConfig, missing } from './find'
+import { baseOf, findConfig, missing, startCopy } from './find'
 import { defaultText } from './house'
 import { getAt, joinKey, leaves, nearest, refuseForbidden, splitKey } from './keys'
 import { interpret, interpretDefaults, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
@@ -96,7 +96,8 @@ export class ConfigStore {
   static load(options: LoadOptions = {}): ConfigStore {
     const { env = process.env, cwd = process.cwd(), files = realFiles, fragments } = options
     const schema = assemble(fragments)
-    const place = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
+    const found = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
+    const place = found.copyOf === undefined ? found : startCopy(found, found.copyOf, { ...options, files })
     // a path somebody typed is a mistake when nothing is there; one a unit file names may have its last good copy
     if (options.path && !files.exists(place.path)) throw missing(place.path)
     const named = Boolean(env.OS_NODE_CONFIG)
@@ -119,6 +120,11 @@ export class ConfigStore {
     const { config } = this.#snapshot
     owners.set(config, this)
     return config
+  }
+
+  /** The folder that relative paths of the configuration count from. */
+  get baseDir(): string {
+    return baseOf(this.path, this.dataDir)
   }
 
   /** Why the file does not count; undefined when it does. */

@@ -1,7 +1,7 @@
 // The two halves of the gateway's secure sessions, as configured: one for what it receives, one for each uplink, each with
 // sessions and a file of its own, since a key made for receiving must never encrypt. A file that cannot be read or written is
 // told in the log and costs a new exchange of keys, nothing else.
-import { dirname, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { ConfigStore } from '../config'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
@@ -30,11 +30,11 @@ function sessions({ config, time, logger, files }: SessionBuild, storePath: stri
   })
 }
 
-/** Its file is `security_settings.secure_session_store`, beside Config.json when the path is relative. */
+/** Its file is `security_settings.secure_session_store`, from the folder of Config.json (of the project) when the path is relative. */
 export function receivingSessions(build: SessionBuild): SecureServer {
   const { config, time } = build
   const { require_secure, secure_session_store: store, rekey_after_s } = config.config.security_settings
-  const path = store ? resolve(dirname(config.path), store) : join(config.dataDir, 'secure_sessions.json')
+  const path = store ? resolve(config.baseDir, store) : join(config.dataDir, 'secure_sessions.json')
   return new SecureServer({
     sessions: sessions(build, path),
     clock: time,

@@ -66,7 +66,7 @@ export async function transmitThrough(
   const carried = wanted === undefined || carrying?.medium.toLowerCase() === wanted
   if (carried) {
     const seq = submitted.seqs[0]!
-    // somebody waits: the record is committed early, and only committed records leave
+    // the caller waits for the answer: what it says is kept is on flash early
     gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below ends unsent
     const packet = await new Promise<Uint8Array | null>(resolve => {
       const timer = setTimeout(() => {

@@ -28,6 +28,11 @@ export class ManualTimers implements Timers {
     }
   }
 
+  /** timers set since the start */
+  get armed(): number {
+    return this.#order
+  }
+
   get pending(): number {
     return this.#due.length
   }

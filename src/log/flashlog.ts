@@ -20,6 +20,9 @@ import type { LogState } from './state'
 import { Tail } from './tail'
 import { Writer } from './writer'
 
+/** newest segments that a killed process may have left in the page cache: the first commit syncs them */
+const UNSYNCED_SEGMENTS = 2
+
 type Encode = (into: Buffer, at: number, seq: number, monoMs: number, wallMs: number) => number
 
 export class FlashLog {
@@ -52,14 +55,17 @@ export class FlashLog {
     this.#encoder = new RecordEncoder(this.boot)
     this.#tail = new Tail(o.chunkBytes, o.recentBytes)
     this.#segments = new Segments(o.files, o.dir)
-    for (const segment of found.segments) if (!found.empty.includes(segment)) this.#segments.adopt(segment)
+    const kept = found.segments.filter(segment => !found.empty.includes(segment))
+    const sure = kept.slice(0, -UNSYNCED_SEGMENTS)
+    for (const segment of kept) this.#segments.adopt(segment, !sure.includes(segment))
     this.#segments.reservedEnd = this.#nextSeq + RESERVE
     this.#today = new DayCounter(o.clock, () => this.#segments.writtenBytes, found.segments)
     this.#retention = new Retention(o, this.#segments, this.#state)
     this.#retention.onDropped = segment => this.#dropped(segment)
     const { segments, tail, retention } = { segments: this.#segments, tail: this.#tail, retention: this.#retention }
-    const last = found.segments.reduce((newest, s) => Math.max(newest, s.last), 0)
-    this.#writer = new Writer(o, { tail, segments, retention, makeHeader: base => this.#header(base) }, last)
+    const lastOf = (list: readonly Segment[]): number => list.reduce((newest, s) => Math.max(newest, s.last), 0)
+    const [last, committed] = [lastOf(found.segments), lastOf(sure)]
+    this.#writer = new Writer(o, { tail, segments, retention, makeHeader: base => this.#header(base) }, last, committed)
     this.#writer.onDone = () => this.#report()
     this.#repair = new Repair({ ...o, segments, retention, ledger: this.#state.ledger, boot: this.boot })
     const log = this

@@ -2,6 +2,7 @@
 // read or removed. Any failure closes the active file, cuts it back to what is known to be on the medium and leaves the
 // rest to the caller, who still has it in RAM: after a failed fdatasync the page cache can no longer be believed.
 import { join } from 'node:path'
+import { atomicWrite } from '../lib/atomic'
 import type { Files } from '../lib/files'
 import { RESERVE } from './format'
 import { segmentName } from './segment'
@@ -40,6 +41,10 @@ export class Segments {
   #active: Segment | undefined
   #syncedSize = 0
   #syncedState = { last: 0, facts: 0, lastFact: 0 }
+  /** adopted files that the last process may have written without a sync */
+  #doubtful: Segment[] = []
+  /** a sync of them failed: the page cache is not believed any more, and they are written again */
+  #failedOnce = false
 
   constructor(
     readonly files: Files,
@@ -50,9 +55,10 @@ export class Segments {
     return this.#active
   }
 
-  /** Takes a sealed segment found at the start; oldest first. */
-  adopt(segment: Segment): void {
+  /** Takes a segment found at the start; oldest first. `doubtful`: it may be in the page cache only, so the next sync includes it. */
+  adopt(segment: Segment, doubtful: boolean): void {
     this.list.push(segment)
+    if (doubtful) this.#doubtful.push(segment)
     this.#count(0, segment.size)
   }
 
@@ -89,7 +95,7 @@ export class Segments {
     }
     this.list.push(this.#active)
     this.#count(0, size)
-    this.#markSynced()
+    this.#markSynced(this.#active)
   }
 
   /** Appends record bytes to the active file; the caller keeps them until sync() has settled. */
@@ -104,11 +110,15 @@ export class Segments {
     if (lastFact > 0) active.lastFact = lastFact
   }
 
+  /** What was appended before the call is on the medium when the promise settles; appending meanwhile is allowed. */
   async sync(): Promise<void> {
-    if (!this.#active || this.#active.size === this.#syncedSize) return
+    await this.#syncAdopted()
+    const active = this.#active
+    if (!active || active.size === this.#syncedSize) return
+    const reached = { ...active }
     this.syncs++
     await this.files.sync(this.#fd)
-    this.#markSynced()
+    this.#markSynced(reached)
   }
 
   /** After a failure: closes the active file and cuts it back to what is on the medium. Never throws. */
@@ -185,6 +195,26 @@ export class Segments {
     return undefined
   }
 
+  async #syncAdopted(): Promise<void> {
+    if (this.#doubtful.length === 0) return
+    try {
+      for (const segment of this.#doubtful) {
+        if (!this.list.includes(segment)) continue
+        if (this.#failedOnce) atomicWrite(segment.path, this.files.read(segment.path), this.files)
+        else {
+          const fd = this.files.open(segment.path, 'r+')
+          this.syncs++
+          await this.files.sync(fd).finally(() => this.files.close(fd))
+        }
+      }
+      this.files.syncDir(this.dir)
+      this.#doubtful = []
+    } catch (error) {
+      this.#failedOnce = true
+      throw error
+    }
+  }
+
   #drop(segment: Segment): void {
     const at = this.list.indexOf(segment)
     if (at < 0) return
@@ -203,9 +233,8 @@ export class Segments {
     this.writtenBytes += length
   }
 
-  #markSynced(): void {
-    const active = this.#active!
-    this.#syncedSize = active.size
-    this.#syncedState = { last: active.last, facts: active.facts, lastFact: active.lastFact }
+  #markSynced({ size, last, facts, lastFact }: Segment): void {
+    this.#syncedSize = size
+    this.#syncedState = { last, facts, lastFact }
   }
 }

@@ -89,14 +89,14 @@ export class Tail {
   }
 
   /**
-   * Drops the oldest chunk that is waiting and not being written. Returns the seqs and the number of facts lost, or
+   * Drops the oldest chunk that waits and of which nothing was written. Returns the seqs and the number of facts lost, or
    * undefined when every waiting chunk is in use.
    */
   dropOldest(): { from: number; to: number; facts: number } | undefined {
     const first = this.head
     let before: Chunk | undefined
     let chunk = first
-    while (chunk && (chunk.synced === chunk.used || chunk.busy)) {
+    while (chunk && (chunk.synced === chunk.used || chunk.written > chunk.synced || chunk.busy)) {
       before = chunk
       chunk = chunk.next
     }
@@ -108,7 +108,7 @@ export class Tail {
     }
     const lost = { from, to: chunk.lastSeq, facts }
     this.pending -= chunk.used - chunk.synced
-    if (before?.busy) before.next = chunk.next
+    if (before && (before.busy || before.synced < before.used)) before.next = chunk.next
     else {
       // what lies before is on the medium: give it up too, so that readers look there and not past the hole
       this.head = chunk.next

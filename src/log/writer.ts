@@ -1,6 +1,7 @@
-// Group commit: everything waiting in RAM goes to the active segment in one write and one fdatasync. A commit starts when
-// the oldest record is commit_interval_ms old, when commit_bytes wait, or ack_commit_ms after somebody asked; never two at
-// once. When the disk refuses (ENOSPC, EIO, EROFS …) the records stay in RAM, the state reads degraded with the reason,
+// Group commit: what waits in RAM is handed to the kernel within HAND_MS, so that a killed process loses nothing older, and
+// is on the medium after the next commit, which is one fdatasync. A commit starts when the oldest record is
+// commit_interval_ms old, when commit_bytes wait, or ack_commit_ms after somebody asked; never two at once. While a new
+// segment is made (once per segment_bytes) nothing is handed over. When the disk refuses (ENOSPC, EIO, EROFS …) the records stay in RAM, the state reads degraded with the reason,
 // and a timer tries again until it heals; then everything is written to a new segment.
 import type { Clock } from '../lib/clock'
 import { asOsError, errno, OsError } from '../lib/errors'
@@ -9,7 +10,7 @@ import { recordSeq } from './decode'
 import { AT_KIND, KIND_FACT, recordLength } from './format'
 import type { Timers } from './options'
 import type { Retention } from './retention'
-import type { Segments } from './segments'
+import type { Segment, Segments } from './segments'
 import type { Chunk, Tail } from './tail'
 
 export interface WriterOptions {
@@ -20,6 +21,7 @@ export interface WriterOptions {
   ackCommitMs: number
   commitBytes: number
   segmentBytes: number
+  bufferBytes: number
 }
 
 interface Waiter {
@@ -29,6 +31,8 @@ interface Waiter {
 }
 
 const RETRY_MS = [1000, 2000, 5000]
+/** longest time from an append to the write */
+const HAND_MS = 20
 /** a commit that takes longer than this reads as degraded (R23) */
 const STUCK_MS = 120_000
 
@@ -57,6 +61,13 @@ export class Writer {
   #running: Promise<void> | undefined
   #runningSince = 0
   #taken = 0
+  /** the commit under way only waits for its sync: appending to the file goes on */
+  #syncing = false
+  /** a write outside of a commit failed; the next commit deals with it */
+  #broken: unknown
+  #handPlanned = false
+  #handTimer: unknown
+  #handedAt = Number.NEGATIVE_INFINITY
   #failure: OsError | undefined
   #failures = 0
 
@@ -64,13 +75,14 @@ export class Writer {
     options: WriterOptions,
     parts: { tail: Tail; segments: Segments; retention: Retention; makeHeader: (base: number) => Buffer },
     lastSeq: number,
+    committedSeq: number,
   ) {
     this.#o = options
     this.#tail = parts.tail
     this.#segments = parts.segments
     this.#retention = parts.retention
     this.#makeHeader = parts.makeHeader
-    this.committedSeq = lastSeq
+    this.committedSeq = committedSeq
     this.lastSeq = lastSeq
   }
 
@@ -87,6 +99,7 @@ export class Writer {
     this.lastSeq = seq
     if (this.#tail.pending - this.#taken >= this.#o.commitBytes) this.#schedule(0)
     else if (this.#due === Number.POSITIVE_INFINITY) this.#schedule(this.#o.commitIntervalMs)
+    if (!this.#handPlanned) this.#planHand()
   }
 
   /** Settles when `seq` is on the medium; rejects when it was lost before. */
@@ -123,6 +136,7 @@ export class Writer {
 
   stop(): void {
     this.#o.timers.clear(this.#timer)
+    this.#o.timers.clear(this.#handTimer)
     this.#due = Number.POSITIVE_INFINITY
     const waiters = this.#waiters
     this.#waiters = []
@@ -143,10 +157,45 @@ export class Writer {
     })
   }
 
+  /** At the end of this turn, where the last write is long enough ago: a quiet log needs no timer for it. */
+  #planHand(): void {
+    this.#handPlanned = true
+    const wait = this.#handedAt + HAND_MS - this.#o.clock.mono()
+    if (wait > 0) this.#handTimer = this.#o.timers.set(wait, () => this.#hand())
+    else queueMicrotask(() => this.#hand())
+  }
+
+  /** Hands what waits to the kernel, without a sync. Never throws. */
+  #hand(): void {
+    this.#handPlanned = false
+    this.#o.timers.clear(this.#handTimer)
+    const active = this.#segments.active
+    if (!active || this.#failure || this.#broken || (this.#running && !this.#syncing)) return
+    // behind a sync that hangs the rest stays in RAM only, where it can be dropped when that is full
+    if (this.#tail.pending > this.#o.bufferBytes / 2) return
+    try {
+      for (let chunk = this.#tail.head; chunk; chunk = chunk.next) {
+        const size = chunk.used - chunk.written
+        if (size === 0) continue
+        if (this.#isFull(active, size)) {
+          this.#schedule(0)
+          return
+        }
+        this.#retention.makeRoom(size, false)
+        this.#append(chunk, chunk.used)
+        this.#handedAt = this.#o.clock.mono()
+      }
+    } catch (error) {
+      this.#broken = error
+      this.#schedule(0)
+    }
+  }
+
   #start(): Promise<void> {
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
       this.#next()
+      this.#hand()
     })
     return this.#running
   }
@@ -154,7 +203,7 @@ export class Writer {
   /** Plans the following commit. */
   #next(): void {
     if (this.#failure) this.#schedule(RETRY_MS[Math.min(this.#failures, RETRY_MS.length) - 1] ?? 1000)
-    else if (this.#tail.pending >= this.#o.commitBytes) this.#schedule(0)
+    else if (this.#broken || this.#tail.pending >= this.#o.commitBytes) this.#schedule(0)
     else if (this.#tail.pending > 0) {
       this.#schedule(this.#waiters.length > 0 ? this.#o.ackCommitMs : this.#o.commitIntervalMs)
     }
@@ -173,21 +222,20 @@ export class Writer {
     }
     const target = this.lastSeq
     this.#taken = this.#tail.pending
-    const settle = (): void => {
-      for (const { chunk } of taken) {
-        this.#tail.pending -= chunk.written - chunk.synced
-        chunk.synced = chunk.written
-      }
-    }
     try {
+      if (this.#broken) throw this.#broken
       this.#retention.byAge(this.#o.clock.wall())
-      for (const { chunk, end } of taken) if (chunk.written < end) await this.#write(chunk, end, settle)
-      await this.#segments.sync()
-      settle()
+      for (const { chunk, end } of taken) if (chunk.written < end) await this.#write(chunk, end)
+      this.#syncing = true
+      await this.#sync()
+      this.#syncing = false
+      if (this.#broken) throw this.#broken
       this.#done(target)
     } catch (error) {
+      this.#syncing = false
+      this.#broken = undefined
       this.#segments.abandon()
-      for (const { chunk } of taken) chunk.written = chunk.synced
+      for (let chunk = this.#tail.head; chunk; chunk = chunk.next) chunk.written = chunk.synced
       this.#degrade(error)
     }
     for (const { chunk } of taken) chunk.busy = false
@@ -195,19 +243,41 @@ export class Writer {
     this.#tail.trim()
   }
 
+  /** Syncs the active segment: what was written before the call is on the medium then. */
+  async #sync(): Promise<void> {
+    const reached: [Chunk, number][] = []
+    for (let chunk = this.#tail.head; chunk; chunk = chunk.next) {
+      if (chunk.written > chunk.synced) reached.push([chunk, chunk.written])
+    }
+    await this.#segments.sync()
+    for (const [chunk, written] of reached) {
+      this.#tail.pending -= written - chunk.synced
+      chunk.synced = written
+    }
+  }
+
+  /** Whether `size` bytes more belong into the next segment. */
+  #isFull(active: Segment, size: number): boolean {
+    const full = active.last >= active.base && active.size + size > this.#o.segmentBytes
+    return full || this.#retention.tooOld(active, this.#o.clock.wall())
+  }
+
   /** Writes `[chunk.written, end)` to the active segment, after rolling to a new one where it would not fit. */
-  async #write(chunk: Chunk, end: number, settle: () => void): Promise<void> {
+  async #write(chunk: Chunk, end: number): Promise<void> {
     const start = chunk.written
     const size = end - start
     const active = this.#segments.active
-    const full = active && active.last >= active.base && active.size + size > this.#o.segmentBytes
-    if (!active || full || this.#retention.tooOld(active, this.#o.clock.wall())) {
-      await this.#segments.sync()
-      settle()
+    if (!active || this.#isFull(active, size)) {
+      await this.#sync()
       const base = recordSeq(chunk.bytes, start)
       this.#retention.makeRoom(this.#makeHeader(base).length + size, true)
       await this.#segments.roll(base, this.#o.clock.wall(), this.#makeHeader(base))
     } else this.#retention.makeRoom(size, false)
+    this.#append(chunk, end)
+  }
+
+  #append(chunk: Chunk, end: number): void {
+    const start = chunk.written
     let facts = 0
     let last = 0
     let lastFact = 0

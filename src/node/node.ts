@@ -4,7 +4,7 @@
 //
 // What fails: transmit throws when the node has no id or every reading was refused; dispatch answers false and leaves the
 // reason in `lastError`; ensureId answers false, ensureTime and dispatchWithReply null. A received packet never throws.
-import { dirname, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -151,7 +151,7 @@ export class NodeBase {
     return this.store.path
   }
   get baseDir(): string {
-    return dirname(this.store.path)
+    return this.store.baseDir
   }
   /** 4294967295 while unassigned. */
   get assignedId(): number {

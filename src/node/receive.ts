@@ -7,7 +7,7 @@ import type { DecodedPacket, Fusion } from '../pipeline/fuse'
 import { hashText } from '../pipeline/metas'
 import { isFull, TextTemplate } from '../pipeline/receive'
 import { type Received, Receiver } from '../pipeline/receiver'
-import { msToken } from '../pipeline/text'
+import { isPlainSignature, msToken } from '../pipeline/text'
 import { DuplicateFilter } from '../protocol/duplicates'
 import type { DeviceRole } from '../protocol/handshake/roles'
 import { readHeader } from '../wire/frame'
@@ -62,7 +62,9 @@ export class NodeReceiver {
     const kept = meta.late ? null : this.#receiver.template(aid, tid)
     if (!kept?.slots) throw new OsError('RELAY_UNDECODABLE', `what TID=${meta.tid} held at that time is not kept`)
     const text = new TextTemplate(kept.signature, kept.slots).text(msToken(ts))
-    return this.#fusion.fullFrame(aid, tid, ts, `${aid};${text}`, key)
+    // what C firmware sent stays recognizable as such: its units are read in another way
+    const body = isPlainSignature(kept.signature) ? text : `${aid};${text}`
+    return this.#fusion.fullFrame(aid, tid, ts, body, key)
   }
 
   #receive(raw: Uint8Array, key: Uint8Array | null = null): Received {

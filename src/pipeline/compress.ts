@@ -1,11 +1,11 @@
 // Engine: fact dict ↔ compressed text (PROTOCOL §4). Works alone: `new Engine()`. In dialect `attribute` text and facts
 // are the reference's to the byte; in dialect `ucum` units are canonical UCUM, a value travels in the unit that keeps it
-// (D3), and state `E` with value `0` is a failed sensor without a value (D7). compress throws BAD_TEXT for a fact without
+// (D3), and state `E` with value `00` is a failed sensor without a value (X34). compress throws BAD_TEXT for a fact without
 // id or with a negative time, E_PRECISION and BAD_READING for a value that cannot be kept; decompress throws BAD_TEXT.
 
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
-import { decodeBase62, encodeBase62 } from '../wire/base62'
+import { decodeBase62, decodeInteger, encodeBase62, NO_VALUE_TEXT, POW10, unscale } from '../wire/base62'
 import { pyFloat } from '../wire/number'
 import { stateName, stateToken } from '../wire/symbols'
 import type { UnitDialect, WireUnits } from './core'
@@ -13,7 +13,7 @@ import type { FactDict } from './fact'
 import { checkPrecision, readSettings } from './settings'
 import { fromBase64, msToken, sensorOf, splitText, toBase64, tokenMs } from './text'
 import { decodeUnit, encodeUnit } from './unittext'
-import { literalUnits, WirePickers } from './wireunit'
+import { DECODED_DECIMALS, literalUnits, WirePickers } from './wireunit'
 
 export interface EngineOptions {
   precision?: number
@@ -73,7 +73,7 @@ export class Engine {
     const state = this.#state(status)
     if (this.unitDialect === 'attribute')
       return `${state}.${this.encodeUnitToken(unit)}:${encodeBase62(value ?? 0, true, this.precision)}`
-    if (value === null) return `E.${this.encodeUnitToken(unit)}:0`
+    if (value === null) return `E.${this.encodeUnitToken(unit)}:${NO_VALUE_TEXT}`
     const x = value === undefined ? 0 : pyFloat(value)
     if (x === undefined || !Number.isFinite(x))
       throw new OsError('BAD_READING', `value ${String(value)} cannot be sent`)
@@ -92,8 +92,11 @@ export class Engine {
       : this.units.toToken(String(unit))
   }
 
-  /** Text → fact dict with id, s, t_raw (ms), t (s), then s<N>_id, _s, _u, _v. An empty text gives the error object. */
-  decompress(b62Str: string): FactDict {
+  /**
+   * Text → fact dict with id, s, t_raw (ms), t (s), then s<N>_id, _s, _u, _v. An empty text gives the error object.
+   * `plain`: of C firmware, whose units are plain UCUM.
+   */
+  decompress(b62Str: string, plain = false): FactDict {
     if (b62Str === '') return structuredClone(EMPTY_TEXT) as unknown as FactDict
     const at = b62Str.indexOf('@')
     const { id, state, token, segments } = splitText(at < 0 ? b62Str : b62Str.slice(0, at))
@@ -105,29 +108,33 @@ export class Engine {
       else if (segment.startsWith('#')) fact.url = `https://${fromBase64(segment.slice(1))}`
       else {
         const sensor = sensorOf(segment)
-        if (sensor) this.#read(fact, ++n, sensor.id, sensor.meta, sensor.value)
+        if (sensor) this.#read(fact, ++n, sensor.id, sensor.meta, sensor.value, plain)
       }
     }
     if (at >= 0) fact.msg = fromBase64(b62Str.slice(at + 1))
     return fact
   }
 
-  #read(fact: FactDict, n: number, id: string, meta: string, value: string): void {
+  #read(fact: FactDict, k: number, id: string, meta: string, value: string, plain: boolean): void {
     const { state, unit } = splitMeta(meta)
     const status = stateName(state)
-    let x: number | null = decodeBase62(value, true, this.precision)
+    const failed = state === 'E' && value === NO_VALUE_TEXT
+    let x: number | null = null
     let name: string
-    if (this.unitDialect === 'attribute') name = decodeUnit(unit)
-    else {
-      const law = this.units.fromToken(unit)
-      if (law.ambiguous) this.unitAmbiguous++
-      name = law.unit
-      x = state === 'E' && value === '0' ? null : applyLaw(x, law.factor, law.offset)
+    if (this.unitDialect === 'attribute') {
+      name = decodeUnit(unit)
+      if (!failed) x = decodeBase62(value, true, this.precision)
+    } else {
+      const { unit: canonical, factor, offset, ambiguous } = this.units[plain ? 'fromPlain' : 'fromToken'](unit)
+      if (ambiguous) this.unitAmbiguous++
+      name = canonical
+      const n = value === '' ? 0 : Number(decodeInteger(value))
+      if (!failed) x = fromWire(n, this.precision, { factor, divisor: divisorOf(factor), offset })
     }
-    fact[`s${n}_id`] = id
-    fact[`s${n}_s`] = status
-    fact[`s${n}_u`] = name
-    fact[`s${n}_v`] = x
+    fact[`s${k}_id`] = id
+    fact[`s${k}_s`] = status
+    fact[`s${k}_u`] = name
+    fact[`s${k}_v`] = x
   }
 }
 
@@ -139,11 +146,26 @@ export function splitMeta(meta: string): { state: string; unit: string } {
   return dot < 0 ? { state: 'U', unit: meta } : { state: meta.slice(0, dot), unit: meta.slice(dot + 1) }
 }
 
-/** value × factor + offset; divides where the factor is an inverse of a whole number, so that 12.3 uA is 1.23e-5 A. */
-export function applyLaw(x: number, factor: number, offset: number): number {
-  if (factor === 1) return offset === 0 ? x : x + offset
+/** How a wire value becomes one in its canonical unit: value × factor + offset. */
+export interface Law {
+  readonly factor: number
+  /** the whole number the factor is the inverse of, to divide by it: 12.3 uA is 1.23e-5 A; 0 where it is none */
+  readonly divisor: number
+  readonly offset: number
+}
+
+/** The divisor of a factor. */
+export function divisorOf(factor: number): number {
   const inverse = Math.round(1 / factor)
-  return (factor < 1 && factor * inverse === 1 ? x / inverse : x * factor) + offset
+  return factor < 1 && factor * inverse === 1 ? inverse : 0
+}
+
+/** Fixed point → canonical value. One division only: a value is the same to the bit in whichever unit it travelled (X35). */
+export function fromWire(n: number, precision: number, { factor, divisor, offset }: Law): number {
+  if (divisor === 0) return unscale(n, precision) * factor + offset
+  if (precision <= DECODED_DECIMALS) return n / (POW10[precision]! * divisor) + offset
+  const pow = POW10[DECODED_DECIMALS]!
+  return Math.round(unscale(n, precision) * pow) / (pow * divisor) + offset
 }
 
 export const precisionError = (x: number, unit: string, precision: number): OsError =>

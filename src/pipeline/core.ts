@@ -10,6 +10,8 @@ export interface WireUnits {
   toToken(unit: string): string
   /** token of any peer → canonical unit; canonical value = wire value × factor + offset */
   fromToken(token: string): { unit: string; factor: number; offset: number; ambiguous: boolean }
+  /** the same for a template of C firmware, whose units are plain UCUM: `A` is ampere there, not the class temperature */
+  fromPlain(token: string): ReturnType<WireUnits['fromToken']>
   /** SI-prefixed spellings of a canonical unit; 1 `code` = `scale` canonical units (`mA` → 0.001). Empty where none fit. */
   prefixed(unit: string): readonly { code: string; scale: number }[]
 }

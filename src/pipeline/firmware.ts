@@ -7,6 +7,7 @@
 // (A third form has an ordinary head with a time token of seconds, and needs nothing but the frame's own time.)
 // What the firmware's template table does not hold, its DIFF and HEART do not speak of: such sensors are told from the FULL
 // alone, never repeated. Nothing here fails: a text of another form is null.
+import { SECONDS } from './receive'
 import { msToken } from './text'
 
 export interface FirmwareBody {
@@ -26,6 +27,9 @@ const SINGLE = /^([^|>.;]+)\|([^|]*)\|(-?[0-9a-zA-Z]+)\|?$/
 const HEAD = /^([^.|;]*\.[^.|;]*\.)\d+\|/
 /** a value, and what is written behind it */
 const EXTENDED = /^([^:]*:[^:#!@]*)[#!@](.*)$/s
+
+/** Whether the body of a FULL is of C firmware, whose units are plain UCUM: no `<aid>;`, and a frame time (`ts`) in seconds. */
+export const isFirmware = (body: string, ts: number): boolean => ts < SECONDS && !/^\d+;/.test(body)
 
 /** `ms`: the frame's time. */
 export function readFirmware(body: string, aid: number, ms: number): FirmwareBody | null {

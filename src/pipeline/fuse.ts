@@ -6,10 +6,10 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { COMMAND, secureCommand } from '../wire/commands'
-import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../wire/frame'
+import { FRAME_OVERHEAD, type FrameHeader, sealFrame, writeHeader } from '../wire/frame'
 import { Engine, type EngineOptions } from './compress'
 import type { FactDict } from './fact'
-import { readFirmware } from './firmware'
+import { isFirmware, readFirmware } from './firmware'
 import {
   bodyOf,
   frameTime,
@@ -25,7 +25,7 @@ import { type KeptTemplate, padTid, Registry } from './registry'
 import { readSettings } from './settings'
 import { PacketSlab } from './slab'
 import { type DiffPolicy, fullOnlyUntil, readsClock, SendStore, SendTemplate } from './templates'
-import { isPlainText, msToken, splitText, stripAid, tokenBytes } from './text'
+import { isPlainSignature, isPlainText, msToken, splitText, stripAid, tokenBytes } from './text'
 
 /** Session keys, looked up per frame; null = plaintext (out) or not decodable (in). */
 export interface SessionKeys {
@@ -53,6 +53,8 @@ export type DecodedPacket = FactDict & { __packet_meta__: PacketMeta; error?: un
 interface FrameText {
   value: string
   template: string
+  /** of C firmware: units are plain UCUM */
+  plain: boolean
   error?: string
 }
 
@@ -224,11 +226,10 @@ export class Fusion {
     const { meta } = opened
     if (!opened.ok) return failed(opened.error, meta)
     try {
-      const text = this.#text(opened.header.sourceAid, opened.header.tid, bodyOf(opened), meta)
+      const text = this.#text(opened.header, bodyOf(opened), meta)
       if (text.error) return failed(text.error, meta)
-      const fact = this.engine.decompress(text.value)
-      if (isFull(meta.base_cmd!) && text.template !== '')
-        this.#learn(opened.header.sourceAid, opened.header.tid, text.template, meta)
+      const fact = this.engine.decompress(text.value, text.plain)
+      if (isFull(meta.base_cmd!) && text.template !== '') this.#learn(opened.header, text, meta)
       const ms = frameTime(opened.header.ts, meta.timestamp_raw!)
       if (ms !== opened.header.ts && fact.t_raw !== undefined) {
         fact.t_raw = ms
@@ -241,21 +242,22 @@ export class Fusion {
   }
 
   /** The text a frame stands for, without `<aid>;`, and of a FULL the text its template is learned from, '' for none. */
-  #text(aid: number, tid: number, body: Uint8Array, meta: PacketMeta): FrameText {
+  #text({ sourceAid: aid, tid, ts }: FrameHeader, body: Uint8Array, meta: PacketMeta): FrameText {
     const base = meta.base_cmd!
     if (isFull(base)) {
       const text = Buffer.from(body).toString('utf8')
       if (meta.secure && !text.startsWith(`${aid};`) && !isPlainText(text)) {
         // noise: a wrong key that agrees with the checksum by chance
         meta.crc8_ok = false
-        return { value: '', template: '', error: 'CRC8 mismatch' }
+        return { value: '', template: '', plain: false, error: 'CRC8 mismatch' }
       }
       const firmware = readFirmware(text, aid, meta.timestamp_raw!)
-      if (firmware) return { value: firmware.text, template: firmware.template ?? '' }
+      const plain = isFirmware(text, ts)
+      if (firmware) return { value: firmware.text, template: firmware.template ?? '', plain }
       const value = stripAid(text)
-      return { value, template: value }
+      return { value, template: value, plain }
     }
-    const failed = (error: string): FrameText => ({ value: '', template: '', error })
+    const failed = (error: string): FrameText => ({ value: '', template: '', plain: false, error })
     if (!isDiff(base) && !isHeart(base)) return failed(`Unknown Command 0x${meta.cmd!.toString(16).toUpperCase()}`)
     const template = this.#templates(aid).get(tid)
     const name = base.toString(16).toUpperCase()
@@ -263,12 +265,16 @@ export class Fusion {
     if (template.slots.length === 0) return failed(`No cached values for TID=${padTid(tid)}`)
     if (isDiff(base)) template.apply(body, meta.secure)
     this.#newest.set(template, meta.timestamp_raw!)
-    return { value: template.text(msToken(meta.timestamp_raw!)), template: '' }
+    return {
+      value: template.text(msToken(meta.timestamp_raw!)),
+      template: '',
+      plain: isPlainSignature(template.signature),
+    }
   }
 
-  #learn(aid: number, tid: number, text: string, meta: PacketMeta): void {
+  #learn({ sourceAid: aid, tid }: FrameHeader, { template, plain }: FrameText, meta: PacketMeta): void {
     const templates = this.#templates(aid)
-    const learned = templateOf(text)
+    const learned = templateOf(template, plain)
     const before = templates.get(tid)
     meta.template_learned = true
     templates.set(tid, learned)
@@ -294,12 +300,12 @@ export class Fusion {
     const body = bodyOf(opened)
     let full = body
     try {
-      const text = this.#text(header.sourceAid, header.tid, body, meta)
+      const text = this.#text(header, body, meta)
       if (text.error) throw new OsError('RELAY_UNDECODABLE', text.error)
-      this.engine.decompress(text.value)
+      this.engine.decompress(text.value, text.plain)
       if (isFull(meta.base_cmd!)) {
-        if (text.template !== '') this.#learn(header.sourceAid, header.tid, text.template, meta)
-      } else full = Buffer.from(`${header.sourceAid};${text.value}`, 'utf8')
+        if (text.template !== '') this.#learn(header, text, meta)
+      } else full = Buffer.from(text.plain ? text.value : `${header.sourceAid};${text.value}`, 'utf8')
     } catch (thrown) {
       const cause = asOsError(thrown)
       throw cause.code === 'RELAY_UNDECODABLE' ? cause : new OsError('RELAY_UNDECODABLE', cause.message, { cause })

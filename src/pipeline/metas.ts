@@ -1,19 +1,18 @@
-// Descriptions of `state.unit` slots, made once per text and shared: status, canonical unit and the law to it. Bounded,
+// Descriptions of `state.unit` slots, made once per text (and kind of sender) and shared: status, canonical unit and the law to it. Bounded,
 // since the texts come from peers.
 import { stateName } from '../wire/symbols'
-import { splitMeta } from './compress'
+import { divisorOf, type Law, splitMeta } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import { decodeUnit } from './unittext'
 
-export interface MetaInfo {
+/** Gives the description of a `state.unit` text; `plain`: of a template of C firmware. */
+export type MetaOf = (text: string, plain: boolean) => MetaInfo
+
+export interface MetaInfo extends Law {
   readonly text: string
   readonly status: string
   readonly unit: string
-  readonly factor: number
-  /** whole number to divide by instead of multiplying with the factor; 0 = multiply */
-  readonly divisor: number
-  readonly offset: number
-  /** state `E`: a value text `0` is no value (D7) */
+  /** state `E`: a value text `00` is no value (X34) */
   readonly failed: boolean
   readonly ambiguous: boolean
 }
@@ -31,36 +30,38 @@ export function hashText(text: string, seed = 0x811c9dc5): number {
 
 export class Metas {
   readonly #byText = new Map<string, MetaInfo>()
+  /** of templates of C firmware, where the same text may be another unit */
+  readonly #plain = new Map<string, MetaInfo>()
 
   constructor(
     readonly dialect: UnitDialect,
     readonly units: WireUnits,
   ) {}
 
-  of(text: string): MetaInfo {
-    if (text.length > LONG_META) return this.#make(text)
-    const known = this.#byText.get(text)
+  of(text: string, plain: boolean): MetaInfo {
+    if (text.length > LONG_META) return this.#make(text, plain)
+    const cache = plain ? this.#plain : this.#byText
+    const known = cache.get(text)
     if (known) return known
-    if (this.#byText.size >= MOST) this.#byText.clear()
-    const made = this.#make(text)
-    this.#byText.set(text, made)
+    if (cache.size >= MOST) cache.clear()
+    const made = this.#make(text, plain)
+    cache.set(text, made)
     return made
   }
 
-  #make(text: string): MetaInfo {
+  #make(text: string, plain: boolean): MetaInfo {
     const { state, unit: token } = splitMeta(text)
     const status = stateName(state)
     const ucum = this.dialect === 'ucum'
-    const law = ucum ? this.units.fromToken(token) : attributeLaw(token)
-    const inverse = Math.round(1 / law.factor)
+    const law = ucum ? this.units[plain ? 'fromPlain' : 'fromToken'](token) : attributeLaw(token)
     return {
       text,
       status,
       unit: law.unit,
       factor: law.factor,
-      divisor: law.factor < 1 && law.factor * inverse === 1 ? inverse : 0,
+      divisor: divisorOf(law.factor),
       offset: law.offset,
-      failed: ucum && state === 'E',
+      failed: state === 'E',
       ambiguous: law.ambiguous,
     }
   }

@@ -2,9 +2,10 @@
 // a receiver knows of it, its floors and every run's kept states included. Rows are written as differences, since readings
 // change little. What fails: bytes that do not hold together throw BAD_TEXT or a RangeError; nothing is ever guessed.
 import { OsError } from '../lib/errors'
-import type { MetaInfo } from './metas'
+import type { MetaOf } from './metas'
 import { TextTemplate } from './receive'
 import { readFull, type Shape, SlotHistory, shapeOf } from './slots'
+import { isPlainSignature } from './text'
 
 const VERSION = 1
 /** any token: the text is only made to be read back */
@@ -142,7 +143,7 @@ export function packSource(out: Packer, { stamp, floors, scopes }: PackedSource)
 }
 
 /** The other way. `metaOf` gives the description of a `state.unit`. Throws when the bytes are not what packSource made. */
-export function unpackSource(bytes: Buffer, metaOf: (text: string) => MetaInfo): PackedSource<PackedTemplates[]> {
+export function unpackSource(bytes: Buffer, metaOf: MetaOf): PackedSource<PackedTemplates[]> {
   const from = new Unpacker(bytes)
   if (from.count() !== VERSION) throw new OsError('BAD_TEXT', 'packed templates of another version')
   const stamp = from.float()
@@ -170,7 +171,7 @@ function shapeFrom(signature: string, count: number): Shape {
     slots[2 * i] = '0.0'
     slots[2 * i + 1] = '0'
   }
-  const read = readFull(new TextTemplate(signature, slots).text(TOKEN))
+  const read = readFull(new TextTemplate(signature, slots).text(TOKEN), isPlainSignature(signature))
   if (read.signature !== signature || read.sensors.length !== count)
     throw new OsError('BAD_TEXT', 'a packed template does not fit its signature')
   return shapeOf(read)

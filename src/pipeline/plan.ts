@@ -2,7 +2,7 @@
 // (AID, device, state, sensor ids). A packet is made in two passes: load() turns the values into fixed-point numbers and
 // may refuse, writeFrame() writes them and cannot fail. Hot path: one reading, DIFF, about 2 M packets/s on the design's
 // machine; hence flat loops, typed arrays, no strings and no allocation while nothing but values changes.
-import { POW10, writeBase62Of } from '../wire/base62'
+import { EXACT, NO_VALUE, POW10, unscale, writeBase62Of } from '../wire/base62'
 import { COMMAND, secureCommand } from '../wire/commands'
 import { crc8, crc16 } from '../wire/crc'
 import { HEADER_SIZE, sealFrame, tsHigh, writeHeaderWords, writeTimeToken } from '../wire/frame'
@@ -13,7 +13,7 @@ import { resolveUnit, type UnitResolver } from './core'
 import type { Reading, SensorFact } from './fact'
 import { standardNumber } from './standardize-attribute'
 import { type DiffPolicy, type SendStore, type SendTemplate, TS } from './templates'
-import type { WireChoice, WirePicker } from './wireunit'
+import { DECODED_DECIMALS, type WireChoice, type WirePicker } from './wireunit'
 
 /** canonical text of a number in a slot: at most a sign and 11 digits */
 const VALUE_MAX = 12
@@ -48,6 +48,8 @@ export class Plan {
   readonly #pow: number
   /** dialect `attribute`: values are rounded to decimals before they are scaled, as the reference's standardizer does */
   readonly #rounded: boolean
+  /** more decimals than decoders keep: they round to 8 of the unit they read */
+  readonly #overFine: boolean
   readonly #aidWord: number
   readonly #ids: readonly string[]
   readonly #statuses: string[]
@@ -56,7 +58,12 @@ export class Plan {
   readonly #pickers: (WirePicker | null)[]
   readonly #factor: Float64Array
   readonly #offset: Float64Array
+  /** of the grid a value is rounded to, which its magnitude alone decides */
   readonly #perUnit: Float64Array
+  /** steps of the wire unit in one of that grid */
+  readonly #ratio: Float64Array
+  /** the wire unit of each sensor: it stays while it can hold the grid (X35) */
+  readonly #wire: (WireChoice | null)[]
   readonly #low: Float64Array
   readonly #high: Float64Array
   #longMeta = false
@@ -80,6 +87,7 @@ export class Plan {
     this.#aidWord = aid | 0
     this.#pow = POW10[engine.precision]!
     this.#rounded = engine.unitDialect === 'attribute'
+    this.#overFine = engine.precision > DECODED_DECIMALS
     const token = stateToken(state)
     this.signature = `${device}.${token}.{TS}|${ids.map(id => `${id}>\x01:\x01|`).join('')}${tail === '' || tail.endsWith('|') ? tail : tail + '|'}`
     this.head = utf8(`${aid};${device}.${token}.`)
@@ -96,6 +104,8 @@ export class Plan {
     this.#factor = new Float64Array(n)
     this.#offset = new Float64Array(n)
     this.#perUnit = new Float64Array(n)
+    this.#ratio = new Float64Array(n).fill(1)
+    this.#wire = new Array<WireChoice | null>(n).fill(null)
     this.#low = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
     this.#high = new Float64Array(n)
     this.#fixedSize =
@@ -132,12 +142,12 @@ export class Plan {
       const e = x * this.#perUnit[i]! * pow
       let r = Math.round(e)
       if (r - e === 0.5 && r % 2 !== 0) r -= 1
-      this.numbers[i] = r
+      this.numbers[i] = (this.#overFine ? this.#decoded(i, r) : r) * this.#ratio[i]!
     }
     return LOADED
   }
 
-  /** The same for the sensors of a fact: canonical units, null = failed, which is state `E` and value 0 (D7). */
+  /** The same for the sensors of a fact: canonical units, null = failed, which is state `E` and value text `00` (X34). */
   loadFact(sensors: readonly SensorFact[]): Load {
     const pow = this.#pow
     for (let i = 0; i < sensors.length; i++) {
@@ -150,7 +160,7 @@ export class Plan {
         this.#bind(i, sensor.status, sensor.unit, sensor.unit, 1, 0, failed)
       }
       if (value === null) {
-        this.numbers[i] = 0
+        this.numbers[i] = NO_VALUE
         continue
       }
       const size = value < 0 ? -value : value
@@ -158,7 +168,7 @@ export class Plan {
       const e = value * this.#perUnit[i]! * pow
       let r = Math.round(e)
       if (r - e === 0.5 && r % 2 !== 0) r -= 1
-      this.numbers[i] = r
+      this.numbers[i] = (this.#overFine ? this.#decoded(i, r) : r) * this.#ratio[i]!
     }
     return LOADED
   }
@@ -190,29 +200,50 @@ export class Plan {
     this.#factor[i] = factor
     this.#offset[i] = offset
     this.#low[i] = Number.POSITIVE_INFINITY
+    const token = this.engine.encodeUnitToken(canonical)
     if (this.engine.unitDialect === 'ucum') {
+      if (this.#pickers[i]?.unit !== canonical) this.#wire[i] = null
       this.#pickers[i] = this.engine.pickers.get(canonical)
-      if (failed) this.#setMeta(i, `E.${this.engine.encodeUnitToken(canonical)}`)
-      return
-    }
-    this.#pickers[i] = null
-    this.#take(i, { token: this.engine.encodeUnitToken(canonical), perUnit: 1, low: 0, high: 2 ** 63 / this.#pow })
-    if (failed) this.#setMeta(i, `E.${this.engine.encodeUnitToken(canonical)}`)
+    } else this.#take(i, { token, perUnit: 1, low: 0, high: 2 ** 63 / this.#pow })
+    if (failed) this.#setMeta(i, `E.${this.#wire[i]?.token ?? token}`)
   }
 
-  /** The value left the range of its wire unit: takes the right one, or says there is none. */
+  /** The value left the range of its grid: takes the right one, and another wire unit only where it must. False: none holds it. */
   #choose(i: number, x: number): boolean {
-    const choice = this.#pickers[i]?.pick(x) ?? null
-    if (!choice || !Number.isFinite(x)) return false
-    this.#take(i, choice)
+    const grid = this.#pickers[i]?.pick(x) ?? null
+    if (!grid || !Number.isFinite(x)) return false
+    const wire = this.#wire[i]
+    if (!wire) this.#take(i, grid)
+    else if (x === 0) this.#setMeta(i, this.#metaOf(i, wire))
+    else {
+      const ratio = wire.perUnit / grid.perUnit
+      // beyond that a number of the wire unit would not be the grid's any more
+      const high = ratio === 1 ? grid.high : Math.min(grid.high, EXACT / (wire.perUnit * this.#pow))
+      if (ratio === 1 || (Number.isInteger(ratio) && Math.abs(x) < high)) this.#take(i, wire, grid, ratio, high)
+      else this.#take(i, grid)
+    }
     return true
   }
 
-  #take(i: number, choice: WireChoice): void {
-    this.#perUnit[i] = choice.perUnit
-    this.#low[i] = choice.low
-    this.#high[i] = choice.high
-    this.#setMeta(i, `${stateToken(this.#statuses[i]!)}.${choice.token}`)
+  #take(i: number, wire: WireChoice, grid = wire, ratio = 1, high = grid.high): void {
+    this.#wire[i] = wire
+    this.#perUnit[i] = grid.perUnit
+    this.#ratio[i] = ratio
+    this.#low[i] = grid.low
+    this.#high[i] = high
+    this.#setMeta(i, this.#metaOf(i, wire))
+  }
+
+  /** What a decoder would read on the grid, where the wire unit is finer: it must read the same there. */
+  #decoded(i: number, r: number): number {
+    if (this.#ratio[i] === 1) return r
+    return (
+      Math.round(unscale(r, this.engine.precision) * POW10[DECODED_DECIMALS]!) * (this.#pow / POW10[DECODED_DECIMALS]!)
+    )
+  }
+
+  #metaOf(i: number, { token }: WireChoice): string {
+    return `${stateToken(this.#statuses[i]!)}.${token}`
   }
 
   #setMeta(i: number, text: string): void {

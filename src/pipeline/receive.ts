@@ -8,7 +8,7 @@ import { crc8 } from '../wire/crc'
 import { type FrameHeader, readHeader } from '../wire/frame'
 import { bareValue } from './firmware'
 import { padTid } from './registry'
-import { isPlainText, sensorOf, splitText } from './text'
+import { isPlainText, sensorOf, signatureHead, splitText, withTime } from './text'
 
 export interface PacketMeta {
   cmd: number | null
@@ -24,6 +24,8 @@ export interface PacketMeta {
   server_stamped: boolean
   /** older than the newest frame of its template (D6) */
   late?: boolean
+  /** further ahead than receiver.max_future_s (X36) */
+  future?: true
   /** came before (D16); only where somebody looks, which Node does for the protocol */
   duplicate?: boolean
   /** AIDs of the route where there are several, source last (X15) */
@@ -43,9 +45,12 @@ export const emptyMeta = (): PacketMeta => ({
   server_stamped: false,
 })
 
-/** Time of a frame in ms: zero is stamped by us (X11), below 1e11 it is seconds (C firmware). */
+/** a frame's TS below this is in seconds (C firmware) */
+export const SECONDS = 1e11
+
+/** Time of a frame in ms: zero is stamped by us (X11), below 1e11 it is seconds. */
 export function frameTime(ts: number, nowMs: number): number {
-  return ts === 0 ? nowMs : ts < 1e11 && ts > 0 ? ts * 1000 : ts
+  return ts === 0 ? nowMs : ts < SECONDS && ts > 0 ? ts * 1000 : ts
 }
 
 export type Opened =
@@ -153,7 +158,7 @@ export class TextTemplate {
 
   /** The text of a frame of this template at a time token. */
   text(token: string): string {
-    const parts = this.signature.replace('{TS}', () => token).split('\x01')
+    const parts = withTime(this.signature, token).split('\x01')
     let text = parts[0]!
     for (let k = 1; k < parts.length; k++) text += (this.slots[k - 1] ?? '') + parts[k]
     return text
@@ -202,8 +207,8 @@ export class TextTemplate {
   }
 }
 
-/** Signature and slots of a compressed text without `<aid>;` (PROTOCOL §5). Throws BAD_TEXT. */
-export function templateOf(text: string): TextTemplate {
+/** Signature and slots of a compressed text without `<aid>;` (PROTOCOL §5). `plain`: of C firmware. Throws BAD_TEXT. */
+export function templateOf(text: string, plain = false): TextTemplate {
   const { id, state, segments } = splitText(text)
   const slots: string[] = []
   const parts = segments.map(segment => {
@@ -212,7 +217,7 @@ export function templateOf(text: string): TextTemplate {
     slots.push(sensor.meta, sensor.value)
     return `${sensor.id}>\x01:\x01`
   })
-  return new TextTemplate(`${id}.${state}.{TS}|${parts.map(part => part + '|').join('')}`, slots)
+  return new TextTemplate(signatureHead(id, state, plain) + parts.map(part => `${part}|`).join(''), slots)
 }
 
 export const isFull = (base: number): boolean => base === COMMAND.DATA_FULL

@@ -7,13 +7,13 @@
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
-import { unscale } from '../wire/base62'
+import { NO_VALUE } from '../wire/base62'
 import type { FrameHeader } from '../wire/frame'
-import { Engine } from './compress'
+import { Engine, fromWire } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
-import { readFirmware } from './firmware'
-import { type MetaInfo, Metas } from './metas'
+import { isFirmware, readFirmware } from './firmware'
+import { type MetaInfo, type MetaOf, Metas } from './metas'
 import {
   frameTime,
   type InboundKeys,
@@ -26,7 +26,7 @@ import {
 } from './receive'
 import { type KeptTemplate, Registry } from './registry'
 import { type FullText, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
-import { ANY_CONTENT, BARE, type Scope, type Source, Sources } from './sources'
+import { AHEAD, ANY_CONTENT, BARE, type Scope, type Source, Sources } from './sources'
 import { Spill } from './spill'
 import { isPlainText, stripAid } from './text'
 
@@ -44,6 +44,8 @@ export interface ReceiverOptions {
   maxSources?: number
   /** ms for a frame of that AID without a time, later than the last it gave; by default the clock, moved on where it must be */
   stamp?: (aid: number) => number
+  /** ms: a bare frame of a later time moves no template; by default none is too late (X36) */
+  latest?: () => number
   /** bytes all templates may take, roughly */
   maxBytes?: number
   /** folder where templates wait that find no room; left out: they are forgotten */
@@ -100,12 +102,13 @@ export class Receiver {
   readonly #clock: Clock
   readonly #inboundKey: InboundKeys | null
   readonly #stamp: ((aid: number) => number) | null
+  readonly #latest: () => number
   /** of the frame being decoded */
   #key: Uint8Array | null = null
   #advanced = false
-  readonly #metaText = (text: string): MetaInfo => this.#metas.of(text)
-  readonly #metaBytes = (bytes: Uint8Array, from: number, to: number): MetaInfo =>
-    this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'))
+  readonly #metaText: MetaOf = (text, plain) => this.#metas.of(text, plain)
+  readonly #metaBytes = (bytes: Uint8Array, from: number, to: number, plain: boolean): MetaInfo =>
+    this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'), plain)
 
   constructor(options: ReceiverOptions = {}) {
     this.#clock = options.clock ?? systemClock
@@ -116,6 +119,7 @@ export class Receiver {
     this.#metas = new Metas(engine.unitDialect, engine.units)
     this.#inboundKey = options.inboundKey ?? null
     this.#stamp = options.stamp ?? null
+    this.#latest = options.latest ?? (() => Number.POSITIVE_INFINITY)
     this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
     const bytes = options.maxBytes ?? 32 << 20
     const { spillDir } = options
@@ -172,14 +176,21 @@ export class Receiver {
     const heart = isHeart(base)
     if (!heart && !full && !isDiff(base))
       return this.#refuse('UNKNOWN_COMMAND', `Unknown Command 0x${header.cmd.toString(16).toUpperCase()}`, meta)
-    const scope = full ? this.#sources.scope(sourceAid, epoch, now) : this.#sources.find(sourceAid, epoch, now)
+    const time = frameTime(header.ts, now)
+    if (time > now && time > this.#latest()) meta.future = true
+    const ahead = meta.future === true && epoch === BARE
+    const scope = full
+      ? this.#sources.scope(sourceAid, ahead ? AHEAD : epoch, now)
+      : ahead
+        ? this.#ahead(sourceAid, tid, now)
+        : this.#sources.find(sourceAid, epoch, now)
     const history = scope?.templates.get(tid)
     // what has no time follows on what was heard last
-    const ts = header.ts === 0 ? Math.max(0, history?.newest ?? 0) : frameTime(header.ts, now)
+    const ts = header.ts === 0 ? Math.max(0, history?.newest ?? 0) : time
     meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : ts
     if (full) {
       const text = Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8')
-      return this.#full(scope!, sourceAid, tid, ts, text, meta)
+      return this.#full(scope!, header, ts, text, meta)
     }
     if (!history)
       return this.#refuse('NEED_FULL', `Template ${meta.tid} missing for 0x${base.toString(16).toUpperCase()}`, meta)
@@ -214,19 +225,21 @@ export class Receiver {
       this.#sources.find(sourceAid, epoch, now)?.templates.get(tid)?.blind()
   }
 
-  #full(scope: Scope, aid: number, tid: number, ts: number, body: string, meta: PacketMeta): Received {
+  #full(scope: Scope, header: FrameHeader, ts: number, body: string, meta: PacketMeta): Received {
+    const { sourceAid: aid, tid } = header
     // a wrong key agrees with the checksum once in 256 frames, and makes noise: a peer's text begins with its AID, the
     // firmware's is plain text
     const foreign = meta.secure && !body.startsWith(`${aid};`)
     if (foreign && !isPlainText(body)) return this.#refuse('BAD_KEY', 'the deciphered body is no text', meta)
     try {
       const firmware = readFirmware(body, aid, ts)
-      const told = readFull(firmware?.text ?? stripAid(body))
+      const plain = isFirmware(body, header.ts)
+      const told = readFull(firmware?.text ?? stripAid(body), plain)
       const learn = (read: FullText): SlotHistory => this.#learn(scope, aid, tid, ts, read, meta)
       if (!firmware || firmware.template === firmware.text)
         return this.#fact(learn(told), aid, meta.timestamp_raw!, meta)
       // what the firmware's next DIFF builds on is less than what this FULL tells
-      if (firmware.template !== null) learn(readFull(firmware.template))
+      if (firmware.template !== null) learn(readFull(firmware.template, plain))
       const history = new SlotHistory(shapeOf(told))
       history.begin(-1, true)
       history.fill(told.sensors, this.#metaText)
@@ -234,6 +247,15 @@ export class Receiver {
     } catch (thrown) {
       return this.#refuse(foreign ? 'BAD_KEY' : 'BAD_PACKET', asOsError(thrown).message, meta)
     }
+  }
+
+  /** The templates of bare frames that are ahead of time; they begin where the others are. */
+  #ahead(aid: number, tid: number, now: number): Scope | undefined {
+    const scope = this.#sources.find(aid, AHEAD, now)
+    if (scope?.templates.has(tid)) return scope
+    const history = this.#sources.find(aid, BARE, now)?.templates.get(tid)
+    if (!history?.known) return scope
+    return this.#sources.hold(this.#sources.scope(aid, AHEAD, now), tid, history.branch())
   }
 
   /** Takes a FULL's text as the state of its template, unless it is late; the history to read it from. Throws BAD_TEXT. */
@@ -321,6 +343,11 @@ export class Receiver {
     if (received.kind === 'error' && !received.needFull) this.forget(aid)
   }
 
+  /** Whether anything is remembered of that AID. */
+  knows(aid: number): boolean {
+    return this.#sources.has(aid)
+  }
+
   /** Bare packets of that AID need a FULL again. */
   forget(aid: number): void {
     this.#sources.forget(aid)
@@ -332,11 +359,7 @@ export class Receiver {
     for (let i = 0; i < history.count; i++) {
       const info = history.meta(i)
       const n = history.number(i)
-      let value: number | null = null
-      if (n !== 0 || !info.failed) {
-        const x = unscale(n, this.#precision)
-        value = (info.divisor ? x / info.divisor : x * info.factor) + info.offset
-      }
+      const value = n !== NO_VALUE ? fromWire(n, this.#precision, info) : info.failed ? null : info.offset
       if (info.ambiguous) this.counters.unitAmbiguous++
       sensors.push({ id: history.ids[i]!, status: info.status, unit: info.unit, value })
     }

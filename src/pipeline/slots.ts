@@ -1,13 +1,23 @@
 // What a receiver keeps of one template (D6): the slots after each of its last eight frames, in order of time, as numbers
 // and shared descriptions of `state.unit`, so that decoding a DIFF copies a few numbers and makes no text.
-import { decodeInteger, parseBase62, readBase62 } from '../wire/base62'
+import { decodeInteger, NO_VALUE, NO_VALUE_TEXT, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
-import { hashText, LONG_META, type MetaInfo } from './metas'
+import { hashText, LONG_META, type MetaInfo, type MetaOf } from './metas'
 import type { Packer, Unpacker } from './packed'
-import { fromBase64, isPlainText, type SensorSegment, sensorOf, splitText, tokenMs } from './text'
+import {
+  fromBase64,
+  isPlainSignature,
+  isPlainText,
+  type SensorSegment,
+  sensorOf,
+  signatureHead,
+  splitText,
+  tokenMs,
+} from './text'
 
 export const KEPT_STATES = 8
+const ZERO = 0x30
 /** the row a late frame is worked out in, never kept */
 const SCRATCH = KEPT_STATES
 
@@ -17,6 +27,8 @@ export interface Shape {
   /** state name, not its token */
   readonly state: string
   readonly signature: string
+  /** of C firmware: units are plain UCUM */
+  readonly plain: boolean
   readonly sensorIds: readonly string[]
   readonly extras: Fact['extras']
   /** over id, state, sensor ids and extras */
@@ -32,13 +44,13 @@ export interface FullText {
   readonly segments: readonly string[]
 }
 
-/** Text of a FULL, without `<aid>;`. Throws BAD_TEXT. */
-export function readFull(text: string): FullText {
+/** Text of a FULL, without `<aid>;`. `plain`: of C firmware. Throws BAD_TEXT. */
+export function readFull(text: string, plain = false): FullText {
   const { id, state, token, segments } = splitText(text)
   // the frame's own TS is the time; the token only has to be one
   if (!/^[\w-]{8}$/.test(token)) tokenMs(token)
   const sensors: SensorSegment[] = []
-  let signature = `${id}.${state}.{TS}|`
+  let signature = signatureHead(id, state, plain)
   for (const segment of segments) {
     const sensor = sensorOf(segment)
     if (sensor) sensors.push(sensor)
@@ -57,7 +69,8 @@ export function shapeOf({ id, stateToken, signature, sensors, segments }: FullTe
   const state = stateName(stateToken)
   const sensorIds = sensors.map(sensor => sensor.id)
   const some = Object.keys(extras).length > 0 ? extras : undefined
-  return { id, state, signature, sensorIds, extras: some, hash: shapeHash(id, state, sensorIds, some) }
+  const plain = isPlainSignature(signature)
+  return { id, state, signature, plain, sensorIds, extras: some, hash: shapeHash(id, state, sensorIds, some) }
 }
 
 /** Hash over what of a fact no slot changes. */
@@ -82,6 +95,7 @@ const isMetaText = (body: Uint8Array, from: number, to: number): boolean => {
 /** A value's text as a number; throws BAD_TEXT. */
 function numberOf(text: string): number {
   if (text === '') return 0
+  if (text === NO_VALUE_TEXT) return NO_VALUE
   if (text.length > 9) return Number(decodeInteger(text))
   const n = parseBase62(text)
   return Number.isNaN(n) ? Number(decodeInteger(text)) : n
@@ -166,7 +180,7 @@ export class SlotHistory {
     body: Uint8Array,
     start: number,
     end: number,
-    metaOf: (bytes: Uint8Array, from: number, to: number) => MetaInfo,
+    metaOf: (bytes: Uint8Array, from: number, to: number, plain: boolean) => MetaInfo,
     wary = false,
   ): boolean {
     const size = Math.min(this.maskBytes, end - start)
@@ -183,11 +197,12 @@ export class SlotHistory {
       const to = from + body[p]!
       if (to > end) return false
       if (slot & 1) {
-        const n = readBase62(body, from, valueEnd(body, from, to))
+        const last = valueEnd(body, from, to)
+        const n = readBase62(body, from, last)
         if (Number.isNaN(n)) return false
-        this.#numbers[row + (slot >> 1)] = n
+        this.#numbers[row + (slot >> 1)] = n === 0 && last - from === 2 && body[from] === ZERO ? NO_VALUE : n
       } else if (wary && !isMetaText(body, from, to)) return false
-      else this.#metas[row + (slot >> 1)] = metaOf(body, from, to)
+      else this.#metas[row + (slot >> 1)] = metaOf(body, from, to, this.shape.plain)
       p = to
     }
     // bytes behind the last slot: the sender's mask is of another size, so this is not its template
@@ -195,11 +210,11 @@ export class SlotHistory {
   }
 
   /** Fills the row from a FULL text; throws BAD_TEXT. */
-  fill(sensors: readonly SensorSegment[], metaOf: (text: string) => MetaInfo): void {
+  fill(sensors: readonly SensorSegment[], metaOf: MetaOf): void {
     const row = this.#work * this.count
     let long = 0
     sensors.forEach((sensor, i) => {
-      this.#metas[row + i] = metaOf(sensor.meta)
+      this.#metas[row + i] = metaOf(sensor.meta, this.shape.plain)
       this.#numbers[row + i] = numberOf(sensor.value)
       // descriptions of long texts are shared by nobody
       if (sensor.meta.length > LONG_META) long += sensor.meta.length
@@ -216,6 +231,20 @@ export class SlotHistory {
     this.#ts[this.#head] = ts
     this.#newest = ts
     this.lateRun = 0
+  }
+
+  /** A history of its own that begins with the newest state. */
+  branch(): SlotHistory {
+    const made = new SlotHistory(this.shape)
+    made.weight = this.weight
+    for (let i = 0; i < this.count; i++) {
+      const { meta, n } = this.newestSlot(i)
+      made.#numbers[i] = n
+      made.#metas[i] = meta
+    }
+    made.#head = 0
+    made.#ts[0] = made.#newest = this.#newest
+    return made
   }
 
   /** Everything it knows, but not its shape. */
@@ -244,7 +273,7 @@ export class SlotHistory {
   }
 
   /** The other way, into a history of the same shape that knows nothing yet. */
-  unpack(from: Unpacker, metaOf: (text: string) => MetaInfo): void {
+  unpack(from: Unpacker, metaOf: MetaOf): void {
     this.weight = from.count()
     this.lateRun = from.count()
     this.#newest = from.float()
@@ -255,7 +284,7 @@ export class SlotHistory {
       this.#ts[row] = from.near(row === 0 ? this.#newest : this.#ts[row - 1]!)
       const same = from.count() === 1 && row > 0
       for (let i = 0; i < this.count; i++)
-        this.#metas[at + i] = same ? this.#metas[at - this.count + i]! : metaOf(from.text())
+        this.#metas[at + i] = same ? this.#metas[at - this.count + i]! : metaOf(from.text(), this.shape.plain)
       for (let i = 0; i < this.count; i++)
         this.#numbers[at + i] = from.near(row === 0 ? 0 : this.#numbers[at - this.count + i]!)
     }

@@ -5,13 +5,16 @@
 // all, and come back with their next frame; without a spill those not heard for longest are forgotten. Only bare templates
 // go to the registry.
 import { encodeInteger } from '../wire/base62'
-import type { MetaInfo } from './metas'
+import type { MetaOf } from './metas'
 import { Packer, packSource, unpackSource } from './packed'
 import { TextTemplate } from './receive'
 import type { KeptTemplate, Registry } from './registry'
 import { type FullText, readFull, SlotHistory, shapeOf } from './slots'
 import type { Spill } from './spill'
-import { msToken } from './text'
+import { isPlainSignature, msToken } from './text'
+
+/** templates of bare frames whose time is too far ahead (X36): they move no template of the others */
+export const AHEAD = 2 ** 32
 
 /** templates of bare frames; every other scope is an epoch of the delivery exchange */
 export const BARE = -1
@@ -71,7 +74,7 @@ export interface SourcesOptions {
   /** where AIDs wait that find no room; null: they are forgotten */
   spill: Spill | null
   /** description of a `state.unit` */
-  metaOf: (text: string) => MetaInfo
+  metaOf: MetaOf
   /** makes the newest state of a kept template; throws when its text is broken */
   restore: (history: SlotHistory, full: FullText, ts: number) => void
   /** told of a kept template that does not hold together; it costs a NEED_FULL, nothing more */
@@ -144,6 +147,11 @@ export class Sources {
     return scope
   }
 
+  /** Whether anything is remembered of that AID. */
+  has(aid: number): boolean {
+    return this.#byAid.has(aid) || this.#options.spill?.has(aid) === true
+  }
+
   #known(aid: number): Source | undefined {
     const source = this.#byAid.get(aid) ?? this.#back(aid)
     if (source) source.used = ++this.#tick
@@ -199,10 +207,11 @@ export class Sources {
   }
 
   /** Keeps a template under its TID. */
-  hold(scope: Scope, tid: number, history: SlotHistory): void {
+  hold(scope: Scope, tid: number, history: SlotHistory): Scope {
     const before = scope.templates.get(tid)?.weight ?? 0
     scope.templates.set(tid, history)
     this.weigh(scope, tid, history.weight - before)
+    return scope
   }
 
   /** Books that the template of a TID takes more memory, and makes room where it has become too much. */
@@ -220,7 +229,7 @@ export class Sources {
       scope.templates.delete(other)
       scope.weight -= history.weight
       this.#weight -= history.weight
-      raiseFloor(source.floors, history.shape.hash, history.newest)
+      if (scope.epoch !== AHEAD) raiseFloor(source.floors, history.shape.hash, history.newest)
       this.#options.forgotten(1)
     }
   }
@@ -239,7 +248,7 @@ export class Sources {
     this.#weight -= weight
     this.#options.forgotten(templates.size)
     // what came bare was never acknowledged
-    if (epoch === BARE) return
+    if (epoch === BARE || epoch === AHEAD) return
     for (const history of templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
   }
 
@@ -315,7 +324,7 @@ export class Sources {
     for (const { tid, signature, slots, ts } of this.#options.registry?.load(aid) ?? []) {
       if (!slots || ts < 0) continue
       try {
-        const read = readFull(new TextTemplate(signature, slots).text(msToken(ts)))
+        const read = readFull(new TextTemplate(signature, slots).text(msToken(ts)), isPlainSignature(signature))
         if (read.signature !== signature) continue
         const history = new SlotHistory(shapeOf(read))
         this.#options.restore(history, read, ts)

@@ -3,7 +3,7 @@
 // one of numbers. Every slot holds the ordinal of the packet that last changed it: a DIFF carries the slots changed
 // after the base, which is the packet before in `last`, the newest acknowledged one (or the first FULL) in `sticky`.
 // TIDs are taken in turn and, when none is free, from the least recently used template (X12).
-import { decodeInteger, encodeInteger, parseBase62 } from '../wire/base62'
+import { decodeInteger, encodeInteger, NO_VALUE, NO_VALUE_TEXT, parseBase62 } from '../wire/base62'
 
 export interface DiffPolicy {
   diffBase: 'last' | 'sticky'
@@ -159,6 +159,7 @@ export class SendTemplate {
 
 /** The fixed-point number of a value text that our encoder would write the same way, else NaN. */
 function canonicalNumber(text: string): number {
+  if (text === NO_VALUE_TEXT) return NO_VALUE
   const short = parseBase62(text)
   if (!Number.isNaN(short)) return encodeInteger(short) === text ? short : Number.NaN
   if (!/^-?[0-9a-zA-Z]{1,11}$/.test(text)) return Number.NaN

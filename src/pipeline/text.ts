@@ -42,6 +42,21 @@ export function stripAid(text: string): string {
   return at < 0 ? text : text.slice(at + 1)
 }
 
+/** What stands for the time in a template's signature; the second says that C firmware sent it (PROTOCOL, X1). */
+const TIME = '{TS}'
+const PLAIN_TIME = '{TS,plain}'
+
+/** How a signature begins. `plain`: of C firmware. */
+export const signatureHead = (id: string, state: string, plain: boolean): string =>
+  `${id}.${state}.${plain ? PLAIN_TIME : TIME}|`
+
+/** Whether a signature is of a template of C firmware. */
+export const isPlainSignature = (signature: string): boolean => /^[^.|]*\.[^.|]*\.\{TS,plain\}\|/.test(signature)
+
+/** A signature with a time token in its place. */
+export const withTime = (signature: string, token: string): string =>
+  signature.replace(isPlainSignature(signature) ? PLAIN_TIME : TIME, () => token)
+
 /** The sensor of a segment, or null for geohash, url, message and anything else. */
 export function sensorOf(segment: string): SensorSegment | null {
   const first = segment.charCodeAt(0)

@@ -1,12 +1,13 @@
 // Which unit a value travels in (D3): fixed point with few decimals must not swallow small values. The canonical unit is
-// taken while it keeps the relative error ≤ 1e-3, else the coarsest SI-prefixed one that does. The choice depends on the
-// magnitude alone, never on history: a fact that is encoded again after a restart decodes to the very same number, so
-// duplicates still collapse. What fits nowhere is refused, never rounded away.
+// taken while it keeps the relative error ≤ 1e-3, else the coarsest SI-prefixed one that does. The magnitude alone decides
+// to what grid a value is rounded, never history: a fact that is encoded again after a restart decodes to the very same
+// number, so duplicates still collapse. The unit that is written stays (X35, plan.ts): a finer one holds a coarser grid
+// exactly. What fits nowhere is refused, never rounded away.
 import { POW10, roundHalfEven, unscale } from '../wire/base62'
 import type { WireUnits } from './core'
 
 /** decoders round to so many decimals, whatever the precision (PROTOCOL §1) */
-const DECODED_DECIMALS = 8
+export const DECODED_DECIMALS = 8
 const MOST = 2 ** 63
 const LEAST_ERROR = 1e-3
 
@@ -47,7 +48,7 @@ export class WirePicker {
 
   constructor(
     units: WireUnits,
-    unit: string,
+    readonly unit: string,
     readonly precision: number,
   ) {
     const pow = POW10[precision]!
@@ -115,5 +116,6 @@ export class WirePickers {
 export const literalUnits: WireUnits = {
   toToken: unit => unit,
   fromToken: token => ({ unit: token, factor: 1, offset: 0, ambiguous: false }),
+  fromPlain: token => ({ unit: token, factor: 1, offset: 0, ambiguous: false }),
   prefixed: () => [],
 }

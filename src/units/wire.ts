@@ -31,6 +31,8 @@ export interface WireUnits {
   toToken(unit: string): string
   /** what a received unit text means */
   fromToken(token: string): WireUnit
+  /** the same where C firmware sent it: plain UCUM, so that `A` is ampere; whole tokens of the table (`A01`) still count */
+  fromPlain(token: string): WireUnit
   /** smaller units of the same dimension, by scale descending; none for units that take no prefix */
   prefixed(unit: string): readonly PrefixedCode[]
 }
@@ -153,7 +155,17 @@ const mixesTokens = (text: string): boolean => {
 function read(text: string): WireUnit {
   const q = tokens(text)
   const plain = text === 'Z' ? '' : unmark(text)
-  const meant = q ? (isSound(q) ? canonicalOf(q) : null) : mixesTokens(plain) ? null : resolve(plain)
+  return wireUnit(plain, q ? (isSound(q) ? canonicalOf(q) : null) : mixesTokens(plain) ? null : resolve(plain))
+}
+
+function readPlain(text: string): WireUnit {
+  const plain = text === 'Z' ? '' : text
+  const isToken = plain.length === 3 && TOKEN_UNITS.has(plain)
+  const q = isToken ? tokens(plain) : null
+  return wireUnit(plain, q ? canonicalOf(q) : mixesTokens(plain) ? null : resolve(plain))
+}
+
+function wireUnit(plain: string, meant: ReturnType<typeof resolve>): WireUnit {
   if (!meant) return { unit: plain, factor: 1, offset: 0, ambiguous: true }
   return { unit: meant.canonical, factor: meant.factor, offset: meant.offset, ambiguous: false }
 }
@@ -199,6 +211,7 @@ function bounded<T>(make: (key: string) => T): (key: string) => T {
 const UNITS: WireUnits = {
   toToken: bounded(toToken),
   fromToken: bounded(text => Object.freeze(read(text))),
+  fromPlain: bounded(text => Object.freeze(readPlain(text))),
   prefixed: bounded(unit => Object.freeze(smaller(unit))),
 }
 

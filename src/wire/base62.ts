@@ -13,8 +13,13 @@ for (let i = 0; i < 62; i++) VALUE[DIGIT[i]!] = i
 
 export const POW10 = Float64Array.from({ length: 23 }, (_, k) => Number(`1e${k}`))
 /** a double below this holds every integer exactly */
-const EXACT = 2 ** 53
+export const EXACT = 2 ** 53
 const MINUS = 45
+/**
+ * "No value" among fixed-point numbers (X34). Its text is `00`: every decoder reads 0, and no encoder writes it for a number.
+ */
+export const NO_VALUE = Number.POSITIVE_INFINITY
+export const NO_VALUE_TEXT = '00'
 const P5 = 62 ** 5
 
 /** Rounds to the nearest integer, ties to even. */
@@ -26,6 +31,7 @@ export function roundHalfEven(x: number): number {
 /** The integer squeezed into signed 64 bits, as Base62 text. */
 export function encodeInteger(n: number | bigint): string {
   if (typeof n === 'bigint' || n >= EXACT || n <= -EXACT) {
+    if (n === NO_VALUE) return NO_VALUE_TEXT
     const wrapped = BigInt.asIntN(64, BigInt(n))
     if (wrapped > BigInt(-EXACT) && wrapped < BigInt(EXACT)) return encodeInteger(Number(wrapped))
     let rest = wrapped < 0n ? -wrapped : wrapped

@@ -15,7 +15,7 @@ import { COMMAND } from '../../src/wire/commands'
 import { askControl } from '../lib/control'
 import { freePort, freeUdpPort, Machine, removeDir, sensorsOf, sleep, tempDir, until } from '../lib/gateway'
 import { prng } from '../lib/random'
-import { lacks, startMosquitto } from '../lib/servers'
+import { startMosquitto } from '../lib/servers'
 
 const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_001
@@ -43,9 +43,7 @@ for (const [qos, version] of [
   [2, 5],
   [2, 4],
 ] as const)
-  test(`QoS ${qos}, version ${version}: killed while packets stream in, every packet is in the log once`, {
-    skip: lacks('mosquitto'),
-  }, async t => {
+  test(`QoS ${qos}, version ${version}: killed while packets stream in, every packet is in the log once`, async t => {
     const random = prng(qos * 10 + version)
     const broker = await startMosquitto({ lines: ['max_queued_messages 0'] })
     t.after(() => broker.stop())

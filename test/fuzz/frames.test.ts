@@ -96,7 +96,7 @@ fuzz({
     ...vectors().flatMap(({ op, in: { packets } }) =>
       op === 'receive' ? (packets as string[]).map(hex => Buffer.from(hex, 'hex')) : [],
     ),
-    frame(0x3f, 1, T0, '42;D.1.AY4j8UwA|a>K.K:1|b>E.100:0|&u33|#YQ|@aGk'),
+    frame(0x3f, 1, T0, '42;D.1.AY4j8UwA|a>K.K:1|b>E.100:00|&u33|#YQ|@aGk'),
     frame(0xaa, 1, T0 + 1, Buffer.from('020131', 'hex')),
     frame(0x7f, 1, T0 + 2, ''),
     frame(0x40, 2, T0, '42;D.1.AY4j8UwA|a>K.m/s:1|b>K.600/B00:-zZ|c>U.5O,datime:1a|'),

@@ -1,5 +1,6 @@
 // What is a stall of a whole gateway and what is not (R23), on real processes. The faults come from outside: a file that node
 // loads before the built gateway makes the event loop spin, keeps the scheduler from its turn, or makes the disk slow.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -91,7 +91,7 @@ test('every verb through a gateway', async t => {
   // the page is stopped and started, and moves to another port
   const { run, webPort } = here
   assert.equal(run(['web-user', 'stop']).code, 0)
-  await assert.rejects(fetch(`http://127.0.0.1:${webPort}/health`))
+  await assert.rejects(fetch(`http://127.0.0.1:${webPort}/health`), { message: 'fetch failed' })
   const other = await freePort()
   assert.equal(run(['web-user', '--cmd', 'start'], ['--host', '127.0.0.1', '--port', String(other)]).code, 0)
   assert.equal((await fetch(`http://127.0.0.1:${other}/health`)).status, 200)

@@ -1,5 +1,6 @@
 // What systemd sees of a gateway (R24), on real processes: a socket that stands in for its own hears READY, STATUS, WATCHDOG,
 // RELOADING and STOPPING in their order, by path, by abstract name, and by the program systemd-notify without the addon.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
 // A real Chromium on the page of a real gateway that has something to show: own readings, an upstream that answers, a field
 // device that sends, SQL storage, a plugin with a section. Each tab notes everything a user would call broken.
+// Needs: chromium
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'

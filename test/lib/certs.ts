@@ -1,5 +1,6 @@
 // Real TLS certificates, made by openssl: what tests of TLS, MQTT and QUIC use. All in one folder, as PEM files, with their
 // keys. About 0.2 s; needs the package openssl.
+// Needs: openssl
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
 // Chips for tests inside the rig: programs that are a device (CUSE), and the kernel's own i2c-stub.
+// Needs: cc fuse
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
 // Small C programs of the tests, compiled on first use and kept by the hash of their source.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

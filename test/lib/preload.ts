@@ -1,4 +1,5 @@
 // Devices of C put before the C library: the file of a test compiles them and runs itself again with them loaded.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -1,11 +1,12 @@
 // Real servers from Debian's packages for tests: each in a folder of its own under the system's temporary folder, on a free
-// port. A missing package is installed when this is root; else `lacks()` says what to install and the test is skipped.
+// port.
 // A server dies with the test process, however that ends (parent-death signal of the kernel).
+// Needs: mosquitto
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import { freePort, removeDir, root, tempDir } from './gateway'
+import { freePort, removeDir, tempDir } from './gateway'
 
 export interface ServerOptions {
   /** 0 or none: a free one */
@@ -25,7 +26,6 @@ export interface ServerOptions {
 type Place = Required<Omit<ServerOptions, 'prefix'>>
 
 interface ServerKind {
-  readonly package: string
   readonly command: string
   /** in its log when it can be used */
   readonly ready: RegExp
@@ -40,7 +40,6 @@ const SSH_KEY = 'user_key'
 
 const KINDS = {
   mosquitto: {
-    package: 'mosquitto',
     command: '/usr/sbin/mosquitto',
     ready: /mosquitto version \S+ running/,
     arguments({ dir, port, host, lines, persistence }) {
@@ -62,7 +61,6 @@ const KINDS = {
     },
   },
   sshd: {
-    package: 'openssh-server',
     command: '/usr/sbin/sshd',
     ready: /Server listening on/,
     arguments({ dir, port, host, lines }) {
@@ -92,14 +90,6 @@ const KINDS = {
 
 export type ServerName = keyof typeof KINDS
 
-/** Why a test that needs this server cannot run here, as a test's `skip`; false when it can. */
-export function lacks(name: ServerName): string | false {
-  const kind: ServerKind = KINDS[name]
-  if (existsSync(kind.command)) return false
-  const ran = spawnSync(join(root, 'test/lib/install'), [kind.package], { encoding: 'utf8' })
-  return ran.status === 0 ? false : `this machine has no ${name}: ${(ran.stderr ?? '').trim().split('\n').at(-1)}`
-}
-
 export class Server {
   readonly port: number
   readonly dir: string
@@ -118,8 +108,6 @@ export class Server {
 
   /** Starts one and waits until it can be used; throws with its log when it does not come up. */
   static async start(name: ServerName, options: ServerOptions = {}): Promise<Server> {
-    const missing = lacks(name)
-    if (missing) throw new Error(missing)
     const { host = '127.0.0.1', lines = [], persistence = false, prefix = [] } = options
     const dir = options.dir ?? tempDir()
     mkdirSync(dir, { recursive: true })

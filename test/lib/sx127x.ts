@@ -1,5 +1,6 @@
 // The register-level SX127x of test/rig/sx127x: compiled on this machine (once for each state of its text), run inside the rig
 // as a device /dev/spidevX.Y. Models of the same air hear each other.
+// Needs: cc fuse
 import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'

@@ -8,7 +8,7 @@ import { after, test } from 'node:test'
 import { makeCerts } from '../lib/certs'
 import { askControl } from '../lib/control'
 import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
-import { lacks, startMosquitto } from '../lib/servers'
+import { startMosquitto } from '../lib/servers'
 
 const dir = tempDir()
 const machines: Machine[] = []
@@ -22,9 +22,7 @@ for (const [qos, version] of [
   [2, 5],
   [0, 5],
 ] as const)
-  test(`QoS ${qos}, version ${version}: the broker goes and comes, the same facts on both sides`, {
-    skip: lacks('mosquitto'),
-  }, async t => {
+  test(`QoS ${qos}, version ${version}: the broker goes and comes, the same facts on both sides`, async t => {
     const home = join(dir, `${qos}-${version}`)
     const certs = makeCerts(join(home, 'certs'))
     const passwords = join(home, 'passwords')

@@ -28,7 +28,7 @@ import {
   tempDir,
   until,
 } from '../lib/gateway'
-import { lacks, type Server, type ServerOptions, startMosquitto } from '../lib/servers'
+import { type Server, type ServerOptions, startMosquitto } from '../lib/servers'
 
 // killed on purpose: no reason to doubt the configuration
 process.env.OS_NODE_SAFE_MODE = 'off'
@@ -37,7 +37,6 @@ const AID = 33
 const T0 = 1_710_000_000_000
 const units = { ...wireUnits(), resolve }
 const RESOURCES = { application_status: { mqtt: true } }
-const skip = lacks('mosquitto')
 
 const dir = tempDir()
 const tmpfs = join(dir, 'small')
@@ -162,9 +161,7 @@ function sameValues(up: Machine, gw: Machine): string[] {
 
 // most of the time is spent waiting for processes to start and for links to come back
 describe('roads over a broker', { concurrency: 3 }, () => {
-  test('10 000 facts wait: drained through the default window, control packets between them, every row once', {
-    skip,
-  }, async t => {
+  test('10 000 facts wait: drained through the default window, control packets between them, every row once', async t => {
     const count = 10_000
     const { broker, up, gw, token, upWeb, startUp, startGw, uplink } = await world(t, 'many', count, {
       broker: { lines: ['max_queued_messages 0'] },
@@ -221,7 +218,7 @@ describe('roads over a broker', { concurrency: 3 }, () => {
     assert.equal(sameValues(up, gw).length, count)
   })
 
-  test('a broker that drops what it acknowledged: what comes through is what was sent', { skip }, async t => {
+  test('a broker that drops what it acknowledged: what comes through is what was sent', async t => {
     const count = 4000
     const { up, gw, startUp, startGw, uplink } = await world(t, 'drops', count, {
       broker: { lines: ['max_queued_messages 50'] },
@@ -247,9 +244,7 @@ describe('roads over a broker', { concurrency: 3 }, () => {
   })
 
   for (const persistence of [true, false])
-    test(`a broker killed while the upstream is away, ${persistence ? 'with its files: nothing is lost' : 'without: only what it had acknowledged is lost'}`, {
-      skip,
-    }, async t => {
+    test(`a broker killed while the upstream is away, ${persistence ? 'with its files: nothing is lost' : 'without: only what it had acknowledged is lost'}`, async t => {
       const count = 400
       const { broker, up, gw, startUp, startGw, uplink } = await world(t, `killed-${persistence}`, count, {
         broker: { persistence, lines: ['max_queued_messages 0'] },
@@ -298,7 +293,7 @@ describe('roads over a broker', { concurrency: 3 }, () => {
     })
 
   test('R3: an upstream whose disk is full takes nothing, says so, and goes on when there is room', {
-    skip: skip || (mounted ? false : 'this machine has no right to mount a tmpfs'),
+    skip: mounted ? false : 'this machine has no right to mount a tmpfs',
   }, async t => {
     const count = 2000
     const { up, gw, startUp, startGw, uplink } = await world(t, 'full', count, {

@@ -11,13 +11,13 @@ import { resolve } from '../../src/units/canonical'
 import { wireUnits } from '../../src/units/wire'
 import { askControl } from '../lib/control'
 import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
-import { lacks, startMosquitto } from '../lib/servers'
+import { startMosquitto } from '../lib/servers'
 
 const units = { ...wireUnits(), resolve }
 const COUNT = 60
 const T0 = 1_710_000_000_000
 
-test('the same packets over UDP, TCP and MQTT are stored once', { skip: lacks('mosquitto') }, async () => {
+test('the same packets over UDP, TCP and MQTT are stored once', async () => {
   const dir = tempDir()
   after(() => removeDir(dir))
   const broker = await startMosquitto()

@@ -1,5 +1,6 @@
 // The library opened, scanned with, reset and closed again and again, and its adapter pulled out in between: nothing stays
 // behind, and what a device sends is heard every time (R14, R20).
+// Needs: bluetooth
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { after, test } from 'node:test'

@@ -1,6 +1,7 @@
 // Packets over the Nordic UART service on a virtual radio. This process is the device on hci1: it takes packets out of their
 // frames and hands them on by UDP, so that a whole os-node stands behind it. The gateway on hci0 sends to it and receives
 // from it, with acknowledgements (X29); connections are cut and come back.
+// Needs: bluetooth
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { createSocket } from 'node:dgram'

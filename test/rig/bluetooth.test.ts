@@ -1,5 +1,6 @@
 // Advertisements over a virtual radio: a real gateway hears them on hci0, and what it logs is what the formats say. Then the
 // scan is stopped behind its back, the air goes silent, and the adapter is pulled out and put back (R20).
+// Needs: bluetooth
 import assert from 'node:assert/strict'
 import { createCipheriv } from 'node:crypto'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
 // The buses of the addon against a real kernel: spidev as a CUSE chip speaks it, i2c-dev on the kernel's i2c-stub (an SMBus
 // adapter), and chips that stop answering in the middle of a call.
+// Needs: i2c
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { after, before, test } from 'node:test'

@@ -1,5 +1,6 @@
 // Gateways on a CAN bus: two os-node gateways as peers of a third, classic and FD, a board with the C firmware beside them, and
 // packets dispatched by hand. All that is logged on one side arrives, is logged, acknowledged and counted on the other.
+// Needs: can
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
 // The raw CAN socket against can-utils on virtual buses: what they send we hear, and the other way round; the line
 // rate of a bus is received without a drop (R16).
+// Needs: can
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { afterEach, test } from 'node:test'

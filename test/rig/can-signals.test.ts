@@ -1,5 +1,6 @@
 // A gateway that reads a CAN bus by a DBC file, with cansend of can-utils as the devices: facts in the log with the right
 // values, the test command, an interface that goes down and comes back.
+// Needs: can
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
 // The CAN medium against isotpsend and isotprecv on a virtual bus: packets both ways, classic and FD, several peers at once; what
 // is missing is told; a full queue waits (R16); the bus's state is shown.
+// Needs: can
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,5 +1,6 @@
 // A gateway with GPIO inputs and outputs: what the pins do lies in its log, and its outputs are set by CLI and HTTP. Beside the
 // tools of libgpiod.
+// Needs: gpiod
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { cli, Machine, removeDir, sensorsOf, tempDir, until } from '../lib/gateway'

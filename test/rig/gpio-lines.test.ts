@@ -1,4 +1,5 @@
 // The addon's GPIO against the kernel's simulated chips, and beside the tools of libgpiod.
+// Needs: gpiod
 import assert from 'node:assert/strict'
 import { closeSync, openSync, readdirSync, writeSync } from 'node:fs'
 import { test } from 'node:test'

@@ -1,5 +1,6 @@
 // UDP over IPv4 over SLIP against others who speak it: the kernel's own SLIP line discipline, and a real lwIP stack (Debian's
 // liblwip), which is reached by a tap interface too.
+// Needs: socat lwip ldattach pkill
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { createSocket, type Socket } from 'node:dgram'

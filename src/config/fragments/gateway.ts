@@ -96,7 +96,7 @@ export const gatewayEntries = {
       memory_mb: int(0, 'memory to stay below; 0: 80 % of the control group, else 40 % of the machine', {
         max: 1_048_576,
       }),
-      lag_ms: num(500, 'lag of the event loop (p99) to stay below; 0: any', { max: 60_000 }),
+      lag_ms: num(500, 'lag of the event loop to stay below; 0: any', { max: 60_000 }),
     }),
     board: choice(BOARD_NAMES, 'auto', 'board with the pins; auto: as the device tree says', atStart),
     time: section({
@@ -108,6 +108,9 @@ export const gatewayEntries = {
       v.pipe(v.string(), v.minLength(1)),
       'addresses (or address ranges) packets are taken from; empty: from everywhere',
     ),
+    max_future_s: num(86_400, 'a packet further ahead of the time is kept and marked, and nothing newest follows it', {
+      min: 1,
+    }),
     plaintext_after_secure: choice(
       ['same_address', 'any', 'never'],
       'same_address',

@@ -4,7 +4,6 @@
 // back only when the figures have been well below it for a while, so that it does not flutter.
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../links/timers'
 
@@ -31,13 +30,15 @@ export interface ResourcesParts {
   readonly timers?: Timers
   /** bytes; 0: no bound */
   memoryLimit(): number
-  /** p99 of the event loop's lag in ms; 0: no bound */
+  /** bound of the event loop's lag in ms; 0: no bound */
   lagLimit(): number
   sample?(): Sample
   changed(level: GuardLevel, reason: string): void
 }
 
 export const LOOK_MS = 5000
+/** how late a timer of this length runs is the lag: a monitor with ticks of its own would wake a resting gateway 50 times a second */
+const PROBE_MS = 1000
 /** part of the memory limit that leads to lean and tight */
 const MEMORY = [0.85, 0.95] as const
 /** the same for the lag */
@@ -91,7 +92,8 @@ export function memoryLimit(configuredMb: number, group = cgroupLimit(), machine
 export class Resources {
   readonly #parts: ResourcesParts
   readonly #timers: Timers
-  readonly #delay = monitorEventLoopDelay({ resolution: 20 })
+  /** of the probes since the last look, ms */
+  #lags: number[] = []
   readonly #taken = { lean: 0, tight: 0 }
   #level = 0
   #reason = ''
@@ -110,13 +112,11 @@ export class Resources {
   }
 
   start(): void {
-    this.#delay.enable()
     this.#arm()
   }
 
   stop(): void {
     this.#cancel?.()
-    this.#delay.disable()
   }
 
   report(): ResourceReport {
@@ -131,18 +131,19 @@ export class Resources {
   }
 
   #arm(): void {
-    this.#cancel = this.#timers.after(LOOK_MS, () => {
-      this.#look()
+    const due = performance.now() + PROBE_MS
+    this.#cancel = this.#timers.after(PROBE_MS, () => {
+      this.#lags.push(Math.max(0, performance.now() - due))
+      if (this.#lags.length >= LOOK_MS / PROBE_MS) this.#look()
       this.#arm()
     })
   }
 
   #sample(): Sample {
-    if (this.#parts.sample) return this.#parts.sample()
-    // the histogram counts from one tick to the next: what is above the resolution is lag
-    const lagMs = Math.max(0, this.#delay.percentile(99) / 1e6 - 20)
-    this.#delay.reset()
-    return { rss: process.memoryUsage.rss(), lagMs }
+    const lags = this.#lags.sort((a, b) => b - a)
+    this.#lags = []
+    // the second worst: one long turn alone is no overload
+    return this.#parts.sample?.() ?? { rss: process.memoryUsage.rss(), lagMs: lags[1] ?? 0 }
   }
 
   #look(): void {

@@ -27,8 +27,9 @@ import { isData } from '../../wire/commands'
 import { qualityOf } from '../intake/intake'
 import { Addresses } from './addresses'
 import { contentHash } from './content'
-import type { ReceiveSession } from './session'
+import { type ReceiveSession, sourceAid } from './session'
 import { EarlyCommit } from './settling'
+import type { Strangers } from './strangers'
 import { framed, KnownFrames, templatesMoved } from './templates'
 
 export interface ReceiveOptions {
@@ -44,6 +45,8 @@ export interface ReceiveOptions {
   session?: ReceiveSession
   /** who may send here (receiver.allow) */
   allowed?: (address: string) => boolean
+  /** who may come in as new */
+  strangers?: Strangers
   onFact: (fact: Fact, link: LinkMetadata) => void
   /** every packet that may come in; its bytes are valid during the call only */
   onPacket?: (packet: Uint8Array, origin: PacketOrigin) => void
@@ -78,6 +81,8 @@ export class Receive {
     moved: 0,
     /** dropped by receiver.allow */
     not_allowed: 0,
+    /** facts further ahead than receiver.max_future_s; they move nothing that is newest (X36) */
+    future: 0,
   }
   readonly addresses = new Addresses()
   readonly delivery: DeliveryReceiver
@@ -119,6 +124,7 @@ export class Receive {
       spill_bytes: spill?.disk ?? 0,
       spill_bytes_written: spill?.counters.bytes_written ?? 0,
       spill_errors: spill?.counters.errors ?? 0,
+      strangers_refused: this.#options.strangers?.refused ?? 0,
       stray_answers: this.#options.protocol.strayAnswers,
       ...this.#options.session?.report(),
     }
@@ -165,6 +171,10 @@ export class Receive {
 
   #data(packet: Uint8Array, origin: PacketOrigin, peer: DeliveryPeer | null, seq: number): void {
     const { log, receiver, duplicates, time, onFact, logger, session } = this.#options
+    if (this.#options.strangers?.admits(sourceAid(packet)) === false) {
+      this.#refuse(peer, origin, seq)
+      return
+    }
     if (session) {
       const verdict = session.judge(packet, origin)
       if (verdict === 'opener') this.#acknowledge(peer, origin, seq)
@@ -222,6 +232,7 @@ export class Receive {
       ...(origin.rssi !== undefined && { rssi: origin.rssi }),
       ...(origin.snr !== undefined && { snr: origin.snr }),
       ...(meta.routes && { route: meta.routes }),
+      ...(meta.future && { future: true }),
     }
     let record: number
     try {
@@ -245,6 +256,7 @@ export class Receive {
       return
     }
     this.counters.facts++
+    if (meta.future) this.counters.future++
     onFact(fact, link)
     if (!peer && !origin.settle) return
     const frame = peer ? null : packet.slice()

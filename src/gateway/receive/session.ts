@@ -131,8 +131,8 @@ export class ReceiveSession {
   }
 }
 
-/** Called per packet: allocates nothing. */
-function sourceAid(packet: Uint8Array): number {
+/** The AID a data frame comes from, 0 when it is cut short. Called per packet: allocates nothing. */
+export function sourceAid(packet: Uint8Array): number {
   const at = tidAt(packet) - 4
   if (at < 2 || at + 4 > packet.length) return 0
   return ((packet[at]! << 24) | (packet[at + 1]! << 16) | (packet[at + 2]! << 8) | packet[at + 3]!) >>> 0

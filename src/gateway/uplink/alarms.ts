@@ -23,21 +23,17 @@ export class Alarms<Payload> {
   readonly #log: FlashLog
   #reader: Reader
   #next: LogRecord | null = null
-  #readsRam: boolean
 
   constructor(log: FlashLog, cursor: number) {
     this.#log = log
-    this.#readsRam = log.degraded
     this.#reader = this.#at(cursor + 1)
   }
 
   /** The next alarm that is nobody's yet; `front`: nothing before it needs to be looked at. */
   peek(front: number, isTaken: (seq: number) => boolean): LogRecord | null {
     if (this.ahead.size >= MAX_AHEAD) return null
-    const { degraded } = this.#log
-    if (this.#readsRam !== degraded || (this.#next?.seq ?? this.#reader.position) < front) {
-      this.#readsRam = degraded
-      this.#reader = this.#at(Math.max(front, this.#next?.seq ?? this.#reader.position))
+    if ((this.#next?.seq ?? this.#reader.position) < front) {
+      this.#reader = this.#at(front)
       this.#next = null
     }
     for (;;) {
@@ -60,6 +56,6 @@ export class Alarms<Payload> {
   }
 
   #at(from: number): Reader {
-    return this.#log.reader(from, { alarms: true, most: MOST, committedOnly: !this.#readsRam })
+    return this.#log.reader(from, { alarms: true, most: MOST, committedOnly: false })
   }
 }

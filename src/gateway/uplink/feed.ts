@@ -5,9 +5,8 @@
 // arrived ahead of it is remembered, over a restart too. After a lost link the records after the cursor go again. What is too
 // large for who carries is kept aside (aside.ts).
 //
-// What fails: a log that cannot commit. Only committed records are read, so that the upstream never holds a fact this gateway
-// could lose; while the disk refuses, live data still flows (R3): what is in RAM is read too, and the upstream keeps what
-// this gateway cannot.
+// What fails: a log that cannot commit. A record goes as soon as it is appended (D24), so live data flows while the disk
+// refuses (R3), and the upstream keeps what this gateway cannot. The cursor that is kept moves over committed records only.
 import type { Clock } from '../../lib/clock'
 import type { FlashLog, LogRecord, TimeQuality } from '../../log'
 import type { Fact } from '../../pipeline/fact'
@@ -84,7 +83,13 @@ export class Feed<Payload> {
     this.#aside = new Aside(name, log)
   }
 
+  /** Everything up to this record is on flash here and at the upstream. */
   get cursor(): number {
+    return Math.min(this.#reached, this.#parts.log.committedSeq)
+  }
+
+  /** The upstream has everything up to this record, on flash here or not. */
+  get #reached(): number {
     return this.#main.ledger.cursor
   }
 
@@ -105,7 +110,7 @@ export class Feed<Payload> {
 
   get #behind(): number {
     const { log } = this.#parts
-    const all = log.factsAfter(this.cursor)
+    const all = log.factsAfter(this.#reached)
     const ranges = [...this.#ahead.list, ...(this.#growing ? [this.#growing] : [])]
     if (ranges.length === 0) return all
     const there = ranges.reduce((sum, { from, to }) => sum + log.factsAfter(from - 1) - log.factsAfter(to), 0)
@@ -122,7 +127,7 @@ export class Feed<Payload> {
   /** With a large backlog, what is logged from now on goes beside it. Called when who carries is ready, and looked at by itself. */
   begin(): void {
     const { log } = this.#parts
-    if (this.#live || log.degraded || log.factsAfter(this.cursor) <= LARGE_BACKLOG) return
+    if (this.#live || log.degraded || log.factsAfter(this.#reached) <= LARGE_BACKLOG) return
     this.#goLive()
   }
 
@@ -222,7 +227,7 @@ export class Feed<Payload> {
     this.#liveFrom = Number.POSITIVE_INFINITY
     this.#shipped = new WeakSet()
     this.#main.rewind()
-    this.#alarms.rewind(this.cursor)
+    this.#alarms.rewind(this.#reached)
   }
 
   /** What was set aside and is on its way goes again. */
@@ -234,12 +239,13 @@ export class Feed<Payload> {
   saveCursor(now: boolean): void {
     const { log, clock } = this.#parts
     if (!now && clock.mono() - this.#savedAt < CURSOR_EVERY_MS) return
-    this.#ahead.passed(this.cursor)
-    const written = [this.#ahead.save(this.#growing), this.#aside.save()].includes(true)
-    if (!written && this.cursor === this.#savedCursor) return
+    const { cursor } = this
+    this.#ahead.passed(cursor)
+    const written = [this.#ahead.save(this.#growing, log.committedSeq), this.#aside.save()].includes(true)
+    if (!written && cursor === this.#savedCursor) return
     this.#savedAt = clock.mono()
-    this.#savedCursor = this.cursor
-    log.appendCursor(this.#name, this.cursor)
+    this.#savedCursor = cursor
+    log.appendCursor(this.#name, cursor)
   }
 
   /** In the order of this turn. */

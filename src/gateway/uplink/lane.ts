@@ -8,7 +8,6 @@ export class Lane<Payload> {
   readonly #log: FlashLog
   #reader: Reader
   #next: LogRecord | null = null
-  #readsRam: boolean
   /** mono ms until which its next record is held back */
   heldUntil = Number.NEGATIVE_INFINITY
 
@@ -16,7 +15,6 @@ export class Lane<Payload> {
   constructor(log: FlashLog, cursor: number) {
     this.#log = log
     this.ledger = new Ledger(cursor)
-    this.#readsRam = log.degraded
     this.#reader = this.#at(cursor + 1)
   }
 
@@ -27,12 +25,6 @@ export class Lane<Payload> {
 
   /** The next record; stays the same until moved on. Null when there is none now. */
   peek(): LogRecord | null {
-    const { degraded } = this.#log
-    if (this.#readsRam !== degraded) {
-      this.#readsRam = degraded
-      this.#reader = this.#at(this.front)
-      this.#next = null
-    }
     this.#next ??= this.#reader.next()
     return this.#next
   }
@@ -58,6 +50,6 @@ export class Lane<Payload> {
   }
 
   #at(from: number): Reader {
-    return this.#log.reader(from, { kinds: ['fact'], committedOnly: !this.#readsRam })
+    return this.#log.reader(from, { kinds: ['fact'], committedOnly: false })
   }
 }

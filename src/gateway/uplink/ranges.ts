@@ -45,9 +45,11 @@ export class AheadRanges {
     if (this.#list.some(({ to }) => to <= cursor)) this.#list = this.#list.filter(({ to }) => to > cursor)
   }
 
-  /** Writes what changed; `growing`: one that is not added yet. True when anything was written. */
-  save(growing: Range | null): boolean {
-    const all = growing && growing.to >= growing.from ? [...this.#list, growing] : this.#list
+  /** Writes what changed up to record `committed`; `growing`: one that is not added yet. True when anything was written. */
+  save(growing: Range | null, committed: number): boolean {
+    const all = (growing ? [...this.#list, growing] : this.#list)
+      .map(({ from, to }) => ({ from, to: Math.min(to, committed) }))
+      .filter(({ from, to }) => to >= from)
     let written = false
     for (let k = 0; k < MOST; k++)
       for (const end of ['from', 'to'] as const) {

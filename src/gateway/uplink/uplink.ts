@@ -59,6 +59,8 @@ export class Uplink {
   #pumping = false
   #more = false
   #cancelTimer: (() => void) | undefined
+  /** what was due by then had its turn, mono ms */
+  #ranAt = Number.NEGATIVE_INFINITY
   readonly #idle: Idle
   #sentDirect = 0
   /** control packets that answer no open request */
@@ -238,6 +240,7 @@ export class Uplink {
     const { clock } = this.#parts
     for (let burst = 0; this.#usable && opening === this.#opening; ) {
       const now = clock.mono()
+      this.#ranAt = now
       const took = this.#takes && this.#pace.urgentMay && this.#fill(now)
       // over budget only what was taken all the same goes: alarms
       const sent = took || this.#pace.readyAt(now) <= now ? await this.#send(now) : 0
@@ -384,13 +387,10 @@ export class Uplink {
     const now = this.#parts.clock.mono()
     const paced = this.#pace.readyAt(now)
     const batch = this.#batchAt(now)
-    const takes = this.#takes
-    const due = Math.min(
-      Math.max(paced, this.#carrier.due(now)),
-      ...(takes ? [this.#feed.heldUntil, this.#session.wakeAt, batch > now ? batch : Number.POSITIVE_INFINITY] : []),
-      ...(takes && paced > now && this.#waiting > 0 ? [paced] : []),
-      now + (this.#parts.log.degraded ? 1000 : 5000),
-    )
+    const waits = this.#takes ? [this.#feed.heldUntil, this.#session.wakeAt, batch] : []
+    if (this.#takes && paced > now && this.#waiting > 0) waits.push(paced)
+    const ahead = [Math.max(paced, this.#carrier.due(now)), ...waits].filter(due => due > this.#ranAt)
+    const due = Math.min(...ahead, now + (this.#parts.log.degraded ? 1000 : 5000))
     // here and not in the timer: while there is something to send it is always put off
     this.#feed.saveCursor(false)
     this.#session.save(false)

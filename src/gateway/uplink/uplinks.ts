@@ -65,6 +65,7 @@ export class Uplinks {
   #applying: Promise<unknown> = Promise.resolve()
   #cancelTimer: (() => void) | undefined
   #stopped = false
+  #pumpsSoon = false
   readonly #holdMs: ReturnType<typeof holding>
 
   constructor(parts: UplinksParts) {
@@ -133,6 +134,16 @@ export class Uplinks {
   pump(): void {
     this.carrying?.pump()
     this.#helper?.pump()
+  }
+
+  /** A fact was appended: it goes out when this turn's others are in the log too (D24). */
+  appended(): void {
+    if (this.#pumpsSoon) return
+    this.#pumpsSoon = true
+    setImmediate(() => {
+      this.#pumpsSoon = false
+      this.pump()
+    })
   }
 
   /** The progress token's turn here (D14): settles when the scheduler had its turn, however the uplinks are. */

@@ -52,6 +52,8 @@ export class LineFile {
   #length = 0
   /** the file may hold more than #length */
   #ragged = false
+  /** lines that were read and may not be on flash yet */
+  #adopted = false
 
   constructor(path: string, files: Files) {
     this.path = path
@@ -83,6 +85,7 @@ export class LineFile {
     }
     this.#length = good
     this.#ragged = good < size
+    this.#adopted = good > 0
     return true
   }
 
@@ -102,11 +105,25 @@ export class LineFile {
   }
 
   async sync(): Promise<void> {
-    if (this.#fd !== null) await this.#files.sync(this.#fd)
+    const fd = this.#toSync()
+    if (fd === null) return
+    await this.#files.sync(fd)
+    this.#adopted = false
   }
 
   syncNow(): void {
-    if (this.#fd !== null) this.#files.syncNow(this.#fd)
+    const fd = this.#toSync()
+    if (fd === null) return
+    this.#files.syncNow(fd)
+    this.#adopted = false
+  }
+
+  /** Lines that were read may be in the page cache only, as the last process left them, and so may the file's name. */
+  #toSync(): number | null {
+    if (!this.#adopted) return this.#fd
+    const fd = this.#open()
+    this.#files.syncDir(dirname(this.path))
+    return fd
   }
 
   /** Keeps a copy of the file beside it. */
@@ -127,7 +144,7 @@ export class LineFile {
     this.close()
     if (lines.length > 0 || this.#files.exists(this.path)) atomicWrite(this.path, lines, this.#files)
     this.#length = lines.length
-    this.#ragged = false
+    this.#ragged = this.#adopted = false
   }
 
   close(): void {

@@ -95,6 +95,8 @@ export class FileIdStore implements IdStore {
       if (change) state.apply(change)
       else lost++
     })
+    // the last process may have been killed before its sync: nobody gets an answer before these lines are on flash
+    this.#unsynced = this.#journal.length > 0
     if (lost > 0) {
       this.#journal.keepAside()
       state.lose(lost)

@@ -8,7 +8,7 @@ import { connect, createServer } from 'node:tls'
 import mqtt from 'mqtt'
 import { makeCerts } from '../../lib/certs'
 import { removeDir, tempDir, until } from '../../lib/gateway'
-import { lacks, startMosquitto } from '../../lib/servers'
+import { startMosquitto } from '../../lib/servers'
 
 // this file again, as a process that dies with a broker running
 if (process.env.DIE_WITH_A_BROKER) {
@@ -24,7 +24,6 @@ function tests(): void {
   const dir = tempDir()
   after(() => removeDir(dir))
   const certs = makeCerts(dir)
-  const skip = lacks('mosquitto')
 
   /** The error code of a TLS handshake with a server that has this certificate; `ok` when there is none. */
   async function handshake(cert: string, key: string, ca = certs.ca): Promise<string> {
@@ -54,7 +53,7 @@ function tests(): void {
     assert.equal(await handshake(certs.misnamedCert, certs.misnamedKey), 'ERR_TLS_CERT_ALTNAME_INVALID')
   })
 
-  test('a broker keeps a retained message over kill -9 and a restart on the same port', { skip }, async () => {
+  test('a broker keeps a retained message over kill -9 and a restart on the same port', async () => {
     const broker = await startMosquitto({ persistence: true })
     try {
       const url = `mqtt://127.0.0.1:${broker.port}`
@@ -73,7 +72,7 @@ function tests(): void {
     }
   })
 
-  test('lines make it a TLS broker that asks for a client certificate', { skip }, async () => {
+  test('lines make it a TLS broker that asks for a client certificate', async () => {
     const broker = await startMosquitto({
       lines: [
         `cafile ${certs.ca}`,
@@ -95,11 +94,11 @@ function tests(): void {
     }
   })
 
-  test('a broker that cannot start says why', { skip }, async () => {
+  test('a broker that cannot start says why', async () => {
     await assert.rejects(startMosquitto({ lines: ['no_such_option 1'] }), /no_such_option/)
   })
 
-  test('a broker does not outlive a test that is killed', { skip }, async () => {
+  test('a broker does not outlive a test that is killed', async () => {
     const child = spawn(process.execPath, [__filename], {
       env: { ...process.env, DIE_WITH_A_BROKER: dir, NODE_TEST_CONTEXT: '' },
     })

@@ -11,9 +11,7 @@ import type { NodeIdentity, OpenableEvents, PacketOrigin } from '../../../src/li
 import { createMqtt, type MqttListener, type MqttSender } from '../../../src/media/mqtt'
 import { connectBroker } from '../../../src/media/mqtt/connection'
 import { removeDir, sleep, tempDir, until } from '../../lib/gateway'
-import { lacks, type Server, type ServerOptions, startMosquitto } from '../../lib/servers'
-
-const skip = lacks('mosquitto')
+import { type Server, type ServerOptions, startMosquitto } from '../../lib/servers'
 
 const QUEUE = ['max_queued_messages 0']
 
@@ -71,9 +69,7 @@ function listener(t: TestContext, port: number, options: object = {}): MqttListe
 
 for (const version of [4, 5] as const)
   for (const qos of [0, 1, 2] as const)
-    test(`version ${version}, QoS ${qos}: packets in order up, answers down, a sender known by its topic`, {
-      skip,
-    }, async t => {
+    test(`version ${version}, QoS ${qos}: packets in order up, answers down, a sender known by its topic`, async t => {
       const { port } = await broker(t)
       const up = sender(t, port, { protocol_version: version, qos })
       const down = listener(t, port, { protocol_version: version, qos })
@@ -104,7 +100,7 @@ for (const version of [4, 5] as const)
     })
 
 for (const qos of [1, 2] as const)
-  test(`QoS ${qos}: what was not settled comes again, what was settled does not`, { skip }, async t => {
+  test(`QoS ${qos}: what was not settled comes again, what was settled does not`, async t => {
     const { port } = await broker(t)
     const got: string[] = []
     const origins: PacketOrigin[] = []
@@ -135,7 +131,7 @@ for (const qos of [1, 2] as const)
     assert.deepEqual(again, ['b', 'c', 'd'])
   })
 
-test('a packet that could not be kept breaks the connection off, and comes again', { skip }, async t => {
+test('a packet that could not be kept breaks the connection off, and comes again', async t => {
   const { port } = await broker(t)
   const down = listener(t, port)
   const { texts, events } = heard()
@@ -156,7 +152,7 @@ test('a packet that could not be kept breaks the connection off, and comes again
 })
 
 for (const version of [4, 5] as const)
-  test(`version ${version}: no more packets are unsettled than max_in_flight says`, { skip }, async t => {
+  test(`version ${version}: no more packets are unsettled than max_in_flight says`, async t => {
     const { port } = await broker(t, { lines: ['max_inflight_messages 0'] })
     const down = listener(t, port, { max_in_flight: 10, protocol_version: version })
     const origins: PacketOrigin[] = []
@@ -174,7 +170,7 @@ for (const version of [4, 5] as const)
     }
   })
 
-test('packets wait in the broker while the receiver is away', { skip }, async t => {
+test('packets wait in the broker while the receiver is away', async t => {
   const { port } = await broker(t)
   const first = listener(t, port)
   await first.open(heard().events)
@@ -196,7 +192,7 @@ test('packets wait in the broker while the receiver is away', { skip }, async t 
   )
 })
 
-test('the state stands retained: online, offline at the close, offline by the will', { skip }, async t => {
+test('the state stands retained: online, offline at the close, offline by the will', async t => {
   const { port } = await broker(t)
   const states: string[] = []
   const watch = listener(t, port, { topics: { up: 'os/<aid>/state' } })
@@ -230,7 +226,7 @@ test('the state stands retained: online, offline at the close, offline by the wi
   assert.equal(states[2], '8 gone')
 })
 
-test('a node without an id speaks as new-<install>, and under its id once it has one', { skip }, async t => {
+test('a node without an id speaks as new-<install>, and under its id once it has one', async t => {
   const { port } = await broker(t)
   const down = listener(t, port)
   const from: string[] = []
@@ -256,7 +252,7 @@ test('a node without an id speaks as new-<install>, and under its id once it has
   assert.deepEqual(from, ['/os/new-gateway00002', '/os/42'])
 })
 
-test('topics of one’s own, compatible topics, receivers that share', { skip }, async t => {
+test('topics of one’s own, compatible topics, receivers that share', async t => {
   const { port } = await broker(t)
   const topics = { up: 'plant/<install>/<aid>/in', down: 'plant/<install>/<aid>/out', state: '' }
   const own = listener(t, port, { topics })
@@ -308,7 +304,7 @@ test('topics of one’s own, compatible topics, receivers that share', { skip },
   assert.ok(counts[0]! > 20 && counts[1]! > 20, String(counts))
 })
 
-test('user and password: without them the broker refuses in words', { skip }, async t => {
+test('user and password: without them the broker refuses in words', async t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
   const passwords = join(dir, 'passwords')
@@ -325,7 +321,7 @@ test('user and password: without them the broker refuses in words', { skip }, as
   assert.ok(await up.send(Buffer.from('x')))
 })
 
-test('a broker that goes away: lost, and what was under way is answered false', { skip }, async t => {
+test('a broker that goes away: lost, and what was under way is answered false', async t => {
   const server = await broker(t)
   const up = sender(t, server.port)
   const { texts, events } = heard()
@@ -340,9 +336,7 @@ test('a broker that goes away: lost, and what was under way is answered false', 
   assert.ok(await up.send(Buffer.from('z')))
 })
 
-test('a network that swallows everything: the keep-alive tells, and what was under way is answered false', {
-  skip,
-}, async t => {
+test('a network that swallows everything: the keep-alive tells, and what was under way is answered false', async t => {
   const { port } = await broker(t)
   let swallow = false
   const sockets: Socket[] = []

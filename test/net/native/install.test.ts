@@ -1,5 +1,6 @@
 // `npm ci` in a clean clone: with a C compiler it builds the addon, without one it succeeds all the same and says so. Real
 // npm, with the project's own scripts; of the packages only the one that this needs, so that it takes seconds.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -27,7 +28,7 @@ function clone(t: TestContext): string {
   writeFileSync(join(dir, 'package.json'), JSON.stringify(less))
   writeFileSync(join(dir, 'package-lock.json'), JSON.stringify({ ...lock, packages }))
   // what the build is made of
-  const parts = ['drivers/native', 'src/lib/first-use.mjs', 'src/services/dependencies', 'src/services/test-plugin']
+  const parts = ['drivers/native', 'src/build', 'src/services/dependencies', 'src/services/test-plugin']
   for (const part of ['build.mjs', ...parts]) cpSync(join(root, part), join(dir, part), { recursive: true })
   return dir
 }

@@ -1,21 +1,20 @@
 // The terminal UI through a real ssh session: the screen, every key, the size of the terminal, little on the line, and nothing
 // left behind on the gateway when the line is cut.
+// Needs: sshd
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { freePort, Machine, removeDir, script, tempDir, until } from '../../lib/gateway'
-import { lacks, startSshd } from '../../lib/servers'
+import { startSshd } from '../../lib/servers'
 import { Tty } from '../../lib/tty'
 
-const skip = lacks('sshd')
 const dir = tempDir()
 const open: Tty[] = []
 let ssh: Awaited<ReturnType<typeof startSshd>>
 let machine: Machine
 
 before(async () => {
-  if (skip) return
   ssh = await startSshd()
   machine = new Machine(join(dir, 'gw'), 'run', {
     device_id: 'pi-mast',
@@ -38,7 +37,7 @@ function tui(...args: string[]): Tty {
   return tty
 }
 
-test('every key works, sizes are followed, and the terminal is given back', { skip }, async () => {
+test('every key works, sizes are followed, and the terminal is given back', async () => {
   const tty = tui('--interval', '0.5')
   await tty.shows(/pi-mast .*via gateway[\s\S]*assigned_id/)
   assert.ok(tty.screen.lines().every(line => line.length <= 80))
@@ -65,7 +64,7 @@ test('every key works, sizes are followed, and the terminal is given back', { sk
   assert.deepEqual([tty.screen.other, tty.screen.cursor, tty.screen.wraps], [false, true, true])
 })
 
-test('a look at the same data is a few bytes on the line', { skip }, async () => {
+test('a look at the same data is a few bytes on the line', async () => {
   const tty = tui('bios', '--section', 'config', '--interval', '0.2')
   await tty.shows('engine_settings')
   const { cleared, bytes, frames } = tty.screen
@@ -76,7 +75,7 @@ test('a look at the same data is a few bytes on the line', { skip }, async () =>
   assert.equal((await tty.end()).code, 0)
 })
 
-test('a line that is cut leaves nothing running on the gateway', { skip }, async () => {
+test('a line that is cut leaves nothing running on the gateway', async () => {
   const tty = tui('--interval', '0.41')
   await tty.shows('assigned_id')
   assert.equal(running('tui', '0.41', machine.config), 1)

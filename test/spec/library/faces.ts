@@ -76,7 +76,8 @@ const DISPLAY: readonly Row[] = [
     name: 'get_display_registry',
     observe: () => {
       sameParameters(parameters(getDisplayRegistry), [], 'getDisplayRegistry')
-      assert.equal(library.getDisplayRegistry(), library.getDisplayRegistry())
+      const registry = library.getDisplayRegistry()
+      assert.equal(library.getDisplayRegistry(), registry)
     },
   },
   {
@@ -119,7 +120,7 @@ const DISPLAY: readonly Row[] = [
               const wrong = new Sample('spec', 'wrong')
               wrong.priority = 101
               library.registerDisplayProvider(wrong)
-            })
+            }, /priority/)
           },
           provider => Object.assign(provider, { priority: 99, category: 'mine' }),
         ),

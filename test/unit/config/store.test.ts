@@ -65,6 +65,60 @@ test('a place named on purpose must exist; OS_NODE_CONFIG and --data-dir are fol
   assert.equal(store.dataDir, join(cwd, 'store'))
 })
 
+test('the search order: --config, OS_NODE_CONFIG, ./data/Config.json, ./Config.json; data lies in ./data either way', () => {
+  const { cwd, load } = place('{"device_id": "here"}')
+  mkdirSync(join(cwd, 'data'))
+  assert.equal(load().get('device_id'), 'here')
+  writeFileSync(join(cwd, 'data/Config.json'), '{"device_id": "data"}')
+  for (const name of ['env', 'named']) writeFileSync(join(cwd, `${name}.json`), `{"device_id": "${name}"}`)
+  const env = { OS_NODE_CONFIG: 'env.json' }
+  assert.equal(load({ env, path: 'named.json' }).get('device_id'), 'named')
+  assert.equal(load({ env }).get('device_id'), 'env')
+  for (const options of [{}, { path: 'data/Config.json' }, { path: join(cwd, 'data/Config.json'), cwd: root }]) {
+    const store = load(options)
+    assert.equal(store.get('device_id'), 'data')
+    assert.equal(store.dataDir, join(cwd, 'data'))
+    assert.equal(store.baseDir, cwd, 'relative paths count from where they did before the copy')
+  }
+  // a folder that already keeps its data one deeper goes on with it
+  mkdirSync(join(cwd, 'data/data'))
+  assert.equal(load({ path: 'data/Config.json' }).dataDir, join(cwd, 'data/data'))
+})
+
+test('in the folder of the project the tracked Config.json is copied to data/ by the first command that changes', () => {
+  const edited = '{"device_id": "gw-1", "assigned_id": 7 /* mine */}\n'
+  const { cwd, file, load, lines } = place(edited)
+  const own = join(cwd, 'data/Config.json')
+  writeFileSync(join(cwd, 'package.json'), '{"name": "other"}')
+  assert.equal(load({ keep: false }).path, file, 'the Config.json of another project is the configuration itself')
+  writeFileSync(join(cwd, 'package.json'), '{"name": "os-node"}')
+  mkdirSync(join(cwd, '.git'))
+  const looks = load({ keep: false })
+  assert.equal(looks.get('device_id'), 'gw-1')
+  assert.equal(looks.dataDir, join(cwd, 'data'))
+  assert.ok(!existsSync(own), 'a command that only looks makes no file')
+  for (const options of [{ path: 'data/Config.json', dataDir: 'data' }, {}, { env: { OS_NODE_CONFIG: own } }]) {
+    rmSync(join(cwd, 'data'), { recursive: true, force: true })
+    const store = load(options)
+    assert.equal(store.path, own)
+    assert.equal(readFileSync(own, 'utf8'), edited, 'edits and identity are included')
+    store.set('device_id', 'gw-2')
+    assert.equal(readFileSync(file, 'utf8'), edited, 'the tracked file stays as it is')
+    assert.equal(load(options).get('device_id'), 'gw-2')
+  }
+  assert.match(lines.join(''), /git checkout -- Config\.json/)
+  // another missing file is still a mistake
+  fails(() => load({ path: 'other/Config.json' }), 'CONFIG_SYNTAX', /no such file/)
+})
+
+test('where the folder of the project cannot be written, the tracked file is used and a warning says so', () => {
+  const { cwd, file, load, lines } = place('{"device_id": "gw-1"}')
+  writeFileSync(join(cwd, 'package.json'), '{"name": "os-node"}')
+  const files = { ...realFiles, mkdir: () => assert.fail(Object.assign(new Error('EROFS'), { code: 'EROFS' })) }
+  assert.equal(load({ files, dataDir: root }).path, file)
+  assert.match(lines.join(''), /WARN .*data\/Config\.json could not be written \(EROFS\)/)
+})
+
 test('a syntax error names file, line and column', () => {
   const { file, load } = place('{\n  "device_id": "x",\n  "engine_settings": { "precision": 4,, }\n}\n')
   const error = fails(load, 'CONFIG_SYNTAX', /Config\.json:3:\d+: /)

@@ -5,17 +5,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Uplink, type UplinkSettings } from '../../../src/gateway/uplink/uplink'
-import { systemClock } from '../../../src/lib/clock'
+import { ManualClock, systemClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
 import { silentLogger } from '../../../src/lib/logger'
 import type { Medium, PacketHandler } from '../../../src/links/contracts'
+import { ManualTimers } from '../../../src/links/timers'
 import { FlashLog } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { DeliveryReceiver } from '../../../src/protocol/delivery'
+import { SecureClient } from '../../../src/protocol/secure/client'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 import { until } from '../../lib/gateway'
+import { openLog } from '../log/helpers'
 
 const units = { ...wireUnits(), resolve }
 const at = (k: number): Fact => ({
@@ -162,4 +165,71 @@ test('a fact that can never be sent is passed and counted; those behind it go', 
   assert.deepEqual(far.got, [2])
   assert.equal(uplink.status().refused, 1)
   await until('the cursor passes both', () => uplink.status().backlog === 0)
+})
+
+test('a record goes out as soon as it is appended; the cursor that is kept waits for the commit', async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
+  const log = await FlashLog.open({ dir, commitIntervalMs: 600_000 })
+  const far = new FarEnd()
+  const uplink = await connected(t, { dir, log, far, frames: 'auto', diffBase: 'sticky' })
+  log.appendFact(at(1), { medium: 'local' })
+  uplink.pump()
+  await until('the first fact, whose TID had to be kept', () => far.got.length === 1)
+  await log.flush()
+  const committed = log.committedSeq
+  const seq = log.appendFact(at(2), { medium: 'local' })
+  uplink.pump()
+  await until('a fact that is not committed', () => far.got.length === 2)
+  await until('its answer', () => uplink.status().backlog === 0)
+  assert.equal(log.committedSeq, committed)
+  assert.ok(uplink.status().cursor < seq)
+  uplink.stop()
+  assert.ok(log.cursor('uplink:up')! < seq, 'what a power cut may take is not passed')
+  await log.flush()
+  assert.ok(uplink.status().cursor >= seq)
+})
+
+test('no deadline in the past is armed twice: a resting uplink wakes every five seconds', async () => {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const { log } = await openLog({ clock })
+  let key: Uint8Array | null = null
+  class Client extends SecureClient {
+    override outboundKey = (): Buffer | null => key as Buffer | null
+  }
+  const far = new FarEnd()
+  const broker: Medium = Object.assign(Object.create(far) as FarEnd, {
+    acknowledges: true,
+    onPacket: () => undefined,
+    send: async () => true,
+  })
+  const uplink = new Uplink(
+    { name: 'up', frames: 'auto', fullEvery: 100, fullIntervalS: 60, precision: 4, delivery: 'auto' },
+    {
+      ...{ log, medium: broker, clock, timers, logger: silentLogger, units, secure: new Client({ clock }) },
+      identity: { assigned: true, assignedId: 7 } as never,
+      nextSeq: () => 1,
+      randomEpoch: () => 99,
+      lost: reason => assert.fail(reason),
+      onControl: () => false,
+      onReady: () => undefined,
+      holdMs: () => 0,
+    },
+  )
+  log.onCommit(() => uplink.pump())
+  uplink.link({ state: 'up', since: 0 })
+  for (let k = 0; k < 12; k++) log.appendFact(at(k), { medium: 'local' })
+  await log.flush()
+  await timers.advance(100)
+  await log.flush()
+  await timers.advance(100)
+  assert.ok(uplink.status().backlog > 0, 'the ninth in plaintext waits for a key')
+  key = Buffer.alloc(32, 1)
+  uplink.pump()
+  await timers.advance(2000)
+  assert.equal(uplink.status().backlog, 0)
+  const armed = timers.armed
+  await timers.advance(60_000)
+  assert.ok(timers.armed - armed <= 13, `${timers.armed - armed} timers in a minute`)
+  uplink.stop()
 })

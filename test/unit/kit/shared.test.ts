@@ -179,6 +179,6 @@ test('a member closed while it opens does not keep the hardware', async () => {
   const a = member('a', 'send')
   const opening = a.medium.open(a.events)
   await a.medium.close()
-  await assert.rejects(opening)
+  await assert.rejects(opening, { code: 'LINK_DOWN' })
   assert.equal(radios[0]!.events, undefined)
 })

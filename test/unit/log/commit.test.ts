@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { factOf, LOCAL, openLog, settle } from './helpers'
+import { factOf, factsOf, LOCAL, openLog, settle } from './helpers'
+import { type MemFiles, systemError } from './memfiles'
 
 test('the oldest pending record is committed after the interval, all of them with one sync', async () => {
   const { log, files, timers } = await openLog()
@@ -133,4 +134,82 @@ test('a fact beyond the record limit is refused and uses no seq', async () => {
   assert.equal(log.appendFact(large, LOCAL), seq + 1)
   await log.flush()
   assert.deepEqual([...log.read(seq + 1)][0]!.fact, large)
+})
+
+/** What a process that is killed now leaves: all that was written, synced or not. */
+const killed = async (files: MemFiles): Promise<number[]> => factsOf((await openLog({ files: files.copy() })).log)
+
+test('a killed process loses nothing that is older than 20 ms, a hanging sync or not; that costs no sync and no bytes', async () => {
+  const { log, files, timers } = await openLog()
+  const counted = { writes: 0, bytes: 0 }
+  files.gate = (operation, path, bytes) => {
+    if (operation !== 'write' || !path.endsWith('.seg')) return
+    counted.writes++
+    counted.bytes += bytes!
+  }
+  const syncs = files.syncs
+  log.appendFact(factOf(1), LOCAL)
+  await settle()
+  assert.deepEqual(await killed(files), [1], 'after a quiet time at the end of the turn')
+  const size = counted.bytes
+  log.appendFact(factOf(2), LOCAL)
+  await timers.advance(10)
+  log.appendFact(factOf(3), LOCAL)
+  assert.equal(counted.writes, 1, 'writes are gathered')
+  await timers.advance(10)
+  assert.deepEqual(await killed(files), [1, 2, 3])
+  assert.deepEqual([files.syncs - syncs, counted.writes], [0, 2])
+  let release: () => void = () => undefined
+  files.slow = () => new Promise(resolve => (release = resolve))
+  await timers.advance(1000)
+  log.appendFact(factOf(4), LOCAL)
+  await timers.advance(20)
+  assert.deepEqual(await killed(files), [1, 2, 3, 4])
+  const during = log.lastSeq
+  release()
+  await settle()
+  assert.equal(log.committedSeq, during - 1, 'the sync began before record 4 was written')
+  assert.equal(log.status().pending, 1)
+  files.slow = () => Promise.resolve()
+  await timers.advance(1000)
+  assert.equal(log.committedSeq, during)
+  assert.equal(counted.bytes, 4 * size, 'each record is written once')
+})
+
+test('a write that fails between two commits is dealt with by the next commit: nothing is lost, nothing twice', async () => {
+  const { log, files, timers } = await openLog()
+  let broken = false
+  files.gate = (operation, path) => {
+    if (broken && operation === 'write' && path.endsWith('.seg')) throw systemError('ENOSPC')
+  }
+  files.tear = 0.5
+  log.appendFact(factOf(1), LOCAL)
+  await timers.advance(5)
+  broken = true
+  log.appendFact(factOf(2), LOCAL)
+  await timers.advance(100)
+  assert.equal(log.status().state, 'degraded')
+  assert.deepEqual(factsOf(log, false), [1, 2])
+  broken = false
+  await timers.advance(10_000)
+  assert.equal(log.status().state, 'ok')
+  assert.deepEqual(factsOf(log), [1, 2])
+  const { log: again } = await openLog({ files: files.afterPowerCut() })
+  assert.deepEqual(factsOf(again), [1, 2])
+  assert.equal(again.status().damaged, 0)
+})
+
+test('RAM stays bounded behind a sync that hangs: what was not handed over is dropped and counted', async () => {
+  const { log, files, timers } = await openLog({
+    segmentBytes: 32 * 1024,
+    maxBytes: 256 * 1024,
+    bufferBytes: 64 * 1024,
+  })
+  files.slow = () => new Promise(() => undefined)
+  for (let k = 0; k < 4000; k++) {
+    log.appendFact(factOf(k), LOCAL)
+    if (k % 20 === 0) await timers.advance(20)
+  }
+  assert.ok(log.pendingBytes <= 2 * 64 * 1024, `${log.pendingBytes}`)
+  assert.ok(log.status().overflow > 0)
 })

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { verify } from '../../../src/log'
 import { decodeHeader, scanSegment, segmentBase } from '../../../src/log/segment'
 import { DIR, factOf, factsOf, LOCAL, openLog, random, seqsOf } from './helpers'
-import type { MemFiles } from './memfiles'
+import { type MemFiles, systemError } from './memfiles'
 
 interface Place {
   seq: number
@@ -191,4 +191,41 @@ test('many starts without data leave no more than a few files', async () => {
   assert.equal(log.boot, 52)
   assert.equal(factsOf(log).length, 40)
   assert.ok(log.cursor('main')! > 0)
+})
+
+test('what a killed process had written and not synced is synced before the next start calls it committed', async () => {
+  const { log, files, timers } = await openLog()
+  files.slow = () => new Promise(() => undefined)
+  const seq = log.appendFact(factOf(1), LOCAL)
+  log.appendCursor('main', seq)
+  await timers.advance(1000) // written, and killed in the sync
+  assert.equal(log.committedSeq < seq, true)
+  files.slow = () => Promise.resolve()
+  const { log: again } = await openLog({ files })
+  await again.committed(seq) // an acknowledgement goes out now
+  assert.equal(again.cursor('main'), seq)
+  const { log: third } = await openLog({ files: files.afterPowerCut() })
+  assert.deepEqual(factsOf(third), [1])
+  assert.equal(third.cursor('main'), seq)
+})
+
+test('a sync of adopted records that fails leaves them uncommitted; they are written again and committed later', async () => {
+  const { log, files, timers } = await openLog()
+  files.slow = () => new Promise(() => undefined)
+  const seq = log.appendFact(factOf(1), LOCAL)
+  await timers.advance(1000)
+  files.slow = () => Promise.resolve()
+  let broken = true
+  files.gate = operation => {
+    if (broken && operation === 'sync') throw systemError('EIO')
+  }
+  const { log: again, timers: later } = await openLog({ files })
+  assert.equal(again.status().state, 'degraded')
+  assert.ok(again.committedSeq < seq)
+  assert.deepEqual(factsOf(again, false), [1])
+  broken = false
+  await later.advance(10_000)
+  assert.ok(again.committedSeq > seq)
+  const { log: third } = await openLog({ files: files.afterPowerCut() })
+  assert.deepEqual(factsOf(third), [1])
 })

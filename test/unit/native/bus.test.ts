@@ -1,5 +1,6 @@
 // Calls that may block, on threads of their own. What really blocks here is a FIFO that nobody writes to: reading it waits in
 // the kernel, as a bus does whose chip holds a line down.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'

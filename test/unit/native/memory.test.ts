@@ -1,4 +1,5 @@
 // What the C library keeps of freed memory: without limitMalloc() and trimMalloc() a process stays as large as it ever was.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'

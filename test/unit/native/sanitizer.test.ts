@@ -1,5 +1,6 @@
 // The C code again with address and undefined-behaviour sanitizers: whatever they find ends the process that runs the tests.
 // Memory that C code of ours took and forgot is told by the leak sanitizer when a process ends.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

@@ -52,26 +52,18 @@ test('transmitFast gives the bytes of standardize, compress and fuse for any seq
       const fast = createPureCore({ resolver, units, clock, precision, policy, keys })
       const slow = new Fusion(null, { units, clock, precision, policy, keys, localId: 77 })
       const shapes = Array.from({ length: 4 }, (_, k) =>
-        Array.from({ length: 1 + k * 2 }, (_, i): Reading => [`s${i}`, 'OK', 0, pick(['Cel', 'kPa', 'A', 'mA', '%'])]),
+        Array.from({ length: 1 + k * 2 }, (_, i): Reading => [`s${i}`, 'OK', 0, pick(['Cel', 'kPa', 'A', '%'])]),
       )
       const rows = shapes.map(s => s.map(r => [...r] as [string, string, number, string]))
       for (let k = 0; k < 300; k++) {
         const at = (next() * rows.length) | 0
         for (const row of rows[at]!) {
           if (next() < 0.4)
-            row[2] = pick([
-              0,
-              21.5,
-              -3,
-              1000.5,
-              -2002.5,
-              10.125,
-              1e-7,
-              0.0123,
-              5e6,
-              next() * 10,
-              Math.round(next() * 100),
-            ])
+            // the text is made without memory of the unit an ampere travelled in, so these stay in one (X35)
+            row[2] =
+              row[3] === 'A'
+                ? pick([0, 600, -2002.5, 5e6, 600 + next() * 1e4])
+                : pick([0, 21.5, -3, 1000.5, -2002.5, 10.125, 1e-7, 0.0123, 5e6, next() * 10, Math.round(next() * 100)])
           if (next() < 0.05) row[1] = pick(['OK', 'WARN', 'ERROR'])
         }
         secure = next() < 0.1
@@ -228,11 +220,14 @@ test('small values travel in a prefixed unit, decided by magnitude alone', () =>
   assert.throws(() => wire(Number.NaN), { code: 'BAD_READING' })
 })
 
-test('a failed sensor is state E with value 0, and no value when it comes back (D7)', () => {
+test('a failed sensor is state E with the value text 00, and no value when it comes back; a 0 is a value (X34)', () => {
   const engine = new Engine(null, { units })
   const text = engine.compress({ id: 'D', s: 'ONLINE', t: 1, s1_id: 'a', s1_s: 'ERROR', s1_u: 'A', s1_v: null })
-  assert.match(text, /a>E\.100:0\|$/)
+  assert.match(text, /a>E\.100:00\|$/)
   assert.equal(engine.decompress(text).s1_v, null)
+  const zero = engine.compress({ id: 'D', s: 'ONLINE', t: 1, s1_id: 'a', s1_s: 'ERROR', s1_u: 'A', s1_v: 0 })
+  assert.match(zero, /a>E\.100:0\|$/)
+  assert.equal(engine.decompress(zero).s1_v, 0)
 })
 
 test('precision outside 0 to 10 is refused', () => {

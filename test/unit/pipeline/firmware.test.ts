@@ -1,11 +1,15 @@
 // C firmware as a sender: its frames are built here by hand from their layout, and decoded by the gateway's receiver and by
 // fusion to the same facts.
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
 import { dictToFact, type Fact, type SensorFact } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
 import { Receiver } from '../../../src/pipeline/receiver'
+import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 import { deriveSessionKey } from '../../../src/wire/cipher'
 import { peerFrame, peerText } from '../../lib/peer'
@@ -208,8 +212,9 @@ test('every unit text of the firmware has its meaning', () => {
     const want = 1000 * Number(factor) + Number(offset)
     assert.ok(Math.abs(got! / want - 1) < 1e-4, `${text}: ${got}, should be ${want}`)
   }
-  // the class token of temperatures is also how an ampere is spelled; the paper decides for the class (X1)
-  assert.equal(listen(frame(FULL, 'S1|A|1')).sensors[0]!.unit, 'K')
+  // what is a class token elsewhere is plain UCUM here
+  for (const [text, unit] of ['A A', 'C C', 'B B', 'A/m A/m', 'm/A m/A', 'A2 A2'].map(row => row.split(' ')))
+    assert.equal(listen(frame(FULL, `S1|${text}|1`)).sensors[0]!.unit, resolve(unit!)!.canonical, text)
 })
 
 test('texts of uncertain meaning are kept and counted', () => {
@@ -221,4 +226,34 @@ test('texts of uncertain meaning are kept and counted', () => {
     assert.equal(got.fact.sensors[0]!.unit, token)
     assert.equal(receiver.counters.unitAmbiguous, before + 1)
   }
+})
+
+test('the unit of a DIFF after a FULL of the firmware is plain too, over a stop and in a spill; a FULL of others ends it', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-firmware-'))
+  const token = Buffer.from(SECONDS.toString(16).padStart(12, '0'), 'hex').toString('base64url')
+  const unitOf = (receiver: Receiver, packet: Uint8Array): string => {
+    const got = receiver.receive(packet)
+    assert.ok(got.kind === 'fact', JSON.stringify(got))
+    return got.fact.sensors[0]!.unit
+  }
+  for (const options of [{ registryDir: dir }, { registryDir: dir, spillDir: join(dir, 'spill') }]) {
+    const before = new Receiver({ units, clock, ...options })
+    assert.equal(unitOf(before, frame(FULL, `${AID}.U.${token}|I>U.A:1|`)), 'A')
+    assert.equal(unitOf(before, frame(DIFF, diff(3, 'U.A', '2'), SECONDS + 1)), 'A')
+    before.save()
+    const after = new Receiver({ units, clock, ...options })
+    assert.equal(unitOf(after, frame(DIFF, diff(3, 'W.A', '3'), SECONDS + 2)), 'A')
+    assert.equal(unitOf(after, frame(FULL, `${AID};${AID}.U.${token}|I>U.A:1|`, SECONDS + 3)), 'K', 'a class token')
+    assert.equal(unitOf(after, frame(DIFF, diff(3, 'W.A', '3'), SECONDS + 4)), 'K')
+    assert.equal(unitOf(after, frame(FULL, `${AID}.U.${token}|I>U.A:1|`, 1000 * SECONDS + 9000)), 'K')
+  }
+  rmSync(dir, { recursive: true })
+})
+
+test('a relayed packet of the firmware is still one', () => {
+  const token = Buffer.from(SECONDS.toString(16).padStart(12, '0'), 'hex').toString('base64url')
+  const fusion = new Fusion(null, { units, clock, localId: 1 })
+  fusion.relay(frame(FULL, `${AID}.U.${token}|I>U.A:1|`))
+  const relayed = fusion.relay(frame(DIFF, diff(2, 'Z'), SECONDS + 1))
+  assert.deepEqual(listener()(relayed).sensors, [sensor('I', 'A', 0.0061, 'U')])
 })

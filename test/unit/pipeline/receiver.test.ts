@@ -40,7 +40,7 @@ const code = (got: Received): string => (got.kind === 'error' ? got.code : 'fact
 
 test('a fact carries canonical units, milliseconds and all meta fields', () => {
   const r = receiver()
-  const got = r.receive(frame(0x3f, 7, T0, '42;D.1.AY4j8UwA|i>K.mA:2Bi|f>E.100:0|&u33|#YQ|@aGk'))
+  const got = r.receive(frame(0x3f, 7, T0, '42;D.1.AY4j8UwA|i>K.mA:2Bi|f>E.100:00|g>E.100:0|&u33|#YQ|@aGk'))
   assert.ok(got.kind === 'fact')
   assert.deepEqual(got.fact, {
     id: 'D',
@@ -50,6 +50,7 @@ test('a fact carries canonical units, milliseconds and all meta fields', () => {
     sensors: [
       { id: 'i', status: 'OK', unit: 'A', value: 0.001 },
       { id: 'f', status: 'ERROR', unit: 'A', value: null },
+      { id: 'g', status: 'ERROR', unit: 'A', value: 0 },
     ],
     extras: { geohash: 'u33', url: 'https://a', msg: 'hi' },
   })

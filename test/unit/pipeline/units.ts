@@ -19,7 +19,10 @@ const PREFIXES = [
 
 export const resolver: UnitResolver = { resolve: unit => LAWS[unit] ?? null }
 
+const plain: WireUnits['fromPlain'] = token => ({ unit: token, factor: 1, offset: 0, ambiguous: false })
+
 export const units: WireUnits = {
+  fromPlain: plain,
   toToken: unit => (unit === 'A' ? '100' : unit === '%' ? 'C00' : unit),
   fromToken: token => {
     if (token === '100') return { unit: 'A', factor: 1, offset: 0, ambiguous: false }

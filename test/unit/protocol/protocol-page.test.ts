@@ -8,6 +8,7 @@ import { ManualClock } from '../../../src/lib/clock'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
+import { msToken } from '../../../src/pipeline/text'
 import * as control from '../../../src/protocol/control'
 import { DeliveryReceiver, DeliveryStream } from '../../../src/protocol/delivery'
 import * as delivery from '../../../src/protocol/delivery/frame'
@@ -100,6 +101,7 @@ test('the code builds every example of the page, and the page has no other', () 
     full,
     diff,
     heart,
+    'firmware-one': firmware(`9.U.${msToken(TS / 1000)}|I1>U.A:${b62(15_000)}|`),
     'firmware-single': firmware(`T1|A01|${b62(215_000)}`),
     'firmware-multi': firmware(`N1.ONLINE.${TS / 1000}|T1>OK.Cel:${b62(215_000)}|P1>OK.900:${b62(1_013_250)}|`),
     probe: delivery.buildProbe(1),
@@ -135,6 +137,7 @@ test('the data frames of the page decode to what it says', () => {
     assert.equal(got.kind, 'fact', name)
     return got.kind === 'fact' && [got.fact.tRaw, ...got.fact.sensors.map(s => [s.id, s.status, s.unit, s.value])]
   }
+  assert.deepEqual(values('firmware-one'), [TS, ['I1', 'U', 'A', 1.5]])
   assert.deepEqual(values('firmware-single'), [TS, ['T1', 'OK', 'K', 294.65]])
   assert.deepEqual(values('firmware-multi'), [TS, ['T1', 'OK', 'K', 294.65], ['P1', 'OK', 'Pa', 101.325]])
 })

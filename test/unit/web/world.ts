@@ -217,6 +217,8 @@ export interface Events {
   status: number
   type: string
   next(kind: string): Promise<Record<string, unknown>>
+  /** kinds that arrived and were not taken by next() */
+  untaken(): string[]
   /** settles when it is over; true: the server ended it properly */
   ended: Promise<boolean>
   close(): void
@@ -257,6 +259,7 @@ export function events(server: WebServer, token: string, query = ''): Promise<Ev
           type: String(response.headers['content-type']),
           ended,
           close: () => request.destroy(),
+          untaken: () => seen.map(event => event.kind),
           next: async kind => {
             for (;;) {
               const at = seen.findIndex(event => event.kind === kind)

@@ -181,7 +181,9 @@ test('closing in the midst of opening gives everything back, and it opens again'
   const world = new World()
   for (const ms of [0, 2, 20, 56, 64, 72]) {
     const a = world.station()
-    const opening = assert.rejects(a.medium.open({ lost: () => undefined, degraded: () => undefined }))
+    const opening = assert.rejects(a.medium.open({ lost: () => undefined, degraded: () => undefined }), {
+      code: 'LINK_DOWN',
+    })
     await world.run(ms)
     await end(a)
     await opening

@@ -1,5 +1,6 @@
 // A port whose driver switches the direction (fake-direction.c, put before the C library; the file runs itself again with
 // it): the medium opens, has told the driver what the options say, and packets go both ways.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'

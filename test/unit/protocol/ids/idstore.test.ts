@@ -3,9 +3,11 @@ import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, truncate
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { type Files, realFiles } from '../../../../src/lib/files'
 import { IdAllocator, type IdAllocatorOptions } from '../../../../src/protocol/ids/allocator'
 import { FileIdStore } from '../../../../src/protocol/ids/store'
+import { MemFiles } from '../../log/memfiles'
 
 const folders: string[] = []
 afterEach(() => {
@@ -296,4 +298,21 @@ test('a device heard before a crash keeps its id though its lease in the journal
   assert.equal(again.allocateId({ device_id: 'b' }), 2)
   now += 300
   assert.equal(again.touch(1), true)
+})
+
+test('an id that a killed process wrote and had not synced is on flash before its device is told again', async () => {
+  const at = { baseDir: '/', file: '/data/ids.json', journal: '/data/ids.json.journal' }
+  const files = new MemFiles()
+  files.slow = () => new Promise(() => undefined)
+  const first = start(at, {}, files)
+  const id = first.allocateId({ device_id: 'a' })
+  void first.commit() // killed in the sync
+  await turn()
+  files.slow = () => Promise.resolve()
+  const second = start(at, {}, files)
+  assert.equal(second.allocateId({ device_id: 'a' }), id)
+  await second.commit() // the device is told now
+  const third = start(at, {}, files.afterPowerCut())
+  assert.equal(third.allocateId({ device_id: 'b' }) === id, false, 'given to two devices')
+  assert.equal(third.allocateId({ device_id: 'a' }), id)
 })

@@ -239,7 +239,8 @@ describe('bounds', () => {
   test('keys() gives the same list again while nothing changed', () => {
     const pair = new Pair()
     pair.send('one')
-    assert.equal(pair.server.keys(5), pair.server.keys(5))
+    const keys = pair.server.keys(5)
+    assert.equal(pair.server.keys(5), keys)
     assert.equal(new SecureClient({ maxSources: 1 }).outboundKey(9), null)
   })
 

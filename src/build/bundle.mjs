@@ -1,0 +1,317 @@
+// The build (D1), and what build.mjs runs: what its options mean is said there.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join, relative, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
+import { buildAddon, installAddon } from '../../drivers/native/build.mjs'
+import { installPrebuilt, prebuiltPackages } from '../../drivers/native/prebuilt.mjs'
+import { writeManifest } from '../services/dependencies/manifest.mjs'
+import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.mjs'
+import { firstUse } from './first-use.mjs'
+import { install } from './install.mjs'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
+const flags = new Set(process.argv.slice(2))
+const say = text => flags.has('--quiet') || console.error(text)
+const SQL_WASM = 'node_modules/sql.js/dist/sql-wasm.wasm'
+const version = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
+
+/** The file packed; packing takes seconds, so what was packed before is taken from .build. */
+const packedText = path => packedBytes(readFileSync(path))
+
+function packedBytes(bytes) {
+  const kept = join(root, '.build', `${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}.b64`)
+  if (!existsSync(kept)) {
+    mkdirSync(dirname(kept), { recursive: true })
+    writeFileSync(kept, packBytes(bytes))
+  }
+  return readFileSync(kept, 'utf8')
+}
+
+/** `import wasm from 'x.wasm'` gives the file packed, as base64 text: small in the bundle, unpacked on first use. */
+const packed = {
+  name: 'packed-wasm',
+  setup(build) {
+    build.onLoad({ filter: /\.wasm$/ }, args => ({
+      contents: `module.exports = ${JSON.stringify(packedText(args.path))}`,
+      loader: 'js',
+    }))
+  },
+}
+
+/**
+ * Characters beyond ASCII are escaped: esbuild leaves those of regular expressions as they are, and one
+ * of them in the bundle makes V8 keep all of its text at two bytes a character, in every thread.
+ */
+const ascii = {
+  name: 'ascii',
+  setup(build) {
+    build.onLoad({ filter: /[\\/](src|drivers)[\\/].*\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replace(
+        /[^\0-\x7f]/g,
+        char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+      ),
+      loader: 'ts',
+    }))
+  },
+}
+
+/** The SQL worker, a program of its own that is carried packed: u32 length of its script, the script, sql.js's wasm. */
+async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...common }) {
+  const { outputFiles } = await esbuild.build({
+    ...common,
+    entryPoints: ['src/storage/worker.ts'],
+    minify: true,
+    legalComments: 'none',
+    write: false,
+  })
+  const script = outputFiles[0].contents
+  const length = Buffer.alloc(4)
+  length.writeUInt32LE(script.length)
+  const whole = to.replace(/b64$/, 'bin')
+  writeFileSync(whole, Buffer.concat([length, script, readFileSync(join(root, SQL_WASM))]))
+  writeFileSync(to, packedText(whole))
+}
+
+const walk = (dir, test) =>
+  existsSync(dir)
+    ? readdirSync(dir, { withFileTypes: true, recursive: true })
+        .filter(e => e.isFile() && test.test(e.name))
+        .map(e => join(e.parentPath ?? e.path, e.name))
+        .sort()
+    : []
+
+/** The web page: one script and one style sheet, minified, in .build for `import … from 'page-script'` and 'page-style'. */
+async function pageAssets(esbuild) {
+  const { outputFiles } = await esbuild.build({
+    entryPoints: [join(root, 'src/web/page/page.tsx')],
+    bundle: true,
+    minify: true,
+    write: false,
+    outdir: join(root, '.build'),
+    format: 'iife',
+    target: ['es2020', 'chrome100', 'firefox100', 'safari15'],
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    legalComments: 'none',
+    logLevel: 'warning',
+  })
+  mkdirSync(join(root, '.build'), { recursive: true })
+  for (const { path, contents, text } of outputFiles) {
+    writeFileSync(path, contents)
+    const packed = gzipSync(text).length
+    say(`${relative(root, path)} ${(contents.length / 1024).toFixed(1)} KiB, ${(packed / 1024).toFixed(1)} KiB gzip`)
+  }
+}
+
+/** The check of Node's version, in the words of the oldest Node. */
+async function versionCheck(esbuild) {
+  const text = readFileSync(join(root, 'src/build/node-version.cjs'), 'utf8')
+  const { code } = await esbuild.transform(text, { target: 'es5', minifyWhitespace: true, minifySyntax: true })
+  return code.trim()
+}
+
+/** What the plugin test_plugin carries inside the program: vectors, and the list of what the tests name. */
+async function selfTest(esbuild, common) {
+  const { 'self-test-vectors': vectors, 'self-test-audit': list } = common.alias
+  mkdirSync(join(root, '.build'), { recursive: true })
+  writeFileSync(vectors, packVectors(root))
+  writeFileSync(list, await packAudit(root, list, esbuild, common))
+}
+
+/** UNIX ms; SOURCE_DATE_EPOCH (seconds) for a build that is to be the same bytes again */
+const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
+
+async function bundle({ tests = false, types = true } = {}) {
+  const esbuild = await import('esbuild')
+  await pageAssets(esbuild)
+  const common = {
+    absWorkingDir: root,
+    bundle: true,
+    platform: 'node',
+    // the module form of a package where it has one: jsonc-parser's other form hides its requires from bundlers
+    mainFields: ['module', 'main'],
+    target: 'node20',
+    format: 'cjs',
+    define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt) },
+    loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
+    alias: {
+      // a copy of what Node has itself
+      'readable-stream': 'node:stream',
+      'page-script': join(root, '.build/page.js'),
+      'page-style': join(root, '.build/page.css'),
+      'self-test-vectors': join(root, '.build/vectors.b64'),
+      'self-test-audit': join(root, '.build/audit.b64'),
+      'sql-worker': join(root, '.build/sql-worker.b64'),
+    },
+    plugins: [ascii, packed, pageText, kernelHciOnly],
+    logLevel: 'warning',
+  }
+  await sqlWorker(esbuild, common)
+  await selfTest(esbuild, common)
+  rmSync(join(root, 'dist'), { recursive: true, force: true })
+  const prebuilt = new Map()
+  const bare = { ...common, plugins: [...common.plugins, prebuiltPackages(prebuilt)] }
+  await esbuild.build({
+    ...bare,
+    plugins: [...bare.plugins, firstUse({ esbuild, options: bare, packText: packedBytes })],
+    entryPoints: ['src/main.ts'],
+    outfile: 'dist/os-node.js',
+    minify: true,
+    keepNames: false,
+    sourcemap: true,
+    sourcesContent: false,
+    legalComments: 'none',
+    banner: { js: `#!/usr/bin/env node\n'use strict';${await versionCheck(esbuild)}` },
+    // what Node 14 to 16 cannot even read, so that they get as far as the check of their version
+    supported: { 'logical-assignment': false, 'class-static-blocks': false },
+  })
+  chmodSync(join(root, 'dist/os-node.js'), 0o755)
+  addon()
+  quicLibrary()
+  installPrebuilt(prebuilt, join(root, 'dist'), say)
+  writeManifest(root, version)
+  // a subset of the tests gets what its own text names: the other tests, the types
+  const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
+  const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
+  const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
+  if (types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/))) emitTypes()
+  if (tests) {
+    rmSync(join(root, '.build/test'), { recursive: true, force: true })
+    const chosen = mentions(/'\.build\/test'/) ? all : some
+    const files = [...chosen, join(root, 'test/interop/adapter.ts')].filter(existsSync)
+    await esbuild.build({
+      ...common,
+      entryPoints: files.map(f => relative(root, f)),
+      outdir: '.build',
+      outbase: '.',
+      packages: 'external',
+      sourcemap: 'inline',
+    })
+  }
+  const file = join(root, 'dist/os-node.js')
+  const { size } = statSync(file)
+  const other = readFileSync(file, 'utf8').match(/.{0,40}[^\0-\x7f]/)
+  if (other) throw new Error(`E_ASCII: the bundle has a character beyond ASCII: ${other[0]}`)
+  say(`dist/os-node.js ${(size / 1024).toFixed(0)} KiB`)
+  return size
+}
+
+/** The addon beside the bundle, for this processor and those of `--arch=`. */
+function addon() {
+  const others =
+    process.argv
+      .find(arg => arg.startsWith('--arch='))
+      ?.slice('--arch='.length)
+      .split(',') ?? []
+  installAddon(root, { archs: [process.arch, ...others.filter(arch => arch !== process.arch)], say })
+}
+
+/** The QUIC library of each platform that has a package, beside the bundle; without one QUIC links say so. */
+function quicLibrary() {
+  const packages = join(root, 'node_modules/@infisical')
+  const names = existsSync(packages) ? readdirSync(packages).filter(name => name.startsWith('quic-')) : []
+  for (const name of names) {
+    const dir = join(root, 'dist/native', name.slice('quic-'.length))
+    mkdirSync(dir, { recursive: true })
+    copyFileSync(join(packages, name, 'node.napi.node'), join(dir, 'quic.node'))
+  }
+}
+
+/** The sanitizer build; its folder goes to stdout (OS_NODE_ADDON_DIR). */
+function sanitized() {
+  const { dir, why } = buildAddon(root, { sanitize: true, say })
+  if (!dir) {
+    console.error(`E_ADDON: ${why}`)
+    process.exit(1)
+  }
+  console.log(dirname(dir))
+}
+
+/**
+ * Bluetooth goes through the kernel: the drivers for HCI over USB and serial lines, and what they bring, stay out. So do the
+ * tables of English names for services and characteristics, which nobody here reads.
+ */
+const kernelHciOnly = {
+  name: 'kernel-hci-only',
+  setup(build) {
+    build.onResolve({ filter: /^\.\/lib\/(uart|usb)\.js$/ }, ({ resolveDir }) =>
+      resolveDir.endsWith('bluetooth-hci-socket') ? { path: join(resolveDir, 'lib/unsupported.js') } : undefined,
+    )
+    build.onLoad({ filter: /[\\/]noble[\\/]lib[\\/](characteristics|descriptors|services)\.json$/ }, () => ({
+      contents: '{}',
+      loader: 'json',
+    }))
+  },
+}
+
+/** The page's script and style are imported packed. */
+const pageText = {
+  name: 'page-text',
+  setup(build) {
+    build.onLoad({ filter: /[\\/]\.build[\\/]page\.(js|css)$/ }, args => ({
+      contents: packedText(args.path),
+      loader: 'text',
+    }))
+  },
+}
+
+/** The type files name one package, which is inside the bundle: its types go beside them, so that users need no package. */
+function inlineValibotTypes(dir) {
+  copyFileSync(join(root, 'node_modules/valibot/dist/index.d.cts'), join(dir, 'valibot.d.ts'))
+  for (const name of readdirSync(dir, { recursive: true })) {
+    const file = join(dir, name)
+    if (!name.endsWith('.d.ts') || name === 'valibot.d.ts') continue
+    const text = readFileSync(file, 'utf8')
+    const to = `${'../'.repeat(name.split(sep).length - 1)}valibot`
+    if (/['"]valibot['"]/.test(text)) writeFileSync(file, text.replaceAll(/(['"])valibot['"]/g, `$1${to}$1`))
+  }
+}
+
+function emitTypes() {
+  const tsc = spawnSync(
+    process.execPath,
+    [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'],
+    { cwd: root, stdio: ['ignore', 2, 2] },
+  )
+  if (tsc.status !== 0) {
+    console.error('E_TYPES: the type files could not be made; run `npm run check` for the errors.')
+    process.exit(1)
+  }
+  inlineValibotTypes(join(root, 'dist/types'))
+  writeFileSync(join(root, 'dist/os-node.d.ts'), "export * from './types/src/index'\n")
+}
+
+/** Rewrites the tables that are made from packages and committed. */
+async function generate() {
+  const { generateAtoms } = await import('../units/generate.mjs')
+  writeFileSync(join(root, 'src/units/atoms.generated.ts'), generateAtoms())
+  say('src/units/atoms.generated.ts written')
+}
+
+/** Runs what the options of build.mjs say. */
+export async function main() {
+  const start = flags.has('--start')
+  if (start || flags.has('--install')) install(root, { parts: start, say })
+  if (flags.has('--generate')) await generate()
+  else if (flags.has('--native')) {
+    addon()
+    writeManifest(root, version)
+  } else if (flags.has('--sanitize')) sanitized()
+  else {
+    const some = process.argv.find(arg => arg.startsWith('--tests='))?.slice('--tests='.length)
+    await bundle({ tests: some || flags.has('--tests'), types: !start && !flags.has('--no-types') })
+  }
+}

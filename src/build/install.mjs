@@ -1,0 +1,86 @@
+// Fetches the packages of package-lock.json into node_modules: all of them, or those that the bundle is made of, which is
+// what `npm start` needs on a small board. node_modules/.os-node-lock says which lock was installed, and how much of it.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What is in the bundle or makes it; the others check types, style and behaviour. */
+const PARTS = [
+  '@valibot/to-json-schema',
+  'esbuild',
+  'jsonc-parser',
+  'mqtt',
+  'node-api-headers',
+  'polka',
+  'preact',
+  'serialport',
+  'sql.js',
+  'uplot',
+  'uqr',
+  'valibot',
+]
+
+/** Installs what is missing. `parts`: only the packages of the bundle, where not all are there already. */
+export function install(root, { parts = false, say = () => undefined } = {}) {
+  const lockText = readFileSync(join(root, 'package-lock.json'), 'utf8')
+  const lock = createHash('sha256').update(lockText).digest('hex')
+  const modules = join(root, 'node_modules')
+  const mark = join(modules, '.os-node-lock')
+  const kept = existsSync(mark) ? readFileSync(mark, 'utf8') : ''
+  if (kept === lock || (parts && kept === `parts ${lock}`)) return
+  if (existsSync(modules) && lstatSync(modules).isSymbolicLink())
+    fail('node_modules is a link, and npm ci would empty what it points to. Make it a folder, run again.')
+  say('installing packages (npm ci) …')
+  if (parts) installParts(root, JSON.parse(lockText))
+  else npmCi(root)
+  writeFileSync(mark, parts ? `parts ${lock}` : lock)
+}
+
+/** npm knows no class of packages that a build needs and a user of the package does not: it gets a manifest with those alone. */
+function installParts(root, lock) {
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const { version, devDependencies, optionalDependencies, overrides } = manifest
+  const wanted = Object.fromEntries(PARTS.map(name => [name, devDependencies[name]]))
+  const less = {
+    name: 'os-node-parts',
+    version,
+    private: true,
+    devDependencies: wanted,
+    optionalDependencies,
+    overrides,
+  }
+  const packages = { ...lock.packages, '': less }
+  const dir = join(root, '.build/parts')
+  rmSync(dir, { recursive: true, force: true })
+  mkdirSync(dir, { recursive: true })
+  writeFileSync(join(dir, 'package.json'), JSON.stringify(less))
+  writeFileSync(join(dir, 'package-lock.json'), JSON.stringify({ ...lock, name: less.name, packages }))
+  // the packages bring their native files ready-made: nothing is to be compiled
+  npmCi(dir, ['--ignore-scripts'], SMALL)
+  rmSync(join(root, 'node_modules'), { recursive: true, force: true })
+  renameSync(join(dir, 'node_modules'), join(root, 'node_modules'))
+  rmSync(dir, { recursive: true, force: true })
+}
+
+/** npm takes 310 MB as it is, and 150 MB with this: one download at a time, and memory given back early. */
+const SMALL = {
+  npm_config_maxsockets: '1',
+  MALLOC_ARENA_MAX: '1',
+  UV_THREADPOOL_SIZE: '2',
+  NODE_OPTIONS: '--max-old-space-size=64 --max-semi-space-size=1',
+}
+
+function npmCi(cwd, args = [], env = {}) {
+  const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...args], {
+    cwd,
+    stdio: ['ignore', 2, 2],
+    env: { ...process.env, ...env },
+  })
+  if (npm.status !== 0) fail('npm ci failed. Check the network or the npm registry setting, then run again.')
+}
+
+function fail(text) {
+  console.error(`E_INSTALL: ${text}`)
+  process.exit(1)
+}

@@ -1,0 +1,125 @@
+// What tests need of the machine beside Node, the one table of it. A test file, or a helper it imports, says so in a line of
+// its own: `// Needs: cc mosquitto`. test/run.mjs follows the imports, installs what is missing when it is root on Debian,
+// and does not run a file whose needs are not there: it lists the file with the command that would make it run.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`.split(':')
+
+const isHere = thing => (thing.startsWith('/') ? existsSync(thing) : PATH.some(dir => existsSync(join(dir, thing))))
+
+/** A script of the rig: true when it says nothing is missing. */
+const checks = script => () => spawnSync(join(root, script), ['--check']).status === 0
+
+/**
+ * packages: Debian's; things: the commands (or files) they bring. `command`: what else has to be run, once.
+ * `never`: why no package helps.
+ */
+const debian = (packages, ...things) => ({ packages: packages.split(' '), has: () => things.every(isHere) })
+
+const NEEDS = {
+  linux: { has: () => process.platform === 'linux', never: 'needs Linux' },
+  x64: { has: () => process.arch === 'x64', never: 'needs an x86-64 processor' },
+  cc: debian('gcc libc6-dev', 'cc', '/usr/include/stdio.h'),
+  openssl: debian('openssl', 'openssl'),
+  mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),
+  sshd: debian('openssh-server openssh-client', 'sshd', 'ssh', 'ssh-keygen'),
+  zsh: debian('zsh', 'zsh'),
+  socat: debian('socat', 'socat'),
+  modbus: debian('libmodbus-dev', '/usr/include/modbus/modbus.h'),
+  chromium: debian('chromium', '/usr/bin/chromium'),
+  boards: debian(
+    'gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf libstdc++6-arm64-cross libstdc++6-armhf-cross qemu-user-static',
+    'aarch64-linux-gnu-gcc',
+    'arm-linux-gnueabihf-gcc',
+    'qemu-aarch64-static',
+    'qemu-arm-static',
+    '/usr/aarch64-linux-gnu/lib/libstdc++.so.6',
+    '/usr/arm-linux-gnueabihf/lib/libstdc++.so.6',
+  ),
+  can: debian('can-utils', 'cansend', 'candump', 'isotpsend'),
+  gpiod: debian('gpiod', 'gpioinfo', 'gpioset'),
+  i2c: debian('i2c-tools', 'i2cget'),
+  bluetooth: debian('bluez bluez-test-tools', 'hcitool', 'btvirt'),
+  fuse: debian('libfuse3-dev pkgconf', '/usr/include/fuse3/fuse.h', 'pkg-config'),
+  lwip: debian('liblwip-dev', '/usr/include/lwip/lwip/init.h'),
+  ldattach: debian('util-linux-extra', 'ldattach'),
+  pkill: debian('procps', 'pkill'),
+  // the tools of test/rig/run, and its kernel: beside the repository, or built once
+  rigtools: debian('busybox-static iproute2 xz-utils util-linux', 'busybox', 'ip', 'tc', 'xz', 'setpriv'),
+  kernel: { has: checks('test/rig/run'), command: 'test/rig/build-kernel   (about 15 minutes, once)' },
+  // Debian's own kernel under qemu, fetched by the first test that boots it
+  qemu: debian('qemu-system-x86 apt dpkg', 'qemu-system-x86_64', 'apt-get', 'dpkg-deb'),
+}
+
+const packagesOf = names => [...new Set(names.flatMap(name => NEEDS[name].packages ?? []))]
+
+/** What a group needs as a whole. */
+const GROUPS = {
+  crash: ['linux'],
+  net: ['linux'],
+  browser: ['chromium'],
+  rig: ['linux', 'x64', 'cc', 'rigtools', 'kernel'],
+}
+
+const read = new Map()
+
+/** The needs that a file of test/ and what it imports from test/ declare. */
+function declared(file, seen = new Set()) {
+  if (seen.has(file) || !existsSync(file)) return []
+  seen.add(file)
+  if (!read.has(file)) {
+    const text = readFileSync(file, 'utf8')
+    const names = /^\/\/ Needs: (.+)$/m.exec(text)?.[1].split(/[\s,]+/) ?? []
+    const wrong = names.filter(name => !(name in NEEDS))
+    if (wrong.length > 0) throw new Error(`${relative(root, file)} needs ${wrong.join(', ')}: not in test/needs.mjs`)
+    const imports = [...text.matchAll(/^(?:import|export) .*from '(\.[^']+)'|^} from '(\.[^']+)'/gm)]
+    const paths = imports.map(found => join(dirname(file), `${found[1] ?? found[2]}.ts`))
+    read.set(file, { names, paths: paths.filter(path => path.startsWith(join(root, 'test'))) })
+  }
+  const { names, paths } = read.get(file)
+  return [...names, ...paths.flatMap(path => declared(path, seen))]
+}
+
+/** The names of all that a test file needs; `file` is relative to test/. */
+export const needsOf = file => [
+  ...new Set([...(GROUPS[file.split('/')[0]] ?? []), ...declared(join(root, 'test', file))]),
+]
+
+const known = new Map()
+const has = name => {
+  if (!known.has(name)) known.set(name, NEEDS[name].has())
+  return known.get(name)
+}
+
+/** Those of the names that this machine has not. */
+export const lacking = names => names.filter(name => !has(name))
+
+/** Installs the packages of the names that are missing, as root on Debian; says what it does. */
+export function install(names) {
+  const packages = packagesOf(lacking(names))
+  if (packages.length === 0 || process.getuid?.() !== 0 || !PATH.some(dir => existsSync(join(dir, 'apt-get')))) return
+  console.log(`# installing Debian packages for the tests: ${packages.join(' ')}`)
+  const ran = spawnSync(join(root, 'test/lib/install'), packages, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    encoding: 'utf8',
+  })
+  if (ran.status === 0) console.log('# installed')
+  else console.error(`# not installed: ${(ran.stderr ?? String(ran.error)).trim().split('\n').slice(-3).join('\n# ')}`)
+  known.clear()
+}
+
+/** The commands that make all of the names available, and the reasons no command helps. */
+export function remedies(names) {
+  const packages = packagesOf(names)
+  return [
+    ...(packages.length > 0 ? [`apt-get install ${packages.join(' ')}`] : []),
+    ...names.flatMap(name => NEEDS[name].command ?? []),
+    ...names.flatMap(name => (NEEDS[name].never ? `nothing: ${NEEDS[name].never}` : [])),
+  ]
+}
+
+export const allNeeds = Object.keys(NEEDS)
