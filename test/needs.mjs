@@ -24,6 +24,7 @@ const NEEDS = {
   linux: { has: () => process.platform === 'linux', never: 'needs Linux' },
   x64: { has: () => process.arch === 'x64', never: 'needs an x86-64 processor' },
   cc: debian('gcc libc6-dev', 'cc', '/usr/include/stdio.h'),
+  git: debian('git', 'git'),
   openssl: debian('openssl', 'openssl'),
   mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),
   sshd: debian('openssh-server openssh-client', 'sshd', 'ssh', 'ssh-keygen'),
@@ -67,7 +68,7 @@ const GROUPS = {
 
 const read = new Map()
 
-/** The needs that a file of test/ and what it imports from test/ declare. */
+/** What a file of test/ and all that it imports from test/ declare, one entry for each. */
 function declared(file, seen = new Set()) {
   if (seen.has(file) || !existsSync(file)) return []
   seen.add(file)
@@ -78,16 +79,23 @@ function declared(file, seen = new Set()) {
     if (wrong.length > 0) throw new Error(`${relative(root, file)} needs ${wrong.join(', ')}: not in test/needs.mjs`)
     const imports = [...text.matchAll(/^(?:import|export) .*from '(\.[^']+)'|^} from '(\.[^']+)'/gm)]
     const paths = imports.map(found => join(dirname(file), `${found[1] ?? found[2]}.ts`))
-    read.set(file, { names, paths: paths.filter(path => path.startsWith(join(root, 'test'))) })
+    read.set(file, {
+      long: /^\/\/ Long: /m.test(text),
+      names,
+      paths: paths.filter(path => path.startsWith(join(root, 'test'))),
+    })
   }
-  const { names, paths } = read.get(file)
-  return [...names, ...paths.flatMap(path => declared(path, seen))]
+  const one = read.get(file)
+  return [one, ...one.paths.flatMap(path => declared(path, seen))]
 }
 
 /** The names of all that a test file needs; `file` is relative to test/. */
 export const needsOf = file => [
-  ...new Set([...(GROUPS[file.split('/')[0]] ?? []), ...declared(join(root, 'test', file))]),
+  ...new Set([...(GROUPS[file.split('/')[0]] ?? []), ...declared(join(root, 'test', file)).flatMap(one => one.names)]),
 ]
+
+/** True for a file with a line `// Long: REASON`, its own or of a helper: it runs in `npm run test:long` too. */
+export const runsInBoth = file => declared(join(root, 'test', file)).some(one => one.long)
 
 const known = new Map()
 const has = name => {

@@ -4,7 +4,8 @@
 //
 // Where a test goes: test/<group>/**/<name>.test.ts; unit mirrors src/. What takes long by nature (minutes of weather, kernels
 // under emulation) is <name>.long.test.ts, which only `npm run test:long` (--long) runs. A file with a line `// Long: REASON`
-// runs in both, in test:long with OS_NODE_LONG=1: more rounds of a property, a longer search (test/lib/random.ts `rounds`).
+// (its own or a helper's) runs in both, in test:long with OS_NODE_LONG=1: more rounds of a property, a longer search
+// (`rounds` of test/lib/random.ts).
 // What a test needs of the machine: a line `// Needs: cc mosquitto` in the file or in the helper that uses it; the names are
 // in test/needs.mjs. As root on Debian, missing packages are installed; otherwise the file is listed as NOT RUN with the
 // command that would make it run. That fails the run only with CI=true.
@@ -15,10 +16,11 @@
 // Other forms: --install only installs the Debian packages of every test and ends.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { SourceMap } from 'node:module'
 import { availableParallelism, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { allNeeds, install, lacking, needsOf, remedies } from './needs.mjs'
+import { allNeeds, install, lacking, needsOf, remedies, runsInBoth } from './needs.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const args = process.argv.slice(2)
@@ -82,9 +84,8 @@ const unknown = asked.filter(group => !(group in GROUPS))
 if (unknown.length > 0) stop(`no test group ${unknown.join(', ')}; groups: ${Object.keys(GROUPS).join(' ')}`, 2)
 
 const isLong = file => file.endsWith('.long.test.ts')
-const inBoth = file => /^\/\/ Long: /m.test(readFileSync(join(root, 'test', file), 'utf8'))
 const named = all.filter(file => asked.includes(groupOf(file)) && (!only || file.includes(only)))
-const chosen = named.filter(file => (long ? isLong(file) || inBoth(file) : !isLong(file)))
+const chosen = named.filter(file => (long ? isLong(file) || runsInBoth(file) : !isLong(file)))
 if (chosen.length === 0 && (only || args.length > 0)) {
   const other = named.length > 0 ? `; ${long ? 'without' : 'with'} --long there is ${named.join(' ')}` : ''
   stop(`no test file of ${asked.join(' ')}${only ? ` has ${only} in its name` : ''}${other}`, 1)
@@ -110,6 +111,21 @@ const measured = {}
 const running = new Map()
 const started = performance.now()
 const seconds = (ms, digits = 1) => `${(ms / 1000).toFixed(digits)} s`
+
+/** Output with the lines of the sources instead of those of the bundles; a map is read only here, for it costs a third of a second. */
+function atSource(output) {
+  const maps = new Map()
+  return output.replace(
+    /(?:file:\/\/)?(\/[^\s():]*\/\.build\/test\/[^\s():]+\.js):(\d+):(\d+)/g,
+    (place, file, line, column) => {
+      if (!maps.has(file))
+        maps.set(file, existsSync(`${file}.map`) && new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8'))))
+      const { originalSource, originalLine, originalColumn } =
+        (maps.get(file) || undefined)?.findEntry(line - 1, column - 1) ?? {}
+      return originalSource ? `${join(dirname(file), originalSource)}:${originalLine + 1}:${originalColumn + 1}` : place
+    },
+  )
+}
 
 /** Ends what a file started, too. */
 const end = (child, signal) => {
@@ -146,7 +162,7 @@ function ended(file, output, how, ms) {
     return
   }
   failed.push(file)
-  console.log(`✖ ${file} (${seconds(ms)})\n${output}`)
+  console.log(`✖ ${file} (${seconds(ms)})\n${atSource(output)}`)
   if (reason) console.log(`✖ ${file}: ${reason}`)
   console.log(
     `✖ end of ${file}; alone: node test/run.mjs ${long ? '--long ' : ''}${groupOf(file)} --only ${file.replace(/^.*?\//, '')}`,
@@ -155,7 +171,7 @@ function ended(file, output, how, ms) {
 
 function start(file, next) {
   const script = join('.build/test', file.replace(/\.ts$/, '.js'))
-  const line = [nodePath, '--enable-source-maps', '--test-reporter=spec', script]
+  const line = [nodePath, '--test-reporter=spec', script]
   // the processor time of all that the file started is known to the shell that waited for it
   if (measure) line.unshift('bash', '-c', 'TIMEFORMAT="cpu %U %S"; time "$@"', '-')
   const at = performance.now()

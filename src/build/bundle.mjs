@@ -198,7 +198,9 @@ async function bundle({ tests = false, types = true } = {}) {
       outdir: '.build',
       outbase: '.',
       packages: 'external',
-      sourcemap: 'inline',
+      // beside the files: read only by test/run.mjs, for the stack of a test that failed
+      sourcemap: true,
+      sourcesContent: false,
     })
   }
   const file = join(root, 'dist/os-node.js')

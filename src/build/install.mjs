@@ -21,6 +21,9 @@ const PARTS = [
   'valibot',
 ]
 
+/** The packages bring their native files ready-made: nothing is to be compiled, which would need Python, make and Node's headers. */
+const READY_MADE = ['--ignore-scripts']
+
 /** Installs what is missing. `parts`: only the packages of the bundle, where not all are there already. */
 export function install(root, { parts = false, say = () => undefined } = {}) {
   const lockText = readFileSync(join(root, 'package-lock.json'), 'utf8')
@@ -33,7 +36,7 @@ export function install(root, { parts = false, say = () => undefined } = {}) {
     fail('node_modules is a link, and npm ci would empty what it points to. Make it a folder, run again.')
   say('installing packages (npm ci) …')
   if (parts) installParts(root, JSON.parse(lockText))
-  else npmCi(root)
+  else npmCi(root, READY_MADE)
   writeFileSync(mark, parts ? `parts ${lock}` : lock)
 }
 
@@ -56,8 +59,7 @@ function installParts(root, lock) {
   mkdirSync(dir, { recursive: true })
   writeFileSync(join(dir, 'package.json'), JSON.stringify(less))
   writeFileSync(join(dir, 'package-lock.json'), JSON.stringify({ ...lock, name: less.name, packages }))
-  // the packages bring their native files ready-made: nothing is to be compiled
-  npmCi(dir, ['--ignore-scripts'], SMALL)
+  npmCi(dir, READY_MADE, SMALL)
   rmSync(join(root, 'node_modules'), { recursive: true, force: true })
   renameSync(join(dir, 'node_modules'), join(root, 'node_modules'))
   rmSync(dir, { recursive: true, force: true })

@@ -1,5 +1,6 @@
 // A real process appends to a real log and is killed at random moments. What it said was committed must be there after the
 // next start, nothing twice, seqs rising. The file is also the child: it runs as such when the variable is set.
+// Long: more kills
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeSync } from 'node:fs'
@@ -7,8 +8,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FlashLog, verify } from '../../src/log'
+import { rounds } from '../lib/random'
 
-const ROUNDS = 24
+const ROUNDS = rounds(12, 48)
 const OPTIONS = {
   commitIntervalMs: 20,
   ackCommitMs: 2,

@@ -1,5 +1,6 @@
 // A real process seals windows of a real log and is killed at random moments. After each start the view counts what the log
 // counts, and no packet is in two windows. The file is also the child: it runs as such when the variable is set.
+// Long: more kills
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeSync } from 'node:fs'
@@ -9,8 +10,9 @@ import { test } from 'node:test'
 import { FlashLog } from '../../src/log'
 import { Database } from '../../src/storage'
 import { until } from '../lib/gateway'
+import { rounds } from '../lib/random'
 
-const ROUNDS = 12
+const ROUNDS = rounds(7, 24)
 
 async function opened(dir: string) {
   const log = await FlashLog.open({ dir: join(dir, 'log'), commitIntervalMs: 10, ackCommitMs: 2, commitBytes: 8192 })

@@ -4,7 +4,7 @@
 // fuzz().
 //
 // The run of `npm test` is the same on every day and machine: a fixed seed and a fixed number of inputs, fewer only where a
-// slow machine has used up its time. New inputs are looked for by a long run, with a seed of its own each time:
+// slow machine has used up its time; `npm run test:long` takes five times as many. New inputs are looked for by a long run, with a seed of its own each time:
 //   OS_NODE_FUZZ_SECONDS=3600 npm run test:fuzz        (seconds for the whole group; OS_NODE_FUZZ_SEED repeats a run)
 // A failing input is printed as the line that belongs into the corpus file.
 //
@@ -12,20 +12,22 @@
 // within their bounds. Time grows with the input and not with its square: of inputs made to be slow, one of 64 KiB takes no
 // more than EXCESS times the processor time of sixteen of 4 KiB (n² steps would take 16 times), in the best of some trials in
 // one run; what takes less than FAST_MS is fast enough to prove nothing.
+// Long: five times the inputs
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { rounds } from '../lib/random'
 import { mutate, Random } from './mutate'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
-const LONG = process.env.OS_NODE_FUZZ_SECONDS !== undefined
-const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? (LONG ? Date.now() % 0x7fff_ffff : 1))
+const SEARCH = process.env.OS_NODE_FUZZ_SECONDS !== undefined
+const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? (SEARCH ? Date.now() % 0x7fff_ffff : 1))
 /** targets of the whole group, for the share of one */
 const TARGETS = 28
-const SECONDS = LONG ? Number(process.env.OS_NODE_FUZZ_SECONDS) / TARGETS : 5
+const SECONDS = SEARCH ? Number(process.env.OS_NODE_FUZZ_SECONDS) / TARGETS : rounds(5, 20)
 /** inputs of one target in `npm test`, unless it says otherwise */
 const INPUTS = 20_000
 /** the largest input; a UDP datagram is smaller */
@@ -90,7 +92,7 @@ export function fuzz(target: Target): void {
     for (const input of pool) try1(target, input, `corpus or seed ${count++}`, seen)
     gc()
     const heap = process.memoryUsage().heapUsed
-    const most = LONG ? Number.POSITIVE_INFINITY : (target.inputs ?? INPUTS)
+    const most = SEARCH ? Number.POSITIVE_INFINITY : rounds(1, 5) * (target.inputs ?? INPUTS)
     const started = performance.now()
     const until = started + SECONDS * 1000
     while (count < most && performance.now() < until) {

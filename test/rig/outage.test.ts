@@ -10,7 +10,7 @@ import { inTheRig } from '../lib/rig'
 import { assertSame } from '../lib/same'
 import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from './roads'
 
-const RATE = 120
+const RATE = 240
 
 inTheRig(
   () => {

@@ -20,6 +20,8 @@ const RESOURCES = { physical_status: { uart: true } }
 const log = { commit_interval_ms: 100 }
 
 process.env.UV_THREADPOOL_SIZE = '1'
+const PLUGS = 5
+
 inTheRig(
   () => {
     const usb = new UsbSerial('A1')
@@ -73,11 +75,11 @@ inTheRig(
       await up.stop('SIGKILL')
     })
 
-    test('R14: the plug is pulled and put back, ten times: told, open again within two seconds, what is sent is acknowledged', async t => {
+    test(`R14: the plug is pulled and put back, ${PLUGS} times: told, open again within two seconds, what is sent is acknowledged`, async t => {
       const before = descriptors(gw)
       const times: number[] = []
       const flows: number[] = []
-      for (let k = 0; k < 10; k++) {
+      for (let k = 0; k < PLUGS; k++) {
         await usb.unplug()
         const down = await until('down', async () => {
           const state = (await status(gw)).links.up
@@ -95,9 +97,9 @@ inTheRig(
       const list = (all: number[]): string => all.map(ms => ms.toFixed(0)).join(', ')
       t.diagnostic(`ms after the plug was in: open ${list(times)}; a packet acknowledged ${list(flows)}`)
       // the slower half tells of the machine
-      assert.ok(times.sort((a, b) => a - b)[4]! < 2000)
+      assert.ok(times.sort((a, b) => a - b)[(PLUGS - 1) >> 1]! < 2000)
       // the far end's port hangs up too and is open a second later: a question asked before is asked again
-      assert.ok(flows.sort((a, b) => a - b)[2]! < 2000)
+      assert.ok(flows.sort((a, b) => a - b)[(PLUGS - 1) >> 2]! < 2000)
       await until('no descriptor is left open', () => descriptors(gw) <= before + 2)
     })
 
@@ -113,7 +115,7 @@ inTheRig(
 
     test('the far end is dead for a while: the link waits, and nothing of it is lost', async () => {
       await up.stop('SIGKILL')
-      await sleep(4000)
+      await sleep(2000)
       await up.start(['--host', '127.0.0.1', '--port', '8080', '--web-port', '8001'])
       await goesOn()
     })
