@@ -1,13 +1,14 @@
 #!/usr/bin/env node
 // `npm run bench [-- --json FILE] [--only PREFIX]`: rates and sizes of the built library on 4096 precomputed readings,
 // every one changing, beside the limit probe and the codec peers on the same readings. Afterwards every frame is decoded
-// and checked. The ID allocator follows at a million ids, then the roads: UDP, many nodes, recovery, MQTT, CAN, then the start and the memory of a gateway. Rates are printed, with
+// and checked. The ID allocator follows at a million ids, then the roads: UDP, many nodes, recovery, MQTT, CAN, then the latency, the start and the memory of a gateway. Rates are printed, with
 // their marks; bytes, heap, loss, lag and ratios within one run are gated: beyond its gate means exit 1. Keys are
 // `what/how/size/backend`, those of the allocator `ids/what/count`, those of UDP `udp/way/how`.
 import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { benchAllocator } from './allocator.mjs'
 import { benchCan } from './can.mjs'
+import { benchLatency } from './latency.mjs'
 import { probe } from './limit.mjs'
 import { benchMqtt } from './mqtt.mjs'
 import { benchNodes } from './nodes.mjs'
@@ -329,6 +330,14 @@ if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
   const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => logger }
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
   await benchMqtt({ mqttDriver: await mediaTable.MQTT(), FlashLog, context: { clock, logger } }, put)
+}
+
+if (
+  ['latency/', 'flash_bytes_per_reading/', 'wakeups_per_s/'].some(key => key.startsWith(only) || only.startsWith(key))
+) {
+  const logger = { debug() {}, info() {}, warn: console.error, error: console.error }
+  const clock = { mono: () => performance.now(), wall: () => Date.now() }
+  await benchLatency({ mqttDriver: await mediaTable.MQTT(), context: { clock, logger } }, { put, problems })
 }
 
 if ('can/'.startsWith(only) || only.startsWith('can/')) benchCan({ put, gateLeast, problems })

@@ -277,6 +277,7 @@ export {
   DatabaseManager,
   type DatabaseManagerOptions,
   type DeviceList,
+  type HistoryList,
   type PacketDetail,
   type PacketList,
   type SensorList,

@@ -131,6 +131,17 @@ async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Har
 /** What a machine that configures no source reads. */
 const hostDefaults = async (config: ConfigStore) => (await import('../drivers/host')).defaultSources(config.dataDir)
 
+/** A token file that cannot be read lets no token in, and ends nothing. */
+function lacksToken({ dataDir }: ConfigStore, logger: Logger): boolean {
+  try {
+    return storedToken(dataDir) === null
+  } catch (thrown) {
+    const { message, hint } = asOsError(thrown)
+    logger.error(`${message}; until it is mended no token gets in: ${hint}`)
+    return false
+  }
+}
+
 async function startGateway(
   config: ConfigStore,
   logger: Logger,
@@ -175,7 +186,7 @@ async function startGateway(
   try {
     // scrypt takes tens of milliseconds of its own thread: the log opens and the page answers meanwhile
     const makesToken =
-      config.config.web_user.auth_enabled && storedToken(config.dataDir) === null ? newToken(config.dataDir) : null
+      config.config.web_user.auth_enabled && lacksToken(config, logger) ? newToken(config.dataDir) : null
     makesToken?.catch(() => undefined) // told below, unless something else ends the start first
     const links = registry()
     const gateway = await Gateway.open({
@@ -347,6 +358,9 @@ async function cli(): Promise<void> {
         }))
       let plugins: Plugins | undefined
       await chooseBoard(config)
+      config.lists = async () => ({ 'gateway.sources': await hostDefaults(config) })
+      config.approve = async next =>
+        (await import('./gateway/guard/check-links')).checkLinks(config.config, next, registry())
       return {
         version: __VERSION__,
         config,

@@ -1,6 +1,7 @@
 // One Modbus bus: whoever reads slaves on it takes turns, and a slave that does not answer costs one time-out, its own (R17).
-// After a time-out the slave is left alone, for as long as the time-out at first, then longer and longer up to a minute;
-// requests to it fail at once meanwhile and the others go on. A damaged answer is asked for again.
+// After two time-outs in a row the slave is silent: one silent slave of the bus is asked every two seconds, in turn, so that one
+// that comes back is heard soon, and never for more than a tenth of the bus time. Requests to it fail at once meanwhile and the
+// others go on. A damaged answer is asked for again.
 //
 // A serial answer has no number that says which request it belongs to. One that comes late must not be taken for the next
 // one, so a slave that was late is not asked again before another time-out has passed, and what comes meanwhile is dropped.
@@ -16,6 +17,9 @@ interface Slave {
   until: number
   /** what it did last */
   reason: OsError
+  /** when a request to it was last sent, and last wanted */
+  probedAt: number
+  askedAt: number
 }
 
 export interface QueryOptions {
@@ -24,14 +28,19 @@ export interface QueryOptions {
   retries: number
 }
 
-/** a dead slave is tried this often at least */
-const MOST_PAUSE_MS = 60_000
+/** one silent slave of the bus is asked this often, and more rarely where that takes more than a tenth of the time */
+const PROBE_MS = 2000
+const PROBE_PART = 0.1
+/** a silent slave wanted within this time has its turn before one that was asked later */
+const CONTENDS_MS = 2 * PROBE_MS
 /** the gateway's own words for "no answer" */
 const GATEWAY_SILENCE = new Set([10, 11])
 
 export class Bus {
   readonly counters = { requests: 0, timeouts: 0, damaged: 0, exceptions: 0, skipped: 0 }
   readonly #slaves = new Map<number, Slave>()
+  /** when a silent slave may be asked, on the monotonic clock */
+  #probeAt = Number.NEGATIVE_INFINITY
   #busy: Promise<unknown> = Promise.resolve()
 
   constructor(
@@ -53,11 +62,13 @@ export class Bus {
   /** Forgets who did not answer: the bus was opened anew. */
   reset(): void {
     this.#slaves.clear()
+    this.#probeAt = Number.NEGATIVE_INFINITY
   }
 
   async #query(unit: number, request: Uint8Array, { timeoutMs, retries }: QueryOptions): Promise<Uint8Array> {
+    const began = this.clock.mono()
     const known = this.#slaves.get(unit)
-    if (known && this.clock.mono() < known.until) {
+    if (known && !this.#mayAsk(known, began)) {
       this.counters.skipped++
       throw known.reason
     }
@@ -80,17 +91,27 @@ export class Bus {
           if (tries < retries) continue
         } else if (error.code === 'NO_REPLY') this.counters.timeouts++
         else throw error
-        this.#leaveAlone(unit, timeoutMs, error)
+        this.#leaveAlone(unit, timeoutMs, error, began)
         throw error
       }
     }
   }
 
-  #leaveAlone(unit: number, timeoutMs: number, reason: OsError): void {
+  #mayAsk(slave: Slave, now: number): boolean {
+    slave.askedAt = now
+    if (now < slave.until) return false
+    if (slave.missed === 1) return true
+    if (now < this.#probeAt) return false
+    const others = [...this.#slaves.values()].filter(other => other.missed > 1 && other.probedAt < slave.probedAt)
+    return others.every(other => now - other.askedAt >= CONTENDS_MS)
+  }
+
+  #leaveAlone(unit: number, timeoutMs: number, reason: OsError, began: number): void {
     const missed = (this.#slaves.get(unit)?.missed ?? 0) + 1
-    // a connection numbers its answers: the first time-out there needs no pause
-    const first = this.transport.confuses ? timeoutMs : 0
-    const pause = missed === 1 ? first : Math.min(MOST_PAUSE_MS, timeoutMs * 2 ** Math.min(missed, 20))
-    this.#slaves.set(unit, { missed, until: this.clock.mono() + pause, reason })
+    const now = this.clock.mono()
+    // a connection numbers its answers: no late one is taken for the next
+    const until = now + (this.transport.confuses ? timeoutMs : 0)
+    if (missed > 1) this.#probeAt = began + Math.max(PROBE_MS, (now - began) / PROBE_PART)
+    this.#slaves.set(unit, { missed, until, reason, probedAt: began, askedAt: began })
   }
 }

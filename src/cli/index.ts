@@ -1,13 +1,17 @@
 // The command line. Parses, looks for a running gateway of the data directory, runs the command there or here, prints. stdout
 // holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
+import { readFileSync } from 'node:fs'
 import {
   type CommandContext,
   elsewhere,
+  failureOf,
   groupHelp,
   holds,
   type OptionValues,
   parseCommand,
   programHelp,
+  resultText,
+  shortHelp,
   VERBS,
   type Verb,
   type VerbResult,
@@ -70,12 +74,9 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     if (first === '--help' || first === '-h' || (first === 'help' && argv.length === 1)) {
       return await say(deps, programHelp(verbs, deps.version).trimEnd())
     }
-    if (first === undefined || first.startsWith('-')) {
-      if (first === undefined) stderr.write(programHelp(verbs, deps.version))
-      throw new OsError('USAGE', first === undefined ? 'a command is needed' : `a command comes before ${first}`, {
-        hint: 'see os-node --help',
-      })
-    }
+    if (first === undefined) return await say(deps, shortHelp(verbs, deps.version).trimEnd())
+    if (first.startsWith('-'))
+      throw new OsError('USAGE', `a command comes before ${first}`, { hint: 'see os-node --help' })
     const instead = first === 'help' && elsewhere(`help ${argv[1]}`)
     if (instead) throw new OsError('USAGE', `os-node help has no option ${argv[1]}`, { hint: instead })
     const group = groupHelp(verbs, argv)
@@ -96,7 +97,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     const error = asOsError(thrown)
     const told = errorJson(error, argv[0] ?? '')
     if (asJson) stdout.write(`${JSON.stringify(told)}\n`)
-    if (!asJson || !stdout.isTTY) stderr.write(errorText(error.message, told.hint, paint))
+    stderr.write(errorText(error.message, told.hint, paint))
     if (error.code === 'INTERNAL' && error.cause instanceof Error && env.OS_NODE_DEBUG) {
       stderr.write(`${error.cause.stack}\n`)
     }
@@ -123,7 +124,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
     tolerant: verb.tolerant === true,
     ...(deps.fragments && { fragments: deps.fragments }),
   })
-  const read = deps.read ?? (async path => files.read(path === '-' ? '/dev/stdin' : path).toString('utf8'))
+  const read = deps.read ?? (async path => readFileSync(path === '-' ? '/dev/stdin' : path, 'utf8'))
   const secret = deps.secret ?? (what => readSecret(what, process.stdin, stderr))
   const warn = (text: string): void => logger.warn(text)
   const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read), secret, warn) : parsed
@@ -147,7 +148,7 @@ async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: Cl
         if (holds(verb.endless, options) && signal.aborted) return { exitCode: 0 } as GatewayAnswer
         throw error
       })
-      if (answer.result) await show(answer.result, answer.text)
+      if (answer.result) await show(answer.result, answer)
       return answer.exitCode
     }
     if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway runs on ${config.dataDir}`)
@@ -187,7 +188,7 @@ async function executeHere(
     const onRow = rowPrinter(verb, json, deps)
     for await (const row of result.rows ?? []) await onRow(row)
     const value = withVia(context, result)
-    if (value) await show(value, result.text)
+    if (value) await show(value, result)
     return result.exitCode ?? 0
   } finally {
     try {
@@ -198,9 +199,9 @@ async function executeHere(
   }
 }
 
-/** Rows are JSON lines, at a terminal what the verb makes of them; an empty text is no line. */
+/** Rows are what the verb makes of them, with --json and where it makes nothing JSON lines; an empty text is no line. */
 function rowPrinter(verb: Verb, json: boolean, { stdout, env }: CliDeps): (row: unknown) => Promise<void> {
-  if (json || !stdout.isTTY || !verb.rowText) return row => writeLine(stdout, JSON.stringify(row))
+  if (json || !verb.rowText) return row => writeLine(stdout, JSON.stringify(row))
   const paint = paintFor(stdout, env)
   return async row => {
     const text = verb.rowText!(row, paint)
@@ -208,16 +209,24 @@ function rowPrinter(verb: Verb, json: boolean, { stdout, env }: CliDeps): (row: 
   }
 }
 
-type Show = (value: Record<string, unknown>, text?: string) => Promise<void>
+type Show = (
+  value: Record<string, unknown>,
+  result: { readonly text?: string; readonly exitCode?: number },
+) => Promise<void>
 
-/** How a result is printed: with --json one line with `via`; else the verb's text, or the JSON the specification shows. */
-function printer(verb: Verb, json: boolean, { stdout, env }: CliDeps): Show {
+/**
+ * How a result is printed: with --json one line with `via`, and what the specification shows as JSON; else text. A result that
+ * is an error is one text on stderr.
+ */
+function printer(verb: Verb, json: boolean, { stdout, stderr, env }: CliDeps): Show {
   const paint = paintFor(stdout, env)
-  return (value, text) => {
-    if (json) return writeLine(stdout, JSON.stringify(value))
-    if (text !== undefined) return writeLine(stdout, text)
-    const { via, ...plain } = value
-    if (verb.text) return writeLine(stdout, verb.text(verb.name === 'status' ? value : plain, paint))
-    return writeLine(stdout, JSON.stringify(plain, null, stdout.isTTY ? 2 : 0))
+  return async (value, { text, exitCode = 0 }) => {
+    const failure = exitCode === 0 ? undefined : failureOf(value)
+    if (json) await writeLine(stdout, JSON.stringify(value))
+    else if (verb.json) {
+      const { via, ...plain } = value
+      await writeLine(stdout, JSON.stringify(plain, null, stdout.isTTY ? 2 : 0))
+    } else if (!failure) await writeLine(stdout, text ?? resultText(verb, value, paint))
+    if (failure) stderr.write(errorText(failure.message, failure.hint, paintFor(stderr, env)))
   }
 }

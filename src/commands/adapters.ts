@@ -11,11 +11,19 @@ export const logOf = (dataDir: string): LogAccess => {
   const dir = join(dataDir, 'log')
   return {
     summary: async () => {
-      const empty = { first_seq: 0, last_seq: 0, committed_seq: 0, bytes: 0, lost: 0, bytes_written_today: 0 }
+      const empty = {
+        records: 0,
+        first_seq: 0,
+        last_seq: 0,
+        committed_seq: 0,
+        bytes: 0,
+        lost: 0,
+        bytes_written_today: 0,
+      }
       if (!realFiles.exists(dir)) return empty as never
-      const { first_seq, last_seq, lost } = verify(dir)
+      const { records, first_seq, last_seq, lost } = verify(dir)
       const bytes = realFiles.list(dir).reduce((sum, name) => sum + realFiles.size(join(dir, name)), 0)
-      return { ...empty, first_seq, last_seq, committed_seq: last_seq, bytes, lost } as never
+      return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost } as never
     },
     verify: async () => verify(dir),
     export: async function* (from) {

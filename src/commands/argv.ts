@@ -1,7 +1,7 @@
 // A command line as one text → argv, with the quoting people know and nothing else of a shell: no variables, no globs, no
 // pipes, no substitution. Unbalanced quotes are BAD_REQUEST.
-import { SECRET_NAME } from '../config'
 import { OsError } from '../lib/errors'
+import { isSecretName, MASK, maskText } from '../lib/secrets'
 
 const MAX_CHARS = 64 * 1024
 
@@ -39,23 +39,43 @@ export function splitCommand(line: string): string[] {
   return argv
 }
 
+/** Verbs whose words are a key and its value. */
+const SETS = /^config-set$/
+
 /** The command line for the log: control characters and the values of secrets are not in it. */
 export function auditText(argv: readonly string[]): string {
-  const secretKey = argv.some((word, k) => /^--key(=|$)/.test(word) && SECRET_NAME.test(keyAt(argv, k)))
+  const setsSecret =
+    argv.some((word, k) => /^--key(=|$)/.test(word) && namesSecret(keyAt(argv, k))) ||
+    (argv.some(word => SETS.test(word)) && argv.some(word => !word.startsWith('-') && namesSecret(word)))
   const shown = argv.map((word, k) => {
     const [, name, value] = /^--([\w-]+)(?:=([\s\S]*))?$/.exec(word) ?? []
-    if (name !== undefined && value !== undefined && isSecret(name, secretKey)) return `--${name}=********`
+    if (name !== undefined && value !== undefined && isSecret(name, setsSecret)) return `--${name}=${MASK}`
     const [, before] = /^--([\w-]+)$/.exec(argv[k - 1] ?? '') ?? []
-    if (before !== undefined && !word.startsWith('--') && isSecret(before, secretKey)) return '********'
-    return /[\s"'\\]/.test(word) || word === '' ? JSON.stringify(word) : word
+    if (before !== undefined && !word.startsWith('--') && isSecret(before, setsSecret)) return MASK
+    // a value that stands behind its key without an option
+    if (setsSecret && !word.startsWith('-') && namesSecret(argv[k - 1] ?? '') && before === undefined) return MASK
+    const text = jsonMasked(maskText(word))
+    return /[\s"'\\]/.test(text) || text === '' ? JSON.stringify(text) : text
   })
   // control characters would forge lines of the log
   const text = shown.join(' ').replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029]/g, '?')
   return text.length > 500 ? `${text.slice(0, 500)}…` : text
 }
 
-const keyAt = (argv: readonly string[], k: number): string =>
-  (argv[k]!.includes('=') ? argv[k]!.slice(argv[k]!.indexOf('=') + 1) : (argv[k + 1] ?? '')).split('.').at(-1) ?? ''
+/** Secrets inside a value in JSON. */
+function jsonMasked(word: string): string {
+  if (!/^\s*[[{]/.test(word)) return word
+  try {
+    return JSON.stringify(JSON.parse(word), (name, value) => (isSecretName(name) ? MASK : value))
+  } catch {
+    return word // no JSON: what it holds has been looked at as a text
+  }
+}
 
-const isSecret = (option: string, secretKey: boolean): boolean =>
-  SECRET_NAME.test(option.replaceAll('-', '_')) || (secretKey && option === 'value')
+const namesSecret = (key: string): boolean => key.split(/[.[\]]/).some(isSecretName)
+
+const keyAt = (argv: readonly string[], k: number): string =>
+  argv[k]!.includes('=') ? argv[k]!.slice(argv[k]!.indexOf('=') + 1) : (argv[k + 1] ?? '')
+
+const isSecret = (option: string, setsSecret: boolean): boolean =>
+  isSecretName(option) || (setsSecret && option === 'value')

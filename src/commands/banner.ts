@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Gateway } from '../gateway/gateway'
 import type { StartOverrides } from './context'
-import { loginUrl, openable, qrCode } from './login'
+import { loginUrl, openable, phoneCode } from './login'
 
 /** `token`: the admin token, told this once; null: there is one already. */
 export function banner(
@@ -37,5 +37,5 @@ export function banner(
 /** The token, once. */
 const tokenLines = (link: string | null, token: string): string[] => [
   `  admin token  ${token}   (shown once; os-node token --new makes another)`,
-  ...(link === null ? [] : [`  log in by    ${link}`, '', qrCode(link), '']),
+  ...(link === null ? [] : [`  log in by    ${link}`, ...phoneCode(link)]),
 ]

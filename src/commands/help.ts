@@ -25,6 +25,24 @@ export function programHelp(verbs: readonly Verb[], version: string): string {
   ].join('\n')
 }
 
+/** commands of the short help: what a first hour needs */
+const FIRST = ['run', 'status', 'transmit', 'doctor', 'config-get', 'config-set', 'source list', 'db export', 'token']
+
+/** What `os-node` alone prints. */
+export function shortHelp(verbs: readonly Verb[], version: string): string {
+  const shown = verbs.filter(verb => FIRST.includes(verb.name))
+  return [
+    `os-node ${version}: gateway for sensors and buses`,
+    '',
+    'Usage: os-node COMMAND [OPTIONS]',
+    '',
+    table(shown.map(verb => [[verb.name, ...operandsOf(verb)].join(' '), verb.summary])),
+    '',
+    'os-node --help lists every command, os-node COMMAND --help its options',
+    '',
+  ].join('\n')
+}
+
 const operandsOf = ({ operands = [], options }: Verb): string[] =>
   operands.map(name => options[name]?.value ?? name.toUpperCase())
 

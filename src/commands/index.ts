@@ -6,7 +6,7 @@ import { checkOptions, findVerb, parseCommand } from './parse'
 import type { Verb, VerbResult } from './verb'
 import { boardShow } from './verbs/board'
 import { completion } from './verbs/completion'
-import { configGet, configSet, configShow } from './verbs/config'
+import { configGet, configSet, configShow, configUnset } from './verbs/config'
 import { dbExport } from './verbs/db'
 import { decode } from './verbs/decode'
 import { demo } from './verbs/demo'
@@ -34,10 +34,19 @@ import { watch } from './verbs/watch'
 
 export type * from './context'
 export { elsewhere } from './elsewhere'
-export { groupHelp, programHelp, verbHelp } from './help'
+export { groupHelp, programHelp, shortHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export { commandLine, PROGRAMS } from './programs'
-export { holds, type OptionSpec, type OptionValues, type Paint, type Verb, type VerbResult } from './verb'
+export {
+  failureOf,
+  holds,
+  type OptionSpec,
+  type OptionValues,
+  type Paint,
+  resultText,
+  type Verb,
+  type VerbResult,
+} from './verb'
 
 /** In the order of the help. */
 export const VERBS: readonly Verb[] = [
@@ -69,6 +78,7 @@ export const VERBS: readonly Verb[] = [
   reloadProtocol,
   configGet,
   configSet,
+  configUnset,
   configShow,
   repairConfig,
   sessionForget,

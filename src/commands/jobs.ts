@@ -15,7 +15,7 @@ import type { CommandContext } from './context'
 import { isOver, type Job, type JobLimits, type JobRequest, LIMITS, told } from './job'
 import { type Plan, planOf } from './plan'
 import { roleOf } from './roles'
-import type { Paint, Verb } from './verb'
+import { failureOf, type Paint, resultText, type Verb } from './verb'
 
 export { briefJob, type Job, type JobLimits, type JobRequest, type JobStatus } from './job'
 
@@ -40,6 +40,8 @@ interface Entry {
 
 const plain = (text: string): string => text
 const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
+
+const errorText = (message: string, hint: string): string => `os-node: ${message}\n${hint ? `  ${hint}\n` : ''}`
 
 /** Files and terminal of this machine are not the caller's. */
 const unread = (what: string) => (): Promise<string> =>
@@ -195,7 +197,7 @@ export class JobRunner {
       const error = asOsError(thrown)
       const { json, verb } = entry.plan
       const said = errorJson(error, entry.job.command.split(' ')[0]!)
-      this.#write(entry, 'stderr', `os-node: ${error.message}\n${said.hint ? `  ${said.hint}\n` : ''}`)
+      this.#write(entry, 'stderr', errorText(error.message, said.hint))
       if (json || verb?.json) this.#write(entry, 'stdout', `${JSON.stringify(said)}\n`)
       const ran = entry.plan.verb !== null && error.code !== 'INTERNAL'
       if (error.code === 'INTERNAL') this.#o.logger.error(`${entry.job.command}: ${error.message}`)
@@ -225,13 +227,15 @@ export class JobRunner {
     const { value, text, rows, exitCode = 0 } = await verb.run(context, prepared)
     for await (const row of rows ?? []) {
       if (stop.signal.aborted) break
-      line(JSON.stringify(row))
+      const shown = json || !verb.rowText ? JSON.stringify(row) : verb.rowText(row, PLAIN)
+      if (shown !== '') line(shown)
     }
+    const failure = exitCode === 0 || !value ? undefined : failureOf(value)
     if (value && json) line(JSON.stringify({ ...value, via: context.via }))
-    else if (text !== undefined) line(text)
-    // status tells people where it was run
-    else if (value && verb.text) line(verb.text(verb.name === 'status' ? { ...value, via: context.via } : value, PLAIN))
-    else if (value) line(JSON.stringify(value))
+    else if (value && verb.json) line(JSON.stringify(value))
+    else if (!failure && text !== undefined) line(text)
+    else if (!failure && value) line(resultText(verb, { ...value, via: context.via }, PLAIN))
+    if (failure) this.#write(entry, 'stderr', errorText(failure.message, failure.hint))
     return exitCode
   }
 

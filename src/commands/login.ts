@@ -32,5 +32,11 @@ export function openable(base: string, interfaces: Interfaces = networkInterface
 export const loginUrl = (base: string, token: string, interfaces?: Interfaces): string =>
   `${openable(base, interfaces)}/#/?token=${encodeURIComponent(token)}`
 
+/** The QR code of a link for a phone, as lines; none where the link names this machine to itself only. */
+export const phoneCode = (link: string): string[] =>
+  LOOPBACK.test(new URL(link).hostname) ? [] : ['', qrCode(link), '']
+
+const LOOPBACK = /^(127\.|\[::1\]$|localhost$)/
+
 /** A QR code in half blocks, light where the terminal has ink: right side up on a dark terminal, and read on a light one too. */
 export const qrCode = (text: string): string => renderUnicodeCompact(text, { border: 2 })

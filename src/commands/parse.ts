@@ -35,9 +35,20 @@ export function findVerb(verbs: readonly Verb[], argv: readonly string[]): { ver
     throw usage(`os-node ${first} ${what}needs one of: ${group.join(', ')}`, `see os-node ${first} --help`)
   }
   const instead = elsewhere(first)
-  const meant = instead ? undefined : nearest(first, names.keys())
-  const guess = meant ? `; did you mean ${meant}?` : ''
+  const meant = instead ? [] : meantBy(first, [...names.keys()])
+  const guess = meant.length > 0 ? `; did you mean ${meant.join(' or ')}?` : ''
   throw usage(`no command ${JSON.stringify(first)}${guess}`, instead ?? 'see os-node --help')
+}
+
+/** The command of the smallest edit distance, else those that have the word, or begin like it. */
+function meantBy(word: string, names: readonly string[]): string[] {
+  const near = nearest(word, names)
+  if (near !== undefined || word.length < 3) return near === undefined ? [] : [near]
+  const lower = word.toLowerCase()
+  const parts = names.filter(name => name.split(/[ _-]/).some(part => part === lower || part.startsWith(lower)))
+  const [part] = lower.split(/[ _-]/)
+  const begin = names.filter(name => name.startsWith(`${part}-`) || name.startsWith(`${part} `))
+  return (parts.length > 0 ? parts : begin).slice(0, 3)
 }
 
 const formOf = (verb: Verb): CommandForm => ({

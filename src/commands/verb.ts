@@ -1,5 +1,6 @@
 // The form of a verb: one file each, its options as a schema that gives parsing, help and checks at once. `text` turns the
 // result into what people read; it runs where the person is, the verb itself perhaps in a running gateway.
+import { plain, textOf } from '../display'
 import type { OptionSpec, OptionValues } from '../lib/options'
 import type { CommandContext } from './context'
 
@@ -66,8 +67,22 @@ export interface Verb {
   ): Promise<OptionValues>
   run(context: CommandContext, options: OptionValues): Promise<VerbResult>
   text?(value: Record<string, unknown>, paint: Paint): string
-  /** one row for people at a terminal; elsewhere rows are JSON lines */
+  /** one row for people; without it rows are JSON lines */
   rowText?(row: unknown, paint: Paint): string
+}
+
+/** A result as people read it; `status` says where it was run. */
+export function resultText(verb: Verb, { via, ...value }: Record<string, unknown>, paint: Paint): string {
+  if (verb.text) return verb.text(verb.name === 'status' ? { ...value, via } : value, paint)
+  return textOf(plain(value))
+}
+
+/** The error of a result that is one: what happened, and what to do where the command knows it. */
+export function failureOf(value: Record<string, unknown>): { message: string; hint: string } | undefined {
+  const { error, hint, key, did_you_mean: meant } = value
+  if (typeof error !== 'string') return undefined
+  const message = typeof key === 'string' ? `${error}: ${key}` : error
+  return { message, hint: typeof hint === 'string' ? hint : meant ? `did you mean ${meant}?` : '' }
 }
 
 /** What a verb says of a call with these options. */

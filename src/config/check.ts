@@ -2,12 +2,12 @@
 // the schema does not know are kept and warned about, with the known key that was probably meant.
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'
+import { isSecretName, maskText } from '../lib/secrets'
 import { allowed, isFree, metadata, schemaAt } from './describe'
 import type { Document } from './document'
 import { pointAt } from './document'
-import { isTree, joinKey, nearest, type Tree } from './keys'
+import { getAt, isTree, joinKey, nearest, same, type Tree } from './keys'
 import { type AnySchema, type Config, openSchema } from './schema'
-import { SECRET_NAME } from './secrets'
 
 export interface Fault {
   readonly key: string
@@ -26,9 +26,13 @@ export interface Checked {
 /** Faults told at once: each is looked up in the text, and nobody reads more. */
 const MOST_TOLD = 100
 
+/** JSON without what is secret in it. */
+const hidden = (name: string, value: unknown): unknown =>
+  isSecretName(name) ? undefined : typeof value === 'string' ? maskText(value) : value
+
 const show = (value: unknown, path: readonly (string | number)[]): string => {
-  if (path.some(part => SECRET_NAME.test(String(part)))) return 'what is there'
-  const text = JSON.stringify(value) ?? 'nothing'
+  if (path.some(part => isSecretName(String(part)))) return 'what is there'
+  const text = JSON.stringify(value, hidden) ?? 'nothing'
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }
 
@@ -87,9 +91,24 @@ function strayLists(schema: AnySchema, tree: Tree, document: Document | undefine
   return faults
 }
 
+/** True for names and addresses that only this machine reaches. */
+export const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || /^(::ffff:)?127\.\d+\.\d+\.\d+$/.test(host)
+
+/** Without auth everything is open to who reaches the page (D13): then only this machine may. */
+function openPage(config: Config, document: Document | undefined): Fault[] {
+  const { host } = config.RESOURCES.service_plugins.web_user
+  if (config.web_user.auth_enabled || isLoopback(host)) return []
+  const path = ['web_user', 'auth_enabled']
+  const what = `true while RESOURCES.service_plugins.web_user.host is ${JSON.stringify(host)}; without auth the page listens on 127.0.0.1 only`
+  const line = document?.placeOf(path)?.line
+  const text = `${pointAt(document, path)} must be ${what}`
+  return [{ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }]
+}
+
 /** What a schema of single keys cannot say: names of links are theirs alone. */
 function clashes(config: Config, document: Document | undefined): Fault[] {
-  const faults: Fault[] = []
+  const faults = openPage(config, document)
   const seen = new Map<string, string>()
   const lists = {
     sources: config.gateway.sources ?? [],
@@ -120,6 +139,12 @@ export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
   })
 }
 
+export interface Stranger {
+  readonly path: readonly (string | number)[]
+  readonly text: string
+  readonly lost: boolean
+}
+
 /** The media a key of a link belongs to, where the link's own medium is none of them. */
 function strangeTo(known: AnySchema, medium: unknown): string | undefined {
   const { core, pipe } = openSchema(known)
@@ -132,9 +157,40 @@ function strangeTo(known: AnySchema, medium: unknown): string | undefined {
 const ofSource = ([section, list, ...rest]: readonly (string | number)[]): boolean =>
   section === 'gateway' && list === 'sources' && rest.length > 1
 
+/** The known name beside a path that was probably meant. */
+export function nearestKey(schema: AnySchema, path: readonly (string | number)[]): string | undefined {
+  const around = schemaAt(schema, path.slice(0, -1))
+  return nearest(String(path.at(-1)), Object.keys((around && openSchema(around).core.entries) ?? {}))
+}
+
+/** The first path that only `after` has and the schema does not know; what `before` has already may stay. */
+export function newStranger(schema: AnySchema, before: unknown, after: unknown): (string | number)[] | undefined {
+  const walk = (value: unknown, old: unknown, path: (string | number)[]): (string | number)[] | undefined => {
+    if (typeof value !== 'object' || value === null) return undefined
+    const named =
+      Array.isArray(value) && Array.isArray(old) ? new Map(old.map(item => [getAt(item, ['name']), item])) : undefined
+    for (const [name, item] of Object.entries(value)) {
+      const here = [...path, name]
+      // an element is the one it was by its name, wherever it went
+      const was = named?.get(getAt(item, ['name']) ?? named) ?? getAt(old, [name])
+      const known = schemaAt(schema, here) !== undefined
+      if (!known && !isFree(schema, here) && !ofSource(here) && !same(was, item)) return here
+      const deeper = known ? walk(item, was, here) : undefined
+      if (deeper) return deeper
+    }
+    return undefined
+  }
+  return walk(after, before, [])
+}
+
 /** Keys that the schema does not know, or that mean nothing where they stand, each with a sentence. */
 export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
-  const found: string[] = []
+  return strangers(schema, tree, document).map(({ text }) => text)
+}
+
+/** The same with their paths; `lost`: the schema does not know the key at all. */
+export function strangers(schema: AnySchema, tree: unknown, document?: Document): Stranger[] {
+  const found: Stranger[] = []
   const walk = (value: unknown, path: (string | number)[]): void => {
     if (found.length >= MOST_TOLD) return
     if (Array.isArray(value)) {
@@ -145,14 +201,14 @@ export function unknownKeys(schema: AnySchema, tree: unknown, document?: Documen
         const known = schemaAt(schema, here)
         const media = known && strangeTo(known, value.medium)
         if (media && found.length < MOST_TOLD) {
-          found.push(`${pointAt(document, here)} means nothing to ${String(value.medium)}, only to ${media}`)
+          const text = `${pointAt(document, here)} means nothing to ${String(value.medium)}, only to ${media}`
+          found.push({ path: here, text, lost: false })
         }
         if (known) walk(value[name], here)
         else if (found.length < MOST_TOLD && !isFree(schema, here) && !ofSource(here)) {
-          const around = schemaAt(schema, path)
-          const entries = (around && openSchema(around).core.entries) ?? {}
-          const meant = nearest(name, Object.keys(entries))
-          found.push(`${pointAt(document, here)} is not a known key${meant ? `; did you mean ${meant}?` : ''}`)
+          const meant = nearestKey(schema, here)
+          const text = `${pointAt(document, here)} is not a known key${meant ? `; did you mean ${meant}?` : ''}`
+          found.push({ path: here, text, lost: true })
         }
       }
     }

@@ -1,8 +1,8 @@
 // A value that comes as text (config-set --value 5 --type int, {value_type} over HTTP) → the value meant. Without a type the
 // schema's type of that key decides. A text that does not fit is CONFIG_INVALID and says what was expected.
 import { OsError } from '../lib/errors'
+import { isSecretName, maskText } from '../lib/secrets'
 import type { ValueType } from './describe'
-import { SECRET_NAME } from './secrets'
 
 /** The names people and other tools use for types. */
 const NAMES: Record<string, ValueType | 'json'> = {
@@ -26,7 +26,7 @@ export const TYPE_NAMES: readonly string[] = ['int', 'float', 'bool', 'str', 'js
 
 /** What was given, for the text of an error; a secret is not repeated (X19). */
 const given = (key: string, value: unknown): string =>
-  SECRET_NAME.test(key.split('.').at(-1) ?? '') ? 'what was given' : JSON.stringify(value)
+  key.split('.').some(isSecretName) ? 'what was given' : maskText(JSON.stringify(value).slice(0, 200))
 
 const refuse = (key: string, value: unknown, what: string): OsError =>
   new OsError('CONFIG_INVALID', `${key}: ${given(key, value)} is not ${what}`, { details: { key, allowed: what } })

@@ -1,17 +1,9 @@
 // Config.json as text: read with line and column, and changed in place so that the owner's formatting and comments stay.
 // Comments and a trailing comma are allowed. A syntax error names file, line and column; a key written twice in one object
 // is an error too, since an edit and the reader would mean different ones.
-import {
-  applyEdits,
-  findNodeAtLocation,
-  modify,
-  type Node,
-  type ParseError,
-  parseTree,
-  printParseErrorCode,
-} from 'jsonc-parser'
+import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import { OsError } from '../lib/errors'
-import { isTree, joinKey, safeName, type Tree } from './keys'
+import { joinKey, safeName, type Tree } from './keys'
 
 export interface Place {
   readonly line: number
@@ -111,26 +103,6 @@ function build(path: string, text: string, node: Node, depth: number): unknown {
     tree[name] = build(path, text, value, depth + 1)
   }
   return tree
-}
-
-/** One change of the text. The result still holds every comment and blank of the rest. */
-export function editText(text: string, path: readonly (string | number)[], value: unknown): string {
-  const tabs = /\n\t/.test(text)
-  const eol = text.includes('\r\n') ? '\r\n' : '\n'
-  const indent = /\n( +)\S/.exec(text)?.[1]?.length ?? 2
-  const edits = modify(text, [...path], value, {
-    formattingOptions: { insertSpaces: !tabs, tabSize: tabs ? 1 : indent, eol },
-  })
-  return applyEdits(text, edits)
-}
-
-/** Deep equality of two JSON values; the order of keys does not count. */
-export function same(a: unknown, b: unknown): boolean {
-  if (Object.is(a, b) || (a === 0 && b === 0)) return true
-  if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((item, k) => same(item, b[k]))
-  if (!isTree(a) || !isTree(b)) return false
-  const names = Object.keys(a)
-  return names.length === Object.keys(b).length && names.every(name => Object.hasOwn(b, name) && same(a[name], b[name]))
 }
 
 /** `file:line: key` for messages; the line is left out when the key is not in the file. */

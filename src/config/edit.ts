@@ -1,19 +1,26 @@
-// Changes of single keys: which may be made, and the text of the file once they are. Everything else in the file stays as it
-// is, comments too.
+// Changes of keys: which may be made, and the text of the file once they are. Everything else in the file stays as it is,
+// comments too. The work grows with the size of text and change, never with their product.
 //
-// What fails: FORBIDDEN for keys that may not be written, CONFIG_INVALID for a dotted key where a section belongs.
+// What fails: FORBIDDEN for keys that may not be written, CONFIG_INVALID for a dotted key where a section belongs or for too
+// many keys at once, UNKNOWN_KEY for keys that nothing reads, SECRET_NEEDED for masked secrets that must not be kept.
 import { OsError } from '../lib/errors'
-import { schemaAt } from './describe'
-import { type Document, editText, parseDocument, same } from './document'
-import { getAt, joinKey, splitKey, type Tree, textPath, underPrefix, withAt } from './keys'
+import { nearestKey } from './check'
+import { isFree, schemaAt } from './describe'
+import { type Document, parseDocument } from './document'
+import { getAt, joinKey, putAt, removeAt, same, splitKey, type Tree, underPrefix } from './keys'
 import { meantPath, normalize, placeInFile } from './normalize'
-import type { AnySchema } from './schema'
+import { rewritten } from './rewrite'
+import { type AnySchema, openSchema } from './schema'
 import { unmask } from './secrets'
 
 export interface Edit {
   readonly path: string[]
+  /** undefined: the key goes, and its default counts */
   readonly value: unknown
 }
+
+/** Keys of one change; a configuration has some hundred. */
+export const MOST_EDITS = 2000
 
 /** True when a key may be written where only `prefixes` may, in whatever spelling it comes. Throws CONFIG_KEY. */
 export const mayWrite = (key: string, prefixes: readonly string[]): boolean =>
@@ -23,7 +30,9 @@ export const mayWrite = (key: string, prefixes: readonly string[]): boolean =>
 export function refuseOutside(edits: readonly Edit[], prefixes: readonly string[]): void {
   const refused = new Set(edits.map(edit => joinKey(edit.path)).filter(key => !mayWrite(key, prefixes)))
   if (refused.size === 0) return
-  throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [...refused] } })
+  throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', {
+    details: { keys: [...refused].slice(0, 100) },
+  })
 }
 
 /** A dotted key as the name of a section would be told as changed and change nothing. Throws CONFIG_KEY, CONFIG_INVALID. */
@@ -36,19 +45,97 @@ export function refuseDotted(schema: AnySchema, path: readonly string[]): void {
   })
 }
 
+/** Keys whose names stand in the path of an edit. Throws UNKNOWN_KEY with the nearest known name. */
+export function refuseUnknown(schema: AnySchema, path: readonly string[]): void {
+  const at = path.findIndex((_, k) => {
+    const here = path.slice(0, k + 1)
+    return !schemaAt(schema, here) && !isFree(schema, here)
+  })
+  // what a source type understands its driver says, when the links are checked
+  if (at >= 0 && !(path[0] === 'gateway' && path[1] === 'sources' && at > 2))
+    throw unknownKey(schema, path.slice(0, at + 1))
+}
+
+export function unknownKey(schema: AnySchema, path: readonly (string | number)[]): OsError {
+  const key = joinKey(path)
+  const meant = nearestKey(schema, path)
+  return new OsError('UNKNOWN_KEY', `${key} is not a known key${meant ? `; did you mean ${meant}?` : ''}`, {
+    details: { key, ...(meant && { did_you_mean: meant }) },
+  })
+}
+
+export interface Editing {
+  /** what counts where the file leaves a list out; undefined: an empty list */
+  readonly list?: (path: readonly string[]) => readonly unknown[] | undefined
+  /** the configuration as it counts, defaults included: a default that is written out moves nothing */
+  readonly effective?: unknown
+  /** secrets have to come anew with another place of their entry, also where the change leaves them out (HTTP) */
+  readonly strict?: boolean
+}
+
 /** The text of `document` with the edits made; a masked secret keeps what is stored. */
-export function edited(schema: AnySchema, document: Document, edits: readonly Edit[]): string {
-  let { text } = document
-  let raw: unknown = document.value
+export function edited(
+  schema: AnySchema,
+  document: Document,
+  edits: readonly Edit[],
+  { list, effective, strict = false }: Editing = {},
+): string {
+  const raw = document.value
+  const target = structuredClone(raw)
+  const stored = normalize(raw).tree
   for (const { path, value } of edits) {
-    const place = placeInFile(raw as Tree, path)
-    const stored = getAt(normalize(raw as Tree).tree, path)
-    const meant = unmask(schema, value, stored, path)
-    if (stored !== undefined && same(stored, meant)) continue
-    const target = withAt(raw, place, meant)
-    text = editText(text, textPath(raw, place), meant)
-    raw = parseDocument(document.path, text).value
-    if (!same(raw, target)) throw new OsError('INTERNAL', `editing ${joinKey(path)} in ${document.path} went wrong`)
+    if (value === undefined) {
+      writeOutLists(schema, target, path, list)
+      removeAt(target, placeInFile(target, path))
+    } else if (!same(getAt(stored, path), value) || getAt(stored, path) === undefined) {
+      writeOutLists(schema, target, path, list)
+      putAt(target, placeInFile(target, path), structuredClone(value))
+    }
   }
+  const sent = new Sent(edits.map(({ path }) => placeInFile(target, path)))
+  const meant = unmask(schema, target, raw, { effective, ...(strict && { sent: path => sent.has(path) }) }) as Tree
+  const text = rewritten(document.text, meant)
+  if (!same(parseDocument(document.path, text).value, meant))
+    throw new OsError('INTERNAL', `editing ${document.path} went wrong`)
   return text
+}
+
+/** A list that the file leaves out, or has as null, is written out before an element of it is changed. */
+function writeOutLists(schema: AnySchema, target: Tree, path: readonly string[], list: Editing['list']): void {
+  path.forEach((_, k) => {
+    const here = path.slice(0, k)
+    const known = k > 0 ? schemaAt(schema, here) : undefined
+    if (!known || openSchema(known).core.type !== 'array') return
+    const place = placeInFile(target, here)
+    const there = getAt(target, place)
+    if (there === undefined || there === null) putAt(target, place, structuredClone(list?.(here) ?? []))
+  })
+}
+
+/** Paths that a change brings a value for, itself or by a value around it. */
+class Sent {
+  readonly #root: Map<string, unknown> = new Map()
+
+  constructor(paths: readonly (readonly string[])[]) {
+    for (const path of paths) {
+      let at = this.#root
+      for (const part of path) {
+        const next = (at.get(part) as Map<string, unknown> | undefined) ?? new Map<string, unknown>()
+        at.set(part, next)
+        at = next
+      }
+      at.set('', true)
+    }
+  }
+
+  has(path: readonly (string | number)[]): boolean {
+    let at = this.#root
+    for (const part of path) {
+      if (at.has('')) return true
+      const next = at.get(String(part))
+      if (!(next instanceof Map)) return false
+      at = next
+    }
+    return at.has('')
+  }
 }

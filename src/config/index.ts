@@ -1,4 +1,5 @@
 // The configuration room: what other rooms use of it.
+export { isLoopback } from './check'
 export { TYPE_NAMES } from './convert'
 export { allowed, type SchemaRow } from './describe'
 export { mayWrite } from './edit'
@@ -19,5 +20,5 @@ export {
   type SourceConfig,
   type UplinkConfig,
 } from './schema'
-export { MASK, maskText, SECRET_NAME } from './secrets'
-export { type Change, ConfigStore, type LoadOptions, type WriteLimits } from './store'
+export { ConfigStore } from './store'
+export type { Change, LoadOptions, WriteLimits } from './store-types'

@@ -1,5 +1,6 @@
-// Dotted keys: `gateway.uplinks.0.port`. A key is canonical or refused: no empty part, no blanks, no control characters,
-// and none of the names that reach into an object's prototype (S8). Everything that compares or follows keys uses this.
+// Dotted keys: `gateway.uplinks.0.port`, which may also be written `gateway.uplinks[0].port`. A key is canonical or refused: no
+// empty part, no blanks, no control characters, and none of the names that reach into an object's prototype (S8). Everything
+// that compares or follows keys uses this.
 import { OsError } from '../lib/errors'
 
 export { distance, nearest } from '../lib/nearest'
@@ -17,7 +18,7 @@ export const safeName = (name: string): boolean =>
 
 /** The parts of a dotted key. Throws CONFIG_KEY when it is not canonical. */
 export function splitKey(key: string): string[] {
-  const parts = key.split('.')
+  const parts = key.replace(/(?<=.)\[(\d{1,9})\](?=[.[]|$)/g, '.$1').split('.')
   if (parts.length > 32 || !parts.every(safeName)) {
     throw new OsError('CONFIG_KEY', `${JSON.stringify(key)} is not a configuration key`, { details: { key } })
   }
@@ -53,30 +54,42 @@ export function getAt(tree: unknown, path: readonly (string | number)[]): unknow
   return at
 }
 
-/** A copy of the tree with the value put at the path; missing objects are made. Throws CONFIG_KEY through a non-object. */
-export function withAt(tree: unknown, path: readonly string[], value: unknown): unknown {
-  const [head, ...rest] = path
-  if (head === undefined) return value
-  if (Array.isArray(tree)) {
-    if (!/^\d+$/.test(head) || Number(head) >= tree.length) {
-      throw new OsError('CONFIG_KEY', `the list has no element ${head}`)
-    }
-    return tree.map((item, k) => (k === Number(head) ? withAt(item, rest, value) : item))
-  }
-  if (tree !== undefined && tree !== null && !isTree(tree)) {
-    throw new OsError('CONFIG_KEY', `${head} would lie inside a value that is no object`)
-  }
-  return { ...tree, [head]: withAt(isTree(tree) && Object.hasOwn(tree, head) ? tree[head] : undefined, rest, value) }
+/** Where a list takes an element: one that is there, or the place behind the last. Throws CONFIG_KEY. */
+function elementAt(list: readonly unknown[], part: string, most: number, path: readonly string[]): number {
+  if (/^\d{1,9}$/.test(part) && Number(part) <= most) return Number(part)
+  const last = list.length === 0 ? 'is empty' : `has the elements 0 to ${list.length - 1}`
+  const append = most === list.length ? `; ${list.length} appends one` : ''
+  throw new OsError('CONFIG_KEY', `${joinKey(path)}: the list ${last}${append}`, { details: { key: joinKey(path) } })
 }
 
-/** The path as jsonc-parser wants it: numbers where the tree has lists. */
-export function textPath(tree: unknown, path: readonly string[]): (string | number)[] {
+/**
+ * Puts a value at a path of a tree, in place. Missing sections are made, a new element is appended at the end of a list.
+ * Throws CONFIG_KEY through a value that holds nothing, and beyond the end of a list.
+ */
+export function putAt(tree: Tree, path: readonly string[], value: unknown): void {
   let at: unknown = tree
-  return path.map(part => {
-    const inList = Array.isArray(at)
-    at = getAt(at, [part])
-    return inList ? Number(part) : part
+  path.forEach((part, k) => {
+    const last = k === path.length - 1
+    const made = last ? value : {}
+    if (Array.isArray(at)) {
+      const n = elementAt(at, part, at.length, path)
+      if (last || n === at.length) at[n] = made
+      at = at[n]
+    } else if (isTree(at)) {
+      if (last || !Object.hasOwn(at, part) || at[part] === null) at[part] = made
+      at = at[part]
+    } else throw new OsError('CONFIG_KEY', `${joinKey(path)}: ${part} would lie inside a value that is no object`)
   })
+}
+
+/** Takes away what is at a path, in place. False when nothing was there. */
+export function removeAt(tree: Tree, path: readonly (string | number)[]): boolean {
+  const around = getAt(tree, path.slice(0, -1))
+  const last = String(path.at(-1))
+  if (getAt(around, [last]) === undefined) return false
+  if (Array.isArray(around)) around.splice(Number(last), 1)
+  else delete (around as Tree)[last]
+  return true
 }
 
 /** Nested sections → the leaves they change. A list is a leaf; an empty object changes nothing. */
@@ -92,4 +105,13 @@ export function underPrefix(key: string, prefixes: readonly string[]): boolean {
     const parts = prefix.replace(/\.$/, '').split('.')
     return parts.length <= path.length && parts.every((part, k) => part === path[k])
   })
+}
+
+/** Deep equality of two JSON values; the order of keys does not count. */
+export function same(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b) || (a === 0 && b === 0)) return true
+  if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((item, k) => same(item, b[k]))
+  if (!isTree(a) || !isTree(b)) return false
+  const names = Object.keys(a)
+  return names.length === Object.keys(b).length && names.every(name => Object.hasOwn(b, name) && same(a[name], b[name]))
 }

@@ -2,13 +2,14 @@
 // its default, a list element without one goes. Comments and formatting stay where the text was JSON; else it is written anew
 // from what could be read. Nothing here writes a file; the result passes the same check as any other configuration.
 import { OsError } from '../lib/errors'
-import { check, type Fault } from './check'
+import { check, type Fault, strangers } from './check'
 import { rowOf, schemaAt } from './describe'
-import { type Document, editText, parseDocument, same } from './document'
+import { type Document, parseDocument } from './document'
 import { textOf } from './house'
-import { getAt, isTree, joinKey, type Tree, textPath, withAt } from './keys'
+import { getAt, joinKey, putAt, removeAt, same, type Tree } from './keys'
 import { normalize, placeInFile } from './normalize'
 import { interpretDefaults, type Schema } from './read'
+import { rewritten } from './rewrite'
 import { bringHome, salvage } from './salvage'
 import type { AnySchema, Config } from './schema'
 import { mask } from './secrets'
@@ -31,43 +32,26 @@ type Path = readonly (string | number)[]
 /** faults are mended one round after the other; each round takes something away */
 const MOST_ROUNDS = 10_000
 
-/** The same tree without the key or the list element at a path. */
-function without(tree: unknown, path: Path): unknown {
-  const [head, ...rest] = path
-  if (head === undefined) return undefined
-  if (Array.isArray(tree)) {
-    const at = Number(head)
-    return rest.length === 0
-      ? tree.filter((_, k) => k !== at)
-      : tree.map((item, k) => (k === at ? without(item, rest) : item))
-  }
-  if (!isTree(tree)) return tree
-  const { [String(head)]: gone, ...others } = tree
-  return rest.length === 0 ? others : { ...tree, [String(head)]: without(gone, rest) }
-}
-
-/** A tree under repair, its text beside it where that was JSON, and where its list elements stood at first. */
+/** A tree under repair, and where its list elements stood at first. */
 class Mending {
   readonly #schema: Schema
   readonly #defaults: Config
   readonly #first: Tree
-  raw: unknown
-  text: string | undefined
+  raw: Tree
   /** path of a list as it is now → first places of its elements */
   readonly #places = new Map<string, number[]>()
   readonly #done = new Map<string, { path: Path; old: unknown; new: unknown }>()
   readonly #tried = new Set<string>()
 
-  constructor(schema: Schema, raw: Tree, text: string | undefined) {
+  constructor(schema: Schema, raw: Tree) {
     this.#schema = schema
     this.#defaults = interpretDefaults(schema).config
     this.#first = raw
-    this.raw = raw
-    this.text = text
+    this.raw = structuredClone(raw)
   }
 
   get tree(): Tree {
-    return normalize((isTree(this.raw) ? this.raw : {}) as Tree).tree
+    return normalize(this.raw).tree
   }
 
   /** Takes away what is wrong: the value, or where it is missing what needs it. */
@@ -117,31 +101,23 @@ class Mending {
   }
 
   #put(path: Path, value: unknown): void {
-    const place = placeInFile(this.raw as Tree, path.map(String))
-    const at = textPath(this.raw, place)
-    this.raw = withAt(this.raw, place, value)
-    this.#write(at, value)
+    putAt(this.raw, placeInFile(this.raw, path.map(String)), structuredClone(value))
   }
 
   #remove(path: Path): void {
     if (path.length === 0) {
       this.raw = {}
-      this.text = undefined
       return
     }
-    const place = placeInFile(this.raw as Tree, path.map(String))
-    const at = textPath(this.raw, place)
-    this.raw = without(this.raw, at)
-    this.#write(at, undefined)
-    const last = at.at(-1)
-    if (typeof last === 'number') this.#placesOf(at.slice(0, -1)).splice(last, 1)
+    const place = placeInFile(this.raw, path.map(String))
+    const last = path.at(-1)
+    if (removeAt(this.raw, place) && typeof last === 'number') this.#placesOf(path.slice(0, -1)).splice(last, 1)
   }
 
-  /** The same change in the text; a text that does not take it is written anew. */
-  #write(at: Path, value: unknown): void {
-    if (this.text === undefined) return
-    const next = editText(this.text, at, value)
-    this.text = readsAs(next, this.raw) ? next : undefined
+  /** Takes away a key that nothing reads. */
+  drop(path: Path): void {
+    this.#note(path, null)
+    this.#remove(path)
   }
 
   #placesOf(list: Path): number[] {
@@ -163,26 +139,26 @@ class Mending {
   }
 }
 
-function readsAs(text: string, tree: unknown): boolean {
-  try {
-    return same(parseDocument('', text).value, tree)
-  } catch {
-    return false // an edit that went wrong: the caller writes the text anew
-  }
+/** The text of a tree: the one it came from with what is different, or written anew where that goes wrong. */
+function textFor(tree: Tree, document: Document | undefined): string {
+  if (!document) return textOf(tree)
+  const text = rewritten(document.text, tree)
+  const read = parsed('', text)
+  return read && same(read.value, tree) ? text : textOf(tree)
 }
 
 /**
- * Mends the bytes of a configuration file; null when nothing is wrong with them. Throws INTERNAL when there is no way, which
- * would be a defect: the empty configuration is valid.
+ * Mends the bytes of a configuration file; null when nothing is wrong with them. `unknown`: keys that the schema does not know
+ * are wrong too. Throws INTERNAL when there is no way, which would be a defect: the empty configuration is valid.
  */
-export function mend(schema: Schema, path: string, bytes: Uint8Array): Repair | null {
+export function mend(schema: Schema, path: string, bytes: Uint8Array, unknown = false): Repair | null {
   const text = Buffer.from(bytes)
     .toString('utf8')
     .replace(/^\ufeff/, '')
   const document = parsed(path, text)
   const found = document ? { tree: document.value, damaged: [] } : salvage(text)
   const moved = document ? [] : bringHome(schema as unknown as AnySchema, found.tree)
-  const mending = new Mending(schema, found.tree, document?.text)
+  const mending = new Mending(schema, found.tree)
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const { faults } = check(schema, mending.tree)
     const [fault] = faults
@@ -190,11 +166,15 @@ export function mend(schema: Schema, path: string, bytes: Uint8Array): Repair | 
       mending.mend(fault)
       continue
     }
+    const lost = unknown ? strangers(schema as unknown as AnySchema, mending.tree).filter(one => one.lost) : []
+    // from the last to the first: what goes moves nothing that is still to go
+    for (const { path: at } of lost.reverse()) mending.drop(at)
+    if (lost.length > 0) continue
     for (const { path: at, old } of found.damaged) mending.note(at, old)
     for (const at of moved) mending.note(at, null)
     const { repaired } = mending
     if (document && repaired.length === 0) return null
-    return { text: mending.text ?? textOf(mending.raw), repaired }
+    return { text: textFor(mending.raw, document), repaired }
   }
   throw new OsError('INTERNAL', `${path} could not be repaired`)
 }

@@ -1,64 +1,106 @@
-// Secrets never leave in readable form (X19): keys the schema calls secret, keys that are named like one, and the password
-// inside a URL are shown as ********. A masked value that comes back means "leave it as it is"; one that has nothing to stand
-// for is refused, so that stars are never stored as a password.
+// Secrets of the configuration (X19): keys the schema calls secret, keys that are named like one, and what texts hold are
+// shown as ********. A masked value that comes back means "leave it as it is". It is refused (SECRET_NEEDED) where nothing is
+// stored, and where the entry it belongs to got another host, port or medium: the secret would go to another machine.
 import { OsError } from '../lib/errors'
+import { isEmptySecret, isSecretName, MASK, maskText } from '../lib/secrets'
 import { schemaAt } from './describe'
-import { getAt, isTree, joinKey } from './keys'
+import { getAt, isTree, joinKey, same, type Tree } from './keys'
 import { type AnySchema, openSchema } from './schema'
 
-export const MASK = '********'
-/** Names that hold secrets wherever they stand, also below parts without a schema. */
-export const SECRET_NAME =
-  /(^|_)(password|passwd|passphrase|secret|token|psk|api_?key|private_?key|bind_?key|credentials?)$/i
-const URL_PASSWORD = /([a-z][a-z0-9+.-]*:\/\/[^\s:/?#@]*:)([^\s/?#]+)(@)/gi
+type Path = readonly (string | number)[]
 
-export function isSecret(schema: AnySchema, path: readonly (string | number)[]): boolean {
-  if (SECRET_NAME.test(String(path.at(-1) ?? ''))) return true
+export function isSecret(schema: AnySchema, path: Path): boolean {
+  if (path.some(part => isSecretName(String(part)))) return true
   const known = schemaAt(schema, path)
   return known !== undefined && openSchema(known).pipe.some(item => item.metadata?.secret === true)
 }
 
-export const maskText = (text: string): string => text.replace(URL_PASSWORD, `$1${MASK}$3`)
-
-/** A copy for eyes. Empty secrets stay empty, so that one sees whether something is set. */
-export function mask(schema: AnySchema, value: unknown, path: readonly (string | number)[] = []): unknown {
-  if (isSecret(schema, path)) return value === '' || value === null || value === undefined ? value : MASK
+/** A copy without secrets. Empty ones stay empty, so that one sees whether something is set. */
+export function mask(schema: AnySchema, value: unknown, path: Path = []): unknown {
+  if (isSecret(schema, path)) return isEmptySecret(value) ? value : MASK
   if (typeof value === 'string') return maskText(value)
   if (Array.isArray(value)) return value.map((item, k) => mask(schema, item, [...path, k]))
   if (!isTree(value)) return value
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, mask(schema, item, [...path, name])]))
 }
 
-/** Puts the stored secrets back into a value that was shown masked. Throws CONFIG_INVALID where nothing is stored. */
+/** What says where an entry sends: a secret is for this place alone. */
+const PLACE =
+  /(?:^|_)(?:hosts?|port|medium|addr(?:ess)?|url|uri|broker|server(?:name)?|endpoint|dialect|type|socketpath)$/i
+
+/** Without the user info of URLs: another password is no other place. */
+const bare = (value: unknown): unknown => (typeof value === 'string' ? maskText(value) : value)
+
+/** True where one of the keys that say the place is another one; a default that is written out is none. */
+const isMoved = (item: Tree, old: Tree, effective: unknown): boolean =>
+  Object.keys({ ...old, ...item }).some(
+    name =>
+      PLACE.test(name) &&
+      !same(bare(item[name]), bare(old[name])) &&
+      !(old[name] === undefined && same(bare(item[name]), bare(getAt(effective, [name])))),
+  )
+
+const needed = (path: Path, why: string): OsError =>
+  new OsError('SECRET_NEEDED', `${joinKey(path)}: ${why}`, { details: { key: joinKey(path) } })
+
+const MOVED = 'its entry got another host, port or medium'
+
+/** The stored element that an element of a new list continues: the one of the same name, else the one at its place. */
+function byName(stored: unknown): (item: unknown, at: number) => unknown {
+  if (!Array.isArray(stored)) return () => undefined
+  const names = new Map(stored.map(entry => [getAt(entry, ['name']), entry as unknown]))
+  return (item, at) => {
+    const name = getAt(item, ['name'])
+    return name === undefined ? stored[at] : names.get(name)
+  }
+}
+
+export interface Unmasking {
+  /** the stored configuration with its defaults */
+  readonly effective?: unknown
+  /** where a secret has to come anew with another place of its entry (HTTP): true for what the change brings itself */
+  readonly sent?: (path: Path) => boolean
+}
+
+/** A tree in which masked values stand → the same with the stored secrets. Throws SECRET_NEEDED. */
 export function unmask(
   schema: AnySchema,
   value: unknown,
   stored: unknown,
-  path: readonly (string | number)[],
+  { effective, sent = () => true }: Unmasking = {},
 ): unknown {
-  if (typeof value === 'string' && value.includes(MASK)) {
-    if (stored !== undefined && mask(schema, stored, path) === value) return stored
-    if (value === MASK || maskText(value) === value) {
-      const key = joinKey(path)
-      throw new OsError('CONFIG_INVALID', `${key}: ${MASK} stands for a stored secret, and none is stored here`, {
-        hint: 'send the real value',
-        details: { key },
-      })
+  const walk = (item: unknown, old: unknown, now: unknown, path: Path, moved: boolean): unknown => {
+    if (item === old && !moved) return item
+    if (Array.isArray(item)) {
+      const [olds, nows] = [byName(old), byName(now)]
+      return item.map((part, k) => walk(part, olds(part, k), nows(part, k), [...path, k], moved))
     }
-    return value
+    if (isTree(item)) {
+      const away = moved || (isTree(old) && isMoved(item, old, now))
+      return Object.fromEntries(
+        Object.entries(item).map(([name, part]) => [
+          name,
+          walk(part, getAt(old, [name]), getAt(now, [name]), [...path, name], away),
+        ]),
+      )
+    }
+    if (typeof item !== 'string') return item
+    const masked = item.includes(MASK)
+    if (!masked) {
+      const kept = moved && item !== '' && item === old && !sent(path) && mask(schema, item, path) !== item
+      if (kept) throw needed(path, MOVED)
+      return item
+    }
+    if (typeof old === 'string' && (item === old || mask(schema, old, path) === item)) {
+      if (moved && item !== old) throw needed(path, `${MASK} would keep the stored secret, and ${MOVED}`)
+      return old
+    }
+    // a secret may be a list or an object: the sign stands for the whole of it
+    if (item === MASK && !isEmptySecret(old) && typeof old !== 'string' && isSecret(schema, path)) {
+      if (moved) throw needed(path, `${MASK} would keep the stored secret, and ${MOVED}`)
+      return old
+    }
+    throw needed(path, `${MASK} stands for a stored secret, and none is stored here`)
   }
-  if (Array.isArray(value)) {
-    return value.map((item, k) => unmask(schema, item, counterpart(item, stored, k), [...path, k]))
-  }
-  if (!isTree(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, item]) => [name, unmask(schema, item, getAt(stored, [name]), [...path, name])]),
-  )
-}
-
-/** The stored element that an element of a new list continues: the one of the same name, else the one at its place. */
-function counterpart(item: unknown, stored: unknown, at: number): unknown {
-  if (!Array.isArray(stored)) return undefined
-  const name = getAt(item, ['name'])
-  return name === undefined ? stored[at] : stored.find(old => getAt(old, ['name']) === name)
+  return walk(value, stored, effective, [], false)
 }

@@ -6,54 +6,36 @@ import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
+import { newStranger } from './check'
 import { convert } from './convert'
 import { rowOf, rows, type SchemaRow, schemaAt } from './describe'
-import { type Document, parseDocument, same } from './document'
-import { type Edit, edited, refuseDotted, refuseOutside } from './edit'
+import { type Document, parseDocument } from './document'
+import { type Edit, edited, MOST_EDITS, refuseDotted, refuseOutside, refuseUnknown, unknownKey } from './edit'
 import { baseOf, findConfig, missing, startCopy } from './find'
 import { defaultText } from './house'
-import { getAt, joinKey, leaves, nearest, refuseForbidden, splitKey } from './keys'
+import { getAt, joinKey, leaves, nearest, refuseForbidden, same, splitKey } from './keys'
+import { meantPath, normalize } from './normalize'
 import { interpret, interpretDefaults, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
-import { mend, type Repaired } from './repair'
-import { type AnySchema, assemble, type Config, type Fragment } from './schema'
+import { mend } from './repair'
+import { type AnySchema, assemble, type Config } from './schema'
 import { mask } from './secrets'
+import type { Change, LoadOptions, Repair, WriteLimits } from './store-types'
 
-export interface LoadOptions {
-  /** --config */
-  path?: string | undefined
-  /** --data-dir */
-  dataDir?: string | undefined
-  env?: Record<string, string | undefined>
-  cwd?: string
-  files?: Files
-  logger?: Logger
-  fragments?: readonly Fragment[]
-  /** false: leave the data directory alone (commands that only look) */
-  keep?: boolean
-  /** true: a broken file without a last good copy counts as the defaults, with `problem` (commands that mend it) */
-  tolerant?: boolean
-}
+/** Size of a file that is written: each later change reads all of it. */
+const MOST_CHARS = 256 * 1024
 
-export interface Repair {
-  readonly repaired: readonly Repaired[]
-  /** where the broken file is kept; absent: nothing was wrong */
-  readonly backup?: string
-}
+const tooLarge = (): OsError =>
+  new OsError('CONFIG_INVALID', `the configuration would be larger than ${MOST_CHARS} characters`)
 
-export interface Change {
-  readonly key: string
-  /** null where nothing was; masked when secret */
-  readonly old: unknown
-  readonly new: unknown
-  /** true: counts from the next start on */
-  readonly restart: boolean
-}
-
-export interface WriteLimits {
-  /** keys that may be written, with all below them */
-  readonly prefixes?: readonly string[]
-  /** gets what the configuration would be; nothing is saved then */
-  readonly preview?: (next: Config) => void
+/** Before anything is done with a value that cannot be kept. */
+function refuseLarge(value: unknown): void {
+  let chars = 0
+  try {
+    chars = JSON.stringify(value)?.length ?? 0
+  } catch {
+    chars = Number.POSITIVE_INFINITY // nested deeper than the stack
+  }
+  if (chars > MOST_CHARS) throw tooLarge()
 }
 
 /** whose a configuration is */
@@ -71,6 +53,8 @@ export class ConfigStore {
   #problem: OsError | undefined
   /** Who runs by this configuration: throws CONFIG_INVALID where the schema sees nothing wrong and it cannot be run by. */
   approve: (next: Config) => Promise<void> = async () => undefined
+  /** WriteLimits.lists for approved() */
+  lists: () => Promise<WriteLimits['lists']> = async () => undefined
 
   private constructor(
     schema: Schema,
@@ -167,17 +151,36 @@ export class ConfigStore {
 
   /**
    * Changes one key and saves. `type` is int, float, bool, str or json; without it the schema decides. A masked value keeps
-   * what is stored. Throws CONFIG_KEY, CONFIG_INVALID, CONFIG_SYNTAX (the file is broken), CONFIG_WRITE, and FORBIDDEN
-   * outside of `prefixes`.
+   * what is stored. Throws CONFIG_KEY, UNKNOWN_KEY, CONFIG_INVALID, SECRET_NEEDED, CONFIG_SYNTAX (the file is broken),
+   * CONFIG_WRITE, and FORBIDDEN outside of `prefixes`.
    */
-  set(key: string, value: unknown, type?: string, { prefixes, preview }: WriteLimits = {}): Change {
-    const path = splitKey(key)
+  set(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Change {
+    refuseLarge(value)
+    const typed = splitKey(key)
+    const path = meantPath(typed)
     refuseForbidden(value, key)
     const known = schemaAt(this.#walk, path)
     const meant = convert(key, value, type, known && rowOf(key, known).type)
     refuseForbidden(meant, key)
-    if (prefixes) refuseOutside([{ path, value: meant }, ...leaves(meant, path)], prefixes)
-    const { before, after } = this.#apply([{ path, value: meant }], preview)
+    if (limits.prefixes) refuseOutside([{ path: typed, value: meant }, ...leaves(meant, typed)], limits.prefixes)
+    refuseUnknown(this.#walk, path)
+    const { before, after } = this.#apply([{ path, value: meant }], limits)
+    return this.#change(path, before, after)
+  }
+
+  /**
+   * Takes one key out of the file, so that its default counts; an element of a list goes. Keys that nothing reads may be
+   * taken out too. Throws CONFIG_KEY where there is no such key, CONFIG_INVALID where it cannot be left out, and what set()
+   * throws.
+   */
+  unset(key: string, limits: WriteLimits = {}): Change {
+    const path = meantPath(splitKey(key))
+    if (limits.prefixes) refuseOutside([{ path, value: undefined }], limits.prefixes)
+    if (getAt(this.#snapshot.config, path) === undefined) {
+      refuseUnknown(this.#walk, path)
+      throw new OsError('CONFIG_KEY', `${key} is not set`, { details: { key } })
+    }
+    const { before, after } = this.#apply([{ path, value: undefined }], limits)
     return this.#change(path, before, after)
   }
 
@@ -186,27 +189,34 @@ export class ConfigStore {
    * outside them are refused: FORBIDDEN with `details.keys`. A dotted key in place of sections is CONFIG_INVALID. Returns
    * what is different now.
    */
-  update(nested: unknown, { prefixes, preview }: WriteLimits = {}): Change[] {
+  update(nested: unknown, limits: WriteLimits = {}): Change[] {
+    refuseLarge(nested)
     refuseForbidden(nested)
-    const edits = leaves(nested).filter(edit => edit.path.length > 0)
-    if (edits.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
-    for (const edit of edits) refuseDotted(this.#walk, edit.path)
-    if (prefixes) refuseOutside(edits, prefixes)
-    const { before, after } = this.#apply(edits, preview)
+    const typed = leaves(nested).filter(edit => edit.path.length > 0)
+    if (typed.length > MOST_EDITS)
+      throw new OsError('CONFIG_INVALID', `${typed.length} keys in one change; at most ${MOST_EDITS} are taken at once`)
+    if (typed.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
+    for (const { path } of typed) refuseDotted(this.#walk, path)
+    if (limits.prefixes) refuseOutside(typed, limits.prefixes)
+    const edits = typed.map(({ path, value }) => ({ path: meantPath(path), value }))
+    for (const { path } of limits.own ? [] : edits) refuseUnknown(this.#walk, path)
+    const { before, after } = this.#apply(edits, limits)
     return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
   }
 
   /** A write by set() or update(), once approve() has nothing against its outcome. Throws what they throw. */
   async approved<T>(write: (limits: WriteLimits) => T, limits: WriteLimits = {}): Promise<T> {
+    const lists = await this.lists()
+    const all = { ...limits, ...(lists && { lists }) }
     let next = this.config
     write({
-      ...limits,
+      ...all,
       preview: config => {
         next = config
       },
     })
     await this.approve(next)
-    return write(limits)
+    return write(all)
   }
 
   /**
@@ -232,12 +242,12 @@ export class ConfigStore {
   }
 
   /**
-   * Mends a broken file: valid keys stay, the rest gets its default. The broken one is kept beside it as `.bak`, never over
-   * an older one. Throws CONFIG_WRITE, and nothing is changed then.
+   * Mends a broken file: valid keys stay, the rest gets its default. `unknown`: keys that the schema does not know go too. The
+   * old file is kept beside it as `.bak`, never over an older one. Throws CONFIG_WRITE, and nothing is changed then.
    */
-  repair(): Repair {
+  repair(unknown = false): Repair {
     const bytes = readText(this.path, this.#files)
-    const mended = bytes && mend(this.#schema, this.path, bytes)
+    const mended = bytes && mend(this.#schema, this.path, bytes, unknown)
     if (!bytes || !mended) return { repaired: [] }
     let backup = `${this.path}.bak`
     for (let n = 2; this.#files.exists(backup); n++) backup = `${this.path}.bak${n}`
@@ -328,18 +338,27 @@ export class ConfigStore {
   }
 
   /** Makes the edits in the newest text, checks the outcome, saves. Starts over when the file changed under our hands. */
-  #apply(edits: readonly Edit[], preview?: WriteLimits['preview']): { before: Config; after: Config } {
+  #apply(edits: readonly Edit[], { preview, strict, lists, own }: WriteLimits): { before: Config; after: Config } {
+    const list = (path: readonly string[]): readonly unknown[] | undefined => {
+      const here = getAt(this.#snapshot.config, path)
+      return Array.isArray(here) ? here : lists?.[joinKey(path)]
+    }
     for (let round = 0; round < 5; round++) {
       const text = this.#currentText()
       const document = parseDocument(this.path, text)
-      const next = edited(this.#walk, document, edits)
+      const before = this.#snapshot.config
+      const next = edited(this.#walk, document, edits, { list, strict: strict === true, effective: before })
+      if (next.length > MOST_CHARS) throw tooLarge()
       const outcome = parseDocument(this.path, next)
+      const stranger = own
+        ? undefined
+        : newStranger(this.#walk, normalize(document.value).tree, normalize(outcome.value).tree)
+      if (stranger) throw unknownKey(this.#walk, stranger)
       // what is being written stands in no line yet
       const isNew = (path: readonly (string | number)[]): boolean =>
         edits.some(edit => edit.path.every((part, k) => part === String(path[k])))
       const placeOf: Document['placeOf'] = path => (isNew(path) ? undefined : outcome.placeOf(path))
       const snapshot = interpret(this.#schema, { ...outcome, placeOf })
-      const before = this.#snapshot.config
       if (preview) {
         preview(snapshot.config)
         return { before, after: snapshot.config }

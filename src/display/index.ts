@@ -17,7 +17,7 @@ export {
 } from './formats'
 export { type PlainSection, providerOf } from './from-section'
 export { type FilesSourceParts, filesSource, type GatewaySourceParts, gatewaySource } from './gateway-source'
-export type { Plain } from './plain'
+export { type Plain, plain } from './plain'
 export { DisplayProvider, type ProviderMetadata, type RenderMode, type SectionData } from './provider'
 export { isCalled, namesOf, RegistryReader, type SectionInfo, type SectionReader, sectionNames } from './reader'
 export {

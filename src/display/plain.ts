@@ -1,7 +1,7 @@
 // What a provider gave, as data every face can carry: a copy that JSON holds, without what would never end or leak. Providers
 // come from third parties, so nothing of theirs is believed: circles and depths are cut, lists and texts bounded, keys named
 // like secrets masked (X19), and a getter that throws costs its own value only.
-import { MASK, maskText, SECRET_NAME } from '../config'
+import { isSecretName, MASK, maskText } from '../lib/secrets'
 
 export type Plain = null | boolean | number | string | Plain[] | { [key: string]: Plain }
 
@@ -20,7 +20,7 @@ export const plain = (value: unknown): Plain => copy(value, '', { left: MAX_VALU
 
 function copy(value: unknown, name: string, walk: Walk): Plain {
   if (walk.left-- <= 0) return '…'
-  if (SECRET_NAME.test(name) && typeof value !== 'object') return value === '' || value === undefined ? '' : MASK
+  if (isSecretName(name) && typeof value !== 'object') return value === '' || value === undefined ? '' : MASK
   switch (typeof value) {
     case 'boolean':
       return value
@@ -31,7 +31,7 @@ function copy(value: unknown, name: string, walk: Walk): Plain {
     case 'bigint':
       return value <= Number.MAX_SAFE_INTEGER && value >= Number.MIN_SAFE_INTEGER ? Number(value) : String(value)
     case 'object':
-      return value === null ? null : SECRET_NAME.test(name) ? MASK : copyObject(value, walk)
+      return value === null ? null : isSecretName(name) ? MASK : copyObject(value, walk)
     default:
       return null
   }

@@ -13,6 +13,7 @@ import type { Logger } from '../lib/logger'
 import { turn } from '../lib/turn'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
+import { logSettings } from '../log/options'
 import { Engine } from '../pipeline/compress'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { Receiver } from '../pipeline/receiver'
@@ -101,19 +102,13 @@ export class Gateway {
   /** Opens log and database and builds everything; start() opens the links. Throws DATA_DIR, STORAGE. */
   static async open(options: GatewayOptions): Promise<Gateway> {
     const { config, logger, clock = systemClock, files = realFiles } = options
-    const settings = config.config.gateway.log
     const keeper = await TimeKeeper.open({ ...options, clock, files })
     const log = await FlashLog.open({
       dir: join(config.dataDir, 'log'),
       files,
       clock: keeper.time.quiet,
       logger: logger.child('log'),
-      maxBytes: settings.max_bytes,
-      maxAgeS: settings.max_age_s,
-      commitIntervalMs: settings.commit_interval_ms,
-      ackCommitMs: settings.ack_commit_ms,
-      commitBytes: settings.commit_bytes,
-      whenFull: settings.when_full,
+      ...logSettings(config.config.gateway.log),
       isAlarm: alarmCheck(config.config.gateway.alarm_statuses),
     })
     return new Gateway(options, log, keeper, clock, files)
@@ -176,7 +171,7 @@ export class Gateway {
     this.database = config.config.storage.sql.enabled
       ? new Database({ log, clock, logger: logger.child('db'), ...gatewayView(config) })
       : null
-    this.supervisor = new Supervisor({ clock, logger })
+    this.supervisor = new Supervisor({ clock, logger, backoff: { maxMs: config.config.gateway.retry_max_s * 1000 } })
     this.events = new GatewayEvents({ logger })
     this.supervisor.onChange((name, state, before) => this.events.links.emit({ name, state, before }))
     this.intake = new Intake({
@@ -222,7 +217,10 @@ export class Gateway {
       session: new ReceiveSession(this.#sessions),
       allowed: address => this.#allowed(address),
       strangers: strangersOf(config, clock, aid => this.#receiver.knows(aid) || this.ids?.has(aid) === true),
-      onPacket: (packet, origin) => this.events.packet(packet, origin),
+      onPacket: (packet, origin) => {
+        this.uplinks.heard(origin.address)
+        this.events.packet(packet, origin)
+      },
       onFact: (fact: Fact, link: LinkMetadata) => {
         this.#noted(fact, link)
         this.ids?.heard(fact.aid, link.address ?? null)

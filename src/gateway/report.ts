@@ -2,7 +2,8 @@
 
 import type { DatabaseStatus } from '../storage'
 import type { Gateway } from './gateway'
-import type { GatewayStatus } from './status'
+import type { LatestReading } from './latest'
+import type { Attention, GatewayStatus } from './status'
 import type { TimeReport } from './time/watch'
 
 const NO_DATABASE: DatabaseStatus = {
@@ -17,7 +18,17 @@ const NO_DATABASE: DatabaseStatus = {
 
 type Parts = Pick<
   Gateway,
-  'config' | 'database' | 'guard' | 'identity' | 'ids' | 'intake' | 'log' | 'receive' | 'supervisor' | 'uplinks'
+  | 'config'
+  | 'database'
+  | 'guard'
+  | 'identity'
+  | 'ids'
+  | 'intake'
+  | 'latest'
+  | 'log'
+  | 'receive'
+  | 'supervisor'
+  | 'uplinks'
 >
 
 export interface Facts {
@@ -28,10 +39,28 @@ export interface Facts {
   readonly time: TimeReport
 }
 
+/** most of them that a status names */
+const MOST = 50
+
+/** What of the newest readings is an ERROR or one of the alarm statuses. */
+export function attentionOf(latest: readonly LatestReading[], alarms: readonly string[]): Attention[] {
+  const bad = new Set(['ERROR', ...alarms.map(status => status.toUpperCase())])
+  const isBad = (status: string): boolean => bad.has(status.toUpperCase())
+  return latest
+    .flatMap(({ device_id, state, t_raw: at, sensors }) => [
+      ...(isBad(state) ? [{ device_id, status: state, at }] : []),
+      ...sensors
+        .filter(({ status }) => isBad(status))
+        .map(({ id, status }) => ({ device_id, sensor_id: id, status, at })),
+    ])
+    .slice(0, MOST)
+}
+
 export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time }: Facts): GatewayStatus {
   const log = of.log.status()
   const links = of.supervisor.links()
   const uplinks = of.uplinks.status()
+  const attention = attentionOf(of.latest.list(), of.config.config.gateway.alarm_statuses)
   const moved = of.receive.addresses.several()
   return {
     version,
@@ -58,6 +87,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     received: of.receive.report(),
     ...(moved.length > 0 && { shared_ids: moved }),
     ...(of.receive.session && { sessions: of.receive.session.status() }),
+    ...(attention.length > 0 && { attention }),
     ...(of.ids && { ids: of.ids.status() }),
     ...(of.config.problem && { config_problem: of.config.problem.message }),
     ...(needsRestart.length > 0 && { needs_restart: needsRestart }),

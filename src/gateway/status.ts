@@ -79,6 +79,15 @@ export interface IdsReport extends Partial<QuotaReport> {
   problem?: string
 }
 
+/** A sensor whose newest reading is an ERROR or an alarm; `sensor_id` is absent where the state of the device is one. */
+export interface Attention {
+  readonly device_id: string
+  readonly sensor_id?: string
+  readonly status: string
+  /** UNIX ms of the reading */
+  readonly at: number
+}
+
 export interface GatewayStatus {
   version: string
   /** 'none': told from the files, no gateway runs */
@@ -99,6 +108,8 @@ export interface GatewayStatus {
   shared_ids?: readonly { readonly aid: number; readonly addresses: readonly string[] }[]
   /** absent: told from the files */
   sessions?: SessionsReport
+  /** absent: nothing of the newest readings is an ERROR or an alarm */
+  attention?: readonly Attention[]
   /** absent: this gateway hands out no ids */
   ids?: IdsReport
   /** why the configuration file does not count, when it does not */

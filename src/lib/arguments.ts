@@ -8,6 +8,9 @@ import type { CommandForm, OptionSpec, OptionValues } from './options'
 const usage = (text: string, hint?: string): OsError => new OsError('USAGE', text, hint ? { hint } : {})
 const helpHint = (form: CommandForm): string => `see os-node ${form.name} --help`
 
+const NUMBER = '\0'
+const unmarked = (word: string): string => (word.startsWith(NUMBER) ? word.slice(1) : word)
+
 /** Texts by option name, not checked yet. */
 export type Given = Record<string, unknown>
 
@@ -15,8 +18,10 @@ export type Given = Record<string, unknown>
 export function readArguments(form: CommandForm, argv: readonly string[]): Given {
   const { name, options, operands = [] } = form
   const hint = helpHint(form)
+  // a negative number is no option
+  const marked = argv.map(word => (/^-[\d.]/.test(word) ? NUMBER + word : word))
   const config: ParseArgsConfig = {
-    args: [...argv],
+    args: marked,
     options: Object.fromEntries(
       Object.entries(options).map(([option, spec]) => [
         option,
@@ -32,7 +37,16 @@ export function readArguments(form: CommandForm, argv: readonly string[]): Given
     allowPositionals: true,
     tokens: true,
   }
-  const { values, positionals, tokens = [] } = parseArgs(config)
+  const { values: parsed, positionals: words, tokens = [] } = parseArgs(config)
+  const positionals = words.map(unmarked)
+  const values: Given = { ...parsed }
+  for (const [option, value] of Object.entries(parsed))
+    values[option] =
+      typeof value === 'string'
+        ? unmarked(value)
+        : Array.isArray(value)
+          ? value.map(v => (typeof v === 'string' ? unmarked(v) : v))
+          : value
   for (const token of tokens) {
     if (token.kind !== 'option') continue
     const spec = Object.hasOwn(options, token.name) ? options[token.name] : undefined

@@ -1,22 +1,39 @@
 // Exponential backoff with full jitter, reset only after a stable minute (D7, R11): a peer that accepts and then kicks
-// sees growing pauses, not a storm.
+// sees growing pauses, not a storm. While the peer worked in the last ten minutes, or is on this machine, pauses stay below
+// five seconds: what was away for a while is back at once. A first failure counts as such a moment too, since after a power cut
+// the peer comes back like this machine.
 
 export interface BackoffOptions {
   minMs?: number
   maxMs?: number
   stableMs?: number
+  /** longest pause while the peer worked lately, or `local` */
+  quickMs?: number
+  local?: boolean
   random?: () => number
 }
+
+/** how long a peer that worked is expected back soon */
+const QUICK_FOR_MS = 600_000
+/** a peer that was up for less did not work: it may accept and kick */
+const WORKED_MS = 5000
 
 export class Backoff {
   readonly #minMs: number
   readonly #maxMs: number
   readonly #stableMs: number
+  readonly #quickMs: number
+  readonly #local: boolean
   readonly #random: () => number
+  #workedAt: number | undefined
   #attempt = 0
   #upSince: number | undefined
 
-  constructor({ minMs = 1000, maxMs = 60_000, stableMs = 60_000, random = Math.random }: BackoffOptions = {}) {
+  constructor(options: BackoffOptions = {}) {
+    const { minMs = 1000, maxMs = 60_000, stableMs = 60_000, quickMs = 5000, local = false } = options
+    const { random = Math.random } = options
+    this.#quickMs = quickMs
+    this.#local = local
     this.#minMs = minMs
     this.#maxMs = maxMs
     this.#stableMs = stableMs
@@ -35,10 +52,14 @@ export class Backoff {
 
   /** The pause in milliseconds before the next try, after a failure at `nowMs`. */
   next(nowMs: number): number {
-    if (this.#upSince !== undefined && nowMs - this.#upSince >= this.#stableMs) this.#attempt = 0
+    const up = this.#upSince === undefined ? 0 : nowMs - this.#upSince
+    if (up >= this.#stableMs) this.#attempt = 0
+    if (up >= WORKED_MS || this.#workedAt === undefined) this.#workedAt = nowMs
     this.#upSince = undefined
-    const ceiling = Math.min(this.#maxMs, this.#minMs * 2 ** this.#attempt)
-    if (ceiling < this.#maxMs) this.#attempt++
+    const quick = this.#local || nowMs - this.#workedAt < QUICK_FOR_MS
+    const grown = this.#minMs * 2 ** this.#attempt
+    const ceiling = Math.min(quick ? Math.min(this.#quickMs, this.#maxMs) : this.#maxMs, grown)
+    if (grown < this.#maxMs) this.#attempt++
     return Math.round(this.#minMs / 2 + this.#random() * (ceiling - this.#minMs / 2))
   }
 }

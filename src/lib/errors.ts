@@ -88,6 +88,13 @@ export const ERRORS = {
     false,
     'correct the key named; os-node config-show --keys lists them, repair-config mends a file',
   ),
+  UNKNOWN_KEY: traits(400, 3, false, 'os-node config-show --keys lists the keys; nothing was changed'),
+  SECRET_NEEDED: traits(
+    400,
+    3,
+    false,
+    'send the secret itself: a masked one is kept only for the same host, port and medium',
+  ),
   CONFIG_KEY: traits(404, 3, false, 'see os-node config-show for the keys'),
   CONFIG_WRITE: traits(500, 3, true, 'check that the folder of Config.json is writable'),
   // storage

@@ -27,6 +27,10 @@ export interface Files {
   syncDir(path: string): void
 }
 
+const DIR_MODE = 0o750
+/** larger files are none of a gateway's: segments of the log are smaller */
+const MOST_BYTES = 512 * 1024 * 1024
+
 const fdatasync = promisify(fs.fdatasync)
 
 /**
@@ -39,11 +43,31 @@ export function makeDir(path: string): void {
   if (missing.length === 0 && !fs.statSync(path).isDirectory()) fs.mkdirSync(path) // throws EEXIST
   for (const dir of missing.reverse()) {
     try {
-      fs.mkdirSync(dir)
+      fs.mkdirSync(dir, DIR_MODE)
+      // whatever the umask: data of a gateway is for its user and group
+      fs.chmodSync(dir, DIR_MODE)
     } catch (error) {
       // another process was faster
       if (!fs.existsSync(dir)) throw error
     }
+  }
+}
+
+/**
+ * The bytes of a regular file. A FIFO or a device is refused without waiting for it, and so is more than `most` bytes: a path
+ * of the configuration must not stop the event loop. Throws the system's errors, and E_NOT_REGULAR or E_TOO_LARGE.
+ */
+export function readRegular(path: string, most = MOST_BYTES): Buffer {
+  const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK | fs.constants.O_NOCTTY)
+  try {
+    const stats = fs.fstatSync(fd)
+    const fail = (code: string, text: string): Error => Object.assign(new Error(`${code}: ${path} ${text}`), { code })
+    if (stats.isDirectory()) throw fail('EISDIR', 'is a folder')
+    if (!stats.isFile()) throw fail('E_NOT_REGULAR', 'is no regular file')
+    if (stats.size > most) throw fail('E_TOO_LARGE', `is larger than ${most} bytes`)
+    return fs.readFileSync(fd)
+  } finally {
+    fs.closeSync(fd)
   }
 }
 
@@ -52,7 +76,7 @@ export const realFiles: Files = {
   list: path => fs.readdirSync(path),
   exists: path => fs.existsSync(path),
   size: path => fs.statSync(path).size,
-  read: path => fs.readFileSync(path),
+  read: path => readRegular(path),
   readAt: (path, offset, length) => {
     const fd = fs.openSync(path, 'r')
     try {

@@ -2,6 +2,8 @@
 // first goes out at once, the repeats are counted and told once a minute (R7). Nothing here can fail: a broken stderr is
 // ignored, because a gateway must not die of its log.
 
+import { maskText } from './secrets'
+
 export type Level = 'debug' | 'info' | 'warn' | 'error'
 const ORDER: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 }
 
@@ -54,8 +56,9 @@ export function createLogger({
     const more = line.repeats > 0 ? ` (${line.repeats} more like this)` : ''
     write(`${clockText(line.at)} ${line.level.toUpperCase().padEnd(5)} ${line.scope}: ${line.text}${more}\n`)
   }
-  const log = (lineLevel: Level, scope: string, text: string): void => {
+  const log = (lineLevel: Level, scope: string, said: string): void => {
     if (ORDER[lineLevel] < ORDER[level]) return
+    const text = maskText(said)
     const at = now()
     const key = `${lineLevel} ${scope} ${text}`
     const storm = storms.get(key)

@@ -20,10 +20,17 @@ export interface LinkOptions {
   closeTimeoutMs?: number
   /** mean pause after an error that trying again soon cannot mend (no such sensor, no driver) */
   rareMs?: number
+  /** what this machine does not have (NOT_FOUND) is no fault */
+  optional?: boolean
+  /** what the network looks like, for a peer behind it: a change ends a pause */
+  network?: () => string
   onState?: (state: LinkState, before: LinkState) => void
   /** the open thing has something to be read */
   onDue?: () => void
 }
+
+/** how often a network is looked at in a pause */
+const LOOK_MS = 5000
 
 /** Who says that a link works badly: its driver, the scheduler that reads it, or the secure session that has no key. */
 export type Complainer = 'driver' | 'schedule' | 'session'
@@ -39,6 +46,8 @@ export class Link {
   hint: string | undefined
   /** the last thing that went wrong, kept when it works again */
   lastError: { readonly at: number; readonly message: string } | undefined
+  /** this machine does not have it, and need not */
+  absent = false
   #state: LinkState = { state: 'disabled' }
   /** counts openings; events that carry an older number are not heard */
   #run = 0
@@ -64,6 +73,8 @@ export class Link {
       openTimeoutMs: 30_000,
       closeTimeoutMs: 5_000,
       rareMs: 300_000,
+      optional: false,
+      network: () => '',
       onState: () => undefined,
       onDue: () => undefined,
       ...options,
@@ -140,9 +151,12 @@ export class Link {
     if (failure) await this.#close()
     if (run !== this.#run) return // whoever cut in has queued the close
     this.hint = failure && failure.code !== 'LINK_DOWN' ? failure.hint : undefined
+    this.absent = this.#options.optional && failure?.code === 'NOT_FOUND'
     if (failure) {
-      this.tally.failures++
-      this.#failed(failure.message)
+      if (!this.absent) {
+        this.tally.failures++
+        this.#failed(failure.message)
+      }
       this.#to(this.#downState(failure))
       this.#retry()
     } else {
@@ -238,19 +252,32 @@ export class Link {
 
   #retry(): void {
     if (this.#state.state !== 'down') return
-    const pause = Math.max(0, (this.#state.retry_at ?? 0) - this.#options.clock.wall())
-    const cancelPause = this.#options.timers.after(pause, () => this.#open())
+    const { clock, timers, network } = this.#options
+    const before = network()
+    let cancelPause = (): void => undefined
+    const pause = (left: number): void => {
+      const part = before === '' ? left : Math.min(left, LOOK_MS)
+      cancelPause = timers.after(part, () => {
+        if (part < left && network() !== before) this.back()
+        else if (part < left) pause(left - part)
+        else this.#open()
+      })
+    }
+    pause(Math.max(0, (this.#state.retry_at ?? 0) - clock.wall()))
     // what was unplugged and is back is not left waiting
     const run = this.#run
-    const endWatch = this.thing.onReturn?.(() => {
-      if (run !== this.#run || this.#state.state !== 'down') return
-      this.#backoff.reset()
-      this.#open()
-    })
+    const endWatch = this.thing.onReturn?.(() => run === this.#run && this.back())
     this.#cancelRetry = () => {
       cancelPause()
       endWatch?.()
     }
+  }
+
+  /** The peer or its network was seen again: ends a pause. */
+  back(): void {
+    if (this.#state.state !== 'down') return
+    this.#backoff.reset()
+    this.#open()
   }
 
   /** up or degraded, as the reasons say */

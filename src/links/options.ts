@@ -4,18 +4,22 @@ import { type BaseIssue, type GenericSchema, safeParse } from 'valibot'
 import { nearest } from '../config'
 import { OsError } from '../lib/errors'
 
-/** `raw` with the schema's defaults, or CONFIG_INVALID naming link and keys. `details.keys` lists the keys. */
+/** `raw` with the schema's defaults, or CONFIG_INVALID (UNKNOWN_KEY where that is all) naming link and keys. `details.keys` lists the keys. */
 export function checkOptions<Options>(schema: GenericSchema<unknown, Options>, raw: unknown, link: string): Options {
   const result = safeParse(schema, raw ?? {})
   if (result.success) return result.output
   const keys: string[] = []
+  // an option that no schema knows, as a strict object says it
+  const unknown = result.issues.every(({ type, expected }) => type === 'strict_object' && expected === 'never')
   const texts = result.issues.map(issue => {
     const key = (issue.path ?? []).map(step => String((step as { key?: unknown }).key)).join('.')
     keys.push(key)
     const words = wordsOf(issue)
     return key === '' ? words : `${key}: ${words}`
   })
-  throw new OsError('CONFIG_INVALID', `options of ${link}: ${texts.join('; ')}`, { details: { link, keys } })
+  throw new OsError(unknown ? 'UNKNOWN_KEY' : 'CONFIG_INVALID', `options of ${link}: ${texts.join('; ')}`, {
+    details: { link, keys },
+  })
 }
 
 /** The library's own messages begin so; a schema's are in our words already. */

@@ -8,6 +8,7 @@ import { type Logger, silentLogger } from '../lib/logger'
 import type { LinkState, Medium, Openable, Source } from './contracts'
 import { Link, type LinkOptions } from './link'
 import { isSafeName } from './names'
+import { isLocalHost, networkState } from './network'
 import { type ReadingsHandler, Schedule } from './schedule'
 import { systemTimers, type Timers } from './timers'
 
@@ -16,6 +17,8 @@ export interface SupervisorOptions extends Pick<LinkOptions, 'openTimeoutMs' | '
   logger?: Logger
   timers?: Timers
   backoff?: BackoffOptions
+  /** what the network looks like; default: its addresses */
+  network?: () => string
   /** gets the readings of every source */
   onReadings?: ReadingsHandler
 }
@@ -25,6 +28,10 @@ export interface AddOptions {
   enabled?: boolean
   /** pauses of this link alone, for example {maxMs: 1500} for a plug that must be back within two seconds */
   backoff?: BackoffOptions
+  /** the host its peer is at: on this machine pauses stay short, elsewhere a change of the network ends them */
+  host?: string
+  /** nobody configured it: that this machine does not have it is no fault */
+  optional?: boolean
   /** see ScheduleOptions */
   readDeadlineMs?: number
 }
@@ -103,7 +110,7 @@ export class Supervisor {
    * Takes a medium, source or line over and, unless `enabled` is false, begins to open it. Throws CONFIG_INVALID when the
    * name is taken or is not of [A-Za-z0-9_-], LINK_DOWN after stop().
    */
-  add(thing: Openable, { enabled = true, backoff, readDeadlineMs }: AddOptions = {}): Link {
+  add(thing: Openable, { enabled = true, backoff, host, optional = false, readDeadlineMs }: AddOptions = {}): Link {
     const { name } = thing
     if (this.#stopped) throw new OsError('LINK_DOWN', `${name} was added after the stop`)
     if (!isSafeName(name))
@@ -115,7 +122,9 @@ export class Supervisor {
       clock,
       timers,
       logger,
-      backoff: { ...PAUSES, ...this.#options.backoff, ...backoff },
+      backoff: { ...PAUSES, ...this.#options.backoff, ...(host && { local: isLocalHost(host) }), ...backoff },
+      optional,
+      ...(host !== undefined && { network: this.#options.network ?? networkState }),
       ...(openTimeoutMs !== undefined && { openTimeoutMs }),
       ...(closeTimeoutMs !== undefined && { closeTimeoutMs }),
       ...(rareMs !== undefined && { rareMs }),
@@ -210,7 +219,7 @@ export class Supervisor {
     }
     if (state.state === 'down') {
       // what stays missing is told once, not at every try
-      if (state.reason !== managed.toldReason) logger.warn(`down: ${state.reason}`)
+      if (state.reason !== managed.toldReason) logger[link.absent ? 'info' : 'warn'](`down: ${state.reason}`)
       managed.toldReason = state.reason
     } else if (state.state === 'degraded') logger.warn(`degraded: ${state.reason}`)
     else if (state.state === 'up') {

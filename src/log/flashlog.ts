@@ -20,9 +20,6 @@ import type { LogState } from './state'
 import { Tail } from './tail'
 import { Writer } from './writer'
 
-/** newest segments that a killed process may have left in the page cache: the first commit syncs them */
-const UNSYNCED_SEGMENTS = 2
-
 type Encode = (into: Buffer, at: number, seq: number, monoMs: number, wallMs: number) => number
 
 export class FlashLog {
@@ -55,17 +52,14 @@ export class FlashLog {
     this.#encoder = new RecordEncoder(this.boot)
     this.#tail = new Tail(o.chunkBytes, o.recentBytes)
     this.#segments = new Segments(o.files, o.dir)
-    const kept = found.segments.filter(segment => !found.empty.includes(segment))
-    const sure = kept.slice(0, -UNSYNCED_SEGMENTS)
-    for (const segment of kept) this.#segments.adopt(segment, !sure.includes(segment))
+    for (const segment of found.segments)
+      if (!found.empty.includes(segment)) this.#segments.adopt(segment, found.unsynced.includes(segment))
     this.#segments.reservedEnd = this.#nextSeq + RESERVE
     this.#today = new DayCounter(o.clock, () => this.#segments.writtenBytes, found.segments)
     this.#retention = new Retention(o, this.#segments, this.#state)
     this.#retention.onDropped = segment => this.#dropped(segment)
     const { segments, tail, retention } = { segments: this.#segments, tail: this.#tail, retention: this.#retention }
-    const lastOf = (list: readonly Segment[]): number => list.reduce((newest, s) => Math.max(newest, s.last), 0)
-    const [last, committed] = [lastOf(found.segments), lastOf(sure)]
-    this.#writer = new Writer(o, { tail, segments, retention, makeHeader: base => this.#header(base) }, last, committed)
+    this.#writer = new Writer(o, { tail, segments, retention, makeHeader: base => this.#header(base) }, found)
     this.#writer.onDone = () => this.#report()
     this.#repair = new Repair({ ...o, segments, retention, ledger: this.#state.ledger, boot: this.boot })
     const log = this
@@ -89,7 +83,7 @@ export class FlashLog {
     let found: Recovered
     try {
       if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
-      found = recover(o.files, o.dir)
+      found = recover(o.files, o.dir, o)
     } catch (error) {
       throw new OsError('DATA_DIR', `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`, {
         cause: error,
@@ -270,6 +264,8 @@ export class FlashLog {
       refused: this.#refused,
       damaged: totals.damaged,
       torn: totals.torn,
+      records: this.factsAfter(0),
+      gaps: this.#state.ledger.newest('damaged'),
       bytes_written_today: this.#today.bytes,
       syncs: this.#segments.syncs,
       pending: this.#tail.pending === 0 ? 0 : Math.max(1, this.lastSeq - this.committedSeq),
@@ -292,6 +288,7 @@ export class FlashLog {
     }
     const failure = this.#writer.failure
     this.#writer.stop()
+    if (!failure) await this.#segments.stopped(this.boot)
     this.#segments.seal()
     if (failure) throw failure
   }
@@ -299,8 +296,10 @@ export class FlashLog {
   async #start(found: Recovered): Promise<void> {
     const ledger = this.#state.ledger
     const fresh: LossRange[] = []
-    for (const { from, to, facts } of found.vanished) fresh.push(...ledger.add('dropped', from, to, facts))
+    for (const { from, to, facts } of found.vanished) fresh.push(...ledger.add('damaged', from, to, facts))
     for (const finding of found.findings) fresh.push(...this.#repair.enter(finding))
+    this.#repair.tell(fresh)
+    for (const { from, to, facts } of found.dropped) fresh.push(...ledger.add('dropped', from, to, facts))
     this.#retention.aside = prune(this.#o.files, this.#o.dir)
     this.#append((into, at, s, mono, wall) =>
       this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: false, version: this.#o.version }),
@@ -379,6 +378,7 @@ export class FlashLog {
     const finding = this.#repair.inspect(segment)
     if (!finding) return
     const fresh = this.#repair.enter(finding)
+    this.#repair.tell(fresh)
     if (fresh.length > 0 && !this.#closed) this.#appendLosses(fresh)
     // the active file is mended at the next start; until then readers step over the damage
     if (segment === this.#segments.active || this.#writer.failure) return

@@ -5,6 +5,7 @@ import { REASONS } from './format'
 import type { LossRange, LossReason, LossTotals } from './record'
 
 const KEPT = 64
+const SHOWN = 8
 
 export const noLosses = (): LossTotals => ({ damaged: 0, torn: 0, dropped: 0, overflow: 0 })
 
@@ -14,6 +15,11 @@ export class Ledger {
 
   get ranges(): readonly LossRange[] {
     return this.#ranges
+  }
+
+  /** The newest few ranges of that reason. */
+  newest(reason: LossReason): LossRange[] {
+    return this.#ranges.filter(range => range.reason === reason).slice(-SHOWN)
   }
 
   /**

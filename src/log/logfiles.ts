@@ -111,7 +111,7 @@ export class LogFiles implements LogSource {
     const seen = names.map(name => `${name} ${this.#files.size(join(this.#dir, name))}`).join('\n')
     if (seen === this.#seen) return false
     const known = new Map(this.#segments.list.map(segment => [segment.name, segment]))
-    const now: Segment[] = recover(this.#files, this.#dir).segments.map(found => {
+    const now: Segment[] = recover(this.#files, this.#dir, null).segments.map(found => {
       const old = known.get(found.name)
       // readers stand in the old object; a file that became shorter was written again
       return old ? Object.assign(old, found, { generation: old.generation + (found.size < old.size ? 1 : 0) }) : found

@@ -4,6 +4,7 @@ import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
 import type { Fact } from '../pipeline/fact'
 import { MAX_RECORD } from './format'
+import type { LossRange } from './record'
 
 /** setTimeout, handed in. */
 export interface Timers {
@@ -43,6 +44,8 @@ export interface FlashLogOptions {
 }
 
 export interface LogStatus {
+  /** facts that are there. Numbers of records say less: a start after a kill goes on 16,777,216 numbers later. */
+  records: number
   first_seq: number
   last_seq: number
   committed_seq: number
@@ -54,6 +57,8 @@ export interface LogStatus {
   refused: number
   damaged: number
   torn: number
+  /** the newest ranges of records that damage took */
+  gaps: readonly LossRange[]
   bytes_written_today: number
   /** fdatasyncs since the start */
   syncs: number
@@ -103,3 +108,20 @@ export function settle(o: FlashLogOptions) {
     asideBytes: Math.min(MIB, Math.floor(maxBytes / 8)),
   }
 }
+
+/** `gateway.log` of Config.json as options. */
+export const logSettings = (log: {
+  max_bytes: number
+  max_age_s: number
+  commit_interval_ms: number
+  ack_commit_ms: number
+  commit_bytes: number
+  when_full: 'drop_oldest' | 'refuse'
+}): Omit<FlashLogOptions, 'dir'> => ({
+  maxBytes: log.max_bytes,
+  maxAgeS: log.max_age_s,
+  commitIntervalMs: log.commit_interval_ms,
+  ackCommitMs: log.ack_commit_ms,
+  commitBytes: log.commit_bytes,
+  whenFull: log.when_full,
+})

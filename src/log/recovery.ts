@@ -1,12 +1,16 @@
 // What a start finds on the medium. Only the newest two segments and those the newest header does not describe are read
-// in full, so that a start costs the same with a full card; damage in older ones is found when they are read. Nothing here
-// throws because of what the files hold: damage is described, and mended once the log can write again.
+// in full; of the others the header and the size are compared with what the newest header says of them, so that a segment that
+// is gone, cut or overwritten is named at the start (R29) and a start costs much the same with a full card. Damage inside older
+// ones is found when they are read. Nothing here throws because of what the files hold: damage is described, and mended once
+// the log can write again.
 import { join } from 'node:path'
 import type { Files } from '../lib/files'
 import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
+import type { Settings } from './options'
 import { decodeHeader, type Piece, type Scan, type Snapshot, scanSegment, segmentBase } from './segment'
-import type { Segment } from './segments'
+import { onMedium, type Segment } from './segments'
 import { LogState } from './state'
+import { readWitness, type Witness } from './witness'
 
 /** Damage found in one segment, to be mended by mend.ts. */
 export interface Finding {
@@ -21,8 +25,15 @@ export interface Recovered {
   readonly findings: Finding[]
   /** segments that hold nothing a reader could want: their state is in the next header */
   readonly empty: Segment[]
-  /** listed segments that are gone without a note in the ledger */
-  readonly vanished: { from: number; to: number; facts: number }[]
+  /** segments that are gone without a note in the ledger */
+  readonly vanished: Gone[]
+  /** the oldest of a full log: a drop that was cut off before its note */
+  readonly dropped: Gone[]
+  /** newest segments that a killed process may have left in the page cache: the first commit syncs them */
+  readonly unsynced: Segment[]
+  /** newest record, and the newest of those that are on the medium for sure */
+  lastSeq: number
+  committedSeq: number
   /** newest boot number on the medium, 0 on a new one */
   boot: number
   /** first seq that was never reserved */
@@ -31,9 +42,22 @@ export interface Recovered {
   cleanStop: boolean
 }
 
-const FULL_SCANS = 2
+interface Gone {
+  from: number
+  to: number
+  facts: number
+  /** wall_ms of its making */
+  created: number
+}
 
-export function recover(files: Files, dir: string): Recovered {
+type Bounds = Pick<Settings, 'maxBytes' | 'segmentBytes' | 'maxAgeMs' | 'clock'>
+
+const FULL_SCANS = 2
+/** most headers fit */
+const HEAD_BYTES = 16_384
+
+/** `bounds`: what may have dropped the oldest; null: nothing is checked, for the log is another process's. */
+export function recover(files: Files, dir: string, bounds: Bounds | null): Recovered {
   const state = new LogState()
   const found: Recovered = {
     state,
@@ -41,6 +65,10 @@ export function recover(files: Files, dir: string): Recovered {
     findings: [],
     empty: [],
     vanished: [],
+    dropped: [],
+    unsynced: [],
+    lastSeq: 0,
+    committedSeq: 0,
     boot: 0,
     nextSeq: 1,
     cleanStop: false,
@@ -52,7 +80,11 @@ export function recover(files: Files, dir: string): Recovered {
     return base === undefined ? [] : [newSegment(dir, name, base, files.size(join(dir, name)))]
   })
   const newest = segments.at(-1)
-  if (!newest) return found
+  const witness = bounds ? readWitness(files, dir) : undefined
+  if (!newest) {
+    if (witness) newestGone(found, witness, witness.first)
+    return found
+  }
   found.segments.push(...segments)
 
   // back to the newest header that can be believed
@@ -69,7 +101,10 @@ export function recover(files: Files, dir: string): Recovered {
   if (snapshot) {
     state.load(snapshot)
     describe(found, segments, snapshot, from)
+    if (bounds) compare(files, found, snapshot, bounds)
   }
+  const listed = new Map(snapshot?.segments.map(([base, last]) => [base, last]))
+  const named = witness?.base === newest.base ? witness : undefined
   const scanFrom = Math.min(from, segments.length - FULL_SCANS)
   segments.forEach((segment, index) => {
     const known = segment.last >= segment.base
@@ -78,13 +113,14 @@ export function recover(files: Files, dir: string): Recovered {
     loaded.delete(segment)
     let clock = false
     const next = segments[index + 1]
-    const nextPrevious = next && previousLast(files, next)
+    const nextPrevious = next && (previousLast(files, next) ?? listed.get(segment.base))
     const scan = scanSegment(
       bytes,
       {
         base: segment.base,
         ...(next && { limit: next.base }),
         ...(nextPrevious !== undefined && nextPrevious >= segment.base && { knownLast: nextPrevious }),
+        ...(!next && named?.last !== undefined && { knownLast: named.last }),
       },
       at => {
         if (bytes[at + AT_KIND] === KIND_CLOCK) clock = true
@@ -92,6 +128,9 @@ export function recover(files: Files, dir: string): Recovered {
       },
     )
     const head = decodeHeader(bytes)
+    // its header was on flash: this is no header cut off, and there may have been records behind it
+    if (!next && named && !head && scan.records === 0 && losses(scan.pieces) === 0)
+      scan.pieces.push({ offset: bytes.length, length: 0, from: segment.base, to: segment.base, torn: false })
     segment.headerLength = head?.length ?? 0
     segment.created = head?.header.created ?? 0
     segment.last = scan.last
@@ -101,10 +140,56 @@ export function recover(files: Files, dir: string): Recovered {
     if (scan.pieces.length > 0 || !head) found.findings.push({ segment, bytes, scan })
     if (scan.facts === 0 && !clock && losses(scan.pieces) === 0) found.empty.push(segment)
   })
+  found.unsynced.push(...segments.filter(s => !found.empty.includes(s)).slice(-FULL_SCANS))
+  for (const segment of segments) {
+    found.lastSeq = Math.max(found.lastSeq, segment.last)
+    if (segment.base < (found.unsynced[0]?.base ?? Number.POSITIVE_INFINITY)) found.committedSeq = found.lastSeq
+  }
   // after a clean stop its mark is the last record there is, so the next seq is known; else the whole range is spent
   found.cleanStop = state.stopped && newest.last >= newest.base && !found.findings.some(f => f.segment === newest)
   found.nextSeq = found.cleanStop ? newest.last + 1 : newest.base + RESERVE
+  if (witness && witness.base > newest.base) newestGone(found, witness, newest.last + 1)
   return found
+}
+
+/** The newest segments are gone, from record `from` on; where they ended is known after a clean stop only. */
+function newestGone(found: Recovered, { base, boot, last = base }: Witness, from: number): void {
+  const first = Math.min(from, base)
+  found.vanished.push({ from: first, to: last, facts: last - first + 1, created: 0 })
+  found.boot = Math.max(found.boot, boot)
+  found.cleanStop = false
+  found.nextSeq = Math.max(found.nextSeq, base + RESERVE)
+}
+
+/** Looks at header and size of every listed segment that would not be read; one that differs is read in full. */
+function compare(files: Files, found: Recovered, snapshot: Snapshot, bounds: Bounds): void {
+  const sizes = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
+  for (const segment of found.segments) {
+    if (segment.last < segment.base) continue
+    const size = sizes.get(segment.base)
+    const sound = (size === undefined || size === segment.size) && headIsSound(files, segment)
+    if (!sound) Object.assign(segment, { last: segment.base - 1, facts: 0, lastFact: 0 })
+  }
+  // a log at one of its bounds drops its oldest, and a kill may come before the note of it
+  const { maxBytes, segmentBytes, maxAgeMs, clock } = bounds
+  const oldest = found.segments[0]!.base
+  const full = found.segments.reduce((sum, s) => sum + onMedium(s.size), 0) > maxBytes - 2 * segmentBytes
+  for (const gone of found.vanished.splice(0)) {
+    const aged = maxAgeMs > 0 && gone.created <= clock.wall() - maxAgeMs
+    if ((full || aged) && gone.from < oldest) found.dropped.push(gone)
+    else found.vanished.push({ ...gone, facts: gone.to - gone.from + 1 })
+  }
+}
+
+function headIsSound(files: Files, { path, base, size }: Segment): boolean {
+  try {
+    let bytes = files.readAt(path, 0, Math.min(size, HEAD_BYTES))
+    const length = bytes.length >= 12 ? bytes.readUInt32LE(8) : 0
+    if (length > bytes.length && length <= size) bytes = files.readAt(path, 0, length)
+    return decodeHeader(bytes)?.header.base === base
+  } catch {
+    return true // unreadable now: the reader that comes to it tells what is lost
+  }
 }
 
 export const newSegment = (dir: string, name: string, base: number, size: number): Segment => ({
@@ -126,7 +211,8 @@ function describe(found: Recovered, segments: readonly Segment[], snapshot: Snap
   snapshot.segments.forEach(([base, last, facts, created]) => {
     const segment = byBase.get(base)
     if (!segment) {
-      if (last >= base && !found.state.ledger.covers(last)) found.vanished.push({ from: base, to: last, facts })
+      if (last >= base && !found.state.ledger.covers(last))
+        found.vanished.push({ from: base, to: last, facts, created })
     } else if (segments.indexOf(segment) < before) {
       Object.assign(segment, { last, facts, lastFact: facts > 0 ? last : 0, created })
     }

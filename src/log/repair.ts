@@ -23,6 +23,9 @@ export interface RepairOptions {
   asideBytes: number
 }
 
+/** ranges named in one line of the log */
+const TOLD = 10
+
 export class Repair {
   readonly #o: RepairOptions
 
@@ -49,16 +52,19 @@ export class Repair {
   }
 
   /** Enters what a scan found into the ledger; returns what is new there. */
-  enter({ segment, scan }: Finding): LossRange[] {
-    const fresh = scan.pieces.flatMap(piece =>
+  enter({ scan }: Finding): LossRange[] {
+    return scan.pieces.flatMap(piece =>
       piece.to >= piece.from ? this.#o.ledger.add(piece.torn ? 'torn' : 'damaged', piece.from, piece.to) : [],
     )
-    const damaged = fresh.filter(range => range.reason === 'damaged')
-    if (damaged.length > 0) {
-      const names = damaged.map(r => (r.from === r.to ? `${r.from}` : `${r.from}-${r.to}`)).join(', ')
-      this.#o.logger.error(`segment ${segment.name} is damaged: records ${names} are lost`)
-    }
-    return fresh
+  }
+
+  /** One line for all that is gone for no good reason; a torn end is what a crash leaves. */
+  tell(fresh: readonly LossRange[]): void {
+    const names = fresh.filter(r => r.reason !== 'torn').map(r => (r.from === r.to ? `${r.from}` : `${r.from}-${r.to}`))
+    if (names.length === 0) return
+    const more = names.length > TOLD ? ` and ${names.length - TOLD} more ranges` : ''
+    const text = names.slice(0, TOLD).join(', ') + more
+    this.#o.logger.warn(`the log is damaged: records ${text} are lost; check the card, and see log.gaps in the status`)
   }
 
   /** Keeps the bad pieces aside and writes the segment without them. */

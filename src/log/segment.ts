@@ -27,8 +27,8 @@ export interface Snapshot {
   identity?: unknown
   totals: LossTotals
   ranges: readonly LossRange[]
-  /** older segments: base, last seq, facts, wall_ms made */
-  segments: readonly (readonly [base: number, last: number, facts: number, created: number])[]
+  /** older segments: base, last seq, facts, wall_ms made, bytes (absent in older logs) */
+  segments: readonly (readonly [base: number, last: number, facts: number, created: number, size?: number])[]
   /** true in a header made again after damage: look further back for the state */
   partial?: boolean
 }

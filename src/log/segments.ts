@@ -6,6 +6,7 @@ import { atomicWrite } from '../lib/atomic'
 import type { Files } from '../lib/files'
 import { RESERVE } from './format'
 import { segmentName } from './segment'
+import { removeWitness, writeWitness } from './witness'
 
 export interface Segment {
   readonly base: number
@@ -29,8 +30,8 @@ export const onMedium = (size: number): number => Math.ceil(size / BLOCK) * BLOC
 
 export class Segments {
   readonly list: Segment[] = []
-  /** sum of onMedium() over all segments */
-  taken = 0
+  /** sum of onMedium() over all segments and the witness */
+  taken = BLOCK
   bytes = 0
   /** bytes handed to the file system since the start */
   writtenBytes = 0
@@ -96,6 +97,12 @@ export class Segments {
     this.list.push(this.#active)
     this.#count(0, size)
     this.#markSynced(this.#active)
+    await this.#witness(header.readUInt32LE(12))
+  }
+
+  /** Names the newest segment and its last record, for a log that ends cleanly. */
+  async stopped(boot: number): Promise<void> {
+    if (this.#active) await this.#witness(boot, this.#active.last)
   }
 
   /** Appends record bytes to the active file; the caller keeps them until sync() has settled. */
@@ -127,8 +134,10 @@ export class Segments {
     if (!active) return
     this.seal()
     try {
-      if (this.#syncedSize <= active.headerLength) this.remove(active)
-      else {
+      if (this.#syncedSize <= active.headerLength) {
+        this.remove(active)
+        removeWitness(this.files, this.dir)
+      } else {
         this.files.truncate(active.path, this.#syncedSize)
         this.#count(active.size, this.#syncedSize)
         active.size = this.#syncedSize
@@ -193,6 +202,12 @@ export class Segments {
       if (count >= facts) return this.list[k]!.base
     }
     return undefined
+  }
+
+  async #witness(boot: number, last?: number): Promise<void> {
+    const first = this.list[0]!.base
+    const witness = { base: this.#active!.base, boot, first, ...(last !== undefined && { last }) }
+    this.writtenBytes += await writeWitness(this.files, this.dir, witness)
   }
 
   async #syncAdopted(): Promise<void> {

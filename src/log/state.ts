@@ -53,7 +53,7 @@ export class LogState {
       ...(this.identity !== undefined && { identity: this.identity }),
       totals: this.ledger.totals,
       ranges: this.ledger.ranges,
-      segments: segments.slice(0, LISTED).map(s => [s.base, s.last, s.facts, s.created] as const),
+      segments: segments.slice(0, LISTED).map(s => [s.base, s.last, s.facts, s.created, s.size] as const),
     }
   }
 }

@@ -74,8 +74,7 @@ export class Writer {
   constructor(
     options: WriterOptions,
     parts: { tail: Tail; segments: Segments; retention: Retention; makeHeader: (base: number) => Buffer },
-    lastSeq: number,
-    committedSeq: number,
+    { lastSeq, committedSeq }: { lastSeq: number; committedSeq: number },
   ) {
     this.#o = options
     this.#tail = parts.tail

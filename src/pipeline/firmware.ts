@@ -7,8 +7,10 @@
 // (A third form has an ordinary head with a time token of seconds, and needs nothing but the frame's own time.)
 // What the firmware's template table does not hold, its DIFF and HEART do not speak of: such sensors are told from the FULL
 // alone, never repeated. Nothing here fails: a text of another form is null.
-import { SECONDS } from './receive'
 import { msToken } from './text'
+
+/** a frame's TS below this is in seconds (C firmware) */
+export const SECONDS = 1e11
 
 export interface FirmwareBody {
   /** the body as an ordinary text, at the frame's time */

@@ -6,7 +6,7 @@ import { xorPayload } from '../wire/cipher'
 import { baseCommand, COMMAND, isSecure } from '../wire/commands'
 import { crc8 } from '../wire/crc'
 import { type FrameHeader, readHeader } from '../wire/frame'
-import { bareValue } from './firmware'
+import { bareValue, SECONDS } from './firmware'
 import { padTid } from './registry'
 import { isPlainText, sensorOf, signatureHead, splitText, withTime } from './text'
 
@@ -44,9 +44,6 @@ export const emptyMeta = (): PacketMeta => ({
   template_learned: false,
   server_stamped: false,
 })
-
-/** a frame's TS below this is in seconds (C firmware) */
-export const SECONDS = 1e11
 
 /** Time of a frame in ms: zero is stamped by us (X11), below 1e11 it is seconds. */
 export function frameTime(ts: number, nowMs: number): number {

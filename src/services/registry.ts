@@ -61,7 +61,8 @@ export function ensurePluginDefaults(
 ): Record<string, unknown> {
   const name = normalizePluginName(pluginName)
   const settings = pluginSettings(config, name, own)
-  if (config instanceof ConfigStore) config.update({ RESOURCES: { service_plugins: { [name]: settings } } })
+  if (config instanceof ConfigStore)
+    config.update({ RESOURCES: { service_plugins: { [name]: settings } } }, { own: true })
   else {
     const resources = isTree(config.RESOURCES) ? config.RESOURCES : (config.RESOURCES = {})
     const tree = resources as Settings

@@ -1,12 +1,13 @@
 // What the service manager tells: help of a plugin's commands, and settings without their secrets.
-import { MASK, SECRET_NAME } from '../config'
 import { optionRows, table } from '../lib/option-help'
 import type { CommandForm } from '../lib/options'
+import { isEmptySecret, isSecretName, MASK, maskText } from '../lib/secrets'
 import type { CliHandler } from './contract'
 
 /** A copy for eyes, where no schema says what is secret. */
 export function masked(value: unknown, name = ''): unknown {
-  if (SECRET_NAME.test(name) && value !== '' && value !== null && value !== undefined) return MASK
+  if (isSecretName(name)) return isEmptySecret(value) ? value : MASK
+  if (typeof value === 'string') return maskText(value)
   if (Array.isArray(value)) return value.map(item => masked(item))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, masked(item, key)]))

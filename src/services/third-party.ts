@@ -1,5 +1,5 @@
 // Plugins of other makers: files and folders of one directory, off unless the configuration says otherwise. They run with
-// all rights of this program, so a file that others may write is not loaded.
+// all rights of this program, so what others may write is not loaded (trusted.ts).
 //
 // What fails: a directory that is not there holds none, nor does one that cannot be read, which is told; a file that cannot be
 // loaded, that is no plugin or that has another name than its file is that plugin's error. One that ended the process twice
@@ -18,6 +18,7 @@ import { type Logger, silentLogger } from '../lib/logger'
 import type { PluginDefinition, PluginTable } from './contract'
 import { BUILTIN_NAMES } from './defaults'
 import { normalizePluginName } from './registry'
+import { distrust } from './trusted'
 
 interface Settings {
   enabled: boolean
@@ -68,7 +69,7 @@ function described(dir: string, entry: string): FoundPlugin {
   try {
     const root = realpathSync(join(dir, entry))
     const path = statSync(root).isDirectory() ? entryOf(root) : root
-    return { name, root, path, ...whyNot(name, [dir, root, path]) }
+    return { name, root, path, ...whyNot(name, join(dir, entry), path) }
   } catch (error) {
     return { name, root: '', path: '', refused: `cannot be read: ${errno(error) ?? asOsError(error).message}` }
   }
@@ -86,16 +87,20 @@ function entryOf(folder: string): string {
   return realpathSync(found)
 }
 
-function whyNot(name: string, paths: readonly string[]): { refused?: string } {
+function whyNot(name: string, link: string, path: string): { refused?: string } {
   if (!NAME.test(name)) return { refused: 'its name is not of letters, digits and _' }
   if (BUILTIN_NAMES.includes(normalizePluginName(name) as never)) return { refused: 'a built-in plugin has this name' }
-  const open = paths.find(path => (statSync(path).mode & 0o002) !== 0)
-  return open === undefined ? {} : { refused: `${open} may be written by everybody: chmod o-w` }
+  // by the way it is named, and by the file it leads to
+  const root = realpathSync(link)
+  const why = distrust(link) ?? distrust(path, statSync(root).isDirectory() ? root : undefined)
+  return why === undefined ? {} : { refused: why }
 }
 
 /** Loads a plugin's code. Throws PLUGIN_FAILED, FORBIDDEN. */
-async function load({ name, path, refused }: FoundPlugin): Promise<PluginDefinition> {
-  if (refused !== undefined) throw new OsError('FORBIDDEN', `plugin ${name}: ${refused}`)
+async function load({ name, path, refused, root }: FoundPlugin): Promise<PluginDefinition> {
+  // looked at again: between a start and a load by hand a file may have changed
+  const why = refused ?? distrust(path, root !== path && statSync(root).isDirectory() ? root : undefined)
+  if (why !== undefined) throw new OsError('FORBIDDEN', `plugin ${name}: ${why}`)
   const module = (await import(pathToFileURL(path).href)) as Record<string, unknown>
   const outer = (module.default ?? module) as Record<string, unknown>
   const given = (outer.default ?? outer.plugin ?? module.plugin ?? outer) as Partial<PluginDefinition>

@@ -13,8 +13,17 @@ import { type Logger, silentLogger } from '../lib/logger'
 import type { LogSource } from '../log'
 import type { Question, WindowSettings } from './messages'
 import type { WorkerProgram } from './program'
-import type { DeviceList, PacketDetail, PacketList, PacketQuery, SensorList, SensorQuery } from './shapes'
-import { clampLimit, clampOffset, whole } from './shapes'
+import type {
+  DeviceList,
+  HistoryList,
+  HistoryQuery,
+  PacketDetail,
+  PacketList,
+  PacketQuery,
+  SensorList,
+  SensorQuery,
+} from './shapes'
+import { checkQuery, clampLimit, clampOffset } from './shapes'
 import { SqlThread } from './sqlthread'
 import type { SealedCounts, ViewCounts } from './view'
 import { windowRange } from './windowfile'
@@ -205,7 +214,7 @@ export class Database {
 
   /** Packets by timestamp_raw, newest first. Throws BAD_REQUEST for a since or until that is no number. */
   async queryPackets(query: PacketQuery = {}): Promise<PacketList> {
-    check(query)
+    checkQuery(query)
     return (await this.#ask({ name: 'packets', query })) as PacketList
   }
 
@@ -216,8 +225,14 @@ export class Database {
 
   /** Sensor rows by timestamp_raw, newest first, then by their place in the packet. */
   async querySensors(query: SensorQuery = {}): Promise<SensorList> {
-    check(query)
+    checkQuery(query)
     return (await this.#ask({ name: 'sensors', query })) as SensorList
+  }
+
+  /** All values of one sensor in 1..1000 buckets (200) of equal width. */
+  async queryHistory(query: HistoryQuery): Promise<HistoryList> {
+    checkQuery(query)
+    return (await this.#ask({ name: 'history', query })) as HistoryList
   }
 
   async #ask(question: Question, again = false): Promise<unknown> {
@@ -378,11 +393,4 @@ function newestSealed(dir: string): number {
   } catch {
     return 0 // there is none yet, or the worker tells what is wrong with it
   }
-}
-
-function check({ since, until, limit, offset }: PacketQuery): void {
-  if (since !== undefined && since !== null) whole('since', since)
-  if (until !== undefined && until !== null) whole('until', until)
-  clampLimit(limit, 50)
-  clampOffset(offset)
 }

@@ -60,6 +60,64 @@ export interface ExportResult {
   readonly left_out: readonly string[]
 }
 
+/** As writeExport: a text file, one line per sensor reading in the order of the log. */
+export function writeCsv(
+  source: ExportSource,
+  path: string,
+  tell: (done: number, of: number) => void = () => undefined,
+): ExportResult {
+  // packets that lie in two places: only sorting their uuids shows them
+  const again = new Set<number>()
+  const keys = new UuidKeys(source.files, `${path}.keys`)
+  const out = new OutFile(source.files, path)
+  try {
+    for (const { seq, uuid } of new AllPackets(source)) keys.add(uuid, seq)
+    let before: Buffer | undefined
+    for (const [uuid, row] of keys.sorted()) {
+      if (before?.equals(uuid)) again.add(row)
+      before = uuid
+    }
+    const packets = new AllPackets(source)
+    const rows = { os_packets: 0, os_sensors: 0 }
+    let bytes = 0
+    const line = (cells: readonly (string | number | null)[]): void => {
+      const text = Buffer.from(`${cells.map(csvCell).join(',')}\r\n`)
+      for (let at = 0; at < text.length; at += CSV_PIECE) out.write(text.subarray(at, at + CSV_PIECE))
+      bytes += text.length
+    }
+    line(CSV_HEAD)
+    for (const { seq, uuid, createdAt, fact } of packets) {
+      if (again.has(seq)) continue
+      const time = new Date(fact.tRaw)
+      const iso = Number.isNaN(time.getTime()) ? '' : time.toISOString()
+      for (const [k, { id, status, value, unit }] of fact.sensors.entries()) {
+        line([iso, fact.tRaw, fact.id, fact.state, k + 1, id, status, value, unit, uuidText(uuid), createdAt])
+        rows.os_sensors++
+      }
+      if (++rows.os_packets % TELL_EVERY === 0) tell(rows.os_packets, packets.about)
+    }
+    out.flush()
+    return { bytes, rows, windows: packets.windows, duplicates: again.size, left_out: [...packets.leftOut.values()] }
+  } finally {
+    out.close()
+    keys.close()
+  }
+}
+
+const CSV_HEAD =
+  'time,t_raw_ms,device_id,device_status,sensor_index,sensor_id,sensor_status,value,unit,packet_uuid,created_at'.split(
+    ',',
+  )
+const CSV_PIECE = 64 * 1024
+
+/** Quoted where RFC 4180 wants it; a text that a spreadsheet would run as a formula begins with an apostrophe. */
+function csvCell(cell: string | number | null): string {
+  if (cell === null) return ''
+  if (typeof cell === 'number') return String(cell)
+  const text = /^[=+@\t\r-]/.test(cell) ? `'${cell}` : cell
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
 /** Writes `path`, which is replaced. `tell`: packets so far, and about how many there are. */
 export function writeExport(
   source: ExportSource,

@@ -34,7 +34,10 @@ export async function exportDatabase(options: ExportOptions): Promise<{ file: st
   const part = `${file}.${process.pid}.part`
   const { script, wasm } = workerProgram()
   const windows = windowFolder(path, dataDir)
-  const setup: ExportSetup = { wasm, exports: { part, dataDir, ...(windows !== undefined && { windows }) } }
+  const setup: ExportSetup = {
+    wasm,
+    exports: { part, csv: /\.csv$/i.test(file), dataDir, ...(windows !== undefined && { windows }) },
+  }
   const worker = new Worker(script, { eval: true, workerData: setup, resourceLimits: { maxYoungGenerationSizeMb: 4 } })
   try {
     const result = await answerOf(worker, signal, tell).catch(error => {

@@ -5,6 +5,9 @@ export { gatewayView } from './place'
 export type {
   DeviceList,
   DeviceSummary,
+  HistoryBucket,
+  HistoryList,
+  HistoryQuery,
   PacketDetail,
   PacketList,
   PacketQuery,

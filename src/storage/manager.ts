@@ -13,7 +13,7 @@ import type { Logger } from '../lib/logger'
 import { LogFiles, type LogSource } from '../log'
 import { Database, type DatabaseOptions, type DatabaseStatus, type SqlConfig } from './database'
 import { windowFolder } from './place'
-import type { DeviceList, PacketDetail, PacketList, SensorList } from './shapes'
+import type { DeviceList, HistoryList, PacketDetail, PacketList, SensorList } from './shapes'
 
 const UNSEALED_PACKETS = 200_000
 const UNSEALED_BYTES = 16 * 1024 * 1024
@@ -103,6 +103,17 @@ export class DatabaseManager {
     offset = 0,
   ): Promise<SensorList> {
     return this.#ready.querySensors({ sensor_id: sensorId, device_id: deviceId, since, until, limit, offset })
+  }
+
+  /** All values of one sensor as `{t, count, min, mean, max}` in `buckets` (1–1000, clamped) of equal width. Throws BAD_REQUEST. */
+  async queryHistory(
+    deviceId: string,
+    sensorId: string,
+    since: number | null = null,
+    until: number | null = null,
+    buckets = 200,
+  ): Promise<HistoryList> {
+    return this.#ready.queryHistory({ device_id: deviceId, sensor_id: sensorId, since, until, buckets })
   }
 
   status(): DatabaseStatus | null {

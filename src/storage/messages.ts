@@ -1,7 +1,7 @@
 // What main thread and SQL worker say to each other. Batches carry log records as they lie on the medium, so that decoding
 // and hashing happen in the worker; their buffers are transferred, not copied.
 import type { ExportResult } from './export'
-import type { PacketQuery, SensorQuery } from './shapes'
+import type { HistoryQuery, PacketQuery, SensorQuery } from './shapes'
 import type { ViewCounts } from './view'
 import type { Summary } from './windowfile'
 
@@ -35,6 +35,7 @@ export type Question =
   | { readonly name: 'packets'; readonly query: PacketQuery }
   | { readonly name: 'packet'; readonly uuid: string }
   | { readonly name: 'sensors'; readonly query: SensorQuery }
+  | { readonly name: 'history'; readonly query: HistoryQuery }
 
 export type ToWorker =
   /** the records that come now begin at `from`; files named are of another log */
@@ -73,6 +74,7 @@ export interface ExportSetup {
   readonly exports: {
     /** the file, by the name it has until it is whole */
     readonly part: string
+    readonly csv: boolean
     readonly dataDir: string
     /** folder of the sealed windows */
     readonly windows?: string

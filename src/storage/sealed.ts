@@ -6,11 +6,12 @@
 import type { Database as SqlDatabase } from 'sql.js'
 import { mayHold } from './bloom'
 import type { Sealed, WindowFolder } from './folder'
+import type { HistoryPiece } from './history'
 import type { Piece } from './pages'
 import { SEAL } from './schema'
 import { Where } from './where'
-import { type Filter, textOf, type What, WindowRows } from './window'
-import type { Sum, Summary } from './windowfile'
+import { type Filter, textOf, UNITS, VALUES, type What, WindowRows } from './window'
+import type { SensorSum, Sum, Summary } from './windowfile'
 
 const LOADED = 2
 const NEVER = Number.MAX_SAFE_INTEGER
@@ -29,20 +30,18 @@ export function summarize(
   rows: WindowRows,
   rest: Omit<Summary, 'packets' | 'unsynced' | 'statuses' | 'sensors'>,
 ): Summary {
-  const sums = (sql: string): Sum[] =>
-    rows
-      .rows(sql)
-      .map(([device, part, ...numbers]) => [textOf(device!), textOf(part!), ...(numbers as [number, number, number])])
+  const sums = <S extends SensorSum>(sql: string): S[] =>
+    rows.rows(sql).map(row => row.map(cell => (cell instanceof Uint8Array ? textOf(cell) : cell)) as unknown as S)
   const of = 'COUNT(*), MIN(p.timestamp_raw), MAX(p.timestamp_raw)'
   return {
     ...rest,
     packets: rows.number('SELECT COUNT(*) FROM os_packets'),
     unsynced: rows.rows('SELECT DISTINCT boot FROM os_packets WHERE unsynced = 1').map(([boot]) => boot as number),
-    statuses: sums(
+    statuses: sums<Sum>(
       `SELECT CAST(p.device_id AS BLOB), CAST(p.device_status AS BLOB), ${of} FROM os_packets p GROUP BY p.device_id, p.device_status`,
     ),
     sensors: sums(
-      `SELECT CAST(p.device_id AS BLOB), CAST(s.sensor_id AS BLOB), ${of}
+      `SELECT CAST(p.device_id AS BLOB), CAST(s.sensor_id AS BLOB), ${of}, ${VALUES}, ${UNITS}
        FROM os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq GROUP BY p.device_id, s.sensor_id`,
     ),
   }
@@ -84,6 +83,25 @@ export class SealedWindows {
       const count = cut ? this.#rows(window).count(what, filter) : n!
       if (count === 0) return []
       return [{ count, lo: Math.max(lo!, since), hi: Math.min(hi!, until), rows: () => this.#rows(window) }]
+    })
+  }
+
+  /** Windows with values of one sensor in a time range. */
+  histories(device: string, sensor: string, since = -NEVER, until = NEVER): HistoryPiece[] {
+    return this.folder.sealed.flatMap(window => {
+      const sum = window.summary.sensors.find(([of, part]) => of === device && part === sensor)
+      if (!sum || sum[4] < since || sum[3] > until) return []
+      const [, , , first, last, count, min = null, max = null, mean = null, ...units] = sum
+      return [
+        {
+          lo: Math.max(first, since),
+          hi: Math.min(last, until),
+          ...(count !== undefined &&
+            since <= first &&
+            last <= until && { values: [count, min, max, mean] as const, units }),
+          rows: () => this.#rows(window),
+        },
+      ]
     })
   }
 
@@ -154,7 +172,8 @@ export class SealedWindows {
       ['packets', summary.statuses],
       ['sensors', summary.sensors],
     ] as const)
-      for (const sum of sums) this.#main.run(`INSERT INTO sums.${table} VALUES (?,?,?,?,?,?)`, [summary.from, ...sum])
+      for (const sum of sums)
+        this.#main.run(`INSERT INTO sums.${table} VALUES (?,?,?,?,?,?)`, [summary.from, ...sum.slice(0, 5)])
   }
 
   #forget({ name, summary }: Sealed): void {

@@ -63,6 +63,35 @@ export interface SensorList {
   offset: number
 }
 
+/** min, mean and max are null where no value lies in the bucket */
+export interface HistoryBucket {
+  /** its first whole UNIX second */
+  t: number
+  count: number
+  min: number | null
+  mean: number | null
+  max: number | null
+}
+
+export interface HistoryList {
+  ok: true
+  buckets: HistoryBucket[]
+  since: number
+  until: number
+  /** units of the values: more than one where the sensor's unit changed in the range */
+  units: string[]
+}
+
+export interface HistoryQuery {
+  device_id: string
+  sensor_id: string
+  /** whole UNIX seconds, both bounds included; left out: from the first value, to the last one */
+  since?: number | null
+  until?: number | null
+  /** 1..1000, clamped */
+  buckets?: number
+}
+
 export interface PacketQuery {
   device_id?: string | null
   status?: string | null
@@ -85,11 +114,32 @@ export interface SensorQuery {
 export const clampLimit = (limit: number | undefined, fallback: number): number =>
   Math.min(500, Math.max(1, whole('limit', limit ?? fallback)))
 
+export const MAX_BUCKETS = 1000
+export const BUCKETS = 200
+
+export const clampBuckets = (buckets: number | undefined): number =>
+  Math.min(MAX_BUCKETS, Math.max(1, whole('buckets', buckets ?? BUCKETS)))
+
 export const clampOffset = (offset: number | undefined): number =>
   Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, whole('offset', offset ?? 0)))
+
+/** A text that is not empty; throws BAD_REQUEST for anything else. */
+export function needed(name: string, value: unknown): string {
+  if (typeof value !== 'string' || value === '') throw new OsError('BAD_REQUEST', `${name} is required`)
+  return value
+}
 
 /** A number without its fraction; throws BAD_REQUEST for anything else. */
 export function whole(name: string, value: unknown): number {
   if (typeof value !== 'number' || Number.isNaN(value)) throw new OsError('BAD_REQUEST', `${name} must be an integer`)
   return Math.trunc(value)
+}
+
+/** Throws BAD_REQUEST before a question is sent to the worker. */
+export function checkQuery({ since, until, limit, offset, buckets }: PacketQuery & { buckets?: number }): void {
+  if (since !== undefined && since !== null) whole('since', since)
+  if (until !== undefined && until !== null) whole('until', until)
+  clampLimit(limit, 50)
+  clampOffset(offset)
+  clampBuckets(buckets)
 }

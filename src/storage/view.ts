@@ -9,13 +9,18 @@ import { asOsError } from '../lib/errors'
 import { type LogRecord, packetUuid, uuidBytes } from '../log'
 import { addTo, newBloom } from './bloom'
 import type { WindowFolder } from './folder'
+import { historyOf } from './history'
 import { type Piece, pageOf } from './pages'
 import { PAGE_BYTES, SCHEMA } from './schema'
 import { type OpenDatabase, SealedWindows, summarize } from './sealed'
 import {
+  clampBuckets,
   clampLimit,
   clampOffset,
   type DeviceList,
+  type HistoryList,
+  type HistoryQuery,
+  needed,
   type PacketDetail,
   type PacketList,
   type PacketQuery,
@@ -224,6 +229,17 @@ export class SqlView {
       offset,
     )
     return { ok: true, sensors: rows as SensorRecord[], total, limit, offset }
+  }
+
+  history(query: HistoryQuery): HistoryList {
+    const { since, until } = shared(query)
+    const of = { device: needed('device_id', query.device_id), sensor: needed('sensor_id', query.sensor_id) }
+    return this.#whole(() => {
+      const span = this.#packets === 0 ? null : this.#open.span({ ...of, since, until })
+      const open = span ? [{ lo: span[0], hi: span[1], rows: () => this.#open }] : []
+      const pieces = [...open, ...(this.#sealed?.histories(of.device, of.sensor, since, until) ?? [])]
+      return historyOf(of, pieces, since, until, clampBuckets(query.buckets))
+    })
   }
 
   close(): void {

@@ -3,6 +3,7 @@
 import type { BindParams, Database as SqlDatabase, SqlValue, Statement } from 'sql.js'
 import { uuidText } from '../log'
 import { type Fact, factToDict } from '../pipeline/fact'
+import type { Buckets, Values } from './history'
 import { DEVICE, PACKET_COLUMNS, SENSOR_COLUMNS } from './schema'
 import type { PacketDetail, PacketRecord, PacketSensor, SensorRecord } from './shapes'
 import { Where } from './where'
@@ -82,6 +83,34 @@ export class WindowRows {
         ? 'FROM os_packets p WHERE p.seq = ?'
         : `FROM ${BY_TIME} WHERE p.seq = ? AND s.sensor_index = ?`
     return this.#found(what, from, what === 'packets' ? [seq] : [seq, index])[0]
+  }
+
+  /** First and last timestamp of one sensor's rows in a time range; null when there are none. */
+  span(filter: Filter): readonly [number, number] | null {
+    const where = whereOf(filter)
+    const [lo, hi] = this.rows(
+      `SELECT MIN(p.timestamp_raw), MAX(p.timestamp_raw) FROM ${BY_TIME}${where.sql}`,
+      where.values,
+    )[0]!
+    return lo === null ? null : [lo as number, hi as number]
+  }
+
+  /** Values of one sensor, bucket by bucket; only buckets with rows. */
+  history(of: { device: string; sensor: string }, { since, until, count, span }: Buckets) {
+    const where = whereOf({ ...of, since, until })
+    // sql.js binds what is beyond 32 bits as a real number
+    const whole = 'CAST(? AS INTEGER)'
+    const bucket = `(p.timestamp_raw - ${whole}) * ${whole} / ${whole}`
+    return this.rows(`SELECT ${bucket} AS bucket, ${VALUES}, ${UNITS} FROM ${BY_TIME}${where.sql} GROUP BY bucket`, [
+      since,
+      count,
+      span,
+      ...where.values,
+    ]).map(([at, ...rest]) => ({
+      bucket: at as number,
+      values: rest.slice(0, 4) as unknown as Values,
+      units: rest.slice(4).map(unit => (unit === null ? null : textOf(unit!))),
+    }))
   }
 
   packet(uuid: Uint8Array): PacketDetail | null {
@@ -191,6 +220,11 @@ export class WindowRows {
     return statement
   }
 }
+
+/** of one sensor's rows */
+export const VALUES =
+  'COUNT(s.normalized_value), MIN(s.normalized_value), MAX(s.normalized_value), AVG(s.normalized_value)'
+export const UNITS = 'MIN(CAST(s.normalized_unit AS BLOB)), MAX(CAST(s.normalized_unit AS BLOB))'
 
 const BY_TIME = 'os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq'
 const BY_SENSOR = 'os_sensors s CROSS JOIN os_packets p ON p.seq = s.packet_seq'

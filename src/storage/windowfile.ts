@@ -20,6 +20,22 @@ const DEFLATE = { level: 3 }
 /** device, status or sensor, how many rows, first and last timestamp */
 export type Sum = readonly [device: string, of: string, rows: number, first: number, last: number]
 
+/** A Sum with count, min, max and mean of its values, and the first and last of its units by name. Files of older versions
+ *  have the Sum alone. */
+export type SensorSum = readonly [
+  ...sum: Sum,
+  ...values:
+    | []
+    | [
+        count: number,
+        min: number | null,
+        max: number | null,
+        mean: number | null,
+        unit: string | null,
+        other: string | null,
+      ],
+]
+
 /** What is known of a window without its rows. */
 export interface Summary {
   readonly from: number
@@ -34,7 +50,7 @@ export interface Summary {
   /** times were moved: the filter alone tells of a uuid */
   readonly moved: boolean
   readonly statuses: readonly Sum[]
-  readonly sensors: readonly Sum[]
+  readonly sensors: readonly SensorSum[]
 }
 
 export interface SealedFile {

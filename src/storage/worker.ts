@@ -9,7 +9,7 @@ import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import { asOsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import { decodeRecord, LogFiles, type LogRecord, recordSize } from '../log'
-import { writeExport } from './export'
+import { writeCsv, writeExport } from './export'
 import { WindowFolder } from './folder'
 import type { ExportSetup, FromExport, FromWorker, Question, ToWorker, WorkerSetup, WorkerState } from './messages'
 import type { OpenDatabase } from './sealed'
@@ -70,13 +70,13 @@ async function runSqlWorker(): Promise<void> {
 }
 
 function exported(
-  { exports: { part, dataDir, windows } }: ExportSetup,
+  { exports: { part, csv, dataDir, windows } }: ExportSetup,
   open: OpenDatabase,
   tell: (done: number, of: number) => void,
 ): FromExport {
   try {
     const log = new LogFiles(join(dataDir, 'log'), realFiles)
-    return { result: writeExport({ log, windows, files: realFiles, open }, part, tell) }
+    return { result: (csv ? writeCsv : writeExport)({ log, windows, files: realFiles, open }, part, tell) }
   } catch (thrown) {
     const { code, message, hint } = asOsError(thrown, 'STORAGE')
     return { failed: { code, message, hint } }
@@ -120,6 +120,8 @@ function answer(view: SqlView, question: Question): unknown {
       return view.packet(question.uuid)
     case 'sensors':
       return view.sensors(question.query)
+    case 'history':
+      return view.history(question.query)
   }
 }
 

@@ -2,11 +2,11 @@
 // (or Authorization: Bearer). Wrong ones are slowed down by the gate; every right and wrong login leaves a line in the log.
 // While auth is off, callers from this machine are the admin and others stay out (D13).
 import type { IncomingMessage } from 'node:http'
+import { isLoopback } from '../config'
 import { asOsError, OsError } from '../lib/errors'
 import { mayAct, type Role } from '../services/users'
 import type { WebContext } from './context'
 import type { TokenGate } from './gate'
-import { isLoopback } from './guard'
 import { looksLikeSession, type Session, type Sessions } from './sessions'
 
 export type { Session } from './sessions'
@@ -34,13 +34,20 @@ export class Access {
     private readonly context: WebContext,
     private readonly gate: TokenGate,
     private readonly sessions: Sessions,
+    /** true: only this machine reaches the server */
+    private readonly loopback: boolean,
   ) {}
+
+  /** Off means off on the loopback only: whatever the configuration says, a network is asked for the token (D13). */
+  get #asks(): boolean {
+    return !this.loopback || this.context.auth.enabled()
+  }
 
   /** Throws UNAUTHORIZED or TOO_MANY_ATTEMPTS unless the request may see closed routes. */
   async admit(req: IncomingMessage): Promise<Session> {
     const remote = req.socket.remoteAddress ?? ''
     const text = credentials(req)
-    if (!this.context.auth.enabled()) {
+    if (!this.#asks) {
       if (isLoopback(remote)) return TOKEN_ADMIN
       throw unauthorized()
     }
@@ -58,7 +65,7 @@ export class Access {
   /** True while what the request was admitted with still holds; does not keep a session alive. */
   holds(req: IncomingMessage): boolean {
     const text = credentials(req)
-    if (!this.context.auth.enabled()) return isLoopback(req.socket.remoteAddress ?? '')
+    if (!this.#asks) return isLoopback(req.socket.remoteAddress ?? '')
     if (looksLikeSession(text)) return this.sessions.find(text, false) !== null
     return this.context.auth.remembered?.(text) ?? true
   }
@@ -71,7 +78,7 @@ export class Access {
       const stamp = this.#stamp()
       if (token !== '' && (await this.#isToken(token, remote))) {
         logger.info(`admin token used to log in from ${remote}`)
-        return this.sessions.open('admin', 'admin', () => stamp !== undefined && this.#stamp() === stamp)
+        return this.sessions.open('admin', 'admin', remote, () => stamp !== undefined && this.#stamp() === stamp)
       }
       logger.warn(`wrong admin token from ${remote}`)
       throw unauthorized()
@@ -96,7 +103,7 @@ export class Access {
     }
     const stamp = users.stamp(user.username)
     logger.info(`${user.username} logged in from ${remote}`)
-    return this.sessions.open(user.role, user.username, () => users.stamp(user.username) === stamp)
+    return this.sessions.open(user.role, user.username, remote, () => users.stamp(user.username) === stamp)
   }
 
   /** undefined: it cannot be read */

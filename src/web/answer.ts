@@ -42,22 +42,23 @@ export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asse
   }
   res.setHeader('Vary', 'Accept-Encoding')
   const packed = /\bgzip\b/.test(String(req.headers['accept-encoding'] ?? ''))
-  const body = packed ? gzipped(asset) : Buffer.from(asset.body)
+  const body = bytesOf(asset, packed)
   if (packed) res.setHeader('Content-Encoding', 'gzip')
   res.writeHead(200, { 'Content-Type': asset.type, 'Content-Length': body.length })
   res.end(body)
 }
 
-const packedAssets = new Map<Asset, Buffer>()
+const keptBytes = [new Map<Asset, Buffer>(), new Map<Asset, Buffer>()] as const
 
-/** Packed when somebody first asks, then kept: a page that comes over a radio link is a third of its size. */
-function gzipped(asset: Asset): Buffer {
-  let body = packedAssets.get(asset)
-  if (!body) {
-    body = gzipSync(asset.body)
-    packedAssets.set(asset, body)
+/** Made when first needed, then shared by all answers: packed, a page that comes over a radio link is a third of its size. */
+function bytesOf(asset: Asset, packed: boolean): Buffer {
+  const kept = keptBytes[packed ? 1 : 0]
+  let bytes = kept.get(asset)
+  if (!bytes) {
+    bytes = packed ? gzipSync(asset.body) : Buffer.from(asset.body)
+    kept.set(asset, bytes)
   }
-  return body
+  return bytes
 }
 
 export const errorBody = (error: OsError): object => ({

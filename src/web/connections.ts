@@ -1,26 +1,67 @@
-// Bounds the open connections (S9). At the limit the connection that has been idle for longest is closed for the new one,
-// so a flood of idle sockets costs the flooder its own places and the page stays reachable; only when all of them are in
-// the middle of an answer is the new one refused.
-import type { Server } from 'node:http'
+// Bounds the open connections and what they may hold (S9, S15). At the limit the connection that has been idle for longest
+// is closed for the new one, so a flood of idle sockets costs the flooder its own places and the page stays reachable; where
+// all of them are in the middle of an answer, the address that holds too many of them loses one.
+//
+// Requests of one connection are answered one after the other; a few may wait, a connection that sends more without reading
+// is cut. So is a reader that stalls, and where all readers together leave too much unread, the one that leaves most.
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { systemTimers, type Timers } from '../links/timers'
+import { addressKey } from './gate'
+
+/** requests of one connection: the one that is answered, and those behind it */
+const MAX_REQUESTS = 8
+/** bytes that all readers together may leave unread */
+const MAX_UNREAD_BYTES = 16 * 1024 * 1024
+/** a reader that takes nothing for so many looks is cut */
+const STALLED_LOOKS = 3
+/** an answer, but for event streams, is read within so many looks */
+const LONGEST_LOOKS = 24
 
 interface Open {
   readonly socket: Socket
-  /** answers in the making */
-  busy: number
+  readonly address: string
+  /** where answers are written: the encrypted one where there is TLS */
+  stream: Socket
+  /** the answer in the making, and those that wait for it */
+  readonly waiting: (() => void)[]
+  /** what was unread at the last look, and for how many looks nothing of it went or something was left */
+  unread: number
+  stalled: number
+  left: number
 }
 
 /** The same for a connection and for the encrypted one on top of it. */
 const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
 
+/** Bytes that wait for a reader, those included that the system has not taken yet. */
+const unreadOf = ({ stream }: Open): number =>
+  stream.writableLength +
+  ((stream as unknown as { _handle?: { writeQueueSize?: number } })._handle?.writeQueueSize ?? 0)
+
+export interface ConnectionsOptions {
+  readonly limit: number
+  /** a reader that takes nothing for this long is cut */
+  readonly stallMs: number
+  readonly timers?: Timers
+}
+
 export class Connections {
   /** by peer, in the order of their last request */
   readonly #open = new Map<string, Open>()
+  readonly #options: ConnectionsOptions
+  readonly #timers: Timers
+  #cancelLook: (() => void) | undefined
   #closing = false
   /** connections closed or refused at the limit */
   dropped = 0
+  /** connections cut because they send without reading, or read too slowly */
+  cut = 0
 
-  constructor(private readonly limit: number) {}
+  constructor(options: ConnectionsOptions) {
+    this.#options = options
+    this.#timers = options.timers ?? systemTimers
+  }
 
   get size(): number {
     return this.#open.size
@@ -28,49 +69,112 @@ export class Connections {
 
   watch(server: Server): void {
     server.on('connection', (socket: Socket) => {
-      if (this.#open.size >= this.limit && !this.#dropIdle()) {
+      const address = addressKey(socket.remoteAddress ?? '')
+      if (this.#open.size >= this.#options.limit && !this.#dropIdle() && !this.#dropCrowd(address)) {
         this.dropped++
         socket.destroy()
         return
       }
       const peer = peerOf(socket)
-      const mine: Open = { socket, busy: 0 }
+      const mine: Open = { socket, address, stream: socket, waiting: [], unread: 0, stalled: 0, left: 0 }
       this.#open.set(peer, mine)
       socket.once('close', () => {
+        mine.waiting.length = 0
         if (this.#open.get(peer) === mine) this.#open.delete(peer)
       })
+      this.#lookSoon()
     })
-    server.on('request', (req, res) => {
-      const peer = peerOf(req.socket)
-      this.#count(peer, 1)
-      res.once('close', () => this.#count(peer, -1))
-    })
+  }
+
+  /** Answers a request in its turn. One of a connection that is cut already is left alone. */
+  enter(req: IncomingMessage, res: ServerResponse, answer: () => void): void {
+    const peer = peerOf(req.socket)
+    const open = this.#open.get(peer)
+    if (!open || req.socket.destroyed) return
+    open.stream = req.socket
+    open.waiting.push(answer)
+    if (open.waiting.length > MAX_REQUESTS) {
+      this.#cut(open)
+      return
+    }
+    this.#open.delete(peer)
+    this.#open.set(peer, open)
+    res.once('close', () => this.#answered(open))
+    if (open.waiting.length === 1) this.#begin(open)
   }
 
   /** Closes what is idle now, and the others after their answer. */
   closeIdle(): void {
     this.#closing = true
-    for (const { socket, busy } of this.#open.values()) if (busy === 0) socket.destroy()
+    this.#cancelLook?.()
+    for (const { socket, waiting } of this.#open.values()) if (waiting.length === 0) socket.destroy()
   }
 
-  #count(peer: string, by: number): void {
-    const open = this.#open.get(peer)
-    if (!open) return
-    this.#open.delete(peer)
-    this.#open.set(peer, open)
-    open.busy += by
+  #begin(open: Open): void {
+    open.left = 0
+    open.waiting[0]?.()
+    this.#boundUnread()
+  }
+
+  #answered(open: Open): void {
+    open.waiting.shift()
+    if (open.waiting.length > 0) this.#begin(open)
     // end, not destroy: the last bytes of the answer may still be on their way
-    if (this.#closing && open.busy === 0) open.socket.end()
+    else if (this.#closing) open.socket.end()
+  }
+
+  #cut(open: Open): void {
+    this.cut++
+    open.waiting.length = 0
+    open.stream.destroy()
+    open.socket.destroy()
+  }
+
+  #boundUnread(): void {
+    let sum = 0
+    let most: Open | undefined
+    for (const open of this.#open.values()) {
+      if (open.stream.writableLength === 0) continue
+      sum += open.stream.writableLength
+      if (!most || open.stream.writableLength > most.stream.writableLength) most = open
+    }
+    if (sum > MAX_UNREAD_BYTES && most) this.#cut(most)
+  }
+
+  #lookSoon(): void {
+    this.#cancelLook ??= this.#timers.after(this.#options.stallMs / STALLED_LOOKS, () => {
+      this.#cancelLook = undefined
+      for (const open of this.#open.values()) this.#look(open)
+      if (this.#open.size > 0 && !this.#closing) this.#lookSoon()
+    })
+  }
+
+  #look(open: Open): void {
+    const unread = unreadOf(open)
+    open.stalled = unread > 0 && unread === open.unread ? open.stalled + 1 : 0
+    open.left = unread > 0 ? open.left + 1 : 0
+    open.unread = unread
+    if (open.stalled >= STALLED_LOOKS || open.left >= LONGEST_LOOKS) this.#cut(open)
+  }
+
+  #drop({ socket }: Open, peer: string): true {
+    this.#open.delete(peer)
+    this.dropped++
+    socket.destroy()
+    return true
   }
 
   #dropIdle(): boolean {
-    for (const [peer, { socket, busy }] of this.#open) {
-      if (busy > 0) continue
-      this.#open.delete(peer)
-      this.dropped++
-      socket.destroy()
-      return true
-    }
+    for (const [peer, open] of this.#open) if (open.waiting.length === 0) return this.#drop(open, peer)
+    return false
+  }
+
+  /** The oldest of another address that holds more than a quarter of all. */
+  #dropCrowd(newcomer: string): boolean {
+    const held = new Map<string, number>()
+    for (const { address } of this.#open.values()) held.set(address, (held.get(address) ?? 0) + 1)
+    for (const [peer, open] of this.#open)
+      if (open.address !== newcomer && held.get(open.address)! > this.#options.limit / 4) return this.#drop(open, peer)
     return false
   }
 }

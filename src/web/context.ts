@@ -43,6 +43,14 @@ export interface SensorQuery {
   offset: number
 }
 
+export interface HistoryQuery {
+  device_id: string
+  sensor_id: string
+  since?: number
+  until?: number
+  buckets: number
+}
+
 /**
  * The data queries; each answers the body of its route (specification "Data query endpoints"). They throw OsError
  * DB_NOT_CONFIGURED, DB_STARTING or DB_UNAVAILABLE; anything else they throw is told as DB_UNAVAILABLE.
@@ -53,6 +61,7 @@ export interface Queries {
   /** null when there is no such packet */
   queryPacket(uuid: string): Promise<object | null>
   querySensors(query: SensorQuery): Promise<object>
+  queryHistory(query: HistoryQuery): Promise<object>
 }
 
 export interface WebAuth {

@@ -10,6 +10,7 @@ import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../links/timers'
 import { mayAct, type Role } from '../services/users'
 import type { LatestReadings, WebContext } from './context'
+import { addressKey } from './gate'
 import type { Call } from './route'
 
 export const EVENT_KINDS = ['readings', 'links', 'jobs'] as const
@@ -19,10 +20,15 @@ const FLUSH_MS = 250
 /** also how often a stream is asked whether its session still holds */
 const BEAT_MS = 10_000
 const MAX_STREAMS = 32
+/** of one user, and from one address: the others keep their places */
+const MAX_PER_USER = 12
+const MAX_PER_ADDRESS = 16
 /** groups of readings that may wait for one reader */
 const MAX_READINGS = 1024
 
 interface Stream {
+  readonly username: string
+  readonly address: string
   readonly readings: Map<string, LatestReadings>
   readonly links: Set<string>
   readonly jobs: Map<string, Job>
@@ -63,9 +69,13 @@ export class EventStreams {
   open(call: Call, res: ServerResponse): void {
     const { context, session, access, request } = call
     const kinds = parseKinds(call.query.kinds as string | undefined)
-    if (this.#streams.size >= MAX_STREAMS)
-      throw new OsError('TOO_MANY_STREAMS', `${MAX_STREAMS} streams are open already`)
+    const [username, address] = [session.username, addressKey(call.remote)]
+    this.#bound(MAX_STREAMS, '', () => true)
+    this.#bound(MAX_PER_USER, ` of ${username}`, stream => stream.username === username)
+    this.#bound(MAX_PER_ADDRESS, ' from this address', stream => stream.address === address)
     const stream: Stream = {
+      username,
+      address,
       readings: new Map(),
       links: new Set(),
       jobs: new Map(),
@@ -102,6 +112,12 @@ export class EventStreams {
       this.#streams.delete(stream)
     })
     this.#flush(stream, res, context)
+  }
+
+  /** Throws TOO_MANY_STREAMS. */
+  #bound(most: number, whose: string, ofKind: (stream: Stream) => boolean): void {
+    if ([...this.#streams].filter(ofKind).length < most) return
+    throw new OsError('TOO_MANY_STREAMS', `${most} streams${whose} are open already`)
   }
 
   /** Ends every stream; a page comes back by itself. */

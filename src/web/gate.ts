@@ -1,7 +1,8 @@
 // Lets right tokens and passwords in and slows down wrong ones (S4): per address from the fourth on, and over all addresses together.
-// Only one scrypt runs at a time, since it shares libuv's few threads with the log's fdatasync. Attempts wait their turn;
-// where too many wait, the next gets TOO_MANY_ATTEMPTS (429). A token found right before passes at once, whatever others
-// try, and every delay is capped, so nobody is locked out for ever.
+// Only one scrypt runs at a time, since it shares libuv's few threads with the log's fdatasync. Attempts wait their turn:
+// the address with the fewest wrong ones is next, so that many who guess do not keep out one who knows. Where too many wait,
+// the one who guessed most gets TOO_MANY_ATTEMPTS (429). A token found right before passes at once, whatever others try, and
+// every delay is capped: no address is locked out for ever.
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -25,10 +26,19 @@ interface Address {
   lastWrong: number
   notBefore: number
   waiting: number
-  tail: Promise<void>
 }
 
-/** One home has one IPv6 /64, so that counts as one address; IPv4 in IPv6 clothes is IPv4. */
+/** One attempt that waits for its turn. */
+interface Attempt {
+  readonly address: Address
+  readonly verify: () => Promise<boolean>
+  readonly resolve: (right: boolean) => void
+  readonly reject: (error: unknown) => void
+}
+
+const tooMany = (): OsError => new OsError('TOO_MANY_ATTEMPTS', 'too many attempts, try again in a few seconds')
+
+/** One home has one IPv6 /64, so that counts as one address; IPv4-mapped IPv6 addresses count as IPv4. */
 export function addressKey(address: string): string {
   const plain = address.startsWith('::ffff:') ? address.slice(7) : address
   if (!plain.includes(':')) return plain
@@ -41,9 +51,11 @@ export function addressKey(address: string): string {
 
 export class TokenGate {
   readonly #addresses = new Map<string, Address>()
-  #waiting = 0
+  /** in the order in which they came */
+  readonly #waiting: Attempt[] = []
   #globalFree = 0
-  #scrypt: Promise<void> = Promise.resolve()
+  #running = false
+  #wake: () => void = () => undefined
 
   constructor(
     private readonly auth: WebAuth,
@@ -59,43 +71,63 @@ export class TokenGate {
   }
 
   /** One try of `verify` (token or password) in its turn. Throws TOO_MANY_ATTEMPTS where too many wait. */
-  async attempt(remote: string, verify: () => Promise<boolean>): Promise<boolean> {
+  attempt(remote: string, verify: () => Promise<boolean>): Promise<boolean> {
     const address = this.#address(addressKey(remote))
-    if (address.waiting >= MAX_WAITING_PER_ADDRESS || this.#waiting >= MAX_WAITING) {
-      throw new OsError('TOO_MANY_ATTEMPTS', 'too many attempts, try again in a few seconds')
-    }
+    if (address.waiting >= MAX_WAITING_PER_ADDRESS) return Promise.reject(tooMany())
+    if (this.#waiting.length >= MAX_WAITING && !this.#displace(address)) return Promise.reject(tooMany())
     address.waiting++
-    this.#waiting++
-    const mine = address.tail.then(() => this.#attempt(verify, address))
-    // the next of this address waits for the end of this attempt, however it ends; its own caller sees the error
-    address.tail = mine.then(
-      () => undefined,
-      () => undefined,
-    )
-    try {
-      return await mine
-    } finally {
-      address.waiting--
-      this.#waiting--
-    }
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ address, verify, resolve, reject })
+      if (this.#running) this.#wake()
+      else void this.#run()
+    })
   }
 
-  async #attempt(verify: () => Promise<boolean>, address: Address): Promise<boolean> {
-    const wait = Math.max(address.notBefore, this.#globalFree - GLOBAL_BURST * GLOBAL_STEP_MS) - this.clock.mono()
-    if (wait > 0) await this.sleep(wait)
-    const mine = this.#scrypt.then(verify)
-    this.#scrypt = mine.then(
-      () => undefined,
-      () => undefined,
-    )
-    const right = await mine
-    if (right) {
-      address.wrong = 0
-      address.notBefore = 0
-    } else {
-      this.#countWrong(address)
+  /** Whoever guessed most, and came last, gives way to an address that guessed less. */
+  #displace({ wrong }: Address): boolean {
+    const last = this.#waiting.reduce((worst, one) => (one.address.wrong >= worst.address.wrong ? one : worst))
+    if (last.address.wrong <= wrong) return false
+    this.#waiting.splice(this.#waiting.indexOf(last), 1)
+    last.address.waiting--
+    last.reject(tooMany())
+    return true
+  }
+
+  /** Takes one attempt after the other, of those whose time has come the one with the fewest wrong ones before it. */
+  async #run(): Promise<void> {
+    this.#running = true
+    while (this.#waiting.length > 0) {
+      const now = this.clock.mono()
+      const free = this.#globalFree - GLOBAL_BURST * GLOBAL_STEP_MS
+      const due = ({ address }: Attempt): number => Math.max(address.notBefore, free)
+      const ready = this.#waiting.filter(one => due(one) <= now)
+      if (ready.length === 0) {
+        const woken = new Promise<void>(resolve => {
+          this.#wake = resolve
+        })
+        await Promise.race([this.sleep(Math.min(...this.#waiting.map(due)) - now), woken])
+        continue
+      }
+      const next = ready.reduce((best, one) => (one.address.wrong < best.address.wrong ? one : best))
+      this.#waiting.splice(this.#waiting.indexOf(next), 1)
+      await this.#take(next)
     }
-    return right
+    this.#running = false
+  }
+
+  async #take({ address, verify, resolve, reject }: Attempt): Promise<void> {
+    try {
+      const right = await verify()
+      if (right) {
+        address.wrong = 0
+        address.notBefore = 0
+      } else this.#countWrong(address)
+      resolve(right)
+    } catch (error) {
+      reject(error)
+    } finally {
+      address.waiting--
+    }
   }
 
   #countWrong(address: Address): void {
@@ -111,7 +143,7 @@ export class TokenGate {
   #address(key: string): Address {
     let address = this.#addresses.get(key)
     if (address) this.#addresses.delete(key)
-    else address = { wrong: 0, lastWrong: 0, notBefore: 0, waiting: 0, tail: Promise.resolve() }
+    else address = { wrong: 0, lastWrong: 0, notBefore: 0, waiting: 0 }
     this.#addresses.set(key, address)
     if (this.#addresses.size > MAX_ADDRESSES) {
       for (const [old, { waiting }] of this.#addresses) {

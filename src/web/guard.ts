@@ -32,10 +32,6 @@ export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'Cache-Control': 'no-store',
 }
 
-/** true for names and addresses that only this machine reaches */
-export const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '::1' || /^(::ffff:)?127\.\d+\.\d+\.\d+$/.test(host)
-
 const isWildcard = (host: string): boolean => host === '0.0.0.0' || host === '::' || host === ''
 
 /** `name`, `name:port`, `[v6]:port` → the name in lower case, without brackets; null when it is none of these */
@@ -80,6 +76,9 @@ export class Guard {
 
   #checkHost(req: IncomingMessage): void {
     const { host } = req.headers
+    // the parser keeps the first and drops the others: what stands in front of us may look at the last
+    const hosts = req.rawHeaders.filter((name, k) => k % 2 === 0 && name.toLowerCase() === 'host').length
+    if (hosts > 1) throw new OsError('BAD_REQUEST', 'there is more than one Host header')
     if (host === undefined) {
       if (req.httpVersion === '1.0') return
       throw new OsError('BAD_REQUEST', 'the Host header is missing')

@@ -43,7 +43,12 @@ const parameters = (path: string, query: QuerySchema = {}): Json[] => [
     required: true,
     schema: { type: 'string' },
   })),
-  ...Object.entries(query).map(([name, field]) => ({ name, in: 'query', required: false, schema: fieldOf(field) })),
+  ...Object.entries(query).map(([name, field]) => ({
+    name,
+    in: 'query',
+    required: field.type === 'text' && field.required === true,
+    schema: fieldOf(field),
+  })),
 ]
 
 const errorRef = { $ref: '#/components/schemas/Error' }

@@ -1,11 +1,13 @@
 // Query strings by schema. Any byte string gives either values a handler can trust or BAD_REQUEST (400) naming the key:
 // malformed percent-encoding, bytes that are not UTF-8, NUL, a key given twice, an integer that is none. limit and offset
-// out of range are clamped (X27). Unknown keys are ignored. The result has no prototype, so `__proto__` is only a name.
+// out of range are clamped (X27). Unknown keys are ignored, or refused where the route is strict; names that begin with `_` always
+// pass. The result has no prototype, so `__proto__` is only a name.
 import { OsError } from '../lib/errors'
+import { nearest } from '../lib/nearest'
 
 export type QueryField =
   | { readonly type: 'integer'; readonly min: number; readonly max: number; readonly fallback?: number }
-  | { readonly type: 'text' }
+  | { readonly type: 'text'; readonly required?: true }
   | { readonly type: 'choice'; readonly values: readonly string[]; readonly fallback: string }
   | { readonly type: 'flag' }
 export type QuerySchema = Readonly<Record<string, QueryField>>
@@ -16,6 +18,7 @@ const MAX_OFFSET = 2 ** 31 - 1
 const MAX_KEYS = 64
 
 export const text: QueryField = { type: 'text' }
+export const needed: QueryField = { type: 'text', required: true }
 /** whole UNIX seconds; beyond the safe integers every bound means the same */
 export const seconds: QueryField = { type: 'integer', min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }
 export const offset: QueryField = { type: 'integer', min: 0, max: MAX_OFFSET, fallback: 0 }
@@ -50,6 +53,7 @@ function integer(key: string, value: string, field: QueryField & { type: 'intege
 function one(key: string, value: string | undefined, field: QueryField): string | number | boolean | undefined {
   switch (field.type) {
     case 'text':
+      if (field.required && !value) throw new OsError('BAD_REQUEST', `${key} is required`, { details: { key } })
       return value || undefined
     case 'integer':
       return value === undefined ? field.fallback : integer(key, value, field)
@@ -66,8 +70,17 @@ function one(key: string, value: string | undefined, field: QueryField): string 
   }
 }
 
+function unknown(key: string, known: readonly string[]): OsError {
+  const shown = JSON.stringify(key.slice(0, 100))
+  const meant = nearest(key.slice(0, 100), known)
+  const those = known.length > 0 ? `known are ${known.join(', ')}` : 'this route has none'
+  return new OsError('BAD_REQUEST', `unknown query parameter ${shown}; ${meant ? `did you mean ${meant}?` : those}`, {
+    details: { key: key.slice(0, 100) },
+  })
+}
+
 /** `search` is the part after '?', still encoded; null when there is none. An empty text filter counts as not given. */
-export function parseQuery(search: string | null, schema: QuerySchema): QueryValues {
+export function parseQuery(search: string | null, schema: QuerySchema, strict = false): QueryValues {
   const given: Record<string, string> = Object.create(null)
   const pieces = search ? search.split('&', MAX_KEYS + 1) : []
   if (pieces.length > MAX_KEYS) throw new OsError('BAD_REQUEST', `more than ${MAX_KEYS} query keys`)
@@ -75,7 +88,10 @@ export function parseQuery(search: string | null, schema: QuerySchema): QueryVal
     const at = piece.indexOf('=')
     const key = decodePart(at < 0 ? piece : piece.slice(0, at), 'the query', true)
     const value = decodePart(at < 0 ? '' : piece.slice(at + 1), 'the query', true)
-    if (!Object.hasOwn(schema, key)) continue
+    if (!Object.hasOwn(schema, key)) {
+      if (strict && key !== '' && !key.startsWith('_')) throw unknown(key, Object.keys(schema))
+      continue
+    }
     if (key in given) throw new OsError('BAD_REQUEST', `${key} is given more than once`, { details: { key } })
     given[key] = value
   }

@@ -74,6 +74,8 @@ export interface Route {
   readonly answer?: GenericSchema
   /** true: writes its own line into the log; other routes with a write rule get one */
   readonly audited?: boolean
+  /** names in a body that the log line of a write shows, never values */
+  readonly keys?: (body: Body) => string[]
   /** returns the body of a 200, or a Text; throws OsError for every other answer */
   run(call: Call): object | Promise<object>
   /** instead of run: writes to the connection itself until it is closed */

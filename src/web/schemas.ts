@@ -79,6 +79,13 @@ export const sensors = answer({
   sensors: v.array(v.strictObject({ packet_uuid: text, ...sensor, device_id: text, timestamp_raw: seconds })),
   ...paged,
 })
+const maybeNumber = v.nullable(v.number())
+export const history = answer({
+  buckets: v.array(v.strictObject({ t: seconds, count: whole, min: maybeNumber, mean: maybeNumber, max: maybeNumber })),
+  since: seconds,
+  until: seconds,
+  units: texts,
+})
 
 const flags = v.record(v.string(), v.boolean())
 export const transport = answer({

@@ -6,19 +6,20 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import polka from 'polka'
+import { isLoopback } from '../config'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { Access, NOBODY, requireRole } from './access'
 import { refuseRaw, sendAsset, sendError, sendJson, sendText } from './answer'
 import { isAsset } from './assets'
-import { checkBody, readBody } from './body'
+import { type Body, checkBody, readBody } from './body'
 import type { Pair } from './certificate'
 import { Connections } from './connections'
 import type { WebContext } from './context'
 import { buildDashboard } from './dashboard'
 import { EventStreams } from './events'
 import { TokenGate } from './gate'
-import { Guard, isLoopback } from './guard'
+import { Guard } from './guard'
 import { listen, MAX_HEADER_BYTES, parserError } from './listen'
 import { parseQuery } from './query'
 import { type Call, matched, type Route, type ServiceFacts, Text } from './route'
@@ -37,6 +38,8 @@ export interface WebServerOptions {
   /** more names the gateway is reached by: web_user.allowed_hosts */
   allowedHosts?: readonly string[]
   maxConnections?: number
+  /** a reader that takes nothing of its answer for this long is cut */
+  stallMs?: number
   /** a request's headers must be there within this time, the whole request within twice of it */
   slowClientMs?: number
   clock?: Clock
@@ -69,6 +72,7 @@ export class WebServer {
       allowedHosts: [],
       maxConnections: 256,
       slowClientMs: 10_000,
+      stallMs: 20_000,
       clock: systemClock,
       routes: ROUTES,
       tls: () => null,
@@ -103,6 +107,7 @@ export class WebServer {
         ...this.#answers,
         connections: this.#connections?.size ?? 0,
         dropped_connections: this.#connections?.dropped ?? 0,
+        cut_connections: this.#connections?.cut ?? 0,
         event_streams: this.#streams.size,
         sessions: this.#sessions.size,
       },
@@ -136,7 +141,7 @@ export class WebServer {
 
   async #start(): Promise<void> {
     if (this.#server) return
-    const { host, port, maxConnections, slowClientMs, clock } = this.#options
+    const { host, port, maxConnections, slowClientMs, stallMs, clock } = this.#options
     if (!this.#context.auth.enabled() && !isLoopback(host)) {
       throw new OsError('CONFIG_INVALID', `without auth the web server listens on 127.0.0.1 only, not on ${host}`, {
         hint: 'set web_user.auth_enabled to true, or the host to 127.0.0.1',
@@ -167,10 +172,10 @@ export class WebServer {
     server.maxRequestsPerSocket = 1_000
     server.on('clientError', (error, socket) => refuseRaw(socket, parserError(error)))
     server.on('connect', (_, socket) => refuseRaw(socket, new OsError('METHOD_NOT_ALLOWED', 'method not allowed')))
-    const connections = new Connections(maxConnections)
+    const connections = new Connections({ limit: maxConnections, stallMs })
     connections.watch(server)
     const handle = this.#build(server)
-    server.on('request', handle)
+    server.on('request', (req, res) => connections.enter(req, res, () => handle(req, res)))
     await listen(server, host === 'localhost' ? '127.0.0.1' : host, port)
     server.on('error', error => this.#context.logger.error(`web server: ${error.message}`))
     this.#server = server
@@ -199,7 +204,7 @@ export class WebServer {
     const { logger } = this.#context
     const guard = new Guard({ host, allowedHosts: [...allowedHosts, ...(this.#context.hosts?.() ?? [])] })
     const gate = new TokenGate(this.#context.auth, clock)
-    const access = new Access(this.#context, gate, this.#sessions)
+    const access = new Access(this.#context, gate, this.#sessions, isLoopback(host))
     const fail = (req: IncomingMessage, res: ServerResponse, thrown: unknown): void =>
       sendError(res, thrown, logger, `${req.method} ${req.url?.split('?')[0]?.slice(0, 200)}`)
 
@@ -260,7 +265,7 @@ export class WebServer {
     const call: Call = {
       body: route.body ? (checkBody(route.body, given) as Call['body']) : given,
       context: this.#context,
-      query: parseQuery(req.search ? req.search.slice(1) : null, route.query ?? {}),
+      query: parseQuery(req.search ? req.search.slice(1) : null, route.query ?? {}, path.startsWith('/api/')),
       params,
       service: this.facts(),
       session,
@@ -271,7 +276,9 @@ export class WebServer {
       routes,
     }
     if (route.write && !route.audited)
-      this.#context.logger.info(`${session.username} at ${call.remote}: ${route.method} ${auditPath(req)}`)
+      this.#context.logger.info(
+        `${session.username} at ${call.remote}: ${route.method} ${auditPath(req)}${keysOf(route, given)}`,
+      )
     await this.#answer(route, call, req, res)
   }
 
@@ -304,6 +311,13 @@ export class WebServer {
       throw new OsError('FORBIDDEN', 'management api disabled')
     if (write && read_only) throw new OsError('READ_ONLY', 'read-only mode is active')
   }
+}
+
+/** Keys of a body, for the log. */
+function keysOf({ keys }: Route, body: Body): string {
+  const all = keys?.(body) ?? []
+  const shown = all.slice(0, 20).map(key => key.slice(0, 100).replace(/[^\x21-\x7e]/g, '?'))
+  return all.length === 0 ? '' : ` ${shown.join(' ')}${all.length > 20 ? ` and ${all.length - 20} more` : ''}`
 }
 
 /** The path for the log: no query, nothing that would forge a line. */

@@ -1,9 +1,11 @@
 // Sessions of the HTTP service (S3): 256 random bits, kept in RAM as their SHA-256 only, ended by idleness, by age, by logout,
-// and at once when what they were opened with (token, user) changes. Bounded: the one unused for longest leaves. A restart of
+// and at once when what they were opened with (token, user) changes. Bounded per user, per address and in all: the one unused
+// for longest leaves. A restart of
 // the gateway ends them all.
 import { createHash, randomBytes } from 'node:crypto'
 import type { Clock } from '../lib/clock'
 import type { Role } from '../services/users'
+import { addressKey } from './gate'
 
 /** Who calls. */
 export interface Session {
@@ -22,6 +24,7 @@ export interface SessionTimes {
 interface Open {
   readonly role: Role
   readonly username: string
+  readonly address: string
   readonly valid: () => boolean
   /** clock.mono() */
   readonly end: number
@@ -30,6 +33,9 @@ interface Open {
 
 const PREFIX = 'os-session-'
 const MAX_SESSIONS = 256
+/** of one user, and from one address: the next closes the own one that is unused for longest */
+const MAX_PER_USER = 32
+const MAX_PER_ADDRESS = 64
 
 /** True for what may be a session, so that no hash is computed for it. */
 export const looksLikeSession = (text: string): boolean => text.startsWith(PREFIX)
@@ -50,13 +56,16 @@ export class Sessions {
   }
 
   /** `valid`: still true while what it is opened with is the same. Returns the text that names it. */
-  open(role: Role, username: string, valid: () => boolean): { id: string; session: Session } {
+  open(role: Role, username: string, remote: string, valid: () => boolean): { id: string; session: Session } {
     const id = PREFIX + randomBytes(32).toString('base64url')
     const now = this.clock.mono()
     const { idleS, maxS } = this.times()
-    const made: Open = { role, username, valid, end: now + maxS * 1000, idleEnd: now + idleS * 1000 }
+    const address = addressKey(remote)
+    const made: Open = { role, username, address, valid, end: now + maxS * 1000, idleEnd: now + idleS * 1000 }
     this.#open.set(digest(id), made)
-    if (this.#open.size > MAX_SESSIONS) for (const oldest of this.#open.keys()) return this.#drop(oldest, id, made)
+    this.#bound(MAX_PER_USER, other => other.username === username)
+    this.#bound(MAX_PER_ADDRESS, other => other.address === address)
+    this.#bound(MAX_SESSIONS, () => true)
     return { id, session: this.#told(made) }
   }
 
@@ -82,9 +91,10 @@ export class Sessions {
     this.#open.delete(digest(id))
   }
 
-  #drop(oldest: string, id: string, made: Open): { id: string; session: Session } {
-    this.#open.delete(oldest)
-    return { id, session: this.#told(made) }
+  /** Leaves at most so many of a kind, the newest. */
+  #bound(most: number, ofKind: (open: Open) => boolean): void {
+    const kind = [...this.#open].filter(([, open]) => ofKind(open))
+    for (const [key] of kind.slice(0, Math.max(0, kind.length - most))) this.#open.delete(key)
   }
 
   #told({ role, username, end, idleEnd }: Open): Session {

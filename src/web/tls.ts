@@ -17,8 +17,6 @@ export function webTls(config: ConfigStore, files: Files = realFiles): Pair | nu
     const names = new Set([hostname(), `${hostname()}.local`, 'localhost', '127.0.0.1', '::1', ...own, ...named])
     return keptPair(join(config.dataDir, 'web_tls.pem'), [...names], files)
   }
-  const { cert, key } = tlsMaterial({ ...setting, insecure: false, min_version: 'TLSv1.2' }, path =>
-    files.read(path).toString('utf8'),
-  )
+  const { cert, key } = tlsMaterial({ ...setting, insecure: false, min_version: 'TLSv1.2' })
   return { cert: cert!, key: key! }
 }

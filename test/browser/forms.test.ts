@@ -118,23 +118,30 @@ test('the history of a sensor has a plot in every range', async () => {
   tab.clean()
 })
 
-test('a range with very many values is sampled evenly, and the page says so', async () => {
-  let asked = 0
-  await page.route('**/api/data/sensors*', async route => {
-    asked++
+test('plot and statistics are of all values of a range, in one request', async () => {
+  const asked: URL[] = []
+  await page.route('**/api/data/history*', async route => {
     const url = new URL(route.request().url())
-    const until = Number(url.searchParams.get('until'))
-    const row = { sensor_id: 'cpu_busy', device_id: 'PUMPHOUSE-7', sensor_status: 'OK', sensor_index: 1 }
-    const value = { normalized_value: until % 100, normalized_unit: '%' }
-    const sensors = [{ ...row, ...value, packet_uuid: String(until), timestamp_raw: until }]
-    await route.fulfill({ json: { ok: true, sensors, total: 43_200 } })
+    asked.push(url)
+    const [since, until, count] = ['since', 'until', 'buckets'].map(key => Number(url.searchParams.get(key)))
+    const buckets = Array.from({ length: count! }, (_, k) => ({
+      t: Math.round(since! + (k * (until! - since!)) / count!),
+      count: k > 100 && k < 140 ? 0 : 144,
+      ...(k > 100 && k < 140 ? { min: null, mean: null, max: null } : { min: 20, mean: 20.5 + k / 1000, max: 20.9 }),
+    }))
+    Object.assign(buckets[17]!, { min: 4, max: 4321 })
+    await route.fulfill({ json: { ok: true, buckets, since, until, units: ['%'] } })
   })
   await open('readings/PUMPHOUSE-7/cpu_busy')
-  await page.getByText('120 of 43,200 stored values, evenly spread').waitFor()
-  // again where the gateway was away for a moment
-  assert.ok(asked >= 121, `${asked}`)
-  await shoot(page, 'history-sampled-desktop-light')
-  await page.unroute('**/api/data/sensors*')
+  await page.getByText('37,584 stored values').waitFor()
+  const tile = (name: string) => page.locator('dl.tiles div', { hasText: name }).locator('dd')
+  assert.match((await tile('Greatest').textContent())!, /4,321/)
+  assert.match((await tile('Least').textContent())!, /^4/)
+  // again where the gateway was away for a moment, or the range moved on
+  const bounds = new Set(asked.map(url => url.search))
+  assert.equal(bounds.size, asked.length)
+  await shoot(page, 'history-band-desktop-light')
+  await page.unroute('**/api/data/history*')
   tab.clean()
 })
 

@@ -248,7 +248,7 @@ test('render prints the sections once as JSON, without a gateway and through one
   assert.equal(local.via, 'local')
   assert.equal(local.identity.device_id, 'pi-roof')
   assert.deepEqual(Object.keys(local).sort(), ['identity', 'node_core:db', 'timestamp', 'via'])
-  const missing = machine.run('tui', 'render', 'nope')
+  const missing = machine.run('tui', 'render', 'nope', '--json')
   assert.equal(missing.code, 1)
   assert.deepEqual(JSON.parse(missing.stdout).nope, { error: 'section not found', code: 'NOT_FOUND' })
   assert.equal(machine.run('tui', 'render', '--format', 'pdf').code, 2)

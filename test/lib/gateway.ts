@@ -37,19 +37,32 @@ globalThis.fetch = (where, init) => {
 /** The rig is a machine with one slow processor, which it shares with others: nothing that comes there comes too late. */
 const PATIENCE_MS = process.env.OS_NODE_IN_RIG ? 180_000 : 120_000
 
-/** Asks again until it is true, at first at once, then every 50 ms; throws after `ms` with what was last seen. */
+/** An error of the test or its tools: waiting does not mend it. `fetch failed` is a TypeError too, with its cause. */
+const isFinal = (error: unknown): boolean =>
+  error instanceof ReferenceError ||
+  (error instanceof TypeError && error.cause === undefined) ||
+  String((error as NodeJS.ErrnoException | undefined)?.syscall).startsWith('spawn')
+
+/**
+ * Calls `ask` at once and then every 50 ms until its answer is truthy, and returns that answer. Throws after `ms` with the last
+ * answer or error, and at once where an error is one that waiting does not mend.
+ */
 export async function until<T>(what: string, ask: () => T | Promise<T>, ms = PATIENCE_MS): Promise<NonNullable<T>> {
   const end = performance.now() + ms // tests set the clock
-  let last: unknown
+  let last = ''
+  let cause: unknown
   for (let pause = 1; ; pause = Math.min(50, 2 * pause)) {
     try {
       const answer = await ask()
       if (answer) return answer
-      last = answer
+      last = String(answer)
+      cause = undefined
     } catch (error) {
-      last = error
+      if (isFinal(error)) throw new Error(`${what}: ${String(error)}`, { cause: error })
+      last = String(error)
+      cause = error
     }
-    if (performance.now() > end) throw new Error(`${what}: not within ${ms} ms; last: ${String(last)}`)
+    if (performance.now() > end) throw new Error(`${what}: not within ${ms} ms; last: ${last}`, { cause })
     await sleep(pause)
   }
 }

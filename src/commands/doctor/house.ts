@@ -81,7 +81,7 @@ const log: Check = {
   name: 'log',
   async run({ context }) {
     const status = await context.log.summary()
-    const text = `records ${status.first_seq} to ${status.last_seq}, ${bytesText(status.bytes)}`
+    const text = `${status.records} records, ${bytesText(status.bytes)}`
     if (status.state === 'degraded')
       return failed(`degraded: ${status.reason ?? 'not written'}`, 'check the disk; what waits is in RAM')
     if (status.lost > 0)

@@ -1,35 +1,61 @@
 // config-get, config-set, config-show. Secrets are masked everywhere (X19). A key that does not exist is a result with
 // `error`, exit 1; a value that is not allowed is CONFIG_INVALID, exit 3, and nothing is changed.
-import { SECRET_NAME, TYPE_NAMES, type WriteLimits } from '../../config'
+import { type Change, TYPE_NAMES, type WriteLimits } from '../../config'
 import { OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import { isSecretName } from '../../lib/secrets'
+import type { CommandContext } from '../context'
 import type { Verb } from '../verb'
 
 export const configGet: Verb = {
   name: 'config-get',
   summary: 'print one value of the configuration',
-  examples: ['os-node config-get --key engine_settings.precision'],
+  examples: ['os-node config-get gateway.sources', 'os-node config-get --key engine_settings.precision --json'],
   options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
+  operands: ['key'],
   where: 'either',
-  json: true,
   async run({ config }, options) {
     const key = String(options.key)
     if (config.has(key)) return { value: { key, value: config.masked(key) } }
     const meant = config.suggest(key)
     return { value: { error: 'key not found', key, ...(meant && { did_you_mean: meant }) }, exitCode: 1 }
   },
+  text: ({ value }) => valueText(value),
 }
 
 /** By the name of the key, or of one inside a value in JSON. */
 const holdsSecret = (key: string, value: string): boolean =>
-  [key.split('.').at(-1)!, ...[...value.matchAll(/"(\w+)"\s*:/g)].map(([, name]) => name!)].some(name =>
-    SECRET_NAME.test(name),
-  )
+  [...key.split('.'), ...[...value.matchAll(/"([^"]{1,100})"\s*:/g)].map(([, name]) => name!)].some(isSecretName)
+
+/** What a write answers; a running gateway is told what it takes at its next start only. */
+function changed({ restart, ...value }: Change, via: CommandContext['via'], logger: Logger): Record<string, unknown> {
+  const waits = restart && via === 'gateway'
+  if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)
+  return { ...value, ...(waits && { needs_restart: true }) }
+}
+
+export const configUnset: Verb = {
+  name: 'config-unset',
+  summary: 'take one value out of the configuration: its default counts again',
+  description: 'An element of a list goes. Keys that nothing reads can be taken out too.',
+  examples: ['os-node config-unset --key engine_settings.precision', 'os-node config-unset --key gateway.sources[2]'],
+  options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
+  where: 'either',
+  changes: true,
+  json: true,
+  async run({ config, logger, via, writable }, options) {
+    const prefixes = writable?.()
+    const write = (limits: WriteLimits) => config.unset(String(options.key), limits)
+    return { value: changed(await config.approved(write, prefixes && { prefixes, strict: true }), via, logger) }
+  },
+}
 
 export const configSet: Verb = {
   name: 'config-set',
   summary: 'change one value of the configuration',
   description: 'Comments and formatting of the file stay. Without --type the type the key has is used.',
   examples: [
+    'os-node config-set engine_settings.precision 6',
     'os-node config-set --key engine_settings.precision --value 6 --type int',
     'os-node config-set --key RESOURCES.transport_status.tcp --value true',
     'os-node config-set --key gateway.uplinks.0.password --value-stdin',
@@ -40,9 +66,9 @@ export const configSet: Verb = {
     'value-stdin': { type: 'boolean', help: 'ask for the value, or read it from stdin: nobody else sees it' },
     type: { type: 'string', value: 'TYPE', help: `type of the value: ${TYPE_NAMES.join(', ')}` },
   },
+  operands: ['key', 'value'],
   where: 'either',
   changes: true,
-  json: true,
   async prepare({ 'value-stdin': fromStdin, ...options }, _read, secret, warn) {
     const { key, value } = options
     if (fromStdin && value !== undefined) throw new OsError('USAGE', 'either --value or --value-stdin')
@@ -59,21 +85,39 @@ export const configSet: Verb = {
     const prefixes = writable?.()
     const type = options.type as string | undefined
     const write = (limits: WriteLimits) => config.set(String(options.key), options.value, type, limits)
-    const { restart, ...value } = await config.approved(write, prefixes && { prefixes })
-    const waits = restart && via === 'gateway'
-    if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)
-    // kept all the same: a plugin may know it
-    const warning = config.warnings.find(text => text.includes(`${value.key} is not a known key`))
-    return { value: { ...value, ...(waits && { needs_restart: true }), ...(warning !== undefined && { warning }) } }
+    const change = await config.approved(write, prefixes && { prefixes, strict: true })
+    return { value: changed(change, via, logger) }
   },
+  text: ({ key, old, new: now, needs_restart, warning }, paint) =>
+    [
+      `${key}: ${cell(old)} → ${cell(now)}`,
+      ...(needs_restart ? [paint.warn('it counts from the next start of the gateway on')] : []),
+      ...(warning === undefined ? [] : [paint.warn(String(warning))]),
+    ].join('\n'),
 }
 
 const cell = (value: unknown): string => (value === undefined ? '' : JSON.stringify(value))
 
+/** `key = value` lines of everything below; what holds nothing is a value. */
+function lines(value: unknown, path = ''): string[] {
+  const inside = typeof value === 'object' && value !== null ? Object.entries(value) : []
+  if (inside.length === 0) return [`${path} = ${cell(value)}`]
+  return inside.flatMap(([name, item]) => lines(item, path === '' ? name : `${path}.${name}`))
+}
+
+/** One value: a text as it is, a part of the configuration as lines. */
+const valueText = (value: unknown): string =>
+  typeof value === 'string'
+    ? value
+    : typeof value === 'object' && value !== null
+      ? lines(value).join('\n')
+      : cell(value)
+
 export const configShow: Verb = {
   name: 'config-show',
   summary: 'print the configuration, or every key with its meaning',
-  examples: ['os-node config-show', 'os-node config-show --section engine_settings', 'os-node config-show --keys'],
+  examples: ['os-node config-show', 'os-node config-show engine_settings', 'os-node config-show --keys'],
+  operands: ['section'],
   options: {
     section: { type: 'string', value: 'KEY', help: 'only this part' },
     keys: { type: 'boolean', help: 'list every key: default, what is allowed, meaning' },
@@ -90,7 +134,7 @@ export const configShow: Verb = {
     return { value: { error: 'key not found', key: section }, exitCode: 1 }
   },
   text(value, paint) {
-    if (!Array.isArray(value.keys)) return JSON.stringify(value, null, 2)
+    if (!Array.isArray(value.keys)) return lines(value).join('\n')
     return (value.keys as Record<string, unknown>[])
       .map(row => {
         const marks = [row.restart ? 'needs a restart' : '', row.secret ? 'secret' : ''].filter(Boolean).join(', ')

@@ -8,10 +8,15 @@ const TELL_MS = 5000
 
 export const dbExport: Verb = {
   name: 'db export',
-  summary: 'write all packets into one ordinary SQLite file',
+  summary: 'write all packets into one SQLite file, or all readings into a CSV file',
   description:
-    'Tables os_packets and os_sensors; sqlite3 and everything that reads SQLite opens it. The data directory is only read, so a gateway may run.',
-  examples: ['os-node db export packets.sqlite', 'os-node db export --file /media/usb/packets.sqlite --force --json'],
+    'Tables os_packets and os_sensors; sqlite3 and everything that reads SQLite opens it. A name that ends in .csv makes a CSV file: ' +
+    'one row per sensor reading. The data directory is only read, so a gateway may run.',
+  examples: [
+    'os-node db export packets.sqlite',
+    'os-node db export readings.csv',
+    'os-node db export --file /media/usb/packets.sqlite --force --json',
+  ],
   options: {
     file: { type: 'string', value: 'PATH', required: true, help: 'the file that is written' },
     force: { type: 'boolean', help: 'replace a file that is there' },

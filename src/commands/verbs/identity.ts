@@ -15,22 +15,23 @@ const address = ({ config }: CommandContext, options: OptionValues): [host: stri
 ]
 
 const why = ({ lastError }: NodeLike): Record<string, unknown> =>
-  lastError ? { error: lastError.message, hint: lastError.hint } : {}
+  lastError ? { error: lastError.message, hint: lastError.hint } : { error: 'the server did not answer' }
 
 export const ensureId: Verb = {
   name: 'ensure-id',
   summary: 'get a device id from the server and keep it in Config.json',
-  examples: ['os-node ensure-id --host 192.0.2.10 --port 8080'],
+  examples: ['os-node ensure-id --host 192.0.2.10 --port 8080', 'os-node ensure-id 192.0.2.10 8080'],
   options: server(5),
+  operands: ['host', 'port'],
   where: 'either',
   changes: true,
-  json: true,
   async run(context, options) {
     const node = await context.node()
     const [host, port] = address(context, options)
     const ok = await node.ensureId(host, port, undefined, Number(options.timeout))
     return { value: { ok, assigned_id: node.assigned_id, ...(!ok && why(node)) }, exitCode: ok ? 0 : 1 }
   },
+  text: ({ assigned_id }) => `this device has the id ${assigned_id}`,
 }
 
 export const timeSync: Verb = {
@@ -38,8 +39,8 @@ export const timeSync: Verb = {
   summary: 'get the time from the server',
   examples: ['os-node time-sync --host 192.0.2.10 --port 8080'],
   options: server(3),
+  operands: ['host', 'port'],
   where: 'either',
-  json: true,
   async run(context, options) {
     const [host, port] = address(context, options)
     const node = await context.node()
@@ -47,4 +48,5 @@ export const timeSync: Verb = {
     const failed = server_time === null
     return { value: { server_time, ...(failed && why(node)) }, exitCode: failed ? 1 : 0 }
   },
+  text: ({ server_time }) => `${server_time} (${new Date(Number(server_time) * 1000).toISOString()})`,
 }

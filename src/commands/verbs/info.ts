@@ -60,11 +60,10 @@ export const idInfo: Verb = {
 
 export const snapshot: Verb = {
   name: 'snapshot',
-  summary: 'identity, services and enabled media as one JSON document',
+  summary: 'identity, services and enabled media',
   examples: ['os-node snapshot', 'os-node snapshot --json'],
   options: {},
   where: 'either',
-  json: true,
   async run(context): Promise<VerbResult> {
     const { device_id, assigned_id } = context.config.config
     const services = (await context.plugins()).manager.snapshot()
@@ -141,7 +140,6 @@ export const dbStatus: Verb = {
   examples: ['os-node db-status', 'os-node db-status --json'],
   options: {},
   where: 'either',
-  json: true,
   async run({ config, gateway }) {
     const { enabled, dialect } = config.config.storage.sql
     return { value: { enabled, dialect, ...(gateway && { ...gateway.status().storage, dialect }) } }

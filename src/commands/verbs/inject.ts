@@ -47,8 +47,8 @@ export const inject: Verb = {
     module: { type: 'string', value: 'STAGE', choices: STAGES, default: 'full', help: 'last stage to run' },
     ...READING_OPTIONS,
   },
+  operands: ['module'],
   where: 'either',
-  json: true,
   prepare: readSensorsFile,
   async run(context, options) {
     refuseFile(options)

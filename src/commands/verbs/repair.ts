@@ -14,17 +14,24 @@ export const repairConfig: Verb = {
   name: 'repair-config',
   summary: 'mend a broken configuration file',
   description:
-    'Valid keys stay, the rest gets its default, elements of lists that cannot be mended go. The broken file is kept beside it as .bak.',
-  examples: ['os-node repair-config', 'os-node repair-config --config /data/Config.json --json'],
-  options: {},
+    'Valid keys stay, the rest gets its default, elements of lists that cannot be mended go. The old file is kept beside it as .bak.',
+  examples: [
+    'os-node repair-config',
+    'os-node repair-config --unknown',
+    'os-node repair-config --config /data/Config.json --json',
+  ],
+  options: { unknown: { type: 'boolean', help: 'take out keys that nothing reads, too' } },
   where: 'either',
   changes: true,
-  json: true,
   tolerant: true,
-  async run({ config, logger }) {
-    const { repaired, backup } = config.repair()
-    if (backup) logger.info(`${config.path} was mended; the broken file is ${backup}`)
+  async run({ config, logger }, options) {
+    const { repaired, backup } = config.repair(options.unknown === true)
+    if (backup) logger.info(`${config.path} was mended; the old file is ${backup}`)
     for (const { key, old, new: now } of repaired) logger.info(`${named(key)}: ${shown(old)} → ${shown(now)}`)
     return { value: { ok: true, repaired: repaired as Repaired[], ...(backup !== undefined && { backup }) } }
   },
+  text: ({ repaired, backup }) =>
+    (repaired as Repaired[]).length === 0
+      ? 'nothing had to be mended'
+      : `mended: ${(repaired as Repaired[]).map(({ key }) => named(key)).join(', ')}${backup === undefined ? '' : `; the broken file is ${backup}`}`,
 }

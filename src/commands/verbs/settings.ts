@@ -9,11 +9,12 @@ const CORES: readonly string[] = ['pycore']
 export const core: Verb = {
   name: 'core',
   summary: 'the core that makes packets, and the ones of this build',
-  examples: ['os-node core', 'os-node core --set pycore'],
+  examples: ['os-node core', 'os-node core pycore'],
   options: {
     set: { type: 'string', value: 'NAME', help: 'core to use from the next start on' },
     persist: { type: 'boolean', help: 'taken for other software: --set is always kept' },
   },
+  operands: ['set'],
   where: 'either',
   changes: options => options.set !== undefined,
   async run({ config, via }, options) {
@@ -41,15 +42,16 @@ export const logLevel: Verb = {
   name: 'log-level',
   summary: 'show or set what the gateway writes to its log',
   description: 'A running gateway takes it at once.',
-  examples: ['os-node log-level', 'os-node log-level --set debug'],
+  examples: ['os-node log-level', 'os-node log-level debug'],
   options: { set: { type: 'string', value: 'LEVEL', choices: LEVELS, help: 'the least important lines to write' } },
+  operands: ['set'],
   where: 'either',
   changes: options => options.set !== undefined,
-  json: true,
   async run({ config }, options) {
     const key = 'gateway.log_level'
     if (options.set === undefined) return { value: { level: config.get(key) } }
     const { old, new: level } = config.set(key, options.set)
     return { value: { level, old } }
   },
+  text: ({ level }) => String(level),
 }

@@ -1,5 +1,6 @@
 // run and serve: start a gateway in this process and stay until it stops. They never go through a running gateway; when one
 // holds the data directory they end with LOCKED and its pid.
+import { OsError } from '../../lib/errors'
 import type { CommandContext, StartOverrides } from '../context'
 import type { OptionSpec, OptionValues, Verb, VerbResult } from '../verb'
 
@@ -40,11 +41,18 @@ export const run: Verb = {
       help: 'address of the web page (else RESOURCES.service_plugins.web_user.host)',
     },
     port: port('port of the web page (else RESOURCES.service_plugins.web_user.port)'),
+    'web-port': port('the same, as in serve'),
   },
   where: 'local',
   starts: true,
   changes: true,
-  run: (context, options) => start(context, 'run', options, webPort => (webPort === undefined ? {} : { webPort })),
+  run: (context, options) =>
+    start(context, 'run', options, page => {
+      const webPort = options['web-port'] ?? page
+      if (page !== undefined && webPort !== page)
+        throw new OsError('USAGE', '--port and --web-port of run are both the port of the page', { hint: 'give one' })
+      return typeof webPort === 'number' ? { webPort } : {}
+    }),
 }
 
 export const serve: Verb = {

@@ -90,9 +90,15 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
     via === 'gateway'
       ? `running for ${age(status.uptime_s)}; time ${time.quality}${Math.abs(time.offset_ms) >= 1000 ? ` (${Math.round(time.offset_ms / 1000)} s off the system clock)` : ''}; NTP ${time.ntp?.state ?? 'unknown'}`
       : paint.warn('no gateway is running'),
-    `log: records ${log.first_seq} to ${log.last_seq}, committed ${log.committed_seq}, ${bytesText(log.bytes)}, ` +
-      `lost ${log.lost}, written today ${bytesText(log.bytes_written_today)}`,
+    `log: ${log.records} records, ${bytesText(log.bytes)}, ${log.pending ?? 0} not on flash yet, ` +
+      `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
   ]
+  if (log.gaps?.length)
+    lines.push(
+      paint.bad(
+        `log damaged: records ${log.gaps.map(({ from, to }) => `${from}-${to}`).join(', ')} are lost; check the card`,
+      ),
+    )
   if (status.safe_mode)
     lines.push(
       paint.bad(`SAFE MODE: ${status.safe_mode}; links and SQL view are off. os-node safe-mode --leave opens them`),
@@ -113,6 +119,8 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
   for (const { aid, addresses } of status.shared_ids ?? [])
     lines.push(paint.warn(`id ${aid} was heard from ${addresses.join(', ')}`))
+  for (const { device_id, sensor_id, status: state } of status.attention ?? [])
+    lines.push(paint.bad(`${sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`}: ${state}`))
   const links = Object.entries(status.links)
   if (links.length > 0) {
     const rows = links.map(([name, link]) => [

@@ -1,6 +1,6 @@
 // token --new: a new admin token. It is printed once, with the link and the QR code that log in; only its hash is kept. The old token stops working.
 import { OsError } from '../../lib/errors'
-import { configuredUrl, loginUrl, qrCode } from '../login'
+import { configuredUrl, loginUrl, phoneCode } from '../login'
 import type { Verb } from '../verb'
 
 export const token: Verb = {
@@ -24,7 +24,6 @@ export const token: Verb = {
       String(made),
       `Send it as the header X-Admin-Token, or open ${paint.bold(String(login_url))}`,
       'It is not shown again.',
-      '',
-      qrCode(String(login_url)),
+      ...phoneCode(String(login_url)),
     ].join('\n'),
 }

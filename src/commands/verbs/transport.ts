@@ -34,18 +34,15 @@ export const transporterToggle: Verb = {
   summary: 'switch a medium on or off',
   description:
     'Counts for dispatch, uplinks and receivers, at once in a running gateway. What waits for an uplink stays in the log.',
-  examples: [
-    'os-node transporter-toggle --name TCP --enable',
-    'os-node transporter-toggle --name udp --disable --json',
-  ],
+  examples: ['os-node transporter-toggle TCP --enable', 'os-node transporter-toggle --name udp --disable --json'],
   options: {
     name: { type: 'string', value: 'MEDIUM', required: true, help: MEDIUM },
     enable: { type: 'boolean', help: 'switch it on' },
     disable: { type: 'boolean', help: 'switch it off' },
   },
+  operands: ['name'],
   where: 'either',
   changes: true,
-  json: true,
   async run({ transport }, { name, enable = false, disable = false }) {
     if (enable === disable) {
       throw new OsError('USAGE', 'give either --enable or --disable', { hint: 'see os-node transporter-toggle --help' })
@@ -57,10 +54,10 @@ export const transporterToggle: Verb = {
 export const reloadProtocol: Verb = {
   name: 'reload-protocol',
   summary: 'read Config.json again and make a medium anew from it',
-  examples: ['os-node reload-protocol --medium UDP', 'os-node reload-protocol --medium mqtt --json'],
+  examples: ['os-node reload-protocol UDP', 'os-node reload-protocol --medium mqtt --json'],
   options: { medium: { type: 'string', value: 'MEDIUM', required: true, help: MEDIUM } },
+  operands: ['medium'],
   where: 'either',
-  json: true,
   async run({ transport }, options) {
     const { name, reloaded } = await transport().reload(String(options.medium))
     if (reloaded) return { value: { medium: name, reloaded } }

@@ -1,6 +1,6 @@
 // The terminal UI on the command line. `tui render` and `tui sections` run where the data is; `tui interactive` and `tui bios`
 // run where the person is and ask a running gateway for each look (D17).
-import { type Plain, parseFormat, rowsText, type SectionInfo, sectionNames, treeText } from '../../display'
+import { type Plain, parseFormat, rowsText, type SectionInfo, sectionNames, textOf, treeText } from '../../display'
 import { OsError } from '../../lib/errors'
 import type { CommandContext, TerminalUiLike } from '../context'
 import type { OptionSpec, Paint, Verb } from '../verb'
@@ -34,7 +34,7 @@ export const tuiRender: Verb = {
   examples: ['os-node tui render', 'os-node tui render --section identity,db', 'os-node tui render --format text'],
   options: {
     section: SECTIONS,
-    format: { type: 'string', value: 'FORMAT', help: 'json (default), html, text, table or tree' },
+    format: { type: 'string', value: 'FORMAT', help: 'text (default; with --json: json), json, html, table or tree' },
   },
   operands: ['section'],
   where: 'either',
@@ -43,14 +43,15 @@ export const tuiRender: Verb = {
     const sections = await (await context.display()).read(sectionNames(options.section), format)
     const failed = Object.values(sections).some(data => isMissing(data))
     return {
-      value: { ...sections, timestamp: Math.floor(Date.now() / 1000), ...(format !== 'json' && { format }) },
+      value: { ...sections, timestamp: Math.floor(Date.now() / 1000), ...(options.format !== undefined && { format }) },
       exitCode: failed ? 1 : 0,
     }
   },
   text({ format, timestamp, ...sections }, paint) {
-    if (format === undefined) return JSON.stringify({ ...sections, timestamp }, null, 2)
+    if (format === 'json') return JSON.stringify({ ...sections, timestamp }, null, 2)
     const parts = Object.entries(sections as Record<string, Plain>)
-    return parts.map(([name, data]) => `${heading(name, paint)}${drawn(format, data)}`).join('\n\n')
+    const text = (data: Plain): string => (format === undefined ? textOf(data) : drawn(format, data))
+    return parts.map(([name, data]) => `${heading(name, paint)}${text(data)}`).join('\n\n')
   },
 }
 

@@ -69,7 +69,7 @@ async function* rows(context: CommandContext, module: string, intervalMs: number
   }
 }
 
-/** At a terminal: everything once, then the keys that changed; nothing where none did. */
+/** Everything once, then the keys that changed; nothing where none did. */
 function rowText(row: unknown, paint: Paint): string {
   const { at, module, changed, state } = row as Row
   const values = flat(state)
@@ -82,13 +82,14 @@ function rowText(row: unknown, paint: Paint): string {
 export const watch: Verb = {
   name: 'watch',
   summary: 'print the state of a part again and again, with what changed',
-  description: 'JSON lines {at, module, changed, state}; at a terminal the first state and then what changes.',
-  examples: ['os-node watch --module transport', 'os-node watch --module pipeline --interval 5 --duration 60'],
+  description: 'The first state and then what changes; with --json lines {at, module, changed, state}.',
+  examples: ['os-node watch transport', 'os-node watch --module pipeline --interval 5 --duration 60'],
   options: {
     module: { type: 'string', value: 'MODULE', required: true, choices: Object.keys(MODULES), help: 'what to watch' },
     interval: { type: 'number', value: 'SECONDS', min: 0.1, max: 86_400, default: 2, help: 'pause between two looks' },
     duration: { type: 'number', value: 'SECONDS', min: 0, max: 31_536_000, default: 0, help: '0: until it is stopped' },
   },
+  operands: ['module'],
   where: 'either',
   endless: true,
   async run(context, { module, interval, duration }) {

@@ -69,6 +69,11 @@ export const gatewayEntries = {
       after_s: num(5, 'a better uplink must be away this long before the next one takes over', { max: 86_400 }),
       back_s: num(60, 'and must be stable this long before it gets it back', { max: 86_400 }),
     }),
+    retry_max_s: num(60, 'longest pause before a link that is down is tried again; 5 s while its peer worked lately', {
+      min: 1,
+      max: 3600,
+      restart: true,
+    }),
     receivers: list(v.looseObject(link), 'where packets of other nodes are received'),
     log: section({
       max_bytes: int(268_435_456, 'size of the log on flash at most', { min: 1_048_576, restart: true }),

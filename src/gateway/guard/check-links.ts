@@ -4,6 +4,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from '../../config'
 import { asOsError, OsError } from '../../lib/errors'
+import { turn } from '../../lib/turn'
 import { checkOptions } from '../../links/options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
@@ -70,15 +71,17 @@ export function linksAsOpened(config: Config, registry: Registry): Promise<LinkA
 /** Throws CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made. */
 export async function checkLinks(now: Config, next: Config, registry: Registry): Promise<void> {
   for (const kind of ['receivers', 'uplinks', 'sources'] as const) {
-    const before: readonly Entry[] = now.gateway[kind] ?? []
+    const before = new Map((now.gateway[kind] ?? []).map((entry: Entry) => [entry.name, entry]))
     for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {
-      if (before.some(other => isDeepStrictEqual(other, entry))) continue
+      if (isDeepStrictEqual(before.get(entry.name), entry)) continue
+      // a long list must not keep the loop from everything else
+      if (k % 20 === 19) await turn()
       const key = `gateway.${kind}.${k}`
       try {
         await linkOptions(entry, kind === 'receivers', next, registry)
       } catch (cause) {
-        const { message, details } = asOsError(cause)
-        throw new OsError('CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {
+        const { code, message, details } = asOsError(cause)
+        throw new OsError(code === 'UNKNOWN_KEY' ? code : 'CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {
           cause,
           details: { ...details, key },
         })

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { SourceConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import { MissingLink } from '../../links/missing'
+import { hostOf } from '../../links/network'
 import { type Applied, compareLinks } from '../guard/apply'
 import type { LinkParts } from '../parts'
 import { Deadband } from './deadband'
@@ -89,11 +90,15 @@ export class Sources {
   }
 
   async #add(entry: SourceEntry): Promise<void> {
-    const { clock, logger, registry, supervisor } = this.#parts
+    const { clock, config, logger, registry, supervisor } = this.#parts
     const { name, type, ...options } = optionsOf(entry)
+    const optional = config.config.gateway.sources === null
     try {
       const driver = await registry.sourceDriver(type)
-      supervisor.add(driver.create(name, options, { clock, logger: logger.child(name) }))
+      supervisor.add(driver.create(name, options, { clock, logger: logger.child(name) }), {
+        ...hostOf(options),
+        optional,
+      })
     } catch (error) {
       supervisor.add(new MissingLink(name, asOsError(error)))
     }

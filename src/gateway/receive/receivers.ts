@@ -8,6 +8,7 @@ import { asOsError } from '../../lib/errors'
 import type { Medium, Openable } from '../../links/contracts'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { MissingLink } from '../../links/missing'
+import { hostOf } from '../../links/network'
 import { withHardware } from '../../links/physical'
 import { portOf } from '../../links/registry'
 import type { Applied } from '../guard/apply'
@@ -66,7 +67,7 @@ export class Receivers {
       }
       const thing = await this.#make(standing)
       try {
-        supervisor.add(thing)
+        supervisor.add(thing, hostOf(standing.settings))
       } catch (error) {
         logger.error(`receiver ${name}: ${asOsError(error).message}`)
         continue

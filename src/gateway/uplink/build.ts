@@ -2,9 +2,11 @@
 // the peer answered. Throws NO_DRIVER, MEDIUM_OFF or CONFIG_INVALID; the link is then shown as down with that reason.
 import { randomBytes } from 'node:crypto'
 import type { UplinkConfig } from '../../config'
+import type { BackoffOptions } from '../../lib/backoff'
 import type { Files } from '../../lib/files'
 import type { Medium } from '../../links/contracts'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
+import { hostOf } from '../../links/network'
 import { portOf } from '../../links/registry'
 import type { Timers } from '../../links/timers'
 import type { FlashLog, TimeQuality } from '../../log'
@@ -112,15 +114,15 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
     if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
     uplink.link(state)
   })
-  // X29: a peer that does not answer is probed again after 2 s, doubling to 60 s
-  if (plain) supervisor.add(medium)
+  // X29: a peer that does not answer is probed again after 2 s, doubling to the cap of D7
+  if (plain) supervisor.add(medium, hostOf(settings))
   else {
     const probed = new ProbedMedium(
       medium,
       () => uplink.probe(),
       () => uplink.probing.cancel(),
     )
-    supervisor.add(probed, { backoff: { minMs: 2000, maxMs: probesApart(medium) } })
+    supervisor.add(probed, { ...hostOf(settings), backoff: { minMs: 2000, ...probesApart(medium) } })
   }
   return async () => {
     await supervisor.remove(name)
@@ -137,9 +139,12 @@ const PROBES = 4
 /** part of the allowed time on the air that probes of a peer that is away may take */
 const PROBE_PART = 0.25
 
-/** Longest pause between two openings: X29's minute, and more where a probe is dear; by chance they are half as long. */
-const probesApart = ({ airtime }: Medium): number =>
-  Math.max(60_000, airtime ? (2 * PROBES * airtime.of(PROBE_BYTES)) / (airtime.share * PROBE_PART) : 0)
+/** Where a probe is dear: the longest pause between two openings, of which half is left by chance, and no shorter ones. */
+function probesApart({ airtime }: Medium): BackoffOptions {
+  if (!airtime) return {}
+  const maxMs = Math.max(60_000, (2 * PROBES * airtime.of(PROBE_BYTES)) / (airtime.share * PROBE_PART))
+  return { maxMs, quickMs: maxMs }
+}
 
 /** How long a record of a time quality is held back: what nobody vouches for waits for the first sync, but not for ever (D18). */
 export const holding =

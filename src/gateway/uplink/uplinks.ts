@@ -47,6 +47,7 @@ interface Entry {
 
 /** how long what is on its way may still arrive at a handover */
 const HANDOVER_MS = 5000
+const HEARD_EVERY_MS = 1000
 /** largest packet where no uplink is known yet */
 const USUAL_PACKET = 1200
 
@@ -66,6 +67,7 @@ export class Uplinks {
   #cancelTimer: (() => void) | undefined
   #stopped = false
   #pumpsSoon = false
+  #heardAt = Number.NEGATIVE_INFINITY
   readonly #holdMs: ReturnType<typeof holding>
 
   constructor(parts: UplinksParts) {
@@ -144,6 +146,17 @@ export class Uplinks {
       this.#pumpsSoon = false
       this.pump()
     })
+  }
+
+  /** A packet of that address came another way: an uplink to it that waits is tried now, once a second at most. */
+  heard(address: string): void {
+    const { supervisor, clock } = this.#parts
+    for (const { usable, settings } of this.#entries) {
+      if (usable || !settings.host || !address.startsWith(`${settings.host}:`)) continue
+      if (clock.mono() - this.#heardAt < HEARD_EVERY_MS) return
+      this.#heardAt = clock.mono()
+      supervisor.get(settings.name)?.back()
+    }
   }
 
   /** The progress token's turn here (D14): settles when the scheduler had its turn, however the uplinks are. */

@@ -2,8 +2,8 @@
 // passphrase or does not fit the others (TLS_FILE, with the key and the file). Files are read at each opening, so that a
 // renewed certificate is taken without a restart.
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { errno, OsError } from '../../lib/errors'
+import { readRegular } from '../../lib/files'
 import type { TlsSettings, TlsValue } from './options'
 
 /** The settings behind `tls`, null where it is off or not there. */
@@ -13,7 +13,9 @@ export const tlsSettings = (value: TlsValue | undefined): TlsSettings | null => 
 }
 
 export type ReadText = (path: string) => string
-export const readPem: ReadText = file => readFileSync(file, 'utf8')
+/** PEM files are a few KB */
+const MOST_BYTES = 1024 * 1024
+export const readPem: ReadText = file => readRegular(file, MOST_BYTES).toString('utf8')
 
 /** What the files hold, as node:tls takes it. */
 export interface TlsMaterial {

@@ -1,12 +1,12 @@
 // The probe of the delivery exchange (PROTOCOL X29): asked when a link was opened, and again 2 s later, then after pauses that
-// double to 60 s. Pure. A PONG counts with the number of a probe that was sent since the opening, however late it comes; any
+// double to 5 s (D7). Pure. A PONG counts with the number of a probe that was sent since the opening, however late it comes; any
 // other packet is not for this class (null).
 import { COMMAND } from '../../wire/commands'
 import { controlSeq } from '../control'
 import { buildProbe, probeReplyCommitMs } from './frame'
 
 const FIRST_PAUSE_MS = 2000
-const LAST_PAUSE_MS = 60_000
+const LAST_PAUSE_MS = 5000
 /** probes whose late PONG still counts */
 const OPEN_PROBES = 8
 

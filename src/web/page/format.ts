@@ -161,14 +161,21 @@ export interface News {
   readonly safe_mode?: string
   readonly config_problem?: string
   readonly needs_restart?: readonly string[]
+  readonly attention?: readonly { readonly device_id: string; readonly sensor_id?: string; readonly status: string }[]
   readonly guard?: { readonly level: string; readonly reason?: string }
 }
 
 /** What a status says that keeps the gateway from its whole work, the worst first; safe mode stands above every view. */
-export function notices({ guard, config_problem, needs_restart = [] }: News): Notice[] {
+export function notices({ guard, config_problem, attention = [], needs_restart = [] }: News): Notice[] {
   const list: Notice[] = []
   const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })
   if (config_problem) say('config', `The configuration file does not count: ${config_problem}`, true)
+  for (const { device_id, sensor_id, status } of attention)
+    say(
+      `${device_id} ${sensor_id ?? ''}`,
+      `${sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`}: ${status}`,
+      true,
+    )
   if (guard && guard.level !== 'normal') say('guard', `Doing less (${guard.level}): ${guard.reason ?? ''}`, false)
   if (needs_restart.length > 0) say('restart', `From the next start on: ${needs_restart.join(', ')}`, false)
   return list

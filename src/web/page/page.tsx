@@ -77,11 +77,12 @@ function Page() {
   const heading = useRef<HTMLHeadingElement>(null)
   const first = useRef(true)
   const name = dashboard?.status.identity.device_id
+  const alarms = dashboard?.status.attention?.length ?? 0
 
   useEffect(() => {
     const view = state === 'out' ? 'Sign in' : connection === 'away' ? `Away: ${place.title}` : place.title
-    document.title = [view, name, 'os-node'].filter(Boolean).join(' · ')
-  }, [place, name, state, connection])
+    document.title = (alarms > 0 ? `(${alarms}) ` : '') + [view, name, 'os-node'].filter(Boolean).join(' · ')
+  }, [place, name, state, connection, alarms])
 
   // after a change of view the reader starts at its heading, as after loading a page
   const at = path.join('/')

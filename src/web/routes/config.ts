@@ -2,6 +2,8 @@
 // masked; a masked value that comes back changes nothing (X19). Sections are taken all or nothing (X20), options one by one.
 import * as v from 'valibot'
 import { asOsError, OsError } from '../../lib/errors'
+import { turn } from '../../lib/turn'
+import type { Body } from '../body'
 import { optionList, optionSchema } from '../options'
 import { flag, text } from '../query'
 import { type Call, type Route, route } from '../route'
@@ -37,6 +39,23 @@ const update = v.looseObject({ key: v.string(), value: s.anything, value_type: v
 /** any object: what of it is a key, and of the right type, the configuration knows */
 const sections = v.record(v.string(), v.unknown())
 
+/** Dotted keys that a body of PUT /api/config names. */
+function keysIn(body: Body): string[] {
+  if (typeof body.key === 'string' && Object.hasOwn(body, 'value')) return [body.key]
+  const found: string[] = []
+  const walk = (value: unknown, path: string): void => {
+    if (found.length > 1000) return
+    const inner = typeof value === 'object' && value !== null && !Array.isArray(value) && path.split('.').length < 8
+    if (inner) for (const [name, item] of Object.entries(value)) walk(item, path === '' ? name : `${path}.${name}`)
+    else found.push(path)
+  }
+  walk(body, '')
+  return found
+}
+
+const updatedKeys = ({ updates }: Body): string[] =>
+  Array.isArray(updates) ? updates.flatMap(item => (typeof item?.key === 'string' ? [item.key as string] : [])) : []
+
 /** Each on its own: what can be written is, the rest is told. */
 async function options({ context, body }: Call<{ updates: unknown[] }>): Promise<object> {
   const changed: object[] = []
@@ -48,6 +67,8 @@ async function options({ context, body }: Call<{ updates: unknown[] }>): Promise
       continue
     }
     const { key, value, value_type } = parsed.output
+    // each is a change of the file: others get their turn in between
+    await turn()
     try {
       const { new: now, restart } = await context.config.set(key, value, value_type)
       changed.push({ key, new: now, restart })
@@ -92,6 +113,7 @@ export const CONFIG: readonly Route[] = [
     role: 'admin',
     write: 'keys',
     summary: 'changes nested sections, all or nothing, or one value as {key, value, value_type}',
+    keys: keysIn,
     body: v.union([update, sections]),
     answer: v.union([s.answer({ changed: v.array(v.strictObject(s.change)) }), s.answer(s.change)]),
     run: write,
@@ -137,6 +159,7 @@ export const CONFIG: readonly Route[] = [
     role: 'admin',
     write: 'keys',
     summary: 'changes options one by one and tells which failed',
+    keys: updatedKeys,
     body: v.object({
       updates: v.pipe(
         v.array(v.union([update, v.unknown()]), 'updates must be a list'),
@@ -160,6 +183,7 @@ export const CONFIG: readonly Route[] = [
     role: 'admin',
     write: 'keys',
     summary: 'changes settings of the page; unknown keys are ignored',
+    keys: body => Object.keys(body),
     body: sections,
     answer: s.answer({ ui }),
     run: async ({ context, body }) => {

@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { auditText } from '../../commands/argv'
 import { OsError } from '../../lib/errors'
+import { normalizePluginName } from '../../services'
 import { requireRole } from '../access'
 import type { PluginsControl, WebContext } from '../context'
 import { type Call, type Route, route } from '../route'
@@ -45,7 +46,7 @@ function pluginsOf({ plugins }: WebContext): PluginsControl {
   return plugins
 }
 
-/** load, start and stop are open to operators, what is saved or runs a command only to admins. */
+/** load, start and stop (but of the page itself) are open to operators, what is saved or runs a command only to admins. */
 async function changePlugin({
   context,
   body,
@@ -55,6 +56,8 @@ async function changePlugin({
   const { plugin, action, sub_cmd, args = [], enabled } = body
   const plugins = pluginsOf(context)
   const done = { ok: true, plugin, action }
+  // the page is everybody's: an operator may start it, not stop it
+  if (action === 'stop' && normalizePluginName(plugin) === 'web_user') requireRole(session, 'admin')
   const words = typeof args === 'string' ? args.split(/\s+/).filter(Boolean) : args
   context.logger.info(
     `${session.username} at ${remote}: plugin ${auditText([action, plugin, ...(sub_cmd ? [sub_cmd, ...words] : [])])}`,
@@ -99,6 +102,7 @@ export const CONTROL: readonly Route[] = [
     role: 'operator',
     write: 'keys',
     summary: 'switches a medium on or off, or makes it anew from the configuration',
+    keys: ({ medium }) => (typeof medium === 'string' ? [medium] : []),
     body: transportBody,
     answer: v.strictObject({
       ok: s.flag,
@@ -122,6 +126,7 @@ export const CONTROL: readonly Route[] = [
     role: 'admin',
     write: 'state',
     summary: 'sets one output',
+    keys: ({ name }) => (typeof name === 'string' ? [name] : []),
     body: outputBody,
     answer: s.answer(output),
     run: async ({ context, body }) => {

@@ -1,8 +1,8 @@
 // The data queries (specification "Data query endpoints"). What the database throws without a code of its own is told as
 // unavailable (X27).
 import { asOsError, OsError } from '../../lib/errors'
-import type { PacketQuery, Queries, SensorQuery } from '../context'
-import { limit, offset, seconds, text } from '../query'
+import type { HistoryQuery, PacketQuery, Queries, SensorQuery } from '../context'
+import { limit, needed, offset, seconds, text } from '../query'
 import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
 
@@ -68,6 +68,18 @@ export const DATA: readonly Route[] = [
     run: async call => ({
       ok: true,
       ...(await ask(call, db => db.querySensors({ ...call.query } as unknown as SensorQuery))),
+    }),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/data/history',
+    role: 'viewer',
+    summary: 'all values of one sensor as count, min, mean and max in buckets of equal width',
+    query: { device_id: needed, sensor_id: needed, since: seconds, until: seconds, buckets: limit(200, 1000) },
+    answer: s.history,
+    run: async call => ({
+      ok: true,
+      ...(await ask(call, db => db.queryHistory({ ...call.query } as unknown as HistoryQuery))),
     }),
   }),
 ]

@@ -114,11 +114,62 @@ test('wrong usage is exit 2 with a suggestion on stderr and nothing on stdout', 
   assert.equal(await cli('stats'), 2)
   assert.match(err.text, /did you mean status\?/)
   assert.equal(out.text, '')
-  assert.equal(await cli([]), 2)
-  assert.match(err.text, /Usage: os-node COMMAND/)
+  for (const [typed, meant] of [
+    ['config', 'config-get or config-set or config-show'],
+    ['export', 'db export or log export'],
+  ] as const) {
+    assert.equal(await cli(typed), 2)
+    assert.match(err.text, new RegExp(`did you mean ${meant}\\?`))
+  }
+  assert.equal(await cli('xyzzy'), 2)
+  assert.match(err.text, /no command "xyzzy"\n {2}see os-node --help/)
   assert.equal(await cli('--json status'), 2)
   assert.equal(await cli('status --nope --json'), 2)
   assert.equal(JSON.parse(out.text).code, 'USAGE')
+  assert.match(err.text, /no option --nope/)
+})
+
+test('os-node alone prints a short help, which is no error', async () => {
+  const { cli, out, err } = rig()
+  assert.equal(await cli([]), 0)
+  assert.match(
+    out.text,
+    /Usage: os-node COMMAND[\s\S]*\n {2}run +run the gateway[\s\S]*config-get KEY[\s\S]*os-node --help/,
+  )
+  assert.ok(out.text.split('\n').length < 20)
+  assert.equal(err.text, '')
+})
+
+test('without --json every command prints text, and a result that is an error is one text on stderr', async () => {
+  const { cli, out, err } = rig('{"gateway": {"uplinks": []}}')
+  for (const [line, said] of [
+    ['config-get device_id', /^\n$/],
+    ['config-get engine_settings.precision', /^4\n$/],
+    ['config-get engine_settings.network_retry', /^enabled = /],
+    ['config-show engine_settings', /^engine_settings\.precision = 4$/m],
+    ['config-set engine_settings.precision 6', /^engine_settings\.precision: 4 → 6\n$/],
+    ['decode 3f', /^id +gw$/m],
+    ['time-sync 127.0.0.1 1', /^\d+ \(\d{4}-/],
+    ['log-level', /^info\n$/],
+    ['db-status', /^dialect +sqlite$/m],
+    ['inject standardize', /standardize/],
+  ] as const) {
+    assert.equal(await cli(line), 0, `${line}: ${err.text}`)
+    assert.match(out.text, said, line)
+    assert.throws(() => JSON.parse(out.text.startsWith('{') ? out.text : 'text'), line)
+  }
+  assert.equal(await cli('config-get engine_settings.precisio'), 1)
+  assert.deepEqual(
+    [out.text, err.text],
+    ['', 'os-node: key not found: engine_settings.precisio\n  did you mean engine_settings.precision?\n'],
+  )
+  assert.equal(await cli('decode 00'), 1)
+  assert.deepEqual([out.text, err.text], ['', 'os-node: Unknown command\n'])
+  assert.equal(await cli('config-set gateway.log.commit_interval_ms -5'), 3)
+  assert.equal(out.text, '')
+  assert.doesNotMatch(err.text, /has no option/)
+  assert.equal(await cli('run --port 1 --web-port 2'), 2)
+  assert.match(err.text, /both the port of the page/)
 })
 
 test('--json prints exactly one document with via; without it people get text', async () => {
@@ -127,7 +178,7 @@ test('--json prints exactly one document with via; without it people get text', 
   assert.equal(out.text.split('\n').length, 2)
   assert.equal(JSON.parse(out.text).via, 'local')
   await cli('status')
-  assert.match(out.text, /no gateway is running[\s\S]*log: records 1 to 9/)
+  assert.match(out.text, /no gateway is running[\s\S]*log: 9 records/)
   assert.doesNotMatch(out.text, /\x1b/)
   await cli('log verify')
   assert.match(out.text, /the log is sound: 9 records/)
@@ -192,10 +243,10 @@ test('a broken configuration: file, line and column, exit 3; with a last good co
 test('config-set changes the file, config-get of nothing is exit 1', async () => {
   const { cli, cwd, out } = rig('{}')
   assert.equal(await cli('config-set --key engine_settings.precision --value 6 --type int'), 0)
-  assert.deepEqual(JSON.parse(out.text), { key: 'engine_settings.precision', old: 4, new: 6 })
+  assert.equal(out.text, 'engine_settings.precision: 4 → 6\n')
   assert.equal(JSON.parse(readFileSync(join(cwd, 'Config.json'), 'utf8')).engine_settings.precision, 6)
   assert.equal(await cli('config-set --key engine_settings.precision --value 11 --type int'), 3)
-  assert.equal(await cli('config-get --key no.such'), 1)
+  assert.equal(await cli('config-get --key no.such --json'), 1)
   assert.equal(JSON.parse(out.text).error, 'key not found')
 })
 
@@ -229,7 +280,7 @@ test('run prints where to look, or one JSON document', async () => {
 })
 
 test('every command finds a running gateway and runs inside it', async () => {
-  const { cli, cwd, out, setups } = rig('{"device_id": "D"}')
+  const { cli, cwd, out, err, setups } = rig('{"device_id": "D"}')
   const gateway = await gatewayOn(cwd)
   try {
     assert.equal(await cli('status --json'), 0)
@@ -254,7 +305,8 @@ test('every command finds a running gateway and runs inside it', async () => {
     assert.deepEqual(gateway.calls[0], ['submit', { sensors: [['V1', 'OK', -4, 'Pa']], device_status: 'ONLINE' }])
     assert.equal(await cli('decode --hex 00'), 1)
     assert.equal(await cli('config-set --key engine_settings.precision --value 99'), 3)
-    assert.match(JSON.parse(out.text).error, /0–10/)
+    assert.match(err.text, /0–10/)
+    assert.equal(out.text, '')
     assert.equal(await cli('log export --from 4'), 0)
     assert.deepEqual(
       out.text

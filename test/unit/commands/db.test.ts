@@ -1,6 +1,6 @@
 // db export as a command: what it prints, its exit codes, and that a gateway writes no files for a caller.
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -68,6 +68,28 @@ test('db export prints what is in the file, here also while a gateway owns the d
   assert.equal(forced.code, 0)
   assert.match(forced.stdout, /out\.sqlite: 3 packets, 3 sensor values, 0\.0 MB\n$/)
   assert.deepEqual(readdirSync(root).sort(), ['Config.json', 'data', 'out.sqlite'])
+  rmSync(file)
+})
+
+test('a name that ends in .csv makes one row per sensor reading', async () => {
+  const file = join(root, 'out.csv')
+  const { code, stdout, stderr } = await cli('db', 'export', file)
+  assert.equal(code, 0, stderr)
+  assert.match(stdout, /out\.csv: 3 packets, 3 sensor values/)
+  const [head, ...rows] = readFileSync(file, 'utf8').split('\r\n')
+  assert.equal(
+    head,
+    'time,t_raw_ms,device_id,device_status,sensor_index,sensor_id,sensor_status,value,unit,packet_uuid,created_at',
+  )
+  assert.deepEqual(
+    rows.map(row => row.split(',').slice(0, 9).join(',')),
+    [
+      '1970-01-01T00:00:00.000Z,0,d,ONLINE,1,s,OK,1,K',
+      '1970-01-01T00:00:00.001Z,1,d,ONLINE,1,s,OK,1,K',
+      '1970-01-01T00:00:00.002Z,2,d,ONLINE,1,s,OK,1,K',
+      '',
+    ],
+  )
   rmSync(file)
 })
 

@@ -20,7 +20,7 @@ export const STATUS = {
   identity: { device_id: 'gw', assigned_id: 7 },
   time: { quality: 'synced', offset_ms: 3 },
   links: { cloud: { state: 'down', reason: 'no answer', retry_at: 5, delivery: 'acked', rx: 1, tx: 2, errors: 3 } },
-  log: { first_seq: 1, last_seq: 9, committed_seq: 8, bytes: 100, lost: 0, bytes_written_today: 50 },
+  log: { records: 9, first_seq: 1, last_seq: 9, committed_seq: 8, bytes: 100, lost: 0, bytes_written_today: 50 },
   uplinks: { cloud: { cursor: 4, backlog: 5, acked: 4, resent: 0 } },
   storage: { lag_records: 0 },
   dropped: { rows: 1, packets: 0, records: 0 },

@@ -111,7 +111,10 @@ test('X21: a command that ends is completed whatever its exit code, its output a
   })
   assert.equal((await run('show --json')).stdout, '{"got":{"json":true},"via":"gateway"}\n')
   const failed = await run('fail')
-  assert.deepEqual([failed.status, failed.exit_code, failed.stdout], ['completed', 3, '{"error":"no"}\n'])
+  assert.deepEqual(
+    [failed.status, failed.exit_code, failed.stdout, failed.stderr],
+    ['completed', 3, '', 'os-node: no\n'],
+  )
   const refused = await run('refuse --json')
   assert.deepEqual([refused.status, refused.exit_code], ['completed', 1])
   assert.match(refused.stderr, /^os-node: these bytes are no packet\n/)

@@ -145,7 +145,10 @@ test('ensure-id and time-sync use Client_Core unless told otherwise', async () =
   ])
   const silent = fake(store, { node: { ensureId: async () => false, ensureTime: async () => null } })
   assert.equal((await run(silent.context, 'ensure-id')).exitCode, 1)
-  assert.deepEqual(await run(silent.context, 'time-sync'), { value: { server_time: null }, exitCode: 1 })
+  assert.deepEqual(await run(silent.context, 'time-sync'), {
+    value: { server_time: null, error: 'the server did not answer' },
+    exitCode: 1,
+  })
 })
 
 test('config-get, config-set and config-show', async () => {
@@ -159,10 +162,12 @@ test('config-get, config-set and config-show', async () => {
     value: { key, old: 4, new: 6 },
   })
   const typo = 'engine_settings.precison'
-  assert.match(
-    String((await run(context, 'config-set', '--key', typo, '--value', '6')).value?.warning),
-    /precison is not a known key; did you mean precision\?/,
-  )
+  await assert.rejects(run(context, 'config-set', '--key', typo, '--value', '6'), {
+    code: 'UNKNOWN_KEY',
+    message: `${typo} is not a known key; did you mean precision?`,
+  })
+  assert.deepEqual(await run(context, 'config-unset', '--key', key), { value: { key, old: 6, new: 4 } })
+  await run(context, 'config-set', '--key', key, '--value', '6')
   // a gateway at work says that it takes the value at its next start
   assert.deepEqual(await run(fake(config(), { inGateway: true }).context, 'config-set', '--key', key, '--value', '6'), {
     value: { key, old: 4, new: 6, needs_restart: true },

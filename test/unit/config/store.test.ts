@@ -320,9 +320,9 @@ test('values as text take the type of the key, or the one given', () => {
   assert.equal(store.set('engine_settings.precision', '5').new, 5)
   assert.equal(store.set('web_user.read_only', 'yes').new, true)
   assert.deepEqual(store.set('receiver.allow', '["10.0.0.1"]').new, ['10.0.0.1'])
-  assert.equal(store.set('my.own', '5').new, 5)
-  assert.equal(store.set('my.own', '5', 'str').new, '5')
-  assert.equal(store.set('my.word', 'plain').new, 'plain')
+  assert.equal(store.set('RESOURCES.service_plugins.my.own', '5').new, 5)
+  assert.equal(store.set('RESOURCES.service_plugins.my.own', '5', 'str').new, '5')
+  assert.equal(store.set('RESOURCES.service_plugins.my.word', 'plain').new, 'plain')
 })
 
 test('a dotted key in place of sections is refused: nothing it names would change', () => {
@@ -337,7 +337,7 @@ test('a dotted key in place of sections is refused: nothing it names would chang
         /must be given as nested sections, or as key and value/,
       )
   assert.equal(readFileSync(file, 'utf8'), before)
-  assert.equal(store.update({ 'my.own': 5 })[0]?.key, 'my.own', 'what nothing knows stays the owner’s')
+  fails(() => store.update({ 'my.own': 5 }), 'UNKNOWN_KEY', /my\.own is not a known key/)
 })
 
 test('update is all or nothing and merges objects', () => {
@@ -376,16 +376,16 @@ test('secrets are masked, and a masked value written back leaves the stored one'
   const { file, load } = place(
     JSON.stringify({
       gateway: { uplinks },
-      RESOURCES: { application_config: { mqtt: { password: 'x1' } } },
+      RESOURCES: { application_config: { own: { password: 'x1' } } },
       mine: { api_key: 'k' },
     }),
   )
   const store = load()
   const shown = JSON.stringify(store.masked())
   for (const secret of ['pa"', 'pb"', 'hush', 'x1', '"k"']) assert.ok(!shown.includes(secret), secret)
-  assert.equal(store.masked('RESOURCES.application_config.mqtt.password'), '********')
-  store.set('RESOURCES.application_config.mqtt.password', '********')
-  assert.equal(store.get('RESOURCES.application_config.mqtt.password'), 'x1')
+  assert.equal(store.masked('RESOURCES.application_config.own.password'), '********')
+  store.set('RESOURCES.application_config.own.password', '********')
+  assert.equal(store.get('RESOURCES.application_config.own.password'), 'x1')
   const list = store.masked('gateway.uplinks') as unknown[]
   store.update({ gateway: { uplinks: list.reverse() } })
   const stored = JSON.parse(readFileSync(file, 'utf8')).gateway.uplinks
@@ -394,13 +394,13 @@ test('secrets are masked, and a masked value written back leaves the stored one'
     ['pb', 'pa'],
   )
   assert.equal(stored[0].url, 'mqtt://me:hush@broker')
-  assert.deepEqual(store.set('RESOURCES.application_config.mqtt.password', 'x2'), {
-    key: 'RESOURCES.application_config.mqtt.password',
+  assert.deepEqual(store.set('RESOURCES.application_config.own.password', 'x2'), {
+    key: 'RESOURCES.application_config.own.password',
     old: '********',
     new: '********',
     restart: false,
   })
-  fails(() => store.set('mine.password', '********'), 'CONFIG_INVALID', /none is stored/)
+  fails(() => store.set('storage.sql.driver.password', '********'), 'SECRET_NEEDED', /none is stored/)
 })
 
 test('older spellings are read, ours win, and a set goes where the value stands', () => {

@@ -108,7 +108,8 @@ test('failures to open are retried with growing, capped pauses, and the retry ti
   thing.onOpen = down
   supervisor.add(thing)
   const pauses: number[] = []
-  for (let k = 0; k < 9; k++) {
+  const start = clock.wall()
+  for (let k = 0; k < 5 || (pauses.at(-1) ?? 0) < 60_000; k++) {
     await timers.advance(0)
     const link = supervisor.links()['udp']!
     assert.equal(link.state, 'down')
@@ -119,14 +120,60 @@ test('failures to open are retried with growing, capped pauses, and the retry ti
     await timers.advance(1)
     assert.equal(thing.opens, k + 2)
   }
-  assert.deepEqual(pauses, [1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000, 60000])
+  const quick = pauses.slice(0, -1)
+  assert.deepEqual(quick.slice(0, 4), [1000, 2000, 4000, 5000])
+  assert.ok(quick.slice(4).every(pause => pause === 5000))
+  const minutes = (clock.wall() - start - pauses.at(-1)!) / 60_000
+  assert.ok(minutes >= 10 && minutes < 10.2, `${minutes} minutes`)
   assert.equal(thing.closes, thing.opens)
+})
+
+test('a peer that worked is tried every five seconds for ten minutes, one on this machine always; then the long pauses', async () => {
+  const { supervisor, timers, clock } = rig({ network: () => 'network eth0' })
+  const far = new FakeThing('far')
+  const near = new FakeThing('near')
+  supervisor.add(far, { host: '192.0.2.1' })
+  supervisor.add(near, { host: '127.0.0.1' })
+  await timers.advance(7_200_000)
+  for (const thing of [far, near]) {
+    thing.onOpen = down
+    thing.events!.lost('away')
+  }
+  const pause = (name: string): number => supervisor.links()[name]!.retry_at! - clock.wall()
+  const opens = far.opens
+  await timers.advance(590_000)
+  assert.ok(pause('far') <= 5000)
+  assert.ok(far.opens - opens >= 110, `${far.opens - opens} tries`)
+  await timers.advance(3_600_000)
+  assert.ok(near.opens - far.opens > 500)
+  assert.ok(pause('near') <= 5000)
+  far.onOpen = () => undefined
+  await timers.advance(60_000)
+  assert.equal(supervisor.links()['far']?.state, 'up')
+})
+
+test('a change of the network ends the pause of a link whose peer is behind it, and of no other', async () => {
+  let network = 'network'
+  const { supervisor, timers } = rig({ network: () => network })
+  const far = new FakeThing('far')
+  const port = new FakeThing('port')
+  for (const thing of [far, port]) thing.onOpen = down
+  supervisor.add(far, { host: 'office.example' })
+  supervisor.add(port)
+  await timers.advance(3_620_000)
+  const before = [far.opens, port.opens]
+  network = 'network wlan0 192.0.2.7/24'
+  await timers.advance(5000)
+  assert.ok(far.opens > before[0]!)
+  await timers.advance(8000)
+  assert.ok(far.opens - before[0]! >= 4, 'pauses begin anew')
+  assert.ok(port.opens - before[1]! <= 1)
 })
 
 test('down says since when, over all the tries in between, and the log says it once', async () => {
   const { supervisor, timers, clock, lines } = rig()
   const thing = new FakeThing('udp')
-  thing.onOpen = n => (n < 6 ? down() : undefined)
+  thing.onOpen = n => (n < 8 ? down() : undefined)
   const since = clock.wall()
   supervisor.add(thing)
   await timers.advance(20_000)
@@ -154,9 +201,31 @@ test('a peer that accepts and then kicks sees growing pauses; a stable minute re
   }
   assert.deepEqual([await kicked(), await kicked(), await kicked()], [1000, 2000, 4000])
   await timers.advance(59_999)
-  assert.equal(await kicked(), 8000)
+  assert.equal(await kicked(), 5000)
   await timers.advance(60_000)
   assert.equal(await kicked(), 1000)
+})
+
+test('what this machine does not have is no fault where nobody configured it: no WARN, no error counted', async () => {
+  const { supervisor, timers, lines } = rig()
+  for (const [name, optional] of [
+    ['thermal', true],
+    ['wanted', false],
+  ] as const) {
+    const thing = new FakeThing(name)
+    thing.onOpen = () => {
+      throw new OsError('NOT_FOUND', `no ${name} on this machine`)
+    }
+    supervisor.add(thing, { optional })
+  }
+  await timers.advance(0)
+  const { thermal, wanted } = supervisor.links()
+  assert.deepEqual([thermal!.state, thermal!.errors, thermal!.last_error], ['down', 0, undefined])
+  assert.equal(wanted!.errors, 1)
+  assert.deepEqual(
+    lines.filter(l => l.includes('WARN')).map(l => l.includes('wanted')),
+    [true],
+  )
 })
 
 test('an error that trying again cannot mend is retried only every few minutes', async () => {
@@ -386,8 +455,8 @@ test('what is back is tried at once, without the pauses of before; a watch ends 
     if (!there) throw new OsError('LINK_DOWN', 'no such port')
   }
   supervisor.add(thing)
-  await timers.advance(20_000)
-  assert.ok(supervisor.links()['usb']!.retry_at! - clock.wall() > 5000)
+  await timers.advance(12_500)
+  assert.ok(supervisor.links()['usb']!.retry_at! - clock.wall() > 4000)
   assert.equal(watches.length - ended, 1, 'one watch at a time')
   there = true
   watches.at(-1)!()
@@ -673,8 +742,13 @@ test('whatever happens in whatever order: one opening at a time, all closed at t
     let abort = (): void => undefined
     source.onOpen = () =>
       new Promise((resolve, reject) => {
-        abort = () => reject(new Error('closed while opening'))
+        let closed = false
+        abort = () => {
+          closed = true
+          reject(new Error('closed while opening'))
+        }
         timers.after(random() * 3000, () => {
+          if (closed) return
           if (random() < 0.3) return reject(new OsError('NETWORK', 'no'))
           open = true
           resolve()

@@ -18,7 +18,8 @@ test('the log never takes more than max_bytes, and the counters equal the ledger
       await log.flush()
       const blocks = [...files.files.values()].reduce((sum, f) => sum + Math.ceil(f.data.length / 4096) * 4096, 0)
       assert.ok(blocks <= maxBytes, `${blocks} of ${maxBytes}`)
-      assert.equal(log.status().bytes, files.bytes)
+      const segments = files.segments(DIR).reduce((sum, name) => sum + files.size(`${DIR}/${name}`), 0)
+      assert.equal(log.status().bytes, segments)
       if (next() < 0.05) ({ log, files } = await openLog({ ...options, files: files.afterPowerCut() }))
     }
     const kept = factsOf(log)
@@ -115,6 +116,29 @@ test('a pin holds segments against the age, live data wins against the bytes', a
   await log.flush()
   assert.equal(log.status().state, 'ok')
   assert.equal(factsOf(log).at(-1), 7999)
+})
+
+test('when_full "refuse" drops nothing while there is no cursor', async () => {
+  const { log } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' })
+  let taken = 0
+  let refused = 0
+  for (let k = 0; k < 20_000 && refused === 0; k++) {
+    try {
+      log.appendFact(factOf(k), LOCAL)
+      taken++
+    } catch (error) {
+      assert.equal((error as { code: string }).code, 'DISK_FULL')
+      refused++
+    }
+    if (k % 50 === 0) await log.flush()
+  }
+  await log.flush()
+  assert.equal(refused, 1)
+  assert.deepEqual(
+    factsOf(log),
+    Array.from({ length: taken }, (_, k) => k),
+  )
+  assert.equal(log.status().dropped, 0)
 })
 
 test('when_full "refuse" keeps what no cursor has passed and refuses new facts until one has', async () => {

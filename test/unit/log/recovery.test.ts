@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createLogger } from '../../../src/lib/logger'
 import { verify } from '../../../src/log'
 import { decodeHeader, scanSegment, segmentBase } from '../../../src/log/segment'
 import { DIR, factOf, factsOf, LOCAL, openLog, random, seqsOf } from './helpers'
@@ -228,4 +229,89 @@ test('a sync of adopted records that fails leaves them uncommitted; they are wri
   assert.ok(again.committedSeq > seq)
   const { log: third } = await openLog({ files: files.afterPowerCut() })
   assert.deepEqual(factsOf(third), [1])
+})
+
+test('a segment that is overwritten, zeroed, cut or deleted is named at the next start: ledger, status, one WARN line (R29)', async () => {
+  const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
+  const grown = async (facts: number, clean: boolean): Promise<MemFiles> => {
+    const { log, files } = await openLog(small)
+    for (let k = 0; k < facts; k++) {
+      log.appendFact(factOf(k), LOCAL)
+      if (k % 40 === 0) await log.flush()
+    }
+    await (clean ? log.close() : log.flush())
+    return files
+  }
+  const hurts: Record<string, (bytes: Buffer) => Buffer | null> = {
+    overwritten: bytes => Buffer.alloc(bytes.length, 0x5a),
+    zeroed: bytes => Buffer.alloc(bytes.length),
+    cut: bytes => bytes.subarray(0, 40),
+    deleted: () => null,
+  }
+  const long = { killed: await grown(3000, false), stopped: await grown(3000, true) }
+  const short = { killed: await grown(20, false), stopped: await grown(20, true) }
+  const names = long.stopped.segments(DIR)
+  assert.ok(names.length > 5)
+  const cases = [
+    ...[0, 2, names.length - 2].map(k => ({ files: long.stopped, which: [k], known: true })),
+    { files: long.stopped, which: [2, 3], known: true },
+    { files: long.stopped, which: [names.length - 1], known: true },
+    { files: long.killed, which: [names.length - 1], known: false },
+    { files: short.stopped, which: [0], known: true },
+    { files: short.killed, which: [0], known: false },
+  ]
+  for (const { files, which, known } of cases)
+    for (const [kind, hurt] of Object.entries(hurts)) {
+      // the head of a file cut there cannot be told from one that a crash cut before its first record
+      if (kind === 'cut' && !known) continue
+      const where = `${kind}, segments ${which}, ${known ? 'end known' : 'end unknown'}`
+      const broken = files.copy()
+      const lost = which.flatMap(k => places(files, files.segments(DIR)[k]!).places.map(({ seq }) => seq))
+      for (const k of which) {
+        const path = `${DIR}/${files.segments(DIR)[k]!}`
+        const bytes = hurt(Buffer.from(broken.files.get(path)!.data))
+        if (bytes) broken.files.set(path, { data: bytes, durable: bytes })
+        else broken.files.delete(path)
+      }
+      const told: string[] = []
+      const logger = createLogger({ write: line => void told.push(line) })
+      const { log, files: after } = await openLog({ ...small, files: broken, logger })
+      const expected = known ? lost : [lost[0]!]
+      assert.deepEqual(lostSeqs(log), expected, where)
+      const gaps = log.status().gaps.flatMap(({ from, to }) => [from, to])
+      assert.deepEqual([gaps[0], gaps.at(-1)], [expected[0], expected.at(-1)], where)
+      assert.equal(log.status().damaged, expected.length, where)
+      const warned = told.filter(line => /WARN|ERROR/.test(line))
+      assert.equal(warned.length, 1, `${where}: ${warned.join('\n')}`)
+      assert.ok(warned[0]!.includes(`${expected[0]}`), `${where}: ${warned[0]}`)
+      assert.ok(log.lastSeq > Math.max(...lost), `${where}: no number is used twice`)
+      told.length = 0
+      const { log: again } = await openLog({ ...small, files: after.afterPowerCut(), logger })
+      assert.deepEqual(lostSeqs(again), expected, where)
+      assert.deepEqual(
+        told.filter(line => /WARN|ERROR/.test(line)),
+        [],
+        where,
+      )
+    }
+})
+
+test('a start looks at the head of each sealed segment and reads only the newest in full', async () => {
+  const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
+  const { log, files } = await openLog(small)
+  for (let k = 0; k < 3000; k++) {
+    log.appendFact(factOf(k), LOCAL)
+    if (k % 40 === 0) await log.flush()
+  }
+  await log.close()
+  const copy = files.copy()
+  const read: string[] = []
+  const { read: whole } = copy
+  copy.read = path => {
+    read.push(path)
+    return whole.call(copy, path)
+  }
+  const { log: again } = await openLog({ ...small, files: copy })
+  assert.deepEqual(again.losses, [])
+  assert.ok(read.filter(path => path.endsWith('.seg')).length <= 3, read.join(' '))
 })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { ConfigStore } from '../../../src/config'
@@ -9,6 +9,7 @@ import { realFiles } from '../../../src/lib/files'
 import { ManualTimers } from '../../../src/links/timers'
 import { httpPlugins, type PluginDefinition, Plugins, type PluginTable, ServiceManager } from '../../../src/services'
 import { StartMarks } from '../../../src/services/third-party'
+import { distrust } from '../../../src/services/trusted'
 import { until } from '../../lib/gateway'
 import { configIn, FakeGateway, FakeNode, io, lines, logger, tempDir } from './fake'
 
@@ -185,6 +186,43 @@ test('a file that everybody may write is not loaded; allow names those that are'
   assert.match(row(plugins, 'open').error ?? '', /may be written by everybody/)
   assert.equal(row(plugins, 'open').running, false)
   assert.equal(row(plugins, 'good').running, true)
+})
+
+test('a plugin is loaded only where nobody but its owner may write, imported files, folders and links included', t => {
+  const dir = tempDir(t)
+  const write = (name: string, text = '', mode = 0o644): string => {
+    const path = join(dir, name)
+    mkdirSync(join(path, '..'), { recursive: true })
+    writeFileSync(path, text)
+    chmodSync(path, mode)
+    return path
+  }
+  const own = process.geteuid?.() ?? 0
+  assert.equal(distrust(write('plain.js', "require('node:fs')")), undefined)
+  assert.match(distrust(write('group.js', '', 0o664)) ?? '', /group\.js may be written by its group: chmod g-w/)
+  assert.match(distrust(write('all.js', '', 0o646)) ?? '', /all\.js may be written by everybody/)
+  write('lib/helper.js', 'module.exports = 1', 0o664)
+  for (const line of ["require('./lib/helper')", "import x from './lib/helper.js'", "await import('./lib/helper.js')"])
+    assert.match(distrust(write('importer.js', line)) ?? '', /helper\.js may be written by its group/, line)
+  const entry = write('folder/index.js')
+  write('folder/data/rules.json', '{}', 0o666)
+  assert.equal(distrust(entry), undefined)
+  assert.match(distrust(entry, join(dir, 'folder')) ?? '', /rules\.json may be written by everybody/)
+  // a link into a folder that others may write, and one through it
+  write('shared/code.js')
+  chmodSync(join(dir, 'shared'), 0o775)
+  symlinkSync(join(dir, 'shared/code.js'), join(dir, 'link.js'))
+  symlinkSync(join(dir, 'plain.js'), join(dir, 'shared/hop.js'))
+  symlinkSync(join(dir, 'shared/hop.js'), join(dir, 'through.js'))
+  for (const name of ['link.js', 'through.js'])
+    assert.match(distrust(join(dir, name)) ?? '', /shared may be written by its group/, name)
+  assert.match(
+    distrust(join(dir, 'plain.js'), undefined, own + 1) ?? (own === 0 ? 'root' : ''),
+    own === 0 ? /root/ : /belongs to another/,
+  )
+  if (own !== 0) return
+  chownSync(join(dir, 'plain.js'), 65_534, 65_534)
+  assert.match(distrust(join(dir, 'plain.js')) ?? '', /plain\.js belongs to another user/)
 })
 
 test('an error nobody caught is told to the plugin it comes from, which is stopped', async t => {

@@ -53,6 +53,16 @@ test('over the files of a log that somebody else writes: each question sees what
   assert.equal((await db.queryPackets('other', 'LOW', T + 2, T + 4, 2, 1)).packets[0]!.timestamp_raw, T + 3)
   const sensors = await db.querySensors('T1', 'other', T + 5, null)
   assert.deepEqual([sensors.total, sensors.sensors[0]!.normalized_value], [1, 299.65])
+  const day = await db.queryHistory('other', 'T1', T, T + 9, 2)
+  assert.deepEqual(
+    day.buckets.map(({ t, count, min, max }) => [t - T, count, min, max]),
+    [
+      [0, 4, 295.65, 298.65],
+      [5, 1, 299.65, 299.65],
+    ],
+  )
+  assert.deepEqual(day.units, ['K'])
+  await assert.rejects(db.queryHistory('other', ''), { code: 'BAD_REQUEST', message: 'sensor_id is required' })
   assert.equal((await db.queryPacket(packets[0]!.packet_uuid))?.packet.device_id, 'N')
   assert.equal(await db.queryPacket('no such thing'), null)
   await db.close()

@@ -5,6 +5,7 @@ import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import { type LogRecord, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { WindowFolder } from '../../../src/storage/folder'
+import type { HistoryQuery } from '../../../src/storage/shapes'
 import { SqlView } from '../../../src/storage/view'
 import { prng } from '../../lib/random'
 import { MemFiles } from '../log/memfiles'
@@ -103,6 +104,41 @@ export function plainList(records: readonly LogRecord[]): LogRecord[] {
   })
 }
 
+/** The buckets of a sensor hold every value of the packets, each in the bucket of its second. */
+function assertHistory(
+  view: SqlView,
+  inTime: readonly LogRecord[],
+  query: { device_id: string; since: number | undefined; until: number | undefined; buckets: number },
+  at: string,
+): void {
+  const sensor_id = 'hum'
+  const hits = inTime.flatMap(({ fact }) =>
+    fact!.sensors.filter(s => s.id === sensor_id).map(s => ({ fact: fact!, s })),
+  )
+  const { buckets, since, until, units } = view.history({ ...query, sensor_id } as HistoryQuery)
+  if (hits.length > 0) {
+    assert.equal(since, query.since ?? Math.min(...hits.map(({ fact }) => seconds(fact))), at)
+    assert.equal(until, query.until ?? Math.max(...hits.map(({ fact }) => seconds(fact))), at)
+    assert.deepEqual(units, ['K'], at)
+    assert.equal(buckets.length, Math.min(query.buckets, Math.max(0, until - since + 1)), at)
+  }
+  for (const [k, { t, count, min, mean, max }] of buckets.entries()) {
+    const end = buckets[k + 1]?.t ?? until + 1
+    assert.equal(t, k === 0 ? since : t, at)
+    const values = hits
+      .filter(({ fact }) => seconds(fact) >= t && seconds(fact) < end)
+      .flatMap(({ s }) => (s.value === null ? [] : [s.value]))
+    const sum = values.reduce((a, b) => a + b, 0)
+    assert.deepEqual(
+      [count, min, max],
+      values.length ? [values.length, Math.min(...values), Math.max(...values)] : [0, null, null],
+      at,
+    )
+    if (values.length === 0) assert.equal(mean, null)
+    else assert.ok(Math.abs(mean! - sum / values.length) < 1e-9 * Math.max(1, Math.abs(sum)), `${at} ${mean} ${sum}`)
+  }
+}
+
 /** Asks the view random questions; each answer must be what sorting the list gives. */
 export function assertSame(view: SqlView, records: readonly LogRecord[], rounds: number, seed: number): void {
   const next = prng(seed)
@@ -145,6 +181,7 @@ export function assertSame(view: SqlView, records: readonly LogRecord[], rounds:
       rows.slice(offset, offset + limit).map(r => [uuidOf(r.fact), r.index, r.s.value]),
       at,
     )
+    if (device_id !== undefined) assertHistory(view, inTime, { device_id, since, until, buckets: 1 + below(90) }, at)
     const one = list[below(list.length)]!
     const found = view.packet(uuidOf(one.fact!))
     assert.equal(found?.packet.device_id, one.fact!.id)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import type { LogRecord } from '../../../src/log'
 import type { SqlView } from '../../../src/storage/view'
-import { readSealed, windowName } from '../../../src/storage/windowfile'
+import { encodeWindow, readDatabase, readSealed, windowName } from '../../../src/storage/windowfile'
 import { MemFiles, type Operation, PowerCut, systemError } from '../log/memfiles'
 import { assertSame, DIR, loadSql, openView, plainList, randomLog, recordOf, T0 } from './sealedworld'
 
@@ -319,4 +319,74 @@ test('a window closes by bytes too, and its file is smaller than 150 bytes a pac
     const { summary } = readSealed(name, size, (offset, length) => files.readAt(path(name), offset, length))
     assert.ok(size < summary.packets * 150, `${size} for ${summary.packets}`)
   }
+})
+
+test('a history opens only the windows that a border of its buckets cuts; files without values are opened', () => {
+  const files = new MemFiles()
+  // ten windows of 10 s each
+  const records = Array.from({ length: 500 }, (_, k) =>
+    recordOf(k + 1, {
+      id: 'd',
+      state: 'ONLINE',
+      tRaw: (T0 + Math.floor(k / 5)) * 1000 + (k % 5),
+      aid: 7,
+      sensors: [{ id: 's', status: 'OK', unit: k < 250 ? 'm' : 'K', value: k % 100 === 99 ? null : k }],
+    }),
+  )
+  openView(files).view.apply(records)
+  const ask = (opened: ReturnType<typeof openView>, more: object = {}) =>
+    opened.view.history({ device_id: 'd', sensor_id: 's', ...more })
+  const fresh = openView(files)
+  const { buckets, units } = ask(fresh, { buckets: 5 })
+  assert.equal(fresh.loads(), 0)
+  assert.deepEqual(units, ['K', 'm'])
+  assert.deepEqual(buckets[0], { t: T0, count: 99, min: 0, mean: (98 * 99) / 2 / 99, max: 98 })
+  assert.deepEqual(
+    buckets.map(({ t }) => t - T0),
+    [0, 20, 40, 60, 80],
+  )
+  // 5 s of the first window, all of the second
+  assert.deepEqual(ask(fresh, { since: T0 + 5, until: T0 + 19, buckets: 1 }).buckets, [
+    { t: T0 + 5, count: 74, min: 25, mean: 61.5, max: 98 },
+  ])
+  assert.equal(fresh.loads(), 1)
+  // as an older version wrote them
+  const [name] = names(files) as [string]
+  const bytes = files.readAt(path(name), 0, 1e9)
+  const read = (offset: number, length: number) => bytes.subarray(offset, offset + length)
+  const { summary, bloom } = readSealed(name, bytes.length, read)
+  const old = { ...summary, sensors: summary.sensors.map(sum => sum.slice(0, 5) as unknown as typeof sum) }
+  files.files.get(path(name))!.data = encodeWindow(old, bloom, readDatabase(name, bytes.length, read))
+  const upgraded = openView(files)
+  assert.deepEqual(ask(upgraded, { buckets: 5 }).buckets, buckets)
+  assert.equal(upgraded.loads(), 1)
+})
+
+test('a history has no more than 1,000 buckets, one a second at most, and a gap is a bucket without values', () => {
+  const { view } = openView(new MemFiles())
+  const fact = (t: number) => ({
+    id: 'd',
+    state: 'ONLINE',
+    tRaw: (T0 + t) * 1000,
+    aid: 7,
+    sensors: [{ id: 's', status: 'OK', unit: 'K', value: 0.1 }],
+  })
+  view.apply([0, 1, 7].map((t, k) => recordOf(k + 1, fact(t))))
+  const ask = (more: object) => view.history({ device_id: 'd', sensor_id: 's', ...more }).buckets
+  assert.deepEqual(
+    ask({}).map(({ count }) => count),
+    [1, 1, 0, 0, 0, 0, 0, 1],
+  )
+  const gap = { t: T0 + 2, count: 0, min: null, mean: null, max: null }
+  assert.deepEqual(ask({})[2], gap)
+  assert.equal(ask({ since: T0, until: T0 + 5000, buckets: 9999 }).length, 1000)
+  assert.equal(ask({ since: T0, until: T0 + 5000, buckets: -1 }).length, 1)
+  assert.deepEqual(ask({ since: T0 + 9, until: T0 }), [])
+  // the longest range there is: every value is in it
+  const all = ask({ since: Number.MIN_SAFE_INTEGER, until: Number.MAX_SAFE_INTEGER, buckets: 1000 })
+  assert.deepEqual(
+    all.filter(({ count }) => count > 0).map(({ count, mean }) => [count, mean]),
+    [[3, 0.1]],
+  )
+  assert.deepEqual(view.history({ device_id: 'nothing', sensor_id: 's' }).buckets, [])
 })

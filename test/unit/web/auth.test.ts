@@ -120,6 +120,28 @@ test('S4: too many attempts at once are refused without running scrypt, the reme
   assert.equal(await gate.check('right', '192.0.2.1'), true)
 })
 
+test('S4, S19: a right password from a fresh address gets in while 12 others guess without end', async () => {
+  const { gate, clock } = rig()
+  let guessing = true
+  const refused: unknown[] = []
+  // four attempts at a time from each, again and again
+  const guess = async (k: number): Promise<void> => {
+    while (guessing) await gate.check('wrong', `192.0.2.${k}`).catch(error => refused.push(error.code))
+  }
+  const guessers = Array.from({ length: 48 }, (_, k) => guess(k % 12))
+  for (let k = 0; k < 2000; k++) await Promise.resolve()
+  const before = clock.mono()
+  const waits: number[] = []
+  for (let k = 0; k < 5; k++) {
+    assert.equal(await gate.check('right', `198.51.100.${k}`), true)
+    waits.push(clock.mono() - before)
+  }
+  guessing = false
+  await Promise.all(guessers)
+  assert.ok(waits[0]! <= 400, `the first waited ${waits[0]} ms`)
+  assert.ok(refused.every(code => code === 'TOO_MANY_ATTEMPTS') && refused.length > 0)
+})
+
 test('a check that fails costs its own request only', async () => {
   let fail = true
   const auth = {

@@ -139,7 +139,8 @@ function byHand() {
       },
     },
     query: {},
-    session: { role: 'admin' },
+    session: { role: 'admin', username: 'admin' },
+    remote: '192.0.2.1',
     access: { holds: () => holds },
     request: {},
   }
@@ -148,7 +149,10 @@ function byHand() {
     res,
     on,
     written,
-    open: () => streams.open(call as never, res as never),
+    open: (who = 0) => {
+      const session = { ...call.session, username: `user${who}` }
+      streams.open({ ...call, session, remote: `192.0.2.${who}` } as never, res as never)
+    },
     say: (value: number) => listener({ ...reading(value), device_id: `d${value}` }),
     run: () => {
       for (const one of due.splice(0)) one()
@@ -187,8 +191,10 @@ test('a stream whose session ends is closed with the next beat, and leaves no li
   assert.deepEqual([w.streams.size, w.listening()], [0, 0])
 })
 
-test('no more than 32 streams', () => {
+test('no more than 32 streams, 12 of one user', () => {
   const w = byHand()
-  for (let k = 0; k < 32; k++) w.open()
-  assert.throws(() => w.open(), { code: 'TOO_MANY_STREAMS' })
+  for (let k = 0; k < 12; k++) w.open()
+  assert.throws(() => w.open(), { code: 'TOO_MANY_STREAMS', message: /^12 streams of user0/ })
+  for (let k = 12; k < 32; k++) w.open(k)
+  assert.throws(() => w.open(99), { code: 'TOO_MANY_STREAMS', message: /^32 streams are open/ })
 })

@@ -62,6 +62,8 @@ test('S5, S9: methods that change something refuse other sites, other types and 
   assert.equal(await post({ ...json, 'Sec-Fetch-Site': 'cross-site' }), 'CROSS_SITE')
   assert.equal(await post({ ...json, 'Sec-Fetch-Site': 'same-site' }), 'CROSS_SITE')
   assert.equal(await post({ ...json, Origin: 'http://evil.example' }), 'CROSS_SITE')
+  assert.equal(await post({ ...json, Origin: `http://127.0.0.1:${server.port}.evil.example` }), 'CROSS_SITE')
+  assert.equal(await post({ ...json, Origin: `http://127.0.0.1:${server.port}0` }), 'CROSS_SITE')
   assert.equal(await post({ ...json, Origin: 'null' }), 'CROSS_SITE')
   assert.equal(await post({ 'Content-Type': 'text/plain' }), 'UNSUPPORTED_TYPE')
   assert.equal(await post({ 'Content-Type': 'application/jsonx' }), 'UNSUPPORTED_TYPE')

@@ -42,6 +42,9 @@ export class FakeDb implements Queries {
   queryPacket(uuid: string): Promise<object | null> {
     return this.#answer(uuid, uuid === UUID ? { ok: true, packet: { packet_uuid: UUID }, sensors: [] } : null)
   }
+  queryHistory(query: object): Promise<object> {
+    return this.#answer(query, { ok: true, buckets: [], since: 0, until: 0, units: [] })
+  }
   querySensors(query: { limit: number; offset: number }): Promise<object> {
     return this.#answer(query, { ok: true, sensors: [], total: 0, limit: query.limit, offset: query.offset })
   }

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { friendlyScale } from '../../../src/web/page/format'
+import { timeLabels, timeSpace, timeSteps, valueLabels } from '../../../src/web/page/lib/axis'
 import { shownValue, typedValue } from '../../../src/web/page/lib/edits'
 import { EventParser } from '../../../src/web/page/lib/eventparser'
 import { parseHex, parts, toHex } from '../../../src/web/page/lib/hex'
-import { History, joined } from '../../../src/web/page/lib/history'
+import { History } from '../../../src/web/page/lib/history'
 import { Newest } from '../../../src/web/page/lib/newest'
-import { Meter } from '../../../src/web/page/lib/rates'
+import { awayPause, Meter } from '../../../src/web/page/lib/rates'
+import { lineOf, statisticsOf } from '../../../src/web/page/lib/stored'
 import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
 import { quote, wordsOf } from '../../../src/web/page/lib/words'
 
@@ -144,10 +146,93 @@ test('what was seen of a sensor rises in time, without doubles and without gaps 
   assert.equal(history.of('d', 's').t.length, 600)
 })
 
-test('a plot goes on where the stored values end', () => {
-  const live = { t: [9_500, 10_200, 11_100, 12_300], v: [1, 2, 3, 4] }
-  assert.deepEqual(joined({ t: [9, 10], v: [7, 8] }, live, 0), { t: [9, 10, 11.1, 12.3], v: [7, 8, 3, 4] })
-  assert.deepEqual(joined({ t: [], v: [] }, live, 11), { t: [12.3], v: [4] })
+test('a gateway that is away is asked again within two seconds for ten minutes, then rarely', () => {
+  let ms = 0
+  for (let failures = 1; ms < 400_000; failures++) {
+    const [short, long] = [awayPause(failures, 0), awayPause(failures, 0.999)]
+    assert.ok(short >= 500 && long < 2000, `${failures}`)
+    ms += short
+  }
+  assert.ok(awayPause(2000, 0) >= 10_000)
+})
+
+const bucket = (t: number, values: readonly number[]) => ({
+  t,
+  count: values.length,
+  min: values.length ? Math.min(...values) : null,
+  mean: values.length ? values.reduce((a, b) => a + b, 0) / values.length : null,
+  max: values.length ? Math.max(...values) : null,
+})
+
+test('a plot goes on where the stored values end, and its statistics are of all of them', () => {
+  const seen = { t: [9_500, 10_200, 11_100, 12_300], v: [100, 200, 3, 4] }
+  const stored = { buckets: [bucket(9, [7]), bucket(10, [8])], since: 9, until: 10, units: ['V'] }
+  assert.deepEqual(lineOf(stored, seen, 0), {
+    t: [9, 10, 11.1, 12.3],
+    mean: [7, 8, 3, 4],
+    min: [7, 8, 3, 4],
+    max: [7, 8, 3, 4],
+  })
+  assert.deepEqual(statisticsOf(stored, seen, 0), { count: 4, min: 3, mean: 5.5, max: 8 })
+  const none = { buckets: [], since: 0, until: 0, units: [] }
+  assert.deepEqual(lineOf(none, seen, 12).t, [12.3])
+  assert.equal(statisticsOf(none, { t: [], v: [] }, 0), undefined)
+  // a peak among many values is the greatest, the mean is weighed by the counts
+  const many = { buckets: [bucket(0, [1, 21, 1, 1]), bucket(10, [5])], since: 0, until: 19, units: ['V'] }
+  assert.deepEqual(statisticsOf(many, { t: [], v: [] }, 0), { count: 5, min: 1, mean: 29 / 5, max: 21 })
+})
+
+test('a gap in the values is a gap in the line; a slow sensor in short buckets has none', () => {
+  const stored = (counts: readonly number[], width: number) => ({
+    buckets: counts.map((n, k) => bucket(k * width, Array(n).fill(k))),
+    since: 0,
+    until: counts.length * width - 1,
+    units: [],
+  })
+  const none = { t: [], v: [] }
+  const nulls = (counts: readonly number[], width = 10): number =>
+    lineOf(stored(counts, width), none, 0).mean.filter(v => v === null).length
+  assert.equal(nulls([5, 5, 5, 0, 5, 5]), 1)
+  assert.equal(nulls([5, 5, 5, 5]), 0)
+  // one value every five buckets
+  const slow = Array.from({ length: 60 }, (_, k) => (k % 5 === 0 ? 1 : 0))
+  assert.equal(nulls(slow), 0)
+  assert.equal(nulls(slow.map((n, k) => (k > 10 && k < 40 ? 0 : n))), 1)
+  // the interval is about a bucket: now two, now none
+  assert.equal(nulls([1, 2, 0, 1, 1, 0, 2, 1]), 0)
+})
+
+test('labels of an axis neither overlap nor repeat, in four languages, whatever the range', () => {
+  const width = (text: string): number => [...text].length * 8
+  const start = 1_710_000_000
+  for (const locale of ['de', 'en', 'hi', 'ar'])
+    for (const range of [600, 3600, 21_600, 86_400, 604_800])
+      for (const pixels of [260, 330, 1100])
+        for (let shift = 0; shift < 7200; shift += 2700) {
+          const [from, to] = [start + shift, start + shift + range]
+          const space = timeSpace(from, to, width, locale)
+          const step = timeSteps(range).find(seconds => (seconds / range) * pixels >= space)
+          const at = `${locale} ${range} ${pixels} ${from}`
+          assert.ok(step !== undefined, at)
+          const ticks = []
+          for (let t = Math.ceil(from / step) * step; t <= to; t += step) ticks.push(t)
+          const labels = timeLabels(ticks, range, locale)
+          assert.equal(new Set(labels).size, labels.length, `${at}: ${labels}`)
+          for (const label of labels) assert.ok(width(label) + 8 <= (step / range) * pixels, `${at}: ${label}`)
+        }
+  const steps = [0.25, 0.1, 1, 2.5, 1000, 1e-9, 1e9]
+  for (const step of steps)
+    for (const base of [0, 1, -40, 101_325, 5e9]) {
+      // more digits than a number has
+      if (step < Math.abs(base) * 1e-14) continue
+      const labels = valueLabels(
+        [0, 1, 2, 3, 4].map(k => base + k * step),
+        step,
+      )
+      assert.equal(new Set(labels.filter(Boolean)).size, 5, `${step} from ${base}: ${labels}`)
+    }
+  assert.deepEqual(valueLabels([20.5, 20.75, 21], 0.25), ['20.50', '20.75', '21.00'])
+  assert.deepEqual(valueLabels([-5, 0, 5], 5), ['-5', '0', '5'])
 })
 
 const status = (readings: number, acked: number, bytes: number, uptime: number): Status =>

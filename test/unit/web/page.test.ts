@@ -70,15 +70,20 @@ test('what keeps a gateway from its whole work is told, the worst first; a healt
   assert.deepEqual(notices({ guard: { level: 'normal' } }), [])
   const all = notices({
     config_problem: 'line 3',
+    attention: [
+      { device_id: 'tank', sensor_id: 'level', status: 'ERROR' },
+      { device_id: 'pump', status: 'ALARM' },
+    ],
     guard: { level: 'tight', reason: 'memory 190 of 192 MB' },
     needs_restart: ['engine_settings.precision', 'receiver.frames'],
   })
   assert.deepEqual(
     all.map(({ kind, bad }) => `${kind} ${bad}`),
-    ['config true', 'guard false', 'restart false'],
+    ['config true', 'tank level true', 'pump  true', 'guard false', 'restart false'],
   )
   assert.match(all[0]!.text, /line 3/)
-  assert.match(all[2]!.text, /engine_settings\.precision, receiver\.frames/)
+  assert.deepEqual([all[1]!.text, all[2]!.text], ['level of tank: ERROR', 'pump: ALARM'])
+  assert.match(all[4]!.text, /engine_settings\.precision, receiver\.frames/)
 })
 
 test('what is counted is one or several, and moments are read by their names', () => {

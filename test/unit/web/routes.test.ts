@@ -150,11 +150,32 @@ test('S10: data routes pass checked parameters on and clamp limit and offset', a
     limit: 2,
     offset: 0,
   })
-  assert.deepEqual(await asked('/api/data/sensors?sensor_id=x&device_id=&other=1'), {
+  assert.deepEqual(await asked('/api/data/sensors?sensor_id=x&device_id=&_other=1'), {
     sensor_id: 'x',
     limit: 50,
     offset: 0,
   })
+  const sensor = '/api/data/history?device_id=d&sensor_id=s'
+  assert.deepEqual(await asked(sensor), { device_id: 'd', sensor_id: 's', buckets: 200 })
+  assert.deepEqual(await asked(`${sensor}&since=1&until=2&buckets=99999`), {
+    device_id: 'd',
+    sensor_id: 's',
+    since: 1,
+    until: 2,
+    buckets: 1000,
+  })
+  assert.equal(((await asked(`${sensor}&buckets=0`)) as { buckets: number }).buckets, 1)
+  for (const query of [
+    '',
+    '?device_id=d',
+    '?sensor_id=s',
+    '?device_id=d&sensor_id=',
+    '?device_id=d&sensor_id=s&buckets=x',
+  ]) {
+    const { status, json } = await ask(server, `/api/data/history${query}`)
+    assert.deepEqual([status, json.code], [400, 'BAD_REQUEST'], query)
+  }
+  assert.equal((await ask(server, sensor, { token: false })).status, 401)
 })
 
 test('what is no integer, is given twice or is badly encoded is 400', async t => {
@@ -189,11 +210,24 @@ test('S10: any byte string in any query is answered 200 or 400', async t => {
     seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0
     return (seed >>> 8) % n
   }
-  const keys = ['limit', 'offset', 'since', 'until', 'device_id', 'status', 'sensor_id', 'sections', '__proto__', '']
+  const keys = [
+    'limit',
+    'offset',
+    'since',
+    'until',
+    'device_id',
+    'status',
+    'sensor_id',
+    'buckets',
+    'sections',
+    '__proto__',
+    '',
+  ]
   const paths = [
     '/api/data/devices',
     '/api/data/packets',
     '/api/data/sensors',
+    '/api/data/history',
     '/api/dashboard',
     '/health',
     '/api/transport',
@@ -245,7 +279,13 @@ test('a database that is off, starting or broken is 503 with its text and nothin
   const db = new FakeDb()
   const context = fakeContext({ db })
   const server = await serve(t, context)
-  const paths = ['/api/data/devices', '/api/data/packets', '/api/data/sensors', `/api/data/packets/${UUID}`]
+  const paths = [
+    '/api/data/devices',
+    '/api/data/packets',
+    '/api/data/sensors',
+    `/api/data/packets/${UUID}`,
+    '/api/data/history?device_id=d&sensor_id=s',
+  ]
   const expect = async (error: string, code: string): Promise<void> => {
     for (const path of paths) {
       const answer = await ask(server, path)

@@ -12,7 +12,7 @@ import { PASSWORD, world } from './world'
 test('S3: a session is 256 random bits that are not kept, and ends when idle, when old, and by logout', () => {
   const clock = new ManualClock()
   const sessions = new Sessions(clock, () => ({ idleS: 100, maxS: 250 }))
-  const { id, session } = sessions.open('viewer', 'bob', () => true)
+  const { id, session } = sessions.open('viewer', 'bob', '192.0.2.1', () => true)
   assert.match(id, /^os-session-[\w-]{43}$/)
   assert.deepEqual(session, { role: 'viewer', username: 'bob', expires_at: 1_710_000_100 })
   assert.ok(!JSON.stringify([...Object.entries(sessions)]).includes(id))
@@ -23,29 +23,38 @@ test('S3: a session is 256 random bits that are not kept, and ends when idle, wh
   assert.ok(sessions.find(id, false))
   clock.advance(1_000)
   assert.equal(sessions.find(id), null)
-  const busy = sessions.open('viewer', 'bob', () => true).id
+  const busy = sessions.open('viewer', 'bob', '192.0.2.1', () => true).id
   for (let k = 0; k < 4; k++) {
     clock.advance(60_000)
     assert.ok(sessions.find(busy), String(k))
   }
   clock.advance(10_000)
   assert.equal(sessions.find(busy), null)
-  const closed = sessions.open('viewer', 'bob', () => true).id
+  const closed = sessions.open('viewer', 'bob', '192.0.2.1', () => true).id
   sessions.close(closed)
   assert.equal(sessions.find(closed), null)
   assert.equal(sessions.size, 0)
 })
 
-test('sessions are bounded, the one unused for longest leaves', () => {
+test('sessions are bounded per user, per address and in all; the one unused for longest leaves', () => {
   const sessions = new Sessions(new ManualClock(), () => ({ idleS: 100, maxS: 250 }))
-  const first = sessions.open('viewer', 'a', () => true).id
-  const second = sessions.open('viewer', 'b', () => true).id
-  for (let k = 0; k < 254; k++) sessions.open('viewer', 'c', () => true)
+  const open = (user: string, address: string): string => sessions.open('viewer', user, address, () => true).id
+  const first = open('a', '192.0.2.1')
+  const second = open('b', '192.0.2.1')
+  // one user closes his own
+  for (let k = 0; k < 100; k++) open('c', `198.51.100.${k}`)
+  assert.equal(sessions.size, 2 + 32)
+  // one address closes its own
+  for (let k = 0; k < 100; k++) open(`x${k}`, '203.0.113.9')
+  assert.equal(sessions.size, 2 + 32 + 64)
+  assert.ok(sessions.find(first) && sessions.find(second))
+  for (let k = 0; k < 157; k++) open(`y${k}`, `100.64.0.${k}`)
+  assert.equal(sessions.size, 255)
   sessions.find(first)
-  sessions.open('viewer', 'd', () => true)
+  open('d', '192.0.2.7')
+  open('e', '192.0.2.8')
   assert.equal(sessions.size, 256)
   assert.ok(sessions.find(first))
-  assert.equal(sessions.find(second), null)
 })
 
 test('login with a password or the token gives a session, logout ends it', async t => {

@@ -9,12 +9,6 @@ export interface Series {
   readonly v: number[]
 }
 
-/** a plot's values: UNIX seconds, rising */
-export interface Line {
-  readonly t: number[]
-  readonly v: (number | null)[]
-}
-
 export const seriesKey = (device: string, sensor: string): string => JSON.stringify([device, sensor])
 
 export class History {
@@ -47,18 +41,4 @@ export class History {
   clear(): void {
     this.#series.clear()
   }
-}
-
-/** Adds what came since; `live` in UNIX ms. */
-export function joined(stored: Line, live: Series, from: number): Line {
-  const last = stored.t.at(-1) ?? from
-  const t = [...stored.t]
-  const v = [...stored.v]
-  live.t.forEach((ms, k) => {
-    const seconds = ms / 1000
-    if (Math.floor(seconds) <= last || seconds < from) return
-    t.push(seconds)
-    v.push(live.v[k] ?? null)
-  })
-  return { t, v }
 }

@@ -8,7 +8,7 @@ export const execute = (command: string, background = false): Promise<Job> =>
 
 /** Runs a command that prints one JSON object. Throws what it said when it did not. */
 export async function executeJson(words: readonly string[]): Promise<Record<string, unknown>> {
-  const job = await execute(words.map(quote).join(' '))
+  const job = await execute([...words, '--json'].map(quote).join(' '))
   let value: unknown
   try {
     value = JSON.parse(job.stdout)

@@ -6,7 +6,7 @@ import type { Event } from './eventparser'
 import { follow } from './events'
 import { History } from './history'
 import { type NamedLink, Newest, type Round } from './newest'
-import { Meter } from './rates'
+import { awayPause, Meter } from './rates'
 import { route, takeToken } from './route'
 import { admitted, ended, renew, session, signInByLink } from './session'
 import { Store } from './store'
@@ -14,7 +14,6 @@ import { suggestTheme } from './theme'
 import type { Dashboard, Job, Readings, UiConfig } from './types'
 
 const POLL_MS = 2_000
-const MAX_WAIT_MS = 15_000
 const EVENTS_AGAIN_MS = 15_000
 const DRAW_MS = 200
 const WHOLE_EVERY = 6
@@ -120,7 +119,7 @@ function failed(thrown: unknown): void {
   if (status === 401) return
   failures++
   // spread, so that many open pages do not come back at once
-  const wait = Math.min(MAX_WAIT_MS, POLL_MS * 2 ** Math.min(failures - 1, 6)) * (0.5 + Math.random() / 2)
+  const wait = awayPause(failures, Math.random())
   const problem = status === 0 ? 'The gateway does not answer.' : `The gateway answers: ${message}.`
   live.patch({ connection: 'away', problem, retryAt: Date.now() + wait })
   plan(wait)

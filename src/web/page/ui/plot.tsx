@@ -2,6 +2,8 @@
 // cannot see it; the table beside it has the numbers.
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
+import { timeLabels, timeSpace, timeSteps, valueLabels } from '../lib/axis'
+import type { Line } from '../lib/stored'
 import { onColours } from '../lib/theme'
 
 const HEIGHT = 260
@@ -9,10 +11,8 @@ const HEIGHT = 260
 const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
 interface Props {
-  /** UNIX seconds, rising */
-  t: readonly number[]
-  v: readonly (number | null)[]
-  /** what stands at the axis */
+  line: Line
+  /** what is written at the axis */
   unit: string
   /** the range of time shown, UNIX seconds */
   from: number
@@ -20,25 +20,27 @@ interface Props {
   words: string
 }
 
-/** Hours for a day, days for more: as this browser writes them. */
-function times(range: () => [number, number]): uPlot.Axis.Values {
-  return (_, ticks) => {
-    const [from, to] = range()
-    const form: Intl.DateTimeFormatOptions =
-      to - from > 86_400 ? { month: 'short', day: 'numeric' } : { hour: '2-digit', minute: '2-digit' }
-    return ticks.map(tick => new Date(tick * 1000).toLocaleString([], form))
-  }
+const FONT = '12px system-ui, sans-serif'
+const pen = document.createElement('canvas').getContext('2d')
+
+function widthOf(text: string): number {
+  if (!pen) return text.length * 8
+  pen.font = FONT
+  return pen.measureText(text).width
 }
 
 function options(width: number, unit: string, range: () => [number, number]): uPlot.Options {
-  const text = colour('--quiet')
   const axis: uPlot.Axis = {
-    stroke: text,
-    font: '12px system-ui, sans-serif',
-    labelFont: '12px system-ui, sans-serif',
+    stroke: colour('--quiet'),
+    font: FONT,
+    labelFont: FONT,
     grid: { stroke: colour('--edge'), width: 1 },
     ticks: { stroke: colour('--edge'), width: 1 },
   }
+  const span = (): number => range()[1] - range()[0]
+  const value = (_: uPlot, value: number | null): string =>
+    value == null ? '—' : `${value.toLocaleString('en', { maximumFractionDigits: 4 })} ${unit}`.trim()
+  const edge: uPlot.Series = { stroke: 'transparent', points: { show: false }, value }
   return {
     width,
     height: HEIGHT,
@@ -46,29 +48,33 @@ function options(width: number, unit: string, range: () => [number, number]): uP
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { x: { time: true, range } },
     axes: [
-      { ...axis, values: times(range) },
       {
         ...axis,
-        size: 60,
-        values: (_, ticks) => ticks.map(tick => tick.toLocaleString('en', { maximumFractionDigits: 6 })),
+        space: () => timeSpace(...range(), widthOf),
+        incrs: () => timeSteps(span()),
+        values: (_, ticks) => timeLabels(ticks, span()),
+      },
+      {
+        ...axis,
+        ...(unit !== '' && { label: unit, labelSize: 18, labelGap: 2 }),
+        size: (_, labels) => Math.ceil(Math.max(20, ...(labels ?? []).map(widthOf))) + 16,
+        values: (_, ticks, _axis, _space, step) => valueLabels(ticks, step),
       },
     ],
     series: [
       { label: 'time', value: (_, seconds) => (seconds == null ? '—' : new Date(seconds * 1000).toLocaleString()) },
-      {
-        label: 'value',
-        stroke: colour('--accent'),
-        width: 2,
-        points: { size: 5 },
-        value: (_, value) =>
-          value == null ? '—' : `${value.toLocaleString('en', { maximumFractionDigits: 4 })} ${unit}`.trim(),
-      },
+      { label: 'mean', stroke: colour('--accent'), width: 2, points: { size: 5 }, value },
+      { ...edge, label: 'least' },
+      { ...edge, label: 'greatest' },
     ],
+    bands: [{ series: [3, 2], fill: colour('--accent-back') }],
   }
 }
 
+const dataOf = ({ t, mean, min, max }: Line): uPlot.AlignedData => [t, mean, min, max]
+
 export function Plot(props: Props) {
-  const { t, v, unit, from, to, words } = props
+  const { line, unit, from, to, words } = props
   const place = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)
   const newest = useRef(props)
@@ -77,11 +83,10 @@ export function Plot(props: Props) {
   // another unit has another plot; what else changes comes below
   useEffect(() => {
     const box = place.current!
-    const data = (): uPlot.AlignedData => [[...newest.current.t], [...newest.current.v]]
     const make = (): void => {
       plot.current?.destroy()
       const range = (): [number, number] => [newest.current.from, newest.current.to]
-      plot.current = new uPlot(options(box.clientWidth, unit, range), data(), box)
+      plot.current = new uPlot(options(box.clientWidth, unit, range), dataOf(newest.current.line), box)
     }
     make()
     const seen = new ResizeObserver(() => {
@@ -99,8 +104,8 @@ export function Plot(props: Props) {
   }, [unit])
 
   useEffect(() => {
-    plot.current?.setData([[...t], [...v]])
-  }, [t, v, from, to])
+    plot.current?.setData(dataOf(line))
+  }, [line, from, to])
 
   return <div ref={place} class="plot" role="img" aria-label={words} />
 }

@@ -63,7 +63,7 @@ export function Decoded({ bytes }: { bytes: Uint8Array }) {
   async function ask(): Promise<void> {
     setState({ busy: true })
     try {
-      setState({ fact: await executeJson(['decode', '--hex', toHex(bytes).replaceAll(' ', ''), '--json']) })
+      setState({ fact: await executeJson(['decode', '--hex', toHex(bytes).replaceAll(' ', '')]) })
     } catch (thrown) {
       setState({ error: thrown instanceof Error ? thrown.message : String(thrown) })
     }

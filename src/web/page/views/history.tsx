@@ -1,13 +1,14 @@
-// The history of one sensor: a plot over a chosen range, its least, mean and greatest value, and the newest readings as a
-// table. Where nothing is stored, what was seen since the page was opened.
+// The history of one sensor: a plot over a chosen range, its least, mean and greatest value (of all values: the
+// gateway sums them up), and the newest readings as a table. Where nothing is stored, what was seen since the page was opened.
 import { useEffect, useState } from 'preact/hooks'
 import { counted, friendlyScale } from '../format'
-import { type ApiError, asApiError } from '../lib/api'
-import { joined } from '../lib/history'
+import { type ApiError, asApiError, get, query } from '../lib/api'
 import { history, live, now } from '../lib/live'
+import { useResource } from '../lib/resource'
 import { href } from '../lib/route'
-import { type Samples, samples } from '../lib/samples'
 import { useStore } from '../lib/store'
+import { lineOf, type Statistics, type Stored, statisticsOf } from '../lib/stored'
+import type { SensorRecord } from '../lib/types'
 import { Card, Choice, Empty, Value } from '../ui/parts'
 import { Plot } from '../ui/plot'
 
@@ -21,20 +22,40 @@ const NAMES: readonly (readonly [Range, string])[] = [
   ['7d', '7 d'],
 ]
 const ROWS = 20
+/** on a screen of any width a bucket takes some pixels */
+const BUCKETS = 300
 
-function useSamples(device: string, sensor: string, range: Range): { stored?: Samples; error?: ApiError } {
-  const [state, setState] = useState<{ stored?: Samples; error?: ApiError }>({})
+const NOTHING: Stored = { buckets: [], since: 0, until: 0, units: [] }
+
+interface Read {
+  stored?: Stored
+  error?: ApiError
+}
+
+/** Asked again as the range moves on; the last answer stays meanwhile. */
+function useStored(device: string, sensor: string, range: Range): Read {
+  const [state, setState] = useState<Read>({})
   const away = useStore(live).connection === 'away'
   useEffect(() => {
-    setState({})
     if (away) return
     const abort = new AbortController()
-    const until = Math.floor(now() / 1000)
-    samples(device, sensor, until - RANGES[range], until, abort.signal).then(
-      stored => !abort.signal.aborted && setState({ stored }),
-      thrown => !abort.signal.aborted && setState({ error: asApiError(thrown) }),
-    )
-    return () => abort.abort()
+    const ask = (): void => {
+      if (document.hidden) return
+      const until = Math.floor(now() / 1000)
+      const asked = { since: until - RANGES[range], until, buckets: BUCKETS }
+      const path = `/api/data/history${query({ device_id: device, sensor_id: sensor, ...asked })}`
+      get<Stored>(path, { signal: abort.signal }).then(
+        stored => !abort.signal.aborted && setState({ stored }),
+        thrown => !abort.signal.aborted && setState({ error: asApiError(thrown) }),
+      )
+    }
+    setState({})
+    ask()
+    const timer = setInterval(ask, Math.min(60, Math.max(5, RANGES[range] / 300)) * 1000)
+    return () => {
+      clearInterval(timer)
+      abort.abort()
+    }
   }, [device, sensor, range, away])
   return state
 }
@@ -46,15 +67,12 @@ function unitOf(device: string, sensor: string): string | undefined {
   return of?.sensors.find(({ id }) => id === sensor)?.unit
 }
 
-function Numbers({ v, unit }: { v: readonly (number | null)[]; unit: string }) {
-  const values = v.filter((value): value is number => value !== null)
-  if (values.length === 0) return null
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length
-  const facts: [string, number][] = [
-    ['Newest', values.at(-1)!],
-    ['Least', Math.min(...values)],
-    ['Mean', mean],
-    ['Greatest', Math.max(...values)],
+function Numbers({ statistics, newest, unit }: { statistics: Statistics; newest: number | null; unit: string }) {
+  const facts: [string, number | null][] = [
+    ['Newest', newest],
+    ['Least', statistics.min],
+    ['Mean', statistics.mean],
+    ['Greatest', statistics.max],
   ]
   return (
     <dl class="tiles four">
@@ -72,20 +90,41 @@ function Numbers({ v, unit }: { v: readonly (number | null)[]; unit: string }) {
   )
 }
 
-const toldOf = ({ sampled, total, t }: Samples): string =>
-  sampled ? `${t.length} of ${total.toLocaleString('en')} stored values, evenly spread` : counted(total, 'stored value')
+interface Row {
+  /** UNIX seconds */
+  readonly t: number
+  readonly v: number | null
+}
+
+/** The newest readings, what came since the page asked included. */
+function useNewest(device: string, sensor: string): Row[] {
+  const path = `/api/data/sensors${query({ device_id: device, sensor_id: sensor, limit: ROWS })}`
+  const { data } = useResource<{ sensors: readonly SensorRecord[] }>(path)
+  const old = (data?.sensors ?? []).map(row => ({ t: row.timestamp_raw, v: row.normalized_value }))
+  const last = old[0]?.t ?? 0
+  const seen = history.of(device, sensor)
+  const since = seen.t.map((ms, k) => ({ t: ms / 1000, v: seen.v[k]! })).filter(({ t }) => Math.floor(t) > last)
+  return [...since.reverse(), ...old].slice(0, ROWS)
+}
 
 export function SensorHistory({ device, sensor }: { device: string; sensor: string }) {
   const [range, setRange] = useState<Range>('10min')
   // drawn again as readings come
   useStore(live)
-  const { stored, error } = useSamples(device, sensor, range)
+  const { stored, error } = useStored(device, sensor, range)
+  const rows = useNewest(device, sensor)
   const to = now() / 1000
   const from = to - RANGES[range]
-  const line = joined(stored ?? { t: [], v: [] }, history.of(device, sensor), from)
-  const unit = stored?.unit || unitOf(device, sensor) || ''
-  const scale = friendlyScale(line.v, unit)
-  const rows = line.t.map((t, k) => ({ t, v: line.v[k] ?? null })).slice(-ROWS)
+  const seen = history.of(device, sensor)
+  const values = stored ?? NOTHING
+  const statistics = statisticsOf(values, seen, from)
+  const changed = values.units.length > 1
+  const unit = changed ? '' : values.units[0] || unitOf(device, sensor) || ''
+  const scale = friendlyScale([statistics?.min ?? 0, statistics?.max ?? 0], unit)
+  const scaled = (v: number | null): number | null => (v === null ? null : scale.of(v))
+  const { t, mean, min, max } = lineOf(values, seen, from)
+  const line = { t, mean: mean.map(scaled), min: min.map(scaled), max: max.map(scaled) }
+  const total = values.buckets.reduce((sum, { count }) => sum + count, 0)
   return (
     <div class="stack">
       <p>
@@ -95,24 +134,24 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
         title={`${sensor} of ${device}`}
         aside={<Choice label="Range" value={range} choices={NAMES} onChoose={next => setRange(next)} />}
       >
-        {line.t.length === 0 ? (
+        {!statistics ? (
           <Empty>{stored || error ? 'No value in this range.' : 'Loading …'}</Empty>
         ) : (
           <Plot
-            t={line.t}
-            v={line.v.map(value => (value === null ? null : scale.of(value)))}
+            line={line}
             unit={scale.unit}
             from={from}
             to={to}
-            words={`${sensor} over the last ${range}: ${counted(line.t.length, 'value')}`}
+            words={`${sensor} over the last ${range}: ${counted(statistics.count, 'value')}`}
           />
         )}
         <p class="quiet small">
-          {stored && toldOf(stored)}
+          {stored && counted(total, 'stored value')}
+          {changed && ` with different units (${values.units.join(', ')}), drawn as they are stored`}
           {error && `Nothing stored (${error.message}): values since this page was opened.`}
         </p>
       </Card>
-      <Numbers v={line.v} unit={unit} />
+      {statistics && <Numbers statistics={statistics} newest={rows[0]?.v ?? null} unit={unit} />}
       {rows.length > 0 && (
         <Card title="Newest values">
           <div class="scroll">
@@ -126,7 +165,7 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
                 </tr>
               </thead>
               <tbody>
-                {rows.reverse().map(({ t, v }) => (
+                {rows.map(({ t, v }) => (
                   <tr key={t}>
                     <td>{new Date(t * 1000).toLocaleString()}</td>
                     <td class="number">

@@ -28,7 +28,6 @@ async function bytesOf(packet: Packet): Promise<Uint8Array> {
     device_status,
     '--sensors',
     JSON.stringify(sensors),
-    '--json',
   ])
   const bytes = parseHex(findHex(made))
   if (!bytes) throw new Error('the gateway gave no bytes')

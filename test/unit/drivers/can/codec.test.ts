@@ -110,6 +110,8 @@ SG_MUL_VAL_ 100 B Inner 5-5, 200-255;
   assert.deepEqual(decoded(dbc, '010611'), { Select: 1, Inner: 6 })
   assert.deepEqual(decoded(dbc, '01ff11'), { Select: 1, Inner: -1, B: 17 })
   assert.deepEqual(decoded(dbc, '020511'), { Select: 2 })
+  // 5 chooses B by its own multiplexer only
+  assert.deepEqual(decoded(dbc, '050511'), { Select: 5 })
 })
 
 test('a switch decides also when nobody reads it', () => {

@@ -57,6 +57,14 @@ test('a packet longer than the whole budget never may, one that fits may at once
   assert.equal(new DutyCycle([]).readyAt(1e9, 7), 7)
 })
 
+test('a transmission counts to the millisecond at which its window ends', () => {
+  const duty = new DutyCycle([{ windowMs: 20_000, budgetMs: 400 }])
+  duty.spend(400, 5)
+  assert.deepEqual([duty.readyAt(400, 20_004), duty.readyAt(400, 20_005)], [20_005, 20_005])
+  assert.equal(duty.usage(20_404)?.usedMs, 400)
+  assert.equal(duty.usage(20_405)?.usedMs, 0)
+})
+
 const world = (t: TestContext) => {
   const dir = mkdtempSync(join(tmpdir(), 'lora-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))

@@ -138,14 +138,42 @@ test('R17: a dead slave costs its own time-out, once, and then next to nothing',
     asked += tries
     await wire.timers.advance(1000 - (clock.mono() - start))
   }
-  assert.ok(asked >= 5 && asked <= 8, `asked ${asked} times in two minutes`)
-  // back within a minute
+  // a tenth of the bus time: 500 ms in 5 s
+  assert.ok(asked >= 20 && asked <= 25, `asked ${asked} times in two minutes`)
   wire.answer = healthy
-  await wire.timers.advance(60_000)
+  await wire.timers.advance(5000)
   assert.deepEqual(
     (await settle(dead.read())).map(row => row[2]),
     [901, 950, 999],
   )
+})
+
+test('silent slaves are asked in turn, one every two seconds where the time-out is short; each is heard soon when it is back', async () => {
+  const { wire, source, events, settle, clock } = world()
+  wire.answer = frame => (frame[0]! >= 7 ? undefined : healthy(frame))
+  const dead = [7, 8, 9].map(unit => source(unit, { timeout_ms: 100 }))
+  const alive = source(2)
+  for (const one of [...dead, alive]) await one.open(events)
+  const second = async (): Promise<void> => {
+    const start = clock.mono()
+    for (const one of [...dead, alive]) await settle(one.read())
+    await wire.timers.advance(1000 - (clock.mono() - start))
+  }
+  for (let k = 0; k < 5; k++) await second()
+  const from = wire.sent.length
+  for (let k = 0; k < 60; k++) await second()
+  const asked = wire.sent.slice(from).filter(({ unit }) => unit >= 7)
+  assert.ok(asked.length >= 20 && asked.length <= 31, `${asked.length} in a minute`)
+  const each = [7, 8, 9].map(unit => asked.filter(one => one.unit === unit).length)
+  assert.ok(Math.max(...each) - Math.min(...each) <= 1, `${each}`)
+  const gaps = asked.slice(1).map(({ at }, k) => at - asked[k]!.at)
+  assert.ok(
+    gaps.every(gap => gap >= 2000),
+    `${gaps}`,
+  )
+  wire.answer = healthy
+  for (let k = 0; k < 10; k++) await second()
+  for (const one of dead) assert.equal((await settle(one.read()))[0]![1], 'OK')
 })
 
 test('an answer that comes after its time is not taken for the next one', async () => {

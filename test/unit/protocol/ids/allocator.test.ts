@@ -112,6 +112,10 @@ test('a lease ends to the second, and hearing the device renews it', () => {
   )
 })
 
+test('id 0 is never granted, whatever the range and the file say', () => {
+  assert.deepEqual(new Bench({ startId: 0, endId: 2 }).ids.allocatePool(5), [1, 2])
+})
+
 test('a device that is heard again is no longer offline and keeps who it is', () => {
   const { ids } = new Bench()
   const id = ids.allocateId({ device_id: 'a' })

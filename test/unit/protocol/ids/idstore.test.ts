@@ -300,6 +300,23 @@ test('a device heard before a crash keeps its id though its lease in the journal
   assert.equal(again.touch(1), true)
 })
 
+test('a start gives an active lease an hour at least, and shortens none', () => {
+  const at = place()
+  const leaseAt = (now: number): unknown => {
+    const ids = new IdAllocator(
+      { leasePolicy: { base_lease_seconds: 86_400, adaptive_enabled: false } },
+      { store: new FileIdStore(at.file), now: () => now },
+    )
+    if (now === NOW) ids.allocateId({ device_id: 'a' })
+    const { allocated } = ids.dump() as { allocated: Record<string, Record<string, unknown>> }
+    ids.stop()
+    return allocated['1']!['lease_expires_at']
+  }
+  assert.equal(leaseAt(NOW), NOW + 86_400)
+  assert.equal(leaseAt(NOW + 1000), NOW + 86_400)
+  assert.equal(leaseAt(NOW + 86_300), NOW + 86_300 + 3600)
+})
+
 test('an id that a killed process wrote and had not synced is on flash before its device is told again', async () => {
   const at = { baseDir: '/', file: '/data/ids.json', journal: '/data/ids.json.journal' }
   const files = new MemFiles()

@@ -1,0 +1,59 @@
+// A second witness of the newest segment, beside the segments: `chain.json` names it once its header is on flash, and its
+// last record after a clean stop. Headers describe the segments before them; the newest has none behind it, so without this a
+// newest (or only) segment that is deleted or overwritten would look like a log that never had it (R29).
+//
+// What fails: a witness that cannot be written or read makes the check weaker and nothing else. The file is made and moved in
+// place without a sync of the folder: an older witness that a power cut brings back names a segment that is still known.
+import { join } from 'node:path'
+import type { Files } from '../lib/files'
+
+export interface Witness {
+  /** of the newest segment */
+  readonly base: number
+  readonly boot: number
+  /** seq of the oldest record at that time */
+  readonly first: number
+  /** of the newest segment, after a clean stop only */
+  readonly last?: number
+}
+
+const FILE = 'chain.json'
+const isSeq = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
+export function readWitness(files: Files, dir: string): Witness | undefined {
+  try {
+    const { base, boot, first, last } = JSON.parse(files.read(join(dir, FILE)).toString('utf8')) as Partial<Witness>
+    if (!isSeq(base) || !isSeq(boot) || !isSeq(first)) return undefined
+    return { base, boot, first, ...(isSeq(last) && { last }) }
+  } catch {
+    return undefined // none yet, or damaged
+  }
+}
+
+/** Returns the bytes written, 0 when the disk refused. */
+export async function writeWitness(files: Files, dir: string, witness: Witness): Promise<number> {
+  const path = join(dir, FILE)
+  const bytes = Buffer.from(JSON.stringify(witness))
+  try {
+    const fd = files.open(`${path}.tmp`, 'w')
+    try {
+      files.write(fd, bytes)
+      await files.sync(fd)
+    } finally {
+      files.close(fd)
+    }
+    files.rename(`${path}.tmp`, path)
+    return bytes.length
+  } catch {
+    return 0 // the write of the next record tells of the disk
+  }
+}
+
+/** The segment it names was taken back before a record was in it. */
+export function removeWitness(files: Files, dir: string): void {
+  try {
+    files.remove(join(dir, FILE))
+  } catch {
+    // the disk refuses: the next segment brings a new one
+  }
+}

@@ -1,0 +1,85 @@
+// Whether a file of code may be loaded (docs/plugins.md): it, every folder above it and every link on the way to it belong to
+// root or to the user this runs as, and only their owner may write them. The files it imports, by whatever it names in plain
+// text, are held to the same rule. Nothing here loads anything; what cannot be looked at is refused.
+import { lstatSync, readdirSync, readFileSync, readlinkSync, type Stats } from 'node:fs'
+import { createRequire, isBuiltin } from 'node:module'
+import { dirname, join, parse, resolve, sep } from 'node:path'
+
+/** files of one plugin that are looked at */
+const MOST_FILES = 5000
+const MOST_LINKS = 40
+/** larger files are not read for what they import */
+const MOST_BYTES = 8 * 1024 * 1024
+const IMPORT = /\b(?:require\s*\(|import\s*\(|from|import)\s*(['"])([^'"\n]+)\1/g
+const CODE = /\.[cm]?js$/
+
+/** Everything that decides what a path leads to: folders, links and the file, as the system walks them. */
+function* steps(path: string): Generator<{ at: string; stats: Stats }> {
+  const rest = resolve(path).split(sep).filter(Boolean)
+  let { root: at } = parse(resolve(path))
+  let links = 0
+  yield { at, stats: lstatSync(at) }
+  while (rest.length > 0) {
+    const next = join(at, rest.shift()!)
+    const stats = lstatSync(next)
+    yield { at: next, stats }
+    if (!stats.isSymbolicLink()) {
+      at = next
+      continue
+    }
+    if (++links > MOST_LINKS) throw new Error(`${path}: too many links`)
+    const target = resolve(at, readlinkSync(next))
+    rest.unshift(...target.split(sep).filter(Boolean))
+    at = parse(target).root
+  }
+}
+
+/** Why one path is not trusted; undefined: it is. Throws where it cannot be looked at. */
+function fault(path: string, own: number): string | undefined {
+  for (const { at, stats } of steps(path)) {
+    if (stats.uid !== 0 && stats.uid !== own)
+      return `${at} belongs to another user: chown it to the one os-node runs as`
+    // the mode of a link means nothing; in a sticky folder of root nobody else can replace an entry
+    if (stats.isSymbolicLink() || (stats.isDirectory() && stats.uid === 0 && (stats.mode & 0o1000) !== 0)) continue
+    if ((stats.mode & 0o002) !== 0) return `${at} may be written by everybody: chmod o-w`
+    if ((stats.mode & 0o020) !== 0) return `${at} may be written by its group: chmod g-w`
+  }
+  return undefined
+}
+
+/** The files that the text of one names, as far as they can be found. */
+function importsOf(file: string): string[] {
+  if (!CODE.test(file) || lstatSync(file).size > MOST_BYTES) return []
+  const from = createRequire(file)
+  return [...readFileSync(file, 'utf8').matchAll(IMPORT)].flatMap(([, , name = '']) => {
+    if (isBuiltin(name)) return []
+    try {
+      return [from.resolve(name)]
+    } catch {
+      return [] // the import will fail, or it is a text that only looks like one
+    }
+  })
+}
+
+/** Files of a folder, at any depth. */
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(name => join(folder, name))
+}
+
+/**
+ * Why the code behind `entry` may not be loaded; undefined: it may. `folder`: the plugin's own, all of which counts. `own`:
+ * the user this runs as.
+ */
+export function distrust(entry: string, folder?: string, own = process.geteuid?.() ?? 0): string | undefined {
+  const seen = new Set<string>()
+  const left = [entry, ...(folder === undefined ? [] : filesIn(folder))]
+  for (let path = left.pop(); path !== undefined; path = left.pop()) {
+    if (seen.has(path)) continue
+    seen.add(path)
+    if (seen.size > MOST_FILES) return `${dirname(entry)} holds more than ${MOST_FILES} files`
+    const why = fault(path, own)
+    if (why !== undefined) return why
+    if (lstatSync(path).isFile()) left.push(...importsOf(path))
+  }
+  return undefined
+}

@@ -1,0 +1,100 @@
+// All values of one sensor over a time range, in buckets of equal width: count, min, mean and max of each. Windows are merged
+// one by one, so at most the buckets and the rows of one group are in RAM. A sealed window that lies in one bucket is known by
+// its summary and is not opened.
+import { type HistoryBucket, type HistoryList, MAX_BUCKETS } from './shapes'
+import type { WindowRows } from './window'
+
+/** no packet is older or newer: 48 bits of ms end at 2.8e11 s; products with the number of buckets stay exact */
+const FAR = 1e12
+
+/** count, min, max, mean */
+export type Values = readonly [count: number, min: number | null, max: number | null, mean: number | null]
+
+/** One window with values of the sensor. */
+export interface HistoryPiece {
+  /** timestamps of its first and last value in the range, or earlier and later */
+  readonly lo: number
+  readonly hi: number
+  /** of all its rows, where the summary has it */
+  readonly values?: Values | undefined
+  readonly units?: readonly (string | null)[] | undefined
+  /** loads the rows */
+  readonly rows: () => WindowRows
+}
+
+interface Sensor {
+  readonly device: string
+  readonly sensor: string
+}
+
+/** `since` and `until` left out: from the first value, to the last one. */
+export function historyOf(
+  of: Sensor,
+  pieces: readonly HistoryPiece[],
+  since = Math.min(...pieces.map(({ lo }) => lo)),
+  until = Math.max(...pieces.map(({ hi }) => hi)),
+  most = MAX_BUCKETS,
+): HistoryList {
+  // without a bound and without a value there is no range
+  if (!Number.isFinite(since) || !Number.isFinite(until))
+    return { ok: true, buckets: [], since: 0, until: 0, units: [] }
+  const buckets = new Buckets(since, until, most)
+  const units = new Set<string>()
+  for (const piece of pieces) {
+    const { lo, hi, values } = piece
+    const whole = lo >= buckets.since && hi <= buckets.until && buckets.at(lo) === buckets.at(hi)
+    if (whole && values) {
+      buckets.add(buckets.at(lo), values)
+      for (const unit of piece.units ?? []) if (unit) units.add(unit)
+    } else {
+      for (const { bucket, values: part, units: names } of piece.rows().history(of, buckets)) {
+        buckets.add(bucket, part)
+        for (const unit of names) if (unit) units.add(unit)
+      }
+    }
+  }
+  return { ok: true, buckets: buckets.list(), since: buckets.since, until: buckets.until, units: [...units].sort() }
+}
+
+/** `count` parts of [since, until]; part k begins at the first whole second of k/count of the range. */
+export class Buckets {
+  readonly since: number
+  readonly until: number
+  /** seconds in the range */
+  readonly span: number
+  readonly count: number
+  readonly #list: HistoryBucket[]
+
+  constructor(since: number, until: number, most: number) {
+    this.since = Math.max(-FAR, Math.min(FAR, since))
+    this.until = Math.max(-FAR, Math.min(FAR, until))
+    this.span = Math.max(0, this.until - this.since + 1)
+    this.count = Math.min(this.span, most)
+    this.#list = Array.from({ length: this.count }, (_, k) => ({
+      t: this.since + Math.ceil((k * this.span) / this.count),
+      count: 0,
+      min: null,
+      mean: null,
+      max: null,
+    }))
+  }
+
+  at(t: number): number {
+    return Math.floor(((t - this.since) * this.count) / this.span)
+  }
+
+  add(k: number, [count, min, max, mean]: Values): void {
+    const bucket = this.#list[k]
+    if (!bucket || count === 0) return
+    bucket.count += count
+    bucket.min = Math.min(bucket.min ?? min!, min!)
+    bucket.max = Math.max(bucket.max ?? max!, max!)
+    const before = bucket.mean ?? mean!
+    // the mean of equal values is that value, whatever the sum lost
+    bucket.mean = Math.min(bucket.max, Math.max(bucket.min, before + (mean! - before) * (count / bucket.count)))
+  }
+
+  list(): HistoryBucket[] {
+    return this.#list
+  }
+}
