@@ -7,8 +7,10 @@ import { loraOptions } from '../drivers/lora/options'
 import { rs485Options } from '../drivers/rs485/options'
 import { iwipOptions, uipOptions } from '../drivers/slip/options'
 import { uartOptions } from '../drivers/uart/options'
+import { checkLibrary } from './arguments'
 import type { Fragment } from './config'
 import { DisplayProvider, getDisplayRegistry, providerOf } from './display'
+import { badArgument, checkArgument } from './lib/checked'
 import type { SourceDriver } from './links/contracts'
 import { type DriverTable, Registry } from './links/registry'
 import { FlashLog } from './log'
@@ -42,6 +44,8 @@ export const ucumUnits: UnitResolver & WireUnits = { ...wireUnits(), resolve, re
 /** Fact dict ↔ Base62 text (specification, "Pipeline components"). `configPath` null: defaults. */
 export class Engine extends BareEngine {
   constructor(configPath: string | null = null, options: EngineOptions = {}) {
+    checkArgument('new Engine', 'configPath text?', configPath)
+    checkArgument('new Engine', 'options object?', options)
     super(configPath, { units: ucumUnits, ...options })
   }
 }
@@ -49,6 +53,8 @@ export class Engine extends BareEngine {
 /** Base62 text ↔ binary packet (specification, "Pipeline components"). `configPath` null: defaults. */
 export class Fusion extends BareFusion {
   constructor(configPath: string | null = null, options: FusionOptions = {}) {
+    checkArgument('new Fusion', 'configPath text?', configPath)
+    checkArgument('new Fusion', 'options object?', options)
     super(configPath, { units: ucumUnits, ...options })
   }
 }
@@ -205,6 +211,8 @@ const parts = (): NodeParts => ({
 /** A node (specification, "Node operations"). `configPath` null: found as the CLI finds it, else the defaults. */
 export class Node extends NodeBase {
   constructor(configPath: string | null = null, options: NodeOptions = {}) {
+    checkArgument('new Node', 'configPath text?', configPath)
+    checkArgument('new Node', 'options object?', options)
     super(configPath, parts(), options)
     // sections that are rendered without a node show this one
     getDisplayRegistry().defaultNode = this
@@ -213,8 +221,9 @@ export class Node extends NodeBase {
 
 /** The media of a node, by themselves (specification, "Transporter manager"); `node.transporterManager` is the node's own. */
 export class TransporterManager extends BareTransporters {
-  constructor({ store }: NodeBase, options: Partial<TransporterManagerOptions> = {}) {
-    super({ config: store, registry: new Registry({ media: mediaTable }), ...options })
+  constructor(node: NodeBase, options: Partial<TransporterManagerOptions> = {}) {
+    if (!(node instanceof NodeBase)) throw badArgument('new TransporterManager', 'node', 'a Node', node)
+    super({ config: node.store, registry: new Registry({ media: mediaTable }), ...options })
   }
 }
 
@@ -229,6 +238,9 @@ export {
   type SectionData,
   unregisterDisplayProvider,
 } from './display'
+
+checkLibrary(Node, Engine, Fusion, TransporterManager)
+
 export { type ErrorCode, OsError } from './lib/errors'
 export type { Files } from './lib/files'
 export { FlashLog, type FlashLogOptions, LogFiles, type LogRecord, type LogSource } from './log'

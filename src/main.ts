@@ -19,6 +19,7 @@ import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, u
 import { systemClock } from './lib/clock'
 import { asOsError, OsError } from './lib/errors'
 import { type Logger, silentLogger } from './lib/logger'
+import { mapUncaught } from './lib/stacks'
 import { turn } from './lib/turn'
 import { writableDir } from './lib/writable'
 import type { Hardware } from './links/hardware'
@@ -39,6 +40,8 @@ import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 import { newToken, storedToken, UserStore } from './services/users'
 
 export * from './index'
+
+if (isMainThread) mapUncaught()
 
 /** The file this runs from: the loopback upstream runs it again. */
 const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
@@ -153,6 +156,7 @@ async function startGateway(
   const [
     { Gateway },
     { acquireLock },
+    { checkHardware },
     { startControl },
     web,
     { overHttp, webContext },
@@ -166,6 +170,7 @@ async function startGateway(
   ] = await Promise.all([
     import('./gateway/gateway'),
     import('./gateway/lock'),
+    import('./gateway/hardware'),
     import('./gateway/control'),
     import('./web'),
     import('./web/from-gateway'),
@@ -204,6 +209,7 @@ async function startGateway(
     })
     undo.push({ name: 'gateway', limitMs: 18_000, must: true, run: () => gateway.stop() })
     watched.rescue(() => gateway.log.flush())
+    if (role === 'run') checkHardware(config, logger)
     const node = new Node(null, {
       config,
       logger,
@@ -234,6 +240,7 @@ async function startGateway(
       webUrl: () => service.state().url ?? undefined,
       gateway: {
         status: () => gateway.status(),
+        database: async () => ({ ...(await gateway.database?.counted()) }),
         reload: () => gateway.reload(),
         forgetSession: aid => gateway.receive.session?.forget(aid) ?? false,
         submit: request => transmitThrough(gateway, node, request),

@@ -172,7 +172,8 @@ async function bundle({ tests = false, types = true } = {}) {
     minify: true,
     keepNames: false,
     sourcemap: true,
-    sourcesContent: false,
+    // without them Node prints the minified line where it cannot read the source
+    sourcesContent: true,
     legalComments: 'none',
     banner: { js: `#!/usr/bin/env node\n'use strict';${await versionCheck(esbuild)}` },
     // what Node 14 to 16 cannot even read, so that they get as far as the check of their version

@@ -23,6 +23,7 @@ import { acquireLock, type DataLock } from '../gateway/lock'
 import { asOsError, errorJson, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
+import { mapStacks } from '../lib/stacks'
 import { ask, type GatewayAnswer, waitForGateway } from './client'
 import { errorText, type Out, paintFor, ReaderLeft, watchReader, writeLine } from './output'
 import { readSecret } from './secret'
@@ -98,7 +99,9 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     const told = errorJson(error, argv[0] ?? '')
     if (asJson) stdout.write(`${JSON.stringify(told)}\n`)
     stderr.write(errorText(error.message, told.hint, paint))
-    if (error.code === 'INTERNAL' && error.cause instanceof Error && env.OS_NODE_DEBUG) {
+    // a defect: where it is, in words of the sources
+    if (error.code === 'INTERNAL' && error.cause instanceof Error) {
+      mapStacks()
       stderr.write(`${error.cause.stack}\n`)
     }
     return error.traits.exit

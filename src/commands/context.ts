@@ -58,6 +58,8 @@ export interface SubmitOutcome {
 
 export interface GatewayLike {
   status(): GatewayStatus
+  /** the state of the SQL view with what is stored counted; empty when storage.sql is off */
+  database?(): Promise<Record<string, unknown>>
   submit(request: SubmitRequest): Promise<SubmitOutcome>
   /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID */
   reload(): Promise<ReloadReport>

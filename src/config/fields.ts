@@ -74,18 +74,27 @@ export const maybeFlag = (help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
 export const maybe = <S extends v.GenericSchema>(schema: S, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
   v.optional(v.pipe(schema, about<v.InferOutput<S>>(help, meta)))
 
+/** A schema with its help that may be left out. Its types are named, since written out in full they do not compile. */
+type Piped<S extends v.GenericSchema> = v.SchemaWithPipe<readonly [S, v.MetadataAction<v.InferOutput<S>, Metadata>]>
+type Described<S extends v.GenericSchema> = v.OptionalSchema<Piped<S>, v.InferInput<Piped<S>>>
+
 /** An object with known keys; keys the schema does not know are kept. */
-export const section = <E extends v.ObjectEntries>(entries: E, help = '') => {
+export const section = <E extends v.ObjectEntries>(
+  entries: E,
+  help = '',
+): Described<v.LooseObjectSchema<E, undefined>> => {
   const schema = v.looseObject(entries)
-  const piped = v.pipe(schema, about<v.InferOutput<typeof schema>>(help, {}))
-  return v.optional(piped, {} as v.InferInput<typeof piped>)
+  return v.optional(v.pipe(schema, about<v.InferOutput<typeof schema>>(help, {})), {} as never) as never
 }
 
 /** Any name → a value of one kind (medium names, plugin names). Known names may be given with their defaults. */
-export const map = <E extends v.ObjectEntries, R extends v.GenericSchema>(known: E, rest: R, help: string) => {
+export const map = <E extends v.ObjectEntries, R extends v.GenericSchema>(
+  known: E,
+  rest: R,
+  help: string,
+): Described<v.ObjectWithRestSchema<E, R, undefined>> => {
   const schema = v.objectWithRest(known, rest)
-  const piped = v.pipe(schema, about<v.InferOutput<typeof schema>>(help, {}))
-  return v.optional(piped, {} as v.InferInput<typeof piped>)
+  return v.optional(v.pipe(schema, about<v.InferOutput<typeof schema>>(help, {})), {} as never) as never
 }
 
 /** A list of things; empty by default. */

@@ -225,6 +225,7 @@ export class Gateway {
         this.#noted(fact, link)
         this.ids?.heard(fact.aid, link.address ?? null)
       },
+      onAlive: (aid, address) => this.ids?.heard(aid, address),
     })
     this.receivers = new Receivers(this.#links, this.receive)
     this.guard = new Guard({

@@ -1,8 +1,7 @@
 // Who this gateway is: its readable device id and the uint32 id a server gave it. Both live in Config.json (specification,
 // "Node attributes"); a device id is made on the first start, so that no two fresh installs share one (S1). The id of the
 // installation lies in the data folder, since Config.json may be copied to another board; made when first asked for.
-import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
+import { isDeviceName, newDeviceId } from '../config/device'
 import { installIdOf } from '../config/install'
 import type { ConfigStore } from '../config/store'
 import { asOsError } from '../lib/errors'
@@ -28,12 +27,8 @@ export class Identity implements NodeIdentity {
     const id = Number(config.get('assigned_id'))
     this.#assignedId = Number.isInteger(id) && id > 0 && id < UNASSIGNED ? id : UNASSIGNED
     this.#deviceId = String(config.get('device_id') ?? '')
-    if (this.#deviceId === '') {
-      const host =
-        hostname()
-          .replace(/[^A-Za-z0-9_-]/g, '-')
-          .slice(0, 40) || 'gateway'
-      this.#deviceId = `${host}-${randomBytes(2).toString('hex')}`
+    if (!isDeviceName(this.#deviceId)) {
+      this.#deviceId = newDeviceId()
       this.#save('device_id', this.#deviceId)
     }
   }

@@ -19,6 +19,7 @@ const traits = (http: number, exit: number, retryable: boolean, hint: string): E
 export const ERRORS = {
   // usage and input
   BAD_REQUEST: traits(400, 2, false, 'correct the request and send it again'),
+  BAD_ARGUMENT: traits(400, 2, false, 'correct the argument that is named'),
   USAGE: traits(400, 2, false, 'see os-node <command> --help'),
   NOT_FOUND: traits(404, 1, false, 'check the name'),
   METHOD_NOT_ALLOWED: traits(405, 2, false, 'use a method of the Allow header'),
@@ -130,6 +131,8 @@ export interface ErrorDetails {
 
 /** The error every public function throws. `message` says what happened, `hint` what to do. */
 export class OsError extends Error {
+  /** minified, a class loses its name */
+  static override readonly name = 'OsError'
   readonly code: ErrorCode
   readonly hint: string
   readonly details: Record<string, unknown>

@@ -15,7 +15,7 @@ import { Tail } from './tail'
 /** What a reader of facts needs of a log, its own or somebody else's. */
 export interface LogSource {
   readonly committedSeq: number
-  /** seq of the oldest and of the newest record that is there */
+  /** seq of the oldest and of the newest record that is there; of an empty log the seq of its first, and one less */
   readonly firstSeq: number
   readonly lastSeq: number
   /** bytes of the files that hold anything behind a seq */
@@ -80,7 +80,7 @@ export class LogFiles implements LogSource {
   }
 
   get firstSeq(): number {
-    return this.#segments.list[0]?.base ?? 0
+    return this.#segments.list[0]?.base ?? 1
   }
 
   get lastSeq(): number {

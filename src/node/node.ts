@@ -5,9 +5,10 @@
 // What fails: transmit throws when the node has no id or every reading was refused; dispatch answers false and leaves the
 // reason in `lastError`; ensureId answers false, ensureTime and dispatchWithReply null. A received packet never throws.
 import { join, resolve } from 'node:path'
+import { ensureDeviceId } from '../config/device'
 import { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
-import { OsError } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import { systemTimers } from '../links/timers'
 import type { Engine } from '../pipeline/compress'
@@ -122,6 +123,7 @@ export class NodeBase {
         },
         timeSyncThreshold: settings.time_sync_threshold,
         role,
+        deviceId: () => ensureDeviceId(this.store),
         parser: { decompress: (raw, key) => this.#receiver.decodeOnce(raw, key) },
         onServerTime: seconds => this.#time.note(seconds),
       },
@@ -342,7 +344,10 @@ export class NodeBase {
     return this.#receiver.relay(packet)
   }
 
-  /** Asks a server for a device id over UDP and keeps it in Config.json. True when there is one. `timeout` in seconds. */
+  /**
+   * Asks a server for an id over UDP and keeps it in Config.json; a node without a device id makes one first (X39). True when
+   * there is an id; false with the reason in `lastError`. `timeout` in seconds.
+   */
   async ensureId(
     serverIp: string,
     serverPort: number,
@@ -351,8 +356,15 @@ export class NodeBase {
   ): Promise<boolean> {
     const present = this.assignedId
     if (present > 0 && present < UNASSIGNED_ID) return true
-    const meta = { device_id: this.deviceId, ...deviceMeta }
-    const aid = await this.#requests.id(serverIp, serverPort, meta, timeout)
+    let own: string
+    try {
+      own = ensureDeviceId(this.store)
+    } catch (error) {
+      // an id that the server gives to a name which is not kept would be lost
+      this.#requests.lastError = asOsError(error)
+      return false
+    }
+    const aid = await this.#requests.id(serverIp, serverPort, { device_id: own, ...deviceMeta }, timeout)
     if (aid === null) return false
     this.store.set('assigned_id', aid)
     return true

@@ -26,6 +26,8 @@ export interface PacketMeta {
   late?: boolean
   /** further ahead than receiver.max_future_s (X36) */
   future?: true
+  /** values of a template from before an unclean stop: what the frame did not carry is left out (X33) */
+  template_rebuilt?: true
   /** came before (D16); only where somebody looks, which Node does for the protocol */
   duplicate?: boolean
   /** AIDs of the route where there are several, source last (X15) */

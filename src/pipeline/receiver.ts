@@ -6,11 +6,10 @@
 // throws and nothing of the state moves. What is remembered, and how it is bounded: sources.ts.
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
-import { type Files, realFiles } from '../lib/files'
+import { realFiles } from '../lib/files'
 import { NO_VALUE } from '../wire/base62'
 import type { FrameHeader } from '../wire/frame'
 import { Engine, fromWire } from './compress'
-import type { UnitDialect, WireUnits } from './core'
 import type { Fact, SensorFact } from './fact'
 import { isFirmware, readFirmware } from './firmware'
 import { type MetaInfo, type MetaOf, Metas } from './metas'
@@ -24,65 +23,14 @@ import {
   openFrame,
   type PacketMeta,
 } from './receive'
+import type { ReceiveCode, Received, ReceiverCounters, ReceiverOptions } from './received'
 import { type KeptTemplate, Registry } from './registry'
 import { type FullText, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
 import { AHEAD, ANY_CONTENT, BARE, type Scope, type Source, Sources } from './sources'
 import { Spill } from './spill'
 import { isPlainText, stripAid } from './text'
 
-export interface ReceiverOptions {
-  precision?: number
-  dialect?: UnitDialect
-  units?: WireUnits
-  engine?: Engine
-  clock?: Clock
-  files?: Files
-  /** null = templates live in memory only */
-  registryDir?: string | null
-  /** session keys of a source, null when there are none */
-  inboundKey?: InboundKeys | null
-  maxSources?: number
-  /** ms for a frame of that AID without a time, later than the last it gave; by default the clock, moved on where it must be */
-  stamp?: (aid: number) => number
-  /** ms: a bare frame of a later time moves no template; by default none is too late (X36) */
-  latest?: () => number
-  /** bytes all templates may take, roughly */
-  maxBytes?: number
-  /** folder where templates wait that find no room; left out: they are forgotten */
-  spillDir?: string | null
-  /** bytes of files in that folder */
-  spillBytes?: number
-}
-
-export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
-
-export type Received =
-  | {
-      readonly kind: 'fact'
-      readonly fact: Fact
-      readonly meta: PacketMeta
-      /** it is newer than what its template had, which has moved */
-      readonly advanced: boolean
-      /** the session key that deciphered it; null for plaintext, and for an empty body, which every key deciphers */
-      readonly key: Uint8Array | null
-    }
-  | {
-      readonly kind: 'error'
-      readonly code: ReceiveCode
-      readonly message: string
-      readonly meta: PacketMeta
-      readonly needFull: boolean
-    }
-
-export interface ReceiverCounters {
-  facts: number
-  late: number
-  lateDropped: number
-  errors: number
-  unitAmbiguous: number
-  /** templates given up because there were too many sources or too much of them */
-  forgotten: number
-}
+export type { ReceiveCode, Received, ReceiverCounters, ReceiverOptions }
 
 /** of the memory for templates, what is for packed ones: they take a fifth of the room */
 const PACKED_PART = 0.25
@@ -106,6 +54,8 @@ export class Receiver {
   /** of the frame being decoded */
   #key: Uint8Array | null = null
   #advanced = false
+  /** of a frame that is replayed: whether it was too far ahead when it came */
+  #future: boolean | null = null
   readonly #metaText: MetaOf = (text, plain) => this.#metas.of(text, plain)
   readonly #metaBytes = (bytes: Uint8Array, from: number, to: number, plain: boolean): MetaInfo =>
     this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'), plain)
@@ -177,7 +127,7 @@ export class Receiver {
     if (!heart && !full && !isDiff(base))
       return this.#refuse('UNKNOWN_COMMAND', `Unknown Command 0x${header.cmd.toString(16).toUpperCase()}`, meta)
     const time = frameTime(header.ts, now)
-    if (time > now && time > this.#latest()) meta.future = true
+    if (this.#future ?? (time > now && time > this.#latest())) meta.future = true
     const ahead = meta.future === true && epoch === BARE
     const scope = full
       ? this.#sources.scope(sourceAid, ahead ? AHEAD : epoch, now)
@@ -197,6 +147,7 @@ export class Receiver {
     if (history.count === 0) return this.#refuse('NEED_FULL', `No cached values for TID=${meta.tid}`, meta)
     const late = ts < history.newest
     if (late) meta.late = true
+    if (history.rebuilt) return this.#rebuilt(history, header, heart ? null : opened, ts, meta)
     const from = history.stateFor(ts)
     if (from < 0 && !late) return this.#refuse('NEED_FULL', `TID=${meta.tid} waits for a FULL`, meta)
     if (from < 0) {
@@ -212,7 +163,40 @@ export class Receiver {
       history.lateRun++
       this.counters.late++
     } else this.#keep(history, ts)
+    if (history.relawed && epoch === BARE) this.#learned(sourceAid)
     return this.#fact(history, sourceAid, meta.timestamp_raw, meta)
+  }
+
+  /**
+   * A bare DIFF or HEART on a template from before an unclean stop: its sender may never send a FULL again (X33). What the
+   * DIFF carries is given with the states and units of the template, what it does not carry is left out. `opened` is null for
+   * a HEART, which says that the device is alive and nothing more.
+   */
+  #rebuilt(
+    history: SlotHistory,
+    { sourceAid }: FrameHeader,
+    opened: (Opened & { ok: true }) | null,
+    ts: number,
+    meta: PacketMeta,
+  ): Received {
+    meta.template_rebuilt = true
+    if (!opened) return this.#refuse('NEED_FULL', `the values of TID=${meta.tid} are from before a restart`, meta)
+    history.beginRebuilt(meta.late === true)
+    if (!history.apply(opened.bytes, opened.from, opened.to, this.#metaBytes, true))
+      return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
+    if (meta.late) this.counters.late++
+    else this.#keep(history, ts)
+    if (history.relawed) this.#learned(sourceAid)
+    const received = this.#fact(history, sourceAid, meta.timestamp_raw!, meta)
+    if (received.kind === 'fact' && received.fact.sensors.length > 0) return received
+    return this.#refuse('NEED_FULL', `the DIFF carries no value of TID=${meta.tid}`, meta)
+  }
+
+  /** A bare template was learned, or a unit of it changed: its file is written anew. */
+  #learned(aid: number): void {
+    if (!this.registry) return
+    this.registry.learned(aid)
+    this.registry.flush(this.#sources.toKeep)
   }
 
   /**
@@ -265,6 +249,8 @@ export class Receiver {
     const history = known && same ? known : new SlotHistory(shapeOf(read))
     const late = known ? this.#late(known, ts) : ts > 0 && this.#belowFloor(scope, history, ts)
     const before = history.weight
+    // nor may a late DIFF be built on what was not known whole
+    if (history.rebuilt && !late) history.blind()
     history.begin(-1, late)
     history.fill(read.sensors, this.#metaText)
     if (same) this.#sources.weigh(scope, tid, history.weight - before)
@@ -278,13 +264,11 @@ export class Receiver {
       this.counters.late++
       return history
     }
-    if (!same) {
-      this.#sources.hold(scope, tid, history)
-      if (scope.epoch === BARE) this.registry?.learned(aid)
-    }
+    if (!same) this.#sources.hold(scope, tid, history)
     this.#keep(history, ts)
     meta.template_learned = true
-    if (this.registry?.hasDirty) this.registry.flush(this.#sources.toKeep)
+    if (scope.epoch === BARE && (!same || history.relawed)) this.#learned(aid)
+    else if (this.registry?.hasDirty) this.registry.flush(this.#sources.toKeep)
     return history
   }
 
@@ -334,11 +318,14 @@ export class Receiver {
 
   /**
    * After an unclean stop: a bare packet of the log once more, in the order of the log, so that its template is what it was.
+   * `future`: it was too far ahead when it came (X36), whatever the clock says now.
    * One that cannot be read any more (its key is gone) costs that AID its templates. Nothing is counted.
    */
-  replay(packet: Uint8Array, aid: number): void {
+  replay(packet: Uint8Array, aid: number, future = false): void {
     const counters = { ...this.counters }
+    this.#future = future
     const received = this.receive(packet)
+    this.#future = null
     Object.assign(this.counters, counters)
     if (received.kind === 'error' && !received.needFull) this.forget(aid)
   }
@@ -346,6 +333,11 @@ export class Receiver {
   /** Whether anything is remembered of that AID. */
   knows(aid: number): boolean {
     return this.#sources.has(aid)
+  }
+
+  /** The values of an AID's bare templates may be behind: of a DIFF only what it carries counts, until a FULL (X33). */
+  rebuild(aid: number): void {
+    this.#sources.rebuild(aid)
   }
 
   /** Bare packets of that AID need a FULL again. */
@@ -356,17 +348,21 @@ export class Receiver {
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {
     const { shape } = history
     const sensors: SensorFact[] = []
+    // its states may be behind: the text of no value says enough then
+    const needFull = meta.template_rebuilt === true
     for (let i = 0; i < history.count; i++) {
+      if (!history.knows(i)) continue
       const info = history.meta(i)
       const n = history.number(i)
-      const value = n !== NO_VALUE ? fromWire(n, this.#precision, info) : info.failed ? null : info.offset
+      const value = n !== NO_VALUE ? fromWire(n, this.#precision, info) : info.failed || needFull ? null : info.offset
       if (info.ambiguous) this.counters.unitAmbiguous++
       sensors.push({ id: history.ids[i]!, status: info.status, unit: info.unit, value })
     }
     this.counters.facts++
     const fact: Fact = { id: shape.id, state: shape.state, tRaw, aid, sensors }
     if (shape.extras) fact.extras = shape.extras
-    return { kind: 'fact', fact, meta, advanced: this.#advanced, key: this.#key }
+    const { reshaped } = history
+    return { kind: 'fact', fact, meta, advanced: this.#advanced, reshaped, needFull, key: this.#key }
   }
 
   #refuse(code: ReceiveCode, message: string, meta: PacketMeta): Received {

@@ -16,6 +16,8 @@ export interface KeptTemplate {
   signature: string
   /** slot texts; null when they must not be used */
   slots: string[] | null
+  /** slot texts of when it was learned, where `slots` is null: the units hold, the values do not (X33) */
+  stale?: string[]
   /** TS of the newest packet, -1 when not known */
   ts: number
 }
@@ -86,12 +88,11 @@ export class Registry {
       if (!Number.isInteger(tid) || tid < 0 || tid > 255 || typeof sig !== 'string' || !Array.isArray(slots)) continue
       if (!slots.every(slot => typeof slot === 'string')) continue
       const ts = times[key]
-      const usable = typeof ts === 'number'
+      const texts = slots.map(slot => Buffer.from(slot as string, 'base64').toString('utf8'))
       kept.push({
         tid,
         signature: sig,
-        slots: usable ? slots.map(slot => Buffer.from(slot as string, 'base64').toString('utf8')) : null,
-        ts: usable ? ts : -1,
+        ...(typeof ts === 'number' ? { slots: texts, ts } : { slots: null, stale: texts, ts: -1 }),
       })
     }
     return kept.sort((a, b) => a.tid - b.tid)
@@ -120,10 +121,10 @@ export class Registry {
 
   write(aid: number, templates: KeptTemplate[]): boolean {
     const out: Record<string, unknown> = {}
-    for (const { tid, signature, slots } of templates) {
+    for (const { tid, signature, slots, stale } of templates) {
       out[padTid(tid)] = {
         sig: signature,
-        last_vals_bin: (slots ?? []).map(slot => Buffer.from(slot, 'utf8').toString('base64')),
+        last_vals_bin: (slots ?? stale ?? []).map(slot => Buffer.from(slot, 'utf8').toString('base64')),
       }
     }
     try {

@@ -115,6 +115,13 @@ export class SlotHistory {
   weight = 0
   /** late frames since the last one in order */
   lateRun = 0
+  /** only shape, states and units are known, from before an unclean stop: a DIFF gives what it carries, until a FULL (X33) */
+  rebuilt = false
+  /** whether the frame at hand changed a `state.unit`, and whether it changed a unit */
+  reshaped = false
+  relawed = false
+  /** of a DIFF on a rebuilt template: 1 for each sensor whose value it carries; else null */
+  #touched: Uint8Array | null = null
 
   constructor(readonly shape: Shape) {
     this.count = shape.sensorIds.length
@@ -144,10 +151,27 @@ export class SlotHistory {
     return -1
   }
 
+  /** What it knows of values may be behind: only shape, states and units of its newest state count. */
+  rebuild(): void {
+    if (this.#head >= 0) this.rebuilt = true
+  }
+
+  /** Starts a row on the newest state of a rebuilt template. */
+  beginRebuilt(late: boolean): void {
+    this.begin(this.#head, late)
+    this.#touched = new Uint8Array(this.count)
+  }
+
+  /** Whether the frame at hand carried the value of a sensor; of a template that is not rebuilt every value is known. */
+  knows(i: number): boolean {
+    return this.#touched === null || this.#touched[i] === 1
+  }
+
   /** Forgets every state, but not how new they were: older FULLs are still not learned. */
   blind(): void {
     this.#ts.fill(-1)
     this.#head = -1
+    this.rebuilt = false
   }
 
   /** Forgets everything: the sender's clock was set back. */
@@ -160,6 +184,9 @@ export class SlotHistory {
   /** Starts a new row from a kept state (or empty for -1); `late` rows are worked out aside. */
   begin(from: number, late: boolean): void {
     const { count } = this
+    this.reshaped = false
+    this.relawed = false
+    this.#touched = null
     this.#work = late ? SCRATCH : (this.#head + 1) % KEPT_STATES
     // the oldest state gives its row; should the frame turn out broken, nothing may be built on what is left there
     if (!late) this.#ts[this.#work] = -1
@@ -189,6 +216,7 @@ export class SlotHistory {
       return false
     const row = this.#work * this.count
     const slots = Math.min(2 * this.count, 8 * size)
+    const touched = this.#touched
     let p = start + this.maskBytes
     for (let slot = 0; slot < slots; slot++) {
       if (((body[maskEnd - (slot >> 3)]! >> (slot & 7)) & 1) === 0) continue
@@ -201,12 +229,22 @@ export class SlotHistory {
         const n = readBase62(body, from, last)
         if (Number.isNaN(n)) return false
         this.#numbers[row + (slot >> 1)] = n === 0 && last - from === 2 && body[from] === ZERO ? NO_VALUE : n
+        if (touched !== null) touched[slot >> 1] = 1
       } else if (wary && !isMetaText(body, from, to)) return false
-      else this.#metas[row + (slot >> 1)] = metaOf(body, from, to, this.shape.plain)
+      else this.#setMeta(row + (slot >> 1), metaOf(body, from, to, this.shape.plain), row + (slot >> 1))
       p = to
     }
     // bytes behind the last slot: the sender's mask is of another size, so this is not its template
     return p === end || end <= start + this.maskBytes
+  }
+
+  #setMeta(at: number, info: MetaInfo, before: number): void {
+    const known = before < 0 ? null : this.#metas[before]!
+    if (known !== info) {
+      this.reshaped = true
+      this.relawed ||= known?.unit !== info.unit || known.factor !== info.factor || known.offset !== info.offset
+    }
+    this.#metas[at] = info
   }
 
   /** Fills the row from a FULL text; throws BAD_TEXT. */
@@ -214,7 +252,7 @@ export class SlotHistory {
     const row = this.#work * this.count
     let long = 0
     sensors.forEach((sensor, i) => {
-      this.#metas[row + i] = metaOf(sensor.meta, this.shape.plain)
+      this.#setMeta(row + i, metaOf(sensor.meta, this.shape.plain), this.#head * this.count + i)
       this.#numbers[row + i] = numberOf(sensor.value)
       // descriptions of long texts are shared by nobody
       if (sensor.meta.length > LONG_META) long += sensor.meta.length
@@ -242,6 +280,7 @@ export class SlotHistory {
       made.#numbers[i] = n
       made.#metas[i] = meta
     }
+    made.rebuilt = this.rebuilt
     made.#head = 0
     made.#ts[0] = made.#newest = this.#newest
     return made
@@ -250,7 +289,7 @@ export class SlotHistory {
   /** Everything it knows, but not its shape. */
   pack(out: Packer): void {
     out.count(this.weight)
-    out.count(this.lateRun)
+    out.count(2 * this.lateRun + (this.rebuilt ? 1 : 0))
     out.float(this.#newest)
     const rows: number[] = []
     for (let k = 1; k <= KEPT_STATES && this.#head >= 0; k++) {
@@ -275,7 +314,9 @@ export class SlotHistory {
   /** The other way, into a history of the same shape that knows nothing yet. */
   unpack(from: Unpacker, metaOf: MetaOf): void {
     this.weight = from.count()
-    this.lateRun = from.count()
+    const runs = from.count()
+    this.lateRun = runs >> 1
+    this.rebuilt = runs % 2 === 1
     this.#newest = from.float()
     const rows = from.count()
     if (rows > KEPT_STATES) throw new RangeError('more states than are kept')

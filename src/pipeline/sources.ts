@@ -285,6 +285,11 @@ export class Sources {
     scopes?.delete(BARE)
   }
 
+  /** What is known of the values of an AID's bare templates may be behind: they are rebuilt ones from now on. */
+  rebuild(aid: number): void {
+    for (const history of this.#byAid.get(aid)?.scopes.get(BARE)?.templates.values() ?? []) history.rebuild()
+  }
+
   #spill(source: Source, spill: Spill): void {
     let newest = -1
     for (const { templates } of source.scopes.values())
@@ -317,17 +322,19 @@ export class Sources {
     spill.save()
   }
 
-  /** What the last clean stop left of an AID in the registry; where there is a spill, that has it. */
+  /** What the registry has of an AID: as the last clean stop left it, else rebuilt (X33). What a spill kept comes from there. */
   #kept(aid: number): Map<number, SlotHistory> {
     const templates = new Map<number, SlotHistory>()
-    if (this.#options.spill) return templates
-    for (const { tid, signature, slots, ts } of this.#options.registry?.load(aid) ?? []) {
-      if (!slots || ts < 0) continue
+    for (const { tid, signature, slots, stale, ts: newest } of this.#options.registry?.load(aid) ?? []) {
+      const texts = slots ?? stale
+      const ts = Math.max(0, newest)
+      if (!texts) continue
       try {
-        const read = readFull(new TextTemplate(signature, slots).text(msToken(ts)), isPlainSignature(signature))
+        const read = readFull(new TextTemplate(signature, texts).text(msToken(ts)), isPlainSignature(signature))
         if (read.signature !== signature) continue
         const history = new SlotHistory(shapeOf(read))
         this.#options.restore(history, read, ts)
+        if (newest < 0) history.rebuild()
         templates.set(tid, history)
       } catch {
         this.#options.damaged()
@@ -348,7 +355,10 @@ export class Sources {
           const { meta, n } = history.newestSlot(i)
           slots.push(meta.text, encodeInteger(n))
         }
-        return { tid, signature: history.shape.signature, slots, ts: history.newest }
+        const { signature } = history.shape
+        return history.rebuilt
+          ? { tid, signature, slots: null, stale: slots, ts: -1 }
+          : { tid, signature, slots, ts: history.newest }
       })
   }
 

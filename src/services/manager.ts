@@ -3,8 +3,10 @@
 //
 // What fails: a service that throws or does not come back in time is counted and shown with its reason, and the others go
 // on; load(), start() and stop() of one name tell it to whoever asked, startAll() and stopAll() do not throw.
+
 import { ConfigStore } from '../config'
 import { checkOptions, readArguments } from '../lib/arguments'
+import { checkArgument } from '../lib/checked'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import { nearest } from '../lib/nearest'
@@ -63,6 +65,8 @@ export class ServiceManager implements Managed {
     mode = 'runtime',
     { logger = silentLogger, timers = systemTimers, limitMs = 10_000, display }: ManagerOptions = {},
   ) {
+    checkArgument('new ServiceManager', 'config object?', config)
+    checkArgument('new ServiceManager', 'mode text', mode)
     this.#config = config
     this.#mode = mode
     this.#logger = logger

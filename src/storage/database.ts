@@ -206,6 +206,12 @@ export class Database {
     }
   }
 
+  /** status() of what is stored: a view that rests reads the log first. Throws DB_STARTING, DB_UNAVAILABLE. */
+  async counted(): Promise<DatabaseStatus> {
+    if (this.#state === 'resting') await this.#ask({ name: 'devices', limit: 1, offset: 0 })
+    return this.status()
+  }
+
   /** Devices, the one seen last first. `limit` 1..500 (100), `offset` from 0; both are clamped. */
   async queryDevices(limit?: number, offset?: number): Promise<DeviceList> {
     const question = { name: 'devices', limit: clampLimit(limit, 100), offset: clampOffset(offset) } as const

@@ -4,8 +4,10 @@
 //
 // What fails: storage.sql off, a dialect that is not built in and a question before connect() are DB_NOT_CONFIGURED, a worker
 // that died DB_UNAVAILABLE, a log folder that cannot be read STORAGE.
+
 import { isAbsolute, join } from 'node:path'
 import { ConfigStore } from '../config/store'
+import { checkArgument } from '../lib/checked'
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
@@ -42,6 +44,8 @@ export class DatabaseManager {
 
   /** `config`: what a Node's `config` or `store` holds, or a dict with `storage.sql` and the option `dataDir`. */
   constructor(config: ConfigStore | Dict, options: DatabaseManagerOptions = {}) {
+    checkArgument('new DatabaseManager', 'config object', config)
+    checkArgument('new DatabaseManager', 'options object', options)
     this.#store = config instanceof ConfigStore ? config : ConfigStore.of(config)
     const tree = config instanceof ConfigStore ? config.config : config
     this.#sql = (tree.storage as { sql?: SqlConfig } | undefined)?.sql ?? {}

@@ -1,6 +1,7 @@
 // The terminal UI service (specification, "Terminal UI service"): sections as data, as text, and live on a terminal. What it
 // shows is whatever is registered; there is no list of sections here. Sections come from a reader, so the same service shows
 // a library node, the files of a gateway that does not run, or a running one behind its socket.
+
 import {
   getDisplayRegistry,
   isCalled,
@@ -9,6 +10,7 @@ import {
   type SectionInfo,
   type SectionReader,
 } from '../display'
+import { checkArgument } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../links/timers'
@@ -47,6 +49,8 @@ export class TerminalUi {
 
   /** `node`: a Node of this library, or null where the options name a reader. */
   constructor(node: unknown = null, options: TuiOptions = {}) {
+    checkArgument('new TerminalUi', 'node object?', node)
+    checkArgument('new TerminalUi', 'options object', options)
     this.#options = options
     this.#reader = options.reader ?? new RegistryReader(getDisplayRegistry(), node)
     this.#clock = options.clock ?? systemClock

@@ -1,6 +1,6 @@
 // Identity, server address and the media a node may use (specification, "Configuration keys").
 import * as v from 'valibot'
-import { choice, flag, int, map, maybe, port, section, text, wireName } from '../fields'
+import { choice, flag, int, map, maybe, optionalText, port, section, text, wireName } from '../fields'
 
 const options = (entries: v.ObjectEntries = {}) => v.optional(v.looseObject(entries), {})
 const atStart = { restart: true }
@@ -24,6 +24,7 @@ const anyOptions = v.looseObject({})
 export const nodeEntries = {
   assigned_id: int(4294967295, 'device id on the wire (AID); 0 and 4294967295 mean unassigned', { max: 4294967295 }),
   device_id: wireName('name of this device; empty: made from the host name'),
+  hardware_id: optionalText('hashes of the serial number of the hardware that this was made on; written by a start'),
   Node_Setting: section({
     default_medium: text('UDP', 'medium used by dispatch when none is given'),
     device_role: choice(['duplex', 'tx_only', 'rx_only'], 'duplex', 'what this node does on the wire', atStart),

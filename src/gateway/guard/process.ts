@@ -7,6 +7,7 @@ import { isatty } from 'node:tty'
 import type { ConfigStore } from '../../config'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
+import { mapStacks } from '../../lib/stacks'
 import { nativeOrNull } from '../../native'
 import { Crashes, fingerprintOf } from './crashes'
 import { FreezeWatch, takeFrozen } from './freeze'
@@ -49,7 +50,7 @@ const START_MS = 120_000
 /** The count of crashes of a data directory. */
 export function crashesOf(config: ConfigStore, version: string, logger?: Logger): Crashes {
   // what people set: a gateway writes its own ids and the defaults of plugins into the file, and tries nothing else by that
-  const { assigned_id: _, device_id: __, ...set } = config.config
+  const { assigned_id: _, device_id: __, hardware_id: ___, ...set } = config.config
   return new Crashes({
     dataDir: config.dataDir,
     fingerprint: fingerprintOf(version, config.path, JSON.stringify(set)),
@@ -84,6 +85,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
   let spared: (thrown: unknown) => boolean = () => false
   const crashed = (thrown: unknown): void => {
     if (!ending && spared(thrown)) return
+    mapStacks()
     const error = thrown instanceof Error ? thrown : new Error(String(thrown))
     logger.error(`crashed: ${error.stack ?? error.message}`)
     if (!ending) crashes.crashed(error.message)

@@ -27,10 +27,12 @@ import { isData } from '../../wire/commands'
 import { qualityOf } from '../intake/intake'
 import { Addresses } from './addresses'
 import { contentHash } from './content'
+import { Epochs } from './epochs'
 import { type ReceiveSession, sourceAid } from './session'
 import { EarlyCommit } from './settling'
 import type { Strangers } from './strangers'
-import { framed, KnownFrames, templatesMoved } from './templates'
+import { framed, KnownFrames, shaped, templatesMoved } from './templates'
+import { TimeTold } from './timetold'
 
 export interface ReceiveOptions {
   log: FlashLog
@@ -48,6 +50,8 @@ export interface ReceiveOptions {
   /** who may come in as new */
   strangers?: Strangers
   onFact: (fact: Fact, link: LinkMetadata) => void
+  /** a device was heard, but what it sent is no fact (X33) */
+  onAlive?: (aid: number, address: string) => void
   /** every packet that may come in; its bytes are valid during the call only */
   onPacket?: (packet: Uint8Array, origin: PacketOrigin) => void
 }
@@ -62,10 +66,6 @@ interface Waiting {
   record: number
 }
 
-/** a device without a clock is told the time once in so many ms */
-const TELL_TIME_MS = 10_000
-const MAX_TOLD = 32_768
-
 export class Receive {
   readonly counters = {
     packets: 0,
@@ -74,22 +74,27 @@ export class Receive {
     malformed: 0,
     refused: 0,
     late_dropped: 0,
+    /** facts of templates from before an unclean stop, with only what their packet carried (X33) */
+    template_rebuilt: 0,
     /** facts larger than any record of this log */
     too_large: 0,
     control: 0,
     /** AIDs heard from an address they were not heard from before */
     moved: 0,
+    /** times that two runs of one AID were found to take turns: two devices with one id */
+    epochs_alternate: 0,
     /** dropped by receiver.allow */
     not_allowed: 0,
     /** facts further ahead than receiver.max_future_s; they move nothing that is newest (X36) */
     future: 0,
   }
   readonly addresses = new Addresses()
+  readonly #epochs = new Epochs()
   readonly delivery: DeliveryReceiver
   readonly frames = new KnownFrames()
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
-  readonly #toldTime = new Map<number, number>()
+  readonly #toldTime = new TimeTold()
   readonly #early: EarlyCommit
 
   constructor(options: ReceiveOptions) {
@@ -199,10 +204,12 @@ export class Receive {
         }
         this.counters.refused++
         if (received.code === 'LATE_DROPPED') this.counters.late_dropped++
+        if (received.meta.template_rebuilt) {
+          this.#heard(received.meta.source_aid!, origin)
+          this.#options.onAlive?.(received.meta.source_aid!, origin.address)
+        }
         this.#refuse(peer, origin, seq)
-        // names the TS field itself, whatever time it stands for
-        const reason = nackReason('NEED_FULL', packet)
-        if (reason) void origin.reply(buildNack(0, reason))
+        this.#needFull(packet, origin)
         return
       }
       // a whole frame around bytes that are no packet: it will not get better by being sent again
@@ -213,9 +220,22 @@ export class Receive {
     }
     session?.decoded(packet, received, origin)
     const { fact, meta } = received
-    if (this.addresses.heard(fact.aid, origin.address)) {
-      this.counters.moved++
-      logger.warn(`id ${fact.aid} is now heard from ${origin.address} too`)
+    this.#heard(fact.aid, origin)
+    if (received.needFull) {
+      if (origin.settle && this.frames.has(packet, meta)) {
+        this.counters.duplicates++
+        this.#acknowledge(peer, origin, seq)
+        return
+      }
+      this.counters.template_rebuilt++
+      this.#needFull(packet, origin)
+    }
+    if (peer && this.#epochs.alternate(fact.aid, peer.epoch, time.mono())) {
+      this.counters.epochs_alternate++
+      logger.warn(
+        `two devices send as id ${fact.aid} (${fact.id}, one of them from ${origin.address}): a copied SD card or Config.json. ` +
+          'Give one of them an identity of its own: device_id "" and assigned_id 4294967295 in its Config.json',
+      )
     }
     if (meta.server_stamped && !meta.secure) this.#tellTime(fact.aid, origin)
     const hash = contentHash(fact, this.#options.pickers)
@@ -233,12 +253,19 @@ export class Receive {
       ...(origin.snr !== undefined && { snr: origin.snr }),
       ...(meta.routes && { route: meta.routes }),
       ...(meta.future && { future: true }),
+      ...(received.needFull && { template_rebuilt: true as const }),
     }
+    // without the exchange nothing of a template comes again: what shapes it is kept
+    const teaches = !peer && !origin.settle && received.reshaped && !meta.late && !meta.future
     let record: number
     try {
       // a time of the sender's own is taken as it came; only what was stamped here is corrected by our sync
       const quality = meta.server_stamped ? qualityOf(time) : 'unknown'
-      record = log.appendFact(fact, origin.settle ? framed(link, packet, meta) : link, quality)
+      record = log.appendFact(
+        fact,
+        origin.settle ? framed(link, packet, meta) : teaches ? shaped(link, packet) : link,
+        quality,
+      )
     } catch (error) {
       // not kept, so not known: when it comes again it counts as new
       duplicates.forget(fact.aid, fact.tRaw, hash)
@@ -266,6 +293,19 @@ export class Receive {
       if (frame) this.frames.forget(frame, fact)
     }
     this.#acknowledge(peer, origin, seq, lost, record)
+  }
+
+  /** A device is there; where it was not heard before, that is told. */
+  #heard(aid: number, { address }: PacketOrigin): void {
+    if (!this.addresses.heard(aid, address)) return
+    this.counters.moved++
+    this.#options.logger.warn(`id ${aid} is now heard from ${address} too`)
+  }
+
+  /** Asks for a FULL; names the TS field itself, whatever time it stands for. */
+  #needFull(packet: Uint8Array, origin: PacketOrigin): void {
+    const reason = nackReason('NEED_FULL', packet)
+    if (reason) void origin.reply(buildNack(0, reason))
   }
 
   /** Answers when everything in the log up to now, or `record`, is committed; answers to one peer are put together. */
@@ -328,12 +368,7 @@ export class Receive {
   /** The answer to a packet without a time (PROTOCOL 7). */
   #tellTime(aid: number, origin: PacketOrigin): void {
     const { time } = this.#options
-    const now = time.mono()
-    if (now - (this.#toldTime.get(aid) ?? Number.NEGATIVE_INFINITY) < TELL_TIME_MS) return
-    this.#toldTime.delete(aid)
-    this.#toldTime.set(aid, now)
-    if (this.#toldTime.size > MAX_TOLD) this.#toldTime.delete(this.#toldTime.keys().next().value!)
-    void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
+    if (this.#toldTime.due(aid, time.mono())) void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
   }
 
   #control(packet: Uint8Array, origin: PacketOrigin): void {

@@ -6,7 +6,8 @@
 //
 // What would make that wrong: a template that moved without a record, by a packet that is a duplicate of one which came
 // another way, or too large for the log. That writes a mark, and only what follows the mark is believed. A record of the
-// same AID without its packet came over another medium, and its templates are forgotten. Forgotten means NEED_FULL.
+// same AID without its packet came over another medium: of its templates only shape, states and units count then, and a DIFF
+// gives what it carries (X33, rebuilt). Bare packets of such media are kept where they changed a shape, a state or a unit.
 import type { FlashLog, LogRecord } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
 import type { PacketMeta } from '../../pipeline/receive'
@@ -21,6 +22,18 @@ const NOTHING = new Uint8Array(0)
 export const framed = (link: LinkMetadata, packet: Uint8Array, { late }: PacketMeta): LinkMetadata => ({
   ...link,
   frame: late ? NOTHING : packet,
+})
+
+/** before a kept packet that only tells the shape, states and units of its template; no command byte is 0 */
+const SHAPE_ONLY = 0
+
+/**
+ * The link metadata with a packet that changed the shape of a template, where nothing acknowledges: what came after it may be
+ * lost in a crash, so its values are never built on, but a DIFF can be read by its units (X33).
+ */
+export const shaped = (link: LinkMetadata, packet: Uint8Array): LinkMetadata => ({
+  ...link,
+  frame: Buffer.concat([Buffer.of(SHAPE_ONLY), packet]),
 })
 
 /** A template moved and no record tells of it. The mark is on flash before anything after it is acknowledged. */
@@ -63,9 +76,11 @@ export class Replay {
   take({ seq, fact, link }: LogRecord): void {
     const frame = link?.frame
     if (!fact) return
-    if (frame) this.#frames.note(frame, fact)
+    const isShape = frame !== undefined && frame[0] === SHAPE_ONLY
+    if (frame && !isShape) this.#frames.note(frame, fact)
     if (seq <= this.#from) return
-    if (!frame) this.#receiver.forget(fact.aid)
-    else if (frame.length > 0) this.#receiver.replay(frame, fact.aid)
+    if (isShape) this.#receiver.replay(frame.subarray(1), fact.aid)
+    if (isShape || !frame) this.#receiver.rebuild(fact.aid)
+    else if (frame.length > 0) this.#receiver.replay(frame, fact.aid, link?.future === true)
   }
 }

@@ -8,6 +8,8 @@
 // dispatch(), which drops the response when the disk fails (the device asks again). classifyAndDispatch never throws
 // for any bytes.
 import { join } from 'node:path'
+import { newDeviceId } from '../../config/device'
+import { checkOptions } from '../../lib/checked'
 import { type Clock, systemClock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import { realFiles } from '../../lib/files'
@@ -51,6 +53,8 @@ export class HandshakeManager {
     { targetSyncCount = 3, registryDir = null, expireSeconds = 86_400, secureStorePath = null }: HandshakeOptions = {},
     deps: HandshakeDeps = {},
   ) {
+    // biome-ignore lint/complexity/noArguments: what was handed in, before it is taken apart
+    checkOptions('new HandshakeManager', arguments)
     this.targetSyncCount = targetSyncCount
     this.expireSeconds = expireSeconds
     this.secureStorePath = secureStorePath
@@ -83,7 +87,10 @@ export class HandshakeManager {
         return files.exists(join(registryDir, digits.slice(0, 2), digits.slice(2, 4), `${aid}.json`))
       },
     })
+    let made = ''
     this.#requester = new Requester({
+      // alone it has no file to keep one in: the name lasts as long as the manager
+      deviceId: deps.deviceId ?? (() => (made ||= newDeviceId())),
       clock: this.#clock,
       sequence: deps.sequence ?? new control.SequenceCounter(),
       sleep: deps.sleep ?? (ms => new Promise<void>(resolve => setTimeout(resolve, ms))),

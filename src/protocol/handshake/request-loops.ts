@@ -4,6 +4,7 @@
 import type { Clock } from '../../lib/clock'
 import { COMMAND } from '../../wire/commands'
 import * as control from '../control'
+import { deviceKey } from '../ids/devicekey'
 import { type Accepted, exchange, type RecvFn, type SendFn } from './exchange'
 import { OpenRequests } from './open-requests'
 
@@ -11,6 +12,8 @@ export interface RequesterOptions {
   clock: Clock
   sequence: control.SequenceCounter
   sleep: (ms: number) => Promise<void>
+  /** the name that a request gets whose metadata has none (X39) */
+  deviceId: () => string
   /** an ID_ASSIGN with the seq of an open request: the id, null when it is none, and the packet that answers it */
   onIdAssign: (raw: Uint8Array, ageMs: number) => Accepted<number | null>
   /** a server time; false when it is none */
@@ -18,6 +21,9 @@ export interface RequesterOptions {
 }
 
 type Meta = Record<string, unknown> | null
+
+/** keys under which a server cannot know a device again, or knows it as every other one that has no name */
+const NAMELESS: ReadonlySet<string> = new Set(['', 'UNKNOWN', 'device_id:UNKNOWN'])
 
 export class Requester {
   readonly #options: RequesterOptions
@@ -52,17 +58,23 @@ export class Requester {
   }
 
   id(send: SendFn, receive: RecvFn, deviceMeta: Meta, timeout: number): Promise<number | null> {
-    return this.#ask<number>(send, receive, timeout, this.buildIdRequest(deviceMeta), raw =>
+    return this.#ask<number>(send, receive, timeout, this.buildIdRequest(this.#named(deviceMeta)), raw =>
       raw[0] === COMMAND.ID_ASSIGN ? this.#options.onIdAssign(raw, this.age(raw) ?? 0) : undefined,
     )
   }
 
   async idPool(send: SendFn, receive: RecvFn, count: number, meta: Meta, timeout: number): Promise<number[]> {
-    const pool = await this.#ask<number[]>(send, receive, timeout, this.buildIdPoolRequest(count, meta), raw => {
-      if (raw[0] !== COMMAND.ID_POOL_RES) return undefined
-      const ids = control.parseIdPool(raw)
-      return { answer: ids, reply: ids.length > 0 ? control.buildAck(control.controlSeq(raw)) : null }
-    })
+    const pool = await this.#ask<number[]>(
+      send,
+      receive,
+      timeout,
+      this.buildIdPoolRequest(count, this.#named(meta)),
+      raw => {
+        if (raw[0] !== COMMAND.ID_POOL_RES) return undefined
+        const ids = control.parseIdPool(raw)
+        return { answer: ids, reply: ids.length > 0 ? control.buildAck(control.controlSeq(raw)) : null }
+      },
+    )
     return pool ?? []
   }
 
@@ -72,6 +84,13 @@ export class Requester {
       const seconds = control.parseServerTime(raw)
       return { answer: this.#options.onTime(seconds, this.age(raw) ?? 0) ? seconds : null }
     })
+  }
+
+  /** Metadata by which the server knows this device again. */
+  #named(meta: Meta): Meta {
+    if (!NAMELESS.has(deviceKey(meta))) return meta
+    const { device_key: _, ...rest } = meta ?? {}
+    return { ...rest, device_id: this.#options.deviceId() }
   }
 
   #request(answer: number, build: (seq: number) => Uint8Array): Uint8Array {

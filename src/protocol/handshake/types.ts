@@ -76,5 +76,7 @@ export interface HandshakeDeps {
   /** told what is wrong with the session file */
   onProblem?: (problem: string) => void
   files?: Files
+  /** the device's name, for requests whose metadata has none (X39); left out: one for the life of the manager */
+  deviceId?: () => string
   sleep?: (ms: number) => Promise<void>
 }

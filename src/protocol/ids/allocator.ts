@@ -6,7 +6,9 @@
 // that cannot be written makes commit() reject, and the reply that would tell the device its id is not sent (the id stays
 // reserved for it and is written when the disk takes it). One id is never given to two devices by a crash, a jump of
 // the clock or a lost journal line. Nothing is read before the first use; times are UNIX seconds.
+
 import { join } from 'node:path'
+import { checkOptions } from '../../lib/checked'
 import { OsError } from '../../lib/errors'
 import { checkpointPieces } from './checkpoint'
 import { type DeviceMeta, deviceKey, metaText } from './devicekey'
@@ -56,8 +58,10 @@ export class IdAllocator {
     }: IdAllocatorOptions = {},
     { store, now = () => Math.floor(Date.now() / 1000), mono }: IdAllocatorDeps = {},
   ) {
+    // biome-ignore lint/complexity/noArguments: what was handed in, before it is taken apart
+    checkOptions('new IdAllocator', arguments)
     if (![startId, endId].every(id => Number.isInteger(id) && id >= 0 && id <= UNASSIGNED))
-      throw new OsError('BAD_REQUEST', `startId and endId are whole numbers from 0 to ${UNASSIGNED}`)
+      throw new OsError('BAD_REQUEST', `new IdAllocator: startId and endId are whole numbers from 0 to ${UNASSIGNED}`)
     this.#start = startId
     this.#end = endId
     this.#granted = endId < startId

@@ -59,10 +59,14 @@ test('npm start in a fresh clone: small, and the clone stays as it was', {
   const memory = new Map<string, number>()
   const polls = setInterval(() => peaks(child.pid!, memory), 25)
   try {
-    await until('the gateway says what it does', () => {
-      if (child.exitCode !== null) assert.fail(said)
-      return said.includes('stop with    Ctrl-C')
-    })
+    await until(
+      'the gateway says what it does',
+      () => {
+        if (child.exitCode !== null) assert.fail(said)
+        return said.includes('stop with    Ctrl-C')
+      },
+      400_000,
+    ) // npm fetches one package at a time
   } finally {
     clearInterval(polls)
   }

@@ -121,6 +121,9 @@ test('pipeline-info and db-status add what a gateway counts', async () => {
     cloud: { carrying: undefined, acked: 4, resent: 0, backlog: 5, in_flight: undefined },
   })
   assert.deepEqual((await run(inGateway, 'db-status')).value, { enabled: false, dialect: 'sqlite', lag_records: 0 })
+  // a view that rests is asked: it counts nothing by itself
+  const gateway = { ...inGateway.gateway!, database: async () => ({ packets: 90 }) }
+  assert.equal((await run({ ...inGateway, gateway }, 'db-status')).value.packets, 90)
 })
 
 test('core names the cores of this build and refuses others', async () => {

@@ -21,6 +21,7 @@ const ROWS: readonly Row[] = [
   ['gateway.guard.lag_ms', 60_000, 60_001],
   ['receiver.template_memory_bytes', 1_048_576, 1_048_575],
   ['receiver.template_disk_bytes', 4_294_967_296, 4_294_967_297],
+  ['hardware_id', 'mac:00112233aabbccdd', 7],
   ['security_settings.secure_session_store', 'sessions.json', 7],
   ['security_settings.time_sync_threshold', 0, -1],
   ['security_settings.max_time_step_seconds', 0, -1],

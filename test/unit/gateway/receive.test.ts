@@ -4,9 +4,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Addresses } from '../../../src/gateway/receive/addresses'
 import { allowList } from '../../../src/gateway/receive/allow'
+import { Epochs } from '../../../src/gateway/receive/epochs'
 import { Receive, type ReceiveOptions } from '../../../src/gateway/receive/receive'
 import { ManualClock } from '../../../src/lib/clock'
-import { silentLogger } from '../../../src/lib/logger'
+import { createLogger, silentLogger } from '../../../src/lib/logger'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
@@ -307,4 +308,44 @@ test('S13: answers nobody asked for change neither identity, time nor templates'
   assert.deepEqual([time.now(), time.quality, time.offsetMs], before)
   receive.packet(frame(2, sender.encode(fact(12, 2)).bytes), from('a:1'))
   assert.deepEqual(kept.at(-1), fact(12, 2))
+})
+
+test('two runs of one id that take turns are two devices: counted, with one warning; a restart is none', () => {
+  const warned: string[] = []
+  const logger = createLogger({ write: line => warned.push(line) })
+  const { receive, from } = wall({ logger })
+  let k = 0
+  const heard = (epoch: number, address: string): void => {
+    k++
+    receive.packet(frame(k, data(0x3f, T0 + k, FULL.subarray(13, -3)), epoch), from(address))
+  }
+  for (const epoch of [5, 5, 6, 6, 7]) heard(epoch, 'a:1')
+  assert.equal(receive.report().epochs_alternate, 0, 'restarts go on to new epochs')
+  for (const [epoch, address] of [
+    [8, 'b:1'],
+    [7, 'a:1'],
+    [8, 'b:1'],
+  ] as const)
+    heard(epoch, address)
+  assert.equal(receive.report().epochs_alternate, 0, 'a late packet of the run before is none')
+  heard(7, 'a:1')
+  assert.equal(receive.report().epochs_alternate, 1)
+  assert.equal(receive.counters.facts, 9, 'every packet is kept')
+  assert.match(warned.join(''), /WARN .*two devices send as id 9 \(.*, one of them from a:1\)/)
+})
+
+test('no copies: a gateway between two uplinks, two gateways that hear the same device', () => {
+  const minute = 60_000
+  const back = new Epochs()
+  const flips = Array.from({ length: 20 }, (_, k) => [0, 1, 2].map(n => back.alternate(9, k % 2, k * minute + n)))
+  assert.ok(!flips.flat().includes(true), 'a minute and several packets by each')
+  const seldom = new Epochs()
+  const turns = Array.from({ length: 5 }, (_, k) => seldom.alternate(9, k % 2, k * 10 * minute))
+  assert.deepEqual(turns, [false, false, false, false, true], 'two devices that send every ten minutes')
+  const relays = new Epochs()
+  for (const aid of [1, 2]) relays.alternate(aid, aid - 1, 0)
+  assert.ok(!Array.from({ length: 20 }, (_, k) => relays.alternate(9, k % 2, k)).includes(true))
+  const many = new Epochs()
+  for (let aid = 1; aid <= 40_000; aid++) many.alternate(aid, 5, 0)
+  assert.equal(many.size, 32_768)
 })

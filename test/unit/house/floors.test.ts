@@ -34,6 +34,7 @@ const FLOORS: Record<string, number> = {
   'src/web': 10,
   'src/tui': 10,
   'src/cli': 10,
+  'src/arguments.ts': 10.5,
   'src/main.ts': 11,
   'src/index.ts': 11,
 }

@@ -1,9 +1,11 @@
 // Node as the protocol's facade: time on the wire (D18), what a restart begins with (X22), key frames on request (X9), the
 // free parts of a packet, batches, roles, and the ids a configuration may hold.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import type { TransmitOptions } from '../../../src/index'
+import type { Node, TransmitOptions } from '../../../src/index'
+import { systemClock } from '../../../src/lib/clock'
 import type { Reading } from '../../../src/pipeline/fact'
 import { buildTimeResponse } from '../../../src/protocol/control'
 import { Bench, commands, ROWS, SERVER } from './helper'
@@ -146,4 +148,47 @@ test('dialect attribute in the configuration reaches standardizer, core and deco
   })
   assert.equal(off.receive(off.transmit(ROWS)[0]).s1_id, undefined)
   assert.equal(JSON.parse(readFileSync(off.configPath, 'utf8')).payload_switches.SensorId, false)
+})
+
+test('a node without a device id makes one and keeps it before it asks for an id: two fresh installs are two devices', async () => {
+  const asked: { name: unknown; kept: unknown }[] = []
+  const fresh = (name: string, config: Record<string, unknown> = {}): Node => {
+    const file = join(bench.dir, name, 'Config.json')
+    const request = async (_host: string, _port: number, packet: Uint8Array): Promise<null> => {
+      const { device_id } = JSON.parse(readFileSync(file, 'utf8'))
+      asked.push({ name: JSON.parse(Buffer.from(packet.subarray(3)).toString()).device_id, kept: device_id })
+      return null
+    }
+    return bench.node(name, { device_id: '', ...config }, { request, clock: systemClock })
+  }
+  const one = fresh('fresh-1')
+  assert.equal(one.deviceId, 'UNKNOWN')
+  assert.equal(await one.ensureId('192.0.2.1', 8080, null, 0.05), false)
+  await fresh('fresh-2').ensureId('192.0.2.1', 8080, null, 0.05)
+  // the reference writes its word for no name into the file, and a caller may hand it in
+  const named = fresh('fresh-3', { device_id: 'UNKNOWN' })
+  await named.ensureId('192.0.2.1', 8080, { device_id: 'UNKNOWN', device_key: 'UNKNOWN' }, 0.05)
+  const pool: Uint8Array[] = []
+  await named.protocol.requestIdPoolViaTransport(
+    packet => void pool.push(packet),
+    () => null,
+    4,
+    null,
+    0.05,
+  )
+  assert.equal(JSON.parse(Buffer.from(pool[0]!.subarray(5)).toString()).device_id, named.deviceId)
+  const names = [...new Map(asked.map(({ name, kept }) => [name, kept]))]
+  assert.equal(names.length, 3)
+  for (const [name, kept] of names) {
+    assert.match(String(name), /^.+-[0-9a-f]{4}$/)
+    assert.equal(kept, name, 'kept before the request')
+  }
+  assert.equal(one.deviceId, names[0]![0])
+  // a name that cannot be kept asks for nothing
+  const before = asked.length
+  const broken = fresh('fresh-4')
+  writeFileSync(join(bench.dir, 'fresh-4/Config.json'), '{')
+  assert.equal(await broken.ensureId('192.0.2.1', 8080, null, 0.05), false)
+  assert.equal(broken.lastError?.code, 'CONFIG_SYNTAX')
+  assert.equal(asked.length, before)
 })

@@ -79,7 +79,14 @@ function run({ acks, seed, restartReceiver, restartSender }: Link): { decoded: n
       }
       good++
       const sent = truth.get(`${got.fact.id}@${got.fact.tRaw}`)!
-      assert.deepEqual(got.fact, sent)
+      // of a template from before an unclean stop: what the frame carries, under a state that may be behind (X33)
+      if (got.needFull) {
+        assert.ok(got.fact.sensors.length > 0)
+        for (const { id, unit, value } of got.fact.sensors) {
+          const { status: _, ...whole } = sent.sensors.find(sensor => sensor.id === id)!
+          assert.deepEqual({ id, unit, value }, whole)
+        }
+      } else assert.deepEqual(got.fact, sent)
       if (acks && next() < 0.6) by.acknowledged(frame.tid, frame.ordinal)
     }
     if (restartReceiver && next() < 0.01) {

@@ -205,7 +205,7 @@ test('DIFFs of strangers take nobody’s place, neither AIDs nor runs', () => {
   assert.deepEqual([value(r.receive(heart(T0 + 1))), value(r.receive(heart(T0 + 1), 7))], [0.0001, 0.0002])
 })
 
-test('after a clean stop templates are used again, once; otherwise they count as missing', () => {
+test('after a clean stop templates are used again, once; otherwise a HEART needs a FULL', () => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-receiver-'))
   const first = receiver({ registryDir: dir })
   first.receive(full(T0, '1'))
@@ -355,5 +355,56 @@ test('only bare templates go to the registry', () => {
     [code(second.receive(heart(T0 + 1), 5)), code(second.receive(heart(T0 + 1)))],
     ['NEED_FULL', 'NEED_FULL'],
   )
+  rmSync(dir, { recursive: true, force: true })
+})
+
+test('after an unclean stop a DIFF gives what it carries, a HEART nothing, until a FULL (X33)', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-rebuilt-'))
+  const text = (state: string, unit: string): string => `42;D.1.AY4j8UwA|a>${state}.${unit}:1|b>K.K:2|c>K.K:3|`
+  const slots = (mask: number[], ...texts: string[]): Buffer =>
+    Buffer.concat([Buffer.from(mask), ...texts.map(slot => Buffer.concat([Buffer.of(slot.length), Buffer.from(slot)]))])
+  for (const spillDir of [undefined, join(dir, 'spill')]) {
+    const options = { registryDir: join(dir, spillDir ? 'a' : 'b'), ...(spillDir && { spillDir }) }
+    const before = receiver(options)
+    before.receive(frame(0x3f, 1, T0, text('K', 'A01')))
+    clock.advance(1000)
+    // the unit of a changes without a FULL: the file must not keep the old one
+    before.receive(frame(0xaa, 1, T0 + 1, slots([0b000011], 'E.mA', '1')))
+    let after = receiver(options)
+    const read = (packet: Buffer): unknown[] => {
+      const got = after.receive(packet)
+      if (got.kind === 'error') return [got.code, got.meta.template_rebuilt]
+      assert.equal(got.meta.template_rebuilt, got.needFull || undefined)
+      return got.fact.sensors.map(({ id, status, unit, value: x }) => `${id} ${status} ${x} ${unit}`)
+    }
+    assert.deepEqual(read(heart(T0 + 2)), ['NEED_FULL', true])
+    assert.deepEqual(read(frame(0xaa, 1, T0 + 3, slots([0b100010], 'Z', '7'))), [
+      'a ERROR 0.0000061 A',
+      'c OK 0.0007 K',
+    ])
+    assert.deepEqual(read(heart(T0 + 4)), ['NEED_FULL', true], 'one DIFF does not make the values known')
+    assert.deepEqual(read(frame(0xaa, 1, T0 + 5, slots([0b000100], 'W.Pa'))), ['NEED_FULL', true], 'a unit alone')
+    assert.deepEqual(read(frame(0xaa, 1, T0 + 6, slots([0b001000], '5'))), ['b W 0.0005 Pa'], 'which is kept')
+    assert.deepEqual(read(frame(0xaa, 1, T0 + 3, slots([0b001000], '9'))), ['b W 0.0009 Pa'], 'a late one')
+    for (const [what, body] of [
+      ['a longer mask', slots([0, 0b000010], '1')],
+      ['a bit of no slot', slots([0b1000010], '1', '2')],
+      ['a slot too many', slots([0b000010], '1', '2')],
+      ['a slot too few', slots([0b001010], '1')],
+      ['a text that is no unit', slots([0b000001], 'x|y')],
+    ] as const)
+      assert.deepEqual(read(frame(0xaa, 1, T0 + 7, body)), ['NEED_FULL', true], what)
+    after.save()
+    after = receiver(options)
+    assert.deepEqual(read(frame(0xaa, 1, T0 + 8, slots([0b000010], '2'))), ['a ERROR 2e-7 A'], 'after a clean stop too')
+    assert.deepEqual(read(frame(0x3f, 1, T0 + 9, text('K', 'K'))).length, 3)
+    assert.deepEqual(read(frame(0xaa, 1, T0 + 10, slots([0b000010], '2'))).length, 3, 'a FULL ends it')
+    assert.deepEqual(read(heart(T0 + 11)).length, 3)
+    const run = after.receive(frame(0xaa, 1, T0 + 12, slots([0b000010], '2')), 5)
+    assert.ok(
+      run.kind === 'error' && run.needFull && !run.meta.template_rebuilt,
+      'nothing of it counts in the exchange',
+    )
+  }
   rmSync(dir, { recursive: true, force: true })
 })

@@ -71,6 +71,22 @@ test('over the files of a log that somebody else writes: each question sees what
   await node.close()
 })
 
+test('over an empty data directory: empty lists at once, and what is logged there later', async () => {
+  const { node, dir } = nodeIn()
+  await node.dbManager!.connect()
+  await up(node.dbManager!)
+  assert.deepEqual(await node.dbManager!.queryDevices(), { ok: true, devices: [], total: 0, limit: 100, offset: 0 })
+  assert.deepEqual((await node.dbManager!.queryPackets()).packets, [])
+  assert.deepEqual((await node.dbManager!.querySensors()).sensors, [])
+  const log = await FlashLog.open({ dir: join(dir, 'data/log'), commitIntervalMs: 5, ackCommitMs: 2 })
+  const writer = new Node(node.configPath, { log })
+  writer.transmit([['T1', 'OK', 21.5, 'Cel']])
+  await log.flush()
+  assert.equal((await node.dbManager!.queryPackets()).total, 1)
+  await log.close()
+  await Promise.all([writer.close(), node.close()])
+})
+
 test('over the log of this process, and over the view of a gateway, which it does not close', async () => {
   const log = await FlashLog.open({ dir: join(root, 'own'), commitIntervalMs: 5, ackCommitMs: 2 })
   const { node } = nodeIn({}, log)

@@ -298,14 +298,14 @@ test('an id is asked for with the same bytes every max(1, timeout / 2) seconds',
 
 test('only the answer with its seq ends the wait, and an id is confirmed', async () => {
   const clock = new ManualClock()
-  const m = manager({ clock })
+  const m = manager({ clock, deviceId: () => 'D' })
   const line = wire(clock, packet =>
     packet.startsWith('01') ? ['02000900000063', '0600094e4f', '0a0001', 'ff', '0200010000004d0000000065ec8780'] : [],
   )
   assert.equal(await m.requestIdViaTransport(line.send, line.receive), 77)
   assert.deepEqual(
     line.sent.map(([, packet]) => packet),
-    ['0100017b7d', '050001'],
+    [`010001${Buffer.from('{"device_id": "D"}').toString('hex')}`, '050001'],
   )
   assert.equal(m.lastServerTime, 1_710_000_000)
 })

@@ -1,0 +1,75 @@
+// Arguments of the library's public methods: a caller's mistake throws BAD_ARGUMENT and names the argument, before anything
+// of the program looks at it. One table per class says what each argument is: `serverPort port`, with `?` where null and
+// nothing are taken too. A method that promises its result rejects.
+import { OsError } from './errors'
+
+const isObject = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value)
+const isWhole = (value: unknown, max: number): boolean => Number.isInteger(value) && Number(value) <= max
+
+const KINDS: Readonly<Record<string, readonly [what: string, holds: (value: unknown) => boolean]>> = {
+  text: ['a text', value => typeof value === 'string'],
+  bytes: ['a Uint8Array', value => value instanceof Uint8Array],
+  packet: ['a Uint8Array or a text', value => typeof value === 'string' || value instanceof Uint8Array],
+  list: ['a list', Array.isArray],
+  object: ['an object', isObject],
+  function: ['a function', value => typeof value === 'function'],
+  boolean: ['true or false', value => typeof value === 'boolean'],
+  number: ['a number', value => typeof value === 'number' && !Number.isNaN(value)],
+  seconds: ['a number of seconds', value => Number(value) >= 0 && typeof value === 'number'],
+  port: ['a port 0–65535', value => isWhole(value, 65_535) && Number(value) >= 0],
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (typeof value === 'function') return 'a function'
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'an object'
+  const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
+  return text.length > 40 ? `${text.slice(0, 40)}…` : text
+}
+
+/** Throws BAD_ARGUMENT where `value` is not what `spec` says: `configPath text?`. `where`: the function. */
+export function checkArgument(where: string, spec: string, value: unknown): void {
+  const [name = '', kind = ''] = spec.split(' ')
+  if (kind.endsWith('?') && (value === undefined || value === null)) return
+  const [what, holds] = KINDS[kind.replace('?', '')]!
+  if (!holds(value)) throw badArgument(where, name, what, value)
+}
+
+/** The options and the parts that a constructor was handed. */
+export function checkOptions(where: string, given: ArrayLike<unknown>): void {
+  checkArgument(where, 'options object?', given[0])
+  checkArgument(where, 'deps object?', given[1])
+}
+
+export const badArgument = (where: string, name: string, what: string, value: unknown): OsError =>
+  new OsError('BAD_ARGUMENT', `${where}: ${name} must be ${what}, not ${shown(value)}`, { details: { argument: name } })
+
+/** Puts a check before methods of a class: method → what its arguments are, in their order. */
+export function checkMethods(
+  type: { prototype: object },
+  name: string,
+  table: Record<string, readonly string[]>,
+): void {
+  const methods = type.prototype as Record<string, (...args: unknown[]) => unknown>
+  for (const [method, specs] of Object.entries(table)) {
+    const original = methods[method]!
+    const rejects = original.constructor.name === 'AsyncFunction'
+    const where = `${name}.${method}`
+    const checked = function (this: unknown, ...args: unknown[]): unknown {
+      try {
+        for (const [k, spec] of specs.entries()) checkArgument(where, spec, args[k])
+      } catch (error) {
+        if (rejects) return Promise.reject(error)
+        throw error
+      }
+      return original.apply(this, args)
+    }
+    Object.defineProperties(checked, {
+      name: { value: method },
+      length: { value: original.length },
+      toString: { value: () => original.toString() },
+    })
+    Object.defineProperty(methods, method, { value: checked, writable: true, configurable: true })
+  }
+}

@@ -1,0 +1,65 @@
+// What the receiver is made with, and what it says of one frame.
+import type { Clock } from '../lib/clock'
+import type { Files } from '../lib/files'
+import type { Engine } from './compress'
+import type { UnitDialect, WireUnits } from './core'
+import type { Fact } from './fact'
+import type { InboundKeys, PacketMeta } from './receive'
+
+export interface ReceiverOptions {
+  precision?: number
+  dialect?: UnitDialect
+  units?: WireUnits
+  engine?: Engine
+  clock?: Clock
+  files?: Files
+  /** null = templates live in memory only */
+  registryDir?: string | null
+  /** session keys of a source, null when there are none */
+  inboundKey?: InboundKeys | null
+  maxSources?: number
+  /** ms for a frame of that AID without a time, later than the last it gave; by default the clock, moved on where it must be */
+  stamp?: (aid: number) => number
+  /** ms: a bare frame of a later time moves no template; by default none is too late (X36) */
+  latest?: () => number
+  /** bytes all templates may take, roughly */
+  maxBytes?: number
+  /** folder where templates wait that find no room; left out: they are forgotten */
+  spillDir?: string | null
+  /** bytes of files in that folder */
+  spillBytes?: number
+}
+
+export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
+
+export type Received =
+  | {
+      readonly kind: 'fact'
+      readonly fact: Fact
+      readonly meta: PacketMeta
+      /** it is newer than what its template had, which has moved */
+      readonly advanced: boolean
+      /** its template is a new one, or the state or unit of a sensor changed */
+      readonly reshaped: boolean
+      /** only a part of it could be told: a FULL is needed (X33) */
+      readonly needFull: boolean
+      /** the session key that deciphered it; null for plaintext, and for an empty body, which every key deciphers */
+      readonly key: Uint8Array | null
+    }
+  | {
+      readonly kind: 'error'
+      readonly code: ReceiveCode
+      readonly message: string
+      readonly meta: PacketMeta
+      readonly needFull: boolean
+    }
+
+export interface ReceiverCounters {
+  facts: number
+  late: number
+  lateDropped: number
+  errors: number
+  unitAmbiguous: number
+  /** templates given up because there were too many sources or too much of them */
+  forgotten: number
+}
