@@ -131,6 +131,18 @@ async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Har
   )
 }
 
+/** GPIO outputs of the configuration, set before anything else; `hold`: until their source opens. */
+async function settled(config: ConfigStore, logger: Logger, occasion: 'start' | 'fault', hold: boolean) {
+  const entries = config.config.gateway.sources ?? []
+  if (!entries.some(({ type }) => type === 'gpio')) return []
+  const { settleOutputs } = await import('../drivers/gpio/safe')
+  const items = await settleOutputs(entries, occasion, hold)
+  for (const { source, name, value, reason } of items)
+    if (value !== null) logger.info(`output ${source}.${name} set to ${value} (${occasion})`)
+    else if (reason !== 'kept as it is') logger.warn(`output ${source}.${name} not set: ${reason}`)
+  return items
+}
+
 /** What a machine that configures no source reads. */
 const hostDefaults = async (config: ConfigStore) => (await import('../drivers/host')).defaultSources(config.dataDir)
 
@@ -164,7 +176,7 @@ async function startGateway(
     { JobRunner },
     display,
     { transmitThrough },
-    { supervise },
+    { crashesOf, supervise },
     { runSteps },
     { DatabaseManager },
   ] = await Promise.all([
@@ -185,6 +197,11 @@ async function startGateway(
   writableDir(config.dataDir)
   const lock = await acquireLock(config.dataDir, role)
   const undo: Step[] = [{ name: 'lock', limitMs: 500, must: true, run: () => lock.release() }]
+  if (role === 'run') {
+    const crashes = crashesOf(config, __VERSION__, logger).look(false).crashes
+    const fault = crashes > 0 || process.env.OS_NODE_SAFE_MODE === 'on'
+    await settled(config, logger, fault ? 'fault' : 'start', true)
+  }
   const undoAll = (): Promise<string[]> => runSteps(undo.reverse(), 20_000, { clock: systemClock, logger })
   const watched = supervise({ config, logger, version: __VERSION__, env: process.env, signal, stop })
   undo.push({ name: 'supervision', limitMs: 1000, must: true, run: () => watched.close() })
@@ -365,14 +382,15 @@ async function cli(): Promise<void> {
         }))
       let plugins: Plugins | undefined
       await chooseBoard(config)
+      const { checkLinks, linkProblems } = await import('./gateway/guard/check-links')
       config.lists = async () => ({ 'gateway.sources': await hostDefaults(config) })
-      config.approve = async next =>
-        (await import('./gateway/guard/check-links')).checkLinks(config.config, next, registry())
+      config.approve = next => checkLinks(config.config, next, registry())
       return {
         version: __VERSION__,
         config,
         logger,
         via: 'local',
+        linkProblems: () => linkProblems(config.config, registry()),
         signal,
         log: logOf(config.dataDir),
         node: async () => nodeLike(node()),
@@ -385,6 +403,8 @@ async function cli(): Promise<void> {
         transport: () => localTransport(config, logger),
         sources: () => localSources(config, logger),
         hardware: () => hardware(config),
+        safeOutputs: async () =>
+          process.env.SERVICE_RESULT === 'success' ? [] : await settled(config, logger, 'fault', false),
         display: () => localSections(config, logger),
         terminalUi: () => terminalUi(config, logger, signal),
         safeMode: async leave => {

@@ -3,7 +3,6 @@
 // recorded and sent again (its counter is not new). A device that lost its battery starts at 0 again: a counter below 100
 // is taken after half a minute of silence, so a recording of its first minutes cannot be slipped in between living ones.
 import { createDecipheriv } from 'node:crypto'
-import { addressBytes } from './ad'
 
 const COUNTER_BYTES = 4
 const CHECK_BYTES = 4
@@ -23,22 +22,27 @@ export class BthomeCipher {
   }
 
   /**
-   * The objects inside `data` (device information byte, ciphertext, counter, check). A text says why not: 'repeat' is the
-   * same advertisement again, which every device sends several times.
+   * The objects inside `data` (ciphertext, counter, check) behind the device information byte `info`; `address` as it is
+   * written. A text says why not: 'repeat' is the same advertisement again, which every device sends several times.
    */
-  open(data: Uint8Array, address: string, now: number): Uint8Array | 'repeat' | 'replay' | 'wrong key' | 'too short' {
+  open(
+    info: number,
+    data: Uint8Array,
+    address: Uint8Array,
+    now: number,
+  ): Uint8Array | 'repeat' | 'replay' | 'wrong key' | 'too short' {
     const end = data.length - COUNTER_BYTES - CHECK_BYTES
-    if (end < 1) return 'too short'
+    if (end < 0) return 'too short'
     const counterBytes = data.subarray(end, end + COUNTER_BYTES)
     const counter = Buffer.from(counterBytes).readUInt32LE()
     if (counter === this.#counter) return 'repeat'
     const restarted = counter < RESTART_BELOW && now - this.#at >= RESTART_QUIET_MS
     if (counter < this.#counter && !restarted) return 'replay'
-    const nonce = Buffer.concat([addressBytes(address), Buffer.from([...UUID, data[0]!]), counterBytes])
+    const nonce = Buffer.concat([address, Buffer.from([...UUID, info]), counterBytes])
     try {
       const decipher = createDecipheriv('aes-128-ccm', this.#key, nonce, { authTagLength: CHECK_BYTES })
       decipher.setAuthTag(data.subarray(end + COUNTER_BYTES))
-      const plain = decipher.update(data.subarray(1, end))
+      const plain = decipher.update(data.subarray(0, end))
       decipher.final()
       this.#counter = counter
       this.#at = now

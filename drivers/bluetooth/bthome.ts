@@ -1,13 +1,16 @@
 // BTHome v2 (bthome.io/format): service data of UUID 0xFCD2, objects in little-endian order, plain or encrypted. What fails:
 // another version, an encrypted device without a key and the other way round (an attacker must not get around the key by
 // sending plainly), an object nobody knows: what came before it counts, since its length is not known either.
-import { serviceData } from './ad'
+import { addressBytes, serviceData } from './ad'
 import type { BthomeCipher } from './bthome-cipher'
 import { BUTTON, DIMMER, objectType, PACKET_ID, SKIPPED, VARIABLE } from './bthome-objects'
 import type { Decoder, Emit, Verdict } from './codec'
 
 const SERVICE = 0xfcd2
 const ENCRYPTED = 0x01
+/** six bytes after the information byte are the address of the device */
+const ADDRESS_INCLUDED = 0x02
+const ADDRESS_BYTES = 6
 const VERSION = 2
 /** without a packet id or a counter, the same bytes within this time are one event */
 const SAME_EVENT_MS = 2000
@@ -57,7 +60,13 @@ export class BthomeDecoder implements Decoder {
     const encrypted = (info & ENCRYPTED) !== 0
     if (encrypted && !this.#cipher) return 'it encrypts: give its bind_key'
     if (!encrypted && this.#cipher) return 'it sends plainly although a bind_key is set'
-    const objects = this.#cipher ? this.#cipher.open(body, address, now) : body.subarray(1)
+    const own = (info & ADDRESS_INCLUDED) === 0
+    const from = own ? 1 : 1 + ADDRESS_BYTES
+    if (body.length < from) return 'too short'
+    // the last byte comes first on the air
+    const bytes = own ? addressBytes(address) : Buffer.from(body.subarray(1, from)).reverse()
+    const content = body.subarray(from)
+    const objects = this.#cipher ? this.#cipher.open(info, content, bytes, now) : content
     if (objects === 'repeat') return ''
     if (objects === 'replay') return 'an old advertisement sent again'
     if (typeof objects === 'string') return objects === 'wrong key' ? 'the bind_key does not fit' : objects

@@ -42,7 +42,12 @@ export class Input {
     this.#frequency = new Frequency({ windowNs: window_s * 1e9, timeoutNs: timeout_s * 1e9 })
   }
 
-  /** edges since the gateway began; goes on over replugging and reloading */
+  /** Counts on from what the last run of the gateway logged; for a counter that has counted nothing yet. */
+  resume(count: number): void {
+    if (this.#options.mode === 'counter' && this.#kept.count === 0 && count > 0) this.#kept.count = count
+  }
+
+  /** edges in all; goes on over replugging, reloading and restarts */
   get count(): number {
     return this.#kept.count
   }

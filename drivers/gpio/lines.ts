@@ -3,6 +3,7 @@
 import { asOsError, OsError } from '../../src/lib/errors'
 import { GpioChip, GpioLines, type LinesOptions } from '../../src/native/gpio'
 import { board, type PinSpec, pinName, pinText, type ResolvedPin, resolvePin, withoutRight } from '../board'
+import { release } from './parked'
 
 /** How lines are had; handed in for tests. */
 export interface GpioWorld {
@@ -49,6 +50,7 @@ export async function requestPin(
   let pin: ResolvedPin | undefined
   try {
     pin = world.resolve(spec)
+    await release(world, pin)
     return await world.request(pin.chip, { ...options, lines: [pin.line] })
   } catch (thrown) {
     throw explain(world, asOsError(thrown), name, spec, pin)

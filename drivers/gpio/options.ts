@@ -50,8 +50,12 @@ const output = v.pipe(
     drive: v.optional(v.picklist(['push_pull', 'open_drain', 'open_source']), 'push_pull'),
     /** logical value at the start of the gateway */
     initial: v.optional(v.picklist([0, 1]), 0),
+    /** the same, in the words of the other two */
+    on_start: v.optional(v.picklist([0, 1])),
     /** logical value when it is closed; keep: as it is */
     on_stop: v.optional(v.picklist(['keep', 0, 1]), 'keep'),
+    /** logical value after a crash, and for as long as safe mode lasts; left out: on_stop */
+    on_fault: v.optional(v.picklist(['keep', 0, 1])),
     status: channelEntries.status,
   }),
   v.check(pin => oneWay(pin), PIN_WAYS),

@@ -1,10 +1,12 @@
-// One output: set by CLI and API, and a reading like any other. After a chip was pulled, or the configuration was loaded
-// again, it comes back with the value it was last set to; `initial` counts only for the start of the gateway. What fails: the line cannot be had, the chip is gone.
+// One output: set by CLI and API, and a reading like any other. After a chip was pulled it comes back with the value it was
+// last set to; a reload of the configuration hands its line on as it is (parked.ts); `on_start` counts only for the start of
+// the gateway. What fails: the line cannot be had, the chip is gone.
 import { OsError } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
 import type { Kept } from './kept'
 import { type GpioWorld, requestPin } from './lines'
 import type { OutputOptions } from './options'
+import { formOf, park, unpark } from './parked'
 
 export class Output {
   readonly #options: OutputOptions
@@ -29,16 +31,8 @@ export class Output {
 
   /** Rejects as requestPin does. */
   async open(): Promise<void> {
-    const { active_low, drive } = this.#options
     const run = ++this.#run
-    const wanted = this.#kept.wanted ?? this.#options.initial
-    const lines = await requestPin(this.#world, this.name, this.#options, {
-      direction: 'output',
-      consumer: `os-node ${this.name}`,
-      active_low,
-      drive,
-      initial: [wanted],
-    })
+    const { lines, wanted } = await this.#held()
     if (run !== this.#run) {
       await lines.close()
       throw new OsError('LINK_DOWN', `${this.name} was closed while opening`)
@@ -46,6 +40,42 @@ export class Output {
     this.#lines = lines
     this.#kept.closedNs = Number.POSITIVE_INFINITY
     this.#level = wanted
+  }
+
+  /** The line, with the level it has now: one that is held already, or requested. */
+  async #held(): Promise<{ lines: GpioLines; wanted: 0 | 1 }> {
+    const { active_low, drive, on_start, initial } = this.#options
+    const wanted = this.#kept.wanted ?? on_start ?? initial
+    const parked = unpark(this.#world, this.#options, formOf(this.#options))
+    if (parked) {
+      const { lines, stays } = parked
+      if (stays) return { lines, wanted: ((await lines.values()) & 1) as 0 | 1 }
+      await lines.set(0, wanted)
+      return { lines, wanted }
+    }
+    const lines = await requestPin(this.#world, this.name, this.#options, {
+      direction: 'output',
+      consumer: `os-node ${this.name}`,
+      active_low,
+      drive,
+      initial: [wanted],
+    })
+    return { lines, wanted }
+  }
+
+  /** Keeps the line for whoever opens it next; it is as closed then. The result lets go of it if no one does. */
+  park(): () => Promise<void> {
+    const lines = this.#lines
+    const { on_stop } = this.#options
+    this.#lines = undefined
+    if (!lines) return async () => undefined
+    const form = formOf(this.#options)
+    return park(this.#world, this.#options, {
+      lines,
+      form,
+      stays: true,
+      ...(on_stop !== 'keep' && { onStop: on_stop }),
+    })
   }
 
   /** A logical value as it was last set or read; null while closed. */

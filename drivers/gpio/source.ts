@@ -111,6 +111,8 @@ export interface GpioParts {
 export class GpioSource extends PolledSource {
   readonly outputs: Outputs
   readonly #dev: string
+  readonly #held: readonly Output[]
+  readonly #inputs: readonly Input[]
 
   /** Throws CONFIG_INVALID when two pins have one name. */
   constructor(
@@ -130,6 +132,24 @@ export class GpioSource extends PolledSource {
     super(name, { type: 'gpio', intervalMs: interval_ms, channels }, probe)
     this.outputs = outputsOf(held, () => probe.due())
     this.#dev = dev
+    this.#held = held
+    this.#inputs = inputs
+  }
+
+  resume(last: (id: string, unit: string) => number | undefined): void {
+    for (const [k, input] of this.#inputs.entries()) {
+      const channel = this.sensors[k]!
+      const value = last(channel.id, channel.unit)
+      const count = value === undefined ? Number.NaN : Math.round(channel.rawOf(value))
+      if (Number.isSafeInteger(count)) input.resume(count)
+    }
+  }
+
+  handOn(): () => Promise<void> {
+    const left = this.#held.map(output => output.park())
+    return async () => {
+      for (const letGo of left) await letGo()
+    }
   }
 
   override onReturn(back: () => void): () => void {

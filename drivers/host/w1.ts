@@ -1,14 +1,17 @@
 // DS18B20 and its relatives by the kernel's 1-Wire (w1_therm). A read makes the sensor convert and takes up to 750 ms, in the
-// kernel: it is done in a thread of its own, never in libuv's pool, which also syncs the log (D11).
+// kernel: it is done in a thread of its own, never in libuv's pool, which also syncs the log (D11). Where the bus master has
+// `therm_bulk_read` (Linux 5.10), all sensors of a bus convert at once and are then only read.
 //
 // What fails: no sensor at all (NOT_FOUND: what to enable), one that is gone or has a wrong CRC (no value), the value a
 // sensor has before its first conversion (85 °C: it lost power meanwhile; no value), a bus that holds the kernel up (the
-// link is lost and opened again when the read has come back).
-import { readdirSync } from 'node:fs'
+// link is lost and opened again when the read has come back), no right to start a conversion of all (one after the other).
+import { readdirSync, realpathSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { array, type GenericSchema, type InferOutput, minLength, optional, pipe, regex, string } from 'valibot'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import type { DriverContext, OpenableEvents, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/options'
+import { systemTimers, type Timers } from '../../src/links/timers'
 import { FileReader } from '../../src/native/files'
 import { Channel, type Sample } from '../kit/channel'
 import { channelEntries, interval, sensorId, strict } from '../kit/options'
@@ -57,28 +60,34 @@ const schema = strict({
 export type W1Options = InferOutput<typeof schema>
 
 export interface W1Context extends DriverContext {
-  reader?: () => Pick<FileReader, 'read' | 'close'>
+  reader?: () => Reader
+  timers?: Timers
 }
 
+type Reader = Pick<FileReader, 'read' | 'write' | 'close'>
+
 const DEADLINE_MS = 3000
+/** how often a conversion of all is asked about, and how often at most: the slowest takes 750 ms */
+const ASK_MS = 50
+const ASKS = 30
 const HINT = 'enable 1-Wire (dtoverlay=w1-gpio in config.txt), check the 4.7 kΩ resistor between data and 3.3 V'
 
 class W1Probe implements Probe {
   readonly #folder: string
   readonly #wanted: readonly string[] | undefined
-  readonly #newReader: () => Pick<FileReader, 'read' | 'close'>
+  readonly #newReader: () => Reader
+  readonly #timers: Timers
   readonly #buffer = new Uint8Array(512)
-  #reader: Pick<FileReader, 'read' | 'close'> | undefined
+  #reader: Reader | undefined
   devices: readonly string[] = []
+  /** reads before which all sensors of a bus converted at once, and buses with several sensors where that failed */
+  readonly detail = { conversions_together: 0, conversions_refused: 0 }
 
-  constructor(
-    folder: string,
-    wanted: readonly string[] | undefined,
-    newReader: () => Pick<FileReader, 'read' | 'close'>,
-  ) {
+  constructor(folder: string, wanted: readonly string[] | undefined, newReader: () => Reader, timers: Timers) {
     this.#folder = folder
     this.#wanted = wanted
     this.#newReader = newReader
+    this.#timers = timers
   }
 
   async open(_events: OpenableEvents): Promise<void> {
@@ -99,16 +108,57 @@ class W1Probe implements Probe {
 
   async sample(): Promise<readonly Sample[]> {
     const samples: Sample[] = []
+    for (const bus of this.#buses()) await this.#convert(bus)
     for (const device of this.devices) samples.push(await this.#one(device))
     if (this.#list().length === 0) throw new OsError('LINK_DOWN', 'the 1-Wire thermometers are gone')
     return samples
   }
 
-  async #one(device: string): Promise<Sample> {
-    if (!this.#reader) throw new OsError('LINK_DOWN', 'closed')
+  /** Folders of the bus masters that have more than one of our sensors. */
+  #buses(): string[] {
+    const counts = new Map<string, number>()
+    for (const device of this.devices) {
+      try {
+        const bus = dirname(realpathSync(`${this.#folder}/${device}`))
+        counts.set(bus, (counts.get(bus) ?? 0) + 1)
+      } catch {
+        // it is gone: its own read says so
+      }
+    }
+    return [...counts].filter(([, count]) => count > 1).map(([bus]) => bus)
+  }
+
+  /** All sensors of a bus convert at once, so that reading them waits for none. Rejects when the bus holds the kernel up. */
+  async #convert(bus: string): Promise<void> {
+    const path = `${bus}/therm_bulk_read`
     try {
-      const length = await this.#reader.read(`${this.#folder}/${device}/w1_slave`, this.#buffer, DEADLINE_MS)
-      const found = parseW1(Buffer.from(this.#buffer.buffer, 0, length).toString('latin1'))
+      await this.#opened().write(path, 'trigger', DEADLINE_MS)
+      // -1: some sensor still converts; its value would come out empty
+      for (let k = 0; k < ASKS; k++) {
+        await new Promise<void>(resolve => this.#timers.after(ASK_MS, resolve))
+        if ((await this.#text(path)).trim() !== '-1') break
+      }
+      this.detail.conversions_together++
+    } catch (thrown) {
+      const error = asOsError(thrown)
+      if (errno(error.cause) === undefined) throw error
+      this.detail.conversions_refused++ // an older kernel, or no right to write: each read converts by itself
+    }
+  }
+
+  #opened(): Reader {
+    if (!this.#reader) throw new OsError('LINK_DOWN', 'closed')
+    return this.#reader
+  }
+
+  async #text(path: string): Promise<string> {
+    const length = await this.#opened().read(path, this.#buffer, DEADLINE_MS)
+    return Buffer.from(this.#buffer.buffer, 0, length).toString('latin1')
+  }
+
+  async #one(device: string): Promise<Sample> {
+    try {
+      const found = parseW1(await this.#text(`${this.#folder}/${device}/w1_slave`))
       return 'value' in found ? found : { raw: found.raw, value: null, error: `${device}: ${found.error}` }
     } catch (thrown) {
       const error = asOsError(thrown)
@@ -137,7 +187,7 @@ export function createW1(name: string, raw: unknown, context: W1Context): Source
   const { interval_ms, sys_root, sensors } = checkOptions(w1Source.schema!, raw, name)
   const newReader = context.reader ?? (() => new FileReader(`1-Wire of ${name}`, { clock: context.clock }))
   const wanted = sensors?.map(({ device }) => device)
-  const probe = new W1Probe(`${sys_root}/bus/w1/devices`, wanted, newReader)
+  const probe = new W1Probe(`${sys_root}/bus/w1/devices`, wanted, newReader, context.timers ?? systemTimers)
   const channels =
     sensors?.map(({ id, unit = 'Cel', scale, offset, status }) => new Channel({ id, unit, scale, offset, status })) ??
     (() => probe.devices.map(device => new Channel({ id: `w1_${device}`, unit: 'Cel' })))

@@ -2,6 +2,8 @@
 // What fails: nobody answers (NO_REPLY: down at the opening, later the channels are ERROR and the chip is set up anew at the
 // next read, since it may have lost power), a stuck transfer (TIMEOUT, then BUS_STUCK: the link is down until the kernel
 // gives the bus back; never a hang, R20), two sources for one chip (CONFIG_INVALID).
+import { readlinkSync, realpathSync } from 'node:fs'
+import { basename } from 'node:path'
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { systemTimers, type Timers } from '../../src/links/timers'
@@ -38,6 +40,28 @@ export interface ChipOptions {
   openBus?: (path: string) => Promise<Bus>
   timers?: Timers
   deadlineMs?: number
+  sysRoot?: string
+}
+
+/**
+ * Throws PORT_BUSY where a driver of the kernel holds the address. The kernel itself refuses only SMBus calls to such an
+ * address; whole transfers go through and disturb the driver, so sysfs is looked at on every adapter.
+ */
+export function refuseHeld(path: string, address: number, sysRoot = '/sys'): void {
+  let device: string
+  let driver: string
+  try {
+    const [, bus] = /^i2c-(\d+)$/.exec(basename(realpathSync(path))) ?? []
+    device = `${bus}-${address.toString(16).padStart(4, '0')}`
+    driver = basename(readlinkSync(`${sysRoot}/bus/i2c/devices/${device}/driver`))
+  } catch {
+    return // no such bus, or no driver at that address
+  }
+  const at = `${path} 0x${address.toString(16).padStart(2, '0')}`
+  throw new OsError('PORT_BUSY', `${at}: the driver ${driver} of the kernel uses this address`, {
+    details: { driver },
+    hint: `read the chip through it (source type hwmon or iio; os-node source list), or let go of it: take its overlay out of config.txt, or echo ${device} > /sys/bus/i2c/drivers/${driver}/unbind as root`,
+  })
 }
 
 /** chips that are in use, and by whom */
@@ -60,7 +84,8 @@ export class ChipProbe implements Probe {
   }
 
   async open(_events: OpenableEvents): Promise<void> {
-    const { name, path, openBus = I2cBus.open } = this.#options
+    const { name, path, address, sysRoot, openBus = I2cBus.open } = this.#options
+    refuseHeld(path, address, sysRoot)
     const owner = claimed.get(this.#key)
     if (owner !== undefined && owner !== name)
       throw new OsError('CONFIG_INVALID', `${this.#key} is read by ${owner} already`)

@@ -17,15 +17,30 @@ export interface Ina219Settings {
 
 /** Calibration register for a current LSB in A (equation 1); it has 15 bits above a 0. */
 export const calibrationRegister = (lsb: number, shuntOhm: number): number =>
-  Math.floor((0.04096 / (lsb * shuntOhm)) * 1.000000001) & 0xfffe
+  Math.floor((0.04096 / (lsb * shuntOhm)) * 1.000000001) & MOST
 
-/** What the chip is to be set to (8.5.1): its LSB is a rounded step not below maxA / 2^15. */
+/** V of one step of the shunt voltage register */
+const SHUNT_STEP_V = 0.00001
+/** full scale of the shunt voltage at the widest gain, V */
+const WIDEST_V = 0.32
+/** the largest calibration: 16 bits, of which bit 0 is not used */
+const MOST = 0xfffe
+/** rounded steps of the current LSB within a decade */
+const STEPS = [1, 2, 5, 10]
+
+/**
+ * What the chip is to be set to (8.5.1): its LSB is a rounded step not below maxA / 2^15, and never so small that the
+ * calibration needs more bits than the register has. The wider step costs nothing: it stays below one step of the shunt
+ * voltage. Throws CONFIG_INVALID for a current that the shunt voltage register cannot show.
+ */
 export function calibrate({ shuntOhm, maxA }: Ina219Settings): { lsb: number; register: number; config: number } {
-  const least = maxA / 32768
+  const volts = maxA * shuntOhm
+  if (volts > WIDEST_V * 1.0003) throw new OsError('CONFIG_INVALID', 'max_current_a over shunt_ohm is more than 0.32 V')
+  if (volts < SHUNT_STEP_V * 0.999)
+    throw new OsError('CONFIG_INVALID', 'max_current_a over shunt_ohm is less than 10 µV, one step of the chip')
+  const least = Math.max(maxA / 32768, 0.04096 / ((MOST + 1) * shuntOhm))
   const decade = Math.floor(Math.log10(least))
-  const steps = [1, 2, 5, 10].map(step => Number(`${step}e${decade}`))
-  // the register has 15 bits and no fraction
-  const lsb = steps.find(step => step >= least * 0.999999 && 0.04096 / (step * shuntOhm) < 65535) ?? steps.at(-1)!
+  const lsb = STEPS.map(step => Number(`${step}e${decade}`)).find(step => step >= least * 0.999999)!
   const gain = [0.04, 0.08, 0.16, 0.32].findIndex(v => maxA * shuntOhm <= v * 1.000001)
   // 32 V, gain, 12 bits, shunt and bus continuous
   return {

@@ -1,7 +1,7 @@
 // Source types of I2C chips: bme280, sht3x, ads1115, ina219, ds3231. Declarations and option schemas; what fails is told in
 // device.ts and beside each chip.
 import * as v from 'valibot'
-import { OsError } from '../../src/lib/errors'
+import { asOsError, OsError } from '../../src/lib/errors'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/options'
 import type { Timers } from '../../src/links/timers'
@@ -90,6 +90,7 @@ export type I2cType = keyof typeof schemas
 export interface I2cContext extends DriverContext {
   openBus?: (path: string) => Promise<Bus>
   timers?: Timers
+  sysRoot?: string
 }
 
 interface Common {
@@ -104,9 +105,9 @@ function source(
   { bus: path, address, interval_ms }: Common,
   { channels, places }: { channels: readonly Channel[]; places: readonly number[] },
   chip: Chip,
-  { openBus, timers }: I2cContext,
+  { openBus, timers, sysRoot }: I2cContext,
 ): Source {
-  const seams = { ...(openBus && { openBus }), ...(timers && { timers }) }
+  const seams = { ...(openBus && { openBus }), ...(timers && { timers }), ...(sysRoot && { sysRoot }) }
   const probe = new ChipProbe(chip, { name, path, address, places, ...seams })
   return new PolledSource(name, { type, intervalMs: interval_ms, channels }, probe)
 }
@@ -147,11 +148,13 @@ const ads1115: SourceDriver = {
   },
 }
 
-/** A shunt that would have to show more than the chip measures is a mistake worth telling. */
+/** Throws CONFIG_INVALID where the chip cannot be set to it. */
 function ina219(name: string, shuntOhm: number, maxA: number): Ina219 {
-  if (shuntOhm * maxA > 0.3201)
-    throw new OsError('CONFIG_INVALID', `options of ${name}: max_current_a over shunt_ohm is more than 0.32 V`)
-  return new Ina219({ shuntOhm, maxA })
+  try {
+    return new Ina219({ shuntOhm, maxA })
+  } catch (cause) {
+    throw new OsError('CONFIG_INVALID', `options of ${name}: ${asOsError(cause).message}`, { cause })
+  }
 }
 
 /** type → driver */

@@ -50,11 +50,16 @@ export class Channel {
     return [this.id, status, status === 'ERROR' ? null : value, this.unit]
   }
 
-  /** The same with what the bus gave. */
+  /** reading() with what the bus gave. */
   raw({ value, raw, error }: Sample): RawReading {
     const [sensor_id, status, scaled, unit] = this.reading(value)
     const why = error ?? (scaled === null ? (value === null ? 'no value' : `${value} counts as an error`) : undefined)
     return { sensor_id, raw, status, value: scaled, unit: String(unit), ...(why !== undefined && { error: why }) }
+  }
+
+  /** The raw value of a reading: scale and offset undone. */
+  rawOf(value: number): number {
+    return ((value - this.#offset) * this.#divide) / this.#multiply
   }
 }
 

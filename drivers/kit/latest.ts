@@ -84,6 +84,10 @@ export class LatestSource implements Source {
     }
   }
 
+  get sensors(): readonly Channel[] {
+    return this.#options.channels
+  }
+
   async open(events: OpenableEvents): Promise<void> {
     this.#events = events
     this.#at.fill(NEVER)

@@ -51,6 +51,11 @@ export class PolledSource implements Source {
     this.counters = { rx: 0, tx: 0, errors: 0, ...(probe.detail && { detail: probe.detail }) }
   }
 
+  /** none while only the device knows them */
+  get sensors(): readonly Channel[] {
+    return this.#channels
+  }
+
   async open(events: OpenableEvents): Promise<void> {
     this.#events = events
     await this.#probe.open(events)

@@ -94,6 +94,10 @@ export class AskingSource implements Source {
     this.#question = question
   }
 
+  get sensors(): LatestSource['sensors'] {
+    return this.#inner.sensors
+  }
+
   get counters(): LatestSource['counters'] {
     return this.#inner.counters
   }

@@ -163,9 +163,9 @@ export class Channel {
     this.#over = ms
     if (at <= this.#toldUntil || !Number.isFinite(at)) return
     this.#toldUntil = at + 1000
-    const { clock, modem, complain } = this.#parts
+    const { clock, duty, modem, complain } = this.#parts
     const until = new Date(clock.wall() + (this.#toldUntil - now)).toISOString().slice(11, 19)
-    const limit = modem.band.limits[0]!
+    const limit = duty.usage(now)!
     const rule =
       limit.windowMs === HOUR_MS
         ? `${(limit.budgetMs * 100) / HOUR_MS} % of an hour`

@@ -40,6 +40,10 @@ const DEADLINE_MS = 1000
 /** a calibration takes 10 ms; asked so often, that far apart */
 const CALIBRATION_MS = 10
 const CALIBRATION_ASKS = 10
+/** MODEM_CONFIG_3: the chip sets the gain itself; LNA: G6; how long the register takes to follow */
+const AUTO_GAIN = 0x04
+const LEAST_GAIN = 0xc0
+const SETTLE_MS = 5
 /** FIFO and one more byte for the address */
 const BUFFER = 257
 /** registers are compared by one transfer from OP_MODE to this one */
@@ -56,7 +60,7 @@ export class Chip {
     this.#spi = spi
     this.#modem = modem
     this.#autoGain = modem.registers.some(
-      ([register, value]) => register === REG.MODEM_CONFIG_3 && (value & 0x04) !== 0,
+      ([register, value]) => register === REG.MODEM_CONFIG_3 && (value & AUTO_GAIN) !== 0,
     )
   }
 
@@ -185,9 +189,24 @@ export class Chip {
     }
   }
 
-  /** Noise now, as the register has it: it never stands still while the chip hears. */
+  /** Noise now, as the register has it; on a quiet channel it moves slowly. */
   noise(): Promise<number> {
     return this.read(REG.RSSI)
+  }
+
+  /**
+   * Noise at the least gain of the amplifier (data sheet 3.5.5). The register allows for the gain, so a receiver that works
+   * then shows its own noise, far above that of the channel, however quiet it is. The gain is set back.
+   */
+  async noiseAtLeastGain(pause: (ms: number) => Promise<void>): Promise<number> {
+    const set = (register: number): number => this.#modem.registers.find(([known]) => known === register)![1]
+    await this.write(REG.MODEM_CONFIG_3, set(REG.MODEM_CONFIG_3) & ~AUTO_GAIN)
+    await this.write(REG.LNA, LEAST_GAIN | (set(REG.LNA) & 0x1f))
+    await pause(SETTLE_MS)
+    const noise = await this.noise()
+    await this.write(REG.LNA, set(REG.LNA))
+    await this.write(REG.MODEM_CONFIG_3, set(REG.MODEM_CONFIG_3))
+    return noise
   }
 
   /** Throws Fault when the chip is not the one that was set up, not in continuous reception, or not set as it was. */

@@ -14,6 +14,7 @@ import { type Hardware, realHardware } from './hardware'
 import { LoraMedium } from './medium'
 import { modemOf } from './modem'
 import { type LoraOptions, loraOptions } from './options'
+import { narrowRule } from './region'
 
 /** What tests put in the place of the machine. */
 export interface LoraEnvironment {
@@ -41,10 +42,13 @@ export function createLora(name: string, raw: unknown, context: DriverContext, m
   const { timers = systemTimers, files = realFiles, random = Math.random, budgets = budgetsOfAll } = more
   const { hardware = realHardware(clock) } = more
   const { band } = modem
+  const rule = narrowRule(options.region, modem.air.bandwidthHz)
+  if (rule !== undefined) logger.warn(`${name}: one fixed channel in ${options.region}: ${rule}`)
   const { mode, ...settings } = options
 
   const budget = (): Budget => {
-    const key = `${options.spi} ${options.region} ${band.name}`
+    const limits = band.limits.map(({ budgetMs, windowMs }) => `${budgetMs}/${windowMs}`)
+    const key = [options.spi, options.region, band.name, ...limits].join(' ')
     const known = budgets.get(key)
     if (known) return known
     const duty = new DutyCycle(band.limits)

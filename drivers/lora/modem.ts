@@ -4,7 +4,7 @@
 import { OsError } from '../../src/lib/errors'
 import { type AirSettings, airtimeMs, bytesWithin, symbolMs } from './airtime'
 import { BANDWIDTHS_KHZ, type LoraOptions } from './options'
-import { type Band, bandOf, usualFrequency } from './region'
+import { type Band, bandOf, HIGH_POWER, usualFrequency, withLimit } from './region'
 import { REG } from './registers'
 
 /** Hz of one step of the synthesizer: 32 MHz / 2^19 */
@@ -129,7 +129,9 @@ export function modemOf(options: LoraOptions): Modem {
   const bandwidth = BANDWIDTHS_KHZ.indexOf(options.bandwidth_khz)
   const bandwidthHz = BANDWIDTHS_HZ[bandwidth]!
   const lowPort = frequencyHz < HIGH_PORT_HZ
-  const band = bandOf(region, frequencyHz, bandwidthHz)
+  const lawful = bandOf(region, frequencyHz, bandwidthHz, options.fixed_channel_allowed)
+  // the chip's own limit (data sheet 5.4.3), whatever the law allows
+  const band = power_pin === 'PA_BOOST' && power_dbm > 17 ? withLimit(lawful, HIGH_POWER) : lawful
   const eirp = power_dbm + options.antenna_gain_dbi
   if (eirp > band.maxEirpDbm) {
     const why = `${power_dbm} dBm and ${options.antenna_gain_dbi} dBi are ${eirp} dBm EIRP`

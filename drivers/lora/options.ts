@@ -28,6 +28,10 @@ export const loraOptions = object({
   reset_pin: maybe(pinSpec, 'line wired to RESET; left out: the chip is only put to sleep and set up again'),
   dio0_pin: maybe(pinSpec, 'line wired to DIO0; left out: the chip is asked every few milliseconds'),
   region: choice(REGIONS, 'EU868', 'whose limits of frequency, power and time on the air hold; none: no limits at all'),
+  fixed_channel_allowed: flag(
+    false,
+    'US915, AU915: true says that you know the rule for one fixed channel narrower than 500 kHz and may use it',
+  ),
   frequency_hz: maybeInt('middle of the channel; left out: the usual one of the region', {
     min: 137_000_000,
     max: 1_020_000_000,
@@ -51,7 +55,10 @@ export const loraOptions = object({
   preamble_symbols: int(8, 'symbols before a packet', { min: 6, max: 65_535 }),
   low_data_rate: choice(['auto', 'on', 'off'], 'auto', 'auto: on where a symbol takes longer than 16 ms'),
   invert_iq: flag(false, 'sends and hears turned signals, as LoRaWAN does from gateway to node'),
-  power_dbm: int(14, 'power at the pin of the chip', { min: -4, max: 20 }),
+  power_dbm: int(14, 'power at the pin of the chip; above 17 it may send 1 % of the time at most', {
+    min: -4,
+    max: 20,
+  }),
   power_pin: choice(
     ['PA_BOOST', 'RFO'],
     'PA_BOOST',

@@ -38,7 +38,10 @@ const REVIVAL_PAUSE_MS = 500
 /** data sheet 7.2.2: 100 us low, then 5 ms; ten times as long costs nothing where a machine is busy */
 const RESET_LOW_MS = 5
 const RESET_READY_MS = 50
-/** noise samples that are all the same before the receiver counts as deaf; one check takes as many */
+/**
+ * Noise samples that are all the same before the receiver is tried at the least gain: on a quiet channel that happens by
+ * chance every half minute, so it is no proof that the receiver is deaf. One check takes as many as the second says.
+ */
 const STILL_SAMPLES = 12
 const SAMPLES_PER_CHECK = 6
 const LONGEST_SLEEP_MS = 60_000
@@ -267,7 +270,11 @@ export class Radio {
       this.#still = noise === this.#noise ? this.#still + 1 : 0
       this.#noise = noise
     }
-    if (this.#still >= STILL_SAMPLES) throw new Fault('deaf', 'the receiver hears nothing, not even noise')
+    if (this.#still >= STILL_SAMPLES && !(await chip.receiving())) {
+      if ((await chip.noiseAtLeastGain(ms => this.#pause(ms))) === this.#noise)
+        throw new Fault('deaf', 'the receiver hears nothing, not even noise')
+      this.#still = 0
+    }
     const silent = clock.mono() - this.#heardAt
     if (options.deaf_after_s > 0 && silent > options.deaf_after_s * 1000) {
       logger.debug(`nothing heard for ${Math.round(silent / 1000)} s: set up anew`)

@@ -42,6 +42,31 @@ const band = (
 /** FCC 15.247 (a)(1)(i): 0.4 s on one frequency within 20 s, for channels below 500 kHz */
 const DWELL: Limit = { windowMs: 20_000, budgetMs: 400 }
 
+/** channels this wide are digital modulation by the same rule: no dwell time */
+const WIDE_HZ = 500_000
+
+/** SX1276/77/78/79 data sheet 5.4.3: above 17 dBm the chip itself bears a duty cycle of 1 % */
+export const HIGH_POWER: Limit = duty(1)
+
+/** Where only hopping or channels of 500 kHz have the full power: what the law says of one narrow channel. */
+const NARROW: Partial<Record<Region, string>> = {
+  US915:
+    'FCC 15.247 (a)(1)(i) wants hopping over at least 50 channels, 0.4 s on one within 20 s; without hopping 15.249 allows 50 mV/m at 3 m, about -1.2 dBm EIRP',
+  AU915:
+    'the LIPD class licence wants hopping over at least 20 channels; without hopping it allows 3 mW EIRP (4.8 dBm) in 915-928 MHz',
+}
+
+/** What the law says of one fixed channel of that width in that region; undefined: nothing more than its band. */
+export const narrowRule = (region: Region, bandwidthHz: number): string | undefined =>
+  bandwidthHz < WIDE_HZ ? NARROW[region] : undefined
+
+/** A band with one more limit; of two for the same window the tighter one counts. */
+export function withLimit(band: Band, limit: Limit): Band {
+  const same = band.limits.find(({ windowMs }) => windowMs === limit.windowMs)
+  if (same && same.budgetMs <= limit.budgetMs) return band
+  return { ...band, limits: [...band.limits.filter(other => other !== same), limit] }
+}
+
 /** ERP limits are given as EIRP: 2.15 dB more */
 const BANDS: Readonly<Record<Exclude<Region, 'none'>, { usualHz: number; bands: readonly Band[] }>> = {
   EU868: {
@@ -62,19 +87,17 @@ const BANDS: Readonly<Record<Exclude<Region, 'none'>, { usualHz: number; bands: 
   AU915: { usualHz: 916_800_000, bands: [band('915-928', 915, 928, 30, [DWELL], 400)] },
 }
 
-/** channels this wide are digital modulation by the same rule: no dwell time */
-const WIDE_HZ = 500_000
-
 export const bandsOf = (region: Exclude<Region, 'none'>): readonly Band[] => BANDS[region].bands
 
 /** The frequency used where none is configured; without a region the European one. */
 export const usualFrequency = (region: Region): number => BANDS[region === 'none' ? 'EU868' : region].usualHz
 
 /**
- * The band in which a channel lies whole. Throws CONFIG_INVALID, naming the bands of the region, where there is none. Region
- * `none` has no limits: a shielded bench, or a licence of one's own.
+ * The band in which a channel lies whole. Throws CONFIG_INVALID, naming the bands of the region, where there is none, and
+ * naming the rule where one fixed narrow channel is no lawful use of the band, unless `fixedAllowed` says that the owner
+ * knows it. Region `none` has no limits: a shielded bench, or a licence of one's own.
  */
-export function bandOf(region: Region, frequencyHz: number, bandwidthHz: number): Band {
+export function bandOf(region: Region, frequencyHz: number, bandwidthHz: number, fixedAllowed = false): Band {
   if (region === 'none') return band('none', 0, 2000, unlimited)
   const low = frequencyHz - bandwidthHz / 2
   const high = frequencyHz + bandwidthHz / 2
@@ -88,6 +111,12 @@ export function bandOf(region: Region, frequencyHz: number, bandwidthHz: number)
       { hint: 'choose frequency_hz, bandwidth_khz or region anew' },
     )
   }
+  const rule = fixedAllowed ? undefined : narrowRule(region, bandwidthHz)
+  if (rule !== undefined)
+    throw new OsError('CONFIG_INVALID', `${region}: one fixed channel of ${bandwidthHz / 1000} kHz: ${rule}`, {
+      hint: 'set bandwidth_khz to 500, or fixed_channel_allowed to true where you know that you may send like this',
+      details: { keys: ['fixed_channel_allowed', 'bandwidth_khz'] },
+    })
   const free = bandwidthHz >= WIDE_HZ && found.limits[0] === DWELL
   return free ? { ...found, limits: [], dwellMs: unlimited } : found
 }

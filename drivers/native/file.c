@@ -34,6 +34,18 @@ static int64_t read_file(int *fd, struct bus_job *job) {
     return (int64_t)done;
 }
 
+/* The text lies where an answer would, the path behind it. */
+static int64_t write_file(int *fd, struct bus_job *job) {
+    (void)fd;
+    int opened = open((const char *)job->bytes + job->answer_length, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (opened < 0)
+        return -errno;
+    ssize_t done = write(opened, job->bytes, job->answer_length);
+    int error = errno;
+    close(opened);
+    return done < 0 ? -error : (int64_t)done;
+}
+
 enum { DEVICE, TOTAL, FREE, AVAILABLE, SPACE };
 
 /* The path lies behind the room for the answer. */
@@ -51,8 +63,9 @@ static int64_t read_space(int *fd, struct bus_job *job) {
     return 0;
 }
 
-/* Queues work on a path, with room for `size` bytes of answer before it. */
-static napi_value path_job(napi_env env, napi_value bus, napi_value text, size_t size, bus_work *work) {
+/* Queues work on a path, with room for `size` bytes before it: of the answer, or those of `content` unless it is NULL. */
+static napi_value path_job(napi_env env, napi_value bus, napi_value text, const void *content, size_t size,
+                           bus_work *work) {
     char path[PATH_MAX];
     int error, length = addon_text(env, text, path, sizeof path);
     if (length < 0)
@@ -61,6 +74,8 @@ static napi_value path_job(napi_env env, napi_value bus, napi_value text, size_t
     if (job == NULL)
         return addon_int(env, error);
     memcpy(job->bytes + size, path, (size_t)length + 1);
+    if (content != NULL)
+        memcpy(job->bytes, content, size);
     job->answer_length = size;
     return bus_queue(env, bus, job, work);
 }
@@ -72,17 +87,28 @@ static napi_value file_read(napi_env env, napi_callback_info info) {
     addon_args(env, info, 3, args);
     if (!addon_number(env, args[2], &size) || size < 0)
         return addon_int(env, -EINVAL);
-    return path_job(env, args[0], args[1], (size_t)size, read_file);
+    return path_job(env, args[0], args[1], NULL, (size_t)size, read_file);
+}
+
+/* fileWrite(bus, path, text) → job that writes the text, at most 255 bytes, in one call; its result is how many were written */
+static napi_value file_write(napi_env env, napi_callback_info info) {
+    napi_value args[3];
+    char content[256];
+    addon_args(env, info, 3, args);
+    int length = addon_text(env, args[2], content, sizeof content);
+    return length < 0 ? addon_int(env, -EINVAL)
+                      : path_job(env, args[0], args[1], content, (size_t)length, write_file);
 }
 
 /* fileSpace(bus, path) → job, whose answer is four doubles: number of the device, bytes in all, free, and free for users */
 static napi_value file_space(napi_env env, napi_callback_info info) {
     napi_value args[2];
     addon_args(env, info, 2, args);
-    return path_job(env, args[0], args[1], SPACE * sizeof(double), read_space);
+    return path_job(env, args[0], args[1], NULL, SPACE * sizeof(double), read_space);
 }
 
 void addon_file(napi_env env, napi_value exports) {
     addon_export(env, exports, "fileRead", file_read);
+    addon_export(env, exports, "fileWrite", file_write);
     addon_export(env, exports, "fileSpace", file_space);
 }

@@ -32,10 +32,10 @@ export interface HalfDuplexOptions {
 
 /** a line that is busy for so long is broken */
 const BUSY_MS = 5000
-/** an echo comes at once, but for what adapters and the kernel hold back */
-const ECHO_MS = 100
-/** a wire that gave so many frames not back has no echo */
+/** a wire on which so many frames of others came where an echo had to come has none */
 const UNHEARD = 8
+/** frames whose echo is still waited for; where so many did not come back, there is no echo either */
+const KNOWN = 256
 
 export class HalfDuplexLine implements Line {
   readonly name: string
@@ -46,10 +46,9 @@ export class HalfDuplexLine implements Line {
   #handler: (chunk: Uint8Array) => void = () => undefined
   #turn: Promise<unknown> = Promise.resolve()
   #heardAt = Number.NEGATIVE_INFINITY
-  /** what was sent and may come back, how much of it did, and until when */
+  /** what was sent and may come back, however late, and how much of the first one did */
   #expected: Uint8Array[] = []
   #matched = 0
-  #expectedUntil = 0
   /** own frames that did not come back */
   #unheard = 0
   /** nothing came since the last silence: a NUL now is none of a frame */
@@ -93,8 +92,7 @@ export class HalfDuplexLine implements Line {
 
   async #write(bytes: Uint8Array): Promise<void> {
     await this.silence()
-    if (this.tally.echoes > 0 || this.#unheard < UNHEARD) this.#expected.push(bytes)
-    this.#expectedUntil = Number.POSITIVE_INFINITY
+    this.#expect(bytes)
     try {
       await this.#wire.write(bytes)
     } catch (error) {
@@ -102,7 +100,18 @@ export class HalfDuplexLine implements Line {
       this.#matched = 0
       throw error
     }
-    this.#expectedUntil = this.#options.clock.mono() + this.#wire.wireFreeMs + ECHO_MS
+  }
+
+  /** An adapter or a busy machine may hold an echo back for long: its bytes say what it is, not the time. */
+  #expect(bytes: Uint8Array): void {
+    if (this.tally.echoes === 0 && this.#unheard >= UNHEARD) return
+    this.#expected.push(bytes)
+    if (this.#expected.length <= KNOWN) return
+    this.#unheard += KNOWN
+    // half of an echo, and the rest never came
+    if (this.#matched > 0) this.tally.collisions++
+    this.#expected = this.tally.echoes > 0 ? [bytes] : []
+    this.#matched = 0
   }
 
   /** Resolves when the line is free to speak on. Rejects with TIMEOUT when it never is. */
@@ -126,7 +135,7 @@ export class HalfDuplexLine implements Line {
   #data(chunk: Uint8Array): void {
     const now = this.#options.clock.mono()
     this.#silent ||= now - this.#heardAt >= this.#options.gapMs
-    const foreign = this.#withoutEcho(chunk, now)
+    const foreign = this.#withoutEcho(chunk)
     let from = 0
     while (from < foreign.length && this.#silent && foreign[from] === 0) from++
     this.tally.nuls += from
@@ -138,7 +147,7 @@ export class HalfDuplexLine implements Line {
   }
 
   /** What is not our own: the chunk itself while nothing is expected. */
-  #withoutEcho(chunk: Uint8Array, now: number): Uint8Array {
+  #withoutEcho(chunk: Uint8Array): Uint8Array {
     if (this.#expected.length === 0) return chunk
     const out = new Uint8Array(this.#matched + chunk.length)
     let size = 0
@@ -149,11 +158,6 @@ export class HalfDuplexLine implements Line {
       size += this.#matched
       this.#matched = 0
     }
-    if (now > this.#expectedUntil) {
-      give()
-      this.#unheard += this.#expected.length
-      this.#expected = []
-    }
     for (const byte of chunk) {
       if (this.#expected[0] && byte !== this.#expected[0][this.#matched] && this.#matched > 0) {
         const later = this.#laterEcho(byte)
@@ -161,6 +165,7 @@ export class HalfDuplexLine implements Line {
         if (this.tally.echoes > 0) this.tally.collisions++
         this.#unheard += Math.max(1, later)
         this.#expected.splice(0, Math.max(1, later))
+        if (this.tally.echoes === 0 && this.#unheard >= UNHEARD) this.#expected = []
       }
       if (byte === this.#expected[0]?.[this.#matched]) this.#match()
       else out[size++] = byte

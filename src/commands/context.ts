@@ -2,12 +2,13 @@
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
 import type { SectionReader } from '../display'
+import type { LinkProblem } from '../gateway/guard/check-links'
 import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { ReloadReport } from '../gateway/guard/reload'
 import type { SourceItem, SourceTest } from '../gateway/intake/test-source'
 import type { GatewayStatus, LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
-import type { Hardware, OutputsControl } from '../links/hardware'
+import type { Hardware, OutputItem, OutputsControl } from '../links/hardware'
 import type { TransportView } from '../links/transport-view'
 import type { Reading } from '../pipeline/fact'
 import type { Plugins } from '../services'
@@ -142,10 +143,14 @@ export interface CommandContext {
   node(): Promise<NodeLike>
   transport(): TransportLike
   sources(): Promise<SourcesLike>
+  /** What is wrong with the links of the configuration; absent inside a running gateway, whose links say it themselves. */
+  linkProblems?(): Promise<readonly LinkProblem[]>
   /** pins, lines and buses of this machine */
   hardware(): Promise<Hardware>
   /** absent outside a running gateway: an output is held by whoever runs */
   readonly outputs?: OutputsControl
+  /** Sets the outputs of the configuration as after a crash, none where the service says that it stopped in order; absent inside a gateway. */
+  safeOutputs?(): Promise<readonly OutputItem[]>
   /** the sections of display providers */
   display(): Promise<SectionReader>
   /** absent inside a running gateway: the terminal is where the person is */

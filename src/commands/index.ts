@@ -16,6 +16,7 @@ import { ensureId, timeSync } from './verbs/identity'
 import { dbStatus, idInfo, pipelineInfo, snapshot } from './verbs/info'
 import { inject } from './verbs/inject'
 import { logExport, logVerify } from './verbs/log'
+import { outputsSafe } from './verbs/outputs'
 import { pluginTest } from './verbs/plugin-test'
 import { deps, envGuard, pluginCmd, pluginList, pluginLoad, portForwarder, webUser } from './verbs/plugins'
 import { reload } from './verbs/reload'
@@ -72,6 +73,7 @@ export const VERBS: readonly Verb[] = [
   sourceTest,
   gpioList,
   gpioSet,
+  outputsSafe,
   boardShow,
   transportStatus,
   transporterToggle,

@@ -245,6 +245,7 @@ export class Gateway {
       corrections: this.#keeper.corrections,
       receiver: this.#receiver,
       frames: this.receive.frames,
+      local: fact => void (fact.id === this.identity.deviceId && this.sources.remember(fact)),
       packet: fact => this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers)),
     })
     this.#keeper.start()

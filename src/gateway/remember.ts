@@ -17,6 +17,8 @@ export interface Memories {
   readonly receiver: Receiver
   /** packets of media that acknowledge by themselves, as they came */
   readonly frames: KnownFrames
+  /** what was read here, oldest first */
+  local(fact: Fact): void
   /** a packet of another node that was acknowledged */
   packet(fact: Fact): void
 }
@@ -47,7 +49,7 @@ function clockSteps(log: FlashLog, from: number, to: number): Step[] {
 /** Reads back the newest facts, at least `facts` of them. */
 export function remember(
   log: FlashLog,
-  { time, corrections, receiver, frames, packet }: Memories,
+  { time, corrections, receiver, frames, local: own, packet }: Memories,
   facts = REMEMBERED_FACTS,
 ): void {
   const from = log.startOfLast(facts)
@@ -64,7 +66,10 @@ export function remember(
     if (!fact) continue
     const local = record.medium === 'local'
     if (!link?.future) stamped.push({ device: local ? fact.id : fact.aid, seq, boot, quality, tRaw: fact.tRaw })
-    if (local) continue
+    if (local) {
+      own(fact)
+      continue
+    }
     packet(fact)
     if (!link?.future) receiver.remember(fact)
     replay?.take(record)

@@ -27,6 +27,7 @@ type Parts = Pick<
   | 'latest'
   | 'log'
   | 'receive'
+  | 'sources'
   | 'supervisor'
   | 'uplinks'
 >
@@ -60,6 +61,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
   const log = of.log.status()
   const links = of.supervisor.links()
   const uplinks = of.uplinks.status()
+  const refusals = of.sources.refused()
   const attention = attentionOf(of.latest.list(), of.config.config.gateway.alarm_statuses)
   const moved = of.receive.addresses.several()
   return {
@@ -70,7 +72,9 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     time,
     links: Object.fromEntries(
       Object.entries(links).map(([name, link]) => {
-        return [name, { ...link, delivery: uplinks[name]?.delivery ?? null }]
+        const refused = refusals[name]
+        const detail = refused === undefined ? link.detail : { ...link.detail, refused_readings: refused }
+        return [name, { ...link, ...(detail && { detail }), delivery: uplinks[name]?.delivery ?? null }]
       }),
     ),
     log,

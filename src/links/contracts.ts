@@ -114,8 +114,26 @@ export interface Source extends Openable {
   read(): Promise<readonly SourceReading[]>
   /** Reads once, as `os-node source test NAME` shows it: also the bytes the bus gave. Left out: read() alone. */
   readRaw?(): Promise<readonly RawReading[]>
+  /** its sensors, where they are known before it is opened; asked when a configuration is written */
+  readonly sensors?: readonly Sensor[]
+  /**
+   * Asked once, before it is opened for the first time since the start of the gateway: what counts goes on from the value
+   * that was logged last. `last` gives it in the unit of the sensor, undefined where there is none.
+   */
+  resume?(last: (id: string, unit: string) => number | undefined): void
+  /**
+   * It is closed next and another may take its place (the configuration is read again): what must not drop in between is
+   * kept. The result, called once the others were opened, lets go of what none of them took.
+   */
+  handOn?(): () => Promise<void>
   /** what can be set through this link, where its hardware has outputs */
   readonly outputs?: Outputs
+}
+
+export interface Sensor {
+  readonly id: string
+  /** UCUM */
+  readonly unit: string
 }
 
 /** One sensor of readRaw(). */
@@ -171,7 +189,8 @@ export interface DriverContext {
 
 /**
  * A driver's declaration: loaded by name, on first use. `create` checks the options with `schema` (checkOptions), so that
- * whoever calls it gets CONFIG_INVALID with the key named.
+ * whoever calls it gets CONFIG_INVALID with the key named; it opens nothing, since a configuration that is only checked makes
+ * its sources too.
  */
 export interface SourceDriver<Options = unknown> {
   readonly type: string

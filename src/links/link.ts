@@ -32,10 +32,13 @@ export interface LinkOptions {
 /** how often a network is looked at in a pause */
 const LOOK_MS = 5000
 
-/** Who says that a link works badly: its driver, the scheduler that reads it, or the secure session that has no key. */
-export type Complainer = 'driver' | 'schedule' | 'session'
+/**
+ * Who says that a link works badly: its driver, the scheduler that reads it, the secure session that has no key, or the
+ * intake that refuses its readings.
+ */
+export type Complainer = 'driver' | 'schedule' | 'session' | 'intake'
 
-const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '', session: '' }
+const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '', session: '', intake: '' }
 
 export class Link {
   readonly name: string

@@ -46,6 +46,7 @@ export interface BusAddon {
   rs485Set(bus: BusHandle, flags: number, delayBefore: number, delayAfter: number): number
   rs485Get(bus: BusHandle): number
   fileRead(bus: BusHandle, path: string, size: number): number
+  fileWrite(bus: BusHandle, path: string, text: string): number
   fileSpace(bus: BusHandle, path: string): number
 }
 

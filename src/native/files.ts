@@ -29,6 +29,13 @@ export class FileReader {
     return this.#bus.finish(job, `read of ${path}`, deadlineMs, into)
   }
 
+  /** Writes a short text into a file that is there (a switch in sysfs). Throws as read(). */
+  write(path: string, text: string, deadlineMs: number): Promise<number> {
+    const refusal = this.#bus.refusal()
+    if (refusal) return Promise.reject(refusal)
+    return this.#bus.finish(this.#bus.addon.fileWrite(this.#bus.handle, path, text), `write of ${path}`, deadlineMs)
+  }
+
   /**
    * Space of the file system `path` is on: fills `into` with the number of its device, bytes in all, free, and free for users.
    * Throws as read().

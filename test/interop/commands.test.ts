@@ -166,6 +166,12 @@ test('status tells a running gateway from files; reload and gpio set need one', 
   }
 })
 
+test('outputs safe sets outputs only where no gateway holds them', () => {
+  assert.equal(running.json('outputs', 'safe').code, 'LOCKED')
+  const { code, stdout } = alone.run('outputs', 'safe', '--json')
+  assert.deepEqual([code, JSON.parse(stdout).outputs], [0, []])
+})
+
 test('log export prints JSON lines by either way', () => {
   for (const machine of [running, alone]) {
     const [first] = machine.logFacts()
@@ -192,6 +198,7 @@ test('every command is tried both ways, here or where its own test says', () => 
     'status',
     'reload',
     'gpio set',
+    'outputs safe',
     'log export',
     'db export',
     'pipeline-info',

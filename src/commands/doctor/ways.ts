@@ -28,7 +28,8 @@ const LISTENS: Readonly<Record<string, 'udp' | 'tcp'>> = { UDP: 'udp', TCP: 'tcp
 
 const ports: Check = {
   name: 'ports',
-  async run({ context, machine }) {
+  async run(patient) {
+    const { context, machine } = patient
     const { config, gateway } = context
     const { host, port } = config.config.RESOURCES.service_plugins.web_user
     if (gateway) {
@@ -50,7 +51,7 @@ const ports: Check = {
         return kind && number ? [{ what: `receiver ${name}`, kind, host: at || '0.0.0.0', port: number }] : []
       }),
     ]
-    const findings: Finding[] = []
+    const findings: Finding[] = await problems(patient, 'receivers')
     for (const { what, kind, host: at, port: number } of wanted) {
       const why = await machine.resolve(at).then(
         address => machine.listen(kind, address, number),
@@ -70,12 +71,23 @@ const told = (name: string, { state, reason, hint, last_error }: LinkStatus): Fi
   return warning(`${name} is ${state}${why ? `: ${why}` : ''}`, hint)
 }
 
+/** What is wrong with the options of links of one kind, before any of them is opened. */
+async function problems({ context }: Patient, kind: 'sources' | 'uplinks' | 'receivers'): Promise<Finding[]> {
+  const all = (await context.linkProblems?.()) ?? []
+  return all
+    .filter(problem => problem.kind === kind)
+    .map(({ text, hint, warns }) => (warns ? warning(text, hint) : failed(text, hint)))
+}
+
 const sources: Check = {
   name: 'sources',
-  async run({ context }) {
+  async run(patient) {
+    const { context } = patient
     const { gateway } = context
     if (!gateway) {
       const { sources: list } = context.config.config.gateway
+      const wrong = await problems(patient, 'sources')
+      if (wrong.length > 0) return worst(wrong, wrong[0]!)
       return skipped(`${list ? list.length : 'all'} of this machine; os-node source test NAME reads one`)
     }
     const { links, safe_mode } = gateway.status()
@@ -147,7 +159,7 @@ const upstream: Check = {
         : ok(carried)
     }
     if (uplinks.length === 0) return ok('none configured: a gateway starts one of its own on the loopback')
-    const findings: Finding[] = []
+    const findings: Finding[] = await problems(patient, 'uplinks')
     for (const uplink of uplinks as readonly Uplink[])
       findings.push(
         mediumEnabled(config, uplink.medium)

@@ -20,7 +20,10 @@ const source = v.looseObject({
   name: name('name of the group of sensors'),
   type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'driver, for example host' })),
   match: anything('which sensors of the driver; the driver says what it understands'),
-  interval_ms: maybeInt('pause between two readings; left out: what suits the type', { min: 10, max: 86_400_000 }),
+  interval_ms: maybeInt(
+    'ms between two readings; can and gpio: from 10, w1: from 1000, the others: from 100; left out: what suits the type',
+    { min: 10, max: 86_400_000 },
+  ),
   deadband: v.optional(
     v.nullable(
       v.pipe(

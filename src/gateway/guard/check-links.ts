@@ -1,13 +1,18 @@
-// Whether the links of a configuration that was read anew can be made at all: drivers that exist, options they take. Asked
+// Whether the links of a configuration that was read anew can be made at all: drivers that exist, options they take, units
+// they know, sensor ids that no other source has. Asked
 // before anything is changed, for links that are new or changed only, so that one that cannot be made already (its driver
 // is not there, D7) keeps nobody from changing the rest. Throws CONFIG_INVALID with the key and the reason.
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from '../../config'
+import { systemClock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
+import { silentLogger } from '../../lib/logger'
 import { turn } from '../../lib/turn'
+import type { DriverContext } from '../../links/contracts'
 import { checkOptions } from '../../links/options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
+import { clashesOf, refuseUnknownUnits, type SourceEntry, sensorsOf, unitWarnings } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
 interface Entry {
@@ -68,9 +73,46 @@ export function linksAsOpened(config: Config, registry: Registry): Promise<LinkA
   )
 }
 
-/** Throws CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made. */
-export async function checkLinks(now: Config, next: Config, registry: Registry): Promise<void> {
-  for (const kind of ['receivers', 'uplinks', 'sources'] as const) {
+const KINDS = ['receivers', 'uplinks', 'sources'] as const
+type Kind = (typeof KINDS)[number]
+
+export interface LinkProblem {
+  readonly kind: Kind
+  readonly text: string
+  readonly hint: string
+  /** it works, but not as it may seem */
+  readonly warns?: boolean
+}
+
+/** What is asked of the drivers: sources are made, and not opened. */
+const LOOKING: DriverContext = { clock: systemClock, logger: silentLogger }
+
+/** Throws CONFIG_INVALID where sources of `next` share a sensor id and those of `now` did not. */
+async function refuseClashes(now: Config, next: Config, registry: Registry, context: DriverContext): Promise<void> {
+  const [before, after] = [now, next].map(config => (config.gateway.sources ?? []) as readonly SourceEntry[])
+  if (isDeepStrictEqual(before, after)) return
+  const old = new Set((await clashesOf(before!, registry, context)).map(({ source, id }) => `${source} ${id}`))
+  const clash = (await clashesOf(after!, registry, context)).find(({ source, id }) => !old.has(`${source} ${id}`))
+  if (!clash) return
+  const { source, id, owner, proposed } = clash
+  const key = `gateway.sources.${after!.findIndex(({ name }) => name === source)}`
+  throw new OsError('CONFIG_INVALID', `${key} (${source}): the sensor id ${id} belongs to ${owner} already`, {
+    details: { key, proposed },
+    hint: `give this sensor the id ${proposed}`,
+  })
+}
+
+/**
+ * Throws CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made, or whose
+ * readings would be lost or mixed with those of another.
+ */
+export async function checkLinks(
+  now: Config,
+  next: Config,
+  registry: Registry,
+  context: DriverContext = LOOKING,
+): Promise<void> {
+  for (const kind of KINDS) {
     const before = new Map((now.gateway[kind] ?? []).map((entry: Entry) => [entry.name, entry]))
     for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {
       if (isDeepStrictEqual(before.get(entry.name), entry)) continue
@@ -78,14 +120,45 @@ export async function checkLinks(now: Config, next: Config, registry: Registry):
       if (k % 20 === 19) await turn()
       const key = `gateway.${kind}.${k}`
       try {
-        await linkOptions(entry, kind === 'receivers', next, registry)
+        await checkLink(kind, entry, next, registry, context)
       } catch (cause) {
-        const { code, message, details } = asOsError(cause)
+        const { code, message, details, hint } = asOsError(cause)
         throw new OsError(code === 'UNKNOWN_KEY' ? code : 'CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {
-          cause,
+          ...{ cause, hint },
           details: { ...details, key },
         })
       }
     }
   }
+  await refuseClashes(now, next, registry, context)
+}
+
+/** Throws CONFIG_INVALID where a link cannot be made, or where readings of a source would be refused. */
+async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Registry, context: DriverContext) {
+  await linkOptions(entry, kind === 'receivers', config, registry)
+  if (kind !== 'sources') return
+  refuseUnknownUnits(entry as SourceEntry, config.engine_settings.unit_dialect)
+  await sensorsOf(entry as SourceEntry, registry, context)
+}
+
+/** What is wrong with the links of a configuration as its file has it: all of it, for the doctor. */
+export async function linkProblems(config: Config, registry: Registry): Promise<LinkProblem[]> {
+  const found: LinkProblem[] = []
+  for (const kind of KINDS)
+    for (const entry of (config.gateway[kind] ?? []) as readonly Entry[]) {
+      try {
+        await checkLink(kind, entry, config, registry, LOOKING)
+      } catch (thrown) {
+        const { message, hint } = asOsError(thrown)
+        found.push({ kind, text: `${entry.name}: ${message}`, hint })
+      }
+    }
+  const sources = (config.gateway.sources ?? []) as readonly SourceEntry[]
+  for (const { source, id, owner, proposed } of await clashesOf(sources, registry, LOOKING))
+    found.push({
+      ...{ kind: 'sources', warns: true, text: `${source}: the sensor id ${id} belongs to ${owner} already` },
+      hint: `it is logged as ${proposed}: give this sensor an id of its own`,
+    })
+  for (const text of sources.flatMap(unitWarnings)) found.push({ kind: 'sources', warns: true, text, hint: 'use Cel' })
+  return found
 }

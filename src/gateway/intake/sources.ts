@@ -1,15 +1,23 @@
 // Gives every configured source to the supervisor and its readings to the intake. A source that cannot be made (no such
-// type, wrong options) is a link that is down with its reason; a group that the intake refuses is counted and told.
+// type, wrong options) is a link that is down with its reason; readings that the intake refuses are counted for each source,
+// and its link is degraded with their reason; a sensor id that another source has already gets the later one's name.
 import { isDeepStrictEqual } from 'node:util'
 import type { SourceConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
+import type { Source, SourceReading } from '../../links/contracts'
 import { MissingLink } from '../../links/missing'
 import { hostOf } from '../../links/network'
+import type { RejectedRow } from '../../pipeline/core'
+import type { Fact } from '../../pipeline/fact'
+import { resolveAttribute } from '../../units/attribute'
+import { resolve } from '../../units/canonical'
 import { type Applied, compareLinks } from '../guard/apply'
+import { unitWarnings } from '../guard/check-sensors'
 import type { LinkParts } from '../parts'
 import { Deadband } from './deadband'
 import type { Intake } from './intake'
 import { SourceOutputs } from './outputs'
+import { SensorIds } from './sensor-ids'
 import { listRunning, type SourceItem, type SourceTest, testRunning } from './test-source'
 
 export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
@@ -19,6 +27,8 @@ interface Running {
   readonly band: Deadband
   /** why sensors of it were refused in the last sample, told once */
   told: string
+  /** readings refused since the start */
+  refused: number
   /** its first sample was looked at */
   seen: boolean
 }
@@ -30,6 +40,9 @@ export class Sources {
   readonly #parts: LinkParts
   readonly #intake: Intake
   readonly #running = new Map<string, Running>()
+  readonly #ids = new SensorIds()
+  /** newest logged value of each sensor, until the sources are made for the first time */
+  readonly #last = new Map<string, { readonly unit: string; readonly value: number }>()
 
   constructor(parts: LinkParts, intake: Intake) {
     this.#parts = parts
@@ -50,10 +63,31 @@ export class Sources {
   }
 
   /** Reads a source once, beside its schedule. Throws NOT_FOUND, LINK_DOWN, TIMEOUT. */
-  test(name: string): Promise<SourceTest> {
+  async test(name: string): Promise<SourceTest> {
     const { clock, config, supervisor } = this.#parts
     const dialect = config.config.engine_settings.unit_dialect
-    return testRunning(this.#entries, supervisor, name, { clock, dialect })
+    const test = await testRunning(this.#entries, supervisor, name, { clock, dialect })
+    const readings = test.readings.map(row => ({ ...row, sensor_id: this.#ids.nameOf(name, row.sensor_id) }))
+    return { ...test, readings }
+  }
+
+  /** readings of each source that were refused since the start; a source without any is left out */
+  refused(): Record<string, number> {
+    const all = [...this.#running].filter(([, { refused }]) => refused > 0)
+    return Object.fromEntries(all.map(([name, { refused }]) => [name, refused]))
+  }
+
+  /** What was logged before this start, oldest first; before the first apply(). */
+  remember({ sensors }: Fact): void {
+    for (const { id, unit, value } of sensors) if (value !== null) this.#last.set(id, { unit, value })
+  }
+
+  /** The newest logged value of a sensor in its own unit. */
+  #lastOf(source: string, id: string, unit: string): number | undefined {
+    const last = this.#last.get(this.#ids.nameOf(source, id))
+    const attribute = this.#parts.config.config.engine_settings.unit_dialect === 'attribute'
+    const law = (attribute ? resolveAttribute : resolve)(unit)
+    return last && law?.canonical === last.unit ? (last.value - law.offset) / law.factor : undefined
   }
 
   /** what can be set through them */
@@ -74,37 +108,77 @@ export class Sources {
     const { supervisor } = this.#parts
     const known = new Map([...this.#running].map(([name, { entry }]) => [name, entry]))
     const applied = compareLinks(known, list)
+    const left: (undefined | (() => Promise<void>))[] = []
     for (const name of [...applied.removed, ...applied.changed]) {
       const next = list.find(entry => entry.name === name)
       if (next && isDeepStrictEqual(optionsOf(next), optionsOf(known.get(name)!))) continue
+      left.push((supervisor.get(name)?.thing as Partial<Source> | undefined)?.handOn?.())
       await supervisor.remove(name)
       this.#running.delete(name)
+      this.#ids.release(name)
     }
     for (const entry of list) {
       if (applied.kept.includes(entry.name)) continue
       const open = this.#running.has(entry.name)
-      this.#running.set(entry.name, { entry, band: new Deadband(entry.deadband ?? 0), told: '', seen: false })
+      this.#running.set(entry.name, {
+        entry,
+        band: new Deadband(entry.deadband ?? 0),
+        told: '',
+        refused: this.#running.get(entry.name)?.refused ?? 0,
+        seen: false,
+      })
       if (!open) await this.#add(entry)
     }
+    this.#last.clear()
+    const opened = [...applied.added, ...applied.changed].map(name => supervisor.get(name)?.tried)
+    if (left.some(Boolean)) void Promise.all(opened).then(() => this.#letGo(left))
     return applied
+  }
+
+  async #letGo(left: readonly (undefined | (() => Promise<void>))[]): Promise<void> {
+    for (const letGo of left)
+      await letGo?.().catch(error => this.#parts.logger.warn(`a line was not let go of: ${asOsError(error).message}`))
   }
 
   async #add(entry: SourceEntry): Promise<void> {
     const { clock, config, logger, registry, supervisor } = this.#parts
     const { name, type, ...options } = optionsOf(entry)
     const optional = config.config.gateway.sources === null
+    for (const warning of unitWarnings(entry)) logger.warn(warning)
     try {
       const driver = await registry.sourceDriver(type)
-      supervisor.add(driver.create(name, options, { clock, logger: logger.child(name) }), {
-        ...hostOf(options),
-        optional,
-      })
+      const source = driver.create(name, options, { clock, logger: logger.child(name) })
+      // before it is opened: the order of the configuration decides, not which device answers first
+      this.#claim(name, source.sensors?.map(({ id }) => id) ?? [])
+      source.resume?.((id, unit) => this.#lastOf(name, id, unit))
+      supervisor.add(source, { ...hostOf(options), optional })
     } catch (error) {
       supervisor.add(new MissingLink(name, asOsError(error)))
     }
   }
 
-  #take(running: Running, readings: Parameters<Intake['submit']>[0]): void {
+  #claim(source: string, ids: readonly string[]): void {
+    const clashes = this.#ids.claim(source, ids)
+    if (clashes.length === 0) return
+    const owners = [...new Set(clashes.map(({ owner }) => owner))].join(', ')
+    const said = clashes.slice(0, 32).map(({ id, proposed }) => `${id} is now ${proposed}`)
+    this.#parts.logger.warn(
+      `source ${source}: ${clashes.length} of its sensor ids belong to ${owners} already: ${said.join(', ')}; ` +
+        'older readings stay under the old id; give these sensors ids of their own',
+    )
+  }
+
+  /** The readings under the ids they are logged with. */
+  #named({ entry: { name } }: Running, readings: readonly SourceReading[]): readonly SourceReading[] {
+    this.#claim(
+      name,
+      readings.map(([id]) => id),
+    )
+    if (!this.#ids.renames(name)) return readings
+    return readings.map(([id, ...rest]) => [this.#ids.nameOf(name, id), ...rest] as const)
+  }
+
+  #take(running: Running, readings: readonly SourceReading[]): void {
     const { clock, logger } = this.#parts
     const { entry, band } = running
     const strangers = running.seen ? [] : band.strangers(readings)
@@ -120,13 +194,25 @@ export class Sources {
       return
     }
     try {
-      const { rejected } = this.#intake.submit(readings)
-      const told = rejected.map(({ reason }) => reason).join('; ')
-      if (told !== running.told && told !== '') logger.child(entry.name).error(`refused: ${told}`)
-      running.told = told
-    } catch (error) {
+      this.#refused(running, this.#intake.submit(this.#named(running, readings)).rejected)
+    } catch (thrown) {
+      const error = asOsError(thrown)
       this.#intake.counters.refused_groups++
-      logger.child(entry.name).error(asOsError(error).message)
+      const rejected = (error.details.rejected as readonly RejectedRow[] | undefined) ?? []
+      this.#refused(running, rejected, error.message)
     }
+  }
+
+  /** Counts refused readings, says why once, and lets the link say it for as long as it lasts. */
+  #refused(running: Running, rejected: readonly RejectedRow[], message = ''): void {
+    const { logger, supervisor } = this.#parts
+    const { name } = running.entry
+    running.refused += rejected.length
+    const told = [...new Set(rejected.map(({ reason }) => reason))].join('; ') || message
+    if (told !== running.told && told !== '') logger.child(name).error(`refused: ${told}`)
+    running.told = told
+    // in words that stay the same from sample to sample: the values are in the log
+    const why = [...new Set(rejected.map(({ code, reason }) => (code === 'UNKNOWN_UNIT' ? reason : code)))].join('; ')
+    supervisor.get(name)?.complain('intake', why === '' ? '' : `readings refused: ${why}`)
   }
 }

@@ -6,6 +6,7 @@ import { Debounce } from '../../../drivers/gpio/debounce'
 import { Frequency } from '../../../drivers/gpio/frequency'
 import type { GpioWorld } from '../../../drivers/gpio/lines'
 import { gpioOptions } from '../../../drivers/gpio/options'
+import { settleOutputs } from '../../../drivers/gpio/safe'
 import { GpioSource } from '../../../drivers/gpio/source'
 import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
@@ -97,7 +98,8 @@ test('options that cannot work are refused with their key', () => {
   const refused = (options: object, text: RegExp): void =>
     assert.throws(
       () => gpioDriver.create('shed', options, { clock: new ManualClock(), logger: silentLogger }),
-      (error: unknown) => error instanceof OsError && error.code === 'CONFIG_INVALID' && text.test(error.message),
+      (error: unknown) =>
+        error instanceof OsError && /^(CONFIG_INVALID|UNKNOWN_KEY)$/.test(error.code) && text.test(error.message),
       JSON.stringify(options),
     )
   refused({}, /name at least one/)
@@ -126,6 +128,9 @@ class FakeGpio implements GpioWorld {
   /** throws for a request that asks for this */
   refuse: (options: LinesOptions) => string | undefined = () => undefined
   gone = false
+  /** requests that are held */
+  open = 0
+  onSet: (name: string, value: 0 | 1) => void = () => undefined
   readonly #heard = new Map<string, EdgeHandler>()
   readonly #seqno = new Map<string, number>()
 
@@ -143,6 +148,8 @@ class FakeGpio implements GpioWorld {
     if (errno) throw new OsError('LINK_DOWN', `request ${errno}`, { details: { errno } })
     this.asked.push({ ...options, name })
     if (options.direction === 'output') this.levels.set(name, options.initial?.[0] ?? 0)
+    this.open++
+    let open = true
     const values = async (): Promise<number> => {
       if (this.gone) throw new OsError('NOT_FOUND', 'ENODEV')
       return this.levels.get(name) ?? 0
@@ -150,10 +157,17 @@ class FakeGpio implements GpioWorld {
     const lines = {
       missed: 0,
       values,
-      set: async (_: number, value: 0 | 1) => void this.levels.set(name, value),
+      set: async (_: number, value: 0 | 1) => {
+        this.levels.set(name, value)
+        this.onSet(name, value)
+      },
       onEdges: (handler: EdgeHandler) => this.#heard.set(name, handler),
       drain: () => undefined,
-      close: async () => void this.#heard.delete(name),
+      close: async () => {
+        if (open) this.open--
+        open = false
+        this.#heard.delete(name)
+      },
     }
     return lines as unknown as GpioLines
   }
@@ -277,6 +291,109 @@ test('outputs begin, are set, come back as set, and stop as they are told to', a
   assert.deepEqual([world.levels.get('a'), world.levels.get('b')], [0, 1])
   await assert.rejects(source.outputs.set('pump', 1), /not open/)
   await assert.rejects(source.outputs.set('pmup', 1), /no output is named/)
+})
+
+test('a reload hands on a line that stays, without a drop; what is gone gets its on_stop value', async () => {
+  const world = new FakeGpio()
+  const outputs = [
+    { pin: 'a', name: 'pump', on_stop: 0, initial: 1 },
+    { pin: 'b', name: 'fan', on_stop: 1 },
+    { pin: 'c', name: 'lamp', on_stop: 0 },
+  ]
+  const first = make({ outputs }, world)
+  await first.source.open(events)
+  await first.source.outputs.set('lamp', 1)
+  const sets: string[] = []
+  world.onSet = (name, value) => sets.push(`${name}=${value}`)
+  const asked = world.asked.length
+  const leave = first.source.handOn()
+  await first.source.close()
+  // another name and other settings, the same line; of the lamp only its polarity is another, of the fan nothing is left
+  const second = make(
+    {
+      interval_ms: 2000,
+      outputs: [
+        { pin: 'a', name: 'well', on_stop: 0 },
+        { pin: 'c', name: 'lamp', active_low: true },
+      ],
+    },
+    world,
+  )
+  await second.source.open(events)
+  await leave()
+  assert.deepEqual(sets, ['c=0', 'b=1'], 'the pump was never touched')
+  assert.deepEqual([world.levels.get('a'), await second.value(0)], [1, 1])
+  assert.deepEqual(
+    world.asked.slice(asked).map(({ name }) => name),
+    ['c'],
+    'only a line of another form is requested anew',
+  )
+  await second.source.close()
+  assert.deepEqual(sets, ['c=0', 'b=1', 'a=0'])
+})
+
+test('a start sets the outputs before anything else: on_fault after a crash, else on_start; the source takes them over', async () => {
+  const outputs = [
+    { pin: 'a', name: 'pump', on_fault: 0, on_start: 1, on_stop: 'keep' },
+    { pin: 'b', name: 'fan', on_stop: 1 },
+    { pin: 'c', name: 'lamp', initial: 1 },
+  ]
+  const entries = [
+    { name: 'other', type: 'cpu' },
+    { name: 'broken', type: 'gpio', outputs: [{ pin: 'a', nonsense: 1 }] },
+    { name: 'shed', type: 'gpio', deadband: 1, outputs },
+  ]
+  const world = new FakeGpio()
+  const after = (occasion: 'start' | 'fault', hold: boolean) =>
+    settleOutputs(entries, occasion, hold, world).then(items => items.map(({ name, value }) => [name, value]))
+  assert.deepEqual(await after('fault', false), [
+    ['outputs', null],
+    ['pump', 0],
+    ['fan', 1],
+    ['lamp', null],
+  ])
+  assert.deepEqual(
+    [...world.levels],
+    [
+      ['a', 0],
+      ['b', 1],
+    ],
+  )
+  assert.equal(world.open, 0, 'a command lets go of what it set')
+  assert.deepEqual(await after('start', true), [
+    ['outputs', null],
+    ['pump', 1],
+    ['fan', 0],
+    ['lamp', 1],
+  ])
+  assert.equal(world.open, 3, 'held until the source opens')
+  const asked = world.asked.length
+  const { source, value } = make({ outputs }, world)
+  await source.open(events)
+  assert.deepEqual([world.asked.length, world.open], [asked, 3])
+  assert.deepEqual([await value(0), await value(1), await value(2)], [1, 0, 1])
+  await source.close()
+  assert.equal(world.open, 0)
+})
+
+test('a counter goes on from the value that was logged last, whatever its scale; other modes do not', async () => {
+  const pins = [
+    { pin: 'a', name: 'gas', mode: 'counter', scale: 0.01, offset: 5, unit: 'm3' },
+    { pin: 'b', name: 'door', mode: 'edge' },
+    { pin: 'c', name: 'new', mode: 'counter' },
+  ]
+  const { world, source, value } = make({ pins })
+  const asked: string[] = []
+  source.resume((id, unit) => {
+    asked.push(`${id} ${unit}`)
+    return { gas: 17.34, door: 1 }[id]
+  })
+  assert.deepEqual(asked, ['gas m3', 'door {1}', 'new {pulses}'])
+  await source.open(events)
+  world.edge('a', 1)
+  world.edge('c', 1)
+  assert.deepEqual([await value(0), await value(1), await value(2)], [17.35, 0, 1])
+  await source.close()
 })
 
 test('a source that is made anew by a reload counts on, and its outputs are as they were set', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -91,6 +91,7 @@ test('a bus that holds the kernel up loses the link instead of hanging it', asyn
   let closed = 0
   const reader = () => ({
     read: () => Promise.reject(new OsError('TIMEOUT', 'no end of read in 3000 ms')),
+    write: () => Promise.reject(new OsError('TIMEOUT', 'no end of write in 3000 ms')),
     close: () => {
       closed++
     },
@@ -100,4 +101,69 @@ test('a bus that holds the kernel up loses the link instead of hanging it', asyn
   await assert.rejects(source.read(), { code: 'TIMEOUT' })
   await source.close()
   assert.equal(closed, 1)
+})
+
+test('the sensors of one bus convert together, and are read once none of them converts any more', async t => {
+  const root = mkdtempSync(join(tmpdir(), 'w1-'))
+  t.after(() => rmSync(root, { recursive: true, force: true }))
+  const folder = join(root, 'bus/w1/devices')
+  mkdirSync(folder, { recursive: true })
+  const put = (bus: number, device: string): void => {
+    mkdirSync(join(root, `devices/w1_bus_master${bus}`, device), { recursive: true })
+    symlinkSync(join('../../../devices', `w1_bus_master${bus}`, device), join(folder, device))
+  }
+  for (const device of ['28-000000000001', '28-000000000002', '28-000000000003']) put(1, device)
+  put(2, '28-000000000004')
+  /** the kernel: what was asked of it, in its order; -1 while the bus converts */
+  const asked: string[] = []
+  let [converting, refused] = [0, '']
+  const nameOf = (path: string): string => path.split('/').slice(-2).join('/')
+  const answer = (path: string): string => {
+    if (!path.endsWith('therm_bulk_read')) return converting > 0 ? '' : GOOD
+    return converting-- > 0 ? '-1\n' : '1\n'
+  }
+  const reader = () => ({
+    read: async (path: string, into: Uint8Array) => {
+      asked.push(nameOf(path))
+      const text = answer(path)
+      into.set(Buffer.from(text))
+      return text.length
+    },
+    write: async (path: string, text: string) => {
+      if (refused) throw new OsError('NO_ACCESS', 'no', { cause: Object.assign(new Error(refused), { code: refused }) })
+      asked.push(`${text} ${nameOf(path)}`)
+      converting = 3
+      return text.length
+    },
+    close: () => undefined,
+  })
+  const timers = {
+    after: (_: number, run: () => void) => {
+      setImmediate(run)
+      return () => undefined
+    },
+  }
+  const source = createW1('cellar', { sys_root: root }, { ...context, reader, timers })
+  await source.open(events)
+  assert.deepEqual(
+    (await source.read()).map(([, status, value]) => [status, value]),
+    Array(4).fill(['OK', 23.125]),
+  )
+  const trigger = 'trigger w1_bus_master1/therm_bulk_read'
+  assert.deepEqual(
+    asked.filter(text => text.startsWith('trigger')),
+    [trigger],
+    'once, and not on the bus with one sensor',
+  )
+  assert.equal(asked.indexOf(trigger), 0)
+  assert.equal(
+    asked.slice(1, 5).every(text => text === 'w1_bus_master1/therm_bulk_read'),
+    true,
+    asked.join(),
+  )
+  assert.equal(asked.length, 1 + 4 + 4)
+  // an older kernel, or no right to write: each read converts by itself
+  for (refused of ['EACCES', 'ENOENT']) assert.equal((await source.read())[0]![2], 23.125)
+  assert.deepEqual(source.counters.detail, { conversions_together: 1, conversions_refused: 2 })
+  await source.close()
 })

@@ -46,7 +46,8 @@ async function gateway(
   const close = async (): Promise<void> => undefined
   const source = (name: string): Source => ({
     ...{ name, type: 'fake', intervalMs: 60_000, counters: counters(), open: open(name), close },
-    read: async () => [['s', 'OK', 1, 'K']],
+    // one that is named strange has a unit that does not exist
+    read: async () => [['s', 'OK', 1, name === 'strange' ? 'Cell' : 'K']],
   })
   const medium = (name: string): Medium => ({
     ...{ name, medium: 'TCP', maxPacket: 1200, counters: counters(), open: open(name), close },
@@ -258,4 +259,44 @@ test('while the first links are tried, reloads and writes are taken over', async
   write(with_([a]))
   await gw.reload()
   await starting
+})
+
+test('a sensor id that two sources have: the later one is logged under its name, with one warning, and keeps it', async t => {
+  const { gw, lines, write } = await gateway(
+    t,
+    with_([
+      { name: 'a', type: 'fake' },
+      { name: 'b', type: 'fake' },
+    ]),
+  )
+  const ids = () => gw.latestReadings().flatMap(({ sensors }) => sensors.map(({ id }) => id))
+  await until('both are read', () => ids().length === 2)
+  const warned = () => lines.filter(line => /sensor ids belong to a already: s is now b_s/.test(line)).length
+  assert.deepEqual([ids().sort(), warned()], [['b_s', 's'], 1])
+  assert.equal((await gw.sources.test('b')).readings[0]!.sensor_id, 'b_s')
+  assert.equal((await gw.sources.test('a')).readings[0]!.sensor_id, 's')
+  // the first one is opened anew, and its id is still its own
+  write(
+    with_([
+      { name: 'a', type: 'fake', match: 'x' },
+      { name: 'b', type: 'fake' },
+    ]),
+  )
+  await gw.reload()
+  await until('it is read again', () => gw.intake.counters.readings >= 3)
+  assert.deepEqual([ids().sort(), warned()], [['b_s', 's'], 1])
+})
+
+test('readings of an unknown unit: status names source, unit and count, and the others go on', async t => {
+  const { links } = await gateway(
+    t,
+    with_([
+      { name: 'strange', type: 'fake' },
+      { name: 'b', type: 'fake' },
+    ]),
+  )
+  await until('it is read', () => links().strange?.state === 'degraded')
+  assert.match(links().strange!.reason!, /^readings refused: unit "?Cell"? is not understood$/)
+  assert.equal(links().strange!.detail?.refused_readings, 1)
+  assert.deepEqual([links().b!.state, links().b!.detail?.refused_readings], ['up', undefined])
 })

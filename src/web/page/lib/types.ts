@@ -15,6 +15,7 @@ export interface Link {
   rx: number
   tx: number
   errors: number
+  detail?: Record<string, number>
 }
 
 export interface Uplink {

@@ -150,7 +150,10 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
   const retry = link.retry_at === undefined ? '' : wait > 0 ? `again in ${duration(wait)}` : 'trying again'
   const why = [link.reason, retry].filter(Boolean).join(' · ')
   const way = link.delivery === null ? '' : `${WAYS[link.delivery] ?? link.delivery} · `
-  const faults = link.errors > 0 ? ` · ${counted(link.errors, 'error')}` : ''
+  const refused = link.detail?.refused_readings ?? 0
+  const faults =
+    (link.errors > 0 ? ` · ${counted(link.errors, 'error')}` : '') +
+    (refused > 0 ? ` · ${counted(refused, 'refused reading')}` : '')
   const traffic =
     link.kind === 'source' && link.tx === 0
       ? counted(link.rx, 'reading')

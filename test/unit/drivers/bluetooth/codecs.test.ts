@@ -1,5 +1,6 @@
 // Each format with the examples its publisher gives; the bytes are those of the page.
 import assert from 'node:assert/strict'
+import { createCipheriv } from 'node:crypto'
 import { test } from 'node:test'
 import { localName, manufacturerData, serviceData } from '../../../../drivers/bluetooth/ad'
 import { BthomeDecoder } from '../../../../drivers/bluetooth/bthome'
@@ -135,6 +136,23 @@ test('BTHome: the encrypted example of its page; a wrong key, a replay and a dow
     /sent again/,
     'nor after the link was opened anew',
   )
+})
+
+test('BTHome: a frame with the address inside is read behind it, and the key is tried with that address', () => {
+  const mac = 'a5808fe64854' // as it lies in the air
+  assert.deepEqual(values(`42${mac}02ca0903bf13`), { temperature: 25.06, humidity: 50.55 })
+  assert.equal(heard(new BthomeDecoder(), bthome(`42${mac.slice(2)}`)).verdict, 'too short')
+  // sealed by another address than the one it is heard from
+  const counter = Buffer.from('00112233', 'hex')
+  const nonce = Buffer.concat([Buffer.from('0a0b0c0d0e0f', 'hex'), Buffer.from('d2fc43', 'hex'), counter])
+  const cipher = createCipheriv('aes-128-ccm', KEY, nonce, { authTagLength: 4 })
+  const sealed = Buffer.concat([cipher.update(Buffer.from('02ca0903bf13', 'hex')), cipher.final()])
+  const frame = bthome(`430f0e0d0c0b0a${sealed.toString('hex')}00112233${cipher.getAuthTag().toString('hex')}`)
+  assert.deepEqual(heard(new BthomeDecoder(new BthomeCipher(KEY)), frame).values, {
+    temperature: 25.06,
+    humidity: 50.55,
+  })
+  assert.match(String(heard(new BthomeDecoder(new BthomeCipher(Buffer.alloc(16))), frame).verdict), /does not fit/)
 })
 
 test('iBeacon', () => {

@@ -376,14 +376,14 @@ test('a source that is closed while its file is read stays closed', async () => 
 })
 
 test('options that cannot be meant are refused with what was meant', async () => {
-  const refused = (options: Record<string, unknown>, message: RegExp, dbc?: string): Promise<void> =>
-    assert.rejects(world(options, dbc), { code: 'CONFIG_INVALID', message })
+  const refused = (options: Record<string, unknown>, message: RegExp, dbc?: string, code = 'CONFIG_INVALID') =>
+    assert.rejects(world(options, dbc), { code, message })
   await refused({ match: 'Coolent' }, /no signal matches Coolent/)
   await assert.rejects(world({ match: 'Coolent' }), { hint: 'did you mean Coolant?' })
   await refused({ channels: { Speed: {} } }, /Basics.Speed and DM1.Speed have this name/)
   await refused({ channels: { Nothing: {} } }, /channels.Nothing: no message has such a signal/)
   await refused({ channels: { Gear: { id: 'Steps' } } }, /two channels have the id Steps/)
-  await refused({ intervall_ms: 5 }, /did you mean interval_ms/)
+  await refused({ intervall_ms: 5 }, /did you mean interval_ms/, undefined, 'UNKNOWN_KEY')
   await refused({ interface: '' }, /interface/)
   await refused({}, /describes no message \(line 1:/, 'BO_ x')
   const source = canSource.create(

@@ -1,7 +1,10 @@
 // The drivers of the chips against models of them behind a bus; what the kernel adds is tested in the rig.
 import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import type { Bus } from '../../../../drivers/i2c/device'
+import { type Bus, refuseHeld } from '../../../../drivers/i2c/device'
 import { type I2cType, i2cSources } from '../../../../drivers/i2c/index'
 import { crcSht } from '../../../../drivers/i2c/sht3x'
 import { ManualClock } from '../../../../src/lib/clock'
@@ -35,14 +38,20 @@ class World {
       },
     }
   }
-  source(type: I2cType, options: object = {}, name: string = type) {
+  source(type: I2cType, options: object = {}, name: string = type, sysRoot?: string) {
     const timers = {
       after: (_: number, run: () => void) => {
         setImmediate(run)
         return () => undefined
       },
     }
-    const context = { clock: new ManualClock(), logger: silentLogger, openBus: this.openBus, timers }
+    const context = {
+      clock: new ManualClock(),
+      logger: silentLogger,
+      openBus: this.openBus,
+      timers,
+      ...(sysRoot && { sysRoot }),
+    }
     return i2cSources[type].create(name, options, context)
   }
 }
@@ -298,4 +307,30 @@ test('R20: a stuck transfer takes the link down with its reason, and it comes ba
   for (let k = 0; k < 60 && supervisor.get('ds3231')!.state.state !== 'up'; k++) await timers.advance(1000)
   assert.equal(supervisor.get('ds3231')!.state.state, 'up')
   await supervisor.stop()
+})
+
+test('an address that a driver of the kernel holds is refused before anything is sent to it, with what to do', async t => {
+  const root = mkdtempSync(join(tmpdir(), 'i2c-'))
+  t.after(() => rmSync(root, { recursive: true, force: true }))
+  const device = join(root, 'bus/i2c/devices/1-0068')
+  mkdirSync(device, { recursive: true })
+  // a device without a driver holds nothing
+  refuseHeld(join(root, 'i2c-1'), 0x68, root)
+  writeFileSync(join(root, 'i2c-1'), '')
+  refuseHeld(join(root, 'i2c-1'), 0x68, root)
+  symlinkSync('../../drivers/rtc-ds1307', join(device, 'driver'))
+  symlinkSync('i2c-1', join(root, 'clock-bus'))
+  const world = new World()
+  world.chips.set(0x68, registers(new Uint8Array(32)))
+  const source = world.source('ds3231', { bus: join(root, 'clock-bus') }, 'clock', root)
+  await assert.rejects(source.open(events), (error: OsError) => {
+    assert.equal(error.code, 'PORT_BUSY')
+    assert.match(error.message, /0x68: the driver rtc-ds1307 of the kernel uses this address/)
+    assert.match(error.hint, /hwmon.*config\.txt.*echo 1-0068 > \/sys\/bus\/i2c\/drivers\/rtc-ds1307\/unbind/)
+    return true
+  })
+  assert.deepEqual([world.asked, world.open], [[], 0])
+  // another address of that bus, and the same one of another
+  refuseHeld(join(root, 'i2c-1'), 0x69, root)
+  refuseHeld(join(root, 'i2c-2'), 0x68, root)
 })

@@ -102,16 +102,47 @@ test('INA219: the example of the data sheet (8.5.1): 2 mΩ, 1 mA, 11.98 V, 10 A,
   assert.equal(usual.config, 0x399f)
 })
 
-test('INA219: any shunt and current calibrate to a register that fits and resolves the current', () => {
+test('INA219: over the whole range of shunts and currents the chip, as its data sheet has it, shows the true current', () => {
   const random = prng(9)
-  for (let k = 0; k < 2000; k++) {
-    const maxA = 10 ** (random() * 5 - 2)
-    const shuntOhm = (0.04 + random() * 0.28) / maxA
+  let widened = 0
+  for (let k = 0; k < 20_000; k++) {
+    const shuntOhm = 10 ** (random() * 9 - 6)
+    // of what the shunt voltage register can show: 10 µV to 0.32 V
+    const maxA = 10 ** (Math.log10(1e-5) + random() * Math.log10(0.32 / 1e-5)) / shuntOhm
     const { lsb, register } = calibrate({ shuntOhm, maxA })
-    assert.ok(register > 0 && register <= 0xfffe && (register & 1) === 0)
-    assert.ok(lsb * 32768 >= maxA * 0.99)
-    near((lsb * register * shuntOhm) / 0.04096, 1, 0.002)
+    // equation 1: 16 bits, of which bit 0 is not used
+    assert.ok(register > 1000 && register <= 0xfffe && (register & 1) === 0, `${register}`)
+    assert.ok(Math.abs(register - 0.04096 / (lsb * shuntOhm)) <= 2)
+    if (lsb > (maxA / 32768) * 10) widened++
+    // equations 4 and 5
+    const shunt = Math.round((maxA * shuntOhm) / 1e-5)
+    const current = Math.trunc((shunt * register) / 4096)
+    assert.ok(current <= 0x7fff, 'the register of the current holds it')
+    near(amperes(Uint8Array.of(current >> 8, current & 0xff), lsb), maxA, maxA * 0.0025 + 1.6e-5 / shuntOhm)
+    const power = Math.trunc((current * 8000) / 5000)
+    assert.ok(power <= 0xffff)
+    near(
+      watts(Uint8Array.of(power >> 8, power & 0xff), lsb),
+      32 * maxA,
+      32 * (maxA * 0.0025 + 1.6e-5 / shuntOhm) + 20 * lsb,
+    )
   }
+  assert.ok(widened > 500, `${widened} of them need a wider step`)
+})
+
+test('INA219: a current that the chip cannot show is refused', () => {
+  assert.throws(() => calibrate({ shuntOhm: 0.1, maxA: 3.3 }), { code: 'CONFIG_INVALID', message: /more than 0\.32 V/ })
+  assert.throws(() => calibrate({ shuntOhm: 0.001, maxA: 0.009 }), {
+    code: 'CONFIG_INVALID',
+    message: /less than 10 µV/,
+  })
+  for (const [shuntOhm, maxA] of [
+    [0.1, 0.01],
+    [0.1, 0.03],
+    [0.01, 0.3],
+    [0.1, 3.2],
+  ] as const)
+    calibrate({ shuntOhm, maxA })
 })
 
 test('DS3231: quarter degrees with a sign, the example of the data sheet', () => {

@@ -26,7 +26,7 @@ const schema = v.optional(
 test('an option nobody knows is refused with the nearest name', () => {
   const check = (raw: unknown) => () => checkOptions(schema as v.GenericSchema<unknown, unknown>, raw, 'cellar')
   assert.throws(check({ intervall_ms: 5000 }), {
-    code: 'CONFIG_INVALID',
+    code: 'UNKNOWN_KEY',
     message: 'options of cellar: intervall_ms: no such option; did you mean interval_ms?',
   })
   assert.throws(check({ channels: { temprature: {} } }), /channels\.temprature: .*did you mean temperature\?/)

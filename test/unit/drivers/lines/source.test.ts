@@ -163,18 +163,19 @@ test('transducers come in the unit that was asked for, or not at all', async () 
 
 test('options that cannot be meant are refused', () => {
   const context = { clock: new ManualClock(), logger: silentLogger }
-  const refused = (driver: typeof lineSource, options: Record<string, unknown>, message: RegExp): void =>
-    assert.throws(() => driver.create('s', { port: '/dev/ttyX', ...options }, context), {
-      code: 'CONFIG_INVALID',
-      message,
-    })
+  const refused = (
+    driver: typeof lineSource,
+    options: Record<string, unknown>,
+    message: RegExp,
+    code = 'CONFIG_INVALID',
+  ) => assert.throws(() => driver.create('s', { port: '/dev/ttyX', ...options }, context), { code, message })
   refused(lineSource, {}, /pattern/)
   refused(lineSource, { pattern: '(' }, /pattern: is not a regular expression/)
   refused(lineSource, { pattern: '\\d+' }, /needs a named group/)
   refused(lineSource, { pattern: '^(?<a>(x+)+)$' }, /takes too long/)
   refused(lineSource, { pattern: '(?<a>1)', channels: { b: {} } }, /channels.b: pattern has no group of this name/)
   refused(lineSource, { pattern: '(?<a>1)', port: '' }, /port/)
-  refused(lineSource, { pattern: '(?<a>1)', seperator: ';' }, /did you mean separator/)
+  refused(lineSource, { pattern: '(?<a>1)', seperator: ';' }, /did you mean separator/, 'UNKNOWN_KEY')
   refused(nmeaSource, { read: ['latitude'] }, /read/)
   refused(nmeaSource, { read: [] }, /read names no channel/)
   refused(nmeaSource, { transducers: { A: { unit: 'wumms' } } }, /wumms is no unit/)

@@ -72,6 +72,8 @@ export class FakeChip implements Hardware {
   version = -1
   failing = 0
   deaf = false
+  /** RSSI of a channel whose noise moves slowly; at the least gain the receiver shows its own noise */
+  quiet: (() => number) | undefined
   jammed = false
   /** DIO0 is not connected */
   unwired = false
@@ -200,7 +202,10 @@ export class FakeChip implements Hardware {
     if (at === 0x42 && this.version >= 0) return this.version
     if (at === 0x12) return this.reg[at]! | this.stuck
     if (at === 0x18) return this.mode === 5 && this.air.busy(this.#now, this.kind) ? 0x0b : 0x10
-    if (at === 0x1b) return this.deaf ? 30 : 40 + (this.#noise++ % 7)
+    if (at === 0x1b) {
+      if (this.deaf || !this.quiet) return this.deaf ? 30 : 40 + (this.#noise++ % 7)
+      return this.quiet() + ((this.reg[0x26]! & 4) === 0 && this.reg[0x0c]! >> 5 === 6 ? 22 : 0)
+    }
     if (at === 0x3b && this.mode < 0) return this.calibratesForEver || this.#now < this.#calibratingUntil ? 0x22 : 0x02
     return this.reg[at]!
   }

@@ -152,7 +152,9 @@ test('what the chip or the law does not allow is refused with the key named', ()
   refused({ power_dbm: 1 }, /PA_BOOST gives 2 to 20/)
   refused({ frequency_hz: 868_650_000 }, /lies in none of/)
   refused({ frequency_hz: 868_590_000 }, /a channel of 125 kHz at 868\.59 MHz lies in none/)
-  refused({ region: 'US915', spreading_factor: 12 }, /at most 400 ms/)
+  refused({ region: 'US915', spreading_factor: 12, fixed_channel_allowed: true }, /at most 400 ms/)
+  refused({ region: 'US915' }, /one fixed channel of 125 kHz: FCC 15\.247.*50 channels.*-1\.2 dBm/)
+  refused({ region: 'AU915', bandwidth_khz: 250 }, /one fixed channel of 250 kHz.*LIPD.*3 mW/)
   refused({ implicit_bytes: 20 }, /implicit_bytes is too small/)
   assert.equal(modemOf(settings({ frequency_hz: 869_525_000, power_dbm: 20 })).band.name, '869.4-869.65')
   assert.throws(() => settings({ bandwidth_khz: 100 }), /bandwidth_khz/)
@@ -169,7 +171,7 @@ test('a bus that is not there, or not theirs, says what to do', () => {
 })
 
 test('regions: the usual channel lies in a band, dwell time bounds the packet, wide channels are free of it', () => {
-  for (const region of REGIONS) assert.ok(bandOf(region, usualFrequency(region), 125_000))
+  for (const region of REGIONS) assert.ok(bandOf(region, usualFrequency(region), 125_000, true))
   const table = REGIONS.flatMap(region =>
     region === 'none' ? [] : bandsOf(region).map(band => [region, band] as const),
   )
@@ -192,14 +194,14 @@ test('regions: the usual channel lies in a band, dwell time bounds the packet, w
       ['AU915', 915, 928, 30, '400/20000', 400],
     ],
   )
-  const us = modemOf(settings({ region: 'US915', spreading_factor: 9 }))
+  const us = modemOf(settings({ region: 'US915', spreading_factor: 9, fixed_channel_allowed: true }))
   assert.ok(us.airtime(us.maxPacket) <= 400 && us.maxPacket < 255)
   let allowed = 0
   for (const region of REGIONS.filter(name => name !== 'none'))
     for (const spreading_factor of [7, 8, 9, 10, 11, 12])
       for (const bandwidth_khz of [62.5, 125, 250, 500]) {
-        const set = settings({ region, spreading_factor, bandwidth_khz, power_dbm: 10 })
-        const band = bandOf(region, usualFrequency(region), 62_500)
+        const set = settings({ region, spreading_factor, bandwidth_khz, power_dbm: 10, fixed_channel_allowed: true })
+        const band = bandOf(region, usualFrequency(region), 62_500, true)
         try {
           const modem = modemOf(set)
           allowed++
@@ -211,6 +213,19 @@ test('regions: the usual channel lies in a band, dwell time bounds the packet, w
         }
       }
   assert.ok(allowed > 80, `${allowed} settings may be used`)
-  const wide = modemOf(settings({ region: 'US915', bandwidth_khz: 500, power_dbm: 20 }))
+  const wide = modemOf(settings({ region: 'US915', bandwidth_khz: 500, power_dbm: 17 }))
   assert.deepEqual([wide.maxPacket, wide.band.limits], [255, []])
+})
+
+test('above 17 dBm the chip itself sends 1 % of an hour at most, whatever the law allows; a tighter law stays', () => {
+  const limits = (raw: Record<string, unknown>) =>
+    modemOf(settings({ power_dbm: 20, antenna_gain_dbi: 0, ...raw })).band.limits.map(
+      ({ budgetMs, windowMs }) => `${budgetMs}/${windowMs}`,
+    )
+  assert.deepEqual(limits({ region: 'none' }), ['36000/3600000'])
+  assert.deepEqual(limits({ region: 'none', power_dbm: 17 }), [])
+  assert.deepEqual(limits({ region: 'US915', bandwidth_khz: 500 }), ['36000/3600000'])
+  assert.deepEqual(limits({ region: 'US915', fixed_channel_allowed: true }), ['400/20000', '36000/3600000'])
+  assert.deepEqual(limits({ frequency_hz: 869_525_000 }), ['36000/3600000'], 'of the 10 % of this band')
+  assert.deepEqual(limits({ frequency_hz: 864_000_000, power_dbm: 18, antenna_gain_dbi: -5 }), ['3600/3600000'])
 })

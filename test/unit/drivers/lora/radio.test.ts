@@ -293,6 +293,30 @@ test('a chip that cannot be revived three times loses the link with the reason',
   await end(a)
 })
 
+test('a quiet channel whose noise moves slowly is no deaf receiver, and a receiver that goes deaf there is found', async () => {
+  const world = new World()
+  const a = await world.station({ deaf_after_s: 0, check_interval_ms: 1000 }).open()
+  const random = prng(31)
+  // σ = 1 dB, another value every 20 reads: longer than the samples of several checks
+  let [reads, value] = [0, 40]
+  a.chip.quiet = () => {
+    if (reads++ % 20 === 0)
+      value = Math.round(40 + Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random()))
+    return value
+  }
+  const before = a.chip.transfers
+  await world.run(600_000, 500)
+  assert.ok(a.chip.transfers - before > 600 * 7, 'it was looked at all the time')
+  assert.deepEqual([a.detail.fault_deaf, a.detail.reinits, a.lost], [0, 0, undefined])
+  // the gain is what it was: an automatic one
+  await world.run(50)
+  assert.deepEqual([a.chip.reg[0x26]! & 4, a.chip.reg[0x0c]! >> 5], [4, 1])
+  a.chip.deaf = true
+  await world.run(10_000, 100)
+  assert.deepEqual([a.detail.fault_deaf, a.chip.deaf], [1, false])
+  await end(a)
+})
+
 test('silence of deaf_after_s sets the chip up anew, without a fault', async () => {
   const world = new World()
   const a = await world.station({ deaf_after_s: 60 }).open()

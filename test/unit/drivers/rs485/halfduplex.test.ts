@@ -66,3 +66,31 @@ test('what others say between two echoes is heard whole', async () => {
   await say(poll(3))
   assert.deepEqual(Buffer.concat(heard), Buffer.from(other))
 })
+
+test('an echo is known by its bytes, however late it comes; a wire that gives none back takes nothing from the others', async () => {
+  const { duplex, heard, say, timers, arrive } = line()
+  for (const late of [0, 99, 101, 5000, 600_000]) {
+    const frame = poll(late % 1000)
+    await say(frame, null)
+    await timers.advance(late)
+    arrive(frame.subarray(0, 3))
+    await timers.advance(late)
+    arrive(frame.subarray(3))
+  }
+  assert.deepEqual([heard, duplex.tally.echoes, duplex.tally.collisions], [[], 5, 0])
+
+  const other = (seq: number): Uint8Array => frameSerial(buildPoll(seq, 9, 512), 'rs485')
+  for (const answered of [true, false]) {
+    const silent = line()
+    const said: Uint8Array[] = []
+    for (let seq = 0; seq < 300; seq++) {
+      await silent.say(poll(seq), null)
+      if (answered) said.push(other(seq))
+      if (answered) silent.arrive(other(seq))
+    }
+    // what another end says is heard, even in our own words
+    silent.arrive(poll(299))
+    assert.deepEqual(Buffer.concat(silent.heard), Buffer.concat([...said, poll(299)]))
+    assert.equal(silent.duplex.tally.echoes, 0)
+  }
+})

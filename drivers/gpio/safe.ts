@@ -1,0 +1,69 @@
+// Outputs before and beside the gateway: what a start applies before anything else, and what `os-node outputs safe` applies
+// after a crash. What fails: options that are wrong, a line that cannot be had: said in the result, the others go on.
+import { asOsError } from '../../src/lib/errors'
+import type { OutputItem } from '../../src/links/hardware'
+import { checkOptions } from '../../src/links/options'
+import { defaultName, type GpioWorld, kernelGpio, requestPin } from './lines'
+import { gpioOptions, type OutputOptions } from './options'
+import { formOf, park } from './parked'
+
+/** An entry of gateway.sources. */
+interface Entry {
+  readonly name: string
+  readonly type: string
+}
+
+/** `fault`: the last run crashed */
+export type Occasion = 'start' | 'fault'
+
+/** The logical value an output takes; keep: none. */
+export const valueAt = ({ on_start, on_fault, on_stop, initial }: OutputOptions, occasion: Occasion): 0 | 1 | 'keep' =>
+  occasion === 'fault' ? (on_fault ?? on_stop) : (on_start ?? initial)
+
+/**
+ * Sets every output of the configuration. `hold`: keeps the lines until their source opens; without it they are let go of,
+ * and the kernel decides whether the level stays (docs/wiring.md).
+ */
+export async function settleOutputs(
+  entries: readonly Entry[],
+  occasion: Occasion,
+  hold: boolean,
+  world: GpioWorld = kernelGpio,
+): Promise<OutputItem[]> {
+  const items: OutputItem[] = []
+  for (const { name: source, type, ...rest } of entries) {
+    if (type !== 'gpio') continue
+    const { deadband: _, ...raw } = rest as Record<string, unknown>
+    try {
+      for (const output of checkOptions(gpioOptions, raw, source).outputs)
+        items.push(await settle(world, source, output, occasion, hold))
+    } catch (error) {
+      items.push({ source, name: 'outputs', value: null, reason: asOsError(error).message })
+    }
+  }
+  return items
+}
+
+async function settle(
+  world: GpioWorld,
+  source: string,
+  output: OutputOptions,
+  occasion: Occasion,
+  hold: boolean,
+): Promise<OutputItem> {
+  const name = output.name ?? defaultName(output)
+  const value = valueAt(output, occasion)
+  if (value === 'keep') return { source, name, value: null, reason: 'kept as it is' }
+  const { active_low, drive } = output
+  try {
+    const lines = await requestPin(world, name, output, {
+      ...{ direction: 'output', consumer: `os-node ${name}`, active_low, drive },
+      initial: [value],
+    })
+    if (hold) park(world, output, { lines, form: formOf(output), stays: false })
+    else await lines.close()
+    return { source, name, value }
+  } catch (error) {
+    return { source, name, value: null, reason: asOsError(error).message }
+  }
+}

@@ -1,0 +1,33 @@
+// outputs safe: sets every GPIO output as its configuration wants it after a crash. For ExecStopPost of the service unit: the
+// gateway that held the lines is gone, and the next start may be far away.
+import type { OutputItem } from '../../links/hardware'
+import type { Verb } from '../verb'
+import { columns } from './status'
+
+export const outputsSafe: Verb = {
+  name: 'outputs safe',
+  summary: 'set every GPIO output to its on_fault (else on_stop) value',
+  description:
+    'For ExecStopPost of a service unit, after a crash; a service that stopped in order is left alone. Exit 1 when an ' +
+    'output could not be set. Whether a level stays once this command has ended is decided by the kernel: docs/wiring.md.',
+  examples: ['os-node outputs safe', 'os-node outputs safe --config /etc/os-node/Config.json'],
+  options: {},
+  where: 'local',
+  changes: true,
+  tolerant: true,
+  async run({ safeOutputs }) {
+    const outputs = (await safeOutputs?.()) ?? []
+    const failed = outputs.some(({ value, reason }) => value === null && reason !== 'kept as it is')
+    return { value: { outputs }, exitCode: failed ? 1 : 0 }
+  },
+  text(value, paint) {
+    const { outputs } = value as { outputs: readonly OutputItem[] }
+    if (outputs.length === 0) return 'no output to set'
+    const rows = outputs.map(({ source, name, value: now, reason = '' }) => [
+      `${source}.${name}`,
+      now === null ? '-' : String(now),
+      reason,
+    ])
+    return columns([['output', 'value', ''], ...rows], paint)
+  },
+}

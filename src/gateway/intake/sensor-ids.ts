@@ -1,0 +1,66 @@
+// Sensor ids are unique in a gateway: two sources with one id would be one zig-zag line, and the alarm of one would hide
+// that of the other. The source that comes first in the configuration keeps the id; the later one's gets its name as a
+// prefix. Ids that do not clash never change. What a source is called in the log is decided here and nowhere else.
+
+/** A sensor id that another source has already. */
+export interface Clash {
+  readonly source: string
+  readonly id: string
+  /** the source that keeps the id */
+  readonly owner: string
+  /** what this one is called instead, and what a new configuration may call it */
+  readonly proposed: string
+}
+
+/** ids on the wire are at most this long */
+const MAX_ID = 64
+
+export class SensorIds {
+  /** id as it is logged → the source that has it */
+  readonly #owners = new Map<string, string>()
+  /** by source: the driver's id → the id as it is logged, where that is another */
+  readonly #renamed = new Map<string, Map<string, string>>()
+
+  /** Claims ids for a source; returns those that were not free. A claim made before stays as it is. */
+  claim(source: string, ids: readonly string[]): Clash[] {
+    const clashes: Clash[] = []
+    for (const id of ids) {
+      const owner = this.#owners.get(id)
+      if (owner === source || this.#renamed.get(source)?.has(id)) continue
+      if (owner === undefined) {
+        this.#owners.set(id, source)
+        continue
+      }
+      const proposed = this.#free(source, id)
+      this.#owners.set(proposed, source)
+      const renamed = this.#renamed.get(source) ?? new Map<string, string>()
+      this.#renamed.set(source, renamed.set(id, proposed))
+      clashes.push({ source, id, owner, proposed })
+    }
+    return clashes
+  }
+
+  /** Lets go of the ids of a source that is gone. */
+  release(source: string): void {
+    for (const [id, owner] of this.#owners) if (owner === source) this.#owners.delete(id)
+    this.#renamed.delete(source)
+  }
+
+  /** The id under which a sensor of a source is logged. */
+  nameOf(source: string, id: string): string {
+    return this.#renamed.get(source)?.get(id) ?? id
+  }
+
+  /** True where at least one id of the source is logged under another name. */
+  renames(source: string): boolean {
+    return this.#renamed.has(source)
+  }
+
+  #free(source: string, id: string): string {
+    for (let k = 1; ; k++) {
+      const end = k === 1 ? `_${id}` : `_${id}_${k}`
+      const name = (source.replace(/[^A-Za-z0-9_-]+/g, '_') + end).slice(-MAX_ID)
+      if (!this.#owners.has(name)) return name
+    }
+  }
+}
