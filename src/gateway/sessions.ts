@@ -51,12 +51,23 @@ export function receivingSessions(build: SessionBuild): SecureServer {
   })
 }
 
-/** Its file is `<data>/secure_sessions.<uplink>.json`. */
-export function sendingSessions(build: SessionBuild, uplink: string): SecureClient {
+/** Its file is `<data>/secure_sessions.<uplink>.json`. `all`: those of every uplink, by name; they lead to one upstream. */
+export function sendingSessions(
+  build: SessionBuild,
+  uplink: string,
+  all: Map<string, SecureSessions> = new Map(),
+): SecureClient {
   const { config, time } = build
+  const own = sessions(build, join(config.dataDir, `secure_sessions.${uplink}.json`))
+  all.set(uplink, own)
   return new SecureClient({
-    sessions: sessions(build, join(config.dataDir, `secure_sessions.${uplink}.json`)),
+    sessions: own,
     clock: time,
     requireSecure: config.config.security_settings.require_secure,
+    elsewhere: aid =>
+      [...all.values()]
+        .filter(other => other !== own && other.shouldEncryptOutbound(aid))
+        .map(other => other.session(aid)?.first_plaintext_ts ?? 0)
+        .filter(timestamp => timestamp > 0),
   })
 }

@@ -66,7 +66,8 @@ export class ReceiveSession {
     if (crc8(packet, header.body, header.end) !== header.crc8) return 'data'
     const opener = isOpener(packet, header)
     if (taken && !opener && !this.#server.requireSecure) return 'data'
-    this.#plain(header.sourceAid, header.ts, origin)
+    if (!this.#plain(header.sourceAid, header.ts, origin) && !this.#server.isHome(header.sourceAid, origin.address))
+      this.#refuse(packet, header, origin)
     if (opener) {
       this.counters.openers++
       return 'opener'
@@ -94,9 +95,13 @@ export class ReceiveSession {
   undecryptable(packet: Uint8Array, origin: PacketOrigin): void {
     this.counters.bad_key++
     const header = readHeader(packet)
-    if (typeof header === 'string') return
+    if (typeof header !== 'string') this.#refuse(packet, header, origin)
+  }
+
+  #refuse(packet: Uint8Array, { sourceAid: aid, tid, ts }: FrameHeader, origin: PacketOrigin): void {
     const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
-    send(origin, this.#server.refuse({ aid: header.sourceAid, tid: header.tid, ts: header.ts, crc16 }, origin.address))
+    // what a medium acknowledges by itself comes again only when its sender knows of each
+    send(origin, this.#server.refuse({ aid, tid, ts, crc16 }, origin.address, origin.settle !== undefined))
   }
 
   /** For status; `sessions` counts the AIDs with a session. */
@@ -126,8 +131,11 @@ export class ReceiveSession {
     }
   }
 
-  #plain(aid: number, ts: number, origin: PacketOrigin): void {
-    send(origin, this.#server.onPlaintext(aid, ts, ts === 0, origin.address))
+  /** Whether it was answered. */
+  #plain(aid: number, ts: number, origin: PacketOrigin): boolean {
+    const answer = this.#server.onPlaintext(aid, ts, ts === 0, origin.address)
+    send(origin, answer)
+    return answer !== null
   }
 }
 

@@ -8,7 +8,8 @@
 //
 // What fails: an upstream that gives no key. Data then goes in plaintext, or with `require_secure` stays in the log and
 // the link is degraded with the reason. A key the upstream lost: it answers BAD_KEY, which counts from its own address, for a
-// frame sent in the last minute, once in ten seconds for each AID; then it begins anew.
+// frame sent in the last minute, once in ten seconds for each AID; then it begins anew. BAD_KEY for plaintext says that the
+// upstream has the session over another uplink (a failover): its key is used here too, which proves who we are (X37).
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'
 import { parseNackReason, parseSecureChannelAck, parseSecureDictReady } from '../../protocol/control'
@@ -183,9 +184,14 @@ export class UplinkSession {
   }
 
   #ready(aid: number, timestamp: number | null, address: string): void {
-    const { client, packer, logger, degraded } = this.#parts
+    const { client, logger } = this.#parts
     if (client.outboundKey(aid) || !client.onDictReady(aid, timestamp, address)) return
     logger.info(`AID ${aid} has a secure session`)
+    this.#keyed(aid)
+  }
+
+  #keyed(aid: number): void {
+    const { packer, degraded } = this.#parts
     // whoever decrypts the first frame must need nothing else
     packer.keyed(aid)
     this.#asked.delete(aid)
@@ -197,6 +203,11 @@ export class UplinkSession {
 
   #badKey(refused: RefusedFrame): void {
     const { client, packer, logger } = this.#parts
+    if (client.onElsewhere(refused)) {
+      logger.info(`AID ${refused.aid} goes on with the session of another uplink`)
+      this.#keyed(refused.aid)
+      return
+    }
     if (!packer.wasSent(refused) || !client.onBadKey(refused)) return
     logger.warn(`the upstream lost the key of AID ${refused.aid}; a new session begins`)
     packer.keyFrames(refused.aid)

@@ -15,6 +15,8 @@ export interface SecureClientOptions {
   sessions?: SecureSessions
   clock?: Clock
   requireSecure?: boolean
+  /** timestamps of the keys that other roads to the same upstream have for an AID */
+  elsewhere?: (aid: number) => number[]
   /** AIDs whose timestamps are remembered; the least recently started go first */
   maxSources?: number
 }
@@ -33,6 +35,8 @@ class Source {
   badKeyAt = Number.NEGATIVE_INFINITY
   openerAt = Number.NEGATIVE_INFINITY
   openerPause = 0
+  /** of the key that was refused last */
+  refused = 0
 
   forget(): void {
     this.timestamps.fill(0)
@@ -49,17 +53,20 @@ export class SecureClient {
   readonly counters = { ignoredReady: 0, ignoredAck: 0, ignoredBadKey: 0, badKey: 0 }
   readonly #clock: Clock
   readonly #maxSources: number
+  readonly #elsewhere: (aid: number) => number[]
   readonly #sources = new Map<number, Source>()
 
   constructor({
     clock = systemClock,
     sessions = new SecureSessions({ now: () => Math.floor(clock.wall() / 1000), mono: () => clock.mono() }),
     requireSecure = false,
+    elsewhere = () => [],
     maxSources = MAX_SOURCES,
   }: SecureClientOptions = {}) {
     this.sessions = sessions
     this.requireSecure = requireSecure
     this.#clock = clock
+    this.#elsewhere = elsewhere
     this.#maxSources = maxSources
   }
 
@@ -126,9 +133,26 @@ export class SecureClient {
     }
     this.counters.badKey++
     source.badKeyAt = now
+    source.refused = this.sessions.session(aid)?.first_plaintext_ts ?? 0
     // a late answer to a timestamp of before must not bring the refused key back
     source.forget()
     this.sessions.drop(aid)
+    return true
+  }
+
+  /**
+   * NACK BAD_KEY for a packet that went in plaintext: the upstream has a session with this AID over another road (X37). A
+   * packet under the key of that road proves that it is us. True when such a key is in use now.
+   */
+  onElsewhere({ reason, aid, ts }: RefusedFrame): boolean {
+    const source = this.#sources.get(aid)
+    if (reason !== 'BAD_KEY' || !source || this.sessions.outboundKey(aid)) return false
+    // an upstream that has no session with us never asks: it gets no key of another one
+    if (!source.timestamps.includes(ts)) return false
+    const known = this.#elsewhere(aid).find(timestamp => timestamp !== source.refused)
+    if (known === undefined) return false
+    this.sessions.keyOn(aid, known)
+    source.forget()
     return true
   }
 

@@ -250,11 +250,14 @@ export class SecureServer {
     return this.requireSecure
   }
 
-  /** NACK BAD_KEY for a secure frame that no key decrypts; null when that AID got one there within the last second. */
-  refuse(frame: Omit<RefusedFrame, 'reason'>, addr: unknown = null): Uint8Array | null {
+  /**
+   * NACK BAD_KEY for a secure frame that no key decrypts, or for plaintext of an AID whose session is with another address: who
+   * has its key proves itself with it (X37). Null when that AID got one there within the last second, unless `each`.
+   */
+  refuse(frame: Omit<RefusedFrame, 'reason'>, addr: unknown = null, each = false): Uint8Array | null {
     const now = this.#clock.mono()
     const source = this.#source(frame.aid, this.sessions.peekKey(frame.aid))
-    if (!due(source.refused, addr, now, REFUSE_PAUSE_MS)) return null
+    if (!due(source.refused, addr, now, REFUSE_PAUSE_MS) && !each) return null
     this.counters.badKey++
     return buildNack(0, refusedFrameText({ ...frame, reason: 'BAD_KEY' }))
   }

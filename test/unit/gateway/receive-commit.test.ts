@@ -69,7 +69,7 @@ function rig(refusal: (fact: Fact) => Error | null = () => null) {
     duplicates: new DuplicateFilter(),
     pickers: new WirePickers(units, 4),
     protocol: {} as never,
-    time: { quality: 'system' } as never,
+    time: { quality: 'system', mono: () => 0 } as never,
     logger: silentLogger,
     ackCommitMs: 100,
     onFact: () => undefined,

@@ -11,8 +11,11 @@ import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { WirePickers } from '../../../src/pipeline/wireunit'
+import { parseNackReason } from '../../../src/protocol/control'
 import { DuplicateFilter } from '../../../src/protocol/duplicates'
 import { HandshakeManager } from '../../../src/protocol/handshake/manager'
+import { parseRefusedFrame } from '../../../src/protocol/nack'
+import { SecureClient } from '../../../src/protocol/secure/client'
 import { SecureServer } from '../../../src/protocol/secure/server'
 import { NodeClock } from '../../../src/protocol/time'
 import { resolve } from '../../../src/units/canonical'
@@ -89,7 +92,7 @@ for (const requireSecure of [false, true])
 
     clock.advance(11_000)
     const forged = T0 + 12_000
-    assert.equal(deliver(full(forged, 666), STRANGER), undefined, 'no key')
+    assert.equal(deliver(full(forged, 666), STRANGER)?.[0], COMMAND.HANDSHAKE_NACK, 'no key')
     deliver(full(forged + 1, 666, deriveSessionKey(9, forged)), STRANGER)
     deliver(Buffer.from(full(forged, 666)).fill(0xaa, 0, 1), STRANGER)
     assert.equal(kept.length, before, 'nothing stored')
@@ -105,6 +108,53 @@ for (const requireSecure of [false, true])
     assert.equal(deliver(full(T0 + 30_000, 4), DEVICE)?.[0], COMMAND.SECURE_DICT_READY, 'rebooted: at once')
     assert.equal(kept.length, before + (requireSecure ? 1 : 2), 'plaintext from its own address')
   })
+
+for (const requireSecure of [false, true])
+  test(`a gateway that comes over another road goes on at once with the key it has (require_secure ${requireSecure})`, () => {
+    const { clock, receive, kept, deliver } = world({ requireSecure })
+    deliver(full(T0, 1), DEVICE)
+    const key = deriveSessionKey(9, T0)
+    deliver(full(T0 + 1000, 2, key), DEVICE)
+    const before = kept.length
+
+    const other = new SecureClient({ clock, requireSecure, elsewhere: () => [T0] })
+    const plain = full(T0 + 2000, 3)
+    other.plaintextSent(9, T0 + 2000)
+    const refused = parseRefusedFrame(parseNackReason(deliver(plain, 'os/1/up')!))!
+    assert.deepEqual([refused.reason, refused.aid, refused.ts], ['BAD_KEY', 9, T0 + 2000])
+    assert.equal(kept.length, before)
+    assert.equal(other.onElsewhere({ ...refused, ts: T0 + 2001 }), false, 'for a packet that was never sent')
+    assert.equal(other.onElsewhere(refused), true)
+    assert.deepEqual(other.outboundKey(9), key)
+    deliver(full(T0 + 2000, 3, other.outboundKey(9)!), 'os/1/up')
+    assert.equal(kept.length, before + 1)
+    assert.deepEqual(receive.session!.status().moved, 1)
+
+    // and back: the first road has its key still
+    deliver(full(T0 + 3000, 4, key), DEVICE)
+    assert.equal(kept.length, before + 2)
+    assert.equal(receive.session!.status().moved, 2)
+
+    other.onBadKey(refused)
+    other.plaintextSent(9, T0 + 4000)
+    assert.equal(other.onElsewhere({ ...refused, ts: T0 + 4000 }), false, 'not the key that was refused')
+  })
+
+test('a medium that acknowledges by itself names each packet of the other road, for none comes again', () => {
+  const { receive, deliver } = world()
+  deliver(full(T0, 1), DEVICE)
+  deliver(full(T0 + 1000, 2, deriveSessionKey(9, T0)), DEVICE)
+  let answers = 0
+  for (let k = 0; k < 5; k++)
+    for (const settle of [() => undefined, undefined])
+      receive.packet(full(T0 + 2000 + k, k), {
+        medium: 'MQTT',
+        address: settle ? 'os/1/up' : STRANGER,
+        reply: async () => ++answers > 0,
+        ...(settle && { settle }),
+      })
+  assert.equal(answers, 5 + 1)
+})
 
 test('an empty heartbeat, which every key fits, counts only from the address of the session', () => {
   const { clock, kept, deliver } = world()
