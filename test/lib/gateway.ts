@@ -234,6 +234,7 @@ export class Machine {
     if (!child || child.exitCode !== null || child.signalCode !== null) return
     const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
     child.kill(signal)
+    if (signal === 'SIGKILL') kills.push(Date.now())
     await ended
   }
 
@@ -285,6 +286,9 @@ export function sensorsOf(fact: LoggedFact): LoggedSensor[] {
     })
   return sensors
 }
+
+/** UNIX ms at which a gateway of this process was killed */
+export const kills: number[] = []
 
 /** `device_id t_raw` */
 export const keyOf = (fact: { id: string; t_raw: number }): string => `${fact.id} ${fact.t_raw}`
