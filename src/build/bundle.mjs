@@ -191,7 +191,7 @@ async function bundle({ tests = false, types = true } = {}) {
   if (types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/))) emitTypes()
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
-    const chosen = mentions(/'\.build\/test'/) ? all : some
+    const chosen = mentions(/'\.build\/test/) ? all : some
     const files = [...chosen, join(root, 'test/interop/adapter.ts')].filter(existsSync)
     await esbuild.build({
       ...common,
