@@ -43,7 +43,7 @@ export function patternReader(
         if (part === undefined) continue
         said = true
         const value = numberOf(part, options)
-        if (Number.isNaN(value)) take(place, null, `is no number: ${JSON.stringify(part.slice(0, 40))}`)
+        if (!Number.isFinite(value)) take(place, null, `is no number: ${JSON.stringify(part.slice(0, 40))}`)
         else take(place, value)
       }
     }
