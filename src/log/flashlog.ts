@@ -3,15 +3,14 @@
 // makes the log degraded, never silent or stopped; damage found at the start or while reading is cut out, kept aside and
 // named in the loss ledger. Only one process may have a log open (D17 guards that).
 import { asOsError, OsError } from '../lib/errors'
+import { diskFault } from '../lib/writable'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { DayCounter } from './daycounter'
 import { RecordEncoder } from './encode'
-import { RESERVE } from './format'
-import { prune } from './mend'
 import { type FlashLogOptions, type LogStatus, type Settings, settle } from './options'
 import { Reader, type ReaderOptions, type ReaderSource } from './reader'
 import type { ClockChange, LogRecord, LossRange, TimeQuality } from './record'
-import { type Recovered, recover } from './recovery'
+import { nothingFound, type Recovered, recover } from './recovery'
 import { Repair } from './repair'
 import { Retention } from './retention'
 import { encodeHeader } from './segment'
@@ -41,7 +40,10 @@ export class FlashLog {
   #quality: TimeQuality = 'unsynced'
   #refused = 0
   #unreported: LossRange[] = []
+  /** RAM is full, and that was logged */
+  #overflows = false
   #closed = false
+  readonly #chain: string | undefined
 
   private constructor(o: Settings, found: Recovered) {
     this.#o = o
@@ -54,13 +56,18 @@ export class FlashLog {
     this.#segments = new Segments(o.files, o.dir)
     for (const segment of found.segments)
       if (!found.empty.includes(segment)) this.#segments.adopt(segment, found.unsynced.includes(segment))
-    this.#segments.reservedEnd = this.#nextSeq + RESERVE
+    this.#chain = found.chain
+    this.#segments.unread = found.unread !== undefined
     this.#today = new DayCounter(o.clock, () => this.#segments.writtenBytes, found.segments)
     this.#retention = new Retention(o, this.#segments, this.#state)
     this.#retention.onDropped = segment => this.#dropped(segment)
     const { segments, tail, retention } = { segments: this.#segments, tail: this.#tail, retention: this.#retention }
     this.#writer = new Writer(o, { tail, segments, retention, makeHeader: base => this.#header(base) }, found)
-    this.#writer.onDone = () => this.#report()
+    for (const [name, seq] of this.#state.cursors) this.#state.kept.set(name, seq)
+    this.#writer.onDone = () => {
+      this.#state.committed(this.committedSeq)
+      this.#report()
+    }
     this.#repair = new Repair({ ...o, segments, retention, ledger: this.#state.ledger, boot: this.boot })
     const log = this
     this.#source = {
@@ -75,8 +82,8 @@ export class FlashLog {
   }
 
   /**
-   * Opens or makes the log in `dir`, mends what a crash left and starts a new boot. Throws DATA_DIR when the folder cannot
-   * be made or listed; a disk that cannot be written is only a state.
+   * Opens or makes the log in `dir`, mends what a crash left and starts a new boot. A disk that cannot be written or read is
+   * only a state: records are in RAM, and written once that is possible. Throws DATA_DIR when `dir` cannot be a folder.
    */
   static async open(options: FlashLogOptions): Promise<FlashLog> {
     const o = settle(options)
@@ -85,9 +92,10 @@ export class FlashLog {
       if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
       found = recover(o.files, o.dir, o)
     } catch (error) {
-      throw new OsError('DATA_DIR', `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`, {
-        cause: error,
-      })
+      const text = `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`
+      if (!diskFault(error)) throw new OsError('DATA_DIR', text, { cause: error })
+      o.logger.warn(`${text}; records wait in RAM`)
+      found = nothingFound(text)
     }
     const log = new FlashLog(o, found)
     await log.#start(found)
@@ -149,7 +157,7 @@ export class FlashLog {
     const own = this.#append((into, at, s, mono, wall) =>
       this.#encoder.cursor(into, at, s, mono, wall, this.#quality, name, seq),
     )
-    this.#state.setCursor(name, seq)
+    this.#state.moveCursor(name, seq, own)
     return own
   }
 
@@ -266,6 +274,7 @@ export class FlashLog {
       torn: totals.torn,
       records: this.factsAfter(0),
       gaps: this.#state.ledger.newest('damaged'),
+      ...(this.#chain && { chain: this.#chain }),
       bytes_written_today: this.#today.bytes,
       syncs: this.#segments.syncs,
       pending: this.#tail.pending === 0 ? 0 : Math.max(1, this.lastSeq - this.committedSeq),
@@ -299,8 +308,9 @@ export class FlashLog {
     for (const { from, to, facts } of found.vanished) fresh.push(...ledger.add('damaged', from, to, facts))
     for (const finding of found.findings) fresh.push(...this.#repair.enter(finding))
     this.#repair.tell(fresh)
+    if (found.chain) this.#o.logger.warn(found.chain)
     for (const { from, to, facts } of found.dropped) fresh.push(...ledger.add('dropped', from, to, facts))
-    this.#retention.aside = prune(this.#o.files, this.#o.dir)
+    if (!found.unread) this.#repair.look()
     this.#append((into, at, s, mono, wall) =>
       this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: false, version: this.#o.version }),
     )
@@ -315,10 +325,6 @@ export class FlashLog {
   #append(encode: Encode): number {
     if (this.#closed) throw new OsError('STORAGE', 'the log is closed')
     const seq = this.#nextSeq
-    if (seq >= this.#segments.reservedEnd) {
-      this.#refused++
-      throw new OsError('DISK_FULL', 'the reserved sequence numbers are used up: the disk has refused for too long')
-    }
     const mono = this.#o.clock.mono()
     const wall = this.#o.clock.wall()
     let chunk = this.#tail.room()
@@ -348,11 +354,13 @@ export class FlashLog {
         this.#unreported.push({ ...last, to: range.to, records: last.records + range.records })
       } else this.#unreported.push(range)
     }
-    this.#o.logger.warn('the log drops records: RAM is full and the disk does not take them')
+    if (!this.#overflows) this.#o.logger.warn('the log drops records: RAM is full and the disk does not take them')
+    this.#overflows = true
     this.#writer.lost(lost.from, lost.to)
   }
 
   #report(): void {
+    this.#overflows = false
     if (this.#unreported.length === 0 || this.#closed) return
     const ranges = this.#unreported.splice(0)
     this.#appendLosses(ranges)
