@@ -2,15 +2,15 @@
 // file set; a record has its seq at once and is on the medium after the next group commit. What fails: a disk that refuses
 // makes the log degraded, never silent or stopped; damage found at the start or while reading is cut out, kept aside and
 // named in the loss ledger. Only one process may have a log open (D17 guards that).
-import { asOsError, OsError } from '../lib/errors'
-import { diskFault } from '../lib/writable'
+import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { DayCounter } from './daycounter'
 import { RecordEncoder } from './encode'
+import { joinRange } from './ledger'
 import { type FlashLogOptions, type LogStatus, type Settings, settle } from './options'
 import { Reader, type ReaderOptions, type ReaderSource } from './reader'
 import type { ClockChange, LogRecord, LossRange, TimeQuality } from './record'
-import { nothingFound, type Recovered, recover } from './recovery'
+import { lookInto, type Recovered } from './recovery'
 import { Repair } from './repair'
 import { Retention } from './retention'
 import { encodeHeader } from './segment'
@@ -87,16 +87,7 @@ export class FlashLog {
    */
   static async open(options: FlashLogOptions): Promise<FlashLog> {
     const o = settle(options)
-    let found: Recovered
-    try {
-      if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
-      found = recover(o.files, o.dir, o)
-    } catch (error) {
-      const text = `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`
-      if (!diskFault(error)) throw new OsError('DATA_DIR', text, { cause: error })
-      o.logger.warn(`${text}; records wait in RAM`)
-      found = nothingFound(text)
-    }
+    const found = lookInto(o)
     const log = new FlashLog(o, found)
     await log.#start(found)
     return log
@@ -126,9 +117,13 @@ export class FlashLog {
     return this.#state.identity
   }
 
-  /** True while the disk refuses writes: new records are in RAM only. */
+  /** Why new records are in RAM only; undefined while the disk takes them. */
+  get failure(): OsError | undefined {
+    return this.#writer.failure
+  }
+
   get degraded(): boolean {
-    return this.#writer.failure !== undefined
+    return this.failure !== undefined
   }
 
   /** Bytes that wait in RAM for the disk: a fast producer pauses while this grows towards bufferBytes. */
@@ -347,13 +342,8 @@ export class FlashLog {
   #overflow(): void {
     const lost = this.#tail.dropOldest()
     if (!lost) return
-    for (const range of this.#state.ledger.add('overflow', lost.from, lost.to, lost.facts)) {
-      const last = this.#unreported.at(-1)
-      if (last && last.to + 1 === range.from) {
-        this.#unreported.pop()
-        this.#unreported.push({ ...last, to: range.to, records: last.records + range.records })
-      } else this.#unreported.push(range)
-    }
+    for (const range of this.#state.ledger.add('overflow', lost.from, lost.to, lost.facts))
+      joinRange(this.#unreported, range)
     if (!this.#overflows) this.#o.logger.warn('the log drops records: RAM is full and the disk does not take them')
     this.#overflows = true
     this.#writer.lost(lost.from, lost.to)

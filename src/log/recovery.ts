@@ -4,8 +4,9 @@
 // ones is found when they are read. Nothing here throws because of what the files hold: damage is described, and mended once
 // the log can write again; a file with a bad block (EIO) is left alone and its records are named.
 import { join } from 'node:path'
-import { asOsError, errno } from '../lib/errors'
+import { asOsError, errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
+import { diskFault } from '../lib/writable'
 import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
 import type { Settings } from './options'
 import { decodeHeader, type Piece, type Scan, type Snapshot, scanSegment, segmentBase } from './segment'
@@ -78,15 +79,29 @@ export const nothingFound = (unread?: string): Recovered => ({
   unread,
 })
 
+/** Makes the folder where needed and reads it. Throws DATA_DIR when it can be none; what the disk refuses is a state. */
+export function lookInto(o: Settings): Recovered {
+  try {
+    if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
+    return recover(o.files, o.dir, o)
+  } catch (error) {
+    const text = `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`
+    if (!diskFault(error)) throw new OsError('DATA_DIR', text, { cause: error })
+    o.logger.warn(`${text}; records wait in RAM`)
+    return nothingFound(text)
+  }
+}
+
 /** `bounds`: what may have dropped the oldest; null: nothing is checked, for the log is another process's. */
 export function recover(files: Files, dir: string, bounds: Bounds | null): Recovered {
   const found = nothingFound()
   const { state } = found
   const names = files.list(dir).sort()
-  if (bounds) clearAway(
-    files,
-    names.filter(name => name.endsWith('.tmp')).map(name => join(dir, name)),
-  )
+  if (bounds)
+    clearAway(
+      files,
+      names.filter(name => name.endsWith('.tmp')).map(name => join(dir, name)),
+    )
   const segments = names.flatMap(name => {
     const base = segmentBase(name)
     return base === undefined ? [] : [newSegment(dir, name, base, files.size(join(dir, name)))]

@@ -335,7 +335,11 @@ test('a segment with a bad block ends no start: its records are named, the file 
       if (fails && operation === 'read' && path === bad) throw systemError('EIO')
     }
     const told: string[] = []
-    const { log: next, timers } = await openLog({ ...small, files: copy, logger: createLogger({ write: l => void told.push(l) }) })
+    const { log: next, timers } = await openLog({
+      ...small,
+      files: copy,
+      logger: createLogger({ write: l => void told.push(l) }),
+    })
     assert.equal(next.status().state, 'ok')
     assert.ok(next.lastSeq > there.at(-1)!, 'no number is used twice')
     assert.equal(next.losses.find(r => r.reason === 'damaged')?.from, there[0])
