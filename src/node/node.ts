@@ -19,6 +19,7 @@ import { Standardizer } from '../pipeline/standardize'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake/manager'
 import { IdAllocator } from '../protocol/ids/allocator'
 import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
+import { readable } from '../protocol/secure/readable'
 import type { DatabaseManager } from '../storage'
 import { Dispatcher, type Retry } from './dispatch'
 import { NodeReceiver } from './receive'
@@ -356,6 +357,11 @@ export class NodeBase {
   /** Routes a packet by its command byte; the envelope of PROTOCOL §7. `addr`: text, or a pair of host and port. */
   receiveViaProtocol(rawBytes: Uint8Array, addr: unknown = null): DispatchResult {
     return this.protocol.classifyAndDispatch(rawBytes, addr)
+  }
+
+  /** A data packet in plain form, deciphered by the secure sessions of this node; null when no key fits. */
+  readable(packet: Uint8Array): Uint8Array | null {
+    return readable(packet, aid => this.security.inboundKeys(aid))
   }
 
   /** A packet of another source as a FULL frame with its AID, TID and TS (X15). Throws RELAY_UNDECODABLE. */

@@ -118,6 +118,11 @@ export class Uplinks {
     return (this.carrying?.draining ?? false) || (this.#helper?.draining ?? false)
   }
 
+  /** Keys that packets of an AID go out under. */
+  keys(aid: number): Uint8Array[] {
+    return this.list.flatMap(uplink => uplink.key(aid) ?? [])
+  }
+
   /** facts no upstream has yet */
   get backlog(): number {
     return this.#feed.backlog
