@@ -1,6 +1,6 @@
 // Long absence and lost state, over UDP: an upstream that was away while more than a thousand readings came (R8), one that
 // forgets its templates in the middle of bad weather, and a road on which nothing is ever answered (R10).
-// Long: a longer outage
+// Long: more kills
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,9 +12,7 @@ import { inTheRig } from '../lib/rig'
 import { assertSame } from '../lib/same'
 import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from './roads'
 
-/** records that wait when the road is back, and packets a second then */
-const BACKLOG = rounds(600, 1150)
-const RATE = rounds(160, 240)
+const RATE = 240
 
 inTheRig(
   () => {
@@ -36,7 +34,7 @@ inTheRig(
       await until('the road is good', async () => (await busy.status()).forwarding.cursor > 50)
       const cut = Date.now()
       cable.silence()
-      await until('a large backlog', async () => (await busy.status()).forwarding.backlog > BACKLOG)
+      await until('a large backlog', async () => (await busy.status()).forwarding.backlog > 1150)
       const mended = Date.now()
       const had = logged(upstream).length
       cable.weather({ delayMs: 5 })
@@ -60,7 +58,7 @@ inTheRig(
       const times = logged(upstream).map(fact => fact.t_raw)
       // what was on its way when the cable was cut comes again as its answers name it, in any order
       const backlog = times.filter(time => time > (cut + mended) / 2 && time < mended)
-      assert.ok(backlog.length > BACKLOG / 3, `${backlog.length}`)
+      assert.ok(backlog.length > 400, `${backlog.length}`)
       assert.deepEqual(
         backlog,
         [...backlog].sort((a, b) => a - b),
