@@ -3,6 +3,7 @@
 
 import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
+import type { DeviceRole } from '../protocol/handshake/roles'
 import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { QuotaReport } from '../protocol/ids/quota'
 import type { DatabaseStatus } from '../storage'
@@ -81,6 +82,18 @@ export interface IdsReport extends Partial<QuotaReport> {
   problem?: string
 }
 
+/** The disk of the data directory cannot be written (R30). */
+export interface DiskReport {
+  readonly state: 'degraded'
+  readonly reason: string
+  /** UNIX ms */
+  readonly since: number
+  /** what is in RAM only and is written once that is possible; the log's records are counted in log.pending */
+  readonly in_ram: readonly string[]
+  /** what to do */
+  readonly hint: string
+}
+
 /** A sensor whose newest reading is an ERROR or an alarm; `sensor_id` is absent where the state of the device is one. */
 export interface Attention {
   readonly device_id: string
@@ -96,13 +109,17 @@ export interface GatewayStatus {
   role: 'run' | 'serve' | 'none'
   uptime_s: number
   identity: { device_id: string; assigned_id: number }
+  /** rx_only: no uplink is opened; readings stay in the log */
+  device_role: DeviceRole
   time: TimeReport
   links: Record<string, LinkStatus>
   log: LogStatus
   uplinks: Record<string, UplinkReport>
-  /** absent: told from the files */
+  /** absent: told from the files, or nothing is sent upstream */
   forwarding?: ForwardingReport
   storage: DatabaseStatus
+  /** absent: everything is kept */
+  disk?: DiskReport
   dropped: { rows: number; packets: number; records: number }
   intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }
   received: Record<string, number>

@@ -6,6 +6,7 @@
 import type { Clock } from '../lib/clock'
 import { asOsError, errno, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
+import { diskFault } from '../lib/writable'
 import { recordSeq } from './decode'
 import { AT_KIND, KIND_FACT, recordLength } from './format'
 import type { Timers } from './options'
@@ -35,13 +36,6 @@ const RETRY_MS = [1000, 2000, 5000]
 const HAND_MS = 20
 /** a commit that takes longer than this reads as degraded (R23) */
 const STUCK_MS = 120_000
-
-const REASON_TEXT: Record<string, string> = {
-  ENOSPC: 'disk full',
-  EROFS: 'file system is read-only',
-  EIO: 'input/output error',
-  EDQUOT: 'disk quota reached',
-}
 
 export class Writer {
   committedSeq: number
@@ -258,7 +252,9 @@ export class Writer {
   /** Whether `size` bytes more belong into the next segment. */
   #isFull(active: Segment, size: number): boolean {
     const full = active.last >= active.base && active.size + size > this.#o.segmentBytes
-    return full || this.#retention.tooOld(active, this.#o.clock.wall())
+    // RAM ran ahead of a disk that hung: its numbers need a reservation of their own
+    const ahead = this.lastSeq >= this.#segments.reservedEnd
+    return full || ahead || this.#retention.tooOld(active, this.#o.clock.wall())
   }
 
   /** Writes `[chunk.written, end)` to the active segment, after rolling to a new one where it would not fit. */
@@ -314,7 +310,7 @@ export class Writer {
 
   #degrade(error: unknown): void {
     const code = errno(error)
-    const text = (code && REASON_TEXT[code]) ?? (error instanceof Error ? error.message : String(error))
+    const text = diskFault(error) ?? (error instanceof Error ? error.message : String(error))
     this.#failures++
     if (!this.#failure) this.#o.logger.warn(`the log cannot be written (${text}); records wait in RAM`)
     const kind = code === 'ENOSPC' || code === 'EDQUOT' ? 'DISK_FULL' : 'STORAGE'

@@ -1,5 +1,6 @@
 // status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
 import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
+import { mendDisk } from '../../lib/writable'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
 
@@ -10,6 +11,7 @@ export async function statusOfFiles({ config, log, version }: CommandContext): P
     role: 'none',
     uptime_s: 0,
     identity: { device_id: config.get('device_id'), assigned_id: config.get('assigned_id') },
+    device_role: config.get('Node_Setting.device_role'),
     time: { quality: 'unknown', offset_ms: 0 },
     links: {},
     log: await log.summary(),
@@ -93,6 +95,8 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
     `log: ${log.records} records, ${bytesText(log.bytes)}, ${log.pending ?? 0} not on flash yet, ` +
       `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
   ]
+  if (status.device_role === 'rx_only')
+    lines.push(paint.warn('upstream: nothing is sent, Node_Setting.device_role is rx_only; readings stay in the log'))
   if (log.gaps?.length)
     lines.push(
       paint.bad(
@@ -115,6 +119,13 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   if (log.state === 'degraded') {
     lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))
   }
+  if (status.disk)
+    lines.push(
+      paint.bad(`in RAM only (${status.disk.reason}): ${status.disk.in_ram.join(', ')}`),
+      paint.warn(status.disk.hint),
+    )
+  else if (log.state === 'degraded' && status.role !== 'none') lines.push(paint.warn(mendDisk))
+  if (log.chain) lines.push(paint.bad(log.chain))
   if (status.needs_restart) lines.push(paint.warn(`from the next start on: ${status.needs_restart.join(', ')}`))
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
   for (const { aid, addresses } of status.shared_ids ?? [])
