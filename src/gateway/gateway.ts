@@ -187,7 +187,7 @@ export class Gateway {
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.#noted(fact, LOCAL),
     })
-    this.sources = new Sources(this.#links, this.intake)
+    this.sources = new Sources(this.#links, this.intake, log)
     this.#allowed = allowList(config.config.receiver.allow, logger)
     this.loopback = new StandIn(() => ({
       script: options.script,
