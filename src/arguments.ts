@@ -1,5 +1,6 @@
 // What the arguments of the library's public methods are. The methods of the gateway's hot paths are not here: who writes by
 // the types cannot call them wrongly, and a check would cost every packet.
+import { DisplayRegistry } from './display'
 import { checkMethods } from './lib/checked'
 import type { NodeBase } from './node/node'
 import type { Engine } from './pipeline/compress'
@@ -35,11 +36,19 @@ export function checkLibrary(
   })
   checkMethods(engine, 'Engine', { compress: ['fact object', 'useMs boolean?'], decompress: ['b62Str text'] })
   checkMethods(fusion, 'Fusion', {
+    fullFrame: ['aid number', 'tid number', 'ts number', 'text text', 'key bytes?'],
+    sendStore: ['aid number'],
+    sendTemplate: ['aid number', 'signature text', 'count count'],
     runEngine: ['rawInputStr packet', 'strategy text?'],
     decompress: ['rawBytes bytes', 'key bytes?'],
     relay: ['packet bytes', 'key bytes?'],
   })
-  checkMethods(transporters, 'TransporterManager', { getDriver: ['medium text'], refreshProtocol: ['medium text'] })
+  checkMethods(transporters, 'TransporterManager', {
+    enabled: ['info medium'],
+    getDriver: ['medium text'],
+    open: ['medium text', 'options object'],
+    refreshProtocol: ['medium text'],
+  })
   checkMethods(Standardizer, 'Standardizer', {
     standardize: ['deviceId text', 'deviceStatus text', 'sensors list', 'kwargs object?'],
   })
@@ -54,7 +63,20 @@ export function checkLibrary(
     shouldEncryptOutbound: ['aid number'],
     getSessionKey: ['aid number'],
     noteServerTime: ['ts number'],
+    checkTimestamp: ['aid whole', 'timestamp number?'],
     classifyAndDispatch: ['rawBytes bytes'],
+    buildIdRequest: ['deviceMeta object?'],
+    buildIdPoolRequest: ['count count~', 'meta object?'],
+    buildAck: ['seq count~'],
+    buildNack: ['seq count~', 'reason text~'],
+    buildRefusal: ['refused refused'],
+    buildPong: ['seq count~'],
+    buildTimeResponse: ['seq count~', 'serverTime number~'],
+    buildIdAssign: ['seq count', 'assignedId id', 'serverTime number?'],
+    buildIdPoolResponse: ['seq count', 'pool list'],
+    buildSecureDictReady: ['assignedId id', 'timestampRaw number'],
+    buildSecureChannelAck: ['assignedId id'],
+    isOpen: ['raw bytes'],
     requestIdViaTransport: ['sendFn function', 'recvFn function', 'deviceMeta object?', 'timeout seconds?'],
     requestIdPoolViaTransport: [
       'sendFn function',
@@ -67,16 +89,42 @@ export function checkLibrary(
   })
   checkMethods(IdAllocator, 'IdAllocator', {
     allocateId: ['meta object?'],
-    allocatePool: ['count number', 'meta object?'],
+    allocatePool: ['count count', 'meta object?'],
+    offerId: ['meta object?', 'seconds seconds'],
+    offerPool: ['count count', 'meta object?', 'seconds seconds'],
+    confirm: ['ids list', 'pool boolean?'],
+    grant: ['ids list', 'goodForSeconds seconds'],
+    onFreed: ['listener function'],
+    touch: ['id number', 'addr text?'],
+    isOffered: ['id number'],
+    idOfKey: ['key text'],
+    addressOf: ['id number'],
     releaseId: ['idVal number', 'immediate boolean?'],
     releasePool: ['ids list', 'immediate boolean?'],
     isAllocated: ['idVal number'],
     getMeta: ['idVal number'],
   })
+  checkMethods(DisplayRegistry, 'DisplayRegistry', {
+    unregister: ['pluginName text', 'sectionId text'],
+    get: ['pluginName text', 'sectionId text'],
+    resolve: ['name text'],
+    list: ['filter object~'],
+    metadata: ['filter object~'],
+    render: ['name text', 'format text~', 'options object~'],
+    collect: ['format text~', 'options object~'],
+  })
   checkMethods(ServiceManager, 'ServiceManager', {
     mount: ['name text', 'service object', 'config object?', 'mode text?'],
     get: ['name text'],
     load: ['name text'],
+    unmount: ['name text'],
+    state: ['name text'],
+    start: ['name text'],
+    stop: ['name text'],
+    status: ['name text'],
+    runCommand: ['name text', 'argv list', 'io object'],
+    fault: ['name text', 'what text'],
+    blame: ['name text'],
     dispatchPluginCli: ['pluginName text', 'argv list'],
   })
   checkMethods(TerminalUi, 'TerminalUi', {
@@ -98,6 +146,7 @@ export function checkLibrary(
       'offset number?',
     ],
     queryPacket: ['uuid text'],
+    queryHistory: ['deviceId text', 'sensorId text', 'since number?', 'until number?', 'buckets number~'],
     querySensors: [
       'sensorId text?',
       'deviceId text?',

@@ -45,7 +45,7 @@ export const ucumUnits: UnitResolver & WireUnits = { ...wireUnits(), resolve, re
 export class Engine extends BareEngine {
   constructor(configPath: string | null = null, options: EngineOptions = {}) {
     checkArgument('new Engine', 'configPath text?', configPath)
-    checkArgument('new Engine', 'options object?', options)
+    checkArgument('new Engine', 'options object~', options)
     super(configPath, { units: ucumUnits, ...options })
   }
 }
@@ -54,7 +54,7 @@ export class Engine extends BareEngine {
 export class Fusion extends BareFusion {
   constructor(configPath: string | null = null, options: FusionOptions = {}) {
     checkArgument('new Fusion', 'configPath text?', configPath)
-    checkArgument('new Fusion', 'options object?', options)
+    checkArgument('new Fusion', 'options object~', options)
     super(configPath, { units: ucumUnits, ...options })
   }
 }
@@ -212,7 +212,7 @@ const parts = (): NodeParts => ({
 export class Node extends NodeBase {
   constructor(configPath: string | null = null, options: NodeOptions = {}) {
     checkArgument('new Node', 'configPath text?', configPath)
-    checkArgument('new Node', 'options object?', options)
+    checkArgument('new Node', 'options object~', options)
     super(configPath, parts(), options)
     // sections that are rendered without a node show this one
     getDisplayRegistry().defaultNode = this
@@ -228,19 +228,16 @@ export class TransporterManager extends BareTransporters {
 }
 
 export {
-  collectAllSections,
   type DisplayFormat,
   DisplayProvider,
   DisplayRegistry,
   getDisplayRegistry,
-  registerDisplayProvider,
-  renderSection,
   type SectionData,
-  unregisterDisplayProvider,
 } from './display'
 
-checkLibrary(Node, Engine, Fusion, TransporterManager)
+checkLibrary(Node, BareEngine, BareFusion, BareTransporters)
 
+export * from './checked-exports'
 export { type ErrorCode, OsError } from './lib/errors'
 export type { Files } from './lib/files'
 export { FlashLog, type FlashLogOptions, LogFiles, type LogRecord, type LogSource } from './log'
@@ -249,10 +246,10 @@ export { UNASSIGNED_ID } from './node/types'
 export type { Core, RejectedRow, Strategy, UnitDialect, UnitResolver, WireUnits } from './pipeline/core'
 export type { Fact, FactDict, Reading, SensorFact } from './pipeline/fact'
 export type { DecodedPacket, FusionOptions, SessionKeys } from './pipeline/fuse'
-export { createPureCore, type PureCoreOptions } from './pipeline/pycore'
+export type { PureCoreOptions } from './pipeline/pycore'
 export type { PacketMeta } from './pipeline/receive'
-export { type Received, Receiver, type ReceiverOptions } from './pipeline/receiver'
-export { type EncodedFrame, UplinkEncoder, type UplinkEncoderOptions } from './pipeline/sender'
+export type { Received, ReceiverOptions } from './pipeline/receiver'
+export type { EncodedFrame, UplinkEncoderOptions } from './pipeline/sender'
 export { Standardizer } from './pipeline/standardize'
 export {
   type DispatchResult,
@@ -268,22 +265,18 @@ export {
   type IdAllocatorOptions,
 } from './protocol/ids/allocator'
 export type { LeaseMetrics, LeasePolicy } from './protocol/ids/lease'
-export { SecureClient, type SecureClientOptions } from './protocol/secure/client'
-export { SecureServer, type SecureServerOptions } from './protocol/secure/server'
-export { SecureSessions, type SecureSessionsOptions, type SessionRecord } from './protocol/secure/sessions'
+export type { SecureClientOptions } from './protocol/secure/client'
+export type { SecureServerOptions } from './protocol/secure/server'
+export type { SecureSessionsOptions, SessionRecord } from './protocol/secure/sessions'
 export {
   type CliHandler,
   type DisplayAccess,
-  ensureAndMountPlugin,
-  ensurePluginDefaults,
   type GatewayAccess,
   listBuiltinPlugins,
-  normalizePluginName,
   type PluginDefinition,
   type PluginHost,
   type Service,
   ServiceManager,
-  syncAllPluginDefaults,
 } from './services'
 export {
   DatabaseManager,
@@ -295,9 +288,5 @@ export {
   type SensorList,
 } from './storage'
 export { type Snapshot, TerminalUi, type TuiOptions } from './tui'
-export { decodeBase62, encodeBase62 } from './wire/base62'
-export { deriveSessionKey, xorPayload } from './wire/cipher'
 export { COMMAND } from './wire/commands'
-export { crc8, crc16, crc32c, crcBits } from './wire/crc'
-export { frameSerial, unframeSerial } from './wire/serial'
 export type { EngineOptions }

@@ -1,6 +1,6 @@
 // Arguments of the library's public methods: a caller's mistake throws BAD_ARGUMENT and names the argument, before anything
 // of the program looks at it. One table per class says what each argument is: `serverPort port`, with `?` where null and
-// nothing are taken too. A method that promises its result rejects.
+// nothing are taken too, with `~` where nothing is. A method that promises its result rejects.
 import { OsError } from './errors'
 
 const isObject = (value: unknown): boolean =>
@@ -16,7 +16,17 @@ const KINDS: Readonly<Record<string, readonly [what: string, holds: (value: unkn
   function: ['a function', value => typeof value === 'function'],
   boolean: ['true or false', value => typeof value === 'boolean'],
   number: ['a number', value => typeof value === 'number' && !Number.isNaN(value)],
-  seconds: ['a number of seconds', value => Number(value) >= 0 && typeof value === 'number'],
+  numeric: ['a number', value => (typeof value === 'number' && !Number.isNaN(value)) || typeof value === 'bigint'],
+  whole: ['a whole number', value => Number.isInteger(value) || typeof value === 'bigint'],
+  node: ['a Node', value => isObject(value) && isObject((value as { serviceManager?: unknown }).serviceManager)],
+  refused: [
+    'a refused frame',
+    value => ['aid', 'tid', 'ts', 'crc16'].every(key => Number.isInteger(Object(value)[key])),
+  ],
+  medium: ['a medium', value => typeof Object(value).name === 'string'],
+  seconds: ['a number of seconds', value => typeof value === 'number' && value >= 0],
+  count: ['a whole number 0–65535', value => isWhole(value, 65_535) && Number(value) >= 0],
+  id: ['an id 0–4294967295', value => isWhole(value, 4_294_967_295) && Number(value) >= 0],
   port: ['a port 0–65535', value => isWhole(value, 65_535) && Number(value) >= 0],
 }
 
@@ -32,18 +42,32 @@ function shown(value: unknown): string {
 export function checkArgument(where: string, spec: string, value: unknown): void {
   const [name = '', kind = ''] = spec.split(' ')
   if (kind.endsWith('?') && (value === undefined || value === null)) return
-  const [what, holds] = KINDS[kind.replace('?', '')]!
+  if (kind.endsWith('~') && value === undefined) return
+  const [what, holds] = KINDS[kind.replace(/[?~]$/, '')]!
   if (!holds(value)) throw badArgument(where, name, what, value)
 }
 
 /** The options and the parts that a constructor was handed. */
-export function checkOptions(where: string, given: ArrayLike<unknown>): void {
-  checkArgument(where, 'options object?', given[0])
-  checkArgument(where, 'deps object?', given[1])
+export function checkOptions(where: string, options: unknown, deps?: unknown): void {
+  checkArgument(where, 'options object~', options)
+  checkArgument(where, 'deps object~', deps)
 }
 
 export const badArgument = (where: string, name: string, what: string, value: unknown): OsError =>
   new OsError('BAD_ARGUMENT', `${where}: ${name} must be ${what}, not ${shown(value)}`, { details: { argument: name } })
+
+/** The function with a check before it. */
+export const checkFunction = <F extends (...args: never[]) => unknown>(
+  where: string,
+  specs: readonly string[],
+  call: F,
+): F => {
+  const checked = (...args: Parameters<F>): unknown => {
+    for (const [k, spec] of specs.entries()) checkArgument(where, spec, args[k])
+    return call(...args)
+  }
+  return checked as F
+}
 
 /** Puts a check before methods of a class: method → what its arguments are, in their order. */
 export function checkMethods(

@@ -138,8 +138,10 @@ export class OsError extends Error {
   readonly hint: string
   readonly details: Record<string, unknown>
 
-  constructor(code: ErrorCode, message: string, { cause, hint, details = {} }: ErrorDetails = {}) {
-    super(message, cause === undefined ? undefined : { cause })
+  constructor(code: ErrorCode, message: string, more: ErrorDetails = {}) {
+    const { cause, hint, details = {} } = more ?? {}
+    super(String(message), cause === undefined ? undefined : { cause })
+    if (!Object.hasOwn(ERRORS, code)) throw new OsError('BAD_ARGUMENT', 'new OsError: code must be one of its table')
     this.name = 'OsError'
     this.code = code
     this.hint = hint ?? ERRORS[code].hint

@@ -5,7 +5,7 @@
 // Values stay float64: what the wire can hold is checked here, but rounding is the wire's own. Law of one row on the hot
 // path: one map lookup and one multiply-add; laws are kept in a bounded cache.
 import { readFileSync } from 'node:fs'
-import { checkArgument } from '../lib/checked'
+import { checkArgument, checkOptions } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
 import { errno, OsError } from '../lib/errors'
 import { type Resolved, resolve, resolveList } from '../units/canonical'
@@ -110,7 +110,9 @@ export class Standardizer {
   readonly #clock: Clock
   #rejected: RejectedRow[] | undefined
 
-  constructor(configPath = 'Config.json', { clock = systemClock, settings }: StandardizerOptions = {}) {
+  constructor(configPath = 'Config.json', options: StandardizerOptions = {}) {
+    checkOptions('new Standardizer', options)
+    const { clock = systemClock, settings } = options
     checkArgument('new Standardizer', 'configPath text', configPath)
     const {
       precision = DEFAULT_PRECISION,

@@ -63,8 +63,10 @@ export class ServiceManager implements Managed {
   constructor(
     config: ConfigStore | Record<string, unknown> | null = null,
     mode = 'runtime',
-    { logger = silentLogger, timers = systemTimers, limitMs = 10_000, display }: ManagerOptions = {},
+    options: ManagerOptions = {},
   ) {
+    checkArgument('new ServiceManager', 'options object~', options)
+    const { logger = silentLogger, timers = systemTimers, limitMs = 10_000, display } = options
     checkArgument('new ServiceManager', 'config object?', config)
     checkArgument('new ServiceManager', 'mode text', mode)
     this.#config = config

@@ -49,12 +49,9 @@ export class HandshakeManager {
   readonly #data: DataHandler
   readonly #timestamps = new TimestampWatermarks()
 
-  constructor(
-    { targetSyncCount = 3, registryDir = null, expireSeconds = 86_400, secureStorePath = null }: HandshakeOptions = {},
-    deps: HandshakeDeps = {},
-  ) {
-    // biome-ignore lint/complexity/noArguments: what was handed in, before it is taken apart
-    checkOptions('new HandshakeManager', arguments)
+  constructor(options: HandshakeOptions = {}, deps: HandshakeDeps = {}) {
+    checkOptions('new HandshakeManager', options, deps)
+    const { targetSyncCount = 3, registryDir = null, expireSeconds = 86_400, secureStorePath = null } = options
     this.targetSyncCount = targetSyncCount
     this.expireSeconds = expireSeconds
     this.secureStorePath = secureStorePath

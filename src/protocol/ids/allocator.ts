@@ -45,8 +45,9 @@ export class IdAllocator {
   #checkpointFailures = 0
   #refused = 0
 
-  constructor(
-    {
+  constructor(options: IdAllocatorOptions = {}, deps: IdAllocatorDeps = {}) {
+    checkOptions('new IdAllocator', options, deps)
+    const {
       baseDir = null,
       startId = 1,
       endId = UNASSIGNED,
@@ -55,11 +56,8 @@ export class IdAllocator {
       leasePolicy: policy = null,
       maxBytes = MAX_BYTES,
       metricsSink = null,
-    }: IdAllocatorOptions = {},
-    { store, now = () => Math.floor(Date.now() / 1000), mono }: IdAllocatorDeps = {},
-  ) {
-    // biome-ignore lint/complexity/noArguments: what was handed in, before it is taken apart
-    checkOptions('new IdAllocator', arguments)
+    } = options
+    const { store, now = () => Math.floor(Date.now() / 1000), mono } = deps
     if (![startId, endId].every(id => Number.isInteger(id) && id >= 0 && id <= UNASSIGNED))
       throw new OsError('BAD_REQUEST', `new IdAllocator: startId and endId are whole numbers from 0 to ${UNASSIGNED}`)
     this.#start = startId

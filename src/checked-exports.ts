@@ -1,0 +1,140 @@
+// Parts that the gateway uses on its hot paths, as the library exports them: the same, with a look at the arguments first. Methods
+// that run for each packet (encode, receive, keys) have none, there too.
+import {
+  collectAllSections as collect,
+  registerDisplayProvider as register,
+  renderSection as render,
+  unregisterDisplayProvider as unregister,
+} from './display'
+import { checkArgument, checkFunction, checkMethods } from './lib/checked'
+import { FlashLog } from './log'
+import { createPureCore as create, type PureCoreOptions } from './pipeline/pycore'
+import { Receiver as BareReceiver, type ReceiverOptions } from './pipeline/receiver'
+import { UplinkEncoder as BareEncoder, type UplinkEncoderOptions } from './pipeline/sender'
+import { SecureClient as BareClient, type SecureClientOptions } from './protocol/secure/client'
+import { SecureServer as BareServer, type SecureServerOptions } from './protocol/secure/server'
+import { SecureSessions as BareSessions, type SecureSessionsOptions } from './protocol/secure/sessions'
+import * as services from './services'
+import * as base62 from './wire/base62'
+import * as cipher from './wire/cipher'
+import * as crc from './wire/crc'
+import * as serial from './wire/serial'
+
+const RANGE = ['bytes bytes', 'start number~', 'end number~', 'seed number~']
+export const crc8 = checkFunction('crc8', RANGE, crc.crc8)
+export const crc16 = checkFunction('crc16', RANGE, crc.crc16)
+export const crc32c = checkFunction('crc32c', RANGE, crc.crc32c)
+export const crcBits = checkFunction(
+  'crcBits',
+  ['width number', 'polynomial number', 'init number', 'bytes bytes'],
+  crc.crcBits,
+)
+export const encodeBase62 = checkFunction(
+  'encodeBase62',
+  ['value numeric', 'usePrecision boolean~', 'precision number~'],
+  base62.encodeBase62,
+)
+export const decodeBase62 = checkFunction(
+  'decodeBase62',
+  ['text text', 'usePrecision boolean~', 'precision number~'],
+  base62.decodeBase62,
+)
+export const deriveSessionKey = checkFunction(
+  'deriveSessionKey',
+  ['aid whole?', 'timestamp whole?'],
+  cipher.deriveSessionKey,
+)
+export const xorPayload = checkFunction(
+  'xorPayload',
+  ['payload bytes', 'key bytes', 'offset number'],
+  cipher.xorPayload,
+)
+export const frameSerial = checkFunction('frameSerial', ['packet bytes', 'framing text'], serial.frameSerial)
+export const unframeSerial = checkFunction('unframeSerial', ['frame bytes', 'framing text'], serial.unframeSerial)
+
+export const normalizePluginName = checkFunction('normalizePluginName', ['name text'], services.normalizePluginName)
+export const ensurePluginDefaults = checkFunction(
+  'ensurePluginDefaults',
+  ['config object', 'pluginName text', 'own object~'],
+  services.ensurePluginDefaults,
+)
+export const syncAllPluginDefaults = checkFunction(
+  'syncAllPluginDefaults',
+  ['config object'],
+  services.syncAllPluginDefaults,
+)
+export const ensureAndMountPlugin = checkFunction(
+  'ensureAndMountPlugin',
+  ['node node', 'pluginName text', 'load boolean~', 'mode text~'],
+  services.ensureAndMountPlugin,
+)
+
+export const registerDisplayProvider = checkFunction('registerDisplayProvider', ['provider object'], register)
+export const unregisterDisplayProvider = checkFunction(
+  'unregisterDisplayProvider',
+  ['pluginName text', 'sectionId text'],
+  unregister,
+)
+export const renderSection = checkFunction('renderSection', ['name text', 'format text~'], render)
+export const collectAllSections = checkFunction('collectAllSections', ['format text~'], collect)
+
+/** Makes the core of this build. */
+export function createPureCore(options: PureCoreOptions): ReturnType<typeof create> {
+  checkArgument('createPureCore', 'options object', options)
+  return create(options)
+}
+
+export class SecureClient extends BareClient {
+  constructor(options: SecureClientOptions = {}) {
+    checkArgument('new SecureClient', 'options object', options)
+    super(options)
+  }
+}
+export class SecureServer extends BareServer {
+  constructor(options: SecureServerOptions = {}) {
+    checkArgument('new SecureServer', 'options object', options)
+    super(options)
+  }
+}
+export class SecureSessions extends BareSessions {
+  constructor(options: SecureSessionsOptions = {}) {
+    checkArgument('new SecureSessions', 'options object', options)
+    super(options)
+  }
+}
+export class Receiver extends BareReceiver {
+  constructor(options: ReceiverOptions = {}) {
+    checkArgument('new Receiver', 'options object', options)
+    super(options)
+  }
+}
+export class UplinkEncoder extends BareEncoder {
+  constructor(options: UplinkEncoderOptions) {
+    checkArgument('new UplinkEncoder', 'options object', options)
+    super(options)
+  }
+}
+
+checkMethods({ prototype: FlashLog }, 'FlashLog', { open: ['options object'] })
+checkMethods(SecureClient, 'SecureClient', {
+  usePeer: ['peer text'],
+  plaintextSent: ['aid number', 'timestampRaw number'],
+  onDictReady: ['aid number', 'timestampRaw number?'],
+  onChannelAck: ['aid number'],
+  onBadKey: ['refused object'],
+  openerDue: ['aid number', 'nowMono number'],
+})
+checkMethods(SecureServer, 'SecureServer', {
+  onSecure: ['aid number', 'key bytes'],
+  onPlaintext: ['aid number', 'timestampRaw number'],
+  refusesPlaintext: ['sensors number'],
+  refuse: ['frame refused'],
+})
+checkMethods(SecureSessions, 'SecureSessions', {
+  usePeer: ['peer text'],
+  noteLocalPlaintextSent: ['aid number', 'timestampRaw number'],
+  establishRemotePlaintext: ['aid number', 'timestampRaw number'],
+  confirmSecureDict: ['aid number', 'timestampRaw number?'],
+  markSecureChannel: ['aid number'],
+  keyOn: ['aid number', 'timestampRaw number'],
+})
