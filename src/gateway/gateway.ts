@@ -1,8 +1,8 @@
 // The main job: sources → intake → log → uplinks, receivers → log, and the SQL view beside it. `run` and `serve` are the
 // same gateway: the one with sources and uplinks, the other with receivers and an ID allocator.
 //
-// What fails: only a data directory that cannot be written, or that another gateway owns, ends the start. Everything else
-// is a state: a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
+// What fails: only a data directory that another gateway owns, or that cannot be one, ends the start. Everything else is a state:
+// a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
 import { join } from 'node:path'
 import type { ReceiverConfig } from '../config/schema'
 import type { ConfigStore } from '../config/store'
@@ -127,7 +127,7 @@ export class Gateway {
     this.config = config
     this.deviceRole = config.config.Node_Setting.device_role
     this.log = log
-    this.identity = new Identity(config, logger, files)
+    this.identity = new Identity(config, logger, files, options.unkept?.add)
     const security = config.config.security_settings
     this.#keeper = keeper
     this.time = keeper.time
@@ -187,7 +187,7 @@ export class Gateway {
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.#noted(fact, LOCAL),
     })
-    this.sources = new Sources(this.#links, this.intake)
+    this.sources = new Sources(this.#links, this.intake, log)
     this.#allowed = allowList(config.config.receiver.allow, logger)
     this.loopback = new StandIn(() => ({
       script: options.script,
