@@ -26,6 +26,7 @@ import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake/manager'
 import type { DeviceRole } from '../protocol/handshake/roles'
 import type { IdAllocator } from '../protocol/ids/allocator'
+import { readable } from '../protocol/secure/readable'
 import type { SecureServer } from '../protocol/secure/server'
 import type { NodeClock } from '../protocol/time'
 import { Database, gatewayView } from '../storage'
@@ -315,6 +316,11 @@ export class Gateway {
   /** The only way into a running gateway for readings. */
   submit(readings: Parameters<Intake['submit']>[0], options: SubmitOptions = {}): Submitted {
     return this.intake.submit(readings, options)
+  }
+
+  /** A packet in plain form, by the keys of its sender here and those of the uplinks; null when none of them fits. */
+  readable(packet: Uint8Array): Uint8Array | null {
+    return readable(packet, aid => [...this.#sessions.keys(aid), ...this.uplinks.keys(aid)])
   }
 
   get allocator(): IdAllocator | null {

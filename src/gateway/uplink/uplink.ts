@@ -138,6 +138,11 @@ export class Uplink {
     return bare ? Math.min(medium.maxPacket, 0xffff) : this.#delivery.maxPacket
   }
 
+  /** What packets of an AID go out under; null: in plain form. */
+  key(aid: number): Uint8Array | null {
+    return this.#client.outboundKey(aid)
+  }
+
   /** Takes records from now on; nobody else does. The first packet of every template is a key frame. */
   carry(): void {
     if (this.#carrying) return

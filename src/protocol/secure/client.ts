@@ -50,6 +50,7 @@ export class SecureClient {
   readonly #clock: Clock
   readonly #maxSources: number
   readonly #sources = new Map<number, Source>()
+  #peer = ''
 
   constructor({
     clock = systemClock,
@@ -61,6 +62,14 @@ export class SecureClient {
     this.requireSecure = requireSecure
     this.#clock = clock
     this.#maxSources = maxSources
+  }
+
+  /** From now on packets go to that server: keys and timestamps of another one are forgotten. */
+  usePeer(peer: string): void {
+    if (peer === this.#peer) return
+    this.#peer = peer
+    this.sessions.usePeer(peer)
+    this.#sources.clear()
   }
 
   /** Key of the next packet of that AID; null: it goes in plaintext, if mayPlain. Hot path, allocates nothing. */
