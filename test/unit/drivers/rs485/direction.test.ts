@@ -69,8 +69,9 @@ const inside = (dir: string): void => {
     ptys.close()
   })
 
-  test('a driver that takes the call and does something else is refused', async () => {
+  test('a driver that takes the call and does something else is refused', async t => {
     const ptys = new Ptys()
+    t.after(() => ptys.close())
     const { path } = await ptys.port(join(dir, 'c'))
     for (const [how, options, why] of [
       ['off', {}, /leaves the mode off/],
@@ -80,6 +81,7 @@ const inside = (dir: string): void => {
     ] as const) {
       process.env.FAKE_RS485 = how
       const medium = createRs485('r', { port: path, ...options }, context)
+      t.after(() => medium.close())
       await assert.rejects(medium.open(events), (error: OsError) => {
         assert.match(error.hint, /auto_hardware/)
         assert.match(error.message, why)
@@ -88,10 +90,9 @@ const inside = (dir: string): void => {
       if (how === 'hasty') continue
       const registers = [{ id: 'a', address: 1 }]
       const modbus = modbusRtu.create('m', { port: path, slave: 1, direction: 'kernel', registers }, context)
+      t.after(() => modbus.close())
       await assert.rejects(modbus.open(events), why)
-      await modbus.close()
     }
-    ptys.close()
   })
 }
 
