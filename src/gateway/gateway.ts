@@ -24,7 +24,6 @@ import type { WirePickers } from '../pipeline/wireunit'
 import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake/manager'
-import type { IdAllocator } from '../protocol/ids/allocator'
 import type { SecureServer } from '../protocol/secure/server'
 import type { NodeClock } from '../protocol/time'
 import { Database, gatewayView } from '../storage'
@@ -48,6 +47,7 @@ import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
 import { Receivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
+import { latestTime, strangersOf } from './receive/strangers'
 import { remember } from './remember'
 import { statusOf } from './report'
 import { receivingSessions } from './sessions'
@@ -157,6 +157,7 @@ export class Gateway {
       files,
       inboundKey: aid => this.#sessions.keys(aid),
       stamp: aid => this.time.stamp(aid),
+      latest: () => latestTime(this.time, config),
     })
     this.protocol = new HandshakeManager(
       {},
@@ -216,6 +217,7 @@ export class Gateway {
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
       allowed: address => this.#allowed(address),
+      strangers: strangersOf(config, clock, aid => this.#receiver.knows(aid) || this.ids?.has(aid) === true),
       onPacket: (packet, origin) => {
         this.uplinks.heard(origin.address)
         this.events.packet(packet, origin)
@@ -313,10 +315,6 @@ export class Gateway {
     return this.intake.submit(readings, options)
   }
 
-  get allocator(): IdAllocator | null {
-    return this.ids?.allocator ?? null
-  }
-
   latestReadings(): LatestReading[] {
     const own = this.identity.assignedId
     return this.latest.list().map(group => (group.medium === 'local' ? { ...group, source_aid: own } : group))
@@ -341,7 +339,7 @@ export class Gateway {
   /** A fact went into the log: for the uplinks, the faces, and whoever looks on. */
   #noted(fact: Fact, link: LinkMetadata): void {
     this.uplinks.appended()
-    this.latest.note(fact, link)
+    if (!link.future) this.latest.note(fact, link)
     if (this.events.facts.heard) this.events.facts.emit({ fact, link })
   }
 

@@ -116,6 +116,14 @@ export const gatewayEntries = {
       v.pipe(v.string(), v.minLength(1)),
       'addresses (or address ranges) packets are taken from; empty: from everywhere',
     ),
+    max_future_s: num(86_400, 'a packet further ahead of the time is kept and marked, and nothing newest follows it', {
+      min: 1,
+    }),
+    plaintext_after_secure: choice(
+      ['same_address', 'any', 'never'],
+      'same_address',
+      'plaintext of a device with a confirmed session: from its address, from anywhere, or not at all',
+    ),
     template_memory_bytes: int(
       33_554_432,
       'memory for the templates of other nodes; what finds no room goes to files',

@@ -98,7 +98,7 @@ export class Uplink {
       identity: parts.identity,
       logger: parts.logger,
       largest: parts.largest ?? (() => this.maxPacket),
-      keyGone: () => setImmediate(() => parts.lost('the key of the session is gone')),
+      keyGone: () => setImmediate(() => parts.lost('what is on its way must wait for a session key')),
     })
     this.#delivery = new DeliverySender<Sent | null>({
       ...exchangeOver(medium, settings),
@@ -240,7 +240,8 @@ export class Uplink {
     for (let burst = 0; this.#usable && opening === this.#opening; ) {
       const now = clock.mono()
       this.#ranAt = now
-      const took = this.#takes && this.#pace.urgentMay && this.#fill(now)
+      const again = this.#refill(now)
+      const took = (this.#takes && this.#pace.urgentMay && this.#fill(now)) || again
       // over budget only what was taken all the same goes: alarms
       const sent = took || this.#pace.readyAt(now) <= now ? await this.#send(now) : 0
       if (opening !== this.#opening) return
@@ -327,6 +328,19 @@ export class Uplink {
     return took
   }
 
+  /** Takes what the upstream refused, whoever carries now: nothing else repeats it. True when there was any. */
+  #refill(now: number): boolean {
+    let took = false
+    while (this.#pace.readyAt(now) <= now && this.#carrier.room(this.maxPacket)) {
+      const packet = this.#records.takeRefused(this.maxPacket)
+      if (!packet) break
+      took = true
+      this.#pace.packets(1)
+      this.#carrier.take(packet.bytes, null, packet.maxSize)
+    }
+    return took
+  }
+
   #batchAt(now: number): number {
     return this.#pace.batchAt(now, () => this.#waiting)
   }
@@ -348,9 +362,7 @@ export class Uplink {
   /** The upstream could not use a frame. The exchange repeats it; elsewhere this is the only word about it. */
   #frameUnused(refused: RefusedFrame): void {
     if (this.#carrier === this.#exchange) this.#delivery.slower(this.#parts.clock.mono())
-    if (this.#carrier.delivery !== 'medium' || !this.#carrier.room(this.maxPacket)) return
-    const packet = this.#records.refused(refused, this.maxPacket)
-    if (packet) this.#carrier.take(packet.bytes, null, packet.maxSize)
+    else this.#records.refused(refused)
   }
 
   #arrived(shipment: Sent): void {

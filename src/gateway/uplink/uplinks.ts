@@ -12,6 +12,7 @@ import { MissingLink } from '../../links/missing'
 import { withHardware } from '../../links/physical'
 import { systemTimers, type Timers } from '../../links/timers'
 import type { LogRecord } from '../../log'
+import type { SecureSessions } from '../../protocol/secure/sessions'
 import type { Applied } from '../guard/apply'
 import type { PoolWish } from '../ids'
 import type { ForwardingReport, UplinkReport } from '../status'
@@ -23,7 +24,10 @@ import type { Payload } from './records'
 import type { Uplink } from './uplink'
 import { SentWatchers } from './watchers'
 
-type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'>
+type Given = Omit<
+  UplinkBuild,
+  'feed' | 'watchers' | 'sessions' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'
+>
 
 export interface UplinksParts extends Given {
   /** ids the gateway wants for nodes of its own: the first uplink is asked, or ids of two could be the same */
@@ -54,6 +58,7 @@ const USUAL_PACKET = 1200
 export class Uplinks {
   /** tells how a record left, whoever carried it */
   readonly watchers = new SentWatchers()
+  readonly #sessions = new Map<string, SecureSessions>()
   readonly #parts: UplinksParts
   readonly #timers: Timers
   #entries: Entry[] = []
@@ -271,6 +276,7 @@ export class Uplinks {
           ...this.#parts,
           feed: this.#feed,
           watchers: this.watchers,
+          sessions: this.#sessions,
           largest: () => this.#largest,
           helps: uplink => this.#helper === uplink,
           changed: () => this.pump(),
