@@ -1,5 +1,6 @@
 // Lines of text as the feed of a latest-value source: bytes of a serial line → lines → checksum → a reader that hands
-// values on. What fails: the port (see drivers/serial), lines that are too long, have a wrong checksum or say nothing (counted).
+// values on. What fails: the port (see drivers/serial), lines that are too long, have a damaged byte or a
+// wrong checksum, or say nothing (counted).
 import type { Line, OpenableEvents } from '../../src/links/contracts'
 import type { Feed, Take } from '../kit/latest'
 import { type Checksum, checkedEnd } from './checksum'
@@ -25,10 +26,20 @@ export interface LineCounts extends Record<string, number> {
   unmatched: number
   too_long: number
   bad_checksum: number
+  /** bytes with a wrong parity or stop bit, and the lines dropped for them */
+  damaged_bytes: number
+  damaged_lines: number
 }
 
 export class LineFeed implements Feed {
-  readonly detail: LineCounts = { lines: 0, unmatched: 0, too_long: 0, bad_checksum: 0 }
+  readonly detail: LineCounts = {
+    lines: 0,
+    unmatched: 0,
+    too_long: 0,
+    bad_checksum: 0,
+    damaged_bytes: 0,
+    damaged_lines: 0,
+  }
   readonly #options: LineFeedOptions
   readonly #splitter: LineSplitter
   /** the newest line of every channel */
@@ -39,10 +50,17 @@ export class LineFeed implements Feed {
   constructor(options: LineFeedOptions) {
     this.#options = options
     this.#splitter = new LineSplitter(options.separator, options.maxLength, line => this.#line(line))
-    options.line.onData(chunk => {
-      this.#splitter.push(chunk)
-      this.detail.too_long = this.#splitter.tooLong
-    })
+    options.line.onData(
+      chunk => {
+        this.#splitter.push(chunk)
+        this.detail.too_long = this.#splitter.tooLong
+        this.detail.damaged_lines = this.#splitter.damagedLines
+      },
+      byte => {
+        this.detail.damaged_bytes++
+        this.#splitter.damaged(byte)
+      },
+    )
   }
 
   async open(events: OpenableEvents, take: Take): Promise<void> {

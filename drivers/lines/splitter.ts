@@ -1,9 +1,11 @@
 // Cuts a byte stream into lines. However the bytes come in chunks, the lines are the same; one that is longer than the
-// bound is left out whole, and counted. Bounded memory, linear time, nothing made on the heap.
+// bound is left out whole, and counted, and so is one that a damaged byte belongs to. Bounded memory, linear time, nothing made on the heap.
 
 export class LineSplitter {
   /** lines that were too long */
   tooLong = 0
+  /** lines with a damaged byte, or with damaged ends */
+  damagedLines = 0
   readonly #separator: Uint8Array
   /** lines end with a line feed: a carriage return before it belongs to the end */
   readonly #dropsReturn: boolean
@@ -11,6 +13,7 @@ export class LineSplitter {
   #length = 0
   /** in a line that is too long */
   #overflow = false
+  #isDamaged = false
   readonly #onLine: (line: Uint8Array) => void
 
   /** `line` of onLine is only valid during the call; empty lines are not told. */
@@ -39,7 +42,12 @@ export class LineSplitter {
   /** Forgets what came of a line that has no end yet. */
   reset(): void {
     this.#length = 0
-    this.#overflow = false
+    this.#overflow = this.#isDamaged = false
+  }
+
+  /** A byte came that is not to be believed. A break between two lines (a transmitter that is switched on) belongs to none. */
+  damaged(byte: number): void {
+    this.#isDamaged ||= byte !== 0 || this.#length > 0
   }
 
   #endsHere(): boolean {
@@ -51,11 +59,12 @@ export class LineSplitter {
 
   #line(): void {
     let end = this.#length - this.#separator.length
-    const overflow = this.#overflow
+    const [overflow, damaged] = [this.#overflow, this.#isDamaged]
     this.reset()
     if (this.#dropsReturn && end > 0 && this.#buffer[end - 1] === 0x0d) end--
     const most = this.#buffer.length - this.#separator.length - 1
-    if (overflow || end > most) this.tooLong++
+    if (damaged) this.damagedLines++
+    else if (overflow || end > most) this.tooLong++
     else if (end > 0) this.#onLine(this.#buffer.subarray(0, end))
   }
 }

@@ -32,7 +32,7 @@ function placesOf(name: string, { registers, address_base }: SharedOptions): Reg
 
 export class RegisterProbe implements Probe {
   readonly detail: Readonly<Record<string, number>>
-  readonly #detail = { requests: 0, timeouts: 0, damaged: 0, exceptions: 0 }
+  readonly #detail = { requests: 0, timeouts: 0, damaged: 0, exceptions: 0, damaged_bytes: 0 }
   readonly #places: readonly Register[]
   readonly #bus: Membership
   readonly #unit: number
@@ -75,6 +75,8 @@ export class RegisterProbe implements Probe {
       } else if (answer[0]! & 0x80) this.#refused(block, answer[1]!, samples)
       else for (const member of block.members) samples[member] = this.#cut(block, this.#places[member]!, answer)
     }
+    // of the whole bus: whose answer it was to be is not known
+    this.#detail.damaged_bytes = this.#bus.bus.transport.damagedBytes ?? 0
     return samples
   }
 

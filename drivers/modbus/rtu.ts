@@ -1,8 +1,8 @@
 // Modbus RTU on a Line: one request at a time, silence around each (2.5.1.1 of the serial line's specification), the answer
 // found among whatever else the line brings (noise at the turn of direction, an echo of the request, late answers of others).
 //
-// What fails: no answer in time (NO_REPLY), an answer with a wrong CRC (BAD_REPLY: at once where it can be seen, else when the
-// time is over and something did come), the line is lost (LINK_DOWN). Memory: one buffer of two frames.
+// What fails: no answer in time (NO_REPLY), an answer with a wrong CRC or a damaged byte (BAD_REPLY: at once where it can be
+// seen, else when the time is over and something did come), the line is lost (LINK_DOWN). Memory: one buffer of two frames.
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
@@ -41,6 +41,9 @@ export class RtuTransport implements Transport {
   readonly #characterMs: number
   readonly #buffer = new Uint8Array(ROOM)
   #length = 0
+  /** bytes with a wrong parity or stop bit, whoever sent them */
+  damagedBytes = 0
+  #isDamaged = false
   /** when the last byte came or went, on the monotonic clock */
   #active = Number.NEGATIVE_INFINITY
   #waiting: Waiting | undefined
@@ -54,7 +57,10 @@ export class RtuTransport implements Transport {
     this.#characterMs = characterMs
     // 3.5 characters; above 19200 baud a fixed 1.75 ms
     this.#silenceMs = Math.max(pauseMs, Math.ceil(baudrate > 19_200 ? 1.75 : 3.5 * this.#characterMs))
-    line.onData(chunk => this.#take(chunk))
+    line.onData(
+      chunk => this.#take(chunk),
+      () => this.#damaged(),
+    )
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -84,6 +90,7 @@ export class RtuTransport implements Transport {
     await this.#silence(timeoutMs)
     const frame = frameRtu(unit, request)
     this.#length = 0
+    this.#isDamaged = false
     let cancel = (): void => undefined
     try {
       return await new Promise<Uint8Array>((resolve, reject) => {
@@ -91,7 +98,7 @@ export class RtuTransport implements Transport {
         // the slave's time begins when the last character has left
         const onTheWire = frame.length * this.#characterMs
         cancel = this.#timers.after(timeoutMs + Math.ceil(onTheWire), () =>
-          reject(this.#length > 0 ? badReply(unit) : noReply(unit)),
+          reject(this.#length > 0 || this.#isDamaged ? badReply(unit) : noReply(unit)),
         )
         this.#line.write(frame).catch(reject)
       })
@@ -111,6 +118,14 @@ export class RtuTransport implements Transport {
       if (!(pause > 0)) return
       await new Promise<void>(resolve => this.#timers.after(Math.ceil(pause), resolve))
     }
+  }
+
+  /** Drops what came of an answer; a whole one may still follow what switching a transmitter left. */
+  #damaged(): void {
+    this.damagedBytes++
+    this.#active = this.#clock.mono()
+    this.#length = 0
+    this.#isDamaged = true
   }
 
   /** Runs once per chunk; a chunk without a request before it is dropped. */

@@ -12,6 +12,8 @@ export interface Transport {
   exchange(unit: number, request: Uint8Array, timeoutMs: number): Promise<Uint8Array>
   /** see Openable */
   onReturn?(back: () => void): () => void
+  /** bytes that came with a wrong parity or stop bit, where the transport knows */
+  readonly damagedBytes?: number
   /** an answer that comes after its time may be taken for the answer to the next request to that slave */
   readonly confuses: boolean
 }

@@ -46,13 +46,14 @@ static int64_t lock_port(int fd) {
     return !is_pseudo(fd) && ioctl(fd, TIOCEXCL) < 0 ? -errno : 0;
 }
 
-/* Bytes as they are, at any baud rate; what the driver made of that is the result. */
+/* Bytes as they are, at any baud rate; what the driver made of that is the result. A byte with a wrong parity or stop bit comes
+   as FF 00 X, a break as FF 00 00, a byte FF as FF FF (drivers/serial/marks.ts). */
 static int64_t set_port(int fd, const uint32_t *words) {
     static const tcflag_t sizes[] = {CS5, CS6, CS7, CS8}, parities[] = {[EVEN] = PARENB, [ODD] = PARENB | PARODD};
     struct termios2 state;
     if (ioctl(fd, TCGETS2, &state) < 0)
         return -errno;
-    state.c_iflag = IGNPAR | (words[FLOW] == XON_XOFF ? IXON | IXOFF : 0);
+    state.c_iflag = INPCK | PARMRK | (words[FLOW] == XON_XOFF ? IXON | IXOFF : 0);
     state.c_oflag = state.c_lflag = 0;
     state.c_cflag &= ~(tcflag_t)(CSIZE | CSTOPB | PARENB | PARODD | CMSPAR | CRTSCTS | CBAUD | CIBAUD);
     state.c_cflag |= CREAD | CLOCAL | HUPCL | BOTHER | sizes[words[DATA_BITS] - 5] | parities[words[PARITY]] |

@@ -44,6 +44,7 @@ export class HalfDuplexLine implements Line {
   readonly #wire: Wire
   readonly #options: HalfDuplexOptions
   #handler: (chunk: Uint8Array) => void = () => undefined
+  #onDamaged: (byte: number) => void = () => undefined
   #turn: Promise<unknown> = Promise.resolve()
   #heardAt = Number.NEGATIVE_INFINITY
   /** what was sent and may come back, however late, and how much of the first one did */
@@ -58,15 +59,19 @@ export class HalfDuplexLine implements Line {
     this.name = wire.name
     this.#wire = wire
     this.#options = options
-    wire.onData(chunk => this.#data(chunk))
+    wire.onData(
+      chunk => this.#data(chunk),
+      byte => this.#damaged(byte),
+    )
   }
 
   get counters(): Line['counters'] {
     return this.#wire.counters
   }
 
-  onData(handler: (chunk: Uint8Array) => void): void {
+  onData(handler: (chunk: Uint8Array) => void, damaged: (byte: number) => void = () => undefined): void {
     this.#handler = handler
+    this.#onDamaged = damaged
   }
 
   open(events: OpenableEvents): Promise<void> {
@@ -130,6 +135,26 @@ export class HalfDuplexLine implements Line {
         timers.after(Math.max(1, Math.ceil(left)), resolve)
       })
     }
+  }
+
+  /** A break before anything else is what switching a transmitter leaves; in an echo, two have spoken at once. */
+  #damaged(byte: number): void {
+    const now = this.#options.clock.mono()
+    this.#silent ||= now - this.#heardAt >= this.#options.gapMs
+    if (byte === 0 && this.#silent && this.#matched === 0) {
+      this.tally.nuls++
+      return
+    }
+    if (this.#matched > 0) {
+      this.tally.collisions++
+      this.#unheard++
+      this.#expected.shift()
+      this.#matched = 0
+    }
+    this.#silent = false
+    this.#heardAt = now
+    this.#options.heard?.()
+    this.#onDamaged(byte)
   }
 
   #data(chunk: Uint8Array): void {

@@ -75,6 +75,8 @@ async function inTime<T>(path: string, work: Promise<T>, ms: number, late: (done
 let closings: Promise<void> = Promise.resolve()
 
 export class PackagePort implements OpenTty {
+  /** the package sets IGNPAR without INPCK: a damaged byte comes as any other */
+  readonly marked = false
   private constructor(
     private readonly path: string,
     readonly fd: number,

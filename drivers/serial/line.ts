@@ -70,11 +70,12 @@ const behind = new Map<string, UsbIdentity>()
 export class SerialLine implements Line {
   readonly name: string
   readonly settings: SerialSettings
-  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly counters = { rx: 0, tx: 0, errors: 0, detail: { damaged_bytes: 0 } }
   readonly #context: SerialContext
   readonly #names: PortNames
   readonly #timers: Timers
   #handler: (chunk: Uint8Array) => void = () => undefined
+  #onDamaged: (byte: number) => void = () => undefined
   #shared: Shared | undefined
   #events: OpenableEvents | undefined
   /** what the name stood for at the last try */
@@ -112,8 +113,9 @@ export class SerialLine implements Line {
   }
 
   /** One handler; the last one set counts. */
-  onData(handler: (chunk: Uint8Array) => void): void {
+  onData(handler: (chunk: Uint8Array) => void, damaged: (byte: number) => void = () => undefined): void {
     this.#handler = handler
+    this.#onDamaged = damaged
   }
 
   /** Rejects with NOT_FOUND, NO_ACCESS, PORT_BUSY, CONFIG_INVALID, NO_DRIVER or LINK_DOWN. */
@@ -142,9 +144,13 @@ export class SerialLine implements Line {
     this.#openedAt = this.#context.clock.mono()
     this.#freshUntil = 0
     this.#remember(path, usb)
-    const { baudrate } = shared.port!
+    const { baudrate, checksBytes } = shared.port!
+    const wrong: string[] = []
     if (!VIRTUAL.test(path) && Math.abs(baudrate - this.settings.baudrate) > OFF_BY * this.settings.baudrate)
-      events.degraded(`${path} runs at ${baudrate} baud, not at ${this.settings.baudrate}`)
+      wrong.push(`${path} runs at ${baudrate} baud, not at ${this.settings.baudrate}`)
+    if (!checksBytes && this.settings.parity !== 'none')
+      wrong.push(`${path}: parity is sent but not checked, since the native addon is missing`)
+    if (wrong.length > 0) events.degraded(wrong.join('; '))
   }
 
   async close(): Promise<void> {
@@ -263,6 +269,9 @@ export class SerialLine implements Line {
         data: chunk => {
           for (const member of shared.members) member.#data(chunk)
         },
+        damaged: byte => {
+          for (const member of shared.members) member.#damaged(byte)
+        },
         lost: reason => {
           void shared.end()
           for (const member of [...shared.members]) member.#lost(reason)
@@ -292,9 +301,22 @@ export class SerialLine implements Line {
     try {
       this.#handler(chunk)
     } catch (error) {
-      this.counters.errors++
-      this.#context.logger.error(`bytes were not handled: ${asOsError(error).message}`)
+      this.#unhandled(error)
     }
+  }
+
+  #damaged(byte: number): void {
+    this.counters.detail.damaged_bytes++
+    try {
+      this.#onDamaged(byte)
+    } catch (error) {
+      this.#unhandled(error)
+    }
+  }
+
+  #unhandled(error: unknown): void {
+    this.counters.errors++
+    this.#context.logger.error(`bytes were not handled: ${asOsError(error).message}`)
   }
 
   #remember(path: string, usb: UsbIdentity | undefined): void {

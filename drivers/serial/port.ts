@@ -13,11 +13,10 @@ import type { Bus } from '../../src/native/bus'
 import { type OpenTty, TtyPort } from '../../src/native/tty'
 import { PackagePort } from './binding'
 import { lostReason, openError } from './errors'
+import { type MarkedBytes, MarkReader } from './marks'
 import { characterMs, type SerialSettings } from './options'
 
-export interface PortEvents {
-  /** `chunk` is only valid during the call */
-  data(chunk: Uint8Array): void
+export interface PortEvents extends MarkedBytes {
   lost(reason: string): void
   /** nothing goes out; '' : again it does */
   stuck(reason: string): void
@@ -46,6 +45,7 @@ export class OpenPort {
   readonly path: string
   readonly #tty: OpenTty
   readonly #events: PortEvents
+  readonly #bytes: { push(chunk: Uint8Array): void }
   readonly #clock: Clock
   readonly #timers: Timers
   readonly #settings: SerialSettings
@@ -72,6 +72,7 @@ export class OpenPort {
     this.#tty = tty
     this.#settings = settings
     this.#events = events
+    this.#bytes = tty.marked ? new MarkReader(events) : { push: chunk => events.data(chunk) }
     this.#clock = parts.clock
     this.#timers = parts.timers
     this.#characterMs = characterMs(settings)
@@ -108,6 +109,11 @@ export class OpenPort {
   /** bits per second that the driver of the port really uses */
   get baudrate(): number {
     return this.#tty.baudrate
+  }
+
+  /** bytes with a wrong parity or stop bit are known (Line.onData) */
+  get checksBytes(): boolean {
+    return this.#tty.marked
   }
 
   /** For calls that tell the driver more (RS485). Throws E_NO_ADDON. */
@@ -170,7 +176,7 @@ export class OpenPort {
   #readable(): void {
     for (let turn = 0; turn < READS && !this.#closed; turn++) {
       const got = this.#read()
-      if (got > 0) this.#events.data(buffer.subarray(0, got))
+      if (got > 0) this.#bytes.push(buffer.subarray(0, got))
       if (got < buffer.length) break
     }
   }

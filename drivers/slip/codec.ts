@@ -48,7 +48,7 @@ export class SlipDecoder {
   #used = 0
   #escaped = false
   #broken = false
-  /** frames dropped: a wrong escape, or too long */
+  /** frames dropped: a wrong escape, too long, or a damaged byte */
   broken = 0
 
   constructor(mtu: number, onFrame: (frame: Uint8Array) => void) {
@@ -61,6 +61,11 @@ export class SlipDecoder {
     this.#used = 0
     this.#escaped = false
     this.#broken = false
+  }
+
+  /** A byte came that is not to be believed: what comes before the next END belongs to the same frame. */
+  damaged(): void {
+    this.#broken = true
   }
 
   push(chunk: Uint8Array): void {

@@ -71,13 +71,18 @@ export class SlipMedium implements Medium {
     this.#options = options
     this.#datagram = new Uint8Array(options.mtu)
     this.#decoder = new SlipDecoder(options.mtu, frame => this.#frame(frame))
-    line.onData(chunk => this.#decoder.push(chunk))
+    line.onData(
+      chunk => this.#decoder.push(chunk),
+      () => this.#decoder.damaged(),
+    )
   }
 
   get counters(): LinkCounters {
     const { broken } = this.#decoder
     const detail = Object.fromEntries(
-      Object.entries({ broken_frames: broken, ...this.#dropped }).filter(([, count]) => count > 0),
+      Object.entries({ broken_frames: broken, ...this.#line.counters.detail, ...this.#dropped }).filter(
+        ([, count]) => count > 0,
+      ),
     )
     return Object.keys(detail).length === 0 ? this.#tally : { ...this.#tally, detail }
   }

@@ -162,8 +162,11 @@ export type SourceReading = readonly [sensor_id: string, status: string, value: 
 /** A byte stream: serial line, TCP connection, pseudo-terminal. */
 export interface Line extends Openable {
   write(bytes: Uint8Array): Promise<void>
-  /** `chunk` is only valid during the call */
-  onData(handler: (chunk: Uint8Array) => void): void
+  /**
+   * `chunk` is only valid during the call. `damaged` is called where a byte came that is not to be believed (parity, framing,
+   * break: 0), between the chunks before and after it: what it belongs to is to be dropped. The line counts such bytes.
+   */
+  onData(handler: (chunk: Uint8Array) => void, damaged?: (byte: number) => void): void
 }
 
 /** Who this node is, for media that have it in names (MQTT topics and client ids). */

@@ -30,9 +30,11 @@ const FLOWS = ['none', 'rts_cts', 'xon_xoff']
 const [DTR, RTS] = [2, 4]
 
 /** What a port is to those who have it open, whoever opened it. */
-export type OpenTty = Pick<TtyPort, 'bus' | 'fd' | 'baudrate' | 'watch' | 'unwatch' | 'close'>
+export type OpenTty = Pick<TtyPort, 'bus' | 'fd' | 'baudrate' | 'marked' | 'watch' | 'unwatch' | 'close'>
 
 export class TtyPort {
+  /** damaged bytes are marked among those that are read, as drivers/serial/marks.ts reads them */
+  readonly marked: boolean = true
   readonly #addon: BusAddon
   readonly #file: Descriptor
 

@@ -14,10 +14,11 @@ export interface LinePairOptions {
 }
 
 export class LineEnd implements Line {
-  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly counters = { rx: 0, tx: 0, errors: 0, detail: { damaged_bytes: 0 } }
   other!: LineEnd
   events: OpenableEvents | undefined
   #handler: (chunk: Uint8Array) => void = () => undefined
+  #damaged: (byte: number) => void = () => undefined
 
   constructor(
     readonly name: string,
@@ -34,8 +35,15 @@ export class LineEnd implements Line {
     this.events = undefined
   }
 
-  onData(handler: (chunk: Uint8Array) => void): void {
+  onData(handler: (chunk: Uint8Array) => void, damaged: (byte: number) => void = () => undefined): void {
     this.#handler = handler
+    this.#damaged = damaged
+  }
+
+  /** A byte comes with a wrong parity or stop bit; 0: a break. */
+  damage(byte: number): void {
+    this.counters.detail.damaged_bytes++
+    this.#damaged(byte)
   }
 
   async write(bytes: Uint8Array): Promise<void> {

@@ -51,6 +51,11 @@ export class CobsDeframer implements Deframer {
   readonly waiting = false
   idle(): void {}
 
+  /** What comes before the next zero belongs to the same frame. */
+  damaged(): void {
+    this.#bad = true
+  }
+
   reset(): void {
     this.#used = this.#run = this.#size = 0
     this.#zero = this.#bad = false

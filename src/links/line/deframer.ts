@@ -37,6 +37,8 @@ export interface Deframer {
   push(chunk: Uint8Array): void
   /** The line is silent: what waits for more bytes is judged now. */
   idle(): void
+  /** A byte came that is not to be believed: what is whole without it counts, what waits for more is dropped. */
+  damaged(): void
   /** The line was opened anew: what was begun is over. */
   reset(): void
   /** something waits for more bytes or for silence */
@@ -124,6 +126,10 @@ export class SerialDeframer implements Deframer {
     for (const candidate of this.#open) candidate.done = true
     this.#last = 0
     this.#judge()
+  }
+
+  damaged(): void {
+    this.idle()
   }
 
   reset(): void {

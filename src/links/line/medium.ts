@@ -80,13 +80,19 @@ export class LineMedium implements Medium {
         ? new CobsDeframer({ maxPacket, onPacket })
         : new SerialDeframer(framing, { maxPacket, onPacket, isOpen: (answer, seq) => this.#isOpen(answer, seq) })
     this.#origin = { medium: this.medium, address: options.address ?? line.name, reply: packet => this.send(packet) }
-    line.onData(chunk => this.#data(chunk))
+    line.onData(
+      chunk => this.#data(chunk),
+      () => this.deframer.damaged(),
+    )
   }
 
-  /** `noise_bytes`: bytes that belonged to no packet. */
+  /** `noise_bytes`: bytes that belonged to no packet; `damaged_bytes` of a serial port: see Line.onData. */
   get counters(): LinkCounters {
     const { bytes, taken, crowded } = this.deframer.counters
-    return { ...this.#counters, detail: { noise_bytes: bytes - taken, crowded, ...this.#options.detail?.() } }
+    return {
+      ...this.#counters,
+      detail: { noise_bytes: bytes - taken, crowded, ...this.#line.counters.detail, ...this.#options.detail?.() },
+    }
   }
 
   /** One handler; the last one set counts. */

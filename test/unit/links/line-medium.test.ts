@@ -5,10 +5,12 @@ import { ManualClock } from '../../../src/lib/clock'
 import type { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
 import type { Line } from '../../../src/links/contracts'
+import { frameCobs } from '../../../src/links/line/cobs'
 import { type LineFraming, LineMedium } from '../../../src/links/line/medium'
 import { Link } from '../../../src/links/link'
 import { ManualTimers } from '../../../src/links/timers'
 import { buildIdAssign, buildIdRequest, buildNack, buildPing, buildPong } from '../../../src/protocol/control'
+import { frameSerial } from '../../../src/wire/serial'
 import { LinePair, type LinePairOptions } from '../../lib/linepair'
 
 const FULL = Buffer.from(
@@ -64,6 +66,28 @@ for (const framing of ['uart', 'rs485', 'cobs'] as const)
     const { bytes, taken } = ends.b.deframer.counters
     // COBS: the zero in front of a frame belongs to none
     assert.equal(bytes - taken, framing === 'cobs' ? 2 : 0)
+  })
+
+for (const framing of ['uart', 'rs485', 'cobs'] as const)
+  test(`${framing}: a frame with a damaged byte is dropped, also where its checksum holds; the frames beside it count`, async () => {
+    const ends = await new Ends(framing).open()
+    const { a, b } = ends.pair
+    const frame = framing === 'cobs' ? frameCobs(FULL) : frameSerial(FULL, framing)
+    for (let at = 1; at < frame.length; at++) {
+      b.arrive(frame.subarray(0, at))
+      b.damage(0)
+      b.arrive(frame.subarray(at))
+      await ends.timers.advance(50)
+      assert.deepEqual(ends.atB, [], `damaged before byte ${at}`)
+    }
+    b.arrive(frame)
+    b.damage(0x55)
+    b.arrive(frame)
+    await ends.timers.advance(50)
+    // with COBS what comes between two zeros is one frame
+    assert.equal(ends.atB.length, 2)
+    assert.equal(ends.b.counters.detail?.damaged_bytes, frame.length)
+    await a.close()
   })
 
 test('a data frame waits for a little silence, or for what follows it to be as long as a packet may be', async () => {

@@ -99,11 +99,12 @@ static int set(const struct termios2 *to) {
     const unsigned *size = &to->c_cflag;
     state = *to;
     state.c_ospeed = 16000000 / (16000000 / to->c_ospeed);
-    snprintf(how, sizeof how, "%u %s%d%s%s%s%s%s%s%s min %d", to->c_ospeed, (*size & CBAUD) == BOTHER ? "" : "standard ",
+    snprintf(how, sizeof how, "%u %s%d%s%s%s%s%s%s%s%s min %d", to->c_ospeed, (*size & CBAUD) == BOTHER ? "" : "standard ",
              5 + (int)((*size & CSIZE) >> 4), (*size & PARENB) == 0 ? "N" : (*size & PARODD) != 0 ? "O" : "E",
              (*size & CSTOPB) != 0 ? "2" : "1", (*size & CRTSCTS) != 0 ? " rtscts" : "",
              (to->c_iflag & (IXON | IXOFF)) == (IXON | IXOFF) ? " xonxoff" : "", (*size & HUPCL) != 0 ? " hupcl" : "",
              (*size & (CLOCAL | CREAD)) == (CLOCAL | CREAD) ? " local" : "", to->c_oflag == 0 && to->c_lflag == 0 ? " raw" : "",
+             (to->c_iflag & ~(tcflag_t)(IXON | IXOFF)) == (INPCK | PARMRK) ? " marked" : "",
              to->c_cc[VMIN]);
     called("TCSETS2", how);
     return 0;

@@ -52,7 +52,7 @@ const inside = (): void => {
     await port.close()
     assert.deepEqual(calls(), [
       'open nonblock noctty cloexec',
-      'TCSETS2 115200 8N1 hupcl local raw min 1',
+      'TCSETS2 115200 8N1 hupcl local raw marked min 1',
       'TCFLSH',
       'TIOCMBIS 4',
       'TIOCMBIC 2',
@@ -77,7 +77,7 @@ const inside = (): void => {
   ] as [Partial<TtySettings>, string][])
     test(`the settings ${told}`, async () => {
       await (await TtyPort.open(path, { ...plain, ...settings }, LONG)).close()
-      assert.equal(calls()[1], `TCSETS2 ${told} hupcl local raw min 1`)
+      assert.equal(calls()[1], `TCSETS2 ${told} hupcl local raw marked min 1`)
     })
 
   test('the baud rate is the one the driver has made of it', async () => {

@@ -20,6 +20,8 @@ interface World {
   /** the device answers this to each question */
   answer: (question: string) => string
   says(text: string): Promise<void>
+  /** a byte of the device comes with a wrong parity or stop bit */
+  damage(byte: number): void
 }
 
 async function world(type: 'line' | 'nmea', options: Record<string, unknown>): Promise<World> {
@@ -42,6 +44,7 @@ async function world(type: 'line' | 'nmea', options: Record<string, unknown>): P
       await pair.b.write(Buffer.from(text, 'latin1'))
       await timers.advance(1)
     },
+    damage: byte => pair.a.damage(byte),
   }
   pair.b.onData(chunk => {
     const question = Buffer.from(chunk).toString('latin1')
@@ -74,7 +77,10 @@ test('named groups are channels; the newest line counts; what is silent too long
     ['s_temp', 'OK', -21.5, 'Cel'],
     ['gate', 'OPEN', 1, '1'],
   ])
-  assert.deepEqual(at.source.counters.detail, { lines: 4, unmatched: 1, too_long: 0, bad_checksum: 0 })
+  assert.deepEqual(at.source.counters.detail, {
+    ...{ lines: 4, unmatched: 1, too_long: 0, bad_checksum: 0 },
+    ...{ damaged_bytes: 0, damaged_lines: 0 },
+  })
   await at.says('x\nT=oops\n')
   await at.timers.advance(9999)
   const raw = (await at.source.readRaw!())!
@@ -91,6 +97,42 @@ test('named groups are channels; the newest line counts; what is silent too long
     (await at.source.read()).map(row => row.slice(1, 3)),
     [['ERROR', null], ['ERROR', null]], // biome-ignore format: short
   )
+})
+
+test('a line with a damaged byte is no line, wherever the byte is; a break between two lines belongs to none', async () => {
+  const at = await world('line', { pattern: 'T=(?<temp>-?\\d+)' })
+  const temp = async (): Promise<unknown> => (await at.source.read())[0]![2]
+  await at.says('T=1\n')
+  for (const [before, after] of [
+    ['T=', '2\n'],
+    ['', 'T=2\n'],
+    ['T=2', '\n'],
+    ['T=2', 'T=3\n'], // the end of the line itself
+  ] as const) {
+    await at.says(before)
+    at.damage(0x2d)
+    await at.says(after)
+    assert.equal(await temp(), 1, `${before}·${after}`)
+  }
+  at.damage(0)
+  await at.says('T=4\nT=')
+  assert.equal(await temp(), 4)
+  at.damage(0)
+  await at.says('5\n')
+  assert.equal(await temp(), 4)
+  await at.says('T=6\n')
+  assert.equal(await temp(), 6)
+  const { damaged_bytes, damaged_lines, lines } = at.source.counters.detail!
+  assert.deepEqual([damaged_bytes, damaged_lines, lines], [6, 5, 3])
+})
+
+test('a sentence of NMEA with a damaged byte is dropped, also without a checksum', async () => {
+  const at = await world('nmea', { read: ['depth'], require_checksum: false })
+  await at.says('$SDDPT,1.5,0.0\r\n$SDDPT,2')
+  at.damage(0x36)
+  await at.says('.5,0.0\r\n')
+  assert.equal((await at.source.read())[0]![2], 1.5)
+  assert.equal(at.source.counters.detail?.damaged_lines, 1)
 })
 
 test('a question is asked before every reading; an old answer is none', async () => {

@@ -24,6 +24,7 @@ class Wire implements Line {
   events: OpenableEvents | undefined
   opens = 0
   #handler: (chunk: Uint8Array) => void = () => undefined
+  damage: () => void = () => undefined
 
   async open(events: OpenableEvents): Promise<void> {
     this.opens++
@@ -32,8 +33,9 @@ class Wire implements Line {
   async close(): Promise<void> {
     this.events = undefined
   }
-  onData(handler: (chunk: Uint8Array) => void): void {
+  onData(handler: (chunk: Uint8Array) => void, damaged: (byte: number) => void): void {
     this.#handler = handler
+    this.damage = () => damaged(0)
   }
   bring(bytes: Uint8Array): void {
     this.#handler(bytes)
@@ -225,6 +227,40 @@ test('noise before the answer does no harm; a damaged answer is asked for again'
   wire.answer = frame => ({ bytes: healthy(frame).bytes.map(byte => byte ^ 0x55), afterMs: 20 })
   const [raw] = await settle(one.readRaw!())
   assert.equal(raw!.error, 'damaged answer from slave 4')
+})
+
+test('an answer with a damaged byte is dropped and asked for again, even where its CRC holds; a break before an answer is none', async () => {
+  const { wire, bus, source, events, settle } = world()
+  const one = source(4, { retries: 1 })
+  await one.open(events)
+  /** the answer comes with a damaged byte in front of its byte `at`, which came right or is left out */
+  const cut = (at: number, lost: number) => (frame: Uint8Array) => {
+    const { bytes } = healthy(frame)
+    wire.timers.after(20, () => {
+      wire.bring(bytes.subarray(0, at))
+      wire.damage()
+      wire.bring(bytes.subarray(at + lost))
+    })
+    return undefined
+  }
+  const size = 7
+  for (const [at, lost] of [
+    [3, 1],
+    [3, 0],
+    [1, 0],
+    [size - 1, 1],
+  ] as const) {
+    wire.answer = cut(at, lost)
+    const before = bus.counters.damaged
+    assert.deepEqual((await settle(one.read()))[0], ['r4', 'ERROR', null, '1'], `${at} ${lost}`)
+    assert.equal(bus.counters.damaged - before, 2)
+    wire.answer = healthy
+    await wire.timers.advance(2000)
+    assert.equal((await settle(one.read()))[0]![2], 401)
+  }
+  wire.answer = cut(0, 0)
+  assert.equal((await settle(one.read()))[0]![2], 401)
+  assert.equal(one.counters.detail?.damaged_bytes, 9)
 })
 
 test('an exception is told by name; a block the device refuses is read register by register', async () => {

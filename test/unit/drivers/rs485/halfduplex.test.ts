@@ -11,12 +11,14 @@ function line() {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   let arrive: (chunk: Uint8Array) => void = () => undefined
+  let damage: (byte: number) => void = () => undefined
   const wire: Wire = {
     name: 'wire',
     counters: { rx: 0, tx: 0, errors: 0 },
     wireFreeMs: 0,
-    onData: handler => {
+    onData: (handler, damaged = () => undefined) => {
       arrive = handler
+      damage = damaged
     },
     open: async () => undefined,
     close: async () => undefined,
@@ -24,7 +26,11 @@ function line() {
   }
   const duplex = new HalfDuplexLine(wire, { clock, timers, turnaroundMs: 5, gapMs: 20, receiving: () => false })
   const heard: Buffer[] = []
-  duplex.onData(chunk => heard.push(Buffer.from(chunk)))
+  const damaged: number[] = []
+  duplex.onData(
+    chunk => heard.push(Buffer.from(chunk)),
+    byte => damaged.push(byte),
+  )
   /** Sends, and lets `echo` come back after it. */
   const say = async (bytes: Uint8Array, echo: Uint8Array | null = bytes): Promise<void> => {
     const written = duplex.write(bytes)
@@ -32,7 +38,15 @@ function line() {
     await written
     if (echo) arrive(echo)
   }
-  return { duplex, heard, say, timers, arrive: (bytes: Uint8Array) => arrive(bytes) }
+  return {
+    duplex,
+    heard,
+    damaged,
+    say,
+    timers,
+    arrive: (bytes: Uint8Array) => arrive(bytes),
+    damage: (byte: number) => damage(byte),
+  }
 }
 
 const poll = (seq: number): Uint8Array => frameSerial(buildPoll(seq, 7, 512), 'rs485')
@@ -55,6 +69,22 @@ test('an echo that was damaged is handed on, and those after it are known again'
   for (let seq = 3; seq < 20; seq++) await say(poll(seq))
   assert.deepEqual(Buffer.concat(heard), Buffer.from(damaged))
   assert.equal(duplex.tally.echoes, 18)
+})
+
+test('a damaged byte is handed on between the others; a break after silence is what a transmitter leaves', async () => {
+  const { duplex, heard, damaged, say, timers, arrive, damage } = line()
+  damage(0)
+  arrive(poll(1))
+  damage(0)
+  damage(0x55)
+  assert.deepEqual([Buffer.concat(heard), damaged, duplex.tally.nuls], [Buffer.from(poll(1)), [0, 0x55], 1])
+  await timers.advance(100)
+  await say(poll(2))
+  await say(poll(3), poll(3).subarray(0, 4))
+  damage(1)
+  assert.deepEqual([damaged.length, duplex.tally.collisions, duplex.tally.echoes], [3, 1, 1])
+  arrive(poll(4))
+  assert.deepEqual(heard.at(-1), Buffer.from(poll(4)))
 })
 
 test('what others say between two echoes is heard whole', async () => {

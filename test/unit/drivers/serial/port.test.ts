@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -60,6 +61,28 @@ test('bytes go both ways as they are, and two who name the same port share it', 
   await two.write(every)
   await two.close()
   await assert.rejects(two.write(every), /is not open/)
+})
+
+test('bytes the kernel marks as damaged are counted and told where they came; without the addon a parity says it is not checked', async () => {
+  const plug = await ptys.port(join(dir, 'marked'))
+  const line = serialLine('marked', settings(plug.path, { parity: 'even' }), context)
+  const got: (number | 'damaged')[] = []
+  line.onData(
+    chunk => got.push(...chunk),
+    () => got.push('damaged'),
+  )
+  const { events, complaints } = heard()
+  await line.open(events)
+  if (nativeOrNull()) {
+    // a pseudo-terminal has no damaged bytes: the marks are written in its place, as they are
+    execFileSync('stty', ['-F', plug.path, '-parmrk', '-inpck'])
+    plug.write(Uint8Array.of(1, 0xff, 0xff, 2, 0xff))
+    plug.write(Uint8Array.of(0, 0x41, 3))
+    await until('all came', () => got.at(-1) === 3)
+    assert.deepEqual(got, [1, 0xff, 2, 'damaged', 3])
+    assert.deepEqual([line.counters.rx, line.counters.detail.damaged_bytes, complaints.length], [4, 1, 0])
+  } else assert.match(complaints.join(), /parity is sent but not checked, since the native addon is missing$/)
+  await line.close()
 })
 
 test('a large write goes out in pieces, and settles when it is on the wire', async () => {

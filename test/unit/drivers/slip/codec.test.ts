@@ -64,6 +64,21 @@ test('a frame that is too long, or has a wrong escape, is dropped whole and coun
   assert.deepEqual(got.slice(3), ['03'])
 })
 
+test('a frame with a damaged byte is dropped and counted, wherever the byte is; the next one comes through', () => {
+  const frames: string[] = []
+  const decoder = new SlipDecoder(64, frame => frames.push(Buffer.from(frame).toString()))
+  for (const [before, after] of [
+    ['', 'one'],
+    ['o', 'e'],
+    ['one', ''],
+  ] as const) {
+    decoder.push(Buffer.from(`\xc0${before}`, 'latin1'))
+    decoder.damaged()
+    decoder.push(Buffer.from(`${after}\xc0\xc0two\xc0`, 'latin1'))
+  }
+  assert.deepEqual([frames, decoder.broken], [['two', 'two', 'two'], 3])
+})
+
 test('an IPv4 header and a UDP header with their checksums, byte for byte', () => {
   // the header of a well-known worked example: 115 bytes of UDP from 192.168.0.1 to .199, checksum b861
   const out = new Uint8Array(115)

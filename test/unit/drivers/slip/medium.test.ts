@@ -83,6 +83,27 @@ test('a listening end answers ping; what is for other addresses and ports is dro
   assert.deepEqual(ours.counters.detail, { other_port: 1, other_address: 1 })
 })
 
+test('a datagram with a damaged byte is dropped and counted, the next one comes', async () => {
+  const { timers, pair, board, ours, got } = await ends()
+  pair.b.damage(0x41)
+  await board.send(Buffer.from('one'))
+  await timers.advance(100)
+  const frame = new Uint8Array(64)
+  const datagram = new Uint8Array(MTU)
+  const size = encodeUdp(Buffer.from('two'), BOARD, OURS, 1, datagram)
+  const whole = frame.subarray(0, encodeSlip(datagram.subarray(0, size), frame))
+  pair.b.arrive(whole.subarray(0, 30))
+  pair.b.damage(0x41)
+  pair.b.arrive(whole.subarray(30))
+  await board.send(Buffer.from('three'))
+  await timers.advance(100)
+  assert.deepEqual(
+    got.map(({ packet }) => packet.toString()),
+    ['one', 'three'],
+  )
+  assert.deepEqual(ours.counters.detail, { broken_frames: 2, damaged_bytes: 2 })
+})
+
 test('only the peer answers an end that sends', async () => {
   const { board, answers, timers, pair } = await ends()
   const out = new Uint8Array(MTU)
