@@ -101,7 +101,7 @@ export const gatewayEntries = {
     }),
     guard: section({
       enabled: flag(true, 'do less before memory or time run out'),
-      memory_mb: int(0, 'memory to stay below; 0: 80 % of the control group, else 40 % of the machine', {
+      memory_mb: int(0, 'memory to stay below; 0: 80 % of the control group, else 40 % of the machine, at most 1024', {
         max: 1_048_576,
       }),
       lag_ms: num(500, 'lag of the event loop to stay below; 0: any', { max: 60_000 }),
