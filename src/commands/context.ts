@@ -27,7 +27,7 @@ export interface NodeLike {
   readonly device_id: string
   readonly lastRejected: readonly RejectedRow[]
   /** why the last request had no answer */
-  readonly lastError?: { message: string; hint: string } | null
+  readonly lastError?: { message: string; code: string; hint: string } | null
   readonly fusion: { decompress(bytes: Uint8Array): Record<string, unknown> }
   transmit(
     sensors: readonly Reading[],

@@ -3,7 +3,7 @@
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'
 import { isSecretName, maskText } from '../lib/secrets'
-import { allowed, isFree, metadata, schemaAt } from './describe'
+import { allowed, metadata, schemaAt, schemaBelow, takesAnyName } from './describe'
 import type { Document } from './document'
 import { pointAt } from './document'
 import { getAt, isTree, joinKey, nearest, same, type Tree } from './keys'
@@ -72,13 +72,13 @@ function faultsOf(
 /** Lists where objects belong: to the library of schemas a list is an object too. */
 function strayLists(schema: AnySchema, tree: Tree, document: Document | undefined): Fault[] {
   const faults: Fault[] = []
-  const walk = (value: unknown, path: (string | number)[]): void => {
-    const known = schemaAt(schema, path)
-    if (!known || faults.length >= MOST_TOLD) return
-    if (isTree(value)) for (const name of Object.keys(value)) walk(value[name], [...path, name])
+  const walk = (value: unknown, path: (string | number)[], known: AnySchema | undefined): void => {
+    if (!known || typeof value !== 'object' || faults.length >= MOST_TOLD) return
+    const below = (part: string | number, item: unknown) => walk(item, [...path, part], schemaBelow(known, part))
+    if (isTree(value)) for (const name of Object.keys(value)) below(name, value[name])
     else if (Array.isArray(value)) {
       if (!/object|record/.test(openSchema(known).core.type)) {
-        for (const [k, item] of value.entries()) walk(item, [...path, k])
+        for (const [k, item] of value.entries()) below(k, item)
       } else {
         const what = allowed(known)
         const line = document?.placeOf(path)?.line
@@ -87,7 +87,7 @@ function strayLists(schema: AnySchema, tree: Tree, document: Document | undefine
       }
     }
   }
-  walk(tree, [])
+  walk(tree, [], schema)
   return faults
 }
 
@@ -165,7 +165,8 @@ export function nearestKey(schema: AnySchema, path: readonly (string | number)[]
 
 /** The first path that only `after` has and the schema does not know; what `before` has already may stay. */
 export function newStranger(schema: AnySchema, before: unknown, after: unknown): (string | number)[] | undefined {
-  const walk = (value: unknown, old: unknown, path: (string | number)[]): (string | number)[] | undefined => {
+  type Path = (string | number)[]
+  const walk = (value: unknown, old: unknown, path: Path, at: AnySchema): Path | undefined => {
     if (typeof value !== 'object' || value === null) return undefined
     const named =
       Array.isArray(value) && Array.isArray(old) ? new Map(old.map(item => [getAt(item, ['name']), item])) : undefined
@@ -173,14 +174,14 @@ export function newStranger(schema: AnySchema, before: unknown, after: unknown):
       const here = [...path, name]
       // an element is the one it was by its name, wherever it went
       const was = named?.get(getAt(item, ['name']) ?? named) ?? getAt(old, [name])
-      const known = schemaAt(schema, here) !== undefined
-      if (!known && !isFree(schema, here) && !ofSource(here) && !same(was, item)) return here
-      const deeper = known ? walk(item, was, here) : undefined
+      const known = schemaBelow(at, name)
+      if (!known && !takesAnyName(at, at === schema) && !ofSource(here) && !same(was, item)) return here
+      const deeper = known && walk(item, was, here, known)
       if (deeper) return deeper
     }
     return undefined
   }
-  return walk(after, before, [])
+  return walk(after, before, [], schema)
 }
 
 /** Keys that the schema does not know, or that mean nothing where they stand, each with a sentence. */
@@ -191,21 +192,22 @@ export function unknownKeys(schema: AnySchema, tree: unknown, document?: Documen
 /** The same with their paths; `lost`: the schema does not know the key at all. */
 export function strangers(schema: AnySchema, tree: unknown, document?: Document): Stranger[] {
   const found: Stranger[] = []
-  const walk = (value: unknown, path: (string | number)[]): void => {
+  const walk = (value: unknown, path: (string | number)[], at: AnySchema): void => {
     if (found.length >= MOST_TOLD) return
     if (Array.isArray(value)) {
-      for (const [k, item] of value.entries()) walk(item, [...path, k])
+      const item = schemaBelow(at, 0)
+      for (const [k, part] of value.entries()) if (item) walk(part, [...path, k], item)
     } else if (isTree(value)) {
       for (const name of Object.keys(value)) {
         const here = [...path, name]
-        const known = schemaAt(schema, here)
+        const known = schemaBelow(at, name)
         const media = known && strangeTo(known, value.medium)
         if (media && found.length < MOST_TOLD) {
           const text = `${pointAt(document, here)} means nothing to ${String(value.medium)}, only to ${media}`
           found.push({ path: here, text, lost: false })
         }
-        if (known) walk(value[name], here)
-        else if (found.length < MOST_TOLD && !isFree(schema, here) && !ofSource(here)) {
+        if (known) walk(value[name], here, known)
+        else if (found.length < MOST_TOLD && !takesAnyName(at, at === schema) && !ofSource(here)) {
           const meant = nearestKey(schema, here)
           const text = `${pointAt(document, here)} is not a known key${meant ? `; did you mean ${meant}?` : ''}`
           found.push({ path: here, text, lost: true })
@@ -213,6 +215,6 @@ export function strangers(schema: AnySchema, tree: unknown, document?: Document)
       }
     }
   }
-  walk(tree, [])
+  walk(tree, [], schema)
   return found
 }

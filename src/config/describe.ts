@@ -132,33 +132,45 @@ function boundsOf(core: AnySchema, pipe: readonly PipeItem[]): Pick<SchemaRow, '
   }
 }
 
-/** The schema that governs a path, or undefined where the schema knows nothing (kept, not checked). */
+/** The schema of a name below a schema, or undefined where the schema knows nothing (kept, not checked). */
+export function schemaBelow(at: AnySchema, part: string | number): AnySchema | undefined {
+  const { core } = openSchema(at)
+  const name = String(part)
+  const entries = entriesOf(core)
+  if (entries && Object.hasOwn(entries, name)) return entries[name]
+  if (core.type === 'array') return core.item
+  if (core.type === 'record') return core.value
+  return core.type === 'object_with_rest' ? core.rest : undefined
+}
+
+/** The schema that governs a path, or undefined where the schema knows nothing. */
 export function schemaAt(root: AnySchema, path: readonly (string | number)[]): AnySchema | undefined {
   let at: AnySchema | undefined = root
-  for (const part of path) {
-    if (!at) return undefined
-    const { core } = openSchema(at) as { core: AnySchema }
-    const name = String(part)
-    const entries = entriesOf(core)
-    if (entries && Object.hasOwn(entries, name)) at = entries[name]
-    else if (core.type === 'array') at = core.item
-    else if (core.type === 'record') at = core.value
-    else if (core.type === 'object_with_rest') at = core.rest
-    else return undefined
-  }
+  for (const part of path) at = at && schemaBelow(at, part)
   return at
+}
+
+/** True where a key, or a section around it, counts from the next start on. */
+export function needsRestart(root: AnySchema, path: readonly string[]): boolean {
+  let at: AnySchema | undefined = root
+  return path.some(part => {
+    at = at && schemaBelow(at, part)
+    return at !== undefined && rowOf(part, at).restart
+  })
+}
+
+/** True where a name that the schema does not know is welcome: a part without a schema of its own. The root is none. */
+export function takesAnyName(at: AnySchema, isRoot: boolean): boolean {
+  const { core } = openSchema(at)
+  return !inner(core) || (!isRoot && Object.keys(core.entries ?? {}).length === 0)
 }
 
 /** True where every name is welcome: maps of media and plugins, and everything below a part without a schema. */
 export function isFree(root: AnySchema, path: readonly (string | number)[]): boolean {
   let at: AnySchema = root
   for (const part of path) {
-    const { core } = openSchema(at)
-    const next = schemaAt(at, [part])
-    if (!next) {
-      const known = Object.keys(core.entries ?? {}).length > 0
-      return !inner(core) || (at !== root && !known)
-    }
+    const next = schemaBelow(at, part)
+    if (!next) return takesAnyName(at, at === root)
     at = next
   }
   return true

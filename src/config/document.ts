@@ -3,7 +3,9 @@
 // is an error too, since an edit and the reader would mean different ones.
 import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import { OsError } from '../lib/errors'
-import { joinKey, safeName, type Tree } from './keys'
+import { Refused, readText, WRONG } from './jsonc'
+import { joinKey, type Tree } from './keys'
+import { atOnce, type Parts } from './parts'
 
 export interface Place {
   readonly line: number
@@ -14,6 +16,7 @@ export interface Document {
   readonly path: string
   readonly text: string
   readonly value: Tree
+  readonly root: Node
   /** where a value stands in the file; undefined when it does not */
   placeOf(path: readonly (string | number)[]): Place | undefined
 }
@@ -36,73 +39,79 @@ const WORDS: Record<string, string> = {
   InvalidCharacter: 'a character that must not be in a text',
 }
 
-export function placeAt(text: string, offset: number): Place {
-  const before = text.slice(0, offset)
-  const line = before.split('\n').length
-  return { line, column: offset - (before.lastIndexOf('\n') + 1) + 1 }
+/** Offsets at which the lines of a text begin. */
+export const lineStarts = (text: string): number[] => [0, ...Array.from(text.matchAll(/\n/g), ({ index }) => index + 1)]
+
+/** The line of an offset, from 0. */
+export function lineOf(starts: readonly number[], offset: number): number {
+  let [low, high] = [0, starts.length]
+  while (high - low > 1) {
+    const middle = (low + high) >> 1
+    if (starts[middle]! <= offset) low = middle
+    else high = middle
+  }
+  return low
+}
+
+function placeIn(starts: readonly number[], offset: number): Place {
+  const line = lineOf(starts, offset)
+  return { line: line + 1, column: offset - starts[line]! + 1 }
 }
 
 const fault = (path: string, text: string, offset: number, what: string): OsError => {
-  const { line, column } = placeAt(text, offset)
+  const { line, column } = placeIn(lineStarts(text), offset)
   return new OsError('CONFIG_SYNTAX', `${path}:${line}:${column}: ${what}`, { details: { file: path, line, column } })
 }
 
 /** Reads the text of a configuration file. Throws CONFIG_SYNTAX with file, line and column. */
-export function parseDocument(path: string, bytes: Uint8Array | string): Document {
+export const parseDocument = (path: string, bytes: Uint8Array | string): Document => atOnce(parsing(path, bytes))
+
+/** The same in parts. */
+export function* parsing(path: string, bytes: Uint8Array | string): Parts<Document> {
   let text = typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString('utf8')
   if (text.startsWith('\ufeff')) text = text.slice(1)
   if (text.trim() === '') throw fault(path, '', 0, 'the file is empty')
-  const errors: ParseError[] = []
-  const root = treeOf(path, text, errors)
-  const first = errors[0]
-  if (first) {
-    const word = printParseErrorCode(first.error)
-    throw fault(path, text, Math.min(first.offset, text.length), WORDS[word] ?? word)
-  }
-  if (root?.type !== 'object') throw fault(path, text, root?.offset ?? 0, 'the file must hold one object { … }')
-  const value = build(path, text, root, 0) as Tree
+  const { node: root, value } = yield* read(path, text)
+  if (root.type !== 'object') throw fault(path, text, root.offset, 'the file must hold one object { … }')
+  let starts: readonly number[] | undefined
   return {
     path,
     text,
-    value,
+    value: value as Tree,
+    root,
     placeOf: at => {
       const node = findNodeAtLocation(root, [...at])
-      return node && placeAt(text, node.offset)
+      if (!node) return undefined
+      starts ??= lineStarts(text)
+      return placeIn(starts, node.offset)
     },
   }
 }
 
-function treeOf(path: string, text: string, errors: ParseError[]): Node | undefined {
+function* read(path: string, text: string): ReturnType<typeof readText> {
   try {
-    return parseTree(text, errors, { allowTrailingComma: true })
+    return yield* readText(text)
   } catch (cause) {
-    // the parser calls itself for each level, and the stack has an end
-    if (cause instanceof RangeError) throw fault(path, text, 0, 'nested too deep')
-    throw cause
+    if (cause instanceof Refused) throw fault(path, text, cause.offset, cause.message)
+    if (cause !== WRONG) throw cause
+    const { offset, what } = firstFault(text)
+    throw fault(path, text, Math.min(offset, text.length), what)
   }
 }
 
-function build(path: string, text: string, node: Node, depth: number): unknown {
-  if (depth > 64) throw fault(path, text, node.offset, 'nested too deep')
-  if (node.type === 'array') return (node.children ?? []).map(child => build(path, text, child, depth + 1))
-  if (node.type !== 'object') {
-    if (typeof node.value === 'number' && !Number.isFinite(node.value)) {
-      throw fault(path, text, node.offset, 'this number is too large')
-    }
-    return node.value
+/** What is wrong first in a text that is no JSON. */
+function firstFault(text: string): { offset: number; what: string } {
+  const errors: ParseError[] = []
+  try {
+    parseTree(text, errors, { allowTrailingComma: true })
+  } catch (cause) {
+    // the parser calls itself for each level, and the stack has an end
+    if (cause instanceof RangeError) return { offset: 0, what: 'nested too deep' }
+    throw cause
   }
-  const tree: Tree = {}
-  for (const property of node.children ?? []) {
-    const [key, value] = property.children ?? []
-    if (!key || !value) throw fault(path, text, property.offset, 'a value is expected')
-    const name = String(key.value)
-    if (!safeName(name) && ['__proto__', 'constructor', 'prototype'].includes(name)) {
-      throw fault(path, text, key.offset, `the name ${JSON.stringify(name)} is not allowed`)
-    }
-    if (Object.hasOwn(tree, name)) throw fault(path, text, key.offset, `${JSON.stringify(name)} is there twice`)
-    tree[name] = build(path, text, value, depth + 1)
-  }
-  return tree
+  const { offset, error } = errors[0] ?? { offset: 0, error: 1 }
+  const word = printParseErrorCode(error)
+  return { offset, what: WORDS[word] ?? word }
 }
 
 /** `file:line: key` for messages; the line is left out when the key is not in the file. */

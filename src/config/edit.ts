@@ -4,11 +4,12 @@
 // What fails: FORBIDDEN for keys that may not be written, CONFIG_INVALID for a dotted key where a section belongs or for too
 // many keys at once, UNKNOWN_KEY for keys that nothing reads, SECRET_NEEDED for masked secrets that must not be kept.
 import { OsError } from '../lib/errors'
-import { nearestKey } from './check'
+import { nearestKey, newStranger } from './check'
 import { isFree, schemaAt } from './describe'
-import { type Document, parseDocument } from './document'
+import { type Document, parsing } from './document'
 import { getAt, joinKey, putAt, removeAt, same, splitKey, type Tree, underPrefix } from './keys'
 import { meantPath, normalize, placeInFile } from './normalize'
+import { PART, type Parts } from './parts'
 import { rewritten } from './rewrite'
 import { type AnySchema, openSchema } from './schema'
 import { unmask } from './secrets'
@@ -21,6 +22,23 @@ export interface Edit {
 
 /** Keys of one change; a configuration has some hundred. */
 export const MOST_EDITS = 2000
+
+/** Size of a file that is written: each later change reads all of it. */
+const MOST_CHARS = 256 * 1024
+
+const tooLarge = (): OsError =>
+  new OsError('CONFIG_INVALID', `the configuration would be larger than ${MOST_CHARS} characters`)
+
+/** Before anything is done with a value that cannot be kept. */
+export function refuseLarge(value: unknown): void {
+  let chars = 0
+  try {
+    chars = JSON.stringify(value)?.length ?? 0
+  } catch {
+    chars = Number.POSITIVE_INFINITY // nested deeper than the stack
+  }
+  if (chars > MOST_CHARS) throw tooLarge()
+}
 
 /** True when a key may be written where only `prefixes` may, in whatever spelling it comes. Throws CONFIG_KEY. */
 export const mayWrite = (key: string, prefixes: readonly string[]): boolean =>
@@ -56,7 +74,13 @@ export function refuseUnknown(schema: AnySchema, path: readonly string[]): void 
     throw unknownKey(schema, path.slice(0, at + 1))
 }
 
-export function unknownKey(schema: AnySchema, path: readonly (string | number)[]): OsError {
+/** Keys inside values. Throws UNKNOWN_KEY for the first that `after` has and `before` has not. */
+export function refuseStrangers(schema: AnySchema, before: Document, after: Document): void {
+  const stranger = newStranger(schema, normalize(before.value).tree, normalize(after.value).tree)
+  if (stranger) throw unknownKey(schema, stranger)
+}
+
+function unknownKey(schema: AnySchema, path: readonly (string | number)[]): OsError {
   const key = joinKey(path)
   const meant = nearestKey(schema, path)
   return new OsError('UNKNOWN_KEY', `${key} is not a known key${meant ? `; did you mean ${meant}?` : ''}`, {
@@ -73,17 +97,18 @@ export interface Editing {
   readonly strict?: boolean
 }
 
-/** The text of `document` with the edits made; a masked secret keeps what is stored. */
-export function edited(
+/** `document` with the edits made, read again; a masked secret keeps what is stored. */
+export function* editing(
   schema: AnySchema,
   document: Document,
   edits: readonly Edit[],
   { list, effective, strict = false }: Editing = {},
-): string {
+): Parts<Document> {
   const raw = document.value
   const target = structuredClone(raw)
   const stored = normalize(raw).tree
-  for (const { path, value } of edits) {
+  for (const [k, { path, value }] of edits.entries()) {
+    if (k % PART === PART - 1) yield
     if (value === undefined) {
       writeOutLists(schema, target, path, list)
       removeAt(target, placeInFile(target, path))
@@ -92,12 +117,23 @@ export function edited(
       putAt(target, placeInFile(target, path), structuredClone(value))
     }
   }
+  yield
   const sent = new Sent(edits.map(({ path }) => placeInFile(target, path)))
   const meant = unmask(schema, target, raw, { effective, ...(strict && { sent: path => sent.has(path) }) }) as Tree
-  const text = rewritten(document.text, meant)
-  if (!same(parseDocument(document.path, text).value, meant))
-    throw new OsError('INTERNAL', `editing ${document.path} went wrong`)
-  return text
+  yield
+  const text = rewritten(document, meant)
+  if (text.length > MOST_CHARS) throw tooLarge()
+  yield
+  const outcome = yield* parsing(document.path, text)
+  if (!same(outcome.value, meant)) throw new OsError('INTERNAL', `editing ${document.path} went wrong`)
+  return outcome
+}
+
+/** `document` where what is being written stands in no line yet. */
+export function withoutLines(document: Document, edits: readonly Edit[]): Document {
+  const isNew = (path: readonly (string | number)[]): boolean =>
+    edits.some(edit => edit.path.every((part, k) => part === String(path[k])))
+  return { ...document, placeOf: path => (isNew(path) ? undefined : document.placeOf(path)) }
 }
 
 /** A list that the file leaves out, or has as null, is written out before an element of it is changed. */

@@ -21,4 +21,4 @@ export {
   type UplinkConfig,
 } from './schema'
 export { ConfigStore } from './store'
-export type { Change, LoadOptions, WriteLimits } from './store-types'
+export type { Change, Changed, LoadOptions, WriteLimits } from './store-types'

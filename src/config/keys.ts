@@ -7,7 +7,8 @@ export { distance, nearest } from '../lib/nearest'
 
 export type Tree = Record<string, unknown>
 
-const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype'])
+/** Names that reach into an object's prototype. */
+export const FORBIDDEN: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
 export const isTree = (value: unknown): value is Tree =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -10,6 +10,7 @@ import { type Document, parseDocument } from './document'
 import { missing } from './find'
 import type { Tree } from './keys'
 import { normalize } from './normalize'
+import { atOnce, type Parts } from './parts'
 import type { AnySchema, Config } from './schema'
 
 export interface Snapshot {
@@ -27,10 +28,14 @@ export type Schema = v.GenericSchema<unknown, Config>
 export const lastGoodPath = (dataDir: string): string => join(dataDir, 'config.last-good.json')
 
 /** Checks a document. Throws CONFIG_INVALID naming key, line and what is allowed. */
-export function interpret(schema: Schema, document: Document): Snapshot {
+export const interpret = (schema: Schema, document: Document): Snapshot => atOnce(interpreting(schema, document))
+
+/** The same in parts. */
+export function* interpreting(schema: Schema, document: Document): Parts<Snapshot> {
   const { tree, warnings } = normalize(document.value)
   const { config, faults } = check(schema, tree, document)
   if (!config) throw invalid(faults)
+  yield
   const strange = unknownKeys(schema as unknown as AnySchema, tree, document)
   return { config, raw: document.value, document, warnings: [...warnings, ...strange] }
 }

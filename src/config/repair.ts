@@ -142,7 +142,7 @@ class Mending {
 /** The text of a tree: the one it came from with what is different, or written anew where that goes wrong. */
 function textFor(tree: Tree, document: Document | undefined): string {
   if (!document) return textOf(tree)
-  const text = rewritten(document.text, tree)
+  const text = rewritten(document, tree)
   const read = parsed('', text)
   return read && same(read.value, tree) ? text : textOf(tree)
 }

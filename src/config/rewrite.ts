@@ -1,7 +1,8 @@
 // Writes a changed tree into the text of a configuration file: only what differs is replaced, so that comments and
 // formatting of the rest stay. One walk over text and tree, however many keys differ. Nothing here fails; the caller reads
 // the result again and compares.
-import { getNodeValue, type Node, parseTree } from 'jsonc-parser'
+import { getNodeValue, type Node } from 'jsonc-parser'
+import { type Document, lineOf, lineStarts } from './document'
 import { isTree, same, type Tree } from './keys'
 
 const one = (value: unknown): string => JSON.stringify(value)
@@ -40,23 +41,15 @@ interface Part {
   readonly meant: unknown
 }
 
-/** `text`, which is valid, changed to say what `target` says. */
-export function rewritten(text: string, target: Tree): string {
+/** The text of a document, changed to say what `target` says. */
+export function rewritten({ text, root }: Pick<Document, 'text' | 'root'>, target: Tree): string {
   const edits: Edit[] = []
   const unit = /\n\t/.test(text) ? '\t' : (/\n( +)\S/.exec(text)?.[1] ?? '  ')
   const eol = text.includes('\r\n') ? '\r\n' : '\n'
 
-  const lines = [0, ...Array.from(text.matchAll(/\n/g), ({ index }) => index + 1)]
+  const lines = lineStarts(text)
   /** the blanks at the beginning of the line of an offset */
-  const indentAt = (offset: number): string => {
-    let [low, high] = [0, lines.length]
-    while (high - low > 1) {
-      const middle = (low + high) >> 1
-      if (lines[middle]! <= offset) low = middle
-      else high = middle
-    }
-    return /^[ \t]*/.exec(text.slice(lines[low], offset))![0]
-  }
+  const indentAt = (offset: number): string => /^[ \t]*/.exec(text.slice(lines[lineOf(lines, offset)], offset))![0]
   const spelled = (value: unknown, indent: string): string => valueText(value, indent, unit).replaceAll('\n', eol)
   const replace = (offset: number, end: number, content: string): void => {
     edits.push({ offset, length: end - offset, content })
@@ -115,8 +108,7 @@ export function rewritten(text: string, target: Tree): string {
     })
   }
 
-  const root = parseTree(text, [], { allowTrailingComma: true })
-  if (root) compare(root, target)
+  compare(root, target)
   // stable: what is put at the end of an element comes before what goes behind it
   edits.sort((a, b) => a.offset - b.offset || a.length - b.length)
   let out = ''

@@ -3,25 +3,31 @@
 // stored, and where the entry it belongs to got another host, port or medium: the secret would go to another machine.
 import { OsError } from '../lib/errors'
 import { isEmptySecret, isSecretName, MASK, maskText } from '../lib/secrets'
-import { schemaAt } from './describe'
+import { schemaAt, schemaBelow } from './describe'
 import { getAt, isTree, joinKey, same, type Tree } from './keys'
 import { type AnySchema, openSchema } from './schema'
 
 type Path = readonly (string | number)[]
 
-export function isSecret(schema: AnySchema, path: Path): boolean {
-  if (path.some(part => isSecretName(String(part)))) return true
-  const known = schemaAt(schema, path)
-  return known !== undefined && openSchema(known).pipe.some(item => item.metadata?.secret === true)
-}
+const isMarked = (known: AnySchema | undefined): boolean =>
+  known !== undefined && openSchema(known).pipe.some(item => item.metadata?.secret === true)
+
+export const isSecret = (schema: AnySchema, path: Path): boolean =>
+  path.some(part => isSecretName(String(part))) || isMarked(schemaAt(schema, path))
 
 /** A copy without secrets. Empty ones stay empty, so that one sees whether something is set. */
 export function mask(schema: AnySchema, value: unknown, path: Path = []): unknown {
-  if (isSecret(schema, path)) return isEmptySecret(value) ? value : MASK
-  if (typeof value === 'string') return maskText(value)
-  if (Array.isArray(value)) return value.map((item, k) => mask(schema, item, [...path, k]))
-  if (!isTree(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, mask(schema, item, [...path, name])]))
+  const masked = (item: unknown, known: AnySchema | undefined, secret: boolean): unknown => {
+    if (secret || isMarked(known)) return isEmptySecret(item) ? item : MASK
+    if (typeof item === 'string') return maskText(item)
+    if (typeof item !== 'object' || item === null) return item
+    const below = (name: string | number, part: unknown): unknown =>
+      masked(part, known && schemaBelow(known, name), isSecretName(String(name)))
+    if (Array.isArray(item)) return item.map((part, k) => below(k, part))
+    return Object.fromEntries(Object.entries(item).map(([name, part]) => [name, below(name, part)]))
+  }
+  const named = path.some(part => isSecretName(String(part)))
+  return masked(value, schemaAt(schema, path), named)
 }
 
 /** What says where an entry sends: a secret is for this place alone. */

@@ -2,7 +2,7 @@
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { Repaired } from './repair'
-import type { Config, Fragment } from './schema'
+import type { Fragment } from './schema'
 
 export interface LoadOptions {
   /** --config */
@@ -26,20 +26,21 @@ export interface Repair {
   readonly backup?: string
 }
 
-export interface Change {
+export interface Changed {
   readonly key: string
+  /** true: counts from the next start on */
+  readonly restart: boolean
+}
+
+export interface Change extends Changed {
   /** null where nothing was; masked when secret */
   readonly old: unknown
   readonly new: unknown
-  /** true: counts from the next start on */
-  readonly restart: boolean
 }
 
 export interface WriteLimits {
   /** keys that may be written, with all below them */
   readonly prefixes?: readonly string[]
-  /** gets what the configuration would be; nothing is saved then */
-  readonly preview?: (next: Config) => void
   /** a secret has to come anew where its entry gets another host, port or medium (HTTP) */
   readonly strict?: boolean
   /** keys that the schema does not know are taken: a plugin brings its own */

@@ -6,37 +6,39 @@ import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
-import { newStranger } from './check'
 import { convert } from './convert'
-import { rowOf, rows, type SchemaRow, schemaAt } from './describe'
-import { type Document, parseDocument } from './document'
-import { type Edit, edited, MOST_EDITS, refuseDotted, refuseOutside, refuseUnknown, unknownKey } from './edit'
+import { needsRestart, rowOf, rows, type SchemaRow, schemaAt } from './describe'
+import { parseDocument, parsing } from './document'
+import {
+  type Edit,
+  editing,
+  MOST_EDITS,
+  refuseDotted,
+  refuseLarge,
+  refuseOutside,
+  refuseStrangers,
+  refuseUnknown,
+  withoutLines,
+} from './edit'
 import { baseOf, findConfig, missing, startCopy } from './find'
 import { defaultText } from './house'
 import { getAt, joinKey, leaves, nearest, refuseForbidden, same, splitKey } from './keys'
-import { meantPath, normalize } from './normalize'
-import { interpret, interpretDefaults, keepLastGood, readConfig, readText, type Schema, type Snapshot } from './read'
+import { meantPath } from './normalize'
+import { atOnce, inTurns, type Parts } from './parts'
+import {
+  interpret,
+  interpretDefaults,
+  interpreting,
+  keepLastGood,
+  readConfig,
+  readText,
+  type Schema,
+  type Snapshot,
+} from './read'
 import { mend } from './repair'
 import { type AnySchema, assemble, type Config } from './schema'
 import { mask } from './secrets'
-import type { Change, LoadOptions, Repair, WriteLimits } from './store-types'
-
-/** Size of a file that is written: each later change reads all of it. */
-const MOST_CHARS = 256 * 1024
-
-const tooLarge = (): OsError =>
-  new OsError('CONFIG_INVALID', `the configuration would be larger than ${MOST_CHARS} characters`)
-
-/** Before anything is done with a value that cannot be kept. */
-function refuseLarge(value: unknown): void {
-  let chars = 0
-  try {
-    chars = JSON.stringify(value)?.length ?? 0
-  } catch {
-    chars = Number.POSITIVE_INFINITY // nested deeper than the stack
-  }
-  if (chars > MOST_CHARS) throw tooLarge()
-}
+import type { Change, Changed, LoadOptions, Repair, WriteLimits } from './store-types'
 
 /** whose a configuration is */
 const owners = new WeakMap<object, ConfigStore>()
@@ -48,9 +50,11 @@ export class ConfigStore {
   readonly #files: Files
   readonly #logger: Logger
   readonly #keep: boolean
-  readonly #listeners = new Set<(changes: readonly Change[]) => void>()
+  readonly #listeners = new Set<(changes: readonly Changed[]) => void>()
   #snapshot: Snapshot
   #problem: OsError | undefined
+  /** the newest approved write; the next one begins after it */
+  #writing: Promise<unknown> = Promise.resolve()
   /** Who runs by this configuration: throws CONFIG_INVALID where the schema sees nothing wrong and it cannot be run by. */
   approve: (next: Config) => Promise<void> = async () => undefined
   /** WriteLimits.lists for approved() */
@@ -155,6 +159,11 @@ export class ConfigStore {
    * CONFIG_WRITE, and FORBIDDEN outside of `prefixes`.
    */
   set(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Change {
+    return atOnce(this.setting(key, value, type, limits))
+  }
+
+  /** set() in parts, for approved() */
+  *setting(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Parts<Change> {
     refuseLarge(value)
     const typed = splitKey(key)
     const path = meantPath(typed)
@@ -164,7 +173,7 @@ export class ConfigStore {
     refuseForbidden(meant, key)
     if (limits.prefixes) refuseOutside([{ path: typed, value: meant }, ...leaves(meant, typed)], limits.prefixes)
     refuseUnknown(this.#walk, path)
-    const { before, after } = this.#apply([{ path, value: meant }], limits)
+    const { before, after } = yield* this.#applying([{ path, value: meant }], limits)
     return this.#change(path, before, after)
   }
 
@@ -174,13 +183,18 @@ export class ConfigStore {
    * throws.
    */
   unset(key: string, limits: WriteLimits = {}): Change {
+    return atOnce(this.unsetting(key, limits))
+  }
+
+  /** unset() in parts, for approved() */
+  *unsetting(key: string, limits: WriteLimits = {}): Parts<Change> {
     const path = meantPath(splitKey(key))
     if (limits.prefixes) refuseOutside([{ path, value: undefined }], limits.prefixes)
     if (getAt(this.#snapshot.config, path) === undefined) {
       refuseUnknown(this.#walk, path)
       throw new OsError('CONFIG_KEY', `${key} is not set`, { details: { key } })
     }
-    const { before, after } = this.#apply([{ path, value: undefined }], limits)
+    const { before, after } = yield* this.#applying([{ path, value: undefined }], limits)
     return this.#change(path, before, after)
   }
 
@@ -190,6 +204,11 @@ export class ConfigStore {
    * what is different now.
    */
   update(nested: unknown, limits: WriteLimits = {}): Change[] {
+    return atOnce(this.updating(nested, limits))
+  }
+
+  /** update() in parts, for approved() */
+  *updating(nested: unknown, limits: WriteLimits = {}): Parts<Change[]> {
     refuseLarge(nested)
     refuseForbidden(nested)
     const typed = leaves(nested).filter(edit => edit.path.length > 0)
@@ -200,23 +219,27 @@ export class ConfigStore {
     if (limits.prefixes) refuseOutside(typed, limits.prefixes)
     const edits = typed.map(({ path, value }) => ({ path: meantPath(path), value }))
     for (const { path } of limits.own ? [] : edits) refuseUnknown(this.#walk, path)
-    const { before, after } = this.#apply(edits, limits)
-    return edits.map(edit => this.#change(edit.path, before, after)).filter(change => !same(change.old, change.new))
+    const { before, after } = yield* this.#applying(edits, limits)
+    const changes: Change[] = []
+    for (const { path } of edits) {
+      changes.push(this.#change(path, before, after))
+      yield
+    }
+    return changes.filter(change => !same(change.old, change.new))
   }
 
-  /** A write by set() or update(), once approve() has nothing against its outcome. Throws what they throw. */
-  async approved<T>(write: (limits: WriteLimits) => T, limits: WriteLimits = {}): Promise<T> {
-    const lists = await this.lists()
-    const all = { ...limits, ...(lists && { lists }) }
-    let next = this.config
-    write({
-      ...all,
-      preview: config => {
-        next = config
-      },
+  /**
+   * A write by setting(), unsetting() or updating(): others get their turn between its parts, and nothing is saved before
+   * approve() has nothing against its outcome. Throws what they throw.
+   */
+  approved<T>(write: (limits: WriteLimits) => Parts<T>, limits: WriteLimits = {}): Promise<T> {
+    const mine = this.#writing.then(async () => {
+      const lists = await this.lists()
+      return inTurns(write({ ...limits, ...(lists && { lists }) }))
     })
-    await this.approve(next)
-    return write(all)
+    // the caller of this write has the error; the next one starts anyway
+    this.#writing = mine.catch(() => undefined)
+    return mine
   }
 
   /**
@@ -228,7 +251,7 @@ export class ConfigStore {
   }
 
   /** Reads the file again and takes it over. A broken file changes nothing but `problem`. Returns what is different now. */
-  reload(): Change[] {
+  reload(): Changed[] {
     const before = this.#snapshot
     try {
       this.#snapshot = this.#reread()
@@ -262,13 +285,13 @@ export class ConfigStore {
     return { repaired: mended.repaired, backup }
   }
 
-  /** What is different now from an older configuration of this store. */
-  changesSince(before: Config): Change[] {
+  /** Keys that have another value now than in an older configuration of this store. */
+  changesSince(before: Config): Changed[] {
     if (before === this.config) return []
     return [...new Set([...leaves(before), ...leaves(this.config)].map(leaf => joinKey(leaf.path)))]
-      .map(key => key.split('.'))
-      .filter(path => !same(getAt(before, path), getAt(this.config, path)))
-      .map(path => this.#change(path, before, this.config))
+      .map(key => ({ key, path: key.split('.') }))
+      .filter(({ path }) => !same(getAt(before, path), getAt(this.config, path)))
+      .map(({ key, path }) => ({ key, restart: needsRestart(this.#walk, path) }))
   }
 
   /** A configuration that was read and cannot be used, for a reason that the schema does not see. */
@@ -278,7 +301,7 @@ export class ConfigStore {
   }
 
   /** Called after each change with what changed. Returns how to stop. */
-  onChange(listener: (changes: readonly Change[]) => void): () => void {
+  onChange(listener: (changes: readonly Changed[]) => void): () => void {
     this.#listeners.add(listener)
     return () => {
       this.#listeners.delete(listener)
@@ -301,16 +324,11 @@ export class ConfigStore {
   }
 
   #change(path: string[], before: Config, after: Config): Change {
-    const key = joinKey(path)
-    const asks = (k: number): boolean => {
-      const known = schemaAt(this.#walk, path.slice(0, k + 1))
-      return known !== undefined && rowOf(key, known).restart
-    }
     const shown = (tree: Config): unknown => mask(this.#walk, getAt(tree, path), path) ?? null
-    return { key, old: shown(before), new: shown(after), restart: path.some((_, k) => asks(k)) }
+    return { key: joinKey(path), old: shown(before), new: shown(after), restart: needsRestart(this.#walk, path) }
   }
 
-  #tell(before: Config): Change[] {
+  #tell(before: Config): Changed[] {
     const changes = this.changesSince(before)
     for (const listener of changes.length > 0 ? this.#listeners : []) {
       try {
@@ -338,38 +356,32 @@ export class ConfigStore {
   }
 
   /** Makes the edits in the newest text, checks the outcome, saves. Starts over when the file changed under our hands. */
-  #apply(edits: readonly Edit[], { preview, strict, lists, own }: WriteLimits): { before: Config; after: Config } {
+  *#applying(edits: readonly Edit[], { strict, lists, own }: WriteLimits): Parts<{ before: Config; after: Config }> {
     const list = (path: readonly string[]): readonly unknown[] | undefined => {
       const here = getAt(this.#snapshot.config, path)
       return Array.isArray(here) ? here : lists?.[joinKey(path)]
     }
     for (let round = 0; round < 5; round++) {
       const text = this.#currentText()
-      const document = parseDocument(this.path, text)
+      const known = this.#snapshot.document
+      const document = known?.text === text ? known : yield* parsing(this.path, text)
       const before = this.#snapshot.config
-      const next = edited(this.#walk, document, edits, { list, strict: strict === true, effective: before })
-      if (next.length > MOST_CHARS) throw tooLarge()
-      const outcome = parseDocument(this.path, next)
-      const stranger = own
-        ? undefined
-        : newStranger(this.#walk, normalize(document.value).tree, normalize(outcome.value).tree)
-      if (stranger) throw unknownKey(this.#walk, stranger)
-      // what is being written stands in no line yet
-      const isNew = (path: readonly (string | number)[]): boolean =>
-        edits.some(edit => edit.path.every((part, k) => part === String(path[k])))
-      const placeOf: Document['placeOf'] = path => (isNew(path) ? undefined : outcome.placeOf(path))
-      const snapshot = interpret(this.#schema, { ...outcome, placeOf })
-      if (preview) {
-        preview(snapshot.config)
-        return { before, after: snapshot.config }
-      }
-      if (this.#currentText() !== text) continue
-      this.#save(next, text)
-      this.#snapshot = snapshot
+      yield
+      const outcome = yield* editing(this.#walk, document, edits, { list, strict: strict === true, effective: before })
+      yield
+      if (!own) refuseStrangers(this.#walk, document, outcome)
+      yield
+      const checked = yield* interpreting(this.#schema, withoutLines(outcome, edits))
+      yield () => this.approve(checked.config)
+      if (this.#currentText() !== text || this.#snapshot.config !== before) continue
+      if (outcome.text !== text || !this.#files.exists(this.path)) this.#write(this.path, outcome.text)
+      this.#snapshot = { ...checked, document: outcome }
       this.#problem = undefined
+      yield
       this.#report()
       this.#tell(before)
-      return { before, after: snapshot.config }
+      yield
+      return { before, after: checked.config }
     }
     throw new OsError('CONFIG_WRITE', `${this.path} is being changed by something else all the time`)
   }
@@ -378,10 +390,6 @@ export class ConfigStore {
     const bytes = readText(this.path, this.#files)
     if (bytes) return bytes.toString('utf8').replace(/^\ufeff/, '')
     return this.#snapshot.document?.text ?? defaultText()
-  }
-
-  #save(text: string, old: string): void {
-    if (text !== old || !this.#files.exists(this.path)) this.#write(this.path, text)
   }
 
   #write(path: string, content: string | Uint8Array): void {

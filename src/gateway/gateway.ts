@@ -24,6 +24,7 @@ import type { WirePickers } from '../pipeline/wireunit'
 import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake/manager'
+import type { DeviceRole } from '../protocol/handshake/roles'
 import type { SecureServer } from '../protocol/secure/server'
 import type { NodeClock } from '../protocol/time'
 import { Database, gatewayView } from '../storage'
@@ -63,6 +64,8 @@ const LOCAL: LinkMetadata = { medium: 'local' }
 
 export class Gateway {
   readonly config: ConfigStore
+  /** as it was at the start: a change counts from the next one on */
+  readonly deviceRole: DeviceRole
   readonly identity: Identity
   readonly time: NodeClock
   readonly supervisor: Supervisor
@@ -122,6 +125,7 @@ export class Gateway {
     this.#clock = clock
     this.#startedAt = clock.mono()
     this.config = config
+    this.deviceRole = config.config.Node_Setting.device_role
     this.log = log
     this.identity = new Identity(config, logger, files)
     const security = config.config.security_settings
@@ -196,11 +200,7 @@ export class Gateway {
     this.uplinks = new Uplinks({
       correct: keeper.corrections.correct,
       ...this.#links,
-      log,
-      identity: this.identity,
-      time: this.time,
-      units,
-      files,
+      ...{ log, units, files, identity: this.identity, time: this.time },
       nextSeq: () => this.#sequence.next(),
       ids: this.ids,
       standIn: this.loopback,
@@ -369,20 +369,19 @@ export class Gateway {
     this.guard.settings()
   }
 
-  /** Makes the links those of the configuration; what did not change stays open. */
+  /** Makes the links those of the configuration; what did not change stays open. An rx_only node opens no uplink. */
   async #applyLinks(): Promise<ReloadReport['links']> {
     const { role, defaultSources } = this.#options
     const { uplinks, sources } = this.config.config.gateway
-    if (this.guard.safeMode) return { receivers: NOTHING_APPLIED, uplinks: NOTHING_APPLIED, sources: NOTHING_APPLIED }
-    const receivers = { builder: this.receivers, list: this.listening }
-    // a server has neither: an empty list of uplinks would start the stand-in
-    if (role === 'serve')
-      return { ...(await applyAll({ receivers })), uplinks: NOTHING_APPLIED, sources: NOTHING_APPLIED }
-    return applyAll({
-      receivers,
-      uplinks: { builder: this.uplinks, list: uplinks },
-      sources: { builder: this.sources, list: sources ?? defaultSources },
-    })
+    const nothing = { receivers: NOTHING_APPLIED, uplinks: NOTHING_APPLIED, sources: NOTHING_APPLIED }
+    if (this.guard.safeMode) return nothing
+    const builders: Parameters<typeof applyAll>[0] = {
+      receivers: { builder: this.receivers, list: this.listening },
+      // a server has neither: an empty list of uplinks would start the stand-in
+      ...(role === 'run' && this.deviceRole !== 'rx_only' && { uplinks: { builder: this.uplinks, list: uplinks } }),
+      ...(role === 'run' && { sources: { builder: this.sources, list: sources ?? defaultSources } }),
+    }
+    return { ...nothing, ...(await applyAll(builders)) }
   }
 
   get #links(): LinkParts {

@@ -20,6 +20,7 @@ type Parts = Pick<
   Gateway,
   | 'config'
   | 'database'
+  | 'deviceRole'
   | 'guard'
   | 'identity'
   | 'ids'
@@ -69,6 +70,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     role,
     uptime_s: uptimeS,
     identity: { device_id: of.identity.deviceId, assigned_id: of.identity.assignedId },
+    device_role: of.deviceRole,
     time,
     links: Object.fromEntries(
       Object.entries(links).map(([name, link]) => {
@@ -79,8 +81,8 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     ),
     log,
     uplinks,
-    // a server forwards to nobody: nothing waits there
-    ...(role === 'run' && { forwarding: of.uplinks.forwarding() }),
+    // a server and an rx_only node send nothing upstream: nothing waits there
+    ...(role === 'run' && of.deviceRole !== 'rx_only' && { forwarding: of.uplinks.forwarding() }),
     storage: of.database?.status() ?? { ...NO_DATABASE },
     dropped: {
       rows: of.intake.counters.rejected_rows,

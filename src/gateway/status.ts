@@ -3,6 +3,7 @@
 
 import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
+import type { DeviceRole } from '../protocol/handshake/roles'
 import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { QuotaReport } from '../protocol/ids/quota'
 import type { DatabaseStatus } from '../storage'
@@ -97,11 +98,13 @@ export interface GatewayStatus {
   role: 'run' | 'serve' | 'none'
   uptime_s: number
   identity: { device_id: string; assigned_id: number }
+  /** rx_only: no uplink is opened; readings stay in the log */
+  device_role: DeviceRole
   time: TimeReport
   links: Record<string, LinkStatus>
   log: LogStatus
   uplinks: Record<string, UplinkReport>
-  /** absent: told from the files */
+  /** absent: told from the files, or nothing is sent upstream */
   forwarding?: ForwardingReport
   storage: DatabaseStatus
   dropped: { rows: number; packets: number; records: number }

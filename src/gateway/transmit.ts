@@ -2,6 +2,8 @@
 // how the uplink sent them, or why they wait in the log: for an id, for a link. A medium named on purpose that no uplink uses gets a packet of its own beside.
 import { OsError } from '../lib/errors'
 import type { Reading } from '../pipeline/fact'
+import { sendRefusal } from '../protocol/handshake/roles'
+import { COMMAND } from '../wire/commands'
 import type { Gateway } from './gateway'
 import type { SentInfo } from './uplink/watchers'
 
@@ -45,12 +47,14 @@ export interface TransmitOutcome {
 const WAIT_MS = 5000
 const NO_PACKET = new Uint8Array()
 
-/** Throws NO_ASSIGNED_ID (only for a medium that no uplink uses), NO_DRIVER, ALL_READINGS_REFUSED, BAD_ID. */
+/** Throws RX_ONLY, NO_ASSIGNED_ID (only for a medium that no uplink uses), NO_DRIVER, ALL_READINGS_REFUSED, BAD_ID. */
 export async function transmitThrough(
   gateway: Gateway,
   node: DispatchNode,
   { sensors, device_id, device_status, medium }: TransmitRequest,
 ): Promise<TransmitOutcome> {
+  const refusal = sendRefusal(gateway.deviceRole, COMMAND.DATA_FULL)
+  if (refusal) throw refusal
   const { identity, uplinks, guard } = gateway
   const wanted = medium?.toLowerCase()
   // refused before the readings are kept: who asked for a medium wants them nowhere else

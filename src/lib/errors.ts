@@ -49,6 +49,7 @@ export const ERRORS = {
   RELAY_UNDECODABLE: traits(400, 1, true, 'wait for a FULL packet of that template'),
   // identity and peers
   NO_ASSIGNED_ID: traits(409, 1, false, 'run os-node ensure-id --host HOST --port PORT'),
+  RX_ONLY: traits(409, 3, false, 'set Node_Setting.device_role to duplex and start again, if this node is to send'),
   ID_POOL_EXHAUSTED: traits(409, 1, false, 'release ids or widen the range'),
   ID_QUOTA: traits(409, 1, true, 'ask again in a minute; a valid data packet from this address lifts the quota'),
   ID_STORE_FULL: traits(409, 1, true, 'release ids, or raise security_settings.id_max_bytes'),

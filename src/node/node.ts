@@ -128,7 +128,7 @@ export class NodeBase {
         onServerTime: seconds => this.#time.note(seconds),
       },
     )
-    this.#requests = new NodeRequests(this.store, options.request ?? parts.request, this.protocol)
+    this.#requests = new NodeRequests(this.store, options.request ?? parts.request, this.protocol, role)
     this.transporterManager = new TransporterManager({
       config: this.store,
       registry: options.registry ?? parts.registry,

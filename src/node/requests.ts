@@ -5,6 +5,8 @@ import type { ConfigStore } from '../config/store'
 import { asOsError, OsError } from '../lib/errors'
 import type { PacketHandler } from '../links/contracts'
 import type { HandshakeManager } from '../protocol/handshake/manager'
+import { type DeviceRole, sendRefusal } from '../protocol/handshake/roles'
+import { COMMAND } from '../wire/commands'
 import { askOverUdp, type RequestLoop } from './ask'
 import type { UdpRequest } from './types'
 
@@ -13,15 +15,17 @@ export class NodeRequests {
   readonly #store: ConfigStore
   readonly #request: UdpRequest
   readonly #protocol: HandshakeManager
+  readonly #role: DeviceRole
   /** where dispatchWithReply sent last */
   #asked = ''
   /** whom each medium of dispatch sends to, as it writes addresses */
   readonly #peers = new Map<string, string>()
 
-  constructor(store: ConfigStore, request: UdpRequest, protocol: HandshakeManager) {
+  constructor(store: ConfigStore, request: UdpRequest, protocol: HandshakeManager, role: DeviceRole) {
     this.#store = store
     this.#request = request
     this.#protocol = protocol
+    this.#role = role
   }
 
   /**
@@ -43,14 +47,16 @@ export class NodeRequests {
   }
 
   id(host: string, port: number, meta: Record<string, unknown>, timeout: number): Promise<number | null> {
-    return this.#ask(host, port, timeout, (send, recv) =>
+    return this.#ask(COMMAND.ID_REQUEST, host, port, timeout, (send, recv) =>
       this.#protocol.requestIdViaTransport(send, recv, meta, timeout),
     )
   }
 
   time(serverIp: string | null, serverPort: number | null, timeout: number): Promise<number | null> {
     const { host, port } = this.#server(serverIp, serverPort)
-    return this.#ask(host, port, timeout, (send, recv) => this.#protocol.requestTimeViaTransport(send, recv, timeout))
+    return this.#ask(COMMAND.TIME_REQUEST, host, port, timeout, (send, recv) =>
+      this.#protocol.requestTimeViaTransport(send, recv, timeout),
+    )
   }
 
   /** One packet and one reply, which also goes through the protocol. */
@@ -60,6 +66,8 @@ export class NodeRequests {
     serverPort: number | null,
     timeout: number,
   ): Promise<Uint8Array | null> {
+    this.lastError = sendRefusal(this.#role, packet[0])
+    if (this.lastError) return null
     const { host, port } = this.#server(serverIp, serverPort)
     this.#asked = `${host}:${port}`
     try {
@@ -81,8 +89,9 @@ export class NodeRequests {
     }
   }
 
-  async #ask<T>(host: string, port: number, timeout: number, loop: RequestLoop<T>): Promise<T | null> {
-    this.lastError = null
+  async #ask<T>(cmd: number, host: string, port: number, timeout: number, loop: RequestLoop<T>): Promise<T | null> {
+    this.lastError = sendRefusal(this.#role, cmd)
+    if (this.lastError) return null
     const fail = (error: OsError): void => {
       this.lastError = error
     }

@@ -26,6 +26,8 @@ export interface Failure {
 export interface TransporterDeps {
   /** makes the medium; throws NO_DRIVER, CONFIG_INVALID */
   create(options: Record<string, unknown>): Promise<Medium>
+  /** why this node does not send a packet at all; null when it may */
+  refusal(packet: Uint8Array): OsError | null
   /** an earlier one that still closes: a port or a serial line is free only then */
   after: Promise<unknown>
   logger: Logger
@@ -69,6 +71,8 @@ export class LazyTransporter implements Transporter {
   /** One attempt: null when the medium took the packet. Never throws. */
   async attempt(packet: Uint8Array): Promise<Failure | null> {
     if (this.#closed) return this.#failed(new OsError('LINK_DOWN', `${this.name} was closed`), false)
+    const refusal = this.deps.refusal(packet)
+    if (refusal) return this.#failed(refusal, true)
     let medium: Medium
     try {
       medium = await (this.#opening ??= this.#open())

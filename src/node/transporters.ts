@@ -8,6 +8,7 @@ import type { DriverContext, PacketHandler } from '../links/contracts'
 import { mediumEnabled } from '../links/enabled'
 import { MEDIA, type MediumInfo, mediumInfo, portOf, type Registry } from '../links/registry'
 import { systemTimers, type Timers } from '../links/timers'
+import { type DeviceRole, sendRefusal } from '../protocol/handshake/roles'
 import { DispatchIdentity } from './identity'
 import { LazyTransporter, type Transporter } from './transporter'
 
@@ -34,6 +35,8 @@ export class TransporterManager {
   #usable: Set<string>
   /** closes that are not over yet, by medium */
   readonly #closing = new Map<string, Promise<unknown>>()
+  /** as it was at the start: a change counts from the next one on */
+  readonly #role: DeviceRole
 
   constructor(options: TransporterManagerOptions) {
     this.#options = {
@@ -47,6 +50,7 @@ export class TransporterManager {
     const { config, logger, context } = this.#options
     this.#context = { identity: new DispatchIdentity(config, logger), ...context }
     this.#usable = this.#names()
+    this.#role = config.config.Node_Setting.device_role
   }
 
   /** True when Config.json has the medium's status flag on. */
@@ -93,6 +97,7 @@ export class TransporterManager {
         const made = await registry.mediumDriver(info.name)
         return made.create(name, options, { clock, logger, dataDir: config.dataDir, ...this.#context })
       },
+      refusal: packet => sendRefusal(this.#role, packet[0]),
       after: this.#closing.get(info.name) ?? Promise.resolve(),
       logger,
       timers,

@@ -3,7 +3,7 @@
 //
 // What fails: a plugin that cannot be loaded or started is shown with its reason and its count of failures, the others go
 // on. In safe mode none starts by itself (R25). Defaults that cannot be saved are told in the log.
-import type { Change, ConfigStore } from '../config'
+import type { Changed, ConfigStore } from '../config'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
@@ -350,7 +350,7 @@ export class Plugins {
   }
 
   /** A plugin that is turned off stops; one that says so begins anew with its new settings. */
-  #changed(changes: readonly Change[]): void {
+  #changed(changes: readonly Changed[]): void {
     const prefix = 'RESOURCES.service_plugins.'
     const touched = changes.filter(({ key }) => key.startsWith(prefix)).map(({ key }) => key.slice(prefix.length))
     for (const name of new Set(touched.map(key => key.split('.')[0]!))) {

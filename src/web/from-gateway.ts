@@ -37,9 +37,9 @@ export const webConfig = (config: ConfigStore): WebConfig => ({
   prefixes: () => prefixesOf(config),
   writable: key => mayWrite(key, prefixesOf(config)),
   set: (key, value, type) =>
-    config.approved(limits => config.set(key, value, type, limits), { prefixes: prefixesOf(config), strict: true }),
+    config.approved(limits => config.setting(key, value, type, limits), { prefixes: prefixesOf(config), strict: true }),
   update: nested =>
-    config.approved(limits => config.update(nested, limits), { prefixes: prefixesOf(config), strict: true }),
+    config.approved(limits => config.updating(nested, limits), { prefixes: prefixesOf(config), strict: true }),
 })
 
 function webEvents(gateway: Gateway): WebEvents {

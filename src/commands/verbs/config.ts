@@ -45,7 +45,7 @@ export const configUnset: Verb = {
   json: true,
   async run({ config, logger, via, writable }, options) {
     const prefixes = writable?.()
-    const write = (limits: WriteLimits) => config.unset(String(options.key), limits)
+    const write = (limits: WriteLimits) => config.unsetting(String(options.key), limits)
     return { value: changed(await config.approved(write, prefixes && { prefixes, strict: true }), via, logger) }
   },
 }
@@ -84,7 +84,7 @@ export const configSet: Verb = {
       throw new OsError('USAGE', 'os-node config-set needs --value VALUE or --value-stdin')
     const prefixes = writable?.()
     const type = options.type as string | undefined
-    const write = (limits: WriteLimits) => config.set(String(options.key), options.value, type, limits)
+    const write = (limits: WriteLimits) => config.setting(String(options.key), options.value, type, limits)
     const change = await config.approved(write, prefixes && { prefixes, strict: true })
     return { value: changed(change, via, logger) }
   },

@@ -15,7 +15,9 @@ const address = ({ config }: CommandContext, options: OptionValues): [host: stri
 ]
 
 const why = ({ lastError }: NodeLike): Record<string, unknown> =>
-  lastError ? { error: lastError.message, hint: lastError.hint } : { error: 'the server did not answer' }
+  lastError
+    ? { error: lastError.message, code: lastError.code, hint: lastError.hint }
+    : { error: 'the server did not answer' }
 
 export const ensureId: Verb = {
   name: 'ensure-id',

@@ -10,6 +10,7 @@ export async function statusOfFiles({ config, log, version }: CommandContext): P
     role: 'none',
     uptime_s: 0,
     identity: { device_id: config.get('device_id'), assigned_id: config.get('assigned_id') },
+    device_role: config.get('Node_Setting.device_role'),
     time: { quality: 'unknown', offset_ms: 0 },
     links: {},
     log: await log.summary(),
@@ -93,6 +94,8 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
     `log: ${log.records} records, ${bytesText(log.bytes)}, ${log.pending ?? 0} not on flash yet, ` +
       `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
   ]
+  if (status.device_role === 'rx_only')
+    lines.push(paint.warn('upstream: nothing is sent, Node_Setting.device_role is rx_only; readings stay in the log'))
   if (log.gaps?.length)
     lines.push(
       paint.bad(

@@ -3,6 +3,8 @@
 import { OsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
 import type { RejectedRow as RefusedRow } from '../../pipeline/standardize'
+import { type DeviceRole, sendRefusal } from '../../protocol/handshake/roles'
+import { COMMAND } from '../../wire/commands'
 import type { CommandContext, SubmitOutcome } from '../context'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 
@@ -31,6 +33,8 @@ export function readingsOf(options: OptionValues): Reading[] {
 
 /** Without a gateway: transmit and dispatch by a Node of this process. */
 async function sendLocally(context: CommandContext, sensors: Reading[], options: OptionValues): Promise<SubmitOutcome> {
+  const refusal = sendRefusal(context.config.get<DeviceRole>('Node_Setting.device_role'), COMMAND.DATA_FULL)
+  if (refusal) throw refusal
   const node = await context.node()
   const [packet, assigned_id, strategy] = node.transmit(sensors, deviceOf(options))
   const rejected = node.lastRejected

@@ -27,7 +27,12 @@ export const nodeEntries = {
   hardware_id: optionalText('hashes of the serial number of the hardware that this was made on; written by a start'),
   Node_Setting: section({
     default_medium: text('UDP', 'medium used by dispatch when none is given'),
-    device_role: choice(['duplex', 'tx_only', 'rx_only'], 'duplex', 'what this node does on the wire', atStart),
+    device_role: choice(
+      ['duplex', 'tx_only', 'rx_only'],
+      'duplex',
+      'rx_only: sends no data packets and no requests, only answers; tx_only: answers no requests',
+      atStart,
+    ),
   }),
   Client_Core: section({
     server_host: text('127.0.0.1', 'server for ids and time'),

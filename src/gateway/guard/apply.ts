@@ -49,9 +49,10 @@ export async function applyAll<K extends string>(wanted: Record<K, AnyWanted>): 
   const kinds = Object.entries(wanted) as [K, AnyWanted][]
   const first: Partial<Record<K, Applied>> = {}
   for (const [kind, { builder, list }] of kinds) {
+    const names = new Set(builder.names)
     const others = kinds.filter(([other]) => other !== kind).flatMap(([, wish]) => wish.list.map(({ name }) => name))
-    if (!builder.names.some(name => others.includes(name))) continue
-    first[kind] = await builder.apply(list.filter(({ name }) => builder.names.includes(name)))
+    if (!others.some(name => names.has(name))) continue
+    first[kind] = await builder.apply(list.filter(({ name }) => names.has(name)))
   }
   const done = {} as Record<K, Applied>
   for (const [kind, { builder, list }] of kinds) {
@@ -61,7 +62,7 @@ export async function applyAll<K extends string>(wanted: Record<K, AnyWanted>): 
       added: applied.added,
       removed: [...removed, ...applied.removed],
       changed: [...changed, ...applied.changed],
-      kept: applied.kept.filter(name => !changed.includes(name)),
+      kept: changed.length === 0 ? applied.kept : applied.kept.filter(name => !changed.includes(name)),
     }
   }
   return done

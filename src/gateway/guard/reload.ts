@@ -3,7 +3,7 @@
 //
 // What fails: a file that is broken or not valid changes nothing; reload() throws its CONFIG_ error (path, line, reason),
 // the log and `config_problem` of the status say it too. A link that cannot be made is a link that is down.
-import type { Change, Config, ConfigStore } from '../../config'
+import type { Changed, Config, ConfigStore } from '../../config'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../links/timers'
@@ -71,7 +71,7 @@ export class Reloader {
     return this.#inTurn(async () => {
       await this.#check(this.#config.read())
       this.#reading = true
-      let changes: Change[]
+      let changes: Changed[]
       try {
         changes = this.#config.reload()
       } finally {
@@ -113,7 +113,7 @@ export class Reloader {
     })
   }
 
-  async #apply(changes: readonly Change[]): Promise<ReloadReport> {
+  async #apply(changes: readonly Changed[]): Promise<ReloadReport> {
     this.#parts.settings?.()
     const links = await this.#parts.links()
     const report = { changed: changes.map(change => change.key), links, needs_restart: this.needsRestart() }

@@ -4,6 +4,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { SourceConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
+import { turn } from '../../lib/turn'
 import type { Source, SourceReading } from '../../links/contracts'
 import { MissingLink } from '../../links/missing'
 import { hostOf } from '../../links/network'
@@ -109,16 +110,21 @@ export class Sources {
     const known = new Map([...this.#running].map(([name, { entry }]) => [name, entry]))
     const applied = compareLinks(known, list)
     const left: (undefined | (() => Promise<void>))[] = []
-    for (const name of [...applied.removed, ...applied.changed]) {
-      const next = list.find(entry => entry.name === name)
+    const wanted = new Map(list.map(entry => [entry.name, entry]))
+    for (const [k, name] of [...applied.removed, ...applied.changed].entries()) {
+      // a long list must not keep the loop from everything else
+      if (k % 20 === 19) await turn()
+      const next = wanted.get(name)
       if (next && isDeepStrictEqual(optionsOf(next), optionsOf(known.get(name)!))) continue
       left.push((supervisor.get(name)?.thing as Partial<Source> | undefined)?.handOn?.())
       await supervisor.remove(name)
       this.#running.delete(name)
       this.#ids.release(name)
     }
-    for (const entry of list) {
-      if (applied.kept.includes(entry.name)) continue
+    const kept = new Set(applied.kept)
+    for (const [k, entry] of list.entries()) {
+      if (kept.has(entry.name)) continue
+      if (k % 20 === 19) await turn()
       const open = this.#running.has(entry.name)
       this.#running.set(entry.name, {
         entry,

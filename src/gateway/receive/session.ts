@@ -2,9 +2,9 @@
 // frame that decrypts and to one that does not, and what `require_secure` keeps out.
 //
 // What fails: a secure frame no key decrypts is answered BAD_KEY and counted; its sender begins anew. With `require_secure`
-// plaintext is not even decoded, so it changes no template; its sender still gets a key, and may come again encrypted. The same
-// for plaintext of an AID whose confirmed session is with another address. An
-// opener (a FULL without sensors on its own TID) only asks for a key and is never stored.
+// plaintext is not even decoded, so it changes no template; its sender still gets a key, and may come again encrypted.
+// Neither is plaintext of an AID whose confirmed session is with another address; it is answered BAD_KEY (X36). An opener (a
+// FULL without sensors on its own TID) only asks for a key and is never stored.
 import type { PacketOrigin } from '../../links/contracts'
 import type { Received } from '../../pipeline/receiver'
 import { OPENER_TID } from '../../pipeline/sender'

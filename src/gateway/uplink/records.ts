@@ -143,7 +143,7 @@ export class Records {
   }
 
   /** The next of those, packed anew from the log; null: there is none now. */
-  takeRefused(limit: number): EncodedFrame | null {
+  takeRefused(limit: number): { shipment: null; packet: EncodedFrame } | null {
     const { feed, log, packer } = this.#parts
     for (;;) {
       const at = this.#again.findIndex(({ aid }) => packer.allowed(aid))
@@ -155,7 +155,7 @@ export class Records {
       try {
         const packet = this.#packAgain(fact, limit, seq)
         this.counters.again++
-        return packet
+        return { shipment: null, packet }
       } catch (error) {
         if (this.#fitsElsewhere(fact, error, limit)) feed.noteAside(seq, limit)
         else this.#cannot(`record ${seq} of ${fact.id} cannot be sent again`, error)

@@ -240,8 +240,7 @@ export class Uplink {
     for (let burst = 0; this.#usable && opening === this.#opening; ) {
       const now = clock.mono()
       this.#ranAt = now
-      const again = this.#refill(now)
-      const took = (this.#takes && this.#pace.urgentMay && this.#fill(now)) || again
+      const took = this.#fill(now)
       // over budget only what was taken all the same goes: alarms
       const sent = took || this.#pace.readyAt(now) <= now ? await this.#send(now) : 0
       if (opening !== this.#opening) return
@@ -309,35 +308,25 @@ export class Uplink {
     this.#idle.settle()
   }
 
-  /** Takes records while the window has room and the budget lets them; true when it took any. */
+  /** Takes records while the window has room and the budget lets them; true when it took any. What was refused goes whoever carries. */
   #fill(now: number): boolean {
+    const may = this.#takes && this.#pace.urgentMay
     let took = false
     // a batch is packed whole before it is sent
     while (this.#carrier.room(this.maxPacket)) {
       const over = this.#pace.readyAt(now) > now || this.#batchAt(now) > now
-      const next = this.#records.take(over, this.maxPacket, !this.#carrying)
+      const again = over ? null : this.#records.takeRefused(this.maxPacket)
+      const next = again || (may ? this.#records.take(over, this.maxPacket, !this.#carrying) : null)
       if (!next) break
       took = true
-      this.#helped ||= !this.#carrying
       const { shipment, packet } = next
       this.#pace.packets(1)
       this.#carrier.take(packet.bytes, shipment, packet.maxSize)
+      if (!shipment) continue
+      this.#helped ||= !this.#carrying
       if (this.#carrier === this.#exchange) this.watchers.tell(shipment.seq, packet.bytes, this.medium, 'exchange')
     }
     if (took) this.#pace.batchDone()
-    return took
-  }
-
-  /** Takes what the upstream refused, whoever carries now: nothing else repeats it. True when there was any. */
-  #refill(now: number): boolean {
-    let took = false
-    while (this.#pace.readyAt(now) <= now && this.#carrier.room(this.maxPacket)) {
-      const packet = this.#records.takeRefused(this.maxPacket)
-      if (!packet) break
-      took = true
-      this.#pace.packets(1)
-      this.#carrier.take(packet.bytes, null, packet.maxSize)
-    }
     return took
   }
 

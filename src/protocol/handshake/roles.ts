@@ -1,5 +1,6 @@
-// What a node takes from the wire in each role (`Node_Setting.device_role`, PROTOCOL §7): a tx_only node serves nobody, an
-// rx_only node asks nobody. Pure tables.
+// What a node takes from the wire and what it sends in each role (`Node_Setting.device_role`, PROTOCOL §7): a tx_only node
+// answers no requests; an rx_only node sends no data packets and no requests, only answers. Pure tables.
+import { OsError } from '../../lib/errors'
 import { COMMAND } from '../../wire/commands'
 
 export type DeviceRole = 'duplex' | 'tx_only' | 'rx_only'
@@ -21,3 +22,20 @@ const IGNORED_CONTROL: Record<DeviceRole, ReadonlySet<number>> = {
 
 /** Whether a node of that role leaves a control packet unanswered and unread. */
 export const ignoresControl = (role: DeviceRole, cmd: number): boolean => IGNORED_CONTROL[role].has(cmd)
+
+const ANSWERS = new Set<number>([
+  COMMAND.ID_ASSIGN,
+  COMMAND.ID_POOL_RES,
+  COMMAND.HANDSHAKE_ACK,
+  COMMAND.HANDSHAKE_NACK,
+  COMMAND.PONG,
+  COMMAND.TIME_RESPONSE,
+  COMMAND.SECURE_DICT_READY,
+  COMMAND.SECURE_CHANNEL_ACK,
+])
+
+/** Why a node of that role does not send a packet that begins with `cmd`; null when it may. */
+export const sendRefusal = (role: DeviceRole, cmd: number | undefined): OsError | null =>
+  role === 'rx_only' && !ANSWERS.has(cmd ?? 0)
+    ? new OsError('RX_ONLY', 'this node sends no data packets and no requests: Node_Setting.device_role is rx_only')
+    : null

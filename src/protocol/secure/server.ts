@@ -5,9 +5,9 @@
 // still be in use is kept as a candidate. No key decrypts: the frame is answered BAD_KEY (refuse()), the sender begins
 // again. A confirmed key is replaced only from the address it was confirmed from, which a packet under it moves, or once
 // nothing valid came from there for `rekeyAfterS` (X37); a request from elsewhere gets no answer and is counted. A key
-// that was named is good for the address that asked. A replaced key is good for a minute more. What is told at most so often is counted for each address, so that a
-// stranger's packets keep no answer from the device itself. A packet stamped here for want of a time makes no key, for
-// its sender cannot know the time.
+// that was named is good for the address that asked. A replaced key is good for a minute more. The pauses of answers are
+// kept for each address, so that a stranger's packets keep no answer from the device itself. A packet stamped here for want
+// of a time makes no key, for its sender cannot know the time.
 import { type Clock, systemClock } from '../../lib/clock'
 import { deriveSessionKey } from '../../wire/cipher'
 import { senderOf } from '../address'

@@ -45,7 +45,11 @@ test('transmit gives the fields of the specification and sends by the default me
 test('transmit that is not sent is exit 1 and dispatch_path none; dropped rows are listed', async () => {
   const rejected = [{ row: 1, code: 'UNKNOWN_UNIT', error: 'no unit zz' }]
   const { context } = fake(config(), {
-    node: { dispatch: async () => false, lastRejected: rejected, lastError: { message: 'the cable is out', hint: '' } },
+    node: {
+      dispatch: async () => false,
+      lastRejected: rejected,
+      lastError: { message: 'the cable is out', code: 'NETWORK', hint: '' },
+    },
   })
   const { value, exitCode } = await run(context, 'transmit', '--sensors', '[["a","OK",1,"Pa"],["b","OK",1,"zz"]]')
   assert.equal(exitCode, 1)

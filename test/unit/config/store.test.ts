@@ -300,17 +300,17 @@ test('an approved write is shown to who runs by the configuration before anythin
     seen.push([next.device_id, next.gateway.log_level, store.get('device_id'), readFileSync(file, 'utf8')])
     if (next.device_id === 'bad') throw new OsError('CONFIG_INVALID', 'not that one')
   }
-  const rejected = store.approved(limits => store.update({ device_id: 'bad' }, limits))
+  const rejected = store.approved(limits => store.updating({ device_id: 'bad' }, limits))
   await assert.rejects(rejected, { message: 'not that one' })
   assert.equal(readFileSync(file, 'utf8'), '{"device_id": "a"}')
-  const change = await store.approved(limits => store.set('device_id', 'b', 'str', limits))
+  const change = await store.approved(limits => store.setting('device_id', 'b', 'str', limits))
   assert.deepEqual([change.old, change.new, store.get('device_id')], ['a', 'b', 'b'])
   assert.deepEqual(seen, [
     ['bad', 'info', 'a', '{"device_id": "a"}'],
     ['b', 'info', 'a', '{"device_id": "a"}'],
     ['device_id'],
   ])
-  const outside = store.approved(limits => store.set('device_id', 'c', 'str', limits), { prefixes: ['gateway'] })
+  const outside = store.approved(limits => store.setting('device_id', 'c', 'str', limits), { prefixes: ['gateway'] })
   await assert.rejects(outside, { code: 'FORBIDDEN' })
 })
 

@@ -5,9 +5,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ConfigStore, type LoadOptions } from '../../../src/config'
+import { newStranger, strangers } from '../../../src/config/check'
 import { parseDocument } from '../../../src/config/document'
+import { atOnce, inTurns, PART, type Parts } from '../../../src/config/parts'
 import { rewritten } from '../../../src/config/rewrite'
+import { type AnySchema, assemble } from '../../../src/config/schema'
+import { mask } from '../../../src/config/secrets'
+import { fragments } from '../../../src/index'
 import { OsError } from '../../../src/lib/errors'
+import { type Files, realFiles } from '../../../src/lib/files'
 
 const made: string[] = []
 after(() => {
@@ -105,8 +111,8 @@ test('elements of lists by either spelling: changed, appended, taken out; a list
     { name: 'memory', type: 'memory', interval_ms: 1000 },
   ]
   store.lists = async () => ({ 'gateway.sources': standard })
-  await store.approved(limits => store.set('gateway.sources[1].interval_ms', 5000, undefined, limits))
-  await store.approved(limits => store.set('gateway.sources.2', { name: 'disk', type: 'disk' }, undefined, limits))
+  await store.approved(limits => store.setting('gateway.sources[1].interval_ms', 5000, undefined, limits))
+  await store.approved(limits => store.setting('gateway.sources.2', { name: 'disk', type: 'disk' }, undefined, limits))
   const sources = JSON.parse(text().replace('// lists', '')).gateway.sources
   assert.deepEqual(sources, [standard[0], { ...standard[1], interval_ms: 5000 }, { name: 'disk', type: 'disk' }])
   // a list with a default of its own
@@ -173,14 +179,109 @@ test('a large change costs one walk over text and tree', () => {
   )
 })
 
+const sourcesOf = (n: number, type: string): object[] =>
+  Array.from({ length: n }, (_, k) => ({ name: `s${k}`, type, registers: [{ id: `r${k}`, address: k }] }))
+
+/** A schema that counts what is read of it; the same part is always the same object. */
+function counted(schema: object): { schema: AnySchema; reads: () => number } {
+  let reads = 0
+  const known = new WeakMap<object, object>()
+  const wrap = <T>(value: T): T => {
+    if (typeof value !== 'object' || value === null) return value
+    const made = known.get(value) ?? new Proxy(value, { get: (at, name) => (reads++, wrap(Reflect.get(at, name))) })
+    known.set(value, made)
+    return made as T
+  }
+  return { schema: wrap(schema) as AnySchema, reads: () => reads }
+}
+
+test('walks over a configuration look at each value once, whatever its depth and its neighbours', () => {
+  const walks: Record<string, (schema: AnySchema, tree: object) => unknown> = {
+    mask,
+    strangers,
+    newStranger: (schema, tree) => newStranger(schema, {}, tree),
+  }
+  for (const [name, walk] of Object.entries(walks)) {
+    const cost = (n: number): number => {
+      const { schema, reads } = counted(assemble(fragments()))
+      walk(schema, { gateway: { sources: sourcesOf(n, 'modbus_tcp') } })
+      return reads()
+    }
+    const [one, ten] = [cost(100), cost(1000)]
+    assert.ok(ten <= 10 * one, `${name}: ${one} reads for 100 sources, ${ten} for 1000`)
+    // five values and two containers of each source
+    assert.ok(ten <= 1000 * 7 * 12, `${name}: ${ten} reads for 7000 values`)
+  }
+})
+
+test('a large change is one pass in parts, approved before it is saved, and writes take turns', async () => {
+  const { load, file } = place('{}')
+  let reads = 0
+  const files: Files = { ...realFiles, read: path => (path === file && reads++, realFiles.read(path)) }
+  const store = load({ files })
+  const nested = { gateway: { sources: sourcesOf(1000, 'modbus_tcp') } }
+  reads = 0
+  const steps = store.updating(nested)
+  let parts = 0
+  let waits = 0
+  for (let step = steps.next(); !step.done; step = steps.next()) {
+    parts++
+    if (step.value) waits++
+    if (waits === 0) assert.equal(readFileSync(file, 'utf8'), '{}')
+  }
+  // once to change it, once to see that nothing else did
+  assert.deepEqual([reads, waits], [2, 1])
+  const tokens = readFileSync(file, 'utf8').match(/"[^"]*"|[\d]+|[{}[\]:,]/g)!.length
+  assert.ok(parts >= tokens / 2 / PART + 8, `${parts} parts for ${tokens} tokens`)
+
+  const order: string[] = []
+  const write = (name: string): Promise<unknown> =>
+    store.approved(function* () {
+      order.push(`${name} begins`)
+      yield () => new Promise<void>(resolve => setImmediate(resolve))
+      order.push(`${name} ends`)
+    })
+  await Promise.all([write('one'), write('two')])
+  assert.deepEqual(order, ['one begins', 'one ends', 'two begins', 'two ends'])
+})
+
+test('work in parts gives others their turn when it was long, and stops where it fails', async () => {
+  let beside = 0
+  const timer = setInterval(() => beside++, 1)
+  const long = function* (): Parts<number> {
+    for (let part = 0; part < 3; part++) {
+      const end = performance.now() + 6
+      while (performance.now() < end);
+      yield
+    }
+    return beside
+  }
+  assert.ok((await inTurns(long())) >= 3)
+  clearInterval(timer)
+  const failing = function* (): Parts<void> {
+    yield () => Promise.reject(new OsError('CONFIG_INVALID', 'not that one'))
+    assert.fail('went on')
+  }
+  await assert.rejects(inTurns(failing()), { message: 'not that one' })
+  assert.equal(
+    atOnce(
+      (function* (): Parts<number> {
+        yield () => assert.fail('waited')
+        return 5
+      })(),
+    ),
+    5,
+  )
+})
+
 test('a file keeps its comments, indentation and line ends whatever is changed at once', () => {
   const text =
     '{\r\n\t// one\r\n\t"a": 1, // two\r\n\t"b": { "x": 1, "y": [1, 2, 3] },\r\n\t"c": [\r\n\t\t// three\r\n\t\t{ "n": 1 },\r\n\t\t{ "n": 2 }, /* four */\r\n\t],\r\n}\r\n'
   const target = { a: 5, b: { y: [1, 3], z: null }, c: [{ n: 2, m: 0 }, { n: 3 }, { n: 4 }], d: { deep: { er: [1] } } }
-  const next = rewritten(text, target)
+  const next = rewritten(parseDocument('', text), target)
   assert.deepEqual(parseDocument('', next).value, target)
   for (const note of ['// one', '// two', '// three', '/* four */']) assert.ok(next.includes(note), note)
   assert.ok(!/[^\r]\n/.test(next) && next.includes('\r\n\t"d": {\r\n\t\t"deep": {'), next)
-  assert.deepEqual(parseDocument('', rewritten(next, {})).value, {})
-  assert.deepEqual(parseDocument('', rewritten('{}', target)).value, target)
+  assert.deepEqual(parseDocument('', rewritten(parseDocument('', next), {})).value, {})
+  assert.deepEqual(parseDocument('', rewritten(parseDocument('', '{}'), target)).value, target)
 })

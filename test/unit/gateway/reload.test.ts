@@ -120,6 +120,21 @@ test('a source that changed is opened anew, one that did not stays open', async 
   assert.equal(gw.log.boot, boot)
 })
 
+test('a long list of sources is taken over in parts: others get their turn in between', async t => {
+  const { gw, write } = await gateway(t, with_([]))
+  const list = (more: object) => Array.from({ length: 100 }, (_, k) => ({ name: `n${k}`, type: 'fake', ...more }))
+  for (const more of [{}, { match: 'x' }]) {
+    const seen = new Set<number>()
+    write(with_(list(more)))
+    const reload = gw.reload()
+    const timer = setInterval(() => seen.add(gw.sources.names.length), 1)
+    await reload
+    clearInterval(timer)
+    const between = [...seen].filter(n => n > 0 && n < 100)
+    assert.ok(between.length >= 3, `seen in between: ${between.join(' ')}`)
+  }
+})
+
 test('another deadband does not close the source, and counts at once', async t => {
   const { gw, write, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   write(with_([{ name: 'a', type: 'fake', deadband: 0.5 }]))

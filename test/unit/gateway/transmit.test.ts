@@ -13,11 +13,19 @@ const FULL = Uint8Array.of(0x3f, 1, 2)
 const SENSORS = [['T', 'OK', 21.5, 'Cel']] as const
 
 /** `states`: what the uplink does with the record, in order. */
-function world({ assigned = true, names = ['up'], safeMode = '', states = [] as Way[], takes = false } = {}) {
+function world({
+  assigned = true,
+  names = ['up'],
+  safeMode = '',
+  states = [] as Way[],
+  takes = false,
+  deviceRole = 'duplex',
+} = {}) {
   const watchers = new SentWatchers()
   const kept: unknown[] = []
   const carrying = names.length > 0 ? { medium: 'UDP' } : null
   const gateway = {
+    deviceRole,
     identity: { assigned, assignedId: assigned ? 5 : 4_294_967_295, deviceId: 'gw' },
     guard: { safeMode: safeMode || undefined },
     log: { committed: async () => undefined },
@@ -107,4 +115,11 @@ test('a server without uplinks keeps readings in its own log and does not call t
   const { sent, delivery, reason } = await w.send()
   assert.deepEqual([sent, delivery, w.kept.length], [false, undefined, 1])
   assert.match(reason!, /no uplink/)
+})
+
+test('an rx_only gateway refuses readings that are to be sent, before any is kept', async () => {
+  const { send, kept } = world({ deviceRole: 'rx_only' })
+  await assert.rejects(send(), { code: 'RX_ONLY' })
+  await assert.rejects(send('UART'), { code: 'RX_ONLY' })
+  assert.deepEqual(kept, [])
 })

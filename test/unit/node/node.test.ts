@@ -128,6 +128,31 @@ test('roles: tx_only takes no data and serves nobody, rx_only does not look at t
   assert.equal(rx.receiveViaProtocol(Buffer.from('010001', 'hex')).type, 'IGNORED')
 })
 
+test('an rx_only node asks for nothing: no id, no time, no reply to a packet; the reason is RX_ONLY', async () => {
+  const asked: Uint8Array[] = []
+  const request = async (_host: string, _port: number, packet: Uint8Array): Promise<null> => {
+    asked.push(packet)
+    return null
+  }
+  const node = bench.node('rx-asks', { Node_Setting: { device_role: 'rx_only' } }, { request })
+  const refused = (): void => {
+    assert.equal(node.lastError?.code, 'RX_ONLY')
+    assert.match(node.lastError.hint, /device_role/)
+  }
+  assert.equal(await node.ensureId('192.0.2.1', 8080), false)
+  refused()
+  assert.equal(await node.ensureTime(), null)
+  refused()
+  assert.equal(await node.dispatchWithReply(Buffer.from('090001', 'hex')), null)
+  refused()
+  assert.deepEqual(asked, [])
+  const known = bench.node('rx-known', { assigned_id: 34, Node_Setting: { device_role: 'rx_only' } }, { request })
+  assert.equal(await known.ensureId('192.0.2.1', 8080), true, 'an id that is there need not be asked for')
+  assert.equal(await known.dispatch(known.transmit(ROWS)[0], 'UDP'), false)
+  assert.equal(known.lastError?.code, 'RX_ONLY')
+  await known.close()
+})
+
 test('no id may be written in every way the reference writes it; digits may be text', () => {
   for (const assigned_id of [null, '', 'UNKNOWN', 0, 4294967295, '0', '4294967295'])
     assert.throws(() => bench.node('noid', { assigned_id }).transmit(ROWS), { code: 'NO_ASSIGNED_ID' })

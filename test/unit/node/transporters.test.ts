@@ -160,3 +160,23 @@ test('an opening that hangs is given up and closed', async () => {
   assert.equal(all.getDriver('UDP')!.lastError?.code, 'TIMEOUT')
   assert.equal(world.last.closed, 1)
 })
+
+test('an rx_only node sends answers only, whoever hands in the packet; the medium is not opened for what is refused', async () => {
+  const world = new FakeWorld()
+  const on = { RESOURCES: { transport_status: { udp: true } } }
+  const config = world.config({ ...on, Node_Setting: { device_role: 'rx_only' } })
+  const all = manager(world, config, 'UDP')
+  const drivers = [all.getDriver('UDP')!, all.open('UDP', { host: '192.0.2.9' })!]
+  const refused = [0x3f, 0x40, 0xaa, 0xab, 0x7f, 0x80, 0x01, 0x03, 0x09, 0x0b, 0x10, 0x77]
+  for (const driver of drivers)
+    for (const packet of [...refused.map(cmd => Buffer.of(cmd, 0, 1)), Buffer.alloc(0)]) {
+      assert.equal(await driver.send(packet), false, packet.toString('hex'))
+      assert.equal(driver.lastError?.code, 'RX_ONLY')
+    }
+  assert.deepEqual(world.made, [])
+  for (const driver of drivers)
+    for (const cmd of [0x02, 0x04, 0x05, 0x06, 0x0a, 0x0c, 0x0d, 0x0e])
+      assert.equal(await driver.send(Buffer.of(cmd, 0, 1)), true, String(cmd))
+  const duplex = manager(world, world.config(on), 'UDP').getDriver('UDP')!
+  for (const cmd of refused) assert.equal(await duplex.send(Buffer.of(cmd)), true, String(cmd))
+})

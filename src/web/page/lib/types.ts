@@ -36,6 +36,7 @@ export interface Status extends News {
   role: string
   uptime_s: number
   identity: { device_id: string; assigned_id: number | null }
+  device_role?: string
   time: {
     quality: string
     offset_ms: number | null

@@ -193,7 +193,13 @@ function Uplinks({ status }: { status: Status }) {
   return (
     <Card title="Upstream">
       {forwarding?.reason && <p class="note gap">{forwarding.reason}</p>}
-      {rows.length === 0 && <Empty>No uplink is at work: everything stays in the log.</Empty>}
+      {rows.length === 0 && (
+        <Empty>
+          {status.device_role === 'rx_only'
+            ? 'Nothing is sent: Node_Setting.device_role is rx_only. Everything stays in the log.'
+            : 'No uplink is at work: everything stays in the log.'}
+        </Empty>
+      )}
       <ul class="rows">
         {rows.map(([name, uplink]) => (
           <UplinkRow key={name} name={name} uplink={uplink} link={status.links[name]?.state ?? 'up'} />

@@ -1,0 +1,131 @@
+// One pass over the text of a configuration file, in parts: its values, and the nodes that say where they stand. Comments and
+// a trailing comma are allowed. WRONG is thrown where the text is no JSON; Refused where it is and must not count.
+import { createScanner, type Node } from 'jsonc-parser'
+import { FORBIDDEN, type Tree } from './keys'
+import { PART, type Parts } from './parts'
+
+/** the text is no JSON; the parser of jsonc-parser says what is wrong */
+export const WRONG = new Error('no JSON')
+
+export class Refused extends Error {
+  constructor(
+    readonly offset: number,
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+/** a node whose end is not read yet */
+type Opened = { -readonly [K in keyof Node]: Node[K] }
+
+export interface Read {
+  readonly node: Node
+  readonly value: unknown
+}
+
+// tokens as jsonc-parser's SyntaxKind numbers them; its enum is not there at run time
+const [OPEN, CLOSE, OPEN_LIST, CLOSE_LIST, COMMA, COLON, NULL, TRUE, FALSE, TEXT, NUMBER] = Array.from(
+  { length: 11 },
+  (_, k) => k + 1,
+) as [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+const TRIVIA = 12
+const END = 17
+const MOST_DEEP = 64
+
+export function* readText(text: string): Parts<Read> {
+  const scanner = createScanner(text)
+  let token = 0
+  let seen = 0
+  const next = (): void => {
+    do {
+      token = scanner.scan()
+      if (scanner.getTokenError() !== 0) throw WRONG
+    } while (token >= TRIVIA && token < END - 1)
+    seen++
+  }
+  const need = (kind: number): void => {
+    if (token !== kind) throw WRONG
+  }
+  /** the node of the token, with what it holds; the next token is read */
+  const plain = (type: Node['type'], value: unknown): Read => {
+    const node: Node = { type, value, offset: scanner.getTokenOffset(), length: scanner.getTokenLength() }
+    next()
+    return { node, value }
+  }
+  /** `read` for each part up to the closing token */
+  function* each(node: Opened, close: number, read: () => Parts<Node>): Parts<void> {
+    next()
+    while (token !== close) {
+      if (seen >= PART) {
+        seen = 0
+        yield
+      }
+      const child = yield* read()
+      node.children!.push(child)
+      if (token === COMMA) next()
+      else need(close)
+    }
+    node.length = scanner.getTokenOffset() + 1 - node.offset
+    next()
+  }
+
+  function* object(node: Opened, depth: number): Parts<Read> {
+    const tree: Tree = {}
+    yield* each(node, CLOSE, function* () {
+      need(TEXT)
+      const key = plain('string', scanner.getTokenValue()).node
+      const name = key.value as string
+      if (FORBIDDEN.has(name)) throw new Refused(key.offset, `the name ${JSON.stringify(name)} is not allowed`)
+      if (Object.hasOwn(tree, name)) throw new Refused(key.offset, `${JSON.stringify(name)} is there twice`)
+      need(COLON)
+      next()
+      const inner = yield* value(depth + 1)
+      tree[name] = inner.value
+      const { offset, length } = inner.node
+      const children = [key, inner.node]
+      return { type: 'property', offset: key.offset, length: offset + length - key.offset, children }
+    })
+    return { node, value: tree }
+  }
+
+  function* list(node: Opened, depth: number): Parts<Read> {
+    const items: unknown[] = []
+    yield* each(node, CLOSE_LIST, function* () {
+      const item = yield* value(depth + 1)
+      items.push(item.value)
+      return item.node
+    })
+    return { node, value: items }
+  }
+
+  function* value(depth: number): Parts<Read> {
+    const offset = scanner.getTokenOffset()
+    if (depth > MOST_DEEP) throw new Refused(offset, 'nested too deep')
+    switch (token) {
+      case OPEN:
+        return yield* object({ type: 'object', offset, length: 0, children: [] }, depth)
+      case OPEN_LIST:
+        return yield* list({ type: 'array', offset, length: 0, children: [] }, depth)
+      case TEXT:
+        return plain('string', scanner.getTokenValue())
+      case NULL:
+        return plain('null', null)
+      case TRUE:
+      case FALSE:
+        return plain('boolean', token === TRUE)
+      case NUMBER: {
+        const number = Number(scanner.getTokenValue())
+        if (!Number.isFinite(number)) throw new Refused(offset, 'this number is too large')
+        return plain('number', number)
+      }
+      default:
+        throw WRONG
+    }
+  }
+
+  next()
+  const read = yield* value(0)
+  need(END)
+  return read
+}
