@@ -2,14 +2,14 @@
 // that names concrete rooms: it hands each room what it needs of the others, and loads what only a gateway needs when one
 // starts.
 //
-// What fails at a start: no writable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
-// the process ends with the code's exit status and says what to do. Everything later is a state.
+// What fails at a start: a data directory that can be none (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
+// the process ends with the code's exit status and says what to do. Everything later is a state, and so is a disk (R30).
 import { resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
-import { loginUrl } from './commands/login'
+import { lanAddress, loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
@@ -21,7 +21,6 @@ import { asOsError, OsError } from './lib/errors'
 import { type Logger, silentLogger } from './lib/logger'
 import { mapUncaught } from './lib/stacks'
 import { turn } from './lib/turn'
-import { writableDir } from './lib/writable'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
@@ -37,7 +36,7 @@ import {
   type Plugins,
 } from './services'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
-import { newToken, storedToken, UserStore } from './services/users'
+import { firstToken, newToken, storedToken, UserStore } from './services/users'
 
 export * from './index'
 
@@ -146,24 +145,14 @@ async function settled(config: ConfigStore, logger: Logger, occasion: 'start' | 
 /** What a machine that configures no source reads. */
 const hostDefaults = async (config: ConfigStore) => (await import('../drivers/host')).defaultSources(config.dataDir)
 
-/** A token file that cannot be read lets no token in, and ends nothing. */
-function lacksToken({ dataDir }: ConfigStore, logger: Logger): boolean {
+/** A state file that cannot be read lets none in, and ends nothing. */
+function readable<T>(logger: Logger, whom: string, read: () => T): T | undefined {
   try {
-    return storedToken(dataDir) === null
+    return read()
   } catch (thrown) {
     const { message, hint } = asOsError(thrown)
-    logger.error(`${message}; until it is mended no token gets in: ${hint}`)
-    return false
-  }
-}
-
-/** A file of users that cannot be read lets none of them in, and ends nothing. */
-function warnOfUsers(users: UserStore, logger: Logger): void {
-  try {
-    users.list()
-  } catch (thrown) {
-    const { message, hint } = asOsError(thrown)
-    logger.error(`${message}; until then no user gets in: ${hint}`)
+    logger.error(`${message}; until it is mended no ${whom} gets in: ${hint}`)
+    return undefined
   }
 }
 
@@ -188,6 +177,7 @@ async function startGateway(
     { transmitThrough },
     { crashesOf, supervise },
     { runSteps },
+    { Unkept },
     { DatabaseManager },
   ] = await Promise.all([
     import('./gateway/gateway'),
@@ -202,11 +192,13 @@ async function startGateway(
     import('./gateway/transmit'),
     import('./gateway/guard/process'),
     import('./gateway/guard/stopping'),
+    import('./gateway/unkept'),
     import('./storage'),
   ])
-  writableDir(config.dataDir)
-  const lock = await acquireLock(config.dataDir, role)
+  const unkept = new Unkept(logger.child('data'))
+  const lock = unkept.watch(await acquireLock(config.dataDir, role))
   const undo: Step[] = [{ name: 'lock', limitMs: 500, must: true, run: () => lock.release() }]
+  undo.push({ name: 'disk', limitMs: 100, must: true, run: () => unkept.stop() })
   if (role === 'run') {
     const crashes = crashesOf(config, __VERSION__, logger).look(false).crashes
     const fault = crashes > 0 || process.env.OS_NODE_SAFE_MODE === 'on'
@@ -217,8 +209,9 @@ async function startGateway(
   undo.push({ name: 'supervision', limitMs: 1000, must: true, run: () => watched.close() })
   try {
     // scrypt takes tens of milliseconds of its own thread: the log opens and the page answers meanwhile
+    const lacksToken = (): boolean => readable(logger, 'token', () => storedToken(config.dataDir)) === null
     const makesToken =
-      config.config.web_user.auth_enabled && lacksToken(config, logger) ? newToken(config.dataDir) : null
+      config.config.web_user.auth_enabled && lacksToken() ? firstToken(config.dataDir, unkept.add) : null
     makesToken?.catch(() => undefined) // told below, unless something else ends the start first
     const links = registry()
     const gateway = await Gateway.open({
@@ -232,6 +225,7 @@ async function startGateway(
       defaultSources: await hostDefaults(config),
       role,
       supervision: watched.supervision,
+      unkept,
       ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
     })
     undo.push({ name: 'gateway', limitMs: 18_000, must: true, run: () => gateway.stop() })
@@ -296,12 +290,18 @@ async function startGateway(
       logger: logger.child('cli'),
     })
     const users = new UserStore({ dataDir: config.dataDir })
-    warnOfUsers(users, logger)
+    readable(logger, 'user', () => users.list())
+    const lan = (): string[] | undefined =>
+      overrides.lan ? [lanAddress()].filter(name => name !== undefined) : undefined
     const service = new GatewayWeb({
       host: (role === 'run' ? overrides.host : undefined) ?? webHost,
       port: overrides.webPort ?? webPort,
       make: (host, port) =>
-        new web.WebServer(page, { host, port, tls: () => web.webTls(config, text => logger.warn(text)) }),
+        new web.WebServer(page, {
+          host,
+          port,
+          tls: () => web.webTls(config, text => logger.warn(text), { lan: lan() }),
+        }),
       users,
     })
     const plugins = makePlugins({ ...pluginParts(logger), node, gateway, web: service, frozen: watched.frozen })
@@ -319,6 +319,7 @@ async function startGateway(
         stamp: () => verifier.stamp(),
       },
       users,
+      unkept,
       plugins: httpPlugins(plugins),
       jobs,
       display: display.getDisplayRegistry(),
@@ -336,7 +337,7 @@ async function startGateway(
       logger: logger.child('control'),
     })
     undo.push({ name: 'control', limitMs: 500, run: () => control.close() })
-    lock.setSocket(control.path)
+    unkept.write('the lock', () => lock.setSocket(control.path))
     const token = await makesToken
     const { url } = service.state()
     await gateway.start()

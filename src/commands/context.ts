@@ -115,6 +115,8 @@ export interface StartOverrides {
   host?: string
   port?: number
   webPort?: number
+  /** the page is for the network: on all addresses, always encrypted */
+  lan?: boolean
 }
 
 export interface StartedGateway {

@@ -9,8 +9,14 @@ import type { Logger } from '../lib/logger'
 
 const INSTALL_FILE = 'install-id'
 
-/** The same for as long as the data folder lives. Never throws. */
-export function installIdOf(dataDir: string, logger: Logger, files: Files = realFiles): string {
+/** The same for as long as the data folder lives. Never throws; `later` gets what writes one that could not be kept. */
+export function installIdOf(
+  dataDir: string,
+  logger: Logger,
+  files: Files = realFiles,
+  later: (write: () => void, error: unknown) => void = (_, error) =>
+    logger.error(`the install id could not be kept: ${asOsError(error).message}`),
+): string {
   const path = join(dataDir, INSTALL_FILE)
   try {
     const kept = files.exists(path) ? files.read(path).toString('utf8').trim() : ''
@@ -19,10 +25,14 @@ export function installIdOf(dataDir: string, logger: Logger, files: Files = real
     logger.warn(`${path} cannot be read, a new one is made: ${asOsError(error).message}`)
   }
   const made = randomBytes(6).toString('hex')
-  try {
+  const write = (): void => {
+    files.mkdir(dataDir)
     atomicWrite(path, `${made}\n`, files)
+  }
+  try {
+    write()
   } catch (error) {
-    logger.error(`${path} could not be kept: ${asOsError(error).message}`)
+    later(write, error)
   }
   return made
 }

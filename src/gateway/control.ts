@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
+import { diskFault } from '../lib/writable'
 
 export interface ControlRequest {
   readonly id: unknown
@@ -50,21 +51,39 @@ const MAX_WAITING = 16
 
 export const socketPath = (dataDir: string): string => join(dataDir, 'os-node.sock')
 
-function choosePath(dataDir: string): string {
+/**
+ * Where the socket may be, best first. Outside of the data directory mkdtemp makes a folder that only this user enters: no
+ * other can put a socket there.
+ */
+function* places(dataDir: string): Generator<string> {
   const usual = socketPath(dataDir)
-  if (Buffer.byteLength(usual) <= MAX_PATH_BYTES) return usual
-  // mkdtemp makes a folder that only this user enters, so nobody can put a socket of theirs there
-  for (const base of [tmpdir(), '/tmp']) {
-    if (Buffer.byteLength(base) > MAX_PATH_BYTES - 24) continue
-    return join(mkdtempSync(join(base, 'os-node-')), 's')
+  if (Buffer.byteLength(usual) <= MAX_PATH_BYTES) yield usual
+  for (const base of [tmpdir(), '/tmp', '/run', '/dev/shm'])
+    if (Buffer.byteLength(base) <= MAX_PATH_BYTES - 24) yield join(mkdtempSync(join(base, 'os-node-')), 's')
+}
+
+/** Listens at the first place whose disk allows it. */
+async function listenSomewhere(server: Server, dataDir: string, logger: Logger): Promise<string> {
+  const faults: unknown[] = []
+  const all = places(dataDir)
+  for (;;) {
+    try {
+      const { value: path, done } = all.next()
+      if (done) throw faults[0]
+      rmSync(path, { force: true })
+      await listen(server, path)
+      if (faults.length > 0) logger.warn(`the control socket is ${path}: ${asOsError(faults[0]).message}`)
+      return path
+    } catch (error) {
+      if (!diskFault(error) || faults.includes(error)) throw error
+      faults.push(error)
+    }
   }
-  return usual
 }
 
 /** Starts listening. The caller holds the data directory's lock, so a socket file found there is a dead one's. */
 export async function startControl(options: ControlOptions): Promise<ControlServer> {
   const { dataDir, logger = silentLogger, maxClients = 32 } = options
-  const path = choosePath(dataDir)
   const clients = new Set<Socket>()
   const server = createServer(socket => {
     clients.add(socket)
@@ -72,16 +91,19 @@ export async function startControl(options: ControlOptions): Promise<ControlServ
     talk(socket, options, logger)
   })
   server.maxConnections = maxClients
-  rmSync(path, { force: true })
-  await listen(server, path)
+  const path = await listenSomewhere(server, dataDir, logger)
   server.on('error', error => logger.error(`control socket: ${error.message}`))
   return {
     path,
     close: () =>
       new Promise(resolve => {
         server.close(() => {
-          rmSync(path, { force: true })
-          if (dirname(path) !== dataDir) rmSync(dirname(path), { force: true, recursive: true })
+          try {
+            rmSync(path, { force: true })
+            if (dirname(path) !== dataDir) rmSync(dirname(path), { force: true, recursive: true })
+          } catch (error) {
+            logger.warn(`${path} stays: ${asOsError(error).message}`)
+          }
           resolve()
         })
         for (const socket of clients) socket.destroy()
@@ -91,22 +113,26 @@ export async function startControl(options: ControlOptions): Promise<ControlServ
 
 function listen(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const fail = (cause: unknown): void =>
+    const fail = (cause: unknown): void => {
+      server.removeListener('listening', ready)
       reject(new OsError('DATA_DIR', `${path} cannot listen (${errno(cause) ?? 'unknown reason'})`, { cause }))
+    }
+    const ready = (): void => {
+      server.removeListener('error', fail)
+      try {
+        chmodSync(path, 0o660)
+        resolve()
+      } catch (cause) {
+        server.close()
+        fail(cause)
+      }
+    }
     server.once('error', fail)
+    server.once('listening', ready)
     // a narrow umask, so that the socket is at no moment open to everybody
     const old = process.umask(0o117)
     try {
-      server.listen(path, () => {
-        server.removeListener('error', fail)
-        try {
-          chmodSync(path, 0o660)
-          resolve()
-        } catch (cause) {
-          server.close()
-          fail(cause)
-        }
-      })
+      server.listen(path)
     } finally {
       process.umask(old)
     }

@@ -1,8 +1,8 @@
 // The main job: sources → intake → log → uplinks, receivers → log, and the SQL view beside it. `run` and `serve` are the
 // same gateway: the one with sources and uplinks, the other with receivers and an ID allocator.
 //
-// What fails: only a data directory that cannot be written, or that another gateway owns, ends the start. Everything else
-// is a state: a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
+// What fails: only a data directory that another gateway owns, or that cannot be one, ends the start. Everything else is a state:
+// a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
 import { join } from 'node:path'
 import type { ReceiverConfig } from '../config/schema'
 import type { ConfigStore } from '../config/store'
@@ -25,6 +25,7 @@ import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake/manager'
 import type { DeviceRole } from '../protocol/handshake/roles'
+import { readable } from '../protocol/secure/readable'
 import type { SecureServer } from '../protocol/secure/server'
 import type { NodeClock } from '../protocol/time'
 import { Database, gatewayView } from '../storage'
@@ -127,7 +128,7 @@ export class Gateway {
     this.config = config
     this.deviceRole = config.config.Node_Setting.device_role
     this.log = log
-    this.identity = new Identity(config, logger, files)
+    this.identity = new Identity(config, logger, files, options.unkept?.add)
     const security = config.config.security_settings
     this.#keeper = keeper
     this.time = keeper.time
@@ -180,15 +181,13 @@ export class Gateway {
     this.events = new GatewayEvents({ logger })
     this.supervisor.onChange((name, state, before) => this.events.links.emit({ name, state, before }))
     this.intake = new Intake({
-      log,
+      ...{ log, time: this.time, identity: this.identity },
       standardizer: new Standardizer('', { clock, settings: { precision, unit_dialect: dialect } }),
-      time: this.time,
-      identity: this.identity,
       maxPacket: () => this.uplinks.maxPacket,
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.#noted(fact, LOCAL),
     })
-    this.sources = new Sources(this.#links, this.intake)
+    this.sources = new Sources(this.#links, this.intake, log)
     this.#allowed = allowList(config.config.receiver.allow, logger)
     this.loopback = new StandIn(() => ({
       script: options.script,
@@ -211,9 +210,7 @@ export class Gateway {
       receiver: this.#receiver,
       duplicates: this.#duplicates,
       pickers: this.#pickers,
-      protocol: this.protocol,
-      time: this.time,
-      logger: logger.child('receive'),
+      ...{ protocol: this.protocol, time: this.time, logger: logger.child('receive') },
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
       allowed: address => this.#allowed(address),
@@ -313,6 +310,11 @@ export class Gateway {
   /** The only way into a running gateway for readings. */
   submit(readings: Parameters<Intake['submit']>[0], options: SubmitOptions = {}): Submitted {
     return this.intake.submit(readings, options)
+  }
+
+  /** A packet in plain form, by the keys of its sender here and those of the uplinks; null when none of them fits. */
+  readable(packet: Uint8Array): Uint8Array | null {
+    return readable(packet, aid => [...this.#sessions.keys(aid), ...this.uplinks.keys(aid)])
   }
 
   latestReadings(): LatestReading[] {

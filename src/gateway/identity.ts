@@ -8,6 +8,7 @@ import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { NodeIdentity } from '../links/contracts'
+import type { KeepLater } from './unkept'
 
 export const UNASSIGNED = 4294967295
 
@@ -15,12 +16,19 @@ export class Identity implements NodeIdentity {
   readonly #config: ConfigStore
   readonly #logger: Logger
   readonly #files: Files
+  readonly #later: KeepLater
   #assignedId: number
   #deviceId: string
   #installId = ''
   readonly #listeners = new Set<(aid: number) => void>()
 
-  constructor(config: ConfigStore, logger: Logger, files: Files = realFiles) {
+  constructor(
+    config: ConfigStore,
+    logger: Logger,
+    files: Files = realFiles,
+    later: KeepLater = (name, _, error) => logger.error(`${name} could not be kept: ${asOsError(error).message}`),
+  ) {
+    this.#later = later
     this.#config = config
     this.#logger = logger
     this.#files = files
@@ -53,11 +61,13 @@ export class Identity implements NodeIdentity {
 
   /** 12 hex digits, the same for as long as the data folder lives. One that cannot be kept lasts until the stop. */
   get installId(): string {
-    this.#installId ||= installIdOf(this.#config.dataDir, this.#logger, this.#files)
+    this.#installId ||= installIdOf(this.#config.dataDir, this.#logger, this.#files, (write, error) =>
+      this.#later('the install id', write, error),
+    )
     return this.#installId
   }
 
-  /** Takes the id a server assigned and keeps it. A failed save is told and tried again by the next assignment. */
+  /** Takes the id a server assigned and keeps it. */
   assign(aid: number): void {
     if (aid === this.#assignedId) return
     this.#assignedId = aid
@@ -71,10 +81,11 @@ export class Identity implements NodeIdentity {
   }
 
   #save(key: string, value: unknown): void {
+    const write = (): void => void this.#config.set(key, value)
     try {
-      this.#config.set(key, value)
+      write()
     } catch (error) {
-      this.#logger.error(`${key} could not be kept in Config.json: ${asOsError(error).message}`)
+      this.#later(`${key} of Config.json`, write, error)
     }
   }
 }

@@ -1,12 +1,15 @@
 // One process owns a data directory (D17). The lock file names the owner by pid, the start time of that pid and the boot, so
 // that a pid used again after a crash or a reboot is not taken for the owner. A lock whose owner is gone is taken over; two
-// processes that try at once cannot both win. An unwritable directory is DATA_DIR, a living owner LOCKED with its pid.
+// processes that try at once cannot both win. A living owner is LOCKED with its pid. Where the file cannot be written, the lock
+// of a gateway is a socket (lock-socket.ts) until it can; every command needs the file, and fails with DATA_DIR or DISK_FULL.
 import { randomUUID } from 'node:crypto'
 import * as fs from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { makeDir } from '../lib/files'
+import { diskFault } from '../lib/writable'
+import { askOwner, listenAsOwner } from './lock-socket'
 
 export type LockRole = 'run' | 'serve' | 'command'
 
@@ -27,8 +30,12 @@ export interface LockInfo {
 
 export interface DataLock {
   readonly info: LockInfo
-  /** true while the file on disk is still ours */
+  /** true while the directory is still ours */
   held(): boolean
+  /** why the lock is a socket and no file */
+  readonly fault: string | undefined
+  /** makes a socket lock a file; throws while that is impossible */
+  toFile(): Promise<void>
   /** records where the control socket listens */
   setSocket(path: string): void
   /** gives the directory free; safe to call twice */
@@ -106,10 +113,25 @@ function parseLock(text: string): LockInfo | undefined {
 /** The living owner of a data directory, or undefined. */
 export async function findOwner(dataDir: string): Promise<LockInfo | undefined> {
   const info = readLockFile(dataDir)
-  return info && (await ownerLives(info)) ? info : undefined
+  return info && (await ownerLives(info)) ? info : await socketOwner(dataDir)
 }
 
-/** Takes the data directory, making it where needed. Throws LOCKED, DATA_DIR or DISK_FULL. */
+/** Who has the directory by a socket; one that does not answer has no pid. */
+async function socketOwner(dataDir: string): Promise<LockInfo | undefined> {
+  const text = await askOwner(dataDir)
+  if (text === undefined) return undefined
+  const unknown = { pid: 0, start: null, boot: null, space: null, socket: null, since: 0, nonce: '' }
+  const silent: LockInfo = { ...unknown, role: 'run' }
+  return parseLock(text) ?? silent
+}
+
+const inUse = (dataDir: string, { pid, role }: LockInfo): OsError =>
+  new OsError('LOCKED', `${dataDir} is in use by process ${pid} (os-node ${role})`, { details: { pid, role } })
+
+/**
+ * Takes the data directory, making it where needed. Throws LOCKED, and DATA_DIR or DISK_FULL where no gateway can run: for a
+ * command, or in a directory whose lock must not be read.
+ */
 export async function acquireLock(dataDir: string, role: LockRole, now = Date.now()): Promise<DataLock> {
   const info: LockInfo = {
     pid: process.pid,
@@ -123,16 +145,20 @@ export async function acquireLock(dataDir: string, role: LockRole, now = Date.no
   }
   const path = lockPath(dataDir)
   for (let round = 0; round < 20; round++) {
-    if (create(dataDir, path, info)) return hold(dataDir, path, info)
-    const text = readOr(() => fs.readFileSync(path, 'utf8'))
-    if (text === null) continue
-    const owner = parseLock(text)
-    if (owner && (await ownerLives(owner))) {
-      throw new OsError('LOCKED', `${dataDir} is in use by process ${owner.pid} (os-node ${owner.role})`, {
-        details: { pid: owner.pid, role: owner.role },
-      })
+    try {
+      if (create(dataDir, path, info)) return await sole(hold(dataDir, path, info), () => socketOwner(dataDir), dataDir)
+      const text = readOr(() => fs.readFileSync(path, 'utf8'))
+      if (text === null) continue
+      const owner = parseLock(text)
+      if (owner && (await ownerLives(owner))) throw inUse(dataDir, owner)
+      takeAway(path, text)
+    } catch (error) {
+      const fault = diskFault(error)
+      if (role === 'command' || !fault || !mayRead(path)) throw error
+      const lock = await holdSocket(dataDir, path, info, fault, error)
+      // whoever made the file meanwhile looked for the socket after that, and this looks for the file now
+      return await sole(lock, async () => findLiving(dataDir, info), dataDir)
     }
-    takeAway(path, text)
   }
   throw new OsError('LOCKED', `${dataDir} is being taken by several processes at once`)
 }
@@ -181,7 +207,73 @@ function takeAway(path: string, judged: string): void {
       throw new OsError('DATA_DIR', `${path} cannot be taken over (${code ?? 'unknown reason'})`, { cause: error })
     }
   } finally {
-    fs.rmSync(aside, { force: true })
+    readOr(() => fs.rmSync(aside, { force: true }))
+  }
+}
+
+/** Gives `lock` back and throws LOCKED where another process has the directory by the other form. */
+async function sole(lock: DataLock, other: () => Promise<LockInfo | undefined>, dataDir: string): Promise<DataLock> {
+  const owner = await other()
+  if (!owner) return lock
+  lock.release()
+  throw inUse(dataDir, owner)
+}
+
+/** Where the lock must not be read it is not known whether a gateway runs. */
+function mayRead(path: string): boolean {
+  try {
+    fs.readFileSync(path)
+    return true
+  } catch (error) {
+    return errno(error) !== 'EACCES' && errno(error) !== 'EPERM'
+  }
+}
+
+/** The living owner by the file, this process left out. */
+async function findLiving(dataDir: string, { nonce }: LockInfo): Promise<LockInfo | undefined> {
+  const info = readLockFile(dataDir)
+  return info && info.nonce !== nonce && (await ownerLives(info)) ? info : undefined
+}
+
+async function holdSocket(
+  dataDir: string,
+  path: string,
+  first: LockInfo,
+  fault: string,
+  error: unknown,
+): Promise<DataLock> {
+  let info = first
+  let file: DataLock | undefined
+  const listening = listenAsOwner(dataDir, () => JSON.stringify(info))
+  const socket = await listening.catch(() => {
+    throw error // no such sockets here: the file is the only lock
+  })
+  if (!socket) throw inUse(dataDir, (await socketOwner(dataDir)) ?? first)
+  return {
+    get info() {
+      return info
+    },
+    get fault() {
+      return file ? undefined : fault
+    },
+    held: () => file?.held() ?? socket.listening,
+    toFile: async () => {
+      if (file) return
+      const other = await findLiving(dataDir, first)
+      if (other) throw inUse(dataDir, other)
+      const left = readOr(() => fs.readFileSync(path, 'utf8'))
+      if (left !== null) takeAway(path, left)
+      if (!create(dataDir, path, info)) throw new OsError('LOCKED', `${path} is being taken by another process`)
+      file = hold(dataDir, path, info)
+    },
+    setSocket: at => {
+      info = { ...info, socket: at }
+      file?.setSocket(at)
+    },
+    release: () => {
+      file?.release()
+      socket.close()
+    },
   }
 }
 
@@ -193,6 +285,8 @@ function hold(dataDir: string, path: string, first: LockInfo): DataLock {
       return info
     },
     held,
+    fault: undefined,
+    toFile: () => Promise.resolve(),
     setSocket: socket => {
       if (!held()) throw new OsError('LOCKED', `${path} was taken over by another process`)
       info = { ...info, socket }
@@ -201,12 +295,13 @@ function hold(dataDir: string, path: string, first: LockInfo): DataLock {
         fs.writeFileSync(beside, JSON.stringify(info), { mode: 0o640 })
         fs.renameSync(beside, path)
       } catch (error) {
-        fs.rmSync(beside, { force: true })
+        readOr(() => fs.rmSync(beside, { force: true }))
         throw asOsError(error, 'DATA_DIR')
       }
     },
     release: () => {
-      if (held()) fs.rmSync(path, { force: true })
+      // a disk that cannot be written now keeps it; the next start sees that its owner is gone
+      if (held()) readOr(() => fs.rmSync(path, { force: true }))
     },
   }
 }

@@ -8,6 +8,7 @@ import type { UnitResolver, WireUnits } from '../pipeline/core'
 import type { Supervision } from './guard/guard'
 import type { SourceEntry } from './intake/sources'
 import type { ClockSigns } from './time/vouchers'
+import type { Unkept } from './unkept'
 
 export interface GatewayOptions {
   config: ConfigStore
@@ -28,6 +29,8 @@ export interface GatewayOptions {
   files?: Files
   /** what main knows of the process; without, the guard only looks */
   supervision?: Supervision
+  /** takes what the disk refuses to keep */
+  unkept?: Unkept
   /** what this machine tells of its clock; by default what can be read of it */
   clockSigns?: () => ClockSigns
 }

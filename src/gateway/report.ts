@@ -5,6 +5,7 @@ import type { Gateway } from './gateway'
 import type { LatestReading } from './latest'
 import type { Attention, GatewayStatus } from './status'
 import type { TimeReport } from './time/watch'
+import type { Unkept } from './unkept'
 
 const NO_DATABASE: DatabaseStatus = {
   state: 'closed',
@@ -38,6 +39,7 @@ export interface Facts {
   readonly role: 'run' | 'serve'
   readonly uptimeS: number
   readonly needsRestart: readonly string[]
+  readonly unkept?: Unkept
   readonly time: TimeReport
 }
 
@@ -58,12 +60,13 @@ export function attentionOf(latest: readonly LatestReading[], alarms: readonly s
     .slice(0, MOST)
 }
 
-export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time }: Facts): GatewayStatus {
+export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time, unkept }: Facts): GatewayStatus {
   const log = of.log.status()
   const links = of.supervisor.links()
   const uplinks = of.uplinks.status()
   const refusals = of.sources.refused()
   const attention = attentionOf(of.latest.list(), of.config.config.gateway.alarm_statuses)
+  const disk = unkept?.report()
   const moved = of.receive.addresses.several()
   return {
     version,
@@ -84,6 +87,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     // a server and an rx_only node send nothing upstream: nothing waits there
     ...(role === 'run' && of.deviceRole !== 'rx_only' && { forwarding: of.uplinks.forwarding() }),
     storage: of.database?.status() ?? { ...NO_DATABASE },
+    ...(disk && { disk }),
     dropped: {
       rows: of.intake.counters.rejected_rows,
       packets: of.receive.dropped,

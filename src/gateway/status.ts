@@ -83,6 +83,18 @@ export interface IdsReport extends Partial<QuotaReport> {
   problem?: string
 }
 
+/** The disk of the data directory cannot be written (R30). */
+export interface DiskReport {
+  readonly state: 'degraded'
+  readonly reason: string
+  /** UNIX ms */
+  readonly since: number
+  /** what is in RAM only and is written once that is possible; the log's records are counted in log.pending */
+  readonly in_ram: readonly string[]
+  /** what to do */
+  readonly hint: string
+}
+
 /** A sensor whose newest reading is an ERROR or an alarm; `sensor_id` is absent where the state of the device is one. */
 export interface Attention {
   readonly device_id: string
@@ -107,6 +119,8 @@ export interface GatewayStatus {
   /** absent: told from the files, or nothing is sent upstream */
   forwarding?: ForwardingReport
   storage: DatabaseStatus
+  /** absent: everything is kept */
+  disk?: DiskReport
   dropped: { rows: number; packets: number; records: number }
   intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }
   received: Record<string, number>

@@ -1,9 +1,33 @@
-// Makes sure of a folder before anything relies on it: made when missing, and something can be written there.
+// What a disk answers when it cannot be written or read now and may be again: full, read-only, no permission, broken, or this
+// process has no descriptor left. A gateway goes on then (R30); anything else (a file where a folder should be) is a mistake in
+// the configuration.
 import { join } from 'node:path'
 import { errno, OsError } from './errors'
 import { type Files, realFiles } from './files'
 
-/** Throws DATA_DIR. */
+const FAULTS: Record<string, string> = {
+  ENOSPC: 'disk full',
+  EDQUOT: 'disk quota reached',
+  EROFS: 'file system is read-only',
+  EACCES: 'no permission',
+  EPERM: 'no permission',
+  EIO: 'input/output error',
+  EMFILE: 'too many open files',
+  ENFILE: 'too many open files in the system',
+}
+
+/** In words what is wrong with the disk, with the code; undefined: it is not the disk. Looks at causes too. */
+export function diskFault(error: unknown): string | undefined {
+  const code = errno(error)
+  const text = code && FAULTS[code]
+  if (text) return `${text} (${code})`
+  return error instanceof Error && error.cause !== undefined ? diskFault(error.cause) : undefined
+}
+
+/** What to do about it. */
+export const mendDisk = 'free space, mount it writable, or give this user the right to write; no restart is needed'
+
+/** Makes sure of a folder before anything relies on it: made when missing, and something can be written there. Throws DATA_DIR. */
 export function writableDir(dir: string, files: Files = realFiles): void {
   try {
     files.mkdir(dir)

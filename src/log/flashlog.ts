@@ -2,16 +2,15 @@
 // file set; a record has its seq at once and is on the medium after the next group commit. What fails: a disk that refuses
 // makes the log degraded, never silent or stopped; damage found at the start or while reading is cut out, kept aside and
 // named in the loss ledger. Only one process may have a log open (D17 guards that).
-import { asOsError, OsError } from '../lib/errors'
+import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { DayCounter } from './daycounter'
 import { RecordEncoder } from './encode'
-import { RESERVE } from './format'
-import { prune } from './mend'
+import { joinRange } from './ledger'
 import { type FlashLogOptions, type LogStatus, type Settings, settle } from './options'
 import { Reader, type ReaderOptions, type ReaderSource } from './reader'
 import type { ClockChange, LogRecord, LossRange, TimeQuality } from './record'
-import { type Recovered, recover } from './recovery'
+import { lookInto, type Recovered } from './recovery'
 import { Repair } from './repair'
 import { Retention } from './retention'
 import { encodeHeader } from './segment'
@@ -41,7 +40,10 @@ export class FlashLog {
   #quality: TimeQuality = 'unsynced'
   #refused = 0
   #unreported: LossRange[] = []
+  /** RAM is full, and that was logged */
+  #overflows = false
   #closed = false
+  readonly #chain: string | undefined
 
   private constructor(o: Settings, found: Recovered) {
     this.#o = o
@@ -54,13 +56,18 @@ export class FlashLog {
     this.#segments = new Segments(o.files, o.dir)
     for (const segment of found.segments)
       if (!found.empty.includes(segment)) this.#segments.adopt(segment, found.unsynced.includes(segment))
-    this.#segments.reservedEnd = this.#nextSeq + RESERVE
+    this.#chain = found.chain
+    this.#segments.unread = found.unread !== undefined
     this.#today = new DayCounter(o.clock, () => this.#segments.writtenBytes, found.segments)
     this.#retention = new Retention(o, this.#segments, this.#state)
     this.#retention.onDropped = segment => this.#dropped(segment)
     const { segments, tail, retention } = { segments: this.#segments, tail: this.#tail, retention: this.#retention }
     this.#writer = new Writer(o, { tail, segments, retention, makeHeader: base => this.#header(base) }, found)
-    this.#writer.onDone = () => this.#report()
+    for (const [name, seq] of this.#state.cursors) this.#state.kept.set(name, seq)
+    this.#writer.onDone = () => {
+      this.#state.committed(this.committedSeq)
+      this.#report()
+    }
     this.#repair = new Repair({ ...o, segments, retention, ledger: this.#state.ledger, boot: this.boot })
     const log = this
     this.#source = {
@@ -75,20 +82,12 @@ export class FlashLog {
   }
 
   /**
-   * Opens or makes the log in `dir`, mends what a crash left and starts a new boot. Throws DATA_DIR when the folder cannot
-   * be made or listed; a disk that cannot be written is only a state.
+   * Opens or makes the log in `dir`, mends what a crash left and starts a new boot. A disk that cannot be written or read is
+   * only a state: records are in RAM, and written once that is possible. Throws DATA_DIR when `dir` cannot be a folder.
    */
   static async open(options: FlashLogOptions): Promise<FlashLog> {
     const o = settle(options)
-    let found: Recovered
-    try {
-      if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
-      found = recover(o.files, o.dir, o)
-    } catch (error) {
-      throw new OsError('DATA_DIR', `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`, {
-        cause: error,
-      })
-    }
+    const found = lookInto(o)
     const log = new FlashLog(o, found)
     await log.#start(found)
     return log
@@ -118,9 +117,13 @@ export class FlashLog {
     return this.#state.identity
   }
 
-  /** True while the disk refuses writes: new records are in RAM only. */
+  /** Why new records are in RAM only; undefined while the disk takes them. */
+  get failure(): OsError | undefined {
+    return this.#writer.failure
+  }
+
   get degraded(): boolean {
-    return this.#writer.failure !== undefined
+    return this.failure !== undefined
   }
 
   /** Bytes that wait in RAM for the disk: a fast producer pauses while this grows towards bufferBytes. */
@@ -149,7 +152,7 @@ export class FlashLog {
     const own = this.#append((into, at, s, mono, wall) =>
       this.#encoder.cursor(into, at, s, mono, wall, this.#quality, name, seq),
     )
-    this.#state.setCursor(name, seq)
+    this.#state.moveCursor(name, seq, own)
     return own
   }
 
@@ -211,6 +214,9 @@ export class FlashLog {
     return this.#writer.onCommit(listener)
   }
 
+  /** One listener; what it appends when a commit begins goes along. The result plans a commit though nothing waits yet. */
+  readonly beforeCommit = (listener: () => void): (() => void) => this.#writer.before(() => this.#closed || listener())
+
   /** Commits what waits now, without the interval. Resolves also when the disk refuses; see status(). */
   flush(): Promise<void> {
     return this.#writer.flush()
@@ -266,6 +272,7 @@ export class FlashLog {
       torn: totals.torn,
       records: this.factsAfter(0),
       gaps: this.#state.ledger.newest('damaged'),
+      ...(this.#chain && { chain: this.#chain }),
       bytes_written_today: this.#today.bytes,
       syncs: this.#segments.syncs,
       pending: this.#tail.pending === 0 ? 0 : Math.max(1, this.lastSeq - this.committedSeq),
@@ -299,8 +306,9 @@ export class FlashLog {
     for (const { from, to, facts } of found.vanished) fresh.push(...ledger.add('damaged', from, to, facts))
     for (const finding of found.findings) fresh.push(...this.#repair.enter(finding))
     this.#repair.tell(fresh)
+    if (found.chain) this.#o.logger.warn(found.chain)
     for (const { from, to, facts } of found.dropped) fresh.push(...ledger.add('dropped', from, to, facts))
-    this.#retention.aside = prune(this.#o.files, this.#o.dir)
+    if (!found.unread) this.#repair.look()
     this.#append((into, at, s, mono, wall) =>
       this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: false, version: this.#o.version }),
     )
@@ -315,10 +323,6 @@ export class FlashLog {
   #append(encode: Encode): number {
     if (this.#closed) throw new OsError('STORAGE', 'the log is closed')
     const seq = this.#nextSeq
-    if (seq >= this.#segments.reservedEnd) {
-      this.#refused++
-      throw new OsError('DISK_FULL', 'the reserved sequence numbers are used up: the disk has refused for too long')
-    }
     const mono = this.#o.clock.mono()
     const wall = this.#o.clock.wall()
     let chunk = this.#tail.room()
@@ -341,18 +345,15 @@ export class FlashLog {
   #overflow(): void {
     const lost = this.#tail.dropOldest()
     if (!lost) return
-    for (const range of this.#state.ledger.add('overflow', lost.from, lost.to, lost.facts)) {
-      const last = this.#unreported.at(-1)
-      if (last && last.to + 1 === range.from) {
-        this.#unreported.pop()
-        this.#unreported.push({ ...last, to: range.to, records: last.records + range.records })
-      } else this.#unreported.push(range)
-    }
-    this.#o.logger.warn('the log drops records: RAM is full and the disk does not take them')
+    for (const range of this.#state.ledger.add('overflow', lost.from, lost.to, lost.facts))
+      joinRange(this.#unreported, range)
+    if (!this.#overflows) this.#o.logger.warn('the log drops records: RAM is full and the disk does not take them')
+    this.#overflows = true
     this.#writer.lost(lost.from, lost.to)
   }
 
   #report(): void {
+    this.#overflows = false
     if (this.#unreported.length === 0 || this.#closed) return
     const ranges = this.#unreported.splice(0)
     this.#appendLosses(ranges)

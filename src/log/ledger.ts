@@ -9,6 +9,14 @@ const SHOWN = 8
 
 export const noLosses = (): LossTotals => ({ damaged: 0, torn: 0, dropped: 0, overflow: 0 })
 
+/** Adds a range to a list; one that goes on where the last ended becomes longer. */
+export function joinRange(list: LossRange[], range: LossRange): void {
+  const last = list.at(-1)
+  if (last && last.to + 1 === range.from)
+    list[list.length - 1] = { ...last, to: range.to, records: last.records + range.records }
+  else list.push(range)
+}
+
 export class Ledger {
   readonly totals: LossTotals = noLosses()
   #ranges: LossRange[] = []

@@ -44,8 +44,7 @@ export class LogFiles implements LogSource {
 
   constructor(dir: string, files: Files = realFiles) {
     this.#dir = dir
-    // a start of the owner clears half-written files away; here they are somebody's work
-    this.#files = { ...files, remove: () => undefined }
+    this.#files = files
     this.#segments = new Segments(this.#files, dir)
     const log = this
     this.#source = {

@@ -59,6 +59,8 @@ export interface LogStatus {
   torn: number
   /** the newest ranges of records that damage took */
   gaps: readonly LossRange[]
+  /** chain.json was damaged at the start */
+  chain?: string
   bytes_written_today: number
   /** fdatasyncs since the start */
   syncs: number

@@ -2,9 +2,11 @@
 // in full; of the others the header and the size are compared with what the newest header says of them, so that a segment that
 // is gone, cut or overwritten is named at the start (R29) and a start costs much the same with a full card. Damage inside older
 // ones is found when they are read. Nothing here throws because of what the files hold: damage is described, and mended once
-// the log can write again.
+// the log can write again; a file with a bad block (EIO) is left alone and its records are named.
 import { join } from 'node:path'
+import { asOsError, errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
+import { diskFault } from '../lib/writable'
 import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
 import type { Settings } from './options'
 import { decodeHeader, type Piece, type Scan, type Snapshot, scanSegment, segmentBase } from './segment'
@@ -40,6 +42,10 @@ export interface Recovered {
   nextSeq: number
   /** the last boot ended with a clean stop */
   cleanStop: boolean
+  /** why the folder could not be read */
+  unread: string | undefined
+  /** what is wrong with the second witness */
+  chain?: string
 }
 
 interface Gone {
@@ -56,44 +62,76 @@ const FULL_SCANS = 2
 /** most headers fit */
 const HEAD_BYTES = 16_384
 
+/** A log without records; `unread`: why it is not known what the folder holds. */
+export const nothingFound = (unread?: string): Recovered => ({
+  state: new LogState(),
+  segments: [],
+  findings: [],
+  empty: [],
+  vanished: [],
+  dropped: [],
+  unsynced: [],
+  lastSeq: 0,
+  committedSeq: 0,
+  boot: 0,
+  nextSeq: 1,
+  cleanStop: false,
+  unread,
+})
+
+/** Makes the folder where needed and reads it. Throws DATA_DIR when it can be none; what the disk refuses is a state. */
+export function lookInto(o: Settings): Recovered {
+  try {
+    if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
+    return recover(o.files, o.dir, o)
+  } catch (error) {
+    const text = `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`
+    if (!diskFault(error)) throw new OsError('DATA_DIR', text, { cause: error })
+    o.logger.warn(`${text}; records wait in RAM`)
+    return nothingFound(text)
+  }
+}
+
 /** `bounds`: what may have dropped the oldest; null: nothing is checked, for the log is another process's. */
 export function recover(files: Files, dir: string, bounds: Bounds | null): Recovered {
-  const state = new LogState()
-  const found: Recovered = {
-    state,
-    segments: [],
-    findings: [],
-    empty: [],
-    vanished: [],
-    dropped: [],
-    unsynced: [],
-    lastSeq: 0,
-    committedSeq: 0,
-    boot: 0,
-    nextSeq: 1,
-    cleanStop: false,
-  }
+  const found = nothingFound()
+  const { state } = found
   const names = files.list(dir).sort()
-  for (const name of names) if (name.endsWith('.tmp')) files.remove(join(dir, name))
+  if (bounds)
+    clearAway(
+      files,
+      names.filter(name => name.endsWith('.tmp')).map(name => join(dir, name)),
+    )
   const segments = names.flatMap(name => {
     const base = segmentBase(name)
     return base === undefined ? [] : [newSegment(dir, name, base, files.size(join(dir, name)))]
   })
   const newest = segments.at(-1)
-  const witness = bounds ? readWitness(files, dir) : undefined
+  const witness = bounds ? witnessOf(files, dir, found) : undefined
   if (!newest) {
     if (witness) newestGone(found, witness, witness.first)
     return found
   }
   found.segments.push(...segments)
 
+  const unreadable = new Set<Segment>()
+  const load = (segment: Segment): Buffer | undefined => {
+    try {
+      return files.read(segment.path)
+    } catch (error) {
+      if (!bounds || errno(error) !== 'EIO') throw error
+      unreadable.add(segment)
+      return undefined
+    }
+  }
   // back to the newest header that can be believed
   const loaded = new Map<Segment, Buffer>()
   let from = segments.length
   let snapshot: Snapshot | undefined
   while (from > 0 && !snapshot) {
     const segment = segments[--from]!
-    const bytes = files.read(segment.path)
+    const bytes = load(segment)
+    if (!bytes) continue
     loaded.set(segment, bytes)
     const head = decodeHeader(bytes)
     if (head && !head.header.snapshot.partial) snapshot = head.header.snapshot
@@ -109,7 +147,14 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
   segments.forEach((segment, index) => {
     const known = segment.last >= segment.base
     if (index < scanFrom && known) return
-    const bytes = loaded.get(segment) ?? files.read(segment.path)
+    const bytes = loaded.get(segment) ?? (unreadable.has(segment) ? undefined : load(segment))
+    if (!bytes) {
+      // it stays as it is, and is looked at again by the next start
+      const to = Math.max(segment.base, known ? segment.last : (listed.get(segment.base) ?? 0))
+      found.vanished.push({ from: segment.base, to, facts: to - segment.base + 1, created: 0 })
+      Object.assign(segment, { last: segment.base - 1, facts: 0, lastFact: 0 })
+      return
+    }
     loaded.delete(segment)
     let clock = false
     const next = segments[index + 1]
@@ -120,7 +165,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
         base: segment.base,
         ...(next && { limit: next.base }),
         ...(nextPrevious !== undefined && nextPrevious >= segment.base && { knownLast: nextPrevious }),
-        ...(!next && named?.last !== undefined && { knownLast: named.last }),
+        ...(!next && named && { headed: true, ...(named.last !== undefined && { knownLast: named.last }) }),
       },
       at => {
         if (bytes[at + AT_KIND] === KIND_CLOCK) clock = true
@@ -128,9 +173,6 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
       },
     )
     const head = decodeHeader(bytes)
-    // its header was on flash: this is no header cut off, and there may have been records behind it
-    if (!next && named && !head && scan.records === 0 && losses(scan.pieces) === 0)
-      scan.pieces.push({ offset: bytes.length, length: 0, from: segment.base, to: segment.base, torn: false })
     segment.headerLength = head?.length ?? 0
     segment.created = head?.header.created ?? 0
     segment.last = scan.last
@@ -140,14 +182,16 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     if (scan.pieces.length > 0 || !head) found.findings.push({ segment, bytes, scan })
     if (scan.facts === 0 && !clock && losses(scan.pieces) === 0) found.empty.push(segment)
   })
-  found.unsynced.push(...segments.filter(s => !found.empty.includes(s)).slice(-FULL_SCANS))
+  // after a clean stop its mark is the last record there is, so the next seq is known; else the whole range is spent
+  found.cleanStop = state.stopped && newest.last >= newest.base && !found.findings.some(f => f.segment === newest)
+  found.nextSeq = found.cleanStop ? newest.last + 1 : newest.base + RESERVE
+  // a clean stop named the last record once it was synced
+  if (!found.cleanStop || named?.last !== newest.last)
+    found.unsynced.push(...segments.filter(s => !found.empty.includes(s) && !unreadable.has(s)).slice(-FULL_SCANS))
   for (const segment of segments) {
     found.lastSeq = Math.max(found.lastSeq, segment.last)
     if (segment.base < (found.unsynced[0]?.base ?? Number.POSITIVE_INFINITY)) found.committedSeq = found.lastSeq
   }
-  // after a clean stop its mark is the last record there is, so the next seq is known; else the whole range is spent
-  found.cleanStop = state.stopped && newest.last >= newest.base && !found.findings.some(f => f.segment === newest)
-  found.nextSeq = found.cleanStop ? newest.last + 1 : newest.base + RESERVE
   if (witness && witness.base > newest.base) newestGone(found, witness, newest.last + 1)
   return found
 }
@@ -159,6 +203,24 @@ function newestGone(found: Recovered, { base, boot, last = base }: Witness, from
   found.boot = Math.max(found.boot, boot)
   found.cleanStop = false
   found.nextSeq = Math.max(found.nextSeq, base + RESERVE)
+}
+
+function witnessOf(files: Files, dir: string, found: Recovered): Witness | undefined {
+  try {
+    return readWitness(files, dir)
+  } catch (error) {
+    found.chain = asOsError(error).message
+    return undefined
+  }
+}
+
+/** What a start that was cut off left behind; it is in nobody's way. */
+function clearAway(files: Files, paths: readonly string[]): void {
+  try {
+    for (const path of paths) files.remove(path)
+  } catch {
+    // a disk that cannot be written: the next start does it
+  }
 }
 
 /** Looks at header and size of every listed segment that would not be read; one that differs is read in full. */
@@ -222,8 +284,12 @@ function describe(found: Recovered, segments: readonly Segment[], snapshot: Snap
 /** Last seq of the segment before, as the header of `segment` says it; undefined when that header is damaged. */
 function previousLast(files: Files, segment: Segment): number | undefined {
   const length = Math.min(segment.size, 64 * 1024)
-  const head = decodeHeader(files.readAt(segment.path, 0, length))
-  return head && !head.header.snapshot.partial ? head.header.previousLast : undefined
+  try {
+    const head = decodeHeader(files.readAt(segment.path, 0, length))
+    return head && !head.header.snapshot.partial ? head.header.previousLast : undefined
+  } catch {
+    return undefined // its own scan says what is wrong with it
+  }
 }
 
 const losses = (pieces: readonly Piece[]): number => pieces.reduce((n, p) => n + Math.max(0, p.to - p.from + 1), 0)

@@ -4,7 +4,7 @@ import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { Ledger } from './ledger'
-import { quarantine, rewrite } from './mend'
+import { prune, quarantine, rewrite } from './mend'
 import type { LossRange } from './record'
 import type { Finding } from './recovery'
 import type { Retention } from './retention'
@@ -31,6 +31,16 @@ export class Repair {
 
   constructor(options: RepairOptions) {
     this.#o = options
+  }
+
+  /** What the pieces kept aside take of the log's bytes. */
+  look(): void {
+    const { files, dir, retention, logger } = this.#o
+    try {
+      retention.aside = prune(files, dir)
+    } catch (error) {
+      logger.warn(`what is kept of damaged segments cannot be read: ${asOsError(error).message}`)
+    }
   }
 
   /** Scans a segment a reader could not read and corrects what is known of it; undefined when it cannot be read at all. */

@@ -88,7 +88,7 @@ export class Retention {
 
   #mayDrop(segment: Segment): boolean {
     if (this.#o.whenFull === 'drop_oldest') return true
-    const cursors = [...this.#state.cursors.values()]
+    const cursors = [...this.#state.kept.values()]
     return cursors.length > 0 && cursors.every(seq => seq >= segment.lastFact)
   }
 

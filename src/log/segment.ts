@@ -116,12 +116,14 @@ export interface ScanBounds {
   limit?: number
   /** last seq that was written to this segment, when it is known */
   knownLast?: number
+  /** its header was on flash once */
+  headed?: boolean
 }
 
 /** Looks at every byte of a segment; `visit` gets each sound record in order. */
 export function scanSegment(
   b: Buffer,
-  { base, limit = Number.POSITIVE_INFINITY, knownLast }: ScanBounds,
+  { base, limit = Number.POSITIVE_INFINITY, knownLast, headed = false }: ScanBounds,
   visit?: (at: number, length: number) => void,
 ): Scan {
   const head = decodeHeader(b)
@@ -175,6 +177,9 @@ export function scanSegment(
   if (knownLast !== undefined && expected <= knownLast && !scan.pieces.some(p => p.to >= knownLast)) {
     scan.pieces.push({ offset: b.length, length: 0, from: expected, to: knownLast, torn: false })
   }
+  // no header cut off by a crash, and there may have been records behind it
+  if (headed && !head && scan.records === 0 && !scan.pieces.some(p => p.to >= p.from))
+    scan.pieces.push({ offset: b.length, length: 0, from: base, to: base, torn: false })
   return scan
 }
 

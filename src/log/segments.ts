@@ -3,9 +3,10 @@
 // rest to the caller, who still has it in RAM: after a failed fdatasync the page cache can no longer be believed.
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
+import { OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { RESERVE } from './format'
-import { segmentName } from './segment'
+import { segmentBase, segmentName } from './segment'
 import { removeWitness, writeWitness } from './witness'
 
 export interface Segment {
@@ -38,6 +39,8 @@ export class Segments {
   syncs = 0
   /** end of the newest range of seqs that is reserved on the medium */
   reservedEnd = Number.POSITIVE_INFINITY
+  /** what the folder holds is not known yet */
+  unread = false
   #fd = -1
   #active: Segment | undefined
   #syncedSize = 0
@@ -66,6 +69,8 @@ export class Segments {
   /** Makes the next segment with this header; its reservation is on the medium when the promise settles. */
   async roll(base: number, created: number, header: Buffer): Promise<void> {
     this.seal()
+    if (!this.files.exists(this.dir)) this.files.mkdir(this.dir)
+    this.#sure()
     const name = segmentName(base)
     const path = join(this.dir, name)
     const fd = this.files.open(path, 'w')
@@ -202,6 +207,16 @@ export class Segments {
       if (count >= facts) return this.list[k]!.base
     }
     return undefined
+  }
+
+  /** Where the folder could not be read at the start, nothing is written beside records that may be in it. */
+  #sure(): void {
+    if (!this.unread) return
+    if (this.files.list(this.dir).some(name => segmentBase(name) !== undefined))
+      throw new OsError('STORAGE', `${this.dir} could not be read at the start and holds older records`, {
+        hint: 'restart the gateway: it goes on behind them',
+      })
+    this.unread = false
   }
 
   async #witness(boot: number, last?: number): Promise<void> {

@@ -10,8 +10,18 @@ import type { Segment } from './segments'
 /** headers stay small: this many of the oldest segments are listed, the ones that are dropped next */
 const LISTED = 400
 
+/** seq 0 forgets the cursor */
+const put = (cursors: Map<string, number>, name: string, seq: number): void => {
+  if (seq === 0) cursors.delete(name)
+  else cursors.set(name, seq)
+}
+
 export class LogState {
   readonly cursors = new Map<string, number>()
+  /** the same as far as they are on the medium: space is released by these (D24) */
+  readonly kept = new Map<string, number>()
+  /** cursors that wait for a commit, with the seq of their record */
+  #moved: { name: string; seq: number; record: number }[] = []
   readonly counters = new Map<string, number>()
   readonly ledger = new Ledger()
   identity: unknown
@@ -23,6 +33,22 @@ export class LogState {
     for (const [name, value] of Object.entries(snapshot.counters ?? {})) this.counters.set(name, value)
     if (snapshot.identity !== undefined) this.identity = snapshot.identity
     this.ledger.merge(snapshot.totals, snapshot.ranges)
+  }
+
+  /** The cursor is in record `record`, which waits for its commit. */
+  moveCursor(name: string, seq: number, record: number): void {
+    this.setCursor(name, seq)
+    // while the disk refuses, the newest of each name is enough
+    if (this.#moved.length > 100) this.#moved = this.#moved.filter(other => other.name !== name)
+    this.#moved.push({ name, seq, record })
+  }
+
+  /** Everything up to `record` is on the medium. */
+  committed(record: number): void {
+    while (this.#moved.length > 0 && this.#moved[0]!.record <= record) {
+      const { name, seq } = this.#moved.shift()!
+      put(this.kept, name, seq)
+    }
   }
 
   /** Takes over the record at `at` if it says something about the state. */
@@ -42,8 +68,7 @@ export class LogState {
   }
 
   setCursor(name: string, seq: number): void {
-    if (seq === 0) this.cursors.delete(name)
-    else this.cursors.set(name, seq)
+    put(this.cursors, name, seq)
   }
 
   snapshot(segments: readonly Segment[]): Snapshot {

@@ -1,9 +1,11 @@
-// Checks a log folder without opening it: read-only, so it may run beside a gateway. What a running gateway is just
-// writing looks like a torn end and is not damage.
+// Checks a log folder without opening it: every record, and the chain of segments (R29). Read-only, so it may run beside a
+// gateway. What a running gateway is just writing looks like a torn end and is not damage; the oldest segments it may be
+// dropping, so those that are gone from the old end are left to its own check at the start.
 import { join } from 'node:path'
 import { type Files, realFiles } from '../lib/files'
-import { decodeHeader, type Scan, scanSegment, segmentBase, segmentFiles } from './segment'
+import { decodeHeader, type Scan, scanSegment, segmentBase, segmentFiles, segmentName } from './segment'
 import { LogState } from './state'
+import { CHAIN_FILE, readWitness, type Witness } from './witness'
 
 export interface VerifyResult {
   /** every byte is as it was written (a torn end excepted) */
@@ -23,6 +25,8 @@ export interface VerifyResult {
 
 /** Reads every segment of `dir`. Throws NOT_FOUND when there is no log. */
 export function verify(dir: string, files: Files = realFiles): VerifyResult {
+  // before the names: a gateway may make the next segment meanwhile
+  const { witness, problem } = chainOf(dir, files)
   const names = segmentFiles(dir, files)
   const result: VerifyResult = {
     ok: true,
@@ -34,7 +38,9 @@ export function verify(dir: string, files: Files = realFiles): VerifyResult {
     torn_bytes: 0,
     pieces: [],
   }
+  if (problem) fault(result, { file: CHAIN_FILE, offset: 0, length: 0 })
   const state = new LogState()
+  const listed = new Map<number, number>()
   const previous = names.map(name => {
     const path = join(dir, name)
     const head = decodeHeader(files.readAt(path, 0, 64 * 1024))
@@ -44,23 +50,51 @@ export function verify(dir: string, files: Files = realFiles): VerifyResult {
     const base = segmentBase(name)!
     const bytes = files.read(join(dir, name))
     const next = names[k + 1]
-    const knownLast = previous[k + 1]
+    const named = !next && witness?.base === base
+    const knownLast = named ? witness.last : previous[k + 1]
     const scan = scanSegment(
       bytes,
       {
         base,
         ...(next !== undefined && { limit: segmentBase(next)! }),
         ...(knownLast !== undefined && knownLast >= base && { knownLast }),
+        headed: named,
       },
       at => state.replay(bytes, at),
     )
-    if (scan.header) state.load(scan.header.snapshot)
+    if (scan.header) {
+      state.load(scan.header.snapshot)
+      for (const [from, to] of scan.header.snapshot.segments) listed.set(from, to)
+    }
     report(result, state, name, scan)
   })
+  const bases = names.map(name => segmentBase(name)!)
+  const newest = bases.at(-1)
+  const gone = (base: number, from: number, to: number): void => {
+    if (to < from || state.ledger.covers(to)) return
+    state.ledger.add('damaged', from, to)
+    fault(result, { file: segmentName(base), offset: 0, length: 0, from, to })
+  }
+  for (const [base, last] of listed) if (base > bases[0]! && !bases.includes(base)) gone(base, base, last)
+  if (witness && (newest === undefined || witness.base > newest))
+    gone(witness.base, newest === undefined ? witness.first : result.last_seq + 1, witness.last ?? witness.base)
   const { totals } = state.ledger
   result.damaged = totals.damaged
   result.lost = totals.dropped + totals.overflow
   return result
+}
+
+function chainOf(dir: string, files: Files): { witness?: Witness | undefined; problem?: true } {
+  try {
+    return { witness: readWitness(files, dir) }
+  } catch {
+    return { problem: true } // named among the pieces
+  }
+}
+
+function fault(result: VerifyResult, piece: VerifyResult['pieces'][number]): void {
+  result.ok = false
+  result.pieces.push(piece)
 }
 
 function report(result: VerifyResult, state: LogState, file: string, scan: Scan): void {
@@ -75,14 +109,9 @@ function report(result: VerifyResult, state: LogState, file: string, scan: Scan)
       result.torn_bytes += piece.length
       continue
     }
-    result.ok = false
     const named = piece.to >= piece.from
     if (named) state.ledger.add('damaged', piece.from, piece.to)
-    result.pieces.push({
-      file,
-      offset: piece.offset,
-      length: piece.length,
-      ...(named && { from: piece.from, to: piece.to }),
-    })
+    const where = { file, offset: piece.offset, length: piece.length }
+    fault(result, { ...where, ...(named && { from: piece.from, to: piece.to }) })
   }
 }

@@ -2,9 +2,11 @@
 // last record after a clean stop. Headers describe the segments before them; the newest has none behind it, so without this a
 // newest (or only) segment that is deleted or overwritten would look like a log that never had it (R29).
 //
-// What fails: a witness that cannot be written or read makes the check weaker and nothing else. The file is made and moved in
+// What fails: a witness that cannot be written makes the check weaker and nothing else; one that is damaged too, and is said
+// to be. The file is made and moved in
 // place without a sync of the folder: an older witness that a power cut brings back names a segment that is still known.
 import { join } from 'node:path'
+import { asOsError, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 
 export interface Witness {
@@ -17,22 +19,26 @@ export interface Witness {
   readonly last?: number
 }
 
-const FILE = 'chain.json'
+export const CHAIN_FILE = 'chain.json'
 const isSeq = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
+/** undefined: none yet. Throws where there is one that says nothing. */
 export function readWitness(files: Files, dir: string): Witness | undefined {
+  const path = join(dir, CHAIN_FILE)
+  if (!files.exists(path)) return undefined
   try {
-    const { base, boot, first, last } = JSON.parse(files.read(join(dir, FILE)).toString('utf8')) as Partial<Witness>
-    if (!isSeq(base) || !isSeq(boot) || !isSeq(first)) return undefined
+    const { base, boot, first, last } = JSON.parse(files.read(path).toString('utf8')) as Partial<Witness>
+    if (!isSeq(base) || !isSeq(boot) || !isSeq(first)) throw new TypeError('it names no segment')
     return { base, boot, first, ...(isSeq(last) && { last }) }
-  } catch {
-    return undefined // none yet, or damaged
+  } catch (error) {
+    const text = `${CHAIN_FILE} is damaged (${asOsError(error).message}): newest segments that are gone cannot be named`
+    throw new OsError('STORAGE', text, { cause: error })
   }
 }
 
 /** Returns the bytes written, 0 when the disk refused. */
 export async function writeWitness(files: Files, dir: string, witness: Witness): Promise<number> {
-  const path = join(dir, FILE)
+  const path = join(dir, CHAIN_FILE)
   const bytes = Buffer.from(JSON.stringify(witness))
   try {
     const fd = files.open(`${path}.tmp`, 'w')
@@ -52,7 +58,7 @@ export async function writeWitness(files: Files, dir: string, witness: Witness):
 /** The segment it names was taken back before a record was in it. */
 export function removeWitness(files: Files, dir: string): void {
   try {
-    files.remove(join(dir, FILE))
+    files.remove(join(dir, CHAIN_FILE))
   } catch {
     // the disk refuses: the next segment brings a new one
   }

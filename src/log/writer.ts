@@ -6,6 +6,7 @@
 import type { Clock } from '../lib/clock'
 import { asOsError, errno, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
+import { diskFault } from '../lib/writable'
 import { recordSeq } from './decode'
 import { AT_KIND, KIND_FACT, recordLength } from './format'
 import type { Timers } from './options'
@@ -36,13 +37,6 @@ const HAND_MS = 20
 /** a commit that takes longer than this reads as degraded (R23) */
 const STUCK_MS = 120_000
 
-const REASON_TEXT: Record<string, string> = {
-  ENOSPC: 'disk full',
-  EROFS: 'file system is read-only',
-  EIO: 'input/output error',
-  EDQUOT: 'disk quota reached',
-}
-
 export class Writer {
   committedSeq: number
   /** newest seq that was appended */
@@ -63,6 +57,8 @@ export class Writer {
   #taken = 0
   /** the commit under way only waits for its sync: appending to the file goes on */
   #syncing = false
+  #wanted = false
+  #onBegin: () => unknown = () => undefined
   /** a write outside of a commit failed; the next commit deals with it */
   #broken: unknown
   #handPlanned = false
@@ -101,6 +97,15 @@ export class Writer {
     if (!this.#handPlanned) this.#planHand()
   }
 
+  /** See FlashLog.beforeCommit. */
+  before(listener: () => unknown): () => void {
+    this.#onBegin = listener
+    return () => {
+      this.#wanted = true
+      if (this.#due === Number.POSITIVE_INFINITY) this.#schedule(this.#o.commitIntervalMs)
+    }
+  }
+
   /** Settles when `seq` is on the medium; rejects when it was lost before. */
   committed(seq: number): Promise<void> {
     if (seq <= this.committedSeq) return Promise.resolve()
@@ -130,7 +135,7 @@ export class Writer {
   /** Commits what waits now and settles when that is done, well or not. */
   async flush(): Promise<void> {
     await this.#running
-    if (this.#tail.pending > 0) await this.#start()
+    if (this.#tail.pending > 0 || this.#wanted) await this.#start()
   }
 
   stop(): void {
@@ -203,15 +208,17 @@ export class Writer {
   #next(): void {
     if (this.#failure) this.#schedule(RETRY_MS[Math.min(this.#failures, RETRY_MS.length) - 1] ?? 1000)
     else if (this.#broken || this.#tail.pending >= this.#o.commitBytes) this.#schedule(0)
-    else if (this.#tail.pending > 0) {
+    else if (this.#tail.pending > 0 || this.#wanted) {
       this.#schedule(this.#waiters.length > 0 ? this.#o.ackCommitMs : this.#o.commitIntervalMs)
     }
   }
 
   /** One commit. Never throws. */
   async #run(): Promise<void> {
+    this.#begin()
     if (this.#due !== Number.POSITIVE_INFINITY) this.#o.timers.clear(this.#timer)
     this.#due = Number.POSITIVE_INFINITY
+    if (this.#tail.pending === 0 && !this.#broken) return
     this.#runningSince = this.#o.clock.mono()
     const taken: { chunk: Chunk; end: number }[] = []
     for (let chunk = this.#tail.head; chunk; chunk = chunk.next) {
@@ -242,6 +249,15 @@ export class Writer {
     this.#tail.trim()
   }
 
+  #begin(): void {
+    this.#wanted = false
+    try {
+      this.#onBegin()
+    } catch (error) {
+      this.#o.logger.error(`not kept in the log: ${asOsError(error).message}`)
+    }
+  }
+
   /** Syncs the active segment: what was written before the call is on the medium then. */
   async #sync(): Promise<void> {
     const reached: [Chunk, number][] = []
@@ -258,7 +274,9 @@ export class Writer {
   /** Whether `size` bytes more belong into the next segment. */
   #isFull(active: Segment, size: number): boolean {
     const full = active.last >= active.base && active.size + size > this.#o.segmentBytes
-    return full || this.#retention.tooOld(active, this.#o.clock.wall())
+    // RAM ran ahead of a disk that hung: its numbers need a reservation of their own
+    const ahead = this.lastSeq >= this.#segments.reservedEnd
+    return full || ahead || this.#retention.tooOld(active, this.#o.clock.wall())
   }
 
   /** Writes `[chunk.written, end)` to the active segment, after rolling to a new one where it would not fit. */
@@ -314,7 +332,7 @@ export class Writer {
 
   #degrade(error: unknown): void {
     const code = errno(error)
-    const text = (code && REASON_TEXT[code]) ?? (error instanceof Error ? error.message : String(error))
+    const text = diskFault(error) ?? (error instanceof Error ? error.message : String(error))
     this.#failures++
     if (!this.#failure) this.#o.logger.warn(`the log cannot be written (${text}); records wait in RAM`)
     const kind = code === 'ENOSPC' || code === 'EDQUOT' ? 'DISK_FULL' : 'STORAGE'

@@ -112,6 +112,11 @@ export class UplinkEncoder {
     return this.#store.nextTid
   }
 
+  /** The next template gets this TID (counted past 199), or a later one. */
+  skipTids(to: number): void {
+    this.#store.skipTo(to)
+  }
+
   /** Fact → frame; `bytes` is never overwritten while it is reachable. With a key the secure variant. */
   encode(fact: Fact, options: EncodeOptions = PLAIN, key: Uint8Array | null = null): EncodedFrame {
     const plan = this.#prepare(fact)

@@ -189,6 +189,11 @@ export class SendStore {
     return this.#next
   }
 
+  /** Goes on at this counter at the earliest. */
+  skipTo(counter: number): void {
+    this.#next = Math.max(this.#next, counter)
+  }
+
   get size(): number {
     return this.#byTid.size
   }

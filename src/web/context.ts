@@ -143,6 +143,8 @@ export interface WebLogger {
 export interface WebContext {
   readonly version: string
   status(): GatewayStatus
+  /** why the disk cannot be written, without a path: anyone may ask for /health. undefined: it can */
+  trouble?(): string | undefined
   /** the dashboard's parts by name: identity, config, transport, pipeline, plugins, db, users, … (secrets masked) */
   readonly sections: Readonly<Record<string, () => unknown>>
   readonly config: WebConfig

@@ -8,8 +8,10 @@ import type { ConfigStore } from '../config/store'
 import { namesOf } from '../display'
 import type { Gateway } from '../gateway/gateway'
 import { latestOf } from '../gateway/latest'
+import type { Unkept } from '../gateway/unkept'
 import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
+import { diskFault } from '../lib/writable'
 import { mediumFlag } from '../links/transport-view'
 import type { TransportControl } from '../node/transport'
 import type { UserStore } from '../services/users'
@@ -25,6 +27,7 @@ export interface FromGatewayOptions {
   jobs?: JobRunner
   plugins?: PluginsControl
   display?: DisplayControl
+  unkept?: Unkept
 }
 
 const prefixesOf = (config: ConfigStore): readonly string[] => config.get<string[]>('web_user.writable_config_prefixes')
@@ -105,13 +108,15 @@ function sectionsOf(display: DisplayControl | undefined): Record<string, () => u
 }
 
 export function webContext(options: FromGatewayOptions): WebContext {
-  const { gateway, transport, version, auth, logger, users, jobs, plugins, display } = options
+  const { gateway, transport, version, auth, logger, users, jobs, plugins, display, unkept } = options
   const { config } = gateway
   return {
     version,
     logger,
     auth,
     status: () => gateway.status(),
+    trouble: () =>
+      gateway.log.failure ? (diskFault(gateway.log.failure) ?? 'the log cannot be written') : unkept?.report()?.reason,
     get sections() {
       return { ...sectionsOf(display), users: () => users?.list() ?? [] }
     },

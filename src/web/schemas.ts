@@ -27,7 +27,8 @@ export const needed = (key: string) => {
 /** `{ok: true, …}` with exactly these keys. */
 export const answer = <E extends v.ObjectEntries>(entries: E) => v.strictObject({ ok, ...entries })
 
-export const health = answer({ service: text })
+/** `state` and `reason` only while the disk refuses */
+export const health = answer({ service: text, state: v.optional(text), reason: v.optional(text) })
 
 export const user = { username: text, role, enabled: flag, created_at: seconds, updated_at: seconds }
 

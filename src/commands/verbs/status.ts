@@ -1,5 +1,6 @@
 // status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
 import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
+import { mendDisk } from '../../lib/writable'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
 
@@ -118,6 +119,13 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   if (log.state === 'degraded') {
     lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))
   }
+  if (status.disk)
+    lines.push(
+      paint.bad(`in RAM only (${status.disk.reason}): ${status.disk.in_ram.join(', ')}`),
+      paint.warn(status.disk.hint),
+    )
+  else if (log.state === 'degraded' && status.role !== 'none') lines.push(paint.warn(mendDisk))
+  if (log.chain) lines.push(paint.bad(log.chain))
   if (status.needs_restart) lines.push(paint.warn(`from the next start on: ${status.needs_restart.join(', ')}`))
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
   for (const { aid, addresses } of status.shared_ids ?? [])

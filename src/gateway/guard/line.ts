@@ -1,7 +1,7 @@
 // One line of what a gateway does, for `systemctl status` (STATUS= of sd_notify).
 import type { GatewayStatus } from '../status'
 
-export function statusLine({ links, log, forwarding, safe_mode, guard }: GatewayStatus): string {
+export function statusLine({ links, log, disk, forwarding, safe_mode, guard }: GatewayStatus): string {
   const all = Object.entries(links)
   const down = all.filter(([, { state }]) => state === 'down' || state === 'opening').map(([name]) => name)
   const parts = [
@@ -10,6 +10,7 @@ export function statusLine({ links, log, forwarding, safe_mode, guard }: Gateway
     ...(down.length > 0 ? [`not up: ${down.slice(0, 5).join(', ')}${down.length > 5 ? ' …' : ''}`] : []),
     ...(forwarding && forwarding.backlog > 0 ? [`${forwarding.backlog} facts wait`] : []),
     ...(log.state === 'degraded' ? [`log degraded: ${log.reason ?? 'not written'}`] : []),
+    ...(disk ? [`in RAM only (${disk.reason}): ${disk.in_ram.join(', ')}`] : []),
     ...(guard && guard.level !== 'normal' ? [`doing less: ${guard.reason ?? guard.level}`] : []),
   ]
   return parts.join('; ')

@@ -3,7 +3,9 @@
 // TIDs ahead, so that this costs one commit for several templates. Behind 199 TIDs are used again anyway and the
 // encoder sends FULL only until one is acknowledged, so nothing has to be kept any more.
 //
-// What fails: a log that cannot commit holds the uplink back, as it holds its records back; it is asked again.
+// What fails: while the log cannot be written (R30) no counter can be kept, and records still go out (R3). The AID goes on at a
+// random TID behind 199 then, so that a receiver does not take its frames for those of an earlier run. A commit that fails is
+// asked for again.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { FlashLog } from '../../log'
@@ -21,22 +23,24 @@ interface Kept {
 export interface TidUser {
   readonly aid: number
   readonly nextTid: number
+  /** the next template gets this TID, or a later one where that is behind already */
+  skipTids(to: number): void
 }
+
+type TidLog = Pick<FlashLog, 'counter' | 'appendCounter' | 'committed' | 'degraded'>
 
 export class TidCounters {
   readonly #name: string
-  readonly #log: Pick<FlashLog, 'counter' | 'appendCounter' | 'committed'>
+  readonly #log: TidLog
   readonly #logger: Logger
   readonly #changed: () => void
   readonly #kept = new Map<number, Kept>()
 
+  readonly #random: () => number
+
   /** `changed`: a counter reached the flash. */
-  constructor(
-    name: string,
-    log: Pick<FlashLog, 'counter' | 'appendCounter' | 'committed'>,
-    logger: Logger,
-    changed: () => void,
-  ) {
+  constructor(name: string, log: TidLog, logger: Logger, changed: () => void, random = Math.random) {
+    this.#random = random
     this.#name = name
     this.#log = log
     this.#logger = logger
@@ -62,6 +66,7 @@ export class TidCounters {
       this.#kept.set(aid, kept)
     }
     if (nextTid < kept.durable || kept.durable > OWN_TIDS) return true
+    if (this.#log.degraded) return this.#jump(encoder, kept)
     if (kept.asked === 0) this.#ask(aid, kept, nextTid + AHEAD)
     return false
   }
@@ -73,11 +78,19 @@ export class TidCounters {
         this.#log.appendCounter(this.#key(aid), nextTid)
   }
 
+  /** The counter of the next run is on flash when the disk heals. */
+  #jump(encoder: TidUser, kept: Kept): true {
+    encoder.skipTids(OWN_TIDS + 1 + Math.floor(this.#random() * OWN_TIDS))
+    kept.durable = encoder.nextTid
+    this.#log.appendCounter(this.#key(encoder.aid), encoder.nextTid)
+    return true
+  }
+
   #ask(aid: number, kept: Kept, value: number): void {
     kept.asked = value
     this.#log.committed(this.#log.appendCounter(this.#key(aid), value)).then(
       () => {
-        kept.durable = value
+        kept.durable = Math.max(kept.durable, value)
         kept.asked = 0
         this.#changed()
       },

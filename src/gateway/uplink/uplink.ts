@@ -91,10 +91,7 @@ export class Uplink {
       refused: frame => this.#frameUnused(frame),
     })
     this.#records = new Records({
-      log: parts.log,
-      feed: this.#feed,
-      packer: this.#packer,
-      session: this.#session,
+      ...{ log: parts.log, feed: this.#feed, packer: this.#packer, session: this.#session },
       identity: parts.identity,
       logger: parts.logger,
       largest: parts.largest ?? (() => this.maxPacket),
@@ -136,6 +133,11 @@ export class Uplink {
     const { medium } = this.#parts
     const bare = this.#settings.delivery === 'best_effort' || medium.acknowledges
     return bare ? Math.min(medium.maxPacket, 0xffff) : this.#delivery.maxPacket
+  }
+
+  /** What packets of an AID go out under; null: in plain form. */
+  key(aid: number): Uint8Array | null {
+    return this.#client.outboundKey(aid)
   }
 
   /** Takes records from now on; nobody else does. The first packet of every template is a key frame. */
@@ -280,10 +282,7 @@ export class Uplink {
     const { medium, clock } = this.#parts
     const { batchItems = BURST, batchBytes = 0xffff } = this.#settings
     return new DirectCarrier<Sent>(delivery, {
-      medium,
-      clock,
-      batchItems,
-      batchBytes,
+      ...{ medium, clock, batchItems, batchBytes },
       maxPackets: packetsInFlight(medium),
       // a broker has it, or nobody knows: it says nothing of the upstream's templates and keys
       acked: shipment => {

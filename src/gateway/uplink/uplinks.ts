@@ -10,6 +10,7 @@ import { asOsError } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
 import { MissingLink } from '../../links/missing'
 import { withHardware } from '../../links/physical'
+import { isAddressOf } from '../../links/resolve'
 import { systemTimers, type Timers } from '../../links/timers'
 import type { LogRecord } from '../../log'
 import type { SecureSessions } from '../../protocol/secure/sessions'
@@ -122,6 +123,11 @@ export class Uplinks {
     return (this.carrying?.draining ?? false) || (this.#helper?.draining ?? false)
   }
 
+  /** Keys that packets of an AID go out under. */
+  keys(aid: number): Uint8Array[] {
+    return this.list.flatMap(uplink => uplink.key(aid) ?? [])
+  }
+
   /** facts no upstream has yet */
   get backlog(): number {
     return this.#feed.backlog
@@ -157,7 +163,7 @@ export class Uplinks {
   heard(address: string): void {
     const { supervisor, clock } = this.#parts
     for (const { usable, settings } of this.#entries) {
-      if (usable || !settings.host || !address.startsWith(`${settings.host}:`)) continue
+      if (usable || !settings.host || !isAddressOf(address, settings.host)) continue
       if (clock.mono() - this.#heardAt < HEARD_EVERY_MS) return
       this.#heardAt = clock.mono()
       supervisor.get(settings.name)?.back()

@@ -58,6 +58,7 @@ export class SecureClient {
   readonly #maxSources: number
   readonly #elsewhere: (aid: number) => number[]
   readonly #sources = new Map<number, Source>()
+  #peer = ''
 
   constructor({
     clock = systemClock,
@@ -71,6 +72,14 @@ export class SecureClient {
     this.#clock = clock
     this.#elsewhere = elsewhere
     this.#maxSources = maxSources
+  }
+
+  /** From now on packets go to that server: keys and timestamps of another one are forgotten. */
+  usePeer(peer: string): void {
+    if (peer === this.#peer) return
+    this.#peer = peer
+    this.sessions.usePeer(peer)
+    this.#sources.clear()
   }
 
   /** Key of the next packet of that AID; null: it goes in plaintext, if mayPlain. Hot path, allocates nothing. */

@@ -63,6 +63,7 @@ export class SecureSessions {
   readonly #sessions: Map<number, Session>
   /** AIDs whose channel is not confirmed, oldest first */
   readonly #unproven = new Set<number>()
+  #peer: string | undefined
   #cleanedAt: number
   #triedAt = Number.NEGATIVE_INFINITY
   #savedAt: number
@@ -88,6 +89,7 @@ export class SecureSessions {
     this.#now = now
     this.#mono = mono
     if (mono) this.#anchor = now() - mono() / 1000
+    this.#peer = peer
     this.#maxSessions = maxSessions
     this.#store = storePath === null ? null : new SessionStore({ path: storePath, files, peer, onProblem })
     this.#sessions = this.#store?.load() ?? new Map()
@@ -97,6 +99,17 @@ export class SecureSessions {
     this.#savedAt = this.#cleanedAt
     this.expire()
     while (this.#sessions.size > maxSessions) this.#dropOldest()
+  }
+
+  /** From now on the sessions are with that server: those with another one end. */
+  usePeer(peer: string): void {
+    if (peer === this.#peer) return
+    this.#peer = peer
+    if (this.#store) this.#store.peer = peer
+    this.#changed ||= this.#sessions.size > 0
+    this.#sessions.clear()
+    this.#unproven.clear()
+    this.save()
   }
 
   get size(): number {

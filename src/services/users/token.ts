@@ -6,12 +6,15 @@ import { atomicWrite } from '../../lib/atomic'
 import { asOsError, errno, OsError } from '../../lib/errors'
 import { realFiles } from '../../lib/files'
 import { hashSecret } from '../../lib/scrypt'
-import { writableDir } from '../../lib/writable'
+import { diskFault, writableDir } from '../../lib/writable'
 
 const tokenPath = (dataDir: string): string => join(dataDir, 'token.json')
 
 /** A new token: 32 random bytes as base64url, 43 characters. */
 export const makeToken = (): string => randomBytes(32).toString('base64url')
+
+/** hashes of this process that no file holds yet, by data directory */
+const unkept = new Map<string, string>()
 
 /** The stored hash, or null when there is none yet. Throws STORAGE. */
 export function storedToken(dataDir: string): string | null {
@@ -20,7 +23,7 @@ export function storedToken(dataDir: string): string | null {
     if (typeof hash !== 'string') throw new TypeError('it holds no hash')
     return hash
   } catch (error) {
-    if (errno(error) === 'ENOENT') return null
+    if (errno(error) === 'ENOENT') return unkept.get(dataDir) ?? null
     throw new OsError('STORAGE', `${tokenPath(dataDir)} cannot be read: ${asOsError(error).message}`, {
       cause: error,
       hint: 'os-node token --new makes a new one',
@@ -32,10 +35,33 @@ export function storedToken(dataDir: string): string | null {
 export async function newToken(dataDir: string): Promise<string> {
   const token = makeToken()
   writableDir(dataDir)
-  const kept = JSON.stringify({ hash: await hashSecret(token) })
+  keep(dataDir, await hashSecret(token))
+  return token
+}
+
+/** The token of a first start. Where the disk refuses, it is valid in this process and `later` gets what writes it. */
+export async function firstToken(
+  dataDir: string,
+  later: (name: string, write: () => void, error: unknown) => void,
+): Promise<string> {
+  const token = makeToken()
+  const hash = await hashSecret(token)
+  try {
+    keep(dataDir, hash)
+  } catch (error) {
+    if (!diskFault(error)) throw error
+    unkept.set(dataDir, hash)
+    // one that a command made meanwhile stays
+    later('the token', () => realFiles.exists(tokenPath(dataDir)) || keep(dataDir, hash), error)
+  }
+  return token
+}
+
+function keep(dataDir: string, hash: string): void {
+  const kept = JSON.stringify({ hash })
   // the upstream that a gateway starts for itself opens by the same token
   const upstream = tokenPath(join(dataDir, 'upstream'))
   if (realFiles.exists(upstream)) atomicWrite(upstream, kept)
+  realFiles.mkdir(dataDir)
   atomicWrite(tokenPath(dataDir), kept)
-  return token
 }

@@ -163,12 +163,17 @@ export interface News {
   readonly needs_restart?: readonly string[]
   readonly attention?: readonly { readonly device_id: string; readonly sensor_id?: string; readonly status: string }[]
   readonly guard?: { readonly level: string; readonly reason?: string }
+  readonly log?: { readonly state?: string; readonly reason?: string; readonly pending?: number }
+  readonly disk?: { readonly reason: string; readonly in_ram: readonly string[]; readonly hint: string }
 }
 
 /** What a status says that keeps the gateway from its whole work, the worst first; safe mode stands above every view. */
-export function notices({ guard, config_problem, attention = [], needs_restart = [] }: News): Notice[] {
+export function notices({ guard, config_problem, log, disk, attention = [], needs_restart = [] }: News): Notice[] {
   const list: Notice[] = []
   const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })
+  if (log?.state === 'degraded')
+    say('log', `The log cannot be written (${log.reason ?? ''}): ${log.pending ?? 0} records are in RAM only`, true)
+  if (disk) say('disk', `In RAM only (${disk.reason}): ${disk.in_ram.join(', ')}; ${disk.hint}`, true)
   if (config_problem) say('config', `The configuration file does not count: ${config_problem}`, true)
   for (const { device_id, sensor_id, status } of attention)
     say(

@@ -14,7 +14,10 @@ function safeModeOf({ safeMode }: WebContext): NonNullable<WebContext['safeMode'
   return safeMode
 }
 
-const health = (): object => ({ ok: true, service: 'web_user' })
+const health = ({ context }: { context: WebContext }): object => {
+  const reason = context.trouble?.()
+  return { ok: true, service: 'web_user', ...(reason !== undefined && { state: 'degraded', reason }) }
+}
 
 const healthRoute = (path: string): Route =>
   route({ method: 'GET', path, role: 'open', summary: 'the service answers', answer: s.health, run: health })

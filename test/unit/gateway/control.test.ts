@@ -9,6 +9,7 @@ import { after, describe, test } from 'node:test'
 import { ask } from '../../../src/cli/client'
 import { type ControlOptions, type ControlServer, socketPath, startControl } from '../../../src/gateway/control'
 import { OsError } from '../../../src/lib/errors'
+import { createLogger } from '../../../src/lib/logger'
 import { until } from '../../lib/gateway'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-ctl-'))
@@ -240,10 +241,18 @@ describe('the control socket', () => {
     assert.ok(!existsSync(join(server.path, '..')))
   })
 
-  test('a folder that is not there is DATA_DIR', async () => {
-    await assert.rejects(
-      startControl({ dataDir: join(root, 'nowhere'), run: async () => ({}) }),
-      (error: OsError) => error.code === 'DATA_DIR',
+  test('where the data directory takes no socket, it is elsewhere, in a folder of this user', async () => {
+    const told: string[] = []
+    const logger = createLogger({ write: line => void told.push(line) })
+    const dataDir = join(root, 'nowhere')
+    const server = await startControl({ dataDir, run: async () => ({ result: { far: true } }), logger })
+    assert.equal(statSync(join(server.path, '..')).mode & 0o777, 0o700)
+    assert.match(
+      told.join(''),
+      new RegExp(`WARN .*the control socket is ${server.path}: ${dataDir}/os-node.sock cannot listen`),
     )
+    assert.deepEqual((await ask(await dial(server.path), { command: 'a', options: {} })).result, { far: true })
+    await server.close()
+    assert.ok(!existsSync(join(server.path, '..')))
   })
 })

@@ -1,11 +1,22 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, fork, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { acquireLock, findOwner, lockPath, readLockFile } from '../../../src/gateway/lock'
+import { listenAsOwner } from '../../../src/gateway/lock-socket'
 import type { OsError } from '../../../src/lib/errors'
 import { until } from '../../lib/gateway'
 
@@ -140,6 +151,59 @@ function tests(): void {
     const said = await Promise.all(words)
     assert.deepEqual(said.sort(), ['LOCKED', 'LOCKED', 'LOCKED', 'LOCKED', 'LOCKED', 'held'])
     assert.deepEqual(readdirSync(dir), ['os-node.lock'])
+  })
+
+  /** A link to a folder that no user can write to, and of its own for each process. */
+  const unwritable = (name: string): string => {
+    const modules = readdirSync('/sys/module')
+    const link = join(root, name)
+    symlinkSync(join('/sys/module', modules[process.pid % modules.length]!), link)
+    return link
+  }
+
+  test('where the file cannot be written the lock is a socket, which the other form sees, and it becomes a file', async () => {
+    const dir = unwritable('sys')
+    assert.match((await rejected(acquireLock(dir, 'command'))).code, /^(DATA_DIR|DISK_FULL)$/)
+    const lock = await acquireLock(dir, 'run')
+    assert.match(lock.fault ?? '', /\((EACCES|EPERM|EROFS)\)/)
+    assert.ok(lock.held())
+    lock.setSocket('/x/s')
+    assert.equal((await findOwner(dir))?.socket, '/x/s')
+    const error = await rejected(acquireLock(dir, 'run'))
+    assert.deepEqual([error.code, error.details.pid], ['LOCKED', process.pid])
+    assert.equal((await rejected(acquireLock(dir, 'serve'))).code, 'LOCKED')
+    await assert.rejects(lock.toFile(), { code: /^(EACCES|EPERM|EROFS|DATA_DIR)$/ })
+    assert.ok(lock.fault)
+    lock.release()
+    await until('the name is free', async () => (await findOwner(dir)) === undefined)
+
+    // mounted writable: the file form sees who still has the socket
+    const again = await acquireLock(dir, 'serve')
+    const real = realpathSync(dir)
+    const writable = join(root, 'writable')
+    mkdirSync(writable)
+    rmSync(dir)
+    symlinkSync(writable, dir)
+    assert.ok(!real.startsWith(root))
+    await again.toFile()
+    assert.deepEqual([again.fault, readLockFile(dir)?.pid, readLockFile(dir)?.role], [undefined, process.pid, 'serve'])
+    again.setSocket('/x/t')
+    assert.equal(readLockFile(dir)?.socket, '/x/t')
+    assert.equal((await rejected(acquireLock(dir, 'command'))).code, 'LOCKED')
+    again.release()
+    assert.ok(!existsSync(lockPath(dir)))
+  })
+
+  test('a gateway that could write the file gives it back when another has the socket', async () => {
+    const dir = join(root, 'both')
+    const socket = (await listenAsOwner(dir, () => JSON.stringify({ pid: 77, nonce: 'n', role: 'serve' })))!
+    assert.equal(await listenAsOwner(dir, () => ''), null)
+    const error = await rejected(acquireLock(dir, 'run'))
+    assert.deepEqual([error.code, error.details.pid], ['LOCKED', 77])
+    assert.deepEqual(readdirSync(dir), [])
+    socket.close()
+    await until('the name is free', async () => (await findOwner(dir)) === undefined)
+    ;(await acquireLock(dir, 'run')).release()
   })
 
   test('a directory that cannot be made is DATA_DIR and names it', async () => {

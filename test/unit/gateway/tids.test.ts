@@ -13,16 +13,30 @@ function fixture(kept?: number) {
       return 1
     },
     committed: () => new Promise<void>((resolve, reject) => waiting.push({ resolve, reject })),
+    degraded: false,
   }
   let changes = 0
-  const tids = new TidCounters('up', log, silentLogger, () => changes++)
-  return { tids, counters, waiting, changes: () => changes }
+  const tids = new TidCounters(
+    'up',
+    log,
+    silentLogger,
+    () => changes++,
+    () => 0.5,
+  )
+  return { tids, counters, waiting, log, changes: () => changes }
 }
+const userAt = (nextTid: number) => ({
+  aid: 7,
+  nextTid,
+  skipTids(to: number) {
+    this.nextTid = Math.max(this.nextTid, to)
+  },
+})
 const settled = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 test('no frame of a new template before the counter is on flash; one commit serves several templates', async () => {
   const { tids, counters, waiting, changes } = fixture()
-  const user = { aid: 7, nextTid: tids.first(7) }
+  const user = userAt(tids.first(7))
   assert.equal(tids.ready(user), false)
   assert.equal(tids.ready(user), false)
   assert.equal(waiting.length, 1)
@@ -37,7 +51,7 @@ test('no frame of a new template before the counter is on flash; one commit serv
 
 test('a commit that failed is asked for again', async () => {
   const { tids, waiting } = fixture(20)
-  const user = { aid: 7, nextTid: tids.first(7) }
+  const user = userAt(tids.first(7))
   assert.equal(tids.ready(user), false)
   waiting[0]!.reject(new Error('disk full'))
   await settled()
@@ -47,6 +61,33 @@ test('a commit that failed is asked for again', async () => {
 
 test('behind the last own TID nothing has to be kept', () => {
   const { tids, waiting } = fixture(200)
-  assert.equal(tids.ready({ aid: 7, nextTid: 900 }), true)
+  assert.equal(tids.ready(userAt(900)), true)
   assert.equal(waiting.length, 0)
+})
+
+test('while the disk refuses, nothing is held back: a random TID behind those that are counted, kept when it heals', () => {
+  for (const kept of [undefined, 20]) {
+    const { tids, counters, waiting, log } = fixture(kept)
+    log.degraded = true
+    const user = userAt(tids.first(7))
+    assert.equal(tids.ready(user), true)
+    assert.equal(user.nextTid, 299)
+    assert.equal(counters.get('tid:up:7'), 299)
+    user.nextTid++
+    log.degraded = false
+    assert.equal(tids.ready(user), true)
+    assert.equal(waiting.length, 0)
+  }
+})
+
+test('a disk that fails while a counter is on its way to it holds a new template no longer back', async () => {
+  const { tids, waiting, log } = fixture(20)
+  const user = userAt(tids.first(7))
+  assert.equal(tids.ready(user), false)
+  log.degraded = true
+  assert.equal(tids.ready(user), true)
+  assert.ok(user.nextTid > 199)
+  waiting[0]!.resolve()
+  await settled()
+  assert.equal(tids.ready(user), true)
 })

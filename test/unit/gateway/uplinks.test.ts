@@ -5,6 +5,8 @@ import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { alarmCheck } from '../../../src/gateway/uplink/alarms'
+import { ManualClock } from '../../../src/lib/clock'
+import { HostResolver } from '../../../src/links/resolve'
 import { COMMAND } from '../../../src/wire/commands'
 import { type RoadSpec, UplinkWorld } from '../../lib/uplinkworld'
 
@@ -466,3 +468,37 @@ for (const spec of [
     assert.deepEqual(w.receive.session!.status().keys_replaced, 1)
     assert.equal(w.uplinks.status()['other']!.secure, 'secure')
   })
+
+test('a packet from the peer ends the pause of its uplink: a name counts by the address it was resolved to last', async t => {
+  const answers = ['10.9.8.7', '10.9.8.9']
+  const query = async (_name: string, family: 4 | 6) =>
+    family === 4 ? [{ address: answers.shift()!, ttl: 0 }] : Promise.reject(new Error('none'))
+  const clock = new ManualClock()
+  const resolver = new HostResolver({ clock, query, readText: () => '' })
+  const host = 'upstream.example'
+  const w = world(t)
+  await w.apply({ name: 'named', entry: { host } }, { name: 'literal', entry: { host: '2001:db8::5' } })
+  await w.run(500)
+  /** Whether a packet of that address has the uplink tried at once. */
+  const ends = async (name: string, address: string): Promise<boolean> => {
+    w.road(name).unplug()
+    await w.run(1500)
+    w.road(name).dead = false
+    const { opens } = w.road(name)
+    w.uplinks.heard(address)
+    await new Promise(setImmediate)
+    const tried = w.road(name).opens > opens
+    await w.run(30_000, 500)
+    return tried
+  }
+  assert.equal(await ends('named', '10.9.8.7:4000'), false, 'never resolved')
+  await resolver.resolve(host)
+  assert.equal(await ends('named', '10.9.8.7:4000'), true)
+  assert.equal(await ends('named', '10.9.8.70:4000'), false)
+  clock.advance(60_000)
+  await resolver.resolve(host)
+  assert.equal(await ends('named', '10.9.8.7:4000'), false, 'the address of before')
+  assert.equal(await ends('named', '10.9.8.9:4000'), true)
+  assert.equal(await ends('literal', '[2001:db8::5]:4000'), true)
+  assert.equal(await ends('literal', '[2001:db8::51]:4000'), false)
+})

@@ -165,8 +165,10 @@ test('when_full "refuse" keeps what no cursor has passed and refuses new facts u
   assert.equal(log.status().refused, 1)
   assert.equal(log.status().dropped, 0)
   const before = taken
-  // the uplink catches up: cursors still go in, and room comes back
+  // the uplink catches up: cursors still go in, and room comes back once they are on the medium (D24)
   log.appendCursor('main', log.lastSeq)
+  assert.throws(() => log.appendFact(factOf(taken), LOCAL), { code: 'DISK_FULL' })
+  assert.equal(log.status().dropped, 0)
   await log.flush()
   await fill()
   assert.ok(taken > before)

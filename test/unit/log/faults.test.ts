@@ -150,12 +150,75 @@ test('closing on a disk that refuses says so and answers everybody who waits', a
   await waiting
 })
 
-test('a folder that cannot be made is an error with a hint', async () => {
+test('a folder that can never be one is an error with a hint', async () => {
   const files = new MemFiles()
   files.gate = operation => {
-    if (operation === 'mkdir') throw systemError('EACCES')
+    if (operation === 'mkdir') throw systemError('ENOTDIR')
   }
   await assert.rejects(openLog({ files }), { code: 'DATA_DIR' })
+})
+
+for (const code of ['ENOSPC', 'EROFS', 'EACCES', 'EIO', 'EMFILE']) {
+  test(`${code}: a folder that cannot be made is a state; records wait in RAM and go into it in order`, async () => {
+    const files = new MemFiles()
+    let refuses = true
+    let made = 0
+    files.gate = operation => {
+      if (refuses && operation !== 'read' && operation !== 'close') throw systemError(code)
+      if (operation === 'mkdir') made++
+    }
+    const { log, timers } = await openLog({ files })
+    assert.match(log.status().reason ?? '', new RegExp(`\\(${code}\\)`))
+    for (let k = 0; k < 20; k++) log.appendFact(factOf(k), LOCAL)
+    await timers.advance(20_000)
+    assert.deepEqual([log.status().state, factsOf(log), files.segments(DIR)], ['degraded', [], []])
+    refuses = false
+    await timers.advance(5000)
+    assert.ok(made > 0)
+    assert.deepEqual([log.status().state, log.status().lost], ['ok', 0])
+    const { log: again } = await openLog({ files: files.afterPowerCut() })
+    assert.deepEqual(
+      factsOf(again),
+      Array.from({ length: 20 }, (_, k) => k),
+    )
+  })
+}
+
+test('a folder that cannot be read at the start is not written beside its records: RAM until the next start', async () => {
+  const { log: first, files } = await openLog()
+  for (let k = 0; k < 10; k++) first.appendFact(factOf(k), LOCAL)
+  await first.close()
+  let hidden = true
+  files.gate = operation => {
+    if (hidden && operation === 'read') throw systemError('EACCES')
+  }
+  const { log, timers } = await openLog({ files })
+  assert.equal(log.status().state, 'degraded')
+  log.appendFact(factOf(100), LOCAL)
+  assert.deepEqual(factsOf(log, false), [100])
+  hidden = false
+  const before = files.segments(DIR)
+  await timers.advance(10_000)
+  assert.deepEqual(files.segments(DIR), before)
+  assert.match(log.status().reason ?? '', /could not be read at the start/)
+  const { log: again } = await openLog({ files: files.afterPowerCut() })
+  assert.deepEqual(
+    factsOf(again),
+    Array.from({ length: 10 }, (_, k) => k),
+  )
+})
+
+test('what a start that was cut off left behind cannot be removed from a read-only disk, and ends nothing', async () => {
+  const { log: first, files } = await openLog()
+  first.appendFact(factOf(1), LOCAL)
+  await first.close()
+  files.files.set(`${DIR}/chain.json.tmp`, { data: Buffer.alloc(3), durable: Buffer.alloc(3) })
+  files.gate = operation => {
+    if (operation !== 'read' && operation !== 'close') throw systemError('EROFS')
+  }
+  const { log } = await openLog({ files })
+  assert.deepEqual(factsOf(log), [1])
+  assert.equal(log.status().state, 'degraded')
 })
 
 test('random faults at every kind of operation: nothing acknowledged is lost, nothing is there twice', async () => {

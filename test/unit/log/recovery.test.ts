@@ -273,6 +273,9 @@ test('a segment that is overwritten, zeroed, cut or deleted is named at the next
         if (bytes) broken.files.set(path, { data: bytes, durable: bytes })
         else broken.files.delete(path)
       }
+      // the oldest may be what a gateway is dropping
+      const oldest = kind === 'deleted' && which[0] === 0 && files === long.stopped
+      assert.equal(verify(DIR, broken).ok, oldest, where)
       const told: string[] = []
       const logger = createLogger({ write: line => void told.push(line) })
       const { log, files: after } = await openLog({ ...small, files: broken, logger })
@@ -294,6 +297,62 @@ test('a segment that is overwritten, zeroed, cut or deleted is named at the next
         where,
       )
     }
+})
+
+test('a damaged chain.json is no silent one: a WARN line, in status, named by verify, and made anew', async () => {
+  for (const text of ['', '{"base":1', '{"base":-1,"boot":1,"first":1}']) {
+    const files = (await crashed()).copy()
+    const node = { data: Buffer.from(text), durable: Buffer.from(text) }
+    files.files.set(`${DIR}/chain.json`, node)
+    const found = verify(DIR, files)
+    assert.deepEqual([found.ok, found.pieces.map(({ file }) => file)], [false, ['chain.json']])
+    const told: string[] = []
+    const { log } = await openLog({ files, logger: createLogger({ write: line => void told.push(line) }) })
+    assert.match(told.filter(line => line.includes('WARN')).join('\n'), /chain\.json is damaged/)
+    assert.match(log.status().chain ?? '', /chain\.json is damaged/)
+    assert.equal(verify(DIR, files).ok, true)
+    await log.close()
+    const { log: again } = await openLog({ files })
+    assert.equal(again.status().chain, undefined)
+  }
+})
+
+test('a segment with a bad block ends no start: its records are named, the file stays, and the next start may read it', async () => {
+  const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
+  const { log, files } = await openLog(small)
+  for (let k = 0; k < 1500; k++) {
+    log.appendFact(factOf(k), LOCAL)
+    if (k % 40 === 0) await log.flush()
+  }
+  await log.flush()
+  const names = files.segments(DIR)
+  for (const k of [names.length - 1, names.length - 2]) {
+    const bad = `${DIR}/${names[k]!}`
+    const there = places(files, names[k]!).places.map(({ seq }) => seq)
+    const copy = files.copy()
+    let fails = true
+    copy.gate = (operation, path) => {
+      if (fails && operation === 'read' && path === bad) throw systemError('EIO')
+    }
+    const told: string[] = []
+    const { log: next, timers } = await openLog({
+      ...small,
+      files: copy,
+      logger: createLogger({ write: l => void told.push(l) }),
+    })
+    assert.equal(next.status().state, 'ok')
+    assert.ok(next.lastSeq > there.at(-1)!, 'no number is used twice')
+    assert.equal(next.losses.find(r => r.reason === 'damaged')?.from, there[0])
+    assert.equal(told.filter(line => line.includes('WARN')).length, 1, told.join(''))
+    next.appendFact(factOf(5000), LOCAL)
+    await timers.advance(1000)
+    assert.equal(factsOf(next).at(-1), 5000)
+    await next.close()
+    fails = false
+    assert.ok(copy.files.has(bad))
+    const { log: last } = await openLog({ ...small, files: copy })
+    assert.equal(factsOf(last).length, 1501)
+  }
 })
 
 test('a start looks at the head of each sealed segment and reads only the newest in full', async () => {

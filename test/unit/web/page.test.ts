@@ -69,6 +69,8 @@ test('a sparkline stays in its box and a flat one runs in the middle', () => {
 test('what keeps a gateway from its whole work is told, the worst first; a healthy one says nothing', () => {
   assert.deepEqual(notices({ guard: { level: 'normal' } }), [])
   const all = notices({
+    log: { state: 'degraded', reason: 'disk full (ENOSPC)', pending: 7 },
+    disk: { reason: 'disk full (ENOSPC)', in_ram: ['the lock', 'the token'], hint: 'free space' },
     config_problem: 'line 3',
     attention: [
       { device_id: 'tank', sensor_id: 'level', status: 'ERROR' },
@@ -79,11 +81,13 @@ test('what keeps a gateway from its whole work is told, the worst first; a healt
   })
   assert.deepEqual(
     all.map(({ kind, bad }) => `${kind} ${bad}`),
-    ['config true', 'tank level true', 'pump  true', 'guard false', 'restart false'],
+    ['log true', 'disk true', 'config true', 'tank level true', 'pump  true', 'guard false', 'restart false'],
   )
-  assert.match(all[0]!.text, /line 3/)
-  assert.deepEqual([all[1]!.text, all[2]!.text], ['level of tank: ERROR', 'pump: ALARM'])
-  assert.match(all[4]!.text, /engine_settings\.precision, receiver\.frames/)
+  assert.match(all[0]!.text, /disk full \(ENOSPC\).*7 records are in RAM only/)
+  assert.match(all[1]!.text, /the lock, the token; free space/)
+  assert.match(all[2]!.text, /line 3/)
+  assert.deepEqual([all[3]!.text, all[4]!.text], ['level of tank: ERROR', 'pump: ALARM'])
+  assert.match(all[6]!.text, /engine_settings\.precision, receiver\.frames/)
 })
 
 test('what is counted is one or several, and moments are read by their names', () => {

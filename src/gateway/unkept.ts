@@ -1,0 +1,108 @@
+// What this gateway has in RAM only because its disk cannot be written (R30): the lock, the identity, a first token and the
+// like. Each is written again with pauses until it is kept; the status names them with the reason. The log has a state of its
+// own and heals by itself.
+import { asOsError } from '../lib/errors'
+import type { Logger } from '../lib/logger'
+import { diskFault, mendDisk } from '../lib/writable'
+import { systemTimers, type Timers } from '../links/timers'
+import type { DataLock } from './lock'
+import type { DiskReport } from './status'
+
+/** Resolves or returns when it is written; throws while that is impossible. */
+export type Write = () => void | Promise<void>
+
+/** Takes over what could not be written. */
+export type KeepLater = (name: string, write: Write, error: unknown) => void
+
+const FIRST_MS = 2000
+const LONGEST_MS = 30_000
+
+export class Unkept {
+  readonly #logger: Logger
+  readonly #timers: Timers
+  readonly #writes = new Map<string, Write>()
+  readonly #wall: () => number
+  #reason = ''
+  #since = 0
+  #pauseMs = FIRST_MS
+  #cancel: (() => void) | undefined
+  #stopped = false
+
+  constructor(
+    logger: Logger,
+    { timers = systemTimers, wall = Date.now }: { timers?: Timers; wall?: () => number } = {},
+  ) {
+    this.#logger = logger
+    this.#timers = timers
+    this.#wall = wall
+  }
+
+  /** Remembers to write `name` once the disk allows it; the newest write of a name counts. */
+  readonly add: KeepLater = (name, write, error) => {
+    const reason = diskFault(error) ?? asOsError(error).message
+    if (this.#writes.size === 0) {
+      this.#since = this.#wall()
+      this.#pauseMs = FIRST_MS
+    }
+    this.#reason = reason
+    if (!this.#writes.has(name)) this.#logger.warn(`${name} is in RAM only: ${reason}; ${mendDisk}`)
+    this.#writes.set(name, write)
+    if (!this.#cancel && !this.#stopped) this.#plan()
+  }
+
+  /** Writes now, or later where the disk refuses. Throws what is no fault of the disk. */
+  write(name: string, write: () => void): void {
+    try {
+      write()
+    } catch (error) {
+      if (!diskFault(error)) throw error
+      this.add(name, write, error)
+    }
+  }
+
+  /** A lock that is a socket becomes a file once that can be written. */
+  watch(lock: DataLock): DataLock {
+    if (lock.fault) this.add('the lock', () => lock.toFile(), new Error(lock.fault))
+    return lock
+  }
+
+  /** undefined: everything is kept. */
+  report(): DiskReport | undefined {
+    if (this.#writes.size === 0) return undefined
+    return {
+      state: 'degraded',
+      reason: this.#reason,
+      since: this.#since,
+      in_ram: [...this.#writes.keys()],
+      hint: mendDisk,
+    }
+  }
+
+  /** One round; called by the timer. */
+  async retry(): Promise<void> {
+    for (const [name, write] of [...this.#writes]) {
+      try {
+        await write()
+        if (this.#writes.get(name) === write) this.#writes.delete(name)
+        this.#logger.info(`${name} is kept again`)
+      } catch (error) {
+        this.#reason = diskFault(error) ?? asOsError(error).message
+      }
+    }
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancel?.()
+  }
+
+  #plan(): void {
+    this.#cancel = this.#timers.after(this.#pauseMs, () => {
+      this.#cancel = undefined
+      this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_MS)
+      void this.retry().then(() => {
+        if (this.#writes.size > 0 && !this.#stopped && !this.#cancel) this.#plan()
+      })
+    })
+  }
+}
