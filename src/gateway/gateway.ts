@@ -207,8 +207,7 @@ export class Gateway {
     this.uplinks.watchers.every = (packet, medium) => this.events.sent(packet, medium)
     this.receive = new Receive({
       log,
-      receiver: this.#receiver,
-      duplicates: this.#duplicates,
+      ...{ receiver: this.#receiver, duplicates: this.#duplicates },
       pickers: this.#pickers,
       ...{ protocol: this.protocol, time: this.time, logger: logger.child('receive') },
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
