@@ -234,7 +234,7 @@ async function startGateway(
     const node = new Node(null, {
       config,
       logger,
-      idAllocator: gateway.allocator,
+      idAllocator: gateway.ids?.allocator ?? null,
       secureStorePath: null,
       dbManager: gateway.database && new DatabaseManager(config, { database: gateway.database }),
       serviceManager: managerOf(config, logger, displayAccess()),
@@ -263,6 +263,7 @@ async function startGateway(
         status: () => gateway.status(),
         database: async () => ({ ...(await gateway.database?.counted()) }),
         reload: () => gateway.reload(),
+        forgetSession: aid => gateway.receive.session?.forget(aid) ?? false,
         submit: request => transmitThrough(gateway, node, request),
       },
       log: logOfGateway(gateway),
