@@ -8,6 +8,7 @@ import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { QuotaReport } from '../protocol/ids/quota'
 import type { DatabaseStatus } from '../storage'
 import type { GuardReport } from './guard/guard'
+import type { SessionsReport } from './receive/session'
 import type { TimeReport } from './time/watch'
 
 export type { LogStatus }
@@ -99,6 +100,8 @@ export interface Attention {
   readonly device_id: string
   readonly sensor_id?: string
   readonly status: string
+  /** why a sensor of this gateway has no value, or the value that is the alarm; absent: another device did not say */
+  readonly reason?: string
   /** UNIX ms of the reading */
   readonly at: number
 }
@@ -125,6 +128,8 @@ export interface GatewayStatus {
   received: Record<string, number>
   /** AIDs heard from several addresses: a device that moved, or two with one AID */
   shared_ids?: readonly { readonly aid: number; readonly addresses: readonly string[] }[]
+  /** absent: told from the files */
+  sessions?: SessionsReport
   /** absent: nothing of the newest readings is an ERROR or an alarm */
   attention?: readonly Attention[]
   /** absent: this gateway hands out no ids */

@@ -13,6 +13,7 @@ import { withHardware } from '../../links/physical'
 import { isAddressOf } from '../../links/resolve'
 import { systemTimers, type Timers } from '../../links/timers'
 import type { LogRecord } from '../../log'
+import type { SecureSessions } from '../../protocol/secure/sessions'
 import type { Applied } from '../guard/apply'
 import type { PoolWish } from '../ids'
 import type { ForwardingReport, UplinkReport } from '../status'
@@ -24,7 +25,10 @@ import type { Payload } from './records'
 import type { Uplink } from './uplink'
 import { SentWatchers } from './watchers'
 
-type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'>
+type Given = Omit<
+  UplinkBuild,
+  'feed' | 'watchers' | 'sessions' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'
+>
 
 export interface UplinksParts extends Given {
   /** ids the gateway wants for nodes of its own: the first uplink is asked, or ids of two could be the same */
@@ -55,6 +59,7 @@ const USUAL_PACKET = 1200
 export class Uplinks {
   /** tells how a record left, whoever carried it */
   readonly watchers = new SentWatchers()
+  readonly #sessions = new Map<string, SecureSessions>()
   readonly #parts: UplinksParts
   readonly #timers: Timers
   #entries: Entry[] = []
@@ -277,6 +282,7 @@ export class Uplinks {
           ...this.#parts,
           feed: this.#feed,
           watchers: this.watchers,
+          sessions: this.#sessions,
           largest: () => this.#largest,
           helps: uplink => this.#helper === uplink,
           changed: () => this.pump(),

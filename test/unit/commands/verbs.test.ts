@@ -229,7 +229,16 @@ test('status shows why a link is down, and of one that works again what was wron
   }
   const value = {
     ...STATUS,
-    links: { ...STATUS.links, wire: up, calm: { ...up, last_error: undefined } },
+    links: {
+      ...STATUS.links,
+      wire: up,
+      calm: { ...up, last_error: undefined },
+      chips: { state: 'absent', reason: 'no hwmon sensors on this machine', delivery: null, rx: 0, tx: 0, errors: 0 },
+    },
+    attention: [
+      { device_id: 'gw', sensor_id: 'level', status: 'ERROR', reason: 'no answer from slave 7', at: 1 },
+      { device_id: 'pump', status: 'ALARM', at: 1 },
+    ],
     via: 'gateway',
   }
   const lines = parseCommand(VERBS, ['status']).verb.text!(value as never, plain).split('\n')
@@ -237,6 +246,10 @@ test('status shows why a link is down, and of one that works again what was wron
   assert.match(line('cloud')!, / no answer$/)
   assert.match(line('wire')!, / 3 +last error ([5-9]|\d\d+) s ago: unplugged$/)
   assert.match(line('calm')!, / 3$/)
+  // what this machine does not have is grey and no fault
+  assert.match(line('chips')!, /^chips +not present .*no hwmon sensors/)
+  assert.equal(line('level'), 'level of gw: ERROR (no answer from slave 7)')
+  assert.equal(line('pump'), 'pump: ALARM')
 })
 
 test('log verify of a damaged log is exit 4, log export starts where it is told', async () => {
@@ -255,11 +268,17 @@ test('run and serve hand on what was given and stay until the end', async () => 
   assert.equal((await run(context, 'run', '--host', 'h', '--port', '1')).exitCode, 0)
   await run(context, 'serve', '--port', '2', '--web-port', '3')
   await run(context, 'run')
+  await run(context, 'run', '--lan', '--port', '4')
   assert.deepEqual(calls, [
     ['startGateway', 'run', { host: 'h', webPort: 1 }],
     ['startGateway', 'serve', { port: 2, webPort: 3 }],
     ['startGateway', 'run', {}],
+    ['startGateway', 'run', { host: '0.0.0.0', lan: true, webPort: 4 }],
   ])
+  await assert.rejects(run(context, 'run', '--lan', '--host', '192.0.2.1'), { code: 'USAGE' })
+  const open = fake(config('{"web_user": {"auth_enabled": false}}'))
+  await assert.rejects(run(open.context, 'run', '--lan'), { code: 'CONFIG_INVALID' })
+  assert.deepEqual(open.calls, [])
   assert.match(printed[0] ?? '', /"ok":true,"role":"run".*"url"/)
   assert.match(printed[1] ?? '', /look at http/)
 })
