@@ -18,6 +18,7 @@ import { followsParent, stopped } from './gateway/parent'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
 import { systemClock } from './lib/clock'
 import { asOsError, OsError } from './lib/errors'
+import { tightenDirs } from './lib/files'
 import { type Logger, silentLogger } from './lib/logger'
 import { mapUncaught } from './lib/stacks'
 import { turn } from './lib/turn'
@@ -197,6 +198,8 @@ async function startGateway(
   ])
   const unkept = new Unkept(logger.child('data'))
   const lock = unkept.watch(await acquireLock(config.dataDir, role))
+  const tightened = tightenDirs(config.dataDir)
+  if (tightened > 0) logger.info(`${tightened} folders of data were open to other users; they are 0750 now`)
   const undo: Step[] = [{ name: 'lock', limitMs: 500, must: true, run: () => lock.release() }]
   undo.push({ name: 'disk', limitMs: 100, must: true, run: () => unkept.stop() })
   if (role === 'run') {

@@ -2,7 +2,8 @@
 // only these, so a test can enumerate every write, rename and sync and cut the power there (R1).
 // Errors are the system's own (ENOSPC, EIO, EROFS, EACCES …); callers turn them into states.
 import * as fs from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { homedir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
 export interface Files {
@@ -51,6 +52,38 @@ export function makeDir(path: string): void {
       if (!fs.existsSync(dir)) throw error
     }
   }
+}
+
+/** folders that are looked at */
+const MOST_FOLDERS = 20_000
+
+/**
+ * Folders of an older version may be open to everybody: `dir` and all folders in it that belong to this user lose what is more
+ * than 0750. Links are not followed. A `dir` that people work in (their home, the current one, the root) stays as it is. Returns how
+ * many were changed; what cannot be changed stays.
+ */
+export function tightenDirs(dir: string): number {
+  const own = process.geteuid?.() ?? 0
+  const root = resolve(dir)
+  if (['/', resolve(homedir()), process.cwd()].includes(root)) return 0
+  const left = [root]
+  let changed = 0
+  for (let seen = 0; left.length > 0 && seen < MOST_FOLDERS; seen++) {
+    const at = left.pop()!
+    try {
+      const { uid, mode } = fs.lstatSync(at)
+      if (uid !== own) continue
+      if ((mode & 0o777 & ~DIR_MODE) !== 0) {
+        fs.chmodSync(at, mode & DIR_MODE)
+        changed++
+      }
+      for (const entry of fs.readdirSync(at, { withFileTypes: true }))
+        if (entry.isDirectory()) left.push(join(at, entry.name))
+    } catch {
+      // a folder that went, or a disk that cannot be written: it is as it was
+    }
+  }
+  return changed
 }
 
 /**

@@ -18,7 +18,7 @@ import { type Logger, silentLogger } from '../lib/logger'
 import type { PluginDefinition, PluginTable } from './contract'
 import { BUILTIN_NAMES } from './defaults'
 import { normalizePluginName } from './registry'
-import { distrust } from './trusted'
+import { distrust, watchRequire } from './trusted'
 
 interface Settings {
   enabled: boolean
@@ -101,6 +101,7 @@ async function load({ name, path, refused, root }: FoundPlugin): Promise<PluginD
   // looked at again: between a start and a load by hand a file may have changed
   const why = refused ?? distrust(path, root !== path && statSync(root).isDirectory() ? root : undefined)
   if (why !== undefined) throw new OsError('FORBIDDEN', `plugin ${name}: ${why}`)
+  watchRequire(own)
   const module = (await import(pathToFileURL(path).href)) as Record<string, unknown>
   const outer = (module.default ?? module) as Record<string, unknown>
   const given = (outer.default ?? outer.plugin ?? module.plugin ?? outer) as Partial<PluginDefinition>

@@ -1,9 +1,10 @@
 // Whether a file of code may be loaded (docs/plugins.md): it, every folder above it and every link on the way to it belong to
 // root or to the user this runs as, and only their owner may write them. The files it imports, by whatever it names in plain
-// text, are held to the same rule. Nothing here loads anything; what cannot be looked at is refused.
+// text, are held to the same rule; what they compute is looked at when require() leads to it (watchRequire). Nothing here loads anything; what cannot be looked at is refused.
 import { lstatSync, readdirSync, readFileSync, readlinkSync, type Stats } from 'node:fs'
-import { createRequire, isBuiltin } from 'node:module'
+import Module, { createRequire, isBuiltin } from 'node:module'
 import { dirname, join, parse, resolve, sep } from 'node:path'
+import { OsError } from '../lib/errors'
 
 /** files of one plugin that are looked at */
 const MOST_FILES = 5000
@@ -12,6 +13,9 @@ const MOST_LINKS = 40
 const MOST_BYTES = 8 * 1024 * 1024
 const IMPORT = /\b(?:require\s*\(|import\s*\(|from|import)\s*(['"])([^'"\n]+)\1/g
 const CODE = /\.[cm]?js$/
+
+/** a name is resolved here, and nothing loaded */
+let resolving = false
 
 /** Everything that decides what a path leads to: folders, links and the file, as the system walks them. */
 function* steps(path: string): Generator<{ at: string; stats: Stats }> {
@@ -53,10 +57,13 @@ function importsOf(file: string): string[] {
   const from = createRequire(file)
   return [...readFileSync(file, 'utf8').matchAll(IMPORT)].flatMap(([, , name = '']) => {
     if (isBuiltin(name)) return []
+    resolving = true
     try {
       return [from.resolve(name)]
     } catch {
       return [] // the import will fail, or it is a text that only looks like one
+    } finally {
+      resolving = false
     }
   })
 }
@@ -82,4 +89,25 @@ export function distrust(entry: string, folder?: string, own = process.geteuid?.
     if (lstatSync(path).isFile()) left.push(...importsOf(path))
   }
   return undefined
+}
+
+interface Loader {
+  _resolveFilename(request: string, parent?: { readonly filename?: string | null }, ...rest: unknown[]): string
+}
+let watching = false
+
+/** From now on each file that require() of other code than `program` leads to is looked at, computed names too. */
+export function watchRequire(program: string): void {
+  if (watching) return
+  watching = true
+  const loader = Module as unknown as Loader
+  const original = loader._resolveFilename
+  loader._resolveFilename = function (request, parent, ...rest) {
+    const file = original.call(this, request, parent, ...rest)
+    const from = parent?.filename
+    if (resolving || !from || from === program || isBuiltin(file)) return file
+    const why = fault(file, process.geteuid?.() ?? 0)
+    if (why !== undefined) throw new OsError('FORBIDDEN', `${from} requires ${request}: ${why}`)
+    return file
+  }
 }

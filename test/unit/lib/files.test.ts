@@ -1,11 +1,11 @@
 // Folders: made with their parents, and an error where none can be made, never a loop.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'node:test'
-import { readRegular, realFiles } from '../../../src/lib/files'
+import { readRegular, realFiles, tightenDirs } from '../../../src/lib/files'
 
 test('mkdir makes the parents, takes a folder that is there, and refuses a file in its place', t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-test-'))
@@ -46,4 +46,35 @@ test('S21: only regular files are read, without waiting for a writer, and no mor
   writeFileSync(join(dir, 'file'), 'twelve bytes')
   assert.throws(() => readRegular(join(dir, 'file'), 11), { code: 'E_TOO_LARGE' })
   assert.equal(readRegular(join(dir, 'file'), 12).toString(), 'twelve bytes')
+})
+
+test('folders of data that an older version left open lose what is more than 0750, and only they', t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-tight-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  const data = join(dir, 'data')
+  for (const name of ['', 'log', 'device_registry/spill', 'close']) mkdirSync(join(data, name), { recursive: true })
+  mkdirSync(join(dir, 'elsewhere'))
+  symlinkSync(join(dir, 'elsewhere'), join(data, 'link'))
+  writeFileSync(join(data, 'log/file'), '')
+  const modes: [string, number][] = [
+    ['data', 0o755],
+    ['data/log', 0o777],
+    ['data/device_registry', 0o750],
+    ['data/device_registry/spill', 0o775],
+    ['data/close', 0o700],
+    ['data/log/file', 0o644],
+    ['elsewhere', 0o777],
+  ]
+  for (const [name, mode] of modes) chmodSync(join(dir, name), mode)
+  assert.equal(tightenDirs(data), 3)
+  assert.deepEqual(
+    modes.map(([name]) => (statSync(join(dir, name)).mode & 0o777).toString(8)),
+    ['750', '750', '750', '750', '700', '644', '777'],
+  )
+  assert.equal(tightenDirs(data), 0)
+  const before = process.cwd()
+  chmodSync(data, 0o755)
+  process.chdir(data)
+  t.after(() => process.chdir(before))
+  assert.equal(tightenDirs(data), 0, 'the folder one works in stays as it is')
 })

@@ -225,6 +225,29 @@ test('a plugin is loaded only where nobody but its owner may write, imported fil
   assert.match(distrust(join(dir, 'plain.js')) ?? '', /plain\.js belongs to another user/)
 })
 
+test('a file that a computed require() leads to is held to the same rule when it is called', async t => {
+  const dir = tempDir(t)
+  mkdirSync(join(dir, 'outside'))
+  for (const [name, mode] of [
+    ['open.js', 0o666],
+    ['closed.js', 0o644],
+  ] as const) {
+    writeFileSync(join(dir, 'outside', name), 'module.exports = 7')
+    chmodSync(join(dir, 'outside', name), mode)
+  }
+  const plugin = (name: string, file: string): string =>
+    `const file = ['${join(dir, 'outside')}', '${file}'].join('/')
+     module.exports = { name: '${name}', create: () => ({ status: () => ({ value: require(file) }) }) }`
+  const { plugins } = make(t, {
+    dir,
+    config: { plugins: { enabled: true } },
+    foreign: { 'bad.js': plugin('bad', 'open.js'), 'good.js': plugin('good', 'closed.js') },
+  })
+  await plugins.startConfigured()
+  assert.deepEqual(await plugins.manager.status('good'), { value: 7 })
+  await assert.rejects(() => plugins.manager.status('bad'), /open\.js may be written by everybody/)
+})
+
 test('an error nobody caught is told to the plugin it comes from, which is stopped', async t => {
   const { plugins } = make(t, {
     config: { plugins: { enabled: true } },
