@@ -1,8 +1,9 @@
 // The way from a terminal to the page: the token once as text, as a link, and as a QR code for a phone. The token stands
 // behind the # of the link: browsers send that part to nobody, and no log of a server has it.
-import { networkInterfaces } from 'node:os'
+import type { networkInterfaces } from 'node:os'
 import { renderUnicodeCompact } from 'uqr'
 import type { ConfigStore } from '../config'
+import { interfaces as ownInterfaces } from '../links/network'
 
 type Interfaces = ReturnType<typeof networkInterfaces>
 
@@ -21,7 +22,7 @@ export function configuredUrl({ config }: ConfigStore): string {
 }
 
 /** The page as a person opens it: one that listens everywhere is named by an address that a phone can use. */
-export function openable(base: string, interfaces: Interfaces = networkInterfaces()): string {
+export function openable(base: string, interfaces: Interfaces = ownInterfaces()): string {
   const url = new URL(base)
   const everywhere = url.hostname === '0.0.0.0' || url.hostname === '[::]'
   if (everywhere) url.hostname = ownAddress(interfaces) ?? '127.0.0.1'

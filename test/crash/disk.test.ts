@@ -1,4 +1,5 @@
-// A gateway and its upstream on real disks that are full, read-only or not theirs, at the start and at work, and well again (R30).
+// A gateway and its upstream on real disks that are full, read-only or not theirs, at the start and at work, and well again; and
+// a gateway without a descriptor left (R30).
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, chmodSync, mkdirSync, rmSync } from 'node:fs'
@@ -139,4 +140,29 @@ test('a data directory of another user: readable is a state, and mended by chmod
   await until('it heals', () => gw.json('status').disk === undefined && gw.json('status').log.state === 'ok')
   await gw.stop()
   assert.equal(gw.ended?.code ?? 0, 0)
+})
+
+test('64 descriptors are enough to start, and none left ends nothing and loses nothing', { skip }, async () => {
+  const web = await freePort()
+  const gw = new Machine(join(dir, 'few'), 'run', { gateway: { log: { commit_interval_ms: 200 } } }, [
+    'prlimit',
+    '--nofile=64:64',
+  ])
+  machines.push(gw)
+  await gw.start(['--port', String(web)], web)
+  const { pid } = gw
+  const allow = (files: number): unknown => execFileSync('prlimit', ['--pid', String(pid), `--nofile=${files}:64`])
+  const before = gw.json('status')
+  assert.deepEqual([before.guard.files.limit, before.log.state], [64, 'ok'])
+  allow(10)
+  await until('sources miss their files', () => /cpu: down: EMFILE: too many open files/.test(gw.output))
+  await until('the network cannot be asked', () => gw.output.split('EMFILE').length > 4)
+  allow(64)
+  await until('they are back', () => gw.json('status').links.cpu.state === 'up')
+  const now = gw.json('status')
+  assert.deepEqual([gw.ended, now.log.lost, now.log.state], [undefined, 0, 'ok'])
+  assert.ok(now.guard.files.refused > 0)
+  assert.ok(now.log.records > before.log.records)
+  await gw.stop()
+  assert.equal(gw.logKeys().length, new Set(gw.logKeys()).size)
 })
