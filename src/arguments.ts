@@ -31,6 +31,7 @@ export function checkLibrary(
     receive: ['rawBytes bytes'],
     receiveViaProtocol: ['rawBytes bytes'],
     relay: ['packet bytes'],
+    readable: ['packet bytes'],
   })
   checkMethods(engine, 'Engine', { compress: ['fact object', 'useMs boolean?'], decompress: ['b62Str text'] })
   checkMethods(fusion, 'Fusion', {

@@ -9,7 +9,7 @@ import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
-import { loginUrl } from './commands/login'
+import { lanAddress, loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
@@ -234,7 +234,7 @@ async function startGateway(
     const node = new Node(null, {
       config,
       logger,
-      idAllocator: gateway.allocator,
+      idAllocator: gateway.ids?.allocator ?? null,
       secureStorePath: null,
       dbManager: gateway.database && new DatabaseManager(config, { database: gateway.database }),
       serviceManager: managerOf(config, logger, displayAccess()),
@@ -263,6 +263,7 @@ async function startGateway(
         status: () => gateway.status(),
         database: async () => ({ ...(await gateway.database?.counted()) }),
         reload: () => gateway.reload(),
+        forgetSession: aid => gateway.receive.session?.forget(aid) ?? false,
         submit: request => transmitThrough(gateway, node, request),
       },
       log: logOfGateway(gateway),
@@ -290,11 +291,17 @@ async function startGateway(
     })
     const users = new UserStore({ dataDir: config.dataDir })
     readable(logger, 'user', () => users.list())
+    const lan = (): string[] | undefined =>
+      overrides.lan ? [lanAddress()].filter(name => name !== undefined) : undefined
     const service = new GatewayWeb({
       host: (role === 'run' ? overrides.host : undefined) ?? webHost,
       port: overrides.webPort ?? webPort,
       make: (host, port) =>
-        new web.WebServer(page, { host, port, tls: () => web.webTls(config, text => logger.warn(text)) }),
+        new web.WebServer(page, {
+          host,
+          port,
+          tls: () => web.webTls(config, text => logger.warn(text), { lan: lan() }),
+        }),
       users,
     })
     const plugins = makePlugins({ ...pluginParts(logger), node, gateway, web: service, frozen: watched.frozen })

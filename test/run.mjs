@@ -11,13 +11,13 @@
 // command that would make it run. That fails the run only with CI=true.
 //
 // One queue over all groups, the longest file first (test/times.json has the seconds and the share of a processor of files
-// that take over two seconds; `--times` writes it anew). As many run side by side as the processors can carry, for most files
-// wait more than they work. A file that passes is one line; one that fails is printed in full.
+// that take over two seconds; `--times` writes it anew). Most files wait more than they work: another one starts each time
+// that half a processor was idle. A file that passes is one line; one that fails is printed in full.
 // Other forms: --install only installs the Debian packages of every test and ends.
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
-import { availableParallelism, totalmem } from 'node:os'
+import { availableParallelism, cpus, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { allNeeds, install, lacking, needsOf, remedies, runsInBoth } from './needs.mjs'
@@ -48,6 +48,8 @@ if (flag('--install')) {
 }
 
 const CORES = Math.max(2, availableParallelism())
+/** Files that run side by side at most, for a container may see idle processors that it cannot use. */
+const MOST = 4 * CORES
 /** Each group, and how many of its files at most run side by side: a kernel of the rig has about a GB, a browser its own. */
 const GROUPS = {
   unit: Infinity,
@@ -90,6 +92,19 @@ if (chosen.length === 0 && (only || args.length > 0)) {
   const other = named.length > 0 ? `; ${long ? 'without' : 'with'} --long there is ${named.join(' ')}` : ''
   stop(`no test file of ${asked.join(' ')}${only ? ` has ${only} in its name` : ''}${other}`, 1)
 }
+
+// a second run would build anew below the tests of the first
+const PID = join(root, '.build/test.pid')
+const other = existsSync(PID) ? Number(readFileSync(PID, 'utf8')) : 0
+if (
+  other > 0 &&
+  existsSync(`/proc/${other}/cmdline`) &&
+  readFileSync(`/proc/${other}/cmdline`, 'utf8').includes('run.mjs')
+)
+  stop(`tests run in this folder already (process ${other}); wait for them, or stop them with: kill ${other}`, 2)
+mkdirSync(join(root, '.build'), { recursive: true })
+writeFileSync(PID, `${process.pid}`)
+process.on('exit', () => rmSync(PID, { force: true }))
 
 const needs = new Map(chosen.map(file => [file, needsOf(file)]))
 install([...new Set([...needs.values()].flat())])
@@ -209,18 +224,38 @@ function start(file, next) {
   })
 }
 
-/** Runs the queue: the first file that has room beside those that run is the next. */
-function run(done) {
-  const load = files => files.reduce((sum, file) => sum + Math.max(0.2, timeOf(file)[1]), 0)
-  const hasRoom = file => {
-    const now = [...running.keys()]
-    if (now.length === 0) return true
-    if (now.filter(other => groupOf(other) === groupOf(file)).length >= GROUPS[groupOf(file)]) return false
-    return load([...now, file]) <= CORES
+/** Processor time of the machine since it started, in ms: what was idle, and all of it. */
+function processorTime() {
+  let idle = 0
+  let all = 0
+  for (const { times } of cpus()) {
+    idle += times.idle
+    all += times.user + times.nice + times.sys + times.irq + times.idle
   }
+  return { idle, all }
+}
+
+/** Runs the queue: as many files as processors, and one more each time that half a processor was idle. */
+function run(done) {
+  const startable = file =>
+    [...running.keys()].filter(other => groupOf(other) === groupOf(file)).length < GROUPS[groupOf(file)]
+  const startNext = () => {
+    const at = queue.findIndex(startable)
+    if (at >= 0) start(queue.splice(at, 1)[0], next)
+    return at >= 0
+  }
+  let before = processorTime()
+  const timer = setInterval(() => {
+    const now = processorTime()
+    const idle = (CORES * (now.idle - before.idle)) / (now.all - before.all)
+    before = now
+    if (idle >= 0.5 && running.size < MOST) startNext()
+  }, 500)
   const next = () => {
-    for (let at; (at = queue.findIndex(hasRoom)) >= 0; ) start(queue.splice(at, 1)[0], next)
-    if (running.size === 0) done()
+    while (running.size < CORES && startNext()) {}
+    if (running.size > 0) return
+    clearInterval(timer)
+    done()
   }
   next()
 }

@@ -31,6 +31,7 @@ export class Input {
   #changes = 0
   /** counts openings and closings: lines that come after a close are not for us */
   #run = 0
+  #keep: (count: number) => void = () => undefined
 
   constructor(name: string, options: InputOptions, world: GpioWorld, kept: Kept) {
     const { mode, edge, window_s, timeout_s } = options
@@ -42,9 +43,16 @@ export class Input {
     this.#frequency = new Frequency({ windowNs: window_s * 1e9, timeoutNs: timeout_s * 1e9 })
   }
 
-  /** Counts on from what the last run of the gateway logged; for a counter that has counted nothing yet. */
-  resume(count: number): void {
-    if (this.#options.mode === 'counter' && this.#kept.count === 0 && count > 0) this.#kept.count = count
+  /** Its count goes on over restarts. */
+  get counts(): boolean {
+    return this.#options.mode === 'counter'
+  }
+
+  /** Counts on from what the log has, unless it has counted in this run; `keep` is called with every new count. */
+  resume(count: number, keep: (count: number) => void): void {
+    if (this.#kept.count === 0 && count > 0) this.#kept.count = count
+    this.#keep = keep
+    keep(this.#kept.count)
   }
 
   /** edges in all; goes on over replugging, reloading and restarts */
@@ -80,6 +88,8 @@ export class Input {
 
   /** Never rejects. */
   async close(): Promise<void> {
+    // pulses that the kernel has and this process does not know yet
+    if (this.counts) this.#lines?.drain()
     this.#events = undefined
     this.#kept.missed = this.missed
     this.#kept.closedNs = this.#world.nowNs()
@@ -164,6 +174,7 @@ export class Input {
     if (this.#debounce && this.#edge !== 'both' && (this.#edge === 'rising') !== (level === 1)) return
     this.#kept.count += steps
     this.#changes += steps
+    this.#keep(this.#kept.count)
     if (this.#options.mode === 'frequency') this.#frequency.edge(this.count, ns)
     if (this.#options.mode === 'edge') this.#events?.changed()
   }

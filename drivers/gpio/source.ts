@@ -4,7 +4,7 @@
 import { existsSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { OsError } from '../../src/lib/errors'
-import type { OpenableEvents, Outputs } from '../../src/links/contracts'
+import type { Counts, OpenableEvents, Outputs } from '../../src/links/contracts'
 import { systemTimers, type Timers } from '../../src/links/timers'
 import { Channel, type Sample } from '../kit/channel'
 import { PolledSource, type Probe } from '../kit/source'
@@ -136,12 +136,16 @@ export class GpioSource extends PolledSource {
     this.#inputs = inputs
   }
 
-  resume(last: (id: string, unit: string) => number | undefined): void {
+  resume({ logged, kept, keep }: Counts): void {
     for (const [k, input] of this.#inputs.entries()) {
       const channel = this.sensors[k]!
-      const value = last(channel.id, channel.unit)
+      if (!input.counts) continue
+      const value = logged(channel.id, channel.unit)
       const count = value === undefined ? Number.NaN : Math.round(channel.rawOf(value))
-      if (Number.isSafeInteger(count)) input.resume(count)
+      // of this scale only: with a corrected one the logged value goes on without a jump
+      const name = `${channel.id} ${channel.law}`
+      const last = Math.max(Number.isSafeInteger(count) ? count : 0, kept(name) ?? 0)
+      input.resume(last, now => keep(name, now))
     }
   }
 

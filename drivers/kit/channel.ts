@@ -57,6 +57,11 @@ export class Channel {
     return { sensor_id, raw, status, value: scaled, unit: String(unit), ...(why !== undefined && { error: why }) }
   }
 
+  /** What makes a raw value a reading: another text, another meaning of the raw value. */
+  get law(): string {
+    return `${this.unit} ${this.#multiply}/${this.#divide}+${this.#offset}`
+  }
+
   /** The raw value of a reading: scale and offset undone. */
   rawOf(value: number): number {
     return ((value - this.#offset) * this.#divide) / this.#multiply

@@ -1,5 +1,6 @@
 // What the law allows where: bands with their limits, one table. Europe: ERC Recommendation 70-03 annex 1 and EN 300 220-2;
-// United States: FCC 15.247, with the EIRP of the LoRaWAN Regional Parameters (RP002); the others as those have them. The
+// United States: FCC 15.247, with the EIRP of the LoRaWAN Regional Parameters (RP002); Australia: the LIPD class licence 2015 as
+// varied in 2016 (F2016L00636), with the 400 ms of RP002 for the other countries of that plan; the others as RP002 has them. The
 // station's owner answers for what is sent (in AS923 each country allows a part of the band only); this table keeps an honest
 // configuration within bounds. A frequency outside every band is refused.
 import { OsError } from '../../src/lib/errors'
@@ -39,26 +40,42 @@ const band = (
   dwellMs = unlimited,
 ): Band => ({ name, fromHz: from * MHZ, toHz: to * MHZ, maxEirpDbm, limits, dwellMs })
 
-/** FCC 15.247 (a)(1)(i): 0.4 s on one frequency within 20 s, for channels below 500 kHz */
+/** FCC 15.247 (a)(1)(i): 0.4 s on one frequency within 20 s; a hopping channel of 250 kHz and more: within 10 s */
 const DWELL: Limit = { windowMs: 20_000, budgetMs: 400 }
+const DWELL_HALF_WIDE: Limit = { windowMs: 10_000, budgetMs: 400 }
+const HALF_WIDE_HZ = 250_000
 
-/** channels this wide are digital modulation by the same rule: no dwell time */
+/** FCC 15.247 (a)(2): channels this wide are digital modulation, without hopping and dwell time; 8 dBm in 3 kHz are 30 dBm then */
 const WIDE_HZ = 500_000
+
+/** LIPD class licence, digital modulation in 915-928 MHz: 25 mW EIRP in any 3 kHz, 1 W EIRP in all */
+const AU_DENSITY_DBM = 10 * Math.log10(25)
+const DENSITY_HZ = 3000
 
 /** SX1276/77/78/79 data sheet 5.4.3: above 17 dBm the chip itself bears a duty cycle of 1 % */
 export const HIGH_POWER: Limit = duty(1)
 
-/** Where only hopping or channels of 500 kHz have the full power: what the law says of one narrow channel. */
-const NARROW: Partial<Record<Region, string>> = {
-  US915:
-    'FCC 15.247 (a)(1)(i) wants hopping over at least 50 channels, 0.4 s on one within 20 s; without hopping 15.249 allows 50 mV/m at 3 m, about -1.2 dBm EIRP',
-  AU915:
-    'the LIPD class licence wants hopping over at least 20 channels; without hopping it allows 3 mW EIRP (4.8 dBm) in 915-928 MHz',
-}
+/** dBm EIRP, hundredths rounded down */
+const auLimit = (bandwidthHz: number): number =>
+  Math.floor(100 * (AU_DENSITY_DBM + 10 * Math.log10(bandwidthHz / DENSITY_HZ))) / 100
 
 /** What the law says of one fixed channel of that width in that region; undefined: nothing more than its band. */
-export const narrowRule = (region: Region, bandwidthHz: number): string | undefined =>
-  bandwidthHz < WIDE_HZ ? NARROW[region] : undefined
+export function narrowRule(region: Region, bandwidthHz: number): string | undefined {
+  if (bandwidthHz >= WIDE_HZ) return undefined
+  if (region === 'US915') {
+    const [channels, seconds] = bandwidthHz < HALF_WIDE_HZ ? [50, 20] : [25, 10]
+    return (
+      `FCC 15.247 (a)(1)(i) wants hopping over at least ${channels} channels, 0.4 s on one within ${seconds} s; ` +
+      'without hopping 15.249 allows 50 mV/m at 3 m, about -1.2 dBm EIRP'
+    )
+  }
+  if (region === 'AU915')
+    return (
+      'in Australia the LIPD class licence (F2015L01438, varied by F2016L00636) allows it as digital modulation: 1 W EIRP and ' +
+      `25 mW in any 3 kHz, here ${Math.min(30, auLimit(bandwidthHz)).toFixed(1)} dBm EIRP; other countries of this plan want hopping`
+    )
+  return undefined
+}
 
 /** A band with one more limit; of two for the same window the tighter one counts. */
 export function withLimit(band: Band, limit: Limit): Band {
@@ -117,6 +134,9 @@ export function bandOf(region: Region, frequencyHz: number, bandwidthHz: number,
       hint: 'set bandwidth_khz to 500, or fixed_channel_allowed to true where you know that you may send like this',
       details: { keys: ['fixed_channel_allowed', 'bandwidth_khz'] },
     })
-  const free = bandwidthHz >= WIDE_HZ && found.limits[0] === DWELL
-  return free ? { ...found, limits: [], dwellMs: unlimited } : found
+  if (found.limits[0] !== DWELL) return found
+  const maxEirpDbm = region === 'AU915' ? Math.min(found.maxEirpDbm, auLimit(bandwidthHz)) : found.maxEirpDbm
+  if (bandwidthHz >= WIDE_HZ) return { ...found, maxEirpDbm, limits: [], dwellMs: unlimited }
+  const halfWide = region === 'US915' && bandwidthHz >= HALF_WIDE_HZ
+  return { ...found, maxEirpDbm, limits: [halfWide ? DWELL_HALF_WIDE : DWELL] }
 }

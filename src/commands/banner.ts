@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Gateway } from '../gateway/gateway'
 import type { StartOverrides } from './context'
-import { loginUrl, openable, phoneCode } from './login'
+import { isLocal, loginUrl, openable, phoneCode } from './login'
 
 /** `token`: the admin token, told this once; null: there is one already. */
 export function banner(
@@ -10,7 +10,7 @@ export function banner(
   role: 'run' | 'serve',
   url: string | null,
   token: string | null,
-  { host, port }: StartOverrides,
+  { host, port, lan }: StartOverrides,
 ): string {
   const { identity, config, uplinks } = gateway
   const loopback = gateway.loopback.running
@@ -28,11 +28,23 @@ export function banner(
       : []),
     `  keeps        ${join(config.dataDir, 'log')}`,
     `  look at      ${url === null ? 'os-node tui (the page is off: RESOURCES.service_plugins.web_user)' : openable(url)}`,
+    ...(url !== null && lan ? lanLines(gateway, url, token) : []),
     ...(token === null ? [] : tokenLines(url === null ? null : loginUrl(url, token), token)),
     '  stop with    Ctrl-C',
   ]
   return lines.join('\n')
 }
+
+/** What a phone in the network meets. */
+const lanLines = ({ config }: Gateway, url: string, token: string | null): string[] => [
+  ...(isLocal(openable(url))
+    ? ['               this machine has no address in a network yet; the page is there as soon as it has one']
+    : []),
+  ...(typeof config.config.web_user.tls === 'string'
+    ? ['               its certificate is self-signed: a browser asks once whether to go on']
+    : []),
+  ...(token === null ? ['  log in by    the token; os-node token --new makes another, with a link and a QR code'] : []),
+]
 
 /** The token, once. */
 const tokenLines = (link: string | null, token: string): string[] => [

@@ -67,6 +67,8 @@ export interface GatewayLike {
   submit(request: SubmitRequest): Promise<SubmitOutcome>
   /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID */
   reload(): Promise<ReloadReport>
+  /** false: that AID has no session */
+  forgetSession(aid: number): boolean
 }
 
 /** Switches media and shows them; see TransportControl. */
@@ -113,6 +115,8 @@ export interface StartOverrides {
   host?: string
   port?: number
   webPort?: number
+  /** the page is for the network: on all addresses, always encrypted */
+  lan?: boolean
 }
 
 export interface StartedGateway {

@@ -22,6 +22,7 @@ import { deps, envGuard, pluginCmd, pluginList, pluginLoad, portForwarder, webUs
 import { reload } from './verbs/reload'
 import { repairConfig } from './verbs/repair'
 import { safeMode } from './verbs/safe-mode'
+import { sessionForget } from './verbs/session'
 import { core, logLevel } from './verbs/settings'
 import { sourceList, sourceTest } from './verbs/source'
 import { run, serve } from './verbs/start'
@@ -82,6 +83,7 @@ export const VERBS: readonly Verb[] = [
   configUnset,
   configShow,
   repairConfig,
+  sessionForget,
   core,
   logLevel,
   logVerify,

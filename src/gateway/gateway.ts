@@ -25,7 +25,7 @@ import { SequenceCounter } from '../protocol/control'
 import { DuplicateFilter } from '../protocol/duplicates'
 import { HandshakeManager } from '../protocol/handshake/manager'
 import type { DeviceRole } from '../protocol/handshake/roles'
-import type { IdAllocator } from '../protocol/ids/allocator'
+import { readable } from '../protocol/secure/readable'
 import type { SecureServer } from '../protocol/secure/server'
 import type { NodeClock } from '../protocol/time'
 import { Database, gatewayView } from '../storage'
@@ -49,6 +49,7 @@ import { contentHash } from './receive/content'
 import { Receive } from './receive/receive'
 import { Receivers } from './receive/receivers'
 import { ReceiveSession } from './receive/session'
+import { latestTime, strangersOf } from './receive/strangers'
 import { remember } from './remember'
 import { statusOf } from './report'
 import { receivingSessions } from './sessions'
@@ -161,6 +162,7 @@ export class Gateway {
       files,
       inboundKey: aid => this.#sessions.keys(aid),
       stamp: aid => this.time.stamp(aid),
+      latest: () => latestTime(this.time, config),
     })
     this.protocol = new HandshakeManager(
       {},
@@ -179,15 +181,13 @@ export class Gateway {
     this.events = new GatewayEvents({ logger })
     this.supervisor.onChange((name, state, before) => this.events.links.emit({ name, state, before }))
     this.intake = new Intake({
-      log,
+      ...{ log, time: this.time, identity: this.identity },
       standardizer: new Standardizer('', { clock, settings: { precision, unit_dialect: dialect } }),
-      time: this.time,
-      identity: this.identity,
       maxPacket: () => this.uplinks.maxPacket,
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.#noted(fact, LOCAL),
     })
-    this.sources = new Sources(this.#links, this.intake)
+    this.sources = new Sources(this.#links, this.intake, log)
     this.#allowed = allowList(config.config.receiver.allow, logger)
     this.loopback = new StandIn(() => ({
       script: options.script,
@@ -199,11 +199,7 @@ export class Gateway {
     this.uplinks = new Uplinks({
       correct: keeper.corrections.correct,
       ...this.#links,
-      log,
-      identity: this.identity,
-      time: this.time,
-      units,
-      files,
+      ...{ log, units, files, identity: this.identity, time: this.time },
       nextSeq: () => this.#sequence.next(),
       ids: this.ids,
       standIn: this.loopback,
@@ -211,15 +207,13 @@ export class Gateway {
     this.uplinks.watchers.every = (packet, medium) => this.events.sent(packet, medium)
     this.receive = new Receive({
       log,
-      receiver: this.#receiver,
-      duplicates: this.#duplicates,
+      ...{ receiver: this.#receiver, duplicates: this.#duplicates },
       pickers: this.#pickers,
-      protocol: this.protocol,
-      time: this.time,
-      logger: logger.child('receive'),
+      ...{ protocol: this.protocol, time: this.time, logger: logger.child('receive') },
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
       allowed: address => this.#allowed(address),
+      strangers: strangersOf(config, clock, aid => this.#receiver.knows(aid) || this.ids?.has(aid) === true),
       onPacket: (packet, origin) => {
         this.uplinks.heard(origin.address)
         this.events.packet(packet, origin)
@@ -317,8 +311,9 @@ export class Gateway {
     return this.intake.submit(readings, options)
   }
 
-  get allocator(): IdAllocator | null {
-    return this.ids?.allocator ?? null
+  /** A packet in plain form, by the keys of its sender here and those of the uplinks; null when none of them fits. */
+  readable(packet: Uint8Array): Uint8Array | null {
+    return readable(packet, aid => [...this.#sessions.keys(aid), ...this.uplinks.keys(aid)])
   }
 
   latestReadings(): LatestReading[] {
@@ -345,7 +340,7 @@ export class Gateway {
   /** A fact went into the log: for the uplinks, the faces, and whoever looks on. */
   #noted(fact: Fact, link: LinkMetadata): void {
     this.uplinks.appended()
-    this.latest.note(fact, link)
+    if (!link.future) this.latest.note(fact, link)
     if (this.events.facts.heard) this.events.facts.emit({ fact, link })
   }
 

@@ -77,6 +77,11 @@ export class GatewayIds implements PoolWish {
     this.#safely(() => this.quotas.touch(id, address))
   }
 
+  /** Whether that id is in use here. */
+  has(id: number): boolean {
+    return this.#safely(() => this.allocator.isAllocated(id)) === true
+  }
+
   wanted(): number {
     if (this.#source === 'range') return 0
     const left = this.#safely(() => this.allocator.grantsLeft)

@@ -60,18 +60,18 @@ export function remember(
   const stamped: Stamped[] = []
   let right = 0
   for (let record = reader.next(); record; record = reader.next()) {
-    const { seq, boot, quality, clock, fact } = record
+    const { seq, boot, quality, clock, fact, link } = record
     if (quality === 'synced') right = Math.max(right, record.wallMs)
     if (clock) corrections.note(boot, seq, clock.offsetMs, quality === 'synced')
     if (!fact) continue
     const local = record.medium === 'local'
-    stamped.push({ device: local ? fact.id : fact.aid, seq, boot, quality, tRaw: fact.tRaw })
+    if (!link?.future) stamped.push({ device: local ? fact.id : fact.aid, seq, boot, quality, tRaw: fact.tRaw })
     if (local) {
       own(fact)
       continue
     }
     packet(fact)
-    receiver.remember(fact)
+    if (!link?.future) receiver.remember(fact)
     replay?.take(record)
   }
   time.noteSaved(right)

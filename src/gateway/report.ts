@@ -96,6 +96,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
     intake: { ...of.intake.counters },
     received: of.receive.report(),
     ...(moved.length > 0 && { shared_ids: moved }),
+    ...(of.receive.session && { sessions: of.receive.session.status() }),
     ...(attention.length > 0 && { attention }),
     ...(of.ids && { ids: of.ids.status() }),
     ...(of.config.problem && { config_problem: of.config.problem.message }),

@@ -35,13 +35,21 @@ function sessions({ config, time, logger, files }: SessionBuild, storePath: stri
 /** Its file is `security_settings.secure_session_store`, from the folder of Config.json (of the project) when the path is relative. */
 export function receivingSessions(build: SessionBuild): SecureServer {
   const { config, time } = build
-  const { require_secure, secure_session_store: store } = config.config.security_settings
+  const { require_secure, secure_session_store: store, rekey_after_s } = config.config.security_settings
   const path = store ? resolve(config.baseDir, store) : join(config.dataDir, 'secure_sessions.json')
   return new SecureServer({
     sessions: sessions(build, path),
     clock: time,
     serverTime: () => time.now() / 1000,
     requireSecure: require_secure,
+    rekeyAfterS: rekey_after_s,
+    plaintextAfterSecure: () => config.config.receiver.plaintext_after_secure,
+    onRekey: (event, aid, address) =>
+      build.logger.warn(
+        event === 'replaced'
+          ? `id ${aid}: its session key was replaced by one of ${address}`
+          : `id ${aid}: ${address} asked for another session key and got none, since the device is heard from elsewhere; if it moved and lost its keys: os-node session forget ${aid}`,
+      ),
   })
 }
 
@@ -56,12 +64,27 @@ function peerOf(settings: UplinkConfig): string {
   return createHash('sha256').update(JSON.stringify(where.sort())).digest('hex').slice(0, 16)
 }
 
-/** Its file is `<data>/secure_sessions.<uplink>.json`; one of another server is not used. */
-export function sendingSessions(build: SessionBuild, settings: UplinkConfig): SecureClient {
+/**
+ * Its file is `<data>/secure_sessions.<uplink>.json`; one of another server is not used. `all`: those of every uplink of this
+ * run by name, removed ones too: the upstream may ask for the key of another one (X37), and the newest is tried first.
+ */
+export function sendingSessions(
+  build: SessionBuild,
+  settings: UplinkConfig,
+  all: Map<string, SecureSessions> = new Map(),
+): SecureClient {
   const { config, time } = build
+  const own = sessions(build, join(config.dataDir, `secure_sessions.${settings.name}.json`), peerOf(settings))
+  all.set(settings.name, own)
   return new SecureClient({
-    sessions: sessions(build, join(config.dataDir, `secure_sessions.${settings.name}.json`), peerOf(settings)),
+    sessions: own,
     clock: time,
     requireSecure: config.config.security_settings.require_secure,
+    elsewhere: aid =>
+      [...all.values()]
+        .map(other => (other === own ? null : other.session(aid)))
+        .map(session => (session?.dict_ready ? (session.first_plaintext_ts ?? 0) : 0))
+        .filter(timestamp => timestamp > 0)
+        .sort((a, b) => b - a),
   })
 }

@@ -8,6 +8,7 @@ import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { QuotaReport } from '../protocol/ids/quota'
 import type { DatabaseStatus } from '../storage'
 import type { GuardReport } from './guard/guard'
+import type { SessionsReport } from './receive/session'
 import type { TimeReport } from './time/watch'
 
 export type { LogStatus }
@@ -125,6 +126,8 @@ export interface GatewayStatus {
   received: Record<string, number>
   /** AIDs heard from several addresses: a device that moved, or two with one AID */
   shared_ids?: readonly { readonly aid: number; readonly addresses: readonly string[] }[]
+  /** absent: told from the files */
+  sessions?: SessionsReport
   /** absent: nothing of the newest readings is an ERROR or an alarm */
   attention?: readonly Attention[]
   /** absent: this gateway hands out no ids */

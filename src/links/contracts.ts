@@ -116,11 +116,8 @@ export interface Source extends Openable {
   readRaw?(): Promise<readonly RawReading[]>
   /** its sensors, where they are known before it is opened; asked when a configuration is written */
   readonly sensors?: readonly Sensor[]
-  /**
-   * Asked once, before it is opened for the first time since the start of the gateway: what counts goes on from the value
-   * that was logged last. `last` gives it in the unit of the sensor, undefined where there is none.
-   */
-  resume?(last: (id: string, unit: string) => number | undefined): void
+  /** Called once, before it is opened for the first time: what counts goes on from where the log has it, and is kept there. */
+  resume?(counts: Counts): void
   /**
    * It is closed next and another may take its place (the configuration is read again): what must not drop in between is
    * kept. The result, called once the others were opened, lets go of what none of them took.
@@ -128,6 +125,16 @@ export interface Source extends Openable {
   handOn?(): () => Promise<void>
   /** what can be set through this link, where its hardware has outputs */
   readonly outputs?: Outputs
+}
+
+/** Where a source keeps over restarts what it counts: the log. After the start of the gateway nothing is resumed any more. */
+export interface Counts {
+  /** the newest logged value of a sensor, in `unit`; undefined: none */
+  logged(id: string, unit: string): number | undefined
+  /** the newest kept count of that name; undefined: none */
+  kept(name: string): number | undefined
+  /** Keeps a whole number; it is in the log after a commit interval at the latest. May be called for every pulse. */
+  keep(name: string, count: number): void
 }
 
 export interface Sensor {

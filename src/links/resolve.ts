@@ -53,6 +53,20 @@ interface Entry {
   until: number
 }
 
+/** What names were resolved to last, whichever resolver asked; the oldest of many are forgotten. */
+const lastAddresses = new Map<string, string>()
+const MAX_LAST = 1024
+
+/**
+ * Whether an address as media write it (`192.0.2.1:8080`, `[::1]:8080`) is one of that host: of the literal, or of what the name
+ * was resolved to last.
+ */
+export function isAddressOf(address: string, host: string): boolean {
+  const own = lastAddresses.get(host) ?? (host.startsWith('[') ? host.slice(1, -1) : host)
+  const at = address.startsWith('[') ? 1 : 0
+  return address.startsWith(own, at) && address[at + own.length] === (at === 1 ? ']' : ':')
+}
+
 export class HostResolver {
   readonly #clock: Clock
   readonly #logger: Logger
@@ -114,6 +128,9 @@ export class HostResolver {
 
   #keep(host: string, current: HostAddress, until: number): HostAddress {
     this.#entries.set(host, { current, until })
+    lastAddresses.delete(host)
+    lastAddresses.set(host, current.address)
+    if (lastAddresses.size > MAX_LAST) lastAddresses.delete(lastAddresses.keys().next().value!)
     return current
   }
 

@@ -214,6 +214,9 @@ export class FlashLog {
     return this.#writer.onCommit(listener)
   }
 
+  /** One listener; what it appends when a commit begins goes along. The result plans a commit though nothing waits yet. */
+  readonly beforeCommit = (listener: () => void): (() => void) => this.#writer.before(() => this.#closed || listener())
+
   /** Commits what waits now, without the interval. Resolves also when the disk refuses; see status(). */
   flush(): Promise<void> {
     return this.#writer.flush()

@@ -57,6 +57,8 @@ export class Writer {
   #taken = 0
   /** the commit under way only waits for its sync: appending to the file goes on */
   #syncing = false
+  #wanted = false
+  #onBegin: () => unknown = () => undefined
   /** a write outside of a commit failed; the next commit deals with it */
   #broken: unknown
   #handPlanned = false
@@ -95,6 +97,15 @@ export class Writer {
     if (!this.#handPlanned) this.#planHand()
   }
 
+  /** See FlashLog.beforeCommit. */
+  before(listener: () => unknown): () => void {
+    this.#onBegin = listener
+    return () => {
+      this.#wanted = true
+      if (this.#due === Number.POSITIVE_INFINITY) this.#schedule(this.#o.commitIntervalMs)
+    }
+  }
+
   /** Settles when `seq` is on the medium; rejects when it was lost before. */
   committed(seq: number): Promise<void> {
     if (seq <= this.committedSeq) return Promise.resolve()
@@ -124,7 +135,7 @@ export class Writer {
   /** Commits what waits now and settles when that is done, well or not. */
   async flush(): Promise<void> {
     await this.#running
-    if (this.#tail.pending > 0) await this.#start()
+    if (this.#tail.pending > 0 || this.#wanted) await this.#start()
   }
 
   stop(): void {
@@ -197,15 +208,17 @@ export class Writer {
   #next(): void {
     if (this.#failure) this.#schedule(RETRY_MS[Math.min(this.#failures, RETRY_MS.length) - 1] ?? 1000)
     else if (this.#broken || this.#tail.pending >= this.#o.commitBytes) this.#schedule(0)
-    else if (this.#tail.pending > 0) {
+    else if (this.#tail.pending > 0 || this.#wanted) {
       this.#schedule(this.#waiters.length > 0 ? this.#o.ackCommitMs : this.#o.commitIntervalMs)
     }
   }
 
   /** One commit. Never throws. */
   async #run(): Promise<void> {
+    this.#begin()
     if (this.#due !== Number.POSITIVE_INFINITY) this.#o.timers.clear(this.#timer)
     this.#due = Number.POSITIVE_INFINITY
+    if (this.#tail.pending === 0 && !this.#broken) return
     this.#runningSince = this.#o.clock.mono()
     const taken: { chunk: Chunk; end: number }[] = []
     for (let chunk = this.#tail.head; chunk; chunk = chunk.next) {
@@ -234,6 +247,15 @@ export class Writer {
     for (const { chunk } of taken) chunk.busy = false
     this.#taken = 0
     this.#tail.trim()
+  }
+
+  #begin(): void {
+    this.#wanted = false
+    try {
+      this.#onBegin()
+    } catch (error) {
+      this.#o.logger.error(`not kept in the log: ${asOsError(error).message}`)
+    }
   }
 
   /** Syncs the active segment: what was written before the call is on the medium then. */

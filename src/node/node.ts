@@ -19,6 +19,7 @@ import { Standardizer } from '../pipeline/standardize'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake/manager'
 import { IdAllocator } from '../protocol/ids/allocator'
 import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
+import { readable } from '../protocol/secure/readable'
 import type { DatabaseManager } from '../storage'
 import { Dispatcher, type Retry } from './dispatch'
 import { NodeReceiver } from './receive'
@@ -26,7 +27,7 @@ import { NodeRequests } from './requests'
 import { NodeSecurity } from './secure'
 import { EmptyServiceManager, type ServiceManager } from './services'
 import { NodeTime } from './time'
-import { type Transporter, TransporterManager } from './transporters'
+import { serverOf, type Transporter, TransporterManager } from './transporters'
 import {
   type BatchItem,
   type NodeLog,
@@ -60,6 +61,7 @@ export class NodeBase {
   readonly #time: NodeTime
   readonly #fullSent = new Set<number>()
   readonly #ownsAllocator: boolean
+  readonly #unlisten: () => void
   #rejected: readonly RejectedRow[] | null = null
 
   constructor(configPath: string | null, parts: NodeParts, options: NodeOptions = {}) {
@@ -105,7 +107,10 @@ export class NodeBase {
       onProblem: problem => this.#logger.warn(problem),
       needFull: aid => this.#core.fusion.sendStore(aid).keyFrames(),
       trusted: addr => this.#requests.isServer(addr),
+      server: this.#server(),
+      serverAt: addr => this.#requests.serverAt(addr),
     })
+    this.#unlisten = this.store.onChange(() => this.security.useServer(this.#server()))
     this.fusion.keys = this.security
     const role = this.store.config.Node_Setting.device_role
     this.#receiver = new NodeReceiver(this.fusion, this.security, role)
@@ -117,6 +122,7 @@ export class NodeBase {
         requireOpenRequest: true,
         strict: {
           client: this.security.client,
+          clientOf: this.security.clientAt,
           server: this.security.server,
           trusts: addr => this.#requests.isServer(addr),
           onRefused: (refused, addr) => this.security.onRefused(refused, addr),
@@ -128,7 +134,10 @@ export class NodeBase {
         onServerTime: seconds => this.#time.note(seconds),
       },
     )
-    this.#requests = new NodeRequests(this.store, options.request ?? parts.request, this.protocol, role)
+    this.#requests = new NodeRequests(this.store, options.request ?? parts.request, this.protocol, {
+      role,
+      outgoing: (packet, server) => this.security.outgoing(packet, this.assignedId, server),
+    })
     this.transporterManager = new TransporterManager({
       config: this.store,
       registry: options.registry ?? parts.registry,
@@ -143,6 +152,11 @@ export class NodeBase {
     })
     this.serviceManager = options.serviceManager ?? parts.services?.(this) ?? new EmptyServiceManager()
     this.dbManager = options.dbManager === undefined ? (parts.database?.(this, options.log) ?? null) : options.dbManager
+  }
+
+  /** Where dispatch sends to when no medium is named. */
+  #server(): string {
+    return serverOf(this.store, this.store.get('Node_Setting.default_medium') as string)
   }
 
   /** The loaded Config.json, defaults filled in. */
@@ -312,7 +326,13 @@ export class NodeBase {
     // not slice(): a Buffer's slice is the same memory
     const bytes = zeroCopy && typeof packet !== 'string' ? packet : Buffer.from(packet)
     const name = medium ?? (this.store.get('Node_Setting.default_medium') as string)
-    const error = await this.#dispatcher.send(bytes, name)
+    let error: OsError | null
+    try {
+      const out = this.security.outgoing(bytes, this.assignedId, serverOf(this.store, name))
+      error = await this.#dispatcher.send(out, name)
+    } catch (refused) {
+      error = asOsError(refused)
+    }
     if (!error) return true
     this.#requests.lastError = error
     if (error.code === 'NO_DRIVER') this.#logger.error(error.message)
@@ -337,6 +357,11 @@ export class NodeBase {
   /** Routes a packet by its command byte; the envelope of PROTOCOL §7. `addr`: text, or a pair of host and port. */
   receiveViaProtocol(rawBytes: Uint8Array, addr: unknown = null): DispatchResult {
     return this.protocol.classifyAndDispatch(rawBytes, addr)
+  }
+
+  /** A data packet in plain form, deciphered by the secure sessions of this node; null when no key fits. */
+  readable(packet: Uint8Array): Uint8Array | null {
+    return readable(packet, aid => this.security.inboundKeys(aid))
   }
 
   /** A packet of another source as a FULL frame with its AID, TID and TS (X15). Throws RELAY_UNDECODABLE. */
@@ -381,6 +406,7 @@ export class NodeBase {
 
   /** Closes the media that dispatch opened and keeps the templates. */
   async close(): Promise<void> {
+    this.#unlisten()
     this.#dispatcher.close()
     await this.transporterManager.close()
     await this.dbManager?.close()

@@ -8,24 +8,35 @@ import type { HandshakeManager } from '../protocol/handshake/manager'
 import { type DeviceRole, sendRefusal } from '../protocol/handshake/roles'
 import { COMMAND } from '../wire/commands'
 import { askOverUdp, type RequestLoop } from './ask'
+import { serverName, serverOf } from './transporters'
 import type { UdpRequest } from './types'
+
+export interface NodeRequestsOptions {
+  readonly role: DeviceRole
+  /** a packet as it goes to that server; throws where it may not go there */
+  outgoing(packet: Uint8Array, server: string): Uint8Array
+}
 
 export class NodeRequests {
   lastError: OsError | null = null
   readonly #store: ConfigStore
   readonly #request: UdpRequest
   readonly #protocol: HandshakeManager
-  readonly #role: DeviceRole
+  readonly #options: NodeRequestsOptions
   /** where dispatchWithReply sent last */
   #asked = ''
+  /** the same as a server that keys are kept for */
+  #askedServer = ''
+  /** the medium of the packet that is being taken */
+  #medium: string | null = null
   /** whom each medium of dispatch sends to, as it writes addresses */
   readonly #peers = new Map<string, string>()
 
-  constructor(store: ConfigStore, request: UdpRequest, protocol: HandshakeManager, role: DeviceRole) {
+  constructor(store: ConfigStore, request: UdpRequest, protocol: HandshakeManager, options: NodeRequestsOptions) {
     this.#store = store
     this.#request = request
     this.#protocol = protocol
-    this.#role = role
+    this.#options = options
   }
 
   /**
@@ -43,7 +54,20 @@ export class NodeRequests {
   /** A packet that came back by a medium of dispatch: it is taken and answered like any other (X7, X9). */
   readonly received: PacketHandler = (packet, { medium, address, reply }) => {
     this.#peers.set(medium, address)
-    void this.#protocol.dispatch(packet, address).then(({ response }) => response && reply(response))
+    this.#medium = medium
+    const taken = this.#protocol.dispatch(packet, address)
+    this.#medium = null
+    void taken.then(({ response }) => response && reply(response))
+  }
+
+  /** The server that packets of an address come from; null: no other than the usual one. */
+  serverAt(addr: unknown): string | null {
+    if (this.#medium !== null) return serverOf(this.#store, this.#medium)
+    if (addr === null || addr === undefined) return null
+    const from = Array.isArray(addr) ? addr.join(':') : String(addr)
+    if (from === this.#asked) return this.#askedServer
+    const medium = [...this.#peers].find(([, address]) => address === from)?.[0]
+    return medium === undefined ? null : serverOf(this.#store, medium)
   }
 
   id(host: string, port: number, meta: Record<string, unknown>, timeout: number): Promise<number | null> {
@@ -66,12 +90,14 @@ export class NodeRequests {
     serverPort: number | null,
     timeout: number,
   ): Promise<Uint8Array | null> {
-    this.lastError = sendRefusal(this.#role, packet[0])
+    this.lastError = sendRefusal(this.#options.role, packet[0])
     if (this.lastError) return null
     const { host, port } = this.#server(serverIp, serverPort)
     this.#asked = `${host}:${port}`
+    this.#askedServer = serverName('UDP', host, port)
     try {
-      const reply = await this.#request(host, port, packet, timeout * 1000, undefined, error => {
+      const out = this.#options.outgoing(packet, this.#askedServer)
+      const reply = await this.#request(host, port, out, timeout * 1000, undefined, error => {
         this.lastError = error
       })
       if (reply) this.#protocol.classifyAndDispatch(reply, this.#asked)
@@ -90,7 +116,7 @@ export class NodeRequests {
   }
 
   async #ask<T>(cmd: number, host: string, port: number, timeout: number, loop: RequestLoop<T>): Promise<T | null> {
-    this.lastError = sendRefusal(this.#role, cmd)
+    this.lastError = sendRefusal(this.#options.role, cmd)
     if (this.lastError) return null
     const fail = (error: OsError): void => {
       this.lastError = error

@@ -2,6 +2,9 @@
 // peers, each over sessions and a file of its own, so that no key made for receiving ever encrypts. It is what Fusion asks
 // for keys and what the handshake manager asks before it believes a packet.
 //
+// A key is kept for one server (medium, host, port): `client` is the half of the server that dispatch sends to when no medium is
+// named, and a packet that goes to another one is repacked for that one, or refused.
+//
 // What fails: with require_secure and no key, data is refused with SECURE_REQUIRED; a packet without readings goes out in
 // plaintext and opens the session. A refusal of a frame we did not send in the last minute is ignored.
 import type { Clock } from '../lib/clock'
@@ -12,7 +15,8 @@ import type { RefusedFrame } from '../protocol/nack'
 import { SecureClient } from '../protocol/secure/client'
 import { SecureServer } from '../protocol/secure/server'
 import { SecureSessions } from '../protocol/secure/sessions'
-import { isSecure } from '../wire/commands'
+import { isData, isSecure } from '../wire/commands'
+import { readHeader, rekeyFrame } from '../wire/frame'
 
 export interface NodeSecurityOptions {
   clock: Clock
@@ -26,7 +30,14 @@ export interface NodeSecurityOptions {
   needFull: (aid: number) => void
   /** whether a packet from there may be the server's */
   trusted: (addr: unknown) => boolean
+  /** the server that packets go to when no medium is named */
+  server: string
+  /** the server that packets of that address come from; null: the one above */
+  serverAt: (addr: unknown) => string | null
 }
+
+/** servers beside the usual one whose keys are kept, in memory only */
+const MAX_OTHERS = 16
 
 /** offset of the TID in a frame with one route */
 const TID = 6
@@ -36,21 +47,82 @@ export class NodeSecurity implements SessionKeys {
   readonly server: SecureServer
   readonly #options: NodeSecurityOptions
   readonly #sent: SentFrames
+  readonly #others = new Map<string, SecureClient>()
+  /** that of `client` */
+  #usual: string
 
   constructor(options: NodeSecurityOptions) {
-    const { clock, requireSecure, storePath } = options
+    const { clock, requireSecure, storePath, server } = options
     this.#options = options
+    this.#usual = server
     this.#sent = new SentFrames(clock)
     const own = storePath === null ? null : storePath.replace(/(\.json)?$/, '.own$1')
-    this.client = new SecureClient({ clock, requireSecure, sessions: this.#sessions(own) })
+    this.client = new SecureClient({ clock, requireSecure, sessions: this.#sessions(own, server) })
     this.server = new SecureServer({ clock, requireSecure, sessions: this.#sessions(storePath) })
   }
 
-  #sessions(storePath: string | null): SecureSessions {
+  #sessions(storePath: string | null, peer?: string): SecureSessions {
     const { clock, expireSeconds, timeSyncThreshold, onProblem } = this.#options
     const now = (): number => Math.floor(clock.wall() / 1000)
     const mono = (): number => clock.mono()
-    return new SecureSessions({ expireSeconds, timeSyncThreshold, storePath, now, mono, onProblem })
+    return new SecureSessions({
+      ...{ expireSeconds, timeSyncThreshold, storePath, now, mono, onProblem },
+      ...(peer !== undefined && { peer }),
+    })
+  }
+
+  /** Packets go to that server from now on when no medium is named; keys of another one are forgotten. */
+  useServer(server: string): void {
+    this.#usual = server
+    this.client.usePeer(server)
+  }
+
+  /** The sending half for packets of that address. */
+  readonly clientAt = (addr: unknown): SecureClient => this.#clientOf(this.#options.serverAt(addr) ?? this.#usual)
+
+  #clientOf(server: string): SecureClient {
+    if (server === this.#usual) return this.client
+    const { clock, requireSecure } = this.#options
+    const client =
+      this.#others.get(server) ?? new SecureClient({ clock, requireSecure, sessions: this.#sessions(null, server) })
+    this.#others.delete(server)
+    this.#others.set(server, client)
+    if (this.#others.size > MAX_OTHERS) this.#others.delete(this.#others.keys().next().value!)
+    return client
+  }
+
+  /**
+   * A packet as it goes to that server: one of `aid` under the key agreed with it, or in plain form; any other as it is. Throws
+   * SECURE_REQUIRED, BAD_PACKET.
+   */
+  outgoing(packet: Uint8Array, aid: number, server: string): Uint8Array {
+    const cmd = packet[0] ?? 0
+    if (!isData(cmd) || (server === this.#usual && !isSecure(cmd))) return packet
+    const header = readHeader(packet)
+    if (typeof header === 'string' || header.sourceAid !== aid) return packet
+    const client = this.#clientOf(server)
+    const key = client.outboundKey(aid)
+    if (isSecure(cmd) && key && rekeyFrame(packet, key, key)) return packet
+    const plain = isSecure(cmd) ? this.#plain(packet, aid) : packet
+    if (!plain)
+      throw new OsError('BAD_PACKET', `this packet of id ${aid} is encrypted with a key that is no longer in use`, {
+        hint: 'make it anew with transmit',
+      })
+    if (!key && isSecure(cmd) && !client.mayPlain(aid)) throw required(aid)
+    if (!key) client.plaintextSent(aid, header.ts)
+    const out = (key && rekeyFrame(plain, null, key)) ?? plain
+    this.#sent.sent(aid, header.tid, header.ts, crc16Of(out))
+    return out
+  }
+
+  /** A secure packet of ours in plain form; null when no key of ours fits. */
+  #plain(packet: Uint8Array, aid: number): Uint8Array | null {
+    for (const client of [this.client, ...this.#others.values()]) {
+      const key = client.outboundKey(aid)
+      const plain = key && rekeyFrame(packet, key, null)
+      if (plain) return plain
+    }
+    return null
   }
 
   outbound(aid: number): Uint8Array | null {
@@ -72,22 +144,19 @@ export class NodeSecurity implements SessionKeys {
   /** Throws SECURE_REQUIRED when readings would leave in plaintext although the configuration forbids it. */
   check(aid: number, readings: number): void {
     if (readings === 0 || this.client.outboundKey(aid) || this.client.mayPlain(aid)) return
-    throw new OsError(
-      'SECURE_REQUIRED',
-      `no secure session for id ${aid} yet, and security_settings.require_secure is on`,
-    )
+    throw required(aid)
   }
 
   /** A data packet of ours was made. */
   packetMade(packet: Buffer, aid: number, tMs: number): void {
-    this.#sent.sent(aid, packet[TID]!, tMs, packet.readUInt16BE(packet.length - 2))
+    this.#sent.sent(aid, packet[TID]!, tMs, crc16Of(packet))
     if (!isSecure(packet[0]!)) this.client.plaintextSent(aid, tMs)
   }
 
   /** A peer refused a frame of ours; true when it was obeyed. */
   onRefused(refused: RefusedFrame, addr: unknown): boolean {
     if (!this.#options.trusted(addr) || !this.#sent.obeys(refused)) return false
-    if (refused.reason === 'BAD_KEY' && !this.client.onBadKey(refused)) return false
+    if (refused.reason === 'BAD_KEY' && !this.clientAt(addr).onBadKey(refused)) return false
     // who lost the key has most likely lost the templates too
     this.#options.needFull(refused.aid)
     return true
@@ -98,3 +167,8 @@ export class NodeSecurity implements SessionKeys {
     for (const { sessions } of [this.client, this.server]) if (sessions.size > 0) sessions.save(true)
   }
 }
+
+const required = (aid: number): OsError =>
+  new OsError('SECURE_REQUIRED', `no secure session for id ${aid} yet, and security_settings.require_secure is on`)
+
+const crc16Of = (packet: Uint8Array): number => (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!

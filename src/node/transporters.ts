@@ -26,6 +26,33 @@ export interface TransporterManagerOptions {
   context?: Pick<DriverContext, 'identity' | 'trueNow'>
 }
 
+/** Everything Config.json has for the medium. A network medium without a peer sends to the node's server. */
+function settingsOf(config: ConfigStore, info: MediumInfo): Record<string, unknown> {
+  const own = config.get<Record<string, unknown> | undefined>(`RESOURCES.${info.section}.${info.options_name}`) ?? {}
+  const port = portOf(info.name, own)
+  // what stands retained at a broker is the gateway's to say: a dispatch comes and goes
+  if (info.name === 'MQTT') return { ...own, port, topics: { state: '', ...(own.topics as object | undefined) } }
+  if (info.layer !== 'L4') return { ...own, ...(typeof port === 'number' && { port }) }
+  const server = config.get<{ server_host?: string; server_port?: number } | undefined>('Client_Core') ?? {}
+  return {
+    ...own,
+    host: own.host || server.server_host || '127.0.0.1',
+    port: own.port || server.server_port || info.default_port,
+  }
+}
+
+/** One server, as session keys are kept for it. */
+export const serverName = (medium: string, host: unknown, port: unknown): string =>
+  [medium, host ?? '', port ?? ''].join(' ')
+
+/** Where a medium of the configuration sends to, by medium, host and port; `''` for a name that is none. */
+export function serverOf(config: ConfigStore, medium: string): string {
+  const info = mediumInfo(medium)
+  if (!info) return ''
+  const { host, port } = settingsOf(config, info)
+  return serverName(info.name, host, port)
+}
+
 export class TransporterManager {
   readonly #options: Required<TransporterManagerOptions>
   readonly #context: Pick<DriverContext, 'identity' | 'trueNow'>
@@ -75,7 +102,7 @@ export class TransporterManager {
     if (!info || !this.#isUsable(info)) return null
     const known = this.#drivers.get(info.name)
     if (known) return known
-    const driver = this.#make(info, this.#settings(info), `dispatch-${info.options_name}`)
+    const driver = this.#make(info, settingsOf(this.#options.config, info), `dispatch-${info.options_name}`)
     this.#drivers.set(info.name, driver)
     return driver
   }
@@ -87,7 +114,11 @@ export class TransporterManager {
   open(medium: string, options: Record<string, unknown>): LazyTransporter | null {
     const info = mediumInfo(medium)
     if (!info || !this.#isUsable(info)) return null
-    return this.#make(info, { ...this.#settings(info), ...options }, `extra-${info.options_name}-${++this.#opened}`)
+    return this.#make(
+      info,
+      { ...settingsOf(this.#options.config, info), ...options },
+      `extra-${info.options_name}-${++this.#opened}`,
+    )
   }
 
   #make(info: MediumInfo, settings: Record<string, unknown>, name: string): LazyTransporter {
@@ -123,7 +154,7 @@ export class TransporterManager {
     const switched = MEDIA.filter(({ name }) => before.has(name) !== this.#usable.has(name))
     const stale = [...this.#drivers.values()].filter(driver => {
       const info = mediumInfo(driver.name)!
-      return this.#isUsable(info) && driver.stale(this.#settings(info))
+      return this.#isUsable(info) && driver.stale(settingsOf(this.#options.config, info))
     })
     for (const name of new Set([...switched, ...stale].map(changed => changed.name))) this.refreshProtocol(name)
     return switched.length + stale.length > 0
@@ -152,21 +183,5 @@ export class TransporterManager {
 
   #names(): Set<string> {
     return new Set(MEDIA.filter(info => this.#isUsable(info)).map(info => info.name))
-  }
-
-  /** Everything Config.json has for the medium. A network medium without a peer sends to the node's server. */
-  #settings(info: MediumInfo): Record<string, unknown> {
-    const { config } = this.#options
-    const own = config.get<Record<string, unknown> | undefined>(`RESOURCES.${info.section}.${info.options_name}`) ?? {}
-    const port = portOf(info.name, own)
-    // what stands retained at a broker is the gateway's to say: a dispatch comes and goes
-    if (info.name === 'MQTT') return { ...own, port, topics: { state: '', ...(own.topics as object | undefined) } }
-    if (info.layer !== 'L4') return { ...own, ...(typeof port === 'number' && { port }) }
-    const server = config.get<{ server_host?: string; server_port?: number } | undefined>('Client_Core') ?? {}
-    return {
-      ...own,
-      host: own.host || server.server_host || '127.0.0.1',
-      port: own.port || server.server_port || info.default_port,
-    }
   }
 }

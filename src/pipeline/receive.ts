@@ -24,6 +24,8 @@ export interface PacketMeta {
   server_stamped: boolean
   /** older than the newest frame of its template (D6) */
   late?: boolean
+  /** further ahead than receiver.max_future_s (X36) */
+  future?: true
   /** values of a template from before an unclean stop: what the frame did not carry is left out (X33) */
   template_rebuilt?: true
   /** came before (D16); only where somebody looks, which Node does for the protocol */

@@ -20,6 +20,8 @@ export interface ReceiverOptions {
   maxSources?: number
   /** ms for a frame of that AID without a time, later than the last it gave; by default the clock, moved on where it must be */
   stamp?: (aid: number) => number
+  /** ms: a bare frame of a later time moves no template; by default none is too late (X36) */
+  latest?: () => number
   /** bytes all templates may take, roughly */
   maxBytes?: number
   /** folder where templates wait that find no room; left out: they are forgotten */

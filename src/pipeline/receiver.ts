@@ -26,7 +26,7 @@ import {
 import type { ReceiveCode, Received, ReceiverCounters, ReceiverOptions } from './received'
 import { type KeptTemplate, Registry } from './registry'
 import { type FullText, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
-import { ANY_CONTENT, BARE, type Scope, type Source, Sources } from './sources'
+import { AHEAD, ANY_CONTENT, BARE, type Scope, type Source, Sources } from './sources'
 import { Spill } from './spill'
 import { isPlainText, stripAid } from './text'
 
@@ -50,9 +50,12 @@ export class Receiver {
   readonly #clock: Clock
   readonly #inboundKey: InboundKeys | null
   readonly #stamp: ((aid: number) => number) | null
+  readonly #latest: () => number
   /** of the frame being decoded */
   #key: Uint8Array | null = null
   #advanced = false
+  /** of a frame that is replayed: whether it was too far ahead when it came */
+  #future: boolean | null = null
   readonly #metaText: MetaOf = (text, plain) => this.#metas.of(text, plain)
   readonly #metaBytes = (bytes: Uint8Array, from: number, to: number, plain: boolean): MetaInfo =>
     this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'), plain)
@@ -66,6 +69,7 @@ export class Receiver {
     this.#metas = new Metas(engine.unitDialect, engine.units)
     this.#inboundKey = options.inboundKey ?? null
     this.#stamp = options.stamp ?? null
+    this.#latest = options.latest ?? (() => Number.POSITIVE_INFINITY)
     this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
     const bytes = options.maxBytes ?? 32 << 20
     const { spillDir } = options
@@ -122,10 +126,17 @@ export class Receiver {
     const heart = isHeart(base)
     if (!heart && !full && !isDiff(base))
       return this.#refuse('UNKNOWN_COMMAND', `Unknown Command 0x${header.cmd.toString(16).toUpperCase()}`, meta)
-    const scope = full ? this.#sources.scope(sourceAid, epoch, now) : this.#sources.find(sourceAid, epoch, now)
+    const time = frameTime(header.ts, now)
+    if (this.#future ?? (time > now && time > this.#latest())) meta.future = true
+    const ahead = meta.future === true && epoch === BARE
+    const scope = full
+      ? this.#sources.scope(sourceAid, ahead ? AHEAD : epoch, now)
+      : ahead
+        ? this.#ahead(sourceAid, tid, now)
+        : this.#sources.find(sourceAid, epoch, now)
     const history = scope?.templates.get(tid)
     // what has no time follows on what was heard last
-    const ts = header.ts === 0 ? Math.max(0, history?.newest ?? 0) : frameTime(header.ts, now)
+    const ts = header.ts === 0 ? Math.max(0, history?.newest ?? 0) : time
     meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : ts
     if (full) {
       const text = Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8')
@@ -224,6 +235,15 @@ export class Receiver {
     }
   }
 
+  /** The templates of bare frames that are ahead of time; they begin where the others are. */
+  #ahead(aid: number, tid: number, now: number): Scope | undefined {
+    const scope = this.#sources.find(aid, AHEAD, now)
+    if (scope?.templates.has(tid)) return scope
+    const history = this.#sources.find(aid, BARE, now)?.templates.get(tid)
+    if (!history?.known) return scope
+    return this.#sources.hold(this.#sources.scope(aid, AHEAD, now), tid, history.branch())
+  }
+
   /** Takes a FULL's text as the state of its template, unless it is late; the history to read it from. Throws BAD_TEXT. */
   #learn(scope: Scope, aid: number, tid: number, ts: number, read: FullText, meta: PacketMeta): SlotHistory {
     const known = scope.templates.get(tid)
@@ -300,13 +320,21 @@ export class Receiver {
 
   /**
    * After an unclean stop: a bare packet of the log once more, in the order of the log, so that its template is what it was.
+   * `future`: it was too far ahead when it came (X36), whatever the clock says now.
    * One that cannot be read any more (its key is gone) costs that AID its templates. Nothing is counted.
    */
-  replay(packet: Uint8Array, aid: number): void {
+  replay(packet: Uint8Array, aid: number, future = false): void {
     const counters = { ...this.counters }
+    this.#future = future
     const received = this.receive(packet)
+    this.#future = null
     Object.assign(this.counters, counters)
     if (received.kind === 'error' && !received.needFull) this.forget(aid)
+  }
+
+  /** Whether anything is remembered of that AID. */
+  knows(aid: number): boolean {
+    return this.#sources.has(aid)
   }
 
   /** The values of an AID's bare templates may be behind: of a DIFF only what it carries counts, until a FULL (X33). */

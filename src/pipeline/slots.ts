@@ -271,6 +271,21 @@ export class SlotHistory {
     this.lateRun = 0
   }
 
+  /** A history of its own that begins with the newest state. */
+  branch(): SlotHistory {
+    const made = new SlotHistory(this.shape)
+    made.weight = this.weight
+    for (let i = 0; i < this.count; i++) {
+      const { meta, n } = this.newestSlot(i)
+      made.#numbers[i] = n
+      made.#metas[i] = meta
+    }
+    made.rebuilt = this.rebuilt
+    made.#head = 0
+    made.#ts[0] = made.#newest = this.#newest
+    return made
+  }
+
   /** Everything it knows, but not its shape. */
   pack(out: Packer): void {
     out.count(this.weight)

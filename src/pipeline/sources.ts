@@ -13,6 +13,9 @@ import { type FullText, readFull, SlotHistory, shapeOf } from './slots'
 import type { Spill } from './spill'
 import { isPlainSignature, msToken } from './text'
 
+/** templates of bare frames whose time is too far ahead (X36): they move no template of the others */
+export const AHEAD = 2 ** 32
+
 /** templates of bare frames; every other scope is an epoch of the delivery exchange */
 export const BARE = -1
 
@@ -144,6 +147,11 @@ export class Sources {
     return scope
   }
 
+  /** Whether anything is remembered of that AID. */
+  has(aid: number): boolean {
+    return this.#byAid.has(aid) || this.#options.spill?.has(aid) === true
+  }
+
   #known(aid: number): Source | undefined {
     const source = this.#byAid.get(aid) ?? this.#back(aid)
     if (source) source.used = ++this.#tick
@@ -199,10 +207,11 @@ export class Sources {
   }
 
   /** Keeps a template under its TID. */
-  hold(scope: Scope, tid: number, history: SlotHistory): void {
+  hold(scope: Scope, tid: number, history: SlotHistory): Scope {
     const before = scope.templates.get(tid)?.weight ?? 0
     scope.templates.set(tid, history)
     this.weigh(scope, tid, history.weight - before)
+    return scope
   }
 
   /** Books that the template of a TID takes more memory, and makes room where it has become too much. */
@@ -220,7 +229,7 @@ export class Sources {
       scope.templates.delete(other)
       scope.weight -= history.weight
       this.#weight -= history.weight
-      raiseFloor(source.floors, history.shape.hash, history.newest)
+      if (scope.epoch !== AHEAD) raiseFloor(source.floors, history.shape.hash, history.newest)
       this.#options.forgotten(1)
     }
   }
@@ -239,7 +248,7 @@ export class Sources {
     this.#weight -= weight
     this.#options.forgotten(templates.size)
     // what came bare was never acknowledged
-    if (epoch === BARE) return
+    if (epoch === BARE || epoch === AHEAD) return
     for (const history of templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
   }
 

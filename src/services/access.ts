@@ -29,6 +29,7 @@ export function guardedAccess(
 export const accessOf = (gateway: Gateway): GatewayAccess => ({
   status: () => gateway.status(),
   submit: (readings, options) => gateway.submit(readings, options),
+  readable: packet => gateway.readable(packet),
   onFact: listener => gateway.events.onFact(listener),
   onPacket: listener => gateway.events.onPacket(listener),
   onSent: listener => gateway.events.onSent(listener),

@@ -113,6 +113,8 @@ export interface PluginNode {
   receive(packet: Uint8Array): object
   /** the packet as one that stands alone (X15); throws RELAY_UNDECODABLE */
   relay(packet: Uint8Array): Uint8Array
+  /** a data packet in plain form, deciphered by the sessions of this node; null when no key fits */
+  readable(packet: Uint8Array): Uint8Array | null
   readonly transporterManager: {
     /** a sender with options of its own over those of the configuration; null: nobody knows the medium. Close it. */
     open(medium: string, options: Record<string, unknown>): Transporter | null
@@ -130,6 +132,8 @@ export interface GatewayAccess {
   onPacket(listener: (event: PacketEvent) => void): () => void
   /** every packet that an uplink takes, own ones and those passed on; its bytes are only valid during the call */
   onSent(listener: (event: SentEvent) => void): () => void
+  /** A data packet in plain form, deciphered by the sessions of this gateway; null when no key fits. */
+  readable(packet: Uint8Array): Uint8Array | null
   /** every change of a link's state */
   onLink(listener: (event: LinkEvent) => void): () => void
 }

@@ -49,8 +49,9 @@ export interface DatabaseOptions {
   startWaitMs?: number
   /** the worker ends when nobody asked for so long; left out: it stays */
   restMs?: number
-  /** the worker is replaced when it takes more */
+  /** the worker is replaced when it takes more, and so many times what it took when it was new */
   heapBytes?: number
+  heapGrowth?: number
   /** left out: the one of the bundle */
   program?: () => WorkerProgram
   backoff?: Backoff
@@ -88,6 +89,8 @@ export const WINDOW_BYTES = 6 * 1024 * 1024
 const HEAP_BYTES = 48 * 1024 * 1024
 /** a worker that is too large already when it is new is not replaced over and over */
 const YOUNG_MS = 60_000
+/** nor one that is large by the summaries of many devices: a new one would read them all again, and be as large */
+const HEAP_GROWTH = 2
 
 export class Database {
   readonly #o: DatabaseOptions
@@ -111,6 +114,8 @@ export class Database {
   #told = 0
   #problem: string | undefined
   #bornAt = 0
+  /** bytes of the worker when it had read everything */
+  #bornHeap = 0
   #rest: NodeJS.Timeout | undefined
   #state: DatabaseStatus['state'] = 'closed'
   #reason = ''
@@ -324,6 +329,7 @@ export class Database {
     if (this.#state === 'starting') {
       if (upTo < this.#target) return
       this.#state = 'up'
+      this.#bornHeap = this.#thread!.heap
       this.#backoff.up(this.#clock.mono())
       this.#wake()
     }
@@ -335,8 +341,9 @@ export class Database {
     const thread = this.#thread
     if (this.#state !== 'up' || !thread || thread.busy) return
     clearTimeout(this.#rest)
-    const { restMs, heapBytes = HEAP_BYTES } = this.#o
-    const grown = thread.heap > heapBytes && this.#clock.mono() - this.#bornAt > YOUNG_MS
+    const { restMs, heapBytes = HEAP_BYTES, heapGrowth = HEAP_GROWTH } = this.#o
+    const large = Math.max(heapBytes, heapGrowth * this.#bornHeap)
+    const grown = thread.heap > large && this.#clock.mono() - this.#bornAt > YOUNG_MS
     if (thread.hole || grown) {
       this.#end(thread)
       if (restMs === undefined || this.#due()) this.#start()

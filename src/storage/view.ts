@@ -33,6 +33,10 @@ import {
 import { type Filter, textOf, type What, WindowRows } from './window'
 import { BadWindow } from './windowfile'
 
+/** in the column unsynced: a fact ahead of time, which last_seen does not follow (X36) */
+const AHEAD = 2
+/** the sums of a sealed window do not tell which facts were ahead, but no fact is later than that by itself */
+const LAST_TIME = "CAST(strftime('%s', 'now') AS INTEGER) + 86400"
 /** facts between two looks at the size */
 const LOOK_EVERY = 64
 /** facts between two tries to write a window */
@@ -186,8 +190,9 @@ export class SqlView {
     )
     const rows = this.#open.rows(
       `SELECT CAST(device_id AS BLOB), MAX(hi) AS seen, SUM(n) FROM (
-         SELECT device_id, MAX(timestamp_raw) AS hi, COUNT(*) AS n FROM os_packets GROUP BY device_id
-         UNION ALL SELECT device_id, hi, n FROM sums.packets
+         SELECT device_id, COALESCE(MAX(CASE WHEN unsynced <> ${AHEAD} THEN timestamp_raw END), MAX(created_at)) AS hi,
+           COUNT(*) AS n FROM os_packets GROUP BY device_id
+         UNION ALL SELECT device_id, CASE WHEN hi > ${LAST_TIME} THEN lo ELSE hi END, n FROM sums.packets
        ) GROUP BY device_id ORDER BY seen DESC, device_id LIMIT ? OFFSET ?`,
       [limit, offset],
     )
@@ -287,6 +292,7 @@ export class SqlView {
       return
     }
     const unsynced = record.quality === 'unsynced' ? 1 : 0
+    const ahead = record.link?.future ? AHEAD : unsynced
     const added = this.#open.run('INSERT OR IGNORE INTO os_packets VALUES (?,?,?,?,?,?,?,?,?,?)', [
       record.seq,
       uuid,
@@ -297,7 +303,7 @@ export class SqlView {
       tRaw,
       fact.extras ? JSON.stringify(fact.extras) : null,
       record.boot,
-      unsynced,
+      ahead,
     ])
     if (added === 0) {
       this.counts.duplicates++
@@ -305,7 +311,7 @@ export class SqlView {
     }
     this.counts.packets++
     this.#packets++
-    this.#unsynced += unsynced
+    if (ahead !== AHEAD) this.#unsynced += unsynced
     const sensors = fact.sensors
     for (let k = 0; k < sensors.length; k++) {
       const sensor = sensors[k]!

@@ -4,7 +4,7 @@
 import type { IncomingMessage } from 'node:http'
 import { isLoopback } from '../config'
 import { asOsError, OsError } from '../lib/errors'
-import { mayAct, type Role } from '../services/users'
+import { mayAct, type Role, userKey } from '../services/users'
 import type { WebContext } from './context'
 import type { TokenGate } from './gate'
 import { looksLikeSession, type Session, type Sessions } from './sessions'
@@ -88,14 +88,18 @@ export class Access {
     }
     if (!users) throw new OsError('FORBIDDEN', 'there are no users here')
     let found: { username: string; role: Role } | null = null
-    const right = await this.gate.attempt(remote, async () => {
-      found = await users.verify(username, password).catch(error => {
-        // where the users are kept is nothing for strangers
-        logger.error(`login: ${asOsError(error).message}`)
-        throw new OsError('STORAGE', 'the users cannot be read', { cause: error })
-      })
-      return found !== null
-    })
+    const right = await this.gate.attempt(
+      remote,
+      async () => {
+        found = await users.verify(username, password).catch(error => {
+          // where the users are kept is nothing for strangers
+          logger.error(`login: ${asOsError(error).message}`)
+          throw new OsError('STORAGE', 'the users cannot be read', { cause: error })
+        })
+        return found !== null
+      },
+      userKey(username),
+    )
     const user = found as { username: string; role: Role } | null
     if (!right || !user) {
       logger.warn(`wrong login from ${remote}`)

@@ -1,7 +1,8 @@
-// Lets right tokens and passwords in and slows down wrong ones (S4): per address from the fourth on, and over all addresses together.
+// Lets right tokens and passwords in and slows down wrong ones (S4): per address from the fourth on, per user name from any
+// addresses, and over all addresses together.
 // Only one scrypt runs at a time, since it shares libuv's few threads with the log's fdatasync. Attempts wait their turn:
-// the address with the fewest wrong ones is next, so that many who guess do not keep out one who knows. Where too many wait,
-// the one who guessed most gets TOO_MANY_ATTEMPTS (429). A token found right before passes at once, whatever others try, and
+// the address with the fewest wrong ones is next, so that many who guess do not keep out one who knows. Where too many wait, in
+// all or for one user, the address with the most wrong ones gets TOO_MANY_ATTEMPTS (429). A token found right before passes at once, whatever others try, and
 // every delay is capped: no address is locked out for ever.
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Clock, systemClock } from '../lib/clock'
@@ -16,9 +17,14 @@ const FORGET_MS = 300_000
 /** over all addresses: five wrong tokens a second, twenty at once */
 const GLOBAL_STEP_MS = 200
 const GLOBAL_BURST = 20
+/** for one user name: one wrong password in two seconds, ten at once, whatever addresses they come from */
+const USER_STEP_MS = 2_000
+const USER_BURST = 10
 const MAX_WAITING_PER_ADDRESS = 4
+const MAX_WAITING_PER_USER = 8
 const MAX_WAITING = 32
 const MAX_ADDRESSES = 1_024
+const MAX_USERS = 1_024
 const MAX_TOKEN_CHARS = 256
 
 interface Address {
@@ -28,9 +34,30 @@ interface Address {
   waiting: number
 }
 
+/** Wrong ones at a steady pace, some at once. */
+class Pace {
+  #free = 0
+
+  constructor(
+    private readonly stepMs: number,
+    private readonly burst: number,
+  ) {}
+
+  /** clock.mono() from which the next attempt may run */
+  get due(): number {
+    return this.#free - this.burst * this.stepMs
+  }
+
+  wrong(now: number): void {
+    this.#free = Math.max(this.#free, now) + this.stepMs
+  }
+}
+
 /** One attempt that waits for its turn. */
 interface Attempt {
   readonly address: Address
+  /** of the user name; undefined for tokens */
+  readonly user: Pace | undefined
   readonly verify: () => Promise<boolean>
   readonly resolve: (right: boolean) => void
   readonly reject: (error: unknown) => void
@@ -51,9 +78,10 @@ export function addressKey(address: string): string {
 
 export class TokenGate {
   readonly #addresses = new Map<string, Address>()
+  readonly #users = new Map<string, Pace>()
   /** in the order in which they came */
   readonly #waiting: Attempt[] = []
-  #globalFree = 0
+  readonly #all = new Pace(GLOBAL_STEP_MS, GLOBAL_BURST)
   #running = false
   #wake: () => void = () => undefined
 
@@ -70,22 +98,25 @@ export class TokenGate {
     return this.attempt(remote, async () => this.auth.remembered?.(token) || this.auth.verify(token))
   }
 
-  /** One try of `verify` (token or password) in its turn. Throws TOO_MANY_ATTEMPTS where too many wait. */
-  attempt(remote: string, verify: () => Promise<boolean>): Promise<boolean> {
+  /** One try of `verify` (token, or password of `username`) in its turn. Throws TOO_MANY_ATTEMPTS where too many wait. */
+  attempt(remote: string, verify: () => Promise<boolean>, username?: string): Promise<boolean> {
     const address = this.#address(addressKey(remote))
+    const user = username === undefined ? undefined : this.#user(username)
     if (address.waiting >= MAX_WAITING_PER_ADDRESS) return Promise.reject(tooMany())
-    if (this.#waiting.length >= MAX_WAITING && !this.#displace(address)) return Promise.reject(tooMany())
+    const sameUser = this.#waiting.filter(one => user !== undefined && one.user === user)
+    if (sameUser.length >= MAX_WAITING_PER_USER && !this.#displace(sameUser, address)) return Promise.reject(tooMany())
+    if (this.#waiting.length >= MAX_WAITING && !this.#displace(this.#waiting, address)) return Promise.reject(tooMany())
     address.waiting++
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ address, verify, resolve, reject })
+      this.#waiting.push({ address, user, verify, resolve, reject })
       if (this.#running) this.#wake()
       else void this.#run()
     })
   }
 
-  /** Whoever guessed most, and came last, gives way to an address that guessed less. */
-  #displace({ wrong }: Address): boolean {
-    const last = this.#waiting.reduce((worst, one) => (one.address.wrong >= worst.address.wrong ? one : worst))
+  /** Of those who wait, the address with the most wrong ones that came last gives way to one with fewer. */
+  #displace(among: readonly Attempt[], { wrong }: Address): boolean {
+    const last = among.reduce((worst, one) => (one.address.wrong >= worst.address.wrong ? one : worst))
     if (last.address.wrong <= wrong) return false
     this.#waiting.splice(this.#waiting.indexOf(last), 1)
     last.address.waiting--
@@ -98,8 +129,7 @@ export class TokenGate {
     this.#running = true
     while (this.#waiting.length > 0) {
       const now = this.clock.mono()
-      const free = this.#globalFree - GLOBAL_BURST * GLOBAL_STEP_MS
-      const due = ({ address }: Attempt): number => Math.max(address.notBefore, free)
+      const due = ({ address, user }: Attempt): number => Math.max(address.notBefore, this.#all.due, user?.due ?? 0)
       const ready = this.#waiting.filter(one => due(one) <= now)
       if (ready.length === 0) {
         const woken = new Promise<void>(resolve => {
@@ -115,13 +145,13 @@ export class TokenGate {
     this.#running = false
   }
 
-  async #take({ address, verify, resolve, reject }: Attempt): Promise<void> {
+  async #take({ address, user, verify, resolve, reject }: Attempt): Promise<void> {
     try {
       const right = await verify()
       if (right) {
         address.wrong = 0
         address.notBefore = 0
-      } else this.#countWrong(address)
+      } else this.#countWrong(address, user)
       resolve(right)
     } catch (error) {
       reject(error)
@@ -130,13 +160,23 @@ export class TokenGate {
     }
   }
 
-  #countWrong(address: Address): void {
+  #countWrong(address: Address, user: Pace | undefined): void {
     const now = this.clock.mono()
     address.wrong = now - address.lastWrong > FORGET_MS ? 1 : address.wrong + 1
     address.lastWrong = now
     const over = address.wrong - FREE_TRIES
     address.notBefore = over > 0 ? now + Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (over - 1)) : 0
-    this.#globalFree = Math.max(this.#globalFree, now) + GLOBAL_STEP_MS
+    this.#all.wrong(now)
+    user?.wrong(now)
+  }
+
+  /** Known names are bounded, whether they are users or not: the one that was tried longest ago is forgotten. */
+  #user(name: string): Pace {
+    const user = this.#users.get(name) ?? new Pace(USER_STEP_MS, USER_BURST)
+    this.#users.delete(name)
+    this.#users.set(name, user)
+    if (this.#users.size > MAX_USERS) this.#users.delete(this.#users.keys().next().value as string)
+    return user
   }
 
   /** Known addresses are bounded: the one unused for longest is forgotten, but never one that waits. */

@@ -7,21 +7,30 @@ import { tlsMaterial } from '../media/tls/settings'
 import { keptPair, type Pair } from './certificate'
 
 /**
- * What the server encrypts with; null: nothing. Read at each start of the server. Throws TLS_FILE for files that the
- * configuration names.
+ * What the server encrypts with; null: nothing. Read at each start of the server. `lan`: it always encrypts (run --lan), for
+ * these addresses too. Throws TLS_FILE for files that the configuration names.
  */
 export function webTls(
   config: ConfigStore,
   warn: (text: string) => void = () => undefined,
-  files: Files = realFiles,
+  { files = realFiles, lan }: { files?: Files; lan?: readonly string[] | undefined } = {},
 ): Pair | null {
   const setting = config.get<'off' | 'self_signed' | { cert: string; key: string }>('web_user.tls')
-  if (setting === 'off') return null
-  if (setting === 'self_signed') {
+  if (setting === 'off' && !lan) return null
+  if (typeof setting === 'string') {
     const { host } = config.config.RESOURCES.service_plugins.web_user
     const own = ['0.0.0.0', '::', ''].includes(host) ? [] : [host]
     const named = config.get<string[]>('web_user.allowed_hosts')
-    const names = new Set([hostname(), `${hostname()}.local`, 'localhost', '127.0.0.1', '::1', ...own, ...named])
+    const names = new Set([
+      hostname(),
+      `${hostname()}.local`,
+      'localhost',
+      '127.0.0.1',
+      '::1',
+      ...own,
+      ...named,
+      ...(lan ?? []),
+    ])
     return keptPair(join(config.dataDir, 'web_tls.pem'), [...names], files, warn)
   }
   const { cert, key } = tlsMaterial({ ...setting, insecure: false, min_version: 'TLSv1.2' })

@@ -2,6 +2,7 @@
 // Senders write one route, 16 + body bytes in all (X25). Reading never throws: what does not fit is a named problem.
 
 import { xorRange } from './cipher'
+import { baseCommand, secureCommand } from './commands'
 import { crc8, crc16 } from './crc'
 
 /** bytes before the body of a frame with one route */
@@ -92,6 +93,22 @@ export function readHeader(packet: Uint8Array): FrameHeader | 'short' | 'incompl
     crc8: packet[end]!,
     crc16Ok: crc16(packet, 0, end + 1) === ((packet[end + 1]! << 8) | packet[end + 2]!),
   }
+}
+
+/**
+ * A copy of a data frame under another key, `null` being plain form: body, command byte and CRC-16 change, all else stays. Null
+ * where the frame is broken or `from` is not what its body is enciphered with, as far as CRC-8 shows.
+ */
+export function rekeyFrame(packet: Uint8Array, from: Uint8Array | null, to: Uint8Array | null): Uint8Array | null {
+  const header = readHeader(packet)
+  if (typeof header === 'string' || !header.crc16Ok) return null
+  const { cmd, body, end } = header
+  const out = Uint8Array.from(packet)
+  if (from) xorRange(out, body, end, from, header.crc8)
+  if (crc8(out, body, end) !== header.crc8) return null
+  out[0] = to ? secureCommand(baseCommand(cmd)) : baseCommand(cmd)
+  sealFrame(out, 0, body, end, to)
+  return out
 }
 
 export const readU32 = (bytes: Uint8Array, at: number): number =>

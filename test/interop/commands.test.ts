@@ -4,15 +4,20 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { request } from 'node:https'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import type { TLSSocket } from 'node:tls'
 import { VERBS } from '../../src/commands'
+import { lanAddress, qrCode } from '../../src/commands/login'
 import { freePort, freeUdpPort, Machine, removeDir, root, script, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
 let upstream: Machine
 let running: Machine
 let alone: Machine
+/** what the page of `run --lan` answers over TLS, and for whom its certificate is */
+let lan: { status: number | undefined; names: string }
 let ports: { udp: number; web: number; page: number }
 
 before(async () => {
@@ -30,8 +35,16 @@ before(async () => {
     Client_Core: { server_host: '127.0.0.1', server_port: ports.udp },
   }
   alone = new Machine(join(dir, 'alone'), 'run', config)
-  // it ran once, so that there is a log to read
-  await alone.start([], ports.page)
+  // it ran once, so that there is a log to read, and for the network
+  await alone.start(['--lan'])
+  lan = await new Promise((resolve, reject) => {
+    const url = `https://127.0.0.1:${ports.page}/health`
+    const asked = request(url, { rejectUnauthorized: false }, answer => {
+      const { subjectaltname } = (answer.socket as TLSSocket).getPeerCertificate()
+      answer.resume().once('end', () => resolve({ status: answer.statusCode, names: String(subjectaltname) }))
+    })
+    asked.once('error', reject).end()
+  })
   await alone.stop()
   running = new Machine(join(dir, 'running'), 'run', config)
   await running.start([], ports.page)
@@ -327,6 +340,24 @@ test('a first start prints the token once, with its link, and no QR code of the 
     fetch(`http://127.0.0.1:${ports.page}/api/config`, { headers: { 'X-Admin-Token': with_ } })
   assert.equal((await ask(token)).status, 200)
   assert.equal((await ask(first!.split('token=')[1]!)).status, 401)
+})
+
+test('run --lan: the page is encrypted, and the QR code of the first start is a login a phone in the network can open', () => {
+  assert.equal(lan.status, 200)
+  const { output } = alone
+  const link = new URL(output.match(/log in by +(\S+)/)?.[1] ?? 'none:')
+  const address = lanAddress()
+  assert.equal(link.host, `${address ?? '127.0.0.1'}:${ports.page}`, output)
+  assert.match(link.href, /^https:.*#\/\?token=/)
+  assert.equal(output.includes(qrCode(link.href)), address !== undefined, output)
+  assert.match(output, /web page on https:\/\/0\.0\.0\.0:/)
+  assert.match(output, /self-signed/)
+  if (address) assert.ok(lan.names.includes(`IP Address:${address}`), lan.names)
+  // an open page is no page for a network
+  const open = new Machine(join(dir, 'open'), 'run', { web_user: { auth_enabled: false } })
+  const { code, stderr } = open.run('run', '--lan')
+  assert.equal(code, 3)
+  assert.match(stderr, /open to the whole network[\s\S]*config-set web_user\.auth_enabled true/)
 })
 
 test('after npm i of the packed file every program of package.json is there and works', () => {

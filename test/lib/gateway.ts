@@ -5,6 +5,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { realFiles } from '../../src/lib/files'
+import { exportFacts } from '../../src/log'
 import { askControl } from './control'
 
 export const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
@@ -249,14 +251,9 @@ export class Machine {
     return JSON.parse(ran.stdout)
   }
 
-  /** Every fact in the log. */
+  /** Every fact in the files of the log. */
   logFacts(): LoggedFact[] {
-    const { stdout, code, stderr } = this.run('log', 'export', '--from', '1')
-    if (code !== 0) throw new Error(`log export: ${stderr}`)
-    return stdout
-      .split('\n')
-      .filter(Boolean)
-      .map(line => JSON.parse(line) as LoggedFact)
+    return [...exportFacts(join(this.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
   }
 
   /** `device_id t_raw` of every fact in the log. */

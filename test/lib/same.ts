@@ -15,8 +15,10 @@ const close = (a: number | null, b: number | null): boolean =>
  */
 export function assertSame(sent: LoggedFact[], got: LoggedFact[]): void {
   const left = sorted(sent)
-  const kept = kills.map(kill => Math.max(0, ...left.map(f => f.t_raw).filter(t => t <= kill)))
-  const unwritten = ({ t_raw }: LoggedFact): boolean => kills.some((kill, k) => t_raw > kept[k]! && t_raw <= kill)
+  const lastKept = (id: string, kill: number): number =>
+    Math.max(0, ...left.filter(f => f.id === id && f.t_raw <= kill).map(f => f.t_raw))
+  const unwritten = ({ id, t_raw }: LoggedFact): boolean =>
+    kills.some(kill => t_raw <= kill && t_raw > lastKept(id, kill))
   const right = sorted(got).filter(fact => !unwritten(fact))
   const sentKeys = new Set(left.map(keyOf))
   const gotKeys = new Set(right.map(keyOf))

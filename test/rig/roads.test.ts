@@ -1,16 +1,18 @@
 // Gateways upstream by every medium at once, over one bad cable: loss, delay and overtaking, lost answers, a long silence, a
 // line too thin. After each the upstream has every reading once, with its value (R8 to R11); each medium is judged by itself.
+// Long: longer weather
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, type TestContext, test } from 'node:test'
 import { askControl } from '../lib/control'
 import { sleep, until } from '../lib/gateway'
 import { Namespace } from '../lib/netem'
+import { rounds } from '../lib/random'
 import { inTheRig } from '../lib/rig'
 import { allMedia, assertDelivered, Gateway, Upstream, uplinkOver } from './roads'
 
 /** longer than any time-out of a road: a peer is lost after 10 s, a connection is given up after 10 s */
-const SILENCE_S = 25
+const SILENCE_S = rounds(14, 25)
 
 inTheRig(
   () => {
@@ -50,7 +52,7 @@ inTheRig(
 
     test('30 % loss, 50 ms delay and overtaking, both ways', async t => {
       cable.weather({ loss: 30, delayMs: 50, jitterMs: 20 })
-      await sleep(8000)
+      await sleep(rounds(4000, 8000))
       await until('packets were lost', () => cable.carried('up').dropped > 40)
       cable.fair()
       await delivered(t)
@@ -59,7 +61,7 @@ inTheRig(
     test('30 % of what the upstream answers is lost: nothing is lost, nothing is stored twice', async t => {
       const before = await received()
       cable.weather({ loss: 30 }, 'down')
-      await sleep(6000)
+      await sleep(rounds(3000, 6000))
       await until('answers were lost', () => cable.carried('down').dropped > 30)
       // one answer speaks for all before it, so that few lost ones are missed; these are
       cable.silence('down')
@@ -88,7 +90,7 @@ inTheRig(
 
     test('a line of 16 kbit/s for all of them', async t => {
       cable.weather({ rate: 16_000 })
-      await sleep(8000)
+      await sleep(rounds(4000, 8000))
       cable.fair()
       await delivered(t)
     })

@@ -23,6 +23,7 @@ async function start(
 ): Promise<VerbResult> {
   const overrides = { ...ports(options.port as number | undefined) }
   if (typeof options.host === 'string') overrides.host = options.host
+  if (options.lan === true) openToLan(context, overrides)
   if (role === 'serve') tellIgnored(context)
   const started = await context.startGateway(role, overrides)
   const banner = started.banner ?? `os-node ${role}: data in ${context.config.dataDir}; stop with Ctrl-C`
@@ -30,11 +31,31 @@ async function start(
   return { exitCode: await started.done }
 }
 
+/** Throws USAGE beside --host, CONFIG_INVALID while the page asks for no token. */
+function openToLan({ config }: CommandContext, overrides: StartOverrides): void {
+  if (overrides.host !== undefined)
+    throw new OsError('USAGE', '--lan is the page on all addresses; --host names one', { hint: 'give one of them' })
+  if (!config.config.web_user.auth_enabled)
+    throw new OsError('CONFIG_INVALID', '--lan: the page would be open to the whole network without a token', {
+      hint: 'os-node config-set web_user.auth_enabled true, or start without --lan',
+      details: { key: 'web_user.auth_enabled' },
+    })
+  overrides.host = '0.0.0.0'
+  overrides.lan = true
+}
+
 export const run: Verb = {
   name: 'run',
   summary: 'run the gateway: sources, log, uplinks, web page',
-  examples: ['os-node run', 'os-node run --host 0.0.0.0 --port 8765', 'os-node run --config /etc/os-node/Config.json'],
+  description:
+    'The page listens on this machine only. --lan opens it to the network, encrypted, for everybody who has the token; the first\n' +
+    'start prints a QR code that logs a phone in.',
+  examples: ['os-node run', 'os-node run --lan', 'os-node run --config /etc/os-node/Config.json'],
   options: {
+    lan: {
+      type: 'boolean',
+      help: 'the page on all addresses, by TLS (self-signed where web_user.tls names no certificate); needs web_user.auth_enabled',
+    },
     host: {
       type: 'string',
       value: 'HOST',

@@ -49,6 +49,11 @@ export const engineEntries = {
     time_sync_threshold: num(1_000_000, 'a UNIX time below this counts as unsynchronised'),
     max_time_step_seconds: num(300, 'largest step of the node time per hour after the first sync'),
     require_secure: flag(false, 'never send or accept plaintext', { restart: true }),
+    rekey_after_s: num(600, 'silence of a device after which another address may replace its session key', {
+      min: 1,
+      max: 31_536_000,
+      restart: true,
+    }),
     id_lease: section({
       offline_hold_days: num(30, 'days an offline device keeps its id, where base_lease_seconds is 0', {
         max: 36_500,

@@ -101,7 +101,7 @@ export const gatewayEntries = {
     }),
     guard: section({
       enabled: flag(true, 'do less before memory or time run out'),
-      memory_mb: int(0, 'memory to stay below; 0: 80 % of the control group, else 40 % of the machine', {
+      memory_mb: int(0, 'memory to stay below; 0: 80 % of the control group, else 40 % of the machine, at most 1024', {
         max: 1_048_576,
       }),
       lag_ms: num(500, 'lag of the event loop to stay below; 0: any', { max: 60_000 }),
@@ -115,6 +115,14 @@ export const gatewayEntries = {
     allow: list(
       v.pipe(v.string(), v.minLength(1)),
       'addresses (or address ranges) packets are taken from; empty: from everywhere',
+    ),
+    max_future_s: num(86_400, 'a packet further ahead of the time is kept and marked, and nothing newest follows it', {
+      min: 1,
+    }),
+    plaintext_after_secure: choice(
+      ['same_address', 'any', 'never'],
+      'same_address',
+      'plaintext of a device with a confirmed session: from its address, from anywhere, or not at all',
     ),
     template_memory_bytes: int(
       33_554_432,

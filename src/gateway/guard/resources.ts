@@ -102,11 +102,15 @@ export function filesReport(): FilesReport {
   }
 }
 
-/** `configured` MB, or by itself 80 % of the control group, else 40 % of the machine but not less than 192 MB. */
+/** of a machine without a control group, whatever its size: a large one has no reason to be filled by strangers */
+const LEAST = 192 * 1_048_576
+const MOST = 1024 * 1_048_576
+
+/** `configured` MB, or by itself 80 % of the control group, else 40 % of the machine, from 192 MB to 1 GB. */
 export function memoryLimit(configuredMb: number, group = cgroupLimit(), machine = totalmem()): number {
   if (configuredMb > 0) return configuredMb * 1_048_576
   if (group !== undefined && group < machine) return Math.floor(group * 0.8)
-  return Math.max(192 * 1_048_576, Math.floor(machine * 0.4))
+  return Math.min(MOST, Math.max(LEAST, Math.floor(machine * 0.4)))
 }
 
 export class Resources {

@@ -8,6 +8,7 @@ import { turn } from '../../lib/turn'
 import type { Source, SourceReading } from '../../links/contracts'
 import { MissingLink } from '../../links/missing'
 import { hostOf } from '../../links/network'
+import type { FlashLog } from '../../log'
 import type { RejectedRow } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
 import { resolveAttribute } from '../../units/attribute'
@@ -15,6 +16,7 @@ import { resolve } from '../../units/canonical'
 import { type Applied, compareLinks } from '../guard/apply'
 import { unitWarnings } from '../guard/check-sensors'
 import type { LinkParts } from '../parts'
+import { KeptCounts } from './counts'
 import { Deadband } from './deadband'
 import type { Intake } from './intake'
 import { SourceOutputs } from './outputs'
@@ -42,12 +44,16 @@ export class Sources {
   readonly #intake: Intake
   readonly #running = new Map<string, Running>()
   readonly #ids = new SensorIds()
-  /** newest logged value of each sensor, until the sources are made for the first time */
+  readonly #counts: KeptCounts
+  /** the sources are made for the first time since the start */
+  #first = true
+  /** newest logged value of each sensor, until then */
   readonly #last = new Map<string, { readonly unit: string; readonly value: number }>()
 
-  constructor(parts: LinkParts, intake: Intake) {
+  constructor(parts: LinkParts, intake: Intake, log: FlashLog) {
     this.#parts = parts
     this.#intake = intake
+    this.#counts = new KeptCounts(log)
     parts.supervisor.onReadings((source, readings) => {
       const running = this.#running.get(source.name)
       if (running) this.#take(running, readings)
@@ -136,6 +142,7 @@ export class Sources {
       if (!open) await this.#add(entry)
     }
     this.#last.clear()
+    this.#first = false
     const opened = [...applied.added, ...applied.changed].map(name => supervisor.get(name)?.tried)
     if (left.some(Boolean)) void Promise.all(opened).then(() => this.#letGo(left))
     return applied
@@ -156,7 +163,8 @@ export class Sources {
       const source = driver.create(name, options, { clock, logger: logger.child(name) })
       // before it is opened: the order of the configuration decides, not which device answers first
       this.#claim(name, source.sensors?.map(({ id }) => id) ?? [])
-      source.resume?.((id, unit) => this.#lastOf(name, id, unit))
+      const logged = (id: string, unit: string): number | undefined => this.#lastOf(name, id, unit)
+      source.resume?.(this.#counts.of(name, this.#first ? logged : undefined))
       supervisor.add(source, { ...hostOf(options), optional })
     } catch (error) {
       supervisor.add(new MissingLink(name, asOsError(error)))

@@ -28,9 +28,11 @@ import { qualityOf } from '../intake/intake'
 import { Addresses } from './addresses'
 import { contentHash } from './content'
 import { Epochs } from './epochs'
-import type { ReceiveSession } from './session'
+import { type ReceiveSession, sourceAid } from './session'
 import { EarlyCommit } from './settling'
+import type { Strangers } from './strangers'
 import { framed, KnownFrames, shaped, templatesMoved } from './templates'
+import { TimeTold } from './timetold'
 
 export interface ReceiveOptions {
   log: FlashLog
@@ -45,6 +47,8 @@ export interface ReceiveOptions {
   session?: ReceiveSession
   /** who may send here (receiver.allow) */
   allowed?: (address: string) => boolean
+  /** who may come in as new */
+  strangers?: Strangers
   onFact: (fact: Fact, link: LinkMetadata) => void
   /** a device was heard, but what it sent is no fact (X33) */
   onAlive?: (aid: number, address: string) => void
@@ -61,10 +65,6 @@ interface Waiting {
   /** log record that must be committed first */
   record: number
 }
-
-/** a device without a clock is told the time once in so many ms */
-const TELL_TIME_MS = 10_000
-const MAX_TOLD = 32_768
 
 export class Receive {
   readonly counters = {
@@ -85,6 +85,8 @@ export class Receive {
     epochs_alternate: 0,
     /** dropped by receiver.allow */
     not_allowed: 0,
+    /** facts further ahead than receiver.max_future_s; they move nothing that is newest (X36) */
+    future: 0,
   }
   readonly addresses = new Addresses()
   readonly #epochs = new Epochs()
@@ -92,13 +94,17 @@ export class Receive {
   readonly frames = new KnownFrames()
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
-  readonly #toldTime = new Map<number, number>()
+  readonly #toldTime = new TimeTold()
   readonly #early: EarlyCommit
 
   constructor(options: ReceiveOptions) {
     this.#options = options
     this.#early = new EarlyCommit(options.log)
     this.delivery = new DeliveryReceiver({ ackCommitMs: options.ackCommitMs })
+  }
+
+  get session(): ReceiveSession | undefined {
+    return this.#options.session
   }
 
   /** For status: whatever was dropped, and where. */
@@ -123,6 +129,7 @@ export class Receive {
       spill_bytes: spill?.disk ?? 0,
       spill_bytes_written: spill?.counters.bytes_written ?? 0,
       spill_errors: spill?.counters.errors ?? 0,
+      strangers_refused: this.#options.strangers?.refused ?? 0,
       stray_answers: this.#options.protocol.strayAnswers,
       ...this.#options.session?.report(),
     }
@@ -169,8 +176,12 @@ export class Receive {
 
   #data(packet: Uint8Array, origin: PacketOrigin, peer: DeliveryPeer | null, seq: number): void {
     const { log, receiver, duplicates, time, onFact, logger, session } = this.#options
+    if (this.#options.strangers?.admits(sourceAid(packet)) === false) {
+      this.#refuse(peer, origin, seq)
+      return
+    }
     if (session) {
-      const verdict = session.judge(packet, origin)
+      const verdict = session.judge(packet, origin, !peer)
       if (verdict === 'opener') this.#acknowledge(peer, origin, seq)
       // stays unanswered, so that it comes again when it may be encrypted
       if (verdict === 'refused') this.#refuse(peer, origin, seq)
@@ -182,7 +193,7 @@ export class Receive {
       if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
         this.counters.refused++
         this.#refuse(peer, origin, seq)
-        session.undecryptable(packet, origin)
+        session.undecryptable(packet, origin, !peer)
         return
       }
       if (received.needFull) {
@@ -241,10 +252,11 @@ export class Receive {
       ...(origin.rssi !== undefined && { rssi: origin.rssi }),
       ...(origin.snr !== undefined && { snr: origin.snr }),
       ...(meta.routes && { route: meta.routes }),
+      ...(meta.future && { future: true }),
       ...(received.needFull && { template_rebuilt: true as const }),
     }
     // without the exchange nothing of a template comes again: what shapes it is kept
-    const teaches = !peer && !origin.settle && received.reshaped && !meta.late
+    const teaches = !peer && !origin.settle && received.reshaped && !meta.late && !meta.future
     let record: number
     try {
       // a time of the sender's own is taken as it came; only what was stamped here is corrected by our sync
@@ -271,6 +283,7 @@ export class Receive {
       return
     }
     this.counters.facts++
+    if (meta.future) this.counters.future++
     onFact(fact, link)
     if (!peer && !origin.settle) return
     const frame = peer ? null : packet.slice()
@@ -355,12 +368,7 @@ export class Receive {
   /** The answer to a packet without a time (PROTOCOL 7). */
   #tellTime(aid: number, origin: PacketOrigin): void {
     const { time } = this.#options
-    const now = time.mono()
-    if (now - (this.#toldTime.get(aid) ?? Number.NEGATIVE_INFINITY) < TELL_TIME_MS) return
-    this.#toldTime.delete(aid)
-    this.#toldTime.set(aid, now)
-    if (this.#toldTime.size > MAX_TOLD) this.#toldTime.delete(this.#toldTime.keys().next().value!)
-    void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
+    if (this.#toldTime.due(aid, time.mono())) void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
   }
 
   #control(packet: Uint8Array, origin: PacketOrigin): void {

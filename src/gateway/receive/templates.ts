@@ -81,6 +81,6 @@ export class Replay {
     if (seq <= this.#from) return
     if (isShape) this.#receiver.replay(frame.subarray(1), fact.aid)
     if (isShape || !frame) this.#receiver.rebuild(fact.aid)
-    else if (frame.length > 0) this.#receiver.replay(frame, fact.aid)
+    else if (frame.length > 0) this.#receiver.replay(frame, fact.aid, link?.future === true)
   }
 }

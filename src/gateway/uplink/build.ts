@@ -11,6 +11,7 @@ import { portOf } from '../../links/registry'
 import type { Timers } from '../../links/timers'
 import type { FlashLog, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/core'
+import type { SecureSessions } from '../../protocol/secure/sessions'
 import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
@@ -33,6 +34,8 @@ export interface UplinkBuild extends LinkParts {
   readonly timers?: Timers
   readonly feed: Feed<Payload>
   readonly watchers: SentWatchers
+  /** secure sessions of every uplink of this run, by name */
+  readonly sessions: Map<string, SecureSessions>
   /** bytes the largest uplink of the list carries */
   readonly largest: () => number
   /** whether that one takes what is too large for the one that carries */
@@ -96,7 +99,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       units,
       nextSeq,
       randomEpoch: () => randomBytes(4).readUInt32BE(),
-      secure: sendingSessions({ config, time, logger, files: build.files }, settings),
+      secure: sendingSessions({ config, time, logger, files: build.files }, settings, build.sessions),
       now: () => time.now(),
       degraded: reason => supervisor.get(name)?.complain('session', reason),
       lost: reason => supervisor.get(name)?.lost(reason),

@@ -38,6 +38,10 @@ export interface RecordsParts {
   keyGone: () => void
 }
 
+/** times a record goes again after a refusal: of an old key, of plaintext, and one more */
+const MOST_TRIES = 3
+const MOST_REFUSED = 1024
+
 export class Records {
   readonly counters = {
     /** facts that cannot be packed */
@@ -47,6 +51,9 @@ export class Records {
   }
   readonly #parts: RecordsParts
   #toldAside = false
+  /** records that go again, oldest first, and how often each was refused */
+  readonly #again: { readonly seq: number; readonly aid: number }[] = []
+  readonly #tries = new Map<number, number>()
   readonly #taker = {
     limit: 0,
     beside: false,
@@ -120,30 +127,47 @@ export class Records {
     }
   }
 
-  /** A frame the upstream could not use, packed anew from the log, once; null when it is not known any more. */
-  refused(refused: RefusedFrame, limit: number): EncodedFrame | null {
+  /** A frame the upstream could not use, where nothing repeats it: its record goes again, when its AID may send. */
+  refused(refused: RefusedFrame): void {
+    const seq = this.#parts.packer.refusedSeq(refused)
+    if (seq === 0) return
+    const tries = (this.#tries.get(seq) ?? 0) + 1
+    if (tries > MOST_TRIES) return
+    this.#tries.delete(seq)
+    this.#tries.set(seq, tries)
+    if (this.#tries.size > MOST_REFUSED) this.#tries.delete(this.#tries.keys().next().value!)
+    this.#again.push({ seq, aid: refused.aid })
+    if (this.#again.length <= MOST_REFUSED) return
+    this.#again.shift()
+    this.counters.refused++
+  }
+
+  /** The next of those, packed anew from the log; null: there is none now. */
+  takeRefused(limit: number): { shipment: null; packet: EncodedFrame } | null {
     const { feed, log, packer } = this.#parts
-    const seq = packer.refusedSeq(refused)
-    const record = seq > 0 ? log.reader(seq, { kinds: ['fact'], committedOnly: false }).next() : null
-    if (!record?.fact || record.seq !== seq) return null
-    const fact = this.#named(feed.right(record))
-    if (!packer.allowed(fact.aid)) return null
-    try {
-      const packet = this.#packAgain(fact, limit)
-      this.counters.again++
-      return packet
-    } catch (error) {
-      if (this.#fitsElsewhere(fact, error, limit)) feed.noteAside(seq, limit)
-      else this.#cannot(`record ${seq} of ${fact.id} cannot be sent again`, error)
-      return null
+    for (;;) {
+      const at = this.#again.findIndex(({ aid }) => packer.allowed(aid))
+      if (at < 0) return null
+      const { seq } = this.#again.splice(at, 1)[0]!
+      const record = log.reader(seq, { kinds: ['fact'], committedOnly: false }).next()
+      if (!record?.fact || record.seq !== seq) continue
+      const fact = this.#named(feed.right(record))
+      try {
+        const packet = this.#packAgain(fact, limit, seq)
+        this.counters.again++
+        return { shipment: null, packet }
+      } catch (error) {
+        if (this.#fitsElsewhere(fact, error, limit)) feed.noteAside(seq, limit)
+        else this.#cannot(`record ${seq} of ${fact.id} cannot be sent again`, error)
+      }
     }
   }
 
-  #packAgain(fact: Fact, limit: number): EncodedFrame {
+  #packAgain(fact: Fact, limit: number, seq = 0): EncodedFrame {
     const { packer } = this.#parts
     const packet = packer.packAgain(fact)
     if (packet.size > limit) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
-    packer.sent(fact, packet)
+    packer.sent(fact, packet, seq)
     return packet
   }
 

@@ -8,7 +8,9 @@
 //
 // What fails: an upstream that gives no key. Data then goes in plaintext, or with `require_secure` stays in the log and
 // the link is degraded with the reason. A key the upstream lost: it answers BAD_KEY, which counts from its own address, for a
-// frame sent in the last minute, once in ten seconds for each AID; then it begins anew.
+// frame sent in the last minute, once in ten seconds for each AID; then it begins anew. BAD_KEY for plaintext says that the
+// upstream has a session with that AID from another address (X36): after a failover the key of the other uplink is used here
+// too, which proves who we are (X37); where there is none, data waits in the log and openers ask for a key.
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'
 import { parseNackReason, parseSecureChannelAck, parseSecureDictReady } from '../../protocol/control'
@@ -44,6 +46,8 @@ const ROUND_MS = 11_000
 const FIRST_REST_MS = 60_000
 const LAST_REST_MS = 3_600_000
 const OPENER_EVERY_MS = 1000
+/** sessions that are written with each new key */
+const SAVED_AT_ONCE = 16
 
 /** Plaintext packets of an AID since the link was opened or its key was lost; times in mono ms. */
 interface Plain {
@@ -183,9 +187,16 @@ export class UplinkSession {
   }
 
   #ready(aid: number, timestamp: number | null, address: string): void {
-    const { client, packer, logger, degraded } = this.#parts
+    const { client, logger } = this.#parts
     if (client.outboundKey(aid) || !client.onDictReady(aid, timestamp, address)) return
     logger.info(`AID ${aid} has a secure session`)
+    this.#keyed(aid)
+  }
+
+  #keyed(aid: number): void {
+    const { client, packer, degraded } = this.#parts
+    // a gateway that is killed now must prove itself with it over another uplink (X37); of many it is written later
+    client.sessions.save(client.sessions.size <= SAVED_AT_ONCE)
     // whoever decrypts the first frame must need nothing else
     packer.keyed(aid)
     this.#asked.delete(aid)
@@ -197,6 +208,18 @@ export class UplinkSession {
 
   #badKey(refused: RefusedFrame): void {
     const { client, packer, logger } = this.#parts
+    const { aid } = refused
+    const held = !client.mayPlain(aid)
+    const plain = client.onPlaintextRefused(refused)
+    if (plain === 'keyed') {
+      logger.info(`AID ${aid} goes on with the session of another uplink`)
+      this.#keyed(aid)
+    } else if (plain && !held)
+      logger.warn(
+        `the upstream has a session with AID ${aid} from another address; data waits for a key. ` +
+          `It comes when that address is silent, or at once after os-node session forget ${aid} on the upstream`,
+      )
+    if (plain) return
     if (!packer.wasSent(refused) || !client.onBadKey(refused)) return
     logger.warn(`the upstream lost the key of AID ${refused.aid}; a new session begins`)
     packer.keyFrames(refused.aid)

@@ -91,14 +91,11 @@ export class Uplink {
       refused: frame => this.#frameUnused(frame),
     })
     this.#records = new Records({
-      log: parts.log,
-      feed: this.#feed,
-      packer: this.#packer,
-      session: this.#session,
+      ...{ log: parts.log, feed: this.#feed, packer: this.#packer, session: this.#session },
       identity: parts.identity,
       logger: parts.logger,
       largest: parts.largest ?? (() => this.maxPacket),
-      keyGone: () => setImmediate(() => parts.lost('the key of the session is gone')),
+      keyGone: () => setImmediate(() => parts.lost('what is on its way must wait for a session key')),
     })
     this.#delivery = new DeliverySender<Sent | null>({
       ...exchangeOver(medium, settings),
@@ -136,6 +133,11 @@ export class Uplink {
     const { medium } = this.#parts
     const bare = this.#settings.delivery === 'best_effort' || medium.acknowledges
     return bare ? Math.min(medium.maxPacket, 0xffff) : this.#delivery.maxPacket
+  }
+
+  /** What packets of an AID go out under; null: in plain form. */
+  key(aid: number): Uint8Array | null {
+    return this.#client.outboundKey(aid)
   }
 
   /** Takes records from now on; nobody else does. The first packet of every template is a key frame. */
@@ -240,7 +242,7 @@ export class Uplink {
     for (let burst = 0; this.#usable && opening === this.#opening; ) {
       const now = clock.mono()
       this.#ranAt = now
-      const took = this.#takes && this.#pace.urgentMay && this.#fill(now)
+      const took = this.#fill(now)
       // over budget only what was taken all the same goes: alarms
       const sent = took || this.#pace.readyAt(now) <= now ? await this.#send(now) : 0
       if (opening !== this.#opening) return
@@ -280,10 +282,7 @@ export class Uplink {
     const { medium, clock } = this.#parts
     const { batchItems = BURST, batchBytes = 0xffff } = this.#settings
     return new DirectCarrier<Sent>(delivery, {
-      medium,
-      clock,
-      batchItems,
-      batchBytes,
+      ...{ medium, clock, batchItems, batchBytes },
       maxPackets: packetsInFlight(medium),
       // a broker has it, or nobody knows: it says nothing of the upstream's templates and keys
       acked: shipment => {
@@ -308,19 +307,22 @@ export class Uplink {
     this.#idle.settle()
   }
 
-  /** Takes records while the window has room and the budget lets them; true when it took any. */
+  /** Takes records while the window has room and the budget lets them; true when it took any. What was refused goes whoever carries. */
   #fill(now: number): boolean {
+    const may = this.#takes && this.#pace.urgentMay
     let took = false
     // a batch is packed whole before it is sent
     while (this.#carrier.room(this.maxPacket)) {
       const over = this.#pace.readyAt(now) > now || this.#batchAt(now) > now
-      const next = this.#records.take(over, this.maxPacket, !this.#carrying)
+      const again = over ? null : this.#records.takeRefused(this.maxPacket)
+      const next = again || (may ? this.#records.take(over, this.maxPacket, !this.#carrying) : null)
       if (!next) break
       took = true
-      this.#helped ||= !this.#carrying
       const { shipment, packet } = next
       this.#pace.packets(1)
       this.#carrier.take(packet.bytes, shipment, packet.maxSize)
+      if (!shipment) continue
+      this.#helped ||= !this.#carrying
       if (this.#carrier === this.#exchange) this.watchers.tell(shipment.seq, packet.bytes, this.medium, 'exchange')
     }
     if (took) this.#pace.batchDone()
@@ -348,9 +350,7 @@ export class Uplink {
   /** The upstream could not use a frame. The exchange repeats it; elsewhere this is the only word about it. */
   #frameUnused(refused: RefusedFrame): void {
     if (this.#carrier === this.#exchange) this.#delivery.slower(this.#parts.clock.mono())
-    if (this.#carrier.delivery !== 'medium' || !this.#carrier.room(this.maxPacket)) return
-    const packet = this.#records.refused(refused, this.maxPacket)
-    if (packet) this.#carrier.take(packet.bytes, null, packet.maxSize)
+    else this.#records.refused(refused)
   }
 
   #arrived(shipment: Sent): void {

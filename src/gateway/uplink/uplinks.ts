@@ -10,8 +10,10 @@ import { asOsError } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
 import { MissingLink } from '../../links/missing'
 import { withHardware } from '../../links/physical'
+import { isAddressOf } from '../../links/resolve'
 import { systemTimers, type Timers } from '../../links/timers'
 import type { LogRecord } from '../../log'
+import type { SecureSessions } from '../../protocol/secure/sessions'
 import type { Applied } from '../guard/apply'
 import type { PoolWish } from '../ids'
 import type { ForwardingReport, UplinkReport } from '../status'
@@ -23,7 +25,10 @@ import type { Payload } from './records'
 import type { Uplink } from './uplink'
 import { SentWatchers } from './watchers'
 
-type Given = Omit<UplinkBuild, 'feed' | 'watchers' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'>
+type Given = Omit<
+  UplinkBuild,
+  'feed' | 'watchers' | 'sessions' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'
+>
 
 export interface UplinksParts extends Given {
   /** ids the gateway wants for nodes of its own: the first uplink is asked, or ids of two could be the same */
@@ -54,6 +59,7 @@ const USUAL_PACKET = 1200
 export class Uplinks {
   /** tells how a record left, whoever carried it */
   readonly watchers = new SentWatchers()
+  readonly #sessions = new Map<string, SecureSessions>()
   readonly #parts: UplinksParts
   readonly #timers: Timers
   #entries: Entry[] = []
@@ -117,6 +123,11 @@ export class Uplinks {
     return (this.carrying?.draining ?? false) || (this.#helper?.draining ?? false)
   }
 
+  /** Keys that packets of an AID go out under. */
+  keys(aid: number): Uint8Array[] {
+    return this.list.flatMap(uplink => uplink.key(aid) ?? [])
+  }
+
   /** facts no upstream has yet */
   get backlog(): number {
     return this.#feed.backlog
@@ -152,7 +163,7 @@ export class Uplinks {
   heard(address: string): void {
     const { supervisor, clock } = this.#parts
     for (const { usable, settings } of this.#entries) {
-      if (usable || !settings.host || !address.startsWith(`${settings.host}:`)) continue
+      if (usable || !settings.host || !isAddressOf(address, settings.host)) continue
       if (clock.mono() - this.#heardAt < HEARD_EVERY_MS) return
       this.#heardAt = clock.mono()
       supervisor.get(settings.name)?.back()
@@ -271,6 +282,7 @@ export class Uplinks {
           ...this.#parts,
           feed: this.#feed,
           watchers: this.watchers,
+          sessions: this.#sessions,
           largest: () => this.#largest,
           helps: uplink => this.#helper === uplink,
           changed: () => this.pump(),

@@ -109,7 +109,7 @@ export class ControlHandler {
   /** The sending half, for a packet of its server. */
   #client(addr: unknown): SecureClient | null {
     const { strict } = this.#options
-    return trusts(strict, addr) ? (strict?.client ?? null) : null
+    return trusts(strict, addr) ? (strict?.clientOf?.(addr) ?? strict?.client ?? null) : null
   }
 
   #dictReady(raw: Uint8Array, addr: unknown): Record<string, unknown> {

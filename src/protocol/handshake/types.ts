@@ -46,6 +46,8 @@ export interface DataParser {
  */
 export interface StrictSecurity {
   client?: SecureClient | null
+  /** the half that packets of that address are about, where there are several servers; null or absent: `client` */
+  clientOf?: (addr: unknown) => SecureClient | null
   server?: SecureServer | null
   /** whether a packet from there may be the server's; one that may not moves nothing. Absent: every address may */
   trusts?: (addr: unknown) => boolean

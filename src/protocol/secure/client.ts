@@ -4,8 +4,8 @@
 //
 // What fails: the answer is lost: the server names another timestamp within 10 s. The server lost the key: it answers
 // BAD_KEY, and we begin again in plaintext; obeyed at most once per 10 s and AID, so a forger cannot keep us there.
-// With requireSecure data never goes in plaintext: until there is a key only openers go (a FULL without sensors), with
-// pauses of 2 s doubling to 60 s.
+// With requireSecure data never goes in plaintext, nor where the server refuses it since it has a session with the AID from
+// another address (X36): until there is a key only openers go (a FULL without sensors), with pauses of 2 s doubling to 60 s.
 import { type Clock, systemClock } from '../../lib/clock'
 import type { RefusedFrame } from '../nack'
 import { SecureSessions } from './sessions'
@@ -15,6 +15,8 @@ export interface SecureClientOptions {
   sessions?: SecureSessions
   clock?: Clock
   requireSecure?: boolean
+  /** timestamps of the keys that other uplinks have for an AID, the best first */
+  elsewhere?: (aid: number) => number[]
   /** AIDs whose timestamps are remembered; the least recently started go first */
   maxSources?: number
 }
@@ -33,8 +35,13 @@ class Source {
   badKeyAt = Number.NEGATIVE_INFINITY
   openerAt = Number.NEGATIVE_INFINITY
   openerPause = 0
+  /** timestamp of the key that was refused last */
+  refused = 0
+  /** the server takes no plaintext from here: only openers go until there is a key */
+  held = false
 
   forget(): void {
+    this.held = false
     this.timestamps.fill(0)
     this.next = 0
     this.openerAt = Number.NEGATIVE_INFINITY
@@ -49,18 +56,30 @@ export class SecureClient {
   readonly counters = { ignoredReady: 0, ignoredAck: 0, ignoredBadKey: 0, badKey: 0 }
   readonly #clock: Clock
   readonly #maxSources: number
+  readonly #elsewhere: (aid: number) => number[]
   readonly #sources = new Map<number, Source>()
+  #peer = ''
 
   constructor({
     clock = systemClock,
     sessions = new SecureSessions({ now: () => Math.floor(clock.wall() / 1000), mono: () => clock.mono() }),
     requireSecure = false,
+    elsewhere = () => [],
     maxSources = MAX_SOURCES,
   }: SecureClientOptions = {}) {
     this.sessions = sessions
     this.requireSecure = requireSecure
     this.#clock = clock
+    this.#elsewhere = elsewhere
     this.#maxSources = maxSources
+  }
+
+  /** From now on packets go to that server: keys and timestamps of another one are forgotten. */
+  usePeer(peer: string): void {
+    if (peer === this.#peer) return
+    this.#peer = peer
+    this.sessions.usePeer(peer)
+    this.#sources.clear()
   }
 
   /** Key of the next packet of that AID; null: it goes in plaintext, if mayPlain. Hot path, allocates nothing. */
@@ -69,17 +88,17 @@ export class SecureClient {
   }
 
   /** Whether data of that AID may leave in plaintext while there is no key. */
-  mayPlain(_aid: number): boolean {
-    return !this.requireSecure
+  mayPlain(aid: number): boolean {
+    return !this.requireSecure && this.#sources.get(aid)?.held !== true
   }
 
   /**
-   * A plaintext data frame (an opener with requireSecure) went out; `timestampRaw` is its TS field as sent. A frame
+   * A plaintext data frame (an opener, where none may) went out; `timestampRaw` is its TS field as sent. A frame
    * without a time (0) makes no key and is not remembered. Allocates nothing but for the first frame of an AID.
    */
   plaintextSent(aid: number, timestampRaw: number): void {
     const source = this.#source(aid)
-    if (this.requireSecure) {
+    if (this.requireSecure || source.held) {
       source.openerAt = this.#clock.mono()
       source.openerPause = Math.min(LAST_OPENER_PAUSE_MS, source.openerPause * 2 || FIRST_OPENER_PAUSE_MS)
     }
@@ -126,15 +145,34 @@ export class SecureClient {
     }
     this.counters.badKey++
     source.badKeyAt = now
+    source.refused = this.sessions.session(aid)?.first_plaintext_ts ?? 0
     // a late answer to a timestamp of before must not bring the refused key back
     source.forget()
     this.sessions.drop(aid)
     return true
   }
 
-  /** With requireSecure and no key: whether an opener is to be sent now. `nowMono` in ms. */
+  /**
+   * NACK BAD_KEY for a packet that went in plaintext: the server has a session with this AID from another address (X37).
+   * `keyed`: the key of another uplink is in use now; a packet under it proves that it is us. `held`: there is none, so
+   * only openers go until the server names a key. Null: not for a plaintext packet of ours.
+   */
+  onPlaintextRefused({ reason, aid, ts }: RefusedFrame): 'keyed' | 'held' | null {
+    const source = this.#sources.get(aid)
+    if (reason !== 'BAD_KEY' || !source || this.sessions.outboundKey(aid)) return null
+    // a server that has no session with this AID never asks: it gets no key of another one
+    if (!source.timestamps.includes(ts)) return null
+    const known = this.#elsewhere(aid).find(timestamp => timestamp !== source.refused)
+    source.held = known === undefined
+    if (known === undefined) return 'held'
+    this.sessions.keyOn(aid, known)
+    source.forget()
+    return 'keyed'
+  }
+
+  /** Where no data may go in plaintext, and without a key: whether an opener is to be sent now. `nowMono` in ms. */
   openerDue(aid: number, nowMono: number): boolean {
-    if (!this.requireSecure || this.sessions.outboundKey(aid)) return false
+    if (this.mayPlain(aid) || this.sessions.outboundKey(aid)) return false
     const source = this.#sources.get(aid)
     return !source || nowMono - source.openerAt >= source.openerPause
   }

@@ -3,13 +3,14 @@
 //
 // What fails: the answer is lost: another timestamp is named with a plaintext packet 10 s later, and every key that may
 // still be in use is kept as a candidate. No key decrypts: the frame is answered BAD_KEY (refuse()), the sender begins
-// again. A forged plaintext packet adds a candidate and changes nothing else: a confirmed key stays the first until a
-// frame decrypts with another, and is good for a minute after that, so that nobody who names himself a new key takes
-// the session from a device that is sending. What is told at most so often is counted for each address, so that a
-// stranger's packets keep no answer from the device itself. A packet stamped here for want of a time makes no key, for
-// its sender cannot know the time.
+// again. A confirmed key is replaced only from the address it was confirmed from, which a packet under it moves, or once
+// nothing valid came from there for `rekeyAfterS` (X37); a request from elsewhere gets no answer and is counted. A key
+// that was named is good for the address that asked. A replaced key is good for a minute more. The pauses of answers are
+// kept for each address, so that a stranger's packets keep no answer from the device itself. A packet stamped here for want
+// of a time makes no key, for its sender cannot know the time.
 import { type Clock, systemClock } from '../../lib/clock'
 import { deriveSessionKey } from '../../wire/cipher'
+import { senderOf } from '../address'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from '../control'
 import { addressText } from '../ids/service'
 import { type RefusedFrame, refusedFrameText } from '../nack'
@@ -23,8 +24,16 @@ export interface SecureServerOptions {
   serverTime?: () => number
   /** plaintext data is refused; senders get their key by an opener, a FULL without sensors */
   requireSecure?: boolean
+  /** seconds without a valid packet from its address after which a confirmed key may be replaced from another */
+  rekeyAfterS?: number
+  /** which plaintext of an AID with a confirmed session is taken (X36) */
+  plaintextAfterSecure?: () => PlaintextAfterSecure
+  /** a key was replaced, or that was refused; refusals of one AID at most once a minute */
+  onRekey?: (event: 'replaced' | 'refused', aid: number, address: string) => void
   maxSources?: number
 }
+
+export type PlaintextAfterSecure = 'same_address' | 'any' | 'never'
 
 const READY_PAUSE_MS = 10_000
 const REFUSE_PAUSE_MS = 1000
@@ -34,12 +43,16 @@ const ADDRESSES = 4
 /** how long a confirmed key stays good after another one took its place */
 const REPLACED_MS = 60_000
 const MAX_SOURCES = 16_384
+const REKEY_AFTER_S = 600
+const WARN_PAUSE_MS = 60_000
 const NAMED = Number.POSITIVE_INFINITY
 const NO_KEYS: readonly Uint8Array[] = []
 
 interface Candidate {
   readonly timestamp: number
   readonly key: Uint8Array
+  /** the sender it was named to */
+  readonly from: string
   /** mono ms; Infinity for a named one, which goes when the session settles */
   readonly until: number
 }
@@ -61,6 +74,11 @@ interface Source {
   sessionKey: Uint8Array | null
   /** the session's key is confirmed and no other is named */
   settled: boolean
+  /** of a confirmed key: its address as the medium wrote it last, the sender that means, and when that was heard, mono ms */
+  address: string
+  home: string
+  heardAt: number
+  warnedAt: number
 }
 
 export class SecureServer {
@@ -70,10 +88,25 @@ export class SecureServer {
    * plaintext data packets refused by requireSecure, timestamps named, secure frames answered BAD_KEY, channels
    * confirmed
    */
-  readonly counters = { plaintextRefused: 0, named: 0, badKey: 0, confirmed: 0 }
+  readonly counters = {
+    plaintextRefused: 0,
+    named: 0,
+    badKey: 0,
+    confirmed: 0,
+    /** confirmed keys that another took the place of, refused attempts, confirmed peers at a new address, sessions forgotten */
+    replaced: 0,
+    rekeyRefused: 0,
+    moved: 0,
+    forgotten: 0,
+  }
   readonly #clock: Clock
   readonly #serverTime: () => number
   readonly #maxSources: number
+  readonly #rekeyAfterMs: number
+  readonly #plaintextAfterSecure: () => PlaintextAfterSecure
+  readonly #onRekey: NonNullable<SecureServerOptions['onRekey']>
+  /** who sent the frame that keys() is asked for; null: anybody */
+  #sender: string | null = null
   readonly #sources = new Map<number, Source>()
 
   constructor({
@@ -81,6 +114,9 @@ export class SecureServer {
     sessions = new SecureSessions({ now: () => Math.floor(clock.wall() / 1000), mono: () => clock.mono() }),
     serverTime = () => Math.floor(clock.wall() / 1000),
     requireSecure = false,
+    rekeyAfterS = REKEY_AFTER_S,
+    plaintextAfterSecure = () => 'same_address',
+    onRekey = () => undefined,
     maxSources = MAX_SOURCES,
   }: SecureServerOptions = {}) {
     this.sessions = sessions
@@ -88,39 +124,90 @@ export class SecureServer {
     this.#clock = clock
     this.#serverTime = serverTime
     this.#maxSources = maxSources
+    this.#rekeyAfterMs = 1000 * (requireSecure ? sessions.expireSeconds : rekeyAfterS)
+    this.#plaintextAfterSecure = plaintextAfterSecure
+    this.#onRekey = onRekey
+  }
+
+  /** The frames that keys() is asked for next come from there: keys named to others are not for them. */
+  hears(address: string): void {
+    this.#sender = address
+  }
+
+  /** Whether plaintext of that AID from there may be taken: its confirmed session, if it has one, must allow it (X36). */
+  takesPlaintext(aid: number, address: string): boolean {
+    if (this.sessions.confirmed === 0) return true
+    const rule = this.#plaintextAfterSecure()
+    if (rule === 'any' || this.sessions.confirmedPeer(aid) === null) return true
+    return rule === 'same_address' && this.isHome(aid, address)
+  }
+
+  /** Whether the confirmed session of that AID, if it has one, is with that sender. */
+  isHome(aid: number, address: string): boolean {
+    const peer = this.sessions.confirmedPeer(aid)
+    if (peer === null) return true
+    const source = this.#source(aid, this.sessions.peekKey(aid))
+    return source.address === address || source.home === senderOf(address)
+  }
+
+  /** A packet that needs no key, an empty HEART, came from there: it keeps the session alive. */
+  alive(aid: number, address: string): void {
+    if (this.sessions.confirmedPeer(aid) === null || !this.isHome(aid, address)) return
+    this.#sources.get(aid)!.heardAt = this.#clock.mono()
+    this.sessions.heard(aid)
+  }
+
+  /** An operator's order: the AID may get a key from anywhere again. False when it had no session. */
+  forget(aid: number): boolean {
+    const known = this.sessions.session(aid) !== null
+    this.#sources.delete(aid)
+    if (!known) return false
+    this.sessions.drop(aid)
+    this.sessions.save(true)
+    this.counters.forgotten++
+    return true
   }
 
   /**
    * Keys to try on a secure frame of that AID, best first. Called per secure frame: allocates only when they changed.
    */
   keys(aid: number): readonly Uint8Array[] {
-    const sessionKey = this.sessions.getSessionKey(aid)
+    const sessionKey = this.sessions.peekKey(aid)
     const source = this.#sources.get(aid)
     if (!source) return sessionKey ? this.#source(aid, sessionKey).keys : NO_KEYS
     if (source.sessionKey !== sessionKey) {
       source.sessionKey = sessionKey
       rebuild(source)
     } else if (source.settled && source.recent.length > 0) this.#outlived(source)
-    return source.keys
+    if (this.#sender === null || source.recent.length === 0) return source.keys
+    const sender = senderOf(this.#sender)
+    const usable = source.recent.filter(({ from, until }) => until !== NAMED || from === sender)
+    return usable.length === source.recent.length ? source.keys : keysOf(source.sessionKey, usable)
   }
 
   /**
    * A secure frame was understood with `key`, one of keys(). `proven`: it had a body and became a fact; an empty HEART
-   * fits every key. The proven key becomes the session's and the others are dropped. Answers SECURE_CHANNEL_ACK the
-   * first time.
+   * fits every key. The proven key becomes the session's and the others are dropped. `fresh`: it is newer than what came
+   * before, so no copy of it; only then its address becomes that of the session. Answers SECURE_CHANNEL_ACK the first time.
    */
-  onSecure(aid: number, key: Uint8Array, addr: unknown, proven: boolean): Uint8Array | null {
+  onSecure(aid: number, key: Uint8Array, addr: unknown, proven: boolean, fresh = true): Uint8Array | null {
     if (!proven) return null
-    const source = this.#source(aid, this.#sources.get(aid)?.sessionKey ?? this.sessions.getSessionKey(aid))
+    const source = this.#source(aid, this.#sources.get(aid)?.sessionKey ?? this.sessions.peekKey(aid))
     const known = source.sessionKey === key
-    if (known && source.settled) return null
     const now = this.#clock.mono()
+    if (known) this.#under(source, aid, addr, fresh, now)
+    if (known && source.settled) return null
     const candidate = source.recent.find(recent => recent.key === key)
     if (!known && !candidate) return null
     const good = source.recent.filter(other => other !== candidate && other.until !== NAMED && other.until > now)
     const replaced = candidate ? this.#confirmed(aid, now + REPLACED_MS) : null
     if (candidate) {
+      if (replaced) {
+        this.counters.replaced++
+        this.#onRekey('replaced', aid, addressText(addr) ?? '')
+      }
       this.sessions.keyOn(aid, candidate.timestamp, addr)
+      this.#settle(source, addr, now)
       source.sessionKey = this.sessions.getSessionKey(aid)
     }
     source.recent = replaced ? [replaced, ...good].slice(0, RECENT) : good
@@ -128,6 +215,7 @@ export class SecureServer {
     source.settled = true
     if (this.sessions.isConfirmed(aid)) return null
     this.sessions.markSecureChannel(aid, addr)
+    this.#settle(source, addr, now)
     this.counters.confirmed++
     return buildSecureChannelAck(aid)
   }
@@ -135,18 +223,20 @@ export class SecureServer {
   /**
    * A plaintext data packet was understood; `timestampRaw` is its TS field as it is on the wire. The answer, if one is
    * due: SECURE_DICT_READY naming this packet, at most every 10 s, AID and address; TIME_RESPONSE for a packet without a time.
+   * None while another address has the confirmed key (X37).
    */
   onPlaintext(aid: number, timestampRaw: number, serverStamped: boolean, addr: unknown): Uint8Array | null {
     if (serverStamped) return buildTimeResponse(0, Math.floor(this.#serverTime()))
     if (timestampRaw <= this.sessions.timeSyncThreshold) return null
     const now = this.#clock.mono()
-    const source = this.#source(aid, this.sessions.getSessionKey(aid))
+    const source = this.#source(aid, this.sessions.peekKey(aid))
+    if (!this.#mayRekey(source, aid, addr, now)) return null
     if (!due(source.named, addr, now, READY_PAUSE_MS)) return null
     this.counters.named++
     if (source.sessionKey === null) {
       this.sessions.establishRemotePlaintext(aid, timestampRaw, addr)
       source.sessionKey = this.sessions.getSessionKey(aid)
-    } else this.#remember(source, aid, timestampRaw)
+    } else this.#remember(source, aid, timestampRaw, senderOf(addressText(addr) ?? ''))
     rebuild(source)
     return buildSecureDictReady(aid, timestampRaw)
   }
@@ -160,27 +250,66 @@ export class SecureServer {
     return this.requireSecure
   }
 
-  /** NACK BAD_KEY for a secure frame that no key decrypts; null when that AID got one there within the last second. */
-  refuse(frame: Omit<RefusedFrame, 'reason'>, addr: unknown = null): Uint8Array | null {
+  /**
+   * NACK BAD_KEY for a secure frame that no key decrypts, or for plaintext of an AID whose session is with another address: who
+   * has its key proves itself with it (X37). Null when that AID got one there within the last second, unless `each`.
+   */
+  refuse(frame: Omit<RefusedFrame, 'reason'>, addr: unknown = null, each = false): Uint8Array | null {
     const now = this.#clock.mono()
-    const source = this.#source(frame.aid, this.sessions.getSessionKey(frame.aid))
-    if (!due(source.refused, addr, now, REFUSE_PAUSE_MS)) return null
+    const source = this.#source(frame.aid, this.sessions.peekKey(frame.aid))
+    if (!due(source.refused, addr, now, REFUSE_PAUSE_MS) && !each) return null
     this.counters.badKey++
     return buildNack(0, refusedFrameText({ ...frame, reason: 'BAD_KEY' }))
   }
 
-  #remember(source: Source, aid: number, timestamp: number): void {
-    if (source.recent.some(candidate => candidate.timestamp === timestamp)) return
+  /** A packet under the session's key: the peer is there, from now on if it is no copy. */
+  #under(source: Source, aid: number, addr: unknown, fresh: boolean, now: number): void {
+    const address = addressText(addr) ?? ''
+    if (source.address !== address) {
+      const sender = senderOf(address)
+      if (source.home !== sender) {
+        if (!fresh || this.sessions.confirmedPeer(aid) === null) return
+        this.counters.moved++
+        source.home = sender
+        this.sessions.heard(aid, addr)
+      }
+      source.address = address
+    }
+    source.heardAt = now
+    this.sessions.heard(aid)
+  }
+
+  #settle(source: Source, addr: unknown, now: number): void {
+    source.address = addressText(addr) ?? ''
+    source.home = senderOf(source.address)
+    source.heardAt = now
+  }
+
+  #mayRekey(source: Source, aid: number, addr: unknown, now: number): boolean {
+    if (this.sessions.confirmedPeer(aid) === null) return true
+    const address = addressText(addr) ?? ''
+    if (source.home === senderOf(address) || now - source.heardAt >= this.#rekeyAfterMs) return true
+    this.counters.rekeyRefused++
+    if (now - source.warnedAt >= WARN_PAUSE_MS) {
+      source.warnedAt = now
+      this.#onRekey('refused', aid, address)
+    }
+    return false
+  }
+
+  #remember(source: Source, aid: number, timestamp: number, from: string): void {
+    if (source.recent.some(candidate => candidate.timestamp === timestamp && candidate.from === from)) return
     const key = deriveSessionKey(aid, timestamp)
     if (source.sessionKey && Buffer.compare(key, source.sessionKey) === 0) return
-    source.recent = [{ timestamp, key, until: NAMED }, ...source.recent].slice(0, RECENT)
+    source.recent = [{ timestamp, key, from, until: NAMED }, ...source.recent].slice(0, RECENT)
   }
 
   /** The confirmed key of the session as one that is good until then; null when there is none. */
   #confirmed(aid: number, until: number): Candidate | null {
     const session = this.sessions.isConfirmed(aid) ? this.sessions.session(aid) : null
     const timestamp = session?.first_plaintext_ts ?? null
-    return session?.key && timestamp !== null ? { timestamp, key: session.key, until } : null
+    const from = this.#sources.get(aid)?.home ?? ''
+    return session?.key && timestamp !== null ? { timestamp, key: session.key, from, until } : null
   }
 
   /** Replaced keys whose time is over go. */
@@ -192,10 +321,18 @@ export class SecureServer {
     source.settled = true
   }
 
+  /** One without a confirmed session, of the oldest. */
+  #leastOf(): number {
+    let looks = 32
+    for (const aid of this.#sources.keys()) if (looks-- === 0 || this.sessions.confirmedPeer(aid) === null) return aid
+    return this.#sources.keys().next().value!
+  }
+
   #source(aid: number, sessionKey: Uint8Array | null): Source {
     let source = this.#sources.get(aid)
     if (!source) {
-      if (this.#sources.size >= this.#maxSources) this.#sources.delete(this.#sources.keys().next().value!)
+      if (this.#sources.size >= this.#maxSources) this.#sources.delete(this.#leastOf())
+      const address = peerAddress(this.sessions.confirmedPeer(aid) ?? '')
       source = {
         named: [],
         refused: [],
@@ -203,6 +340,10 @@ export class SecureServer {
         keys: NO_KEYS,
         sessionKey: null,
         settled: false,
+        address,
+        home: senderOf(address),
+        heardAt: this.#clock.mono(),
+        warnedAt: Number.NEGATIVE_INFINITY,
       }
       this.#sources.set(aid, source)
     }
@@ -213,6 +354,9 @@ export class SecureServer {
     return source
   }
 }
+
+/** The address of a session's file, where a peer of the reference writes a pair. */
+const peerAddress = (text: string): string => /^\('(.+)', \d+\)$/.exec(text)?.[1] ?? text
 
 /** Whether that address was told nothing of this kind for so long; noted as told now. */
 function due(told: Told[], addr: unknown, now: number, pause: number): boolean {
@@ -225,8 +369,12 @@ function due(told: Told[], addr: unknown, now: number, pause: number): boolean {
   return true
 }
 
+const keysOf = (sessionKey: Uint8Array | null, recent: readonly Candidate[]): Uint8Array[] => {
+  const keys = recent.map(candidate => candidate.key)
+  return sessionKey ? [sessionKey, ...keys] : keys
+}
+
 function rebuild(source: Source): void {
-  const recent = source.recent.map(candidate => candidate.key)
   source.settled = false
-  source.keys = source.sessionKey ? [source.sessionKey, ...recent] : recent
+  source.keys = keysOf(source.sessionKey, source.recent)
 }

@@ -63,6 +63,7 @@ export class SecureSessions {
   readonly #sessions: Map<number, Session>
   /** AIDs whose channel is not confirmed, oldest first */
   readonly #unproven = new Set<number>()
+  #peer: string | undefined
   #cleanedAt: number
   #triedAt = Number.NEGATIVE_INFINITY
   #savedAt: number
@@ -88,6 +89,7 @@ export class SecureSessions {
     this.#now = now
     this.#mono = mono
     if (mono) this.#anchor = now() - mono() / 1000
+    this.#peer = peer
     this.#maxSessions = maxSessions
     this.#store = storePath === null ? null : new SessionStore({ path: storePath, files, peer, onProblem })
     this.#sessions = this.#store?.load() ?? new Map()
@@ -99,8 +101,24 @@ export class SecureSessions {
     while (this.#sessions.size > maxSessions) this.#dropOldest()
   }
 
+  /** From now on the sessions are with that server: those with another one end. */
+  usePeer(peer: string): void {
+    if (peer === this.#peer) return
+    this.#peer = peer
+    if (this.#store) this.#store.peer = peer
+    this.#changed ||= this.#sessions.size > 0
+    this.#sessions.clear()
+    this.#unproven.clear()
+    this.save()
+  }
+
   get size(): number {
     return this.#sessions.size
+  }
+
+  /** Sessions with a confirmed channel. */
+  get confirmed(): number {
+    return this.#sessions.size - this.#unproven.size
   }
 
   /** AIDs with a session. */
@@ -159,6 +177,27 @@ export class SecureSessions {
     return this.#get(aid)?.state.kind === 'SECURE'
   }
 
+  /** The key of a session; looking does not keep it alive, or strangers' packets would. */
+  peekKey(aid: number): Uint8Array | null {
+    const session = this.#peek(aid)
+    return session === undefined ? null : keyOf(session.state)
+  }
+
+  /** The same of a confirmed channel; its peer's address, null when there is no such session. */
+  confirmedPeer(aid: number): string | null {
+    const session = this.#peek(aid)
+    return session?.state.kind === 'SECURE' ? (session.peerAddr ?? '') : null
+  }
+
+  /** A valid packet came: the session lives on, and its peer is at that address now. */
+  heard(aid: number, addr: unknown = null): void {
+    const session = this.#get(aid)
+    const peerAddr = peerText(addr)
+    if (!session || peerAddr === null || peerAddr === session.peerAddr) return
+    session.peerAddr = peerAddr
+    this.#changed = true
+  }
+
   /** The session as it is shown; looking does not keep it alive. */
   session(aid: number): SessionRecord | null {
     const session = this.#sessions.get(aid)
@@ -207,6 +246,12 @@ export class SecureSessions {
     if (!this.#store.save(this.stored())) return
     this.#savedAt = now
     this.#changed = false
+  }
+
+  #peek(aid: number): Session | undefined {
+    if (this.#sessions.size === 0) return undefined
+    this.#cleanSometimes()
+    return this.#sessions.get(aid)
   }
 
   /** Called per packet: without sessions it costs nothing, with them one look at the clock. */

@@ -29,15 +29,19 @@ export interface SessionStoreOptions {
 
 export class SessionStore {
   readonly #options: SessionStoreOptions
+  /** whose sessions the next write is of */
+  peer: string | undefined
   #failing = false
 
   constructor(options: SessionStoreOptions) {
     this.#options = options
+    this.peer = options.peer
   }
 
   /** The sessions of the file by AID. */
   load(): Map<number, Session> {
-    const { path, files, peer, onProblem } = this.#options
+    const { path, files, onProblem } = this.#options
+    const { peer } = this
     const found = new Map<number, Session>()
     if (!files.exists(path)) return found
     let text: string
@@ -54,7 +58,8 @@ export class SessionStore {
 
   /** Replaces the file; false when it could not. */
   save(content: StoredSessions): boolean {
-    const { path, files, peer, onProblem } = this.#options
+    const { path, files, onProblem } = this.#options
+    const { peer } = this
     try {
       files.mkdir(dirname(path))
       atomicWrite(path, JSON.stringify(peer === undefined ? content : { peer, ...content }, null, 2), files)

@@ -3,8 +3,9 @@
 // takes, are looked at on their way out.
 //
 // What fails: a packet whose checksum is wrong is not sent on; one that comes again from the same address within seconds is
-// not either (`repeated`), which ends circles of forwarders; one that cannot be made whole (`frames: full` before its first
-// FULL) is counted `undecodable`; one that goes on encrypted is counted `ciphertext`, with one warning per rule; a target that is down costs its packets, counted there.
+// not either (`repeated`), which ends circles of forwarders; one that cannot be deciphered or made whole (`frames: plain` or `full`
+// without the key of its sender, `full` before its first FULL) is counted `undecodable`; one that goes on encrypted is counted
+// `ciphertext`, with one warning per rule; a target that is down costs its packets, counted there.
 import { type Logger, silentLogger } from '../../lib/logger'
 import { mediumInfo } from '../../links/registry'
 import { isData, isSecure } from '../../wire/commands'
@@ -21,7 +22,7 @@ export interface RuleCounters {
   forwarded: number
   failed: number
   undecodable: number
-  /** packets of secure sessions that went on encrypted: only who has their key can read them */
+  /** packets of secure sessions that went on encrypted (`frames: raw`): only who has their key can read them */
   ciphertext: number
   /** UNIX ms of the last match */
   last_at: number | null
@@ -218,7 +219,7 @@ export class Forwarder {
     const mine = this.countersOf(rule.name)
     mine.matched++
     mine.last_at = this.#parts.now()
-    const bytes = rule.frames === 'full' && isData(packet[0]!) ? this.#whole(packet) : packet
+    const bytes = isData(packet[0]!) ? this.#repacked(packet, rule.frames) : packet
     if (bytes === null) {
       mine.undecodable++
       this.counters.undecodable++
@@ -226,7 +227,9 @@ export class Forwarder {
     }
     if (isSecure(bytes[0]!)) {
       if (mine.ciphertext === 0)
-        this.#logger.warn(`rule ${rule.name} forwards encrypted packets: its targets cannot read them without the key`)
+        this.#logger.warn(
+          `rule ${rule.name} forwards encrypted packets: its targets cannot read them without the key (frames plain deciphers them)`,
+        )
       mine.ciphertext++
       this.counters.ciphertext++
     }
@@ -243,9 +246,13 @@ export class Forwarder {
     })
   }
 
-  #whole(packet: Uint8Array): Uint8Array | null {
+  #repacked(packet: Uint8Array, frames: Rule['frames']): Uint8Array | null {
+    if (frames === 'raw') return packet
+    const { node, gateway } = this.#parts
+    const plain = gateway?.readable(packet) ?? node.readable(packet)
+    if (plain === null || frames === 'plain') return plain
     try {
-      return this.#parts.node.relay(packet)
+      return node.relay(plain)
     } catch (error) {
       this.#logger.debug(`a packet cannot be made whole: ${String(error)}`)
       return null

@@ -33,7 +33,12 @@ const ADD: Record<string, OptionSpec> = {
   priority: { type: 'integer', value: 'N', default: 0, min: -1000, max: 1000, help: 'higher is asked first' },
   set: { type: 'string', value: 'SET', default: 'default', help: 'the first match of each set counts' },
   direction: { type: 'string', choices: ['in', 'out', 'both'], default: 'both', help: 'received, sent from here' },
-  frames: { type: 'string', choices: ['raw', 'full'], default: 'raw', help: 'full: each packet stands alone' },
+  frames: {
+    type: 'string',
+    choices: ['raw', 'plain', 'full'],
+    default: 'raw',
+    help: 'plain: deciphered; full: also each packet stands alone',
+  },
   redirect: { type: 'boolean', help: 'what is sent from here goes to the targets only' },
   disabled: { type: 'boolean', help: 'kept, but not used yet' },
   replace: { type: 'boolean', help: 'in the place of a rule of that name' },

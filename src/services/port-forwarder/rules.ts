@@ -39,8 +39,11 @@ const RULE = v.strictObject({
   command: texts,
   /** ids on the wire or device names; empty: any */
   device: texts,
-  /** full: each packet goes as one that stands alone, so that a target may begin anywhere */
-  frames: v.optional(v.picklist(['raw', 'full']), 'raw'),
+  /**
+   * raw: as they are; plain: packets of secure sessions deciphered; full: also each as one that stands alone, so that a target may
+   * begin anywhere
+   */
+  frames: v.optional(v.picklist(['raw', 'plain', 'full']), 'raw'),
   /** false: what is dispatched here goes to the targets only */
   copy: v.optional(v.boolean(), true),
   to: v.pipe(v.array(TARGET), v.minLength(1), v.maxLength(64)),

@@ -48,7 +48,8 @@ const MAX_PASSWORD_CHARS = 1024
 /** a hash of nobody's password: an unknown name takes as long as a wrong password */
 const NOBODY = `scrypt$16384$8$1$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
-const keyOf = (username: string): string => username.normalize('NFC').toLowerCase()
+/** What names of users are compared by. */
+export const userKey = (username: string): string => username.normalize('NFC').toLowerCase()
 
 const viewOf = ({ username, role, enabled, created_at, updated_at }: StoredUser): UserView => ({
   username,
@@ -77,7 +78,7 @@ export class UserStore {
   }
 
   get(username: string): UserView | undefined {
-    const user = this.#all().get(keyOf(username))
+    const user = this.#all().get(userKey(username))
     return user && viewOf(user)
   }
 
@@ -92,7 +93,8 @@ export class UserStore {
     }
     const password_hash = password === undefined ? undefined : await this.#hash(password)
     const users = this.#all()
-    if (users.has(keyOf(name))) throw new OsError('USER_EXISTS', 'user already exists', { details: { username: name } })
+    if (users.has(userKey(name)))
+      throw new OsError('USER_EXISTS', 'user already exists', { details: { username: name } })
     if (users.size >= MAX_USERS) throw new OsError('BAD_REQUEST', `there are ${MAX_USERS} users, the most there may be`)
     const now = this.#now()
     return this.#put({
@@ -123,23 +125,23 @@ export class UserStore {
   remove(username: string): UserView {
     const old = this.#known(username)
     const users = new Map(this.#all())
-    users.delete(keyOf(username))
+    users.delete(userKey(username))
     this.#save(users)
     return viewOf(old)
   }
 
   /** The enabled user with this password, else null; takes as long for a name nobody has. */
   async verify(username: string, password: string): Promise<UserView | null> {
-    const user = this.#all().get(keyOf(username))
+    const user = this.#all().get(userKey(username))
     const right = await verifySecret(password, user?.password_hash ?? NOBODY)
     // looked up again: it may have been changed while the hash was made
-    const now = this.#all().get(keyOf(username))
+    const now = this.#all().get(userKey(username))
     return right && user?.password_hash !== undefined && now === user && user.enabled ? viewOf(user) : null
   }
 
   /** Another value than before once anything of the user changed; undefined when there is none, or a disabled one. */
   stamp(username: string): unknown {
-    const user = this.#all().get(keyOf(username))
+    const user = this.#all().get(userKey(username))
     return user?.enabled ? user : undefined
   }
 
@@ -157,14 +159,14 @@ export class UserStore {
   }
 
   #known(username: string): StoredUser {
-    const user = this.#all().get(keyOf(username))
+    const user = this.#all().get(userKey(username))
     if (!user) throw new OsError('NOT_FOUND', 'user not found', { details: { username } })
     return user
   }
 
   #put(user: StoredUser): UserView {
     const users = new Map(this.#all())
-    users.set(keyOf(user.username), user)
+    users.set(userKey(user.username), user)
     this.#save(users)
     return viewOf(user)
   }
@@ -184,7 +186,7 @@ export class UserStore {
     }
     try {
       const { users } = JSON.parse(text) as { users: StoredUser[] }
-      return new Map(users.map(user => [keyOf(user.username), checked(user)]))
+      return new Map(users.map(user => [userKey(user.username), checked(user)]))
     } catch (error) {
       throw this.#unreadable(error)
     }

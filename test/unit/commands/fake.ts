@@ -143,6 +143,10 @@ export function fake(
     ...(inGateway && {
       gateway: {
         status: () => STATUS,
+        forgetSession: aid => {
+          calls.push(['forgetSession', aid])
+          return aid === 7
+        },
         reload: async () => {
           calls.push(['reload'])
           const kept = { added: [], removed: [], changed: [], kept: ['cloud'] }

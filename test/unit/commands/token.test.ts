@@ -7,7 +7,7 @@ import { after, test } from 'node:test'
 import { encode } from 'uqr'
 import { parseCommand, VERBS } from '../../../src/commands'
 import { banner } from '../../../src/commands/banner'
-import { configuredUrl, loginUrl, openable, qrCode } from '../../../src/commands/login'
+import { configuredUrl, lanAddress, loginUrl, openable, qrCode } from '../../../src/commands/login'
 import { ConfigStore } from '../../../src/config'
 import { newToken } from '../../../src/services/users'
 import { fake } from './fake'
@@ -54,6 +54,12 @@ test('a page that listens everywhere is named by an address that others can use'
   assert.equal(loginUrl('http://0.0.0.0:8765', 't', {}), 'http://127.0.0.1:8765/#/?token=t')
   assert.equal(loginUrl('http://127.0.0.1:8765', 't', interfaces), 'http://127.0.0.1:8765/#/?token=t')
   assert.equal(openable('http://0.0.0.0:8765', interfaces), 'http://192.0.2.9:8765')
+  // the network of the default route comes first; those of containers and tunnels are in no phone's reach
+  const many = { docker0: [of('172.17.0.1', false)], ...interfaces, wlan1: [of('192.0.2.77', false)] }
+  assert.equal(lanAddress(many, []), '192.0.2.9')
+  assert.equal(lanAddress(many, ['wlan1']), '192.0.2.77')
+  assert.equal(lanAddress(many, ['docker0', 'gone0']), '192.0.2.9')
+  assert.equal(lanAddress({ docker0: [of('172.17.0.1', false)] }, ['docker0']), undefined)
 })
 
 test('the banner names a page that can be opened', () => {
@@ -68,6 +74,17 @@ test('the banner names a page that can be opened', () => {
   assert.doesNotMatch(said('https://[::]:8765'), /0\.0\.0\.0|\[::\]/)
   assert.equal(said('http://127.0.0.1:8765'), 'http://127.0.0.1:8765')
   assert.match(said(null), /^os-node tui/)
+  // run --lan says what a phone meets; a certificate of one's own needs no word
+  const lan = (url: string, token: string | null, values = {}): string =>
+    banner({ ...(gateway as object), config: config(values) } as never, 'run', url, token, { lan: true })
+  assert.match(
+    lan('https://192.0.2.7:8765', 'a-_token'),
+    /self-signed[\s\S]*log in by +https:\/\/192\.0\.2\.7[\s\S]*█▄/,
+  )
+  assert.match(lan('https://192.0.2.7:8765', null), /log in by +the token; os-node token --new/)
+  assert.match(lan('https://127.0.0.1:8765', 'a'), /no address in a network yet/)
+  const own = { web_user: { tls: { cert: '/a', key: '/b' } } }
+  assert.doesNotMatch(lan('https://192.0.2.7:8765', 'a', own), /self-signed|no address/)
 })
 
 test('without a gateway the link is where the configuration has the page', () => {

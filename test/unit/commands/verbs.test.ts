@@ -255,11 +255,17 @@ test('run and serve hand on what was given and stay until the end', async () => 
   assert.equal((await run(context, 'run', '--host', 'h', '--port', '1')).exitCode, 0)
   await run(context, 'serve', '--port', '2', '--web-port', '3')
   await run(context, 'run')
+  await run(context, 'run', '--lan', '--port', '4')
   assert.deepEqual(calls, [
     ['startGateway', 'run', { host: 'h', webPort: 1 }],
     ['startGateway', 'serve', { port: 2, webPort: 3 }],
     ['startGateway', 'run', {}],
+    ['startGateway', 'run', { host: '0.0.0.0', lan: true, webPort: 4 }],
   ])
+  await assert.rejects(run(context, 'run', '--lan', '--host', '192.0.2.1'), { code: 'USAGE' })
+  const open = fake(config('{"web_user": {"auth_enabled": false}}'))
+  await assert.rejects(run(open.context, 'run', '--lan'), { code: 'CONFIG_INVALID' })
+  assert.deepEqual(open.calls, [])
   assert.match(printed[0] ?? '', /"ok":true,"role":"run".*"url"/)
   assert.match(printed[1] ?? '', /look at http/)
 })

@@ -131,6 +131,8 @@ class FakeGpio implements GpioWorld {
   /** requests that are held */
   open = 0
   onSet: (name: string, value: 0 | 1) => void = () => undefined
+  /** edges that the kernel has and nobody read yet */
+  late: () => void = () => undefined
   readonly #heard = new Map<string, EdgeHandler>()
   readonly #seqno = new Map<string, number>()
 
@@ -162,7 +164,7 @@ class FakeGpio implements GpioWorld {
         this.onSet(name, value)
       },
       onEdges: (handler: EdgeHandler) => this.#heard.set(name, handler),
-      drain: () => undefined,
+      drain: () => this.late(),
       close: async () => {
         if (open) this.open--
         open = false
@@ -384,16 +386,47 @@ test('a counter goes on from the value that was logged last, whatever its scale;
   ]
   const { world, source, value } = make({ pins })
   const asked: string[] = []
-  source.resume((id, unit) => {
-    asked.push(`${id} ${unit}`)
-    return { gas: 17.34, door: 1 }[id]
+  source.resume({
+    logged: (id, unit) => {
+      asked.push(`${id} ${unit}`)
+      return { gas: 17.34, door: 1 }[id]
+    },
+    kept: () => undefined,
+    keep: () => undefined,
   })
-  assert.deepEqual(asked, ['gas m3', 'door {1}', 'new {pulses}'])
+  assert.deepEqual(asked, ['gas m3', 'new {pulses}'])
   await source.open(events)
   world.edge('a', 1)
   world.edge('c', 1)
   assert.deepEqual([await value(0), await value(1), await value(2)], [17.35, 0, 1])
   await source.close()
+})
+
+test('a counter tells every count to the log, those that come while it closes too, and goes on from the larger one', async () => {
+  const options = { pins: [{ pin: 'a', name: 'gas', mode: 'counter', scale: 0.01, unit: 'm3' }] }
+  const log = new Map<string, number>()
+  const run = async (logged: number | undefined, given: object = options) => {
+    const made = make(given)
+    made.source.resume({
+      logged: () => logged,
+      kept: name => log.get(name),
+      keep: (name, count) => log.set(name, count),
+    })
+    await made.source.open(events)
+    return made
+  }
+  const first = await run(undefined)
+  first.world.edge('a', 1)
+  first.world.edge('a', 1, 4)
+  assert.deepEqual([...log], [['gas m3 1/100+0', 6]])
+  first.world.late = () => first.world.edge('a', 1)
+  await first.source.close()
+  assert.equal(log.get('gas m3 1/100+0'), 7)
+  // an older reading, a newer one, and one of another scale
+  assert.equal(await (await run(0.03)).value(), 0.07)
+  assert.equal(await (await run(0.09)).value(), 0.09)
+  const scaled = await run(0.5, { pins: [{ ...options.pins[0], scale: 0.1 }] })
+  assert.equal(await scaled.value(), 0.5)
 })
 
 test('a source that is made anew by a reload counts on, and its outputs are as they were set', async () => {

@@ -13,7 +13,9 @@ import { Registry } from '../../../src/links/registry'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
+import { deriveSessionKey } from '../../../src/wire/cipher'
 import { commandName } from '../../../src/wire/commands'
+import { rekeyFrame } from '../../../src/wire/frame'
 import { until } from '../../lib/gateway'
 
 const units = { ...wireUnits(), resolve }
@@ -98,4 +100,23 @@ test('a duplex gateway sends through its uplink', async t => {
   const { gw, sent } = await gateway(t, 'duplex')
   await until('data', () => sent.get('up')?.includes('DATA_FULL'))
   assert.equal(gw.status().device_role, 'duplex')
+})
+
+test('a gateway gives a packet of a secure session in plain form, and none without the key', async t => {
+  const { gw, hear, answers } = await gateway(t, 'duplex')
+  const encoder = new UplinkEncoder({ units, aid: 9 })
+  const tRaw = Date.now()
+  const encode = (value: number, key: Uint8Array | null): Uint8Array => {
+    const sensors = [{ id: 'a', status: 'OK', unit: 'K', value }]
+    return encoder
+      .encode({ id: 'D', state: 'ONLINE', tRaw: tRaw + value, aid: 9, sensors }, undefined, key)
+      .bytes.slice()
+  }
+  hear(encode(0, null))
+  assert.deepEqual(answers, ['SECURE_DICT_READY'])
+  const key = deriveSessionKey(9, tRaw)
+  const secure = encode(1, key)
+  assert.deepEqual(gw.readable(secure), rekeyFrame(secure, key, null))
+  assert.equal(commandName(gw.readable(secure)![0]!)?.endsWith('_SEC'), false)
+  assert.equal(gw.readable(rekeyFrame(secure, key, deriveSessionKey(9, 77))!), null)
 })

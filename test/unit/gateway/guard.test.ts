@@ -239,4 +239,5 @@ test('the memory limit is what is configured, else of the control group, else of
   assert.equal(memoryLimit(0, 250 * MB, 4096 * MB), 200 * MB)
   assert.equal(memoryLimit(0, undefined, 1000 * MB), 400 * MB)
   assert.equal(memoryLimit(0, undefined, 256 * MB), 192 * MB)
+  assert.equal(memoryLimit(0, undefined, 24_576 * MB), 1024 * MB)
 })

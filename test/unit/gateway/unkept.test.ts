@@ -72,10 +72,12 @@ test('the newest write of a name counts, and what is no fault of the disk is thr
   full = false
   await timers.advance(2000)
   assert.deepEqual(written, [2])
-  assert.throws(() =>
-    unkept.write('x', () => {
-      throw new TypeError('a defect')
-    }),
+  assert.throws(
+    () =>
+      unkept.write('x', () => {
+        throw new TypeError('a defect')
+      }),
+    /a defect/,
   )
 })
 
@@ -110,7 +112,7 @@ test('identity and a first token live in RAM while the disk refuses, and are the
     // the token's file is written by the real calls: a folder that cannot be one stands for the disk
     const dir = join(root, 'file')
     writeFileSync(dir, '')
-    await assert.rejects(firstToken(dir, unkept.add))
+    await assert.rejects(firstToken(dir, unkept.add), { code: 'EEXIST' })
     full = false
     await timers.advance(2000)
     assert.equal(unkept.report(), undefined)
@@ -127,7 +129,7 @@ test('a first token that cannot be kept lets in until the stop', async () => {
   const dir = '/sys/module/os-node-has-none'
   await firstToken(dir, (name, write) => {
     later.push(name)
-    assert.throws(write)
+    assert.throws(write, { code: /^E[A-Z]+$/ })
   })
   assert.deepEqual(later, ['the token'])
   assert.match(storedToken(dir)!, /scrypt/)

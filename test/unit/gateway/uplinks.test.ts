@@ -1,10 +1,14 @@
 // The list of uplinks as one: failover and give-back without loss (R12), an outage of an hour (R8), alarms first, pacing,
 // hot reload, and a kill in the middle of it.
 import assert from 'node:assert/strict'
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { alarmCheck } from '../../../src/gateway/uplink/alarms'
+import { ManualClock } from '../../../src/lib/clock'
+import { HostResolver } from '../../../src/links/resolve'
 import { COMMAND } from '../../../src/wire/commands'
-import { UplinkWorld } from '../../lib/uplinkworld'
+import { type RoadSpec, UplinkWorld } from '../../lib/uplinkworld'
 
 function world(t: TestContext, settings: Record<string, unknown> = {}): UplinkWorld {
   const w = new UplinkWorld(settings)
@@ -401,4 +405,100 @@ test('more logged than the uplink carries, without any loss of the link: live da
   assert.equal(w.uplinks.backlog, 0)
   assert.deepEqual([...new Set(w.arrived)], w.logged)
   assert.ok(w.receive.counters.duplicates < 0.3 * w.logged.length, `${w.receive.counters.duplicates} went twice`)
+})
+
+for (const delivery of ['auto', 'best_effort'] as const)
+  test(`another road with the same key goes on at once, a killed gateway too (X37, ${delivery})`, async t => {
+    const w = world(t, { failover: { after_s: 1, back_s: 4 } })
+    const roads: RoadSpec[] = [{ name: 'one' }, { name: 'two', medium: 'TCP', entry: { delivery } }]
+    await w.apply(...roads)
+    await w.run(500)
+    // until the key is used, before any pause of the session's file is over
+    for (let k = 0; k < 50 && w.receive.session!.status().confirmed === 0; k++) {
+      w.fact()
+      await w.run(10)
+    }
+    await w.kill()
+    w.road('one').dead = true
+    await w.apply(...roads)
+    await w.run(2000)
+    assert.equal(w.uplinks.carrying?.name, 'two')
+    for (let k = 0; k < 30; k++) {
+      w.fact()
+      await w.run(20, 5)
+    }
+    await w.run(5000)
+    assert.deepEqual([...new Set(w.arrived)], w.logged)
+    const { moved, keys_replaced } = w.receive.session!.status()
+    assert.deepEqual([moved, keys_replaced], [1, 0])
+    assert.ok(w.receive.report()['refused_elsewhere']! > 0, 'the plaintext it began with')
+  })
+
+for (const spec of [
+  { name: 'other' },
+  { name: 'other', medium: 'MQTT', acknowledges: true },
+  { name: 'other', entry: { delivery: 'best_effort' } },
+] satisfies RoadSpec[])
+  test(`a gateway that moved and lost its keys keeps its data until it has another (X37, ${JSON.stringify(spec)})`, async t => {
+    const w = world(t)
+    await w.apply({ name: 'one' })
+    await w.run(500)
+    for (let k = 0; k < 3; k++) {
+      w.fact()
+      await w.run(1000)
+    }
+    assert.equal(w.receive.session!.status().confirmed, 1)
+    await w.kill()
+    for (const name of readdirSync(w.dir)) if (name.startsWith('secure_sessions')) rmSync(join(w.dir, name))
+    await w.apply(spec)
+    await w.run(1000)
+    const inLog = w.arrived.length
+    for (let k = 0; k < 120; k++) {
+      w.fact()
+      await w.run(4000, 100)
+    }
+    assert.equal(w.arrived.length, inLog, 'no plaintext of it is taken')
+    assert.ok(w.receive.report()['refused_elsewhere']! <= 20, 'nor sent any more')
+    const { openers } = w.receive.session!.counters
+    assert.ok(openers >= 8 && openers < 30, `${openers} openers in eight minutes`)
+    assert.match(JSON.stringify(w.supervisor.links()['other']), /no secure session/)
+    assert.equal(w.uplinks.status()['other']!.secure, 'pending')
+    await w.run(200_000, 100)
+    assert.deepEqual([...new Set(w.arrived)], w.logged)
+    assert.deepEqual(w.receive.session!.status().keys_replaced, 1)
+    assert.equal(w.uplinks.status()['other']!.secure, 'secure')
+  })
+
+test('a packet from the peer ends the pause of its uplink: a name counts by the address it was resolved to last', async t => {
+  const answers = ['10.9.8.7', '10.9.8.9']
+  const query = async (_name: string, family: 4 | 6) =>
+    family === 4 ? [{ address: answers.shift()!, ttl: 0 }] : Promise.reject(new Error('none'))
+  const clock = new ManualClock()
+  const resolver = new HostResolver({ clock, query, readText: () => '' })
+  const host = 'upstream.example'
+  const w = world(t)
+  await w.apply({ name: 'named', entry: { host } }, { name: 'literal', entry: { host: '2001:db8::5' } })
+  await w.run(500)
+  /** Whether a packet of that address has the uplink tried at once. */
+  const ends = async (name: string, address: string): Promise<boolean> => {
+    w.road(name).unplug()
+    await w.run(1500)
+    w.road(name).dead = false
+    const { opens } = w.road(name)
+    w.uplinks.heard(address)
+    await new Promise(setImmediate)
+    const tried = w.road(name).opens > opens
+    await w.run(30_000, 500)
+    return tried
+  }
+  assert.equal(await ends('named', '10.9.8.7:4000'), false, 'never resolved')
+  await resolver.resolve(host)
+  assert.equal(await ends('named', '10.9.8.7:4000'), true)
+  assert.equal(await ends('named', '10.9.8.70:4000'), false)
+  clock.advance(60_000)
+  await resolver.resolve(host)
+  assert.equal(await ends('named', '10.9.8.7:4000'), false, 'the address of before')
+  assert.equal(await ends('named', '10.9.8.9:4000'), true)
+  assert.equal(await ends('literal', '[2001:db8::5]:4000'), true)
+  assert.equal(await ends('literal', '[2001:db8::51]:4000'), false)
 })

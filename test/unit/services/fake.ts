@@ -9,6 +9,7 @@ import type { GatewayStatus } from '../../../src/gateway/status'
 import { ManualClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
 import { createLogger } from '../../../src/lib/logger'
+import { readable } from '../../../src/protocol/secure/readable'
 import type { GatewayAccess, PluginHost, PluginNode } from '../../../src/services'
 import { pluginFragments, pluginSettings } from '../../../src/services'
 
@@ -52,6 +53,10 @@ export class FakeNode implements PluginNode {
     return { id: this.device }
   }
 
+  readable(): Uint8Array | null {
+    return null
+  }
+
   relay(packet: Uint8Array): Uint8Array {
     if (!this.whole) throw new Error('no template')
     return Uint8Array.of(...this.whole, packet.length)
@@ -84,6 +89,12 @@ export class FakeGateway implements GatewayAccess {
 
   status(): GatewayStatus {
     return this.state as GatewayStatus
+  }
+  /** of devices whose packets may be read */
+  readonly keys = new Map<number, Uint8Array>()
+
+  readable(packet: Uint8Array): Uint8Array | null {
+    return readable(packet, aid => [this.keys.get(aid) ?? []].flat())
   }
   submit(): unknown {
     return undefined

@@ -6,16 +6,17 @@ import { silentLogger } from '../../../src/lib/logger'
 import type { PluginHost } from '../../../src/services'
 import { PortForwarderService } from '../../../src/services/port-forwarder'
 import { checkRule, parseTarget, RuleBook, targetText } from '../../../src/services/port-forwarder/rules'
+import { deriveSessionKey } from '../../../src/wire/cipher'
 import { COMMAND } from '../../../src/wire/commands'
 import { sealFrame, writeHeader } from '../../../src/wire/frame'
 import { FakeGateway, type FakeNode, hostFor, io, tempDir } from './fake'
 
 /** A whole frame of a device. */
-function frame(aid: number, cmd: number = COMMAND.DATA_FULL): Uint8Array {
+function frame(aid: number, cmd: number = COMMAND.DATA_FULL, key: Uint8Array | null = null): Uint8Array {
   const out = new Uint8Array(64)
   const body = writeHeader(out, 0, cmd, aid, 1, 1_710_000_000_000)
   out.set(Buffer.from('body'), body)
-  return out.slice(0, sealFrame(out, 0, body, body + 4))
+  return out.slice(0, sealFrame(out, 0, body, body + 4, key))
 }
 
 function make(t: TestContext, more: Partial<PluginHost> = {}) {
@@ -63,6 +64,36 @@ test('packets that go on encrypted are counted, with one warning per rule', asyn
     warned.map(text => /rule all forwards encrypted/.test(text)),
     [true],
   )
+})
+
+test('frames plain and full hand over packets of secure sessions in plain form, with right checksums', async t => {
+  const { service, gateway, node, run } = make(t)
+  const to = (port: number) => [{ medium: 'UDP', host: 'h', port }]
+  service.addRule({ name: 'plain', set: 'a', frames: 'plain', to: to(1) })
+  service.addRule({ name: 'full', set: 'b', frames: 'full', to: to(2) })
+  node.whole = Uint8Array.of(0x3f)
+  const key = deriveSessionKey(7, 1_710_000_000_000)
+  gateway.keys.set(7, key)
+  for (const [cmd, plain] of [
+    [COMMAND.DATA_FULL_SEC, COMMAND.DATA_FULL],
+    [COMMAND.DATA_DIFF_SEC, COMMAND.DATA_DIFF],
+    [COMMAND.DATA_FULL, COMMAND.DATA_FULL],
+  ] as const) {
+    node.sent.length = 0
+    gateway.receives(frame(7, cmd, cmd === plain ? null : key))
+    await settle()
+    const by = (port: number) => node.sent.find(({ options }) => options.port === port)?.packet
+    assert.deepEqual(by(1), frame(7, plain), 'as its sender would have sent it in plain form')
+    assert.deepEqual(by(2), Uint8Array.of(0x3f, frame(7).length), 'made whole of the plain form')
+  }
+  node.sent.length = 0
+  gateway.receives(frame(8, COMMAND.DATA_FULL_SEC, key))
+  gateway.keys.set(9, deriveSessionKey(9, 1))
+  gateway.receives(frame(9, COMMAND.DATA_FULL_SEC, key))
+  await settle()
+  assert.deepEqual(node.sent, [], 'what no key opens does not go on')
+  const { undecodable, ciphertext } = await run('stats')
+  assert.deepEqual([undecodable, ciphertext], [4, 0])
 })
 
 test('own packets that an uplink takes go out by rules for what is sent; those of other nodes were looked at before', async t => {

@@ -207,21 +207,22 @@ test('a view that rests has no worker until somebody asks or a window is due', a
   await again.stop()
 })
 
-test('a worker that grew too large is replaced', async () => {
-  const dir = newDir()
-  let now = 0
-  const clock = { mono: () => now, wall: () => T0 * 1000 } as unknown as NonNullable<DatabaseOptions['clock']>
-  const { db, add, stop } = await opened(dir, { heapBytes: 1, clock })
-  await add(0, 150)
-  await db.connect()
-  assert.equal((await db.queryPackets()).total, 150)
-  assert.equal(db.status().state, 'up')
-  now = 61_000
-  assert.equal((await db.queryPackets()).total, 150)
-  assert.equal(db.status().state, 'starting')
-  assert.equal((await db.queryPackets()).total, 150)
-  await stop()
-})
+for (const heapGrowth of [0, 2])
+  test(`a worker that grew too large is replaced, but not one that was as large when it was new (${heapGrowth})`, async () => {
+    const dir = newDir()
+    let now = 0
+    const clock = { mono: () => now, wall: () => T0 * 1000 } as unknown as NonNullable<DatabaseOptions['clock']>
+    const { db, add, stop } = await opened(dir, { heapBytes: 1, heapGrowth, clock })
+    await add(0, 150)
+    await db.connect()
+    assert.equal((await db.queryPackets()).total, 150)
+    assert.equal(db.status().state, 'up')
+    now = 61_000
+    assert.equal((await db.queryPackets()).total, 150)
+    assert.equal(db.status().state, heapGrowth === 0 ? 'starting' : 'up')
+    assert.equal((await db.queryPackets()).total, 150)
+    await stop()
+  })
 
 test('a manager beside a gateway reads its windows and leaves them alone', async () => {
   const dir = newDir()

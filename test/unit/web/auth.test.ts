@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
+import { silentLogger } from '../../../src/lib/logger'
+import { Access } from '../../../src/web/access'
 import { hashToken, makeToken, TokenVerifier, verifyToken } from '../../../src/web/auth'
 import { addressKey, TokenGate } from '../../../src/web/gate'
 
@@ -140,6 +142,63 @@ test('S4, S19: a right password from a fresh address gets in while 12 others gue
   await Promise.all(guessers)
   assert.ok(waits[0]! <= 400, `the first waited ${waits[0]} ms`)
   assert.ok(refused.every(code => code === 'TOO_MANY_ATTEMPTS') && refused.length > 0)
+})
+
+test('S19: guesses for one user from many addresses are bounded, and the right password still gets in between', async () => {
+  const { gate, clock } = rig()
+  const password = (right: boolean) => async () => right
+  // a new address for each guess, so that no address is slowed by itself
+  for (let k = 0; k < 40; k++) await gate.attempt(`192.0.2.${k}`, password(false), 'anna')
+  const took = clock.mono()
+  assert.ok(took >= 29 * 2000 && took <= 30 * 2000, `40 guesses in ${took} ms`)
+  await gate.attempt('192.0.2.50', password(false), 'bert')
+  assert.equal(clock.mono(), took, 'another user waits for nothing')
+  assert.equal(await gate.check('wrong', '192.0.2.51'), false)
+  assert.equal(clock.mono(), took, 'nor does a token')
+  // five minutes of rest, and ten at once are free again, not more
+  clock.advance(300_000)
+  const rested = clock.mono()
+  for (let k = 0; k < 11; k++) await gate.attempt(`198.51.100.${k}`, password(false), 'anna')
+  assert.equal(clock.mono() - rested, 0)
+  await gate.attempt('198.51.100.60', password(false), 'anna')
+  assert.ok(clock.mono() - rested > 0)
+
+  let guessing = true
+  const guess = async (k: number): Promise<void> => {
+    while (guessing) await gate.attempt(`203.0.113.${k}`, password(false), 'anna').catch(() => undefined)
+  }
+  const guessers = Array.from({ length: 12 }, (_, k) => guess(k))
+  for (let k = 0; k < 2000; k++) await Promise.resolve()
+  const before = clock.mono()
+  assert.equal(await gate.attempt('198.51.100.99', password(true), 'anna'), true)
+  const wait = clock.mono() - before
+  guessing = false
+  await Promise.all(guessers)
+  assert.ok(wait <= 2 * 2000, `waited ${wait} ms`)
+})
+
+test('S19: a login counts for its user name in any spelling, a token for none', async () => {
+  const seen: unknown[] = []
+  const gate = {
+    check: async () => seen.push('token') < 0,
+    attempt: async (_remote: string, _verify: unknown, user?: string) => seen.push(user) < 0,
+  }
+  const context = { users: { stamp: () => 0 }, logger: silentLogger, auth: { enabled: () => true } }
+  const access = new Access(context as never, gate as never, {} as never, false)
+  const wrong = { code: 'UNAUTHORIZED' }
+  await assert.rejects(access.login({ username: 'Bo\u0301B', password: 'x' }, '192.0.2.1'), wrong)
+  await assert.rejects(access.login({ token: 'x' }, '192.0.2.1'), wrong)
+  assert.deepEqual(seen, ['b\u00f3b', 'token'])
+})
+
+test('S19: attempts for one user do not fill the queue for the others', async () => {
+  const { gate } = rig()
+  const all = Array.from({ length: 40 }, (_, k) => gate.attempt(`192.0.2.${k}`, async () => false, 'anna'))
+  const other = gate.attempt('198.51.100.1', async () => true, 'bert')
+  const refused = (await Promise.allSettled(all)).filter(({ status }) => status === 'rejected').length
+  assert.equal(await other, true)
+  // one runs already, eight wait
+  assert.equal(refused, 31)
 })
 
 test('a check that fails costs its own request only', async () => {

@@ -147,6 +147,10 @@ test('files that somebody names are used; what does not fit is TLS_FILE and noth
   writeFileSync(files.key, key)
   assert.deepEqual(webTls(store(t, files)), { cert, key })
   assert.equal(webTls(store(t, 'off')), null)
+  // run --lan never goes without, and a named certificate stays the one
+  assert.deepEqual(webTls(store(t, files), undefined, { lan: ['192.0.2.7'] }), { cert, key })
+  const made = new X509Certificate(webTls(store(t, 'off'), undefined, { lan: ['192.0.2.7'] })!.cert)
+  assert.ok(made.checkIP('192.0.2.7') && made.checkHost('localhost'))
   writeFileSync(files.key, selfSigned(['localhost']).key)
   for (const wrong of [files, { ...files, key: join(at, 'none.pem') }]) {
     const server = new WebServer(fakeContext(), { host: '127.0.0.1', port: 0, tls: () => webTls(store(t, wrong)) })

@@ -13,7 +13,7 @@ import {
   powerRegisters,
 } from '../../../../drivers/lora/modem'
 import { type LoraOptions, loraOptions } from '../../../../drivers/lora/options'
-import { bandOf, bandsOf, REGIONS, usualFrequency } from '../../../../drivers/lora/region'
+import { bandOf, bandsOf, REGIONS, type Region, usualFrequency } from '../../../../drivers/lora/region'
 import { REG } from '../../../../drivers/lora/registers'
 import { type ErrorCode, OsError } from '../../../../src/lib/errors'
 import { checkOptions } from '../../../../src/links/options'
@@ -154,7 +154,17 @@ test('what the chip or the law does not allow is refused with the key named', ()
   refused({ frequency_hz: 868_590_000 }, /a channel of 125 kHz at 868\.59 MHz lies in none/)
   refused({ region: 'US915', spreading_factor: 12, fixed_channel_allowed: true }, /at most 400 ms/)
   refused({ region: 'US915' }, /one fixed channel of 125 kHz: FCC 15\.247.*50 channels.*-1\.2 dBm/)
-  refused({ region: 'AU915', bandwidth_khz: 250 }, /one fixed channel of 250 kHz.*LIPD.*3 mW/)
+  refused(
+    { region: 'US915', bandwidth_khz: 250 },
+    /one fixed channel of 250 kHz: FCC 15\.247.*25 channels.*within 10 s/,
+  )
+  refused({ region: 'AU915', bandwidth_khz: 250 }, /one fixed channel of 250 kHz.*F2016L00636.*25 mW.*30\.0 dBm/)
+  refused(
+    { region: 'AU915', bandwidth_khz: 31.25 },
+    /one fixed channel of 31\.25 kHz.*25 mW in any 3 kHz, here 24\.1 dBm/,
+  )
+  const narrow = { region: 'AU915', spreading_factor: 7, bandwidth_khz: 31.25, fixed_channel_allowed: true }
+  refused({ ...narrow, power_dbm: 17, antenna_gain_dbi: 8 }, /25 dBm EIRP, band 915-928 allows 24\.15/)
   refused({ implicit_bytes: 20 }, /implicit_bytes is too small/)
   assert.equal(modemOf(settings({ frequency_hz: 869_525_000, power_dbm: 20 })).band.name, '869.4-869.65')
   assert.throws(() => settings({ bandwidth_khz: 100 }), /bandwidth_khz/)
@@ -215,6 +225,22 @@ test('regions: the usual channel lies in a band, dwell time bounds the packet, w
   assert.ok(allowed > 80, `${allowed} settings may be used`)
   const wide = modemOf(settings({ region: 'US915', bandwidth_khz: 500, power_dbm: 17 }))
   assert.deepEqual([wide.maxPacket, wide.band.limits], [255, []])
+})
+
+test('FCC 15.247 and the LIPD class licence: dwell time by the width of the channel, power by its density', () => {
+  const of = (region: Region, khz: number) => {
+    const { limits, maxEirpDbm } = bandOf(region, usualFrequency(region), khz * 1000, true)
+    return [limits.map(({ budgetMs, windowMs }) => `${budgetMs}/${windowMs}`).join(), Number(maxEirpDbm.toFixed(2))]
+  }
+  assert.deepEqual(of('US915', 125), ['400/20000', 30])
+  assert.deepEqual(of('US915', 249.9), ['400/20000', 30])
+  assert.deepEqual(of('US915', 250), ['400/10000', 30])
+  assert.deepEqual(of('US915', 499.9), ['400/10000', 30])
+  assert.deepEqual(of('US915', 500), ['', 30])
+  assert.deepEqual(of('AU915', 62.5), ['400/20000', 27.16])
+  assert.deepEqual(of('AU915', 125), ['400/20000', 30])
+  assert.deepEqual(of('AU915', 500), ['', 30])
+  assert.deepEqual(of('AS923', 250), ['36000/3600000', 16])
 })
 
 test('above 17 dBm the chip itself sends 1 % of an hour at most, whatever the law allows; a tighter law stays', () => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ManualClock } from '../../../../src/lib/clock'
 import { SecureServer } from '../../../../src/protocol/secure/server'
+import { SecureSessions } from '../../../../src/protocol/secure/sessions'
 import { deriveSessionKey } from '../../../../src/wire/cipher'
 import { badKeyOf, Pair, SERVER } from './secure-pair'
 
@@ -58,24 +59,119 @@ describe('off-path packets change nothing', () => {
     assert.equal(pair.server.sessions.session(5)!.peer_addr, '10.0.0.5:1')
   })
 
-  test('a stranger who names himself a key and uses it does not take the session from a device that sends', () => {
+  const STRANGER = '6.6.6.6:6'
+  /** A pair with a confirmed session, and the events of its server. */
+  const confirmed = (requireSecure = false, expireSeconds = 86_400) => {
     const pair = new Pair()
+    const events: string[] = []
+    const { clock } = pair
+    const sessions = new SecureSessions({
+      expireSeconds,
+      now: () => Math.floor(clock.wall() / 1000),
+      mono: () => clock.mono(),
+    })
+    const onRekey = (...event: unknown[]): void => void events.push(event.join(' '))
+    pair.server = new SecureServer({ clock, sessions, onRekey, requireSecure })
     pair.answer(pair.send('one').answer)
     pair.send('two')
-    const key = hex(pair.server.keys(5)[0]!)
+    return { pair, events, key: hex(pair.server.keys(5)[0]!) }
+  }
+  /** Asks for a key of that timestamp and uses it, answered or not. */
+  const take = ({ server }: Pair, ts: number, from: string) => {
+    const named = server.onPlaintext(5, ts, false, from) !== null
+    const wanted = hex(deriveSessionKey(5, ts))
+    server.hears(from)
+    const own = server.keys(5).find(other => hex(other) === wanted)
+    return { named, taken: own !== undefined && server.onSecure(5, own, from, true) !== null }
+  }
+
+  test('a confirmed key is not replaced from elsewhere while its device is heard; attempts are counted', () => {
+    const { pair, events, key } = confirmed()
     for (let k = 0; k < 4; k++) {
-      const stranger = `6.6.6.6:${k}`
-      pair.server.onPlaintext(5, T + 5000 + k, false, stranger)
-      const forged = pair.server.keys(5).find(other => hex(other) === hex(deriveSessionKey(5, T + 5000 + k)))!
-      assert.equal(pair.server.onSecure(5, forged, stranger, true)?.[0], 0x0e)
-      const list = pair.server.keys(5)
-      assert.equal(pair.server.keys(5), list, 'the same list while nothing changed')
+      pair.clock.advance(599_000)
+      assert.deepEqual(take(pair, T + 5000 + k, `6.6.6.6:${k}`), { named: false, taken: false })
+      assert.equal(pair.send(`still ${k}`).taken, `still ${k}`)
     }
-    assert.equal(pair.send('three').taken, 'three')
-    assert.equal(hex(pair.server.keys(5)[0]!), key)
-    pair.clock.advance(60_000)
     assert.deepEqual(pair.server.keys(5).map(hex), [key])
-    assert.equal(pair.send('four').answer, null)
+    assert.equal(pair.server.counters.rekeyRefused, 4)
+    pair.clock.advance(1)
+    take(pair, T + 9000, STRANGER)
+    take(pair, T + 9001, STRANGER)
+    assert.equal(pair.server.counters.rekeyRefused, 6)
+    assert.equal(events.length, 4, 'one line a minute')
+    assert.equal(pair.server.counters.replaced, 0)
+  })
+
+  test('after ten minutes without a valid packet another address may take its place; with require_secure when it expired', () => {
+    const { pair, events } = confirmed()
+    pair.clock.advance(599_999)
+    assert.equal(take(pair, T + 9000, STRANGER).named, false)
+    pair.clock.advance(1)
+    assert.deepEqual(take(pair, T + 9001, STRANGER), { named: true, taken: true })
+    assert.deepEqual([pair.server.counters.replaced, events.at(-1)], [1, `replaced 5 ${STRANGER}`])
+    assert.equal(pair.server.isHome(5, '6.6.6.6:99'), true)
+
+    const strict = confirmed(true, 7200)
+    strict.pair.clock.advance(7_199_000)
+    strict.pair.server.keys(5)
+    assert.equal(take(strict.pair, T + 9000, STRANGER).named, false, 'nor does asking keep it alive')
+    strict.pair.clock.advance(20_000)
+    assert.equal(take(strict.pair, T + 9001, STRANGER).named, true)
+  })
+
+  test('a device that lost its keys gets another at once from its address, whatever the port; only there is it good', () => {
+    const { pair } = confirmed()
+    const ts = T + 9000
+    assert.ok(pair.server.onPlaintext(5, ts, false, '10.0.0.5:777'))
+    pair.server.hears(STRANGER)
+    assert.ok(!pair.server.keys(5).some(key => hex(key) === hex(deriveSessionKey(5, ts))))
+    pair.server.hears('10.0.0.5:778')
+    assert.ok(pair.server.keys(5).some(key => hex(key) === hex(deriveSessionKey(5, ts))))
+  })
+
+  test('a device that moved is known by its key at once, by a packet that is no copy', () => {
+    const { pair } = confirmed()
+    const [key] = pair.server.keys(5)
+    pair.server.onSecure(5, key!, '10.0.0.9:1', true, false)
+    assert.equal(pair.server.isHome(5, '10.0.0.9:1'), false)
+    pair.server.onSecure(5, key!, '10.0.0.9:1', true)
+    assert.equal(pair.server.isHome(5, '10.0.0.9:2'), true)
+    assert.equal(pair.server.isHome(5, '10.0.0.5:1'), false)
+    assert.deepEqual([pair.server.counters.moved, pair.server.counters.replaced], [1, 0])
+    assert.equal(take(pair, T + 9000, '10.0.0.5:1').named, false)
+  })
+
+  test('an operator forgets a session: the next one to ask has it', () => {
+    const { pair } = confirmed(true)
+    assert.equal(take(pair, T + 9000, STRANGER).named, false)
+    assert.equal(pair.server.forget(5), true)
+    assert.equal(pair.server.forget(5), false)
+    assert.deepEqual(take(pair, T + 9001, STRANGER), { named: true, taken: true })
+    assert.equal(pair.server.counters.forgotten, 1)
+  })
+
+  test('plaintext beside a confirmed session: from its address, from anywhere, or not at all, until it expires', () => {
+    const { pair } = confirmed()
+    const { clock } = pair
+    const { sessions } = pair.server
+    for (const [rule, home, elsewhere] of [
+      ['same_address', true, false],
+      ['any', true, true],
+      ['never', false, false],
+    ] as const) {
+      const server = new SecureServer({ clock, sessions, plaintextAfterSecure: () => rule })
+      assert.deepEqual(
+        [
+          server.takesPlaintext(5, '10.0.0.5:9'),
+          server.takesPlaintext(5, STRANGER),
+          server.takesPlaintext(6, STRANGER),
+        ],
+        [home, elsewhere, true],
+        rule,
+      )
+    }
+    clock.advance(86_400_000 + 400_000)
+    assert.equal(pair.server.takesPlaintext(5, STRANGER), true)
   })
 
   test("a stranger's packets keep neither a key nor BAD_KEY from the device itself", () => {

@@ -1,0 +1,21 @@
+// session forget: the operator's way in for a device that moved and lost its keys, and need not wait (X37).
+import { OsError } from '../../lib/errors'
+import type { Verb } from '../verb'
+
+export const sessionForget: Verb = {
+  name: 'session forget',
+  summary: 'let a device make a new session key at once',
+  description:
+    'A key that a device confirmed is replaced only from the address of that device, or after it was silent for ' +
+    'security_settings.rekey_after_s (with require_secure: secure_session_expire_seconds). This ends the wait for one device.',
+  examples: ['os-node session forget 12'],
+  options: { aid: { type: 'integer', min: 1, max: 4_294_967_295, required: true, help: 'assigned id of the device' } },
+  operands: ['aid'],
+  where: 'gateway',
+  async run({ gateway }, { aid }) {
+    if (!gateway) throw new OsError('NO_GATEWAY', 'no gateway is running')
+    return { value: { assigned_id: Number(aid), forgotten: gateway.forgetSession(Number(aid)) } }
+  },
+  text: ({ assigned_id, forgotten }) =>
+    forgotten ? `the session of id ${assigned_id} is forgotten` : `id ${assigned_id} has no session`,
+}

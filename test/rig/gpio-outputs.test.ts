@@ -1,0 +1,178 @@
+// Outputs and counters of a gateway over kill -9, safe mode, the next start, a reload and an orderly stop, on the kernel's
+// simulated chip: it lets a line fall back to its pull resistor when the process that held it is gone, as upstream kernels do.
+// Needs: gpiod
+import assert from 'node:assert/strict'
+import { closeSync, openSync, writeSync } from 'node:fs'
+import { after, test } from 'node:test'
+import { Machine, removeDir, sensorsOf, sleep, tempDir, until } from '../lib/gateway'
+import { GpioSim } from '../lib/gpiosim'
+import { inTheRig } from '../lib/rig'
+
+inTheRig(
+  () => {
+    const LINES = ['meter', 'pump', 'fan', 'valve', 'lamp']
+    const at = (name: string): number => LINES.indexOf(name)
+    const sim = new GpioSim('shed', 'shed-pins', LINES)
+    const dir = tempDir()
+    const port = 8798
+    const outputs = [
+      { pin: 'pump', on_start: 1, on_fault: 0 },
+      { pin: 'fan', active_low: true, on_stop: 0, on_fault: 1 },
+      { pin: 'valve', on_stop: 1 },
+      { pin: 'lamp' },
+    ]
+    const config = (source: object = {}) => ({
+      device_id: 'SHED',
+      gateway: {
+        sources: [
+          {
+            ...{ name: 'shed', type: 'gpio', interval_ms: 600_000, outputs },
+            pins: [{ pin: 'meter', mode: 'counter', name: 'gas' }],
+            ...source,
+          },
+        ],
+        uplinks: [],
+        safe_mode: { after_crashes: 2 },
+      },
+      RESOURCES: { service_plugins: { web_user: { port } } },
+    })
+    const machine = new Machine(dir, 'run', config())
+    after(async () => {
+      await machine.stop('SIGKILL')
+      removeDir(dir)
+      sim.remove()
+    })
+    /** levels at the pins, in the order of `outputs` */
+    const levels = (): number[] => outputs.map(({ pin }) => sim.level(at(pin)))
+    const held = (): Promise<unknown> =>
+      until('the outputs are held', () =>
+        machine.json('gpio').outputs.every(({ value }: { value: number | null }) => value !== null),
+      )
+    const pull = (level: 0 | 1): void => {
+      for (const { pin } of outputs) sim.drive(at(pin), level)
+    }
+    /** pulses, 11 ms apart: the simulated chip tells an edge with the next tick of the clock */
+    const pulses = async (count: number): Promise<void> => {
+      const file = openSync(sim.pullFile(at('meter')), 'w')
+      for (let k = 0; k < 2 * count; k++) {
+        writeSync(file, k % 2 === 0 ? 'pull-up' : 'pull-down', 0)
+        driven += 1 - (k % 2)
+        await sleep(11)
+      }
+      closeSync(file)
+    }
+    const counted = (): number => {
+      const { readings } = machine.json('source', 'test', 'shed')
+      return readings.find(({ sensor_id }: { sensor_id: string }) => sensor_id === 'gas').value
+    }
+    /** pulses driven, and those the gateway counted before it was killed last */
+    let [driven, sent] = [0, 0]
+
+    test('the first start sets on_start, else initial', async () => {
+      await machine.start([], port)
+      await held()
+      assert.deepEqual(levels(), [1, 1, 0, 0])
+      for (const [name, value] of [
+        ['valve', '0'],
+        ['lamp', '1'],
+        ['fan', '1'],
+      ] as const)
+        machine.json('gpio', 'set', name, value)
+      assert.deepEqual(levels(), [1, 0, 0, 1])
+    })
+
+    test('kill -9 while pulses run: this kernel lets go of the lines; the log has all pulses but one commit interval of them', async t => {
+      await pulses(150)
+      const running = pulses(100)
+      await until('pulses run', () => driven > 200)
+      const before = driven
+      await machine.stop('SIGKILL')
+      const after = driven
+      await running
+      assert.deepEqual(levels(), [0, 0, 0, 0])
+      await machine.start([], port)
+      await held()
+      const count = counted()
+      t.diagnostic(`${count} pulses counted, ${before} came before the kill`)
+      // 1 s of pulses, 22 ms apart or more, and what a busy machine takes to tell of them
+      assert.ok(count >= before - 46 - 20 && count <= after, `${count} of ${before}`)
+      sent = count
+    })
+
+    test('the start after a crash took on_fault first, and on_start with the source', async () => {
+      const told = machine.output
+      for (const line of ['shed.pump set to 0 (fault)', 'shed.fan set to 1 (fault)', 'shed.valve set to 1 (fault)'])
+        assert.ok(told.includes(line), line)
+      assert.doesNotMatch(told, /shed\.lamp set to \d \(fault/)
+      assert.deepEqual(levels(), [1, 1, 0, 0])
+    })
+
+    test('a reload never drops a line that stays; what is taken out gets its on_stop', async () => {
+      machine.json('gpio', 'set', 'valve', '0')
+      machine.json('gpio', 'set', 'lamp', '1')
+      machine.json('gpio', 'set', 'fan', '1')
+      // a line that were let go of would follow its resistor
+      for (const level of [1, 0] as const) {
+        pull(level)
+        assert.deepEqual(levels(), [1, 0, 0, 1])
+        const seen: number[][] = []
+        const watch = setInterval(() => seen.push(levels()), 1)
+        machine.configure(config({ interval_ms: 600_000 + level + 1, min_gap_ms: level }))
+        machine.json('reload')
+        await held()
+        clearInterval(watch)
+        assert.ok(
+          seen.every(row => row.join() === '1,0,0,1'),
+          seen.map(row => row.join('')).join(' '),
+        )
+        assert.deepEqual(levels(), [1, 0, 0, 1])
+        await pulses(3)
+        sent += 3
+      }
+      assert.equal(counted(), sent)
+      machine.configure(config({ outputs: outputs.filter(({ pin }) => pin !== 'valve') }))
+      machine.json('reload')
+      await until('the valve is let go of', () => machine.json('gpio').outputs.length === 3)
+      machine.configure(config())
+      machine.json('reload')
+      await held()
+      assert.equal(counted(), sent)
+    })
+
+    test('safe mode holds on_fault for as long as it lasts', async () => {
+      pull(0)
+      await machine.stop('SIGKILL')
+      await machine.start([], port)
+      assert.match(machine.json('status').safe_mode, /crash/)
+      assert.deepEqual(levels(), [0, 0, 1, 0])
+      machine.json('safe-mode', '--leave')
+      await held()
+      assert.deepEqual(levels(), [1, 1, 0, 0])
+    })
+
+    test('an orderly stop sets on_stop and loses no pulse; outputs safe afterwards and after a crash', async () => {
+      const before = counted()
+      await pulses(20)
+      machine.json('gpio', 'set', 'fan', '1')
+      await machine.stop()
+      assert.match(machine.output, /output shed\.fan set to 1/)
+      const safe = JSON.parse(machine.run('outputs', 'safe', '--json').stdout)
+      assert.deepEqual(
+        safe.outputs.map(({ name, value }: { name: string; value: number | null }) => [name, value]),
+        [
+          ['pump', 0],
+          ['fan', 1],
+          ['valve', 1],
+          ['lamp', null],
+        ],
+      )
+      // let go of at once: what the resistors say, in this kernel
+      assert.deepEqual(levels(), [0, 0, 0, 0])
+      await machine.start([], port)
+      await held()
+      assert.equal(counted(), before + 20)
+      assert.ok(machine.logFacts().some(fact => sensorsOf(fact).some(({ id, value }) => id === 'gas' && value! > 0)))
+    })
+  },
+  { memory: 1024 },
+)
