@@ -23,7 +23,7 @@ function routedInterfaces(table = '/proc/net/route'): string[] {
 
 /** An address that others reach this machine by: IPv4, of a default route where there is one. */
 export function lanAddress(
-  interfaces: Interfaces = networkInterfaces(),
+  interfaces: Interfaces = ownInterfaces(),
   routed = routedInterfaces(),
 ): string | undefined {
   const names = Object.keys(interfaces).filter(name => !VIRTUAL.test(name))
