@@ -142,8 +142,8 @@ function usedPeers(name: string, { mode, peers, peer: aid }: CanOptions): readon
 
 const idText = (id: number | string): string => idOf(id).toString(16)
 
-/** Pause between frames as it stands on the wire. */
-const separation = (us: number): number => (us > 0 && us < 1000 ? 0xf0 + us / 100 : us / 1000)
+/** STmin of ISO 15765-2: whole milliseconds to 127, hundreds of microseconds from 0xF1 on. */
+export const separation = (us: number): number => (us > 0 && us < 1000 ? 0xf0 + us / 100 : us / 1000)
 
 function settingsOf(peer: PeerOptions, options: CanOptions): PeerSettings {
   const [tx, rx] = [idOf(peer.tx_id), idOf(peer.rx_id)]

@@ -2,6 +2,8 @@
 // V1.0b"): requests that read, their answers, and the two frames around them. Pure functions over caller-owned buffers. An
 // answer that is not what was asked for gives a verdict, nothing throws.
 
+import { OsError } from '../../src/lib/errors'
+
 /** what a register table is read with */
 export const FUNCTIONS = { coil: 1, discrete: 2, holding: 3, input: 4 } as const
 export type Table = keyof typeof FUNCTIONS
@@ -29,8 +31,11 @@ const EXCEPTIONS: Readonly<Record<number, string>> = {
 /** `illegal data address (exception 2)` */
 export const exceptionText = (code: number): string => `${EXCEPTIONS[code] ?? 'refused'} (exception ${code})`
 
-/** The request that reads `count` coils or registers from `address` on. */
+/** The request that reads `count` coils or registers from `address` on. Throws INTERNAL for what no request can ask for. */
 export function readRequest(table: Table, address: number, count: number): Uint8Array {
+  const most = FUNCTIONS[table] <= 2 ? MAX_BITS : MAX_REGISTERS
+  if (!(address >= 0 && count >= 1 && count <= most && address + count <= 0x10000))
+    throw new OsError('INTERNAL', `${count} from ${table} ${address} on are no Modbus request`)
   return Uint8Array.of(FUNCTIONS[table], address >> 8, address & 0xff, count >> 8, count & 0xff)
 }
 

@@ -22,7 +22,8 @@ const [ENABLED, RTS_ON_SEND, RTS_AFTER_SEND, RX_DURING_TX] = [1, 2, 4, 16] as co
 
 /**
  * Turns the kernel's RS485 mode of a port on or off and resolves with what the driver made of it. `port` is a path or the bus
- * of an open port. Throws UNSUPPORTED where the port's driver has no such mode.
+ * of an open port. Throws UNSUPPORTED where the port's driver has no such mode, or took the call and does something else: the
+ * mode stays off, RTS has the other level, a pause is shorter than the one asked for.
  */
 export async function setRs485(
   port: string | Bus,
@@ -35,9 +36,18 @@ export async function setRs485(
     (rtsOnSend ? RTS_ON_SEND : 0) |
     (rtsAfterSend ? RTS_AFTER_SEND : 0) |
     (rxDuringTx ? RX_DURING_TX : 0)
-  return on(port, deadlineMs, bus =>
-    bus.addon.rs485Set(bus.handle, flags, wanted.delayBeforeMs ?? 0, wanted.delayAfterMs ?? 0),
-  )
+  const { delayBeforeMs = 0, delayAfterMs = 0 } = wanted
+  const made = await on(port, deadlineMs, bus => bus.addon.rs485Set(bus.handle, flags, delayBeforeMs, delayAfterMs))
+  if (!enabled) return made
+  if (!made.enabled) throw unsupported('it leaves the mode off')
+  if (made.rtsOnSend !== rtsOnSend)
+    throw unsupported(`RTS is ${made.rtsOnSend ? 'high' : 'low'} while it sends, whatever is asked`)
+  for (const [where, asked, got] of [
+    ['before', delayBeforeMs, made.delayBeforeMs],
+    ['after', delayAfterMs, made.delayAfterMs],
+  ] as const)
+    if (got < asked) throw unsupported(`it waits ${got} ms ${where} sending, not ${asked}`)
+  return made
 }
 
 /** The kernel's RS485 mode of a port; throws as setRs485. */
@@ -69,6 +79,8 @@ async function tell(bus: Bus, deadlineMs: number, set: ((bus: Bus) => number) | 
     delayAfterMs,
   }
 }
+
+const unsupported = (message: string): OsError => new OsError('UNSUPPORTED', message, { hint: HINT })
 
 /** A driver without the mode answers in many ways. */
 function refused(error: OsError): OsError {

@@ -90,9 +90,16 @@ export class SpiBus {
     let total = 0
     segments.forEach(({ tx, rx, speedHz = 0, delayUs = 0, bitsPerWord = 0, csChange }, k) => {
       if (tx && rx && tx.length !== rx.length) throw unequal()
+      for (const [name, value, most] of [
+        ['speedHz', speedHz, 0xffff_ffff],
+        ['delayUs', delayUs, 0xffff],
+        ['bitsPerWord', bitsPerWord, 0xff],
+      ] as const)
+        if (!Number.isInteger(value) || value < 0 || value > most)
+          throw new OsError('INTERNAL', `${name} is a whole number from 0 to ${most}, not ${value}`)
       const length = (tx ?? rx)?.length ?? 0
       const flags = (tx ? SENDS! : 0) | (rx ? RECEIVES! : 0) | (csChange ? RELEASES! : 0)
-      words.set([length, flags, speedHz, (delayUs & 0xffff) | (bitsPerWord << 16)], k * WORDS)
+      words.set([length, flags, speedHz, delayUs | (bitsPerWord << 16)], k * WORDS)
       total += length
     })
     const bytes = new Uint8Array(total)

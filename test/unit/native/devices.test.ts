@@ -62,6 +62,15 @@ const inside = (): void => {
     await assert.rejects(spi.transfer(rx, new Uint8Array(2), MS), code('INTERNAL'))
     await assert.rejects(spi.transferAll([...segments, { tx: rx }], MS), code('INTERNAL'))
     await assert.rejects(spi.transferAll([], MS), code('INTERNAL'))
+    // what the fields of the kernel do not hold is refused, never cut off
+    for (const wrong of [
+      { delayUs: 65_536 },
+      { delayUs: 0.5 },
+      { bitsPerWord: 256 },
+      { speedHz: 2 ** 32 },
+      { speedHz: -1 },
+    ])
+      await assert.rejects(spi.transferAll([{ tx: Uint8Array.of(1), ...wrong }], MS), code('INTERNAL'))
     await assert.rejects(spi.transfer(new Uint8Array(70_000), null, MS), /EMSGSIZE/)
     spi.close()
   })

@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { modbusRtu } from '../../../../drivers/modbus'
 import { createRs485 } from '../../../../drivers/rs485'
 import { systemClock } from '../../../../src/lib/clock'
 import type { OsError } from '../../../../src/lib/errors'
@@ -68,18 +69,30 @@ const inside = (dir: string): void => {
     ptys.close()
   })
 
-  test('a driver that takes the call and does something else is refused', async () => {
+  test('a driver that takes the call and does something else is refused', async t => {
     const ptys = new Ptys()
+    t.after(() => ptys.close())
     const { path } = await ptys.port(join(dir, 'c'))
-    for (const how of ['off', 'turned']) {
+    for (const [how, options, why] of [
+      ['off', {}, /leaves the mode off/],
+      ['turned', {}, /RTS is low while it sends/],
+      ['hasty', { delay_before_ms: 3 }, /waits 0 ms before sending, not 3/],
+      ['hasty', { delay_after_ms: 100 }, /waits 0 ms after sending, not 100/],
+    ] as const) {
       process.env.FAKE_RS485 = how
-      const medium = createRs485('r', { port: path }, context)
+      const medium = createRs485('r', { port: path, ...options }, context)
+      t.after(() => medium.close())
       await assert.rejects(medium.open(events), (error: OsError) => {
         assert.match(error.hint, /auto_hardware/)
+        assert.match(error.message, why)
         return error.code === 'UNSUPPORTED'
       })
+      if (how === 'hasty') continue
+      const registers = [{ id: 'a', address: 1 }]
+      const modbus = modbusRtu.create('m', { port: path, slave: 1, direction: 'kernel', registers }, context)
+      t.after(() => modbus.close())
+      await assert.rejects(modbus.open(events), why)
     }
-    ptys.close()
   })
 }
 

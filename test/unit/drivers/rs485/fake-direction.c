@@ -1,7 +1,7 @@
 /*
  * A serial port that can switch the direction of an RS485 transceiver, put before the C library (LD_PRELOAD): every terminal
  * takes TIOCSRS485 and remembers it, as a UART's driver does. FAKE_RS485=off is a driver that takes the call and leaves it
- * off, "turned" one that knows only one level of RTS. Anything else is the kernel's.
+ * off, "turned" one that knows only one level of RTS, "hasty" one that knows no pauses. Anything else is the kernel's.
  */
 #define _GNU_SOURCE
 #include <asm/ioctls.h>
@@ -32,5 +32,7 @@ int ioctl(int fd, unsigned long request, ...) {
         direction.flags &= ~(unsigned)SER_RS485_ENABLED;
     if (how != NULL && strcmp(how, "turned") == 0)
         direction.flags ^= SER_RS485_RTS_ON_SEND | SER_RS485_RTS_AFTER_SEND;
+    if (how != NULL && strcmp(how, "hasty") == 0)
+        direction.delay_rts_before_send = direction.delay_rts_after_send = 0;
     return 0;
 }
