@@ -22,10 +22,7 @@ function routedInterfaces(table = '/proc/net/route'): string[] {
 }
 
 /** An address that others reach this machine by: IPv4, of a default route where there is one. */
-export function lanAddress(
-  interfaces: Interfaces = ownInterfaces(),
-  routed = routedInterfaces(),
-): string | undefined {
+export function lanAddress(interfaces: Interfaces = ownInterfaces(), routed = routedInterfaces()): string | undefined {
   const names = Object.keys(interfaces).filter(name => !VIRTUAL.test(name))
   const order = [...routed.filter(name => names.includes(name)), ...names]
   return order
