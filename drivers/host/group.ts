@@ -38,6 +38,7 @@ export class HostGroup<S extends Sensor> implements Source {
   readonly #matches: (name: string) => boolean
   #sensors: readonly S[] = []
   #ids: readonly string[] = []
+  readonly #failed = new Set<string>()
 
   constructor(
     readonly name: string,
@@ -67,13 +68,21 @@ export class HostGroup<S extends Sensor> implements Source {
     return Promise.resolve()
   }
 
+  whyNot(id: string): string | undefined {
+    return this.#failed.has(id) ? 'the system gives no value for it' : undefined
+  }
+
   async read(): Promise<readonly SourceReading[]> {
+    this.#failed.clear()
     const values = await this.#probe.sample(this.#sensors)
     return this.#sensors.map((sensor, k) => {
       const value = values[k] ?? null
       const ok = value !== null && Number.isFinite(value)
       if (ok) this.counters.rx++
-      else this.counters.errors++
+      else {
+        this.counters.errors++
+        this.#failed.add(this.#ids[k]!)
+      }
       return [this.#ids[k]!, ok ? 'OK' : 'ERROR', ok ? value : null, sensor.unit]
     })
   }

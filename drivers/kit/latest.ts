@@ -121,6 +121,12 @@ export class LatestSource implements Source {
     return channels.map((channel, k) => channel.reading(this.#why(k) === undefined ? this.#values[k]! : null))
   }
 
+  whyNot(id: string): string | undefined {
+    const at = this.#options.channels.findIndex(channel => channel.id === id)
+    if (at < 0) return undefined
+    return this.#why(at) ?? this.#options.channels[at]!.raw({ value: this.#values[at]!, raw: '' }).error
+  }
+
   /** Both reasons stand beside each other: one must not hide the other. */
   #say(): void {
     this.#events?.degraded([this.#complaint, this.#missing].filter(Boolean).join('; '))

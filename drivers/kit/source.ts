@@ -33,6 +33,7 @@ export class PolledSource implements Source {
   #channels: readonly Channel[]
   readonly #probe: Probe
   #events: OpenableEvents | undefined
+  #newest: readonly Sample[] = []
   /** the sample that is being taken: a test and the schedule take turns */
   #busy: Promise<unknown> = Promise.resolve()
 
@@ -74,6 +75,7 @@ export class PolledSource implements Source {
 
   async read(): Promise<readonly SourceReading[]> {
     const samples = await this.#sample()
+    this.#newest = samples
     const readings = this.#channels.map((channel, k) => channel.reading(samples[k]?.value ?? null))
     for (const [, , value] of readings) {
       if (value === null) this.counters.errors++
@@ -81,6 +83,11 @@ export class PolledSource implements Source {
     }
     this.#events?.degraded(whatFails(samples))
     return readings
+  }
+
+  whyNot(id: string): string | undefined {
+    const at = this.#channels.findIndex(channel => channel.id === id)
+    return at < 0 ? undefined : this.#channels[at]!.raw(this.#newest[at] ?? { value: null, raw: '' }).error
   }
 
   async readRaw(): Promise<readonly RawReading[]> {

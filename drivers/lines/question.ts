@@ -102,6 +102,10 @@ export class AskingSource implements Source {
     return this.#inner.counters
   }
 
+  whyNot(id: string): string | undefined {
+    return this.#inner.whyNot(id)
+  }
+
   open(events: OpenableEvents): Promise<void> {
     return this.#inner.open(events)
   }

@@ -47,15 +47,22 @@ export interface Facts {
 const MOST = 50
 
 /** What of the newest readings is an ERROR or one of the alarm statuses. */
-export function attentionOf(latest: readonly LatestReading[], alarms: readonly string[]): Attention[] {
+export function attentionOf(
+  latest: readonly LatestReading[],
+  alarms: readonly string[],
+  whyNot: (sensor: string) => string | undefined = () => undefined,
+): Attention[] {
   const bad = new Set(['ERROR', ...alarms.map(status => status.toUpperCase())])
   const isBad = (status: string): boolean => bad.has(status.toUpperCase())
   return latest
-    .flatMap(({ device_id, state, t_raw: at, sensors }) => [
+    .flatMap(({ device_id, state, t_raw: at, medium, sensors }) => [
       ...(isBad(state) ? [{ device_id, status: state, at }] : []),
       ...sensors
         .filter(({ status }) => isBad(status))
-        .map(({ id, status }) => ({ device_id, sensor_id: id, status, at })),
+        .map(({ id, status, value, unit }) => {
+          const why = value !== null ? `${value} ${unit}`.trim() : medium === 'local' ? whyNot(id) : undefined
+          return { device_id, sensor_id: id, status, ...(why !== undefined && { reason: why }), at }
+        }),
     ])
     .slice(0, MOST)
 }
@@ -65,7 +72,7 @@ export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time
   const links = of.supervisor.links()
   const uplinks = of.uplinks.status()
   const refusals = of.sources.refused()
-  const attention = attentionOf(of.latest.list(), of.config.config.gateway.alarm_statuses)
+  const attention = attentionOf(of.latest.list(), of.config.config.gateway.alarm_statuses, id => of.sources.whyNot(id))
   const disk = unkept?.report()
   const moved = of.receive.addresses.several()
   return {

@@ -100,6 +100,8 @@ export interface Attention {
   readonly device_id: string
   readonly sensor_id?: string
   readonly status: string
+  /** why a sensor of this gateway has no value, or the value that is the alarm; absent: another device did not say */
+  readonly reason?: string
   /** UNIX ms of the reading */
   readonly at: number
 }

@@ -13,6 +13,8 @@ export type LinkState =
   | { readonly state: 'up'; readonly since: number }
   | { readonly state: 'degraded'; readonly since: number; readonly reason: string }
   | { readonly state: 'down'; readonly since: number; readonly reason: string; readonly retry_at?: number }
+  /** this machine does not have it and need not: no fault */
+  | { readonly state: 'absent'; readonly since: number; readonly reason: string; readonly retry_at?: number }
 
 export interface LinkCounters {
   rx: number
@@ -114,6 +116,8 @@ export interface Source extends Openable {
   read(): Promise<readonly SourceReading[]>
   /** Reads once, as `os-node source test NAME` shows it: also the bytes the bus gave. Left out: read() alone. */
   readRaw?(): Promise<readonly RawReading[]>
+  /** why a sensor has no value in the newest read; undefined where it has one */
+  whyNot?(id: string): string | undefined
   /** its sensors, where they are known before it is opened; asked when a configuration is written */
   readonly sensors?: readonly Sensor[]
   /** Called once, before it is opened for the first time: what counts goes on from where the log has it, and is kept there. */

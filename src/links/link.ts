@@ -49,8 +49,6 @@ export class Link {
   hint: string | undefined
   /** the last thing that went wrong, kept when it works again */
   lastError: { readonly at: number; readonly message: string } | undefined
-  /** this machine does not have it, and need not */
-  absent = false
   #state: LinkState = { state: 'disabled' }
   /** counts openings; events that carry an older number are not heard */
   #run = 0
@@ -154,13 +152,13 @@ export class Link {
     if (failure) await this.#close()
     if (run !== this.#run) return // whoever cut in has queued the close
     this.hint = failure && failure.code !== 'LINK_DOWN' ? failure.hint : undefined
-    this.absent = this.#options.optional && failure?.code === 'NOT_FOUND'
     if (failure) {
-      if (!this.absent) {
+      const absent = this.#options.optional && failure.code === 'NOT_FOUND'
+      if (!absent) {
         this.tally.failures++
         this.#failed(failure.message)
       }
-      this.#to(this.#downState(failure))
+      this.#to(this.#downState(failure, absent ? 'absent' : 'down'))
       this.#retry()
     } else {
       this.tally.opens++
@@ -246,15 +244,16 @@ export class Link {
     this.#to(state)
   }
 
-  #downState({ message, retryable }: OsError): LinkState {
+  #downState({ message, retryable }: OsError, state: 'down' | 'absent' = 'down'): LinkState {
     const { clock, rareMs } = this.#options
     const pause = retryable ? this.#backoff.next(clock.mono()) : Math.round(rareMs * (0.5 + this.#random()))
     this.#downSince ??= clock.wall()
-    return { state: 'down', since: this.#downSince, reason: message, retry_at: clock.wall() + pause }
+    return { state, since: this.#downSince, reason: message, retry_at: clock.wall() + pause }
   }
 
   #retry(): void {
-    if (this.#state.state !== 'down') return
+    if (this.#state.state !== 'down' && this.#state.state !== 'absent') return
+    const { retry_at: at = 0 } = this.#state
     const { clock, timers, network } = this.#options
     const before = network()
     let cancelPause = (): void => undefined
@@ -266,7 +265,7 @@ export class Link {
         else this.#open()
       })
     }
-    pause(Math.max(0, (this.#state.retry_at ?? 0) - clock.wall()))
+    pause(Math.max(0, at - clock.wall()))
     // what was unplugged and is back is not left waiting
     const run = this.#run
     const endWatch = this.thing.onReturn?.(() => run === this.#run && this.back())
@@ -278,7 +277,7 @@ export class Link {
 
   /** The peer or its network was seen again: ends a pause. */
   back(): void {
-    if (this.#state.state !== 'down') return
+    if (this.#state.state !== 'down' && this.#state.state !== 'absent') return
     this.#backoff.reset()
     this.#open()
   }

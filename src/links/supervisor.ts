@@ -217,9 +217,10 @@ export class Supervisor {
       if (link.usable) schedule.start()
       else schedule.stop()
     }
-    if (state.state === 'down') {
+    if (state.state === 'down' || state.state === 'absent') {
       // what stays missing is told once, not at every try
-      if (state.reason !== managed.toldReason) logger[link.absent ? 'info' : 'warn'](`down: ${state.reason}`)
+      if (state.reason !== managed.toldReason && state.state === 'down') logger.warn(`down: ${state.reason}`)
+      else if (state.reason !== managed.toldReason) logger.info(`not present: ${state.reason}`)
       managed.toldReason = state.reason
     } else if (state.state === 'degraded') logger.warn(`degraded: ${state.reason}`)
     else if (state.state === 'up') {

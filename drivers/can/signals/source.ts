@@ -116,6 +116,10 @@ export class CanSource implements Source {
     return readings
   }
 
+  whyNot(id: string): string | undefined {
+    return this.#inner?.whyNot(id)
+  }
+
   readRaw(): Promise<readonly RawReading[]> {
     return this.#opened().readRaw()
   }

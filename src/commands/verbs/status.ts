@@ -40,10 +40,12 @@ export const bytesText = (n: number): string =>
         ? `${(n / 1_048_576).toFixed(0)} MiB`
         : `${(n / 1_073_741_824).toFixed(0)} GiB`
 
+const NOT_PRESENT = 'not present'
+
 function colour(paint: Paint, state: string): string {
   if (state === 'up') return paint.good(state)
   if (state === 'down') return paint.bad(state)
-  return state === 'disabled' ? paint.dim(state) : paint.warn(state)
+  return state === 'disabled' || state === NOT_PRESENT ? paint.dim(state) : paint.warn(state)
 }
 
 /** Columns as wide as their widest cell; the first row is the head. */
@@ -130,13 +132,15 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
   for (const { aid, addresses } of status.shared_ids ?? [])
     lines.push(paint.warn(`id ${aid} was heard from ${addresses.join(', ')}`))
-  for (const { device_id, sensor_id, status: state } of status.attention ?? [])
-    lines.push(paint.bad(`${sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`}: ${state}`))
+  for (const { device_id, sensor_id, status: state, reason } of status.attention ?? []) {
+    const what = sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`
+    lines.push(paint.bad(`${what}: ${state}${reason === undefined ? '' : ` (${reason})`}`))
+  }
   const links = Object.entries(status.links)
   if (links.length > 0) {
     const rows = links.map(([name, link]) => [
       name,
-      link.state,
+      link.state === 'absent' ? NOT_PRESENT : link.state,
       link.delivery ?? '',
       link.rx,
       link.tx,
@@ -149,7 +153,7 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
     )
     lines.push(
       '',
-      table.replace(/^(\S+ +)(up|down|degraded|opening|disabled)/gm, (_, a, b) => a + colour(paint, b)),
+      table.replace(/^(\S+ +)(up|down|degraded|opening|disabled|not present)/gm, (_, a, b) => a + colour(paint, b)),
       ...hints(links, paint),
       ...details(links),
     )

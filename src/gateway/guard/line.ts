@@ -2,7 +2,7 @@
 import type { GatewayStatus } from '../status'
 
 export function statusLine({ links, log, disk, forwarding, safe_mode, guard }: GatewayStatus): string {
-  const all = Object.entries(links)
+  const all = Object.entries(links).filter(([, { state }]) => state !== 'absent')
   const down = all.filter(([, { state }]) => state === 'down' || state === 'opening').map(([name]) => name)
   const parts = [
     ...(safe_mode ? [`SAFE MODE: ${safe_mode}`] : []),

@@ -34,7 +34,11 @@ interface Running {
   refused: number
   /** its first sample was looked at */
   seen: boolean
+  /** sensors without a value in the newest sample: as they are logged → as the driver calls them */
+  failing: ReadonlyMap<string, string>
 }
+
+const NONE: ReadonlyMap<string, string> = new Map()
 
 /** what the driver sees of an entry */
 const optionsOf = ({ deadband: _, ...rest }: SourceEntry): Omit<SourceEntry, 'deadband'> => rest
@@ -82,6 +86,21 @@ export class Sources {
   refused(): Record<string, number> {
     const all = [...this.#running].filter(([, { refused }]) => refused > 0)
     return Object.fromEntries(all.map(([name, { refused }]) => [name, refused]))
+  }
+
+  /** Why a sensor of this gateway, by its logged id, has no value; undefined where it has one or its driver does not say. */
+  whyNot(id: string): string | undefined {
+    for (const [name, { failing }] of this.#running) {
+      const native = failing.get(id)
+      if (native === undefined) continue
+      const link = this.#parts.supervisor.get(name)
+      const state = link?.state
+      return (
+        (link?.thing as Partial<Source> | undefined)?.whyNot?.(native) ??
+        (state && 'reason' in state ? state.reason : '')
+      )
+    }
+    return undefined
   }
 
   /** What was logged before this start, oldest first; before the first apply(). */
@@ -138,6 +157,7 @@ export class Sources {
         told: '',
         refused: this.#running.get(entry.name)?.refused ?? 0,
         seen: false,
+        failing: NONE,
       })
       if (!open) await this.#add(entry)
     }
@@ -195,6 +215,9 @@ export class Sources {
   #take(running: Running, readings: readonly SourceReading[]): void {
     const { clock, logger } = this.#parts
     const { entry, band } = running
+    running.failing = readings.some(([, , value]) => value === null)
+      ? new Map(readings.flatMap(([id, , value]) => (value === null ? [[this.#ids.nameOf(entry.name, id), id]] : [])))
+      : NONE
     const strangers = running.seen ? [] : band.strangers(readings)
     running.seen = true
     if (strangers.length > 0) {

@@ -161,7 +161,12 @@ export interface News {
   readonly safe_mode?: string
   readonly config_problem?: string
   readonly needs_restart?: readonly string[]
-  readonly attention?: readonly { readonly device_id: string; readonly sensor_id?: string; readonly status: string }[]
+  readonly attention?: readonly {
+    readonly device_id: string
+    readonly sensor_id?: string
+    readonly status: string
+    readonly reason?: string
+  }[]
   readonly guard?: { readonly level: string; readonly reason?: string }
   readonly log?: { readonly state?: string; readonly reason?: string; readonly pending?: number }
   readonly disk?: { readonly reason: string; readonly in_ram: readonly string[]; readonly hint: string }
@@ -175,12 +180,10 @@ export function notices({ guard, config_problem, log, disk, attention = [], need
     say('log', `The log cannot be written (${log.reason ?? ''}): ${log.pending ?? 0} records are in RAM only`, true)
   if (disk) say('disk', `In RAM only (${disk.reason}): ${disk.in_ram.join(', ')}; ${disk.hint}`, true)
   if (config_problem) say('config', `The configuration file does not count: ${config_problem}`, true)
-  for (const { device_id, sensor_id, status } of attention)
-    say(
-      `${device_id} ${sensor_id ?? ''}`,
-      `${sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`}: ${status}`,
-      true,
-    )
+  for (const { device_id, sensor_id, status, reason } of attention) {
+    const what = sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`
+    say(`${device_id} ${sensor_id ?? ''}`, `${what}: ${status}${reason === undefined ? '' : ` (${reason})`}`, true)
+  }
   if (guard && guard.level !== 'normal') say('guard', `Doing less (${guard.level}): ${guard.reason ?? ''}`, false)
   if (needs_restart.length > 0) say('restart', `From the next start on: ${needs_restart.join(', ')}`, false)
   return list

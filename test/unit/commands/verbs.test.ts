@@ -229,7 +229,16 @@ test('status shows why a link is down, and of one that works again what was wron
   }
   const value = {
     ...STATUS,
-    links: { ...STATUS.links, wire: up, calm: { ...up, last_error: undefined } },
+    links: {
+      ...STATUS.links,
+      wire: up,
+      calm: { ...up, last_error: undefined },
+      chips: { state: 'absent', reason: 'no hwmon sensors on this machine', delivery: null, rx: 0, tx: 0, errors: 0 },
+    },
+    attention: [
+      { device_id: 'gw', sensor_id: 'level', status: 'ERROR', reason: 'no answer from slave 7', at: 1 },
+      { device_id: 'pump', status: 'ALARM', at: 1 },
+    ],
     via: 'gateway',
   }
   const lines = parseCommand(VERBS, ['status']).verb.text!(value as never, plain).split('\n')
@@ -237,6 +246,10 @@ test('status shows why a link is down, and of one that works again what was wron
   assert.match(line('cloud')!, / no answer$/)
   assert.match(line('wire')!, / 3 +last error ([5-9]|\d\d+) s ago: unplugged$/)
   assert.match(line('calm')!, / 3$/)
+  // what this machine does not have is grey and no fault
+  assert.match(line('chips')!, /^chips +not present .*no hwmon sensors/)
+  assert.equal(line('level'), 'level of gw: ERROR (no answer from slave 7)')
+  assert.equal(line('pump'), 'pump: ALARM')
 })
 
 test('log verify of a damaged log is exit 4, log export starts where it is told', async () => {

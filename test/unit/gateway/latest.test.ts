@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LatestBoard } from '../../../src/gateway/latest'
+import { attentionOf } from '../../../src/gateway/report'
 import type { Fact } from '../../../src/pipeline/fact'
 
 const fact = (aid: number, tRaw: number, value: number): Fact => ({
@@ -34,4 +35,25 @@ test('an older fact does not replace a newer one, and the board is bounded', () 
   assert.equal(board.list()[0]?.sensors[0]?.value, 3)
   for (let aid = 100; aid < 1100; aid++) board.note(fact(aid, 3000, aid), { medium: 'UDP' })
   assert.equal(board.list().length, 512)
+})
+
+test('what needs somebody: sensors in ERROR with their reason, alarms with their value, of other devices what they say', () => {
+  const board = new LatestBoard()
+  const sensors = [
+    { id: 'cold', status: 'ERROR', unit: 'K', value: null },
+    { id: 'hot', status: 'ALARM', unit: 'K', value: 361.5 },
+    { id: 'fine', status: 'OK', unit: 'K', value: 1 },
+  ]
+  board.note({ ...fact(7, 2000, 2), sensors }, { medium: 'local' })
+  board.note({ ...fact(8, 2000, 2), id: 'FAR', state: 'alarm', sensors: [sensors[0]!] }, { medium: 'UDP' })
+  const found = attentionOf(board.list(), ['ALARM'], id => `why ${id}`)
+  const of = (device_id: string) => found.filter(row => row.device_id === device_id).map(({ at: _, ...row }) => row)
+  assert.deepEqual(of('GW'), [
+    { device_id: 'GW', sensor_id: 'cold', status: 'ERROR', reason: 'why cold' },
+    { device_id: 'GW', sensor_id: 'hot', status: 'ALARM', reason: '361.5 K' },
+  ])
+  assert.deepEqual(of('FAR'), [
+    { device_id: 'FAR', status: 'alarm' },
+    { device_id: 'FAR', sensor_id: 'cold', status: 'ERROR' },
+  ])
 })

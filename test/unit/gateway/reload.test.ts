@@ -47,7 +47,8 @@ async function gateway(
   const source = (name: string): Source => ({
     ...{ name, type: 'fake', intervalMs: 60_000, counters: counters(), open: open(name), close },
     // one that is named strange has a unit that does not exist
-    read: async () => [['s', 'OK', 1, name === 'strange' ? 'Cell' : 'K']],
+    read: async () => [name === 'mute' ? ['m', 'ERROR', null, 'K'] : ['s', 'OK', 1, name === 'strange' ? 'Cell' : 'K']],
+    ...(name === 'mute' && { whyNot: (id: string) => `no answer for ${id}` }),
   })
   const medium = (name: string): Medium => ({
     ...{ name, medium: 'TCP', maxPacket: 1200, counters: counters(), open: open(name), close },
@@ -148,6 +149,13 @@ test('a deadband for a sensor that is none is told, with those there are', async
   const told = () => lines.filter(line => line.includes('deadband'))
   await until('it is told', () => told().length > 0)
   assert.match(told()[0]!, /deadband: no sensor is named ss; there are s\n$/)
+})
+
+test('a sensor without a value is in the status with the reason of its driver, under the id it is logged with', async t => {
+  const { gw } = await gateway(t, with_([{ name: 'mute', type: 'fake' }]))
+  const [row] = await until('it is read', () => gw.status().attention)
+  const { at: _, ...rest } = row!
+  assert.deepEqual(rest, { device_id: 'GW', sensor_id: 'm', status: 'ERROR', reason: 'no answer for m' })
 })
 
 test('an invalid file is refused with its place and reason, and changes nothing', async t => {

@@ -220,8 +220,11 @@ test('what this machine does not have is no fault where nobody configured it: no
   }
   await timers.advance(0)
   const { thermal, wanted } = supervisor.links()
-  assert.deepEqual([thermal!.state, thermal!.errors, thermal!.last_error], ['down', 0, undefined])
-  assert.equal(wanted!.errors, 1)
+  assert.deepEqual(
+    [thermal!.state, thermal!.reason, thermal!.errors, thermal!.last_error],
+    ['absent', 'no thermal on this machine', 0, undefined],
+  )
+  assert.deepEqual([wanted!.state, wanted!.errors], ['down', 1])
   assert.deepEqual(
     lines.filter(l => l.includes('WARN')).map(l => l.includes('wanted')),
     [true],

@@ -262,11 +262,11 @@ test('labels of an axis neither overlap nor repeat, in four languages, whatever 
   assert.deepEqual(valueLabels([-5, 0, 5], 5), ['-5', '0', '5'])
 })
 
-const status = (readings: number, acked: number, bytes: number, uptime: number): Status =>
+const status = (readings: number, acked: number, bytes: number, uptime: number, sent = 0): Status =>
   ({
     uptime_s: uptime,
     intake: { readings },
-    uplinks: { up: { acked } },
+    uplinks: { up: { acked, sent }, older: { acked: 0 } },
     log: { bytes_written_today: bytes, last_seq: 0 },
   }) as unknown as Status
 
@@ -274,12 +274,12 @@ test('rates are those between two rounds; a new start and a new day give none be
   const meter = new Meter()
   meter.add(status(100, 10, 1000, 50), 0)
   assert.equal(meter.rates, undefined)
-  meter.add(status(120, 14, 3000, 52), 2000)
-  assert.deepEqual(meter.rates, { readings: 10, acked: 2, bytes: 1000 })
+  meter.add(status(120, 14, 3000, 52, 6), 2000)
+  assert.deepEqual(meter.rates, { readings: 10, acked: 2, sent: 3, bytes: 1000 })
   meter.add(status(130, 14, 100, 54), 4000)
-  assert.deepEqual(meter.rates, { readings: 5, acked: 0, bytes: 0 })
+  assert.deepEqual(meter.rates, { readings: 5, acked: 0, sent: 0, bytes: 0 })
   meter.add(status(3, 0, 100, 1), 6000)
-  assert.deepEqual(meter.rates, { readings: 5, acked: 0, bytes: 0 })
+  assert.deepEqual(meter.rates, { readings: 5, acked: 0, sent: 0, bytes: 0 })
 })
 
 test('a line of values has one scale, that of its greatest', () => {

@@ -73,7 +73,7 @@ test('what keeps a gateway from its whole work is told, the worst first; a healt
     disk: { reason: 'disk full (ENOSPC)', in_ram: ['the lock', 'the token'], hint: 'free space' },
     config_problem: 'line 3',
     attention: [
-      { device_id: 'tank', sensor_id: 'level', status: 'ERROR' },
+      { device_id: 'tank', sensor_id: 'level', status: 'ERROR', reason: 'no answer from slave 7' },
       { device_id: 'pump', status: 'ALARM' },
     ],
     guard: { level: 'tight', reason: 'memory 190 of 192 MB' },
@@ -86,7 +86,7 @@ test('what keeps a gateway from its whole work is told, the worst first; a healt
   assert.match(all[0]!.text, /disk full \(ENOSPC\).*7 records are in RAM only/)
   assert.match(all[1]!.text, /the lock, the token; free space/)
   assert.match(all[2]!.text, /line 3/)
-  assert.deepEqual([all[3]!.text, all[4]!.text], ['level of tank: ERROR', 'pump: ALARM'])
+  assert.deepEqual([all[3]!.text, all[4]!.text], ['level of tank: ERROR (no answer from slave 7)', 'pump: ALARM'])
   assert.match(all[6]!.text, /engine_settings\.precision, receiver\.frames/)
 })
 

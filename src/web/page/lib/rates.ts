@@ -13,23 +13,26 @@ export const awayPause = (failures: number, random: number): number =>
 export interface Rates {
   /** readings taken in */
   readings: number
-  /** facts acknowledged by the upstream */
+  /** packets acknowledged by the upstream */
   acked: number
+  /** packets sent best effort: nothing confirms them */
+  sent: number
   /** bytes of the log */
   bytes: number
 }
 
-const KINDS = ['readings', 'acked', 'bytes'] as const
+const KINDS = ['readings', 'acked', 'sent', 'bytes'] as const
 
 const counters = (status: Status): Rates => ({
   readings: status.intake?.readings ?? status.log.last_seq,
   acked: Object.values(status.uplinks).reduce((sum, uplink) => sum + uplink.acked, 0),
+  sent: Object.values(status.uplinks).reduce((sum, uplink) => sum + (uplink.sent ?? 0), 0),
   bytes: status.log.bytes_written_today,
 })
 
 export class Meter {
   #last: { at: number; counters: Rates; uptime: number } | undefined
-  readonly lines: Record<keyof Rates, number[]> = { readings: [], acked: [], bytes: [] }
+  readonly lines: Record<keyof Rates, number[]> = { readings: [], acked: [], sent: [], bytes: [] }
   rates: Rates | undefined
 
   /** `at`: ms of a clock that never jumps */
@@ -41,7 +44,7 @@ export class Meter {
     // a gateway that started anew counts from zero
     if (!last || next.uptime < last.uptime) return
     const seconds = (at - last.at) / 1000
-    const rates: Rates = { readings: 0, acked: 0, bytes: 0 }
+    const rates: Rates = { readings: 0, acked: 0, sent: 0, bytes: 0 }
     for (const kind of KINDS) {
       // the bytes of a day start anew at midnight
       rates[kind] = Math.max(0, (next.counters[kind] - last.counters[kind]) / seconds)

@@ -19,6 +19,7 @@ export interface Link {
 }
 
 export interface Uplink {
+  delivery?: string
   carrying?: boolean
   cursor: number
   backlog: number

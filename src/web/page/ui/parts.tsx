@@ -30,7 +30,7 @@ export function Card({
 }
 
 /** A state with its colour and its own sign, so that colour is never alone. */
-export const Pill = ({ state, text }: { state: string; text?: string }) => (
+export const Pill = ({ state, text }: { state: string; text?: string | undefined }) => (
   <span class="pill" data-state={state}>
     {text ?? state}
   </span>

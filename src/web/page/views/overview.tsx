@@ -72,9 +72,14 @@ function Facts({ status }: { status: Status }) {
   const { log, dropped, forwarding, storage, guard } = status
   const lost = log.lost + sum([dropped.rows, dropped.packets, dropped.records])
   const backlog = forwarding?.backlog ?? Math.max(0, ...Object.values(status.uplinks).map(uplink => uplink.backlog))
-  const states = Object.values(status.links).map(link => link.state)
+  // what this machine does not have is no fault
+  const states = Object.values(status.links).flatMap(link => (link.state === 'absent' ? [] : [link.state]))
   const up = states.filter(state => state === 'up').length
   const rates = meter.rates
+  const uplinks = Object.values(status.uplinks)
+  // the one that carries says how; before one does, any
+  const way = uplinks.find(({ carrying }) => carrying) ?? uplinks[0]
+  const bestEffort = way?.delivery === 'best_effort'
   const stored = bytes(log.bytes)
   const notSafe = log.last_seq - log.committed_seq
   return (
@@ -93,11 +98,11 @@ function Facts({ status }: { status: Status }) {
         note={`${number(status.intake?.readings ?? 0)} since the start`}
       />
       <Fact
-        label="Acknowledged upstream"
-        value={rates ? number(rates.acked, 3) : '—'}
+        label={bestEffort ? 'Sent upstream' : 'Acknowledged upstream'}
+        value={rates ? number(bestEffort ? rates.sent : rates.acked, 3) : '—'}
         unit="/s"
-        line={meter.lines.acked}
-        note={`${number(backlog)} waiting`}
+        line={bestEffort ? meter.lines.sent : meter.lines.acked}
+        note={`${number(backlog)} waiting${bestEffort ? ' · best effort, nothing confirms them' : ''}`}
         state={backlog > 1000 ? 'warn' : undefined}
       />
       <Fact
@@ -143,11 +148,12 @@ function Facts({ status }: { status: Status }) {
   )
 }
 
-const ORDER: Record<string, number> = { down: 0, degraded: 1, opening: 2, up: 3 }
+const ORDER: Record<string, number> = { down: 0, degraded: 1, opening: 2, up: 3, absent: 4 }
 
 function LinkRow({ name, link }: { name: string; link: Link }) {
   const wait = link.retry_at === undefined ? 0 : Math.ceil((link.retry_at - now()) / 1000)
-  const retry = link.retry_at === undefined ? '' : wait > 0 ? `again in ${duration(wait)}` : 'trying again'
+  const absent = link.state === 'absent'
+  const retry = link.retry_at === undefined || absent ? '' : wait > 0 ? `again in ${duration(wait)}` : 'trying again'
   const why = [link.reason, retry].filter(Boolean).join(' · ')
   const way = link.delivery === null ? '' : `${WAYS[link.delivery] ?? link.delivery} · `
   const refused = link.detail?.refused_readings ?? 0
@@ -164,11 +170,11 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
         <h3>
           {name} {link.type && link.type !== name && <span class="quiet small">{link.type}</span>}
         </h3>
-        <Pill state={link.state} />
+        <Pill state={link.state} text={absent ? 'not present' : undefined} />
       </div>
-      {link.state !== 'up' && why !== '' && <p class="note">{why}</p>}
+      {link.state !== 'up' && why !== '' && <p class={absent ? 'counts' : 'note'}>{why}</p>}
       {link.state !== 'up' && link.hint && <p class="counts">{link.hint}</p>}
-      <p class="counts">{`${way}${traffic}${faults}`}</p>
+      {!absent && <p class="counts">{`${way}${traffic}${faults}`}</p>}
     </li>
   )
 }

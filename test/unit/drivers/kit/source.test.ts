@@ -113,6 +113,10 @@ test('a polled source keeps the place of a channel that fails and tells why', as
   ])
   samples = [samples[0]!, { value: null, raw: '', error: 'no answer from slave 7' }]
   assert.deepEqual((await source.read())[1], ['b', 'ERROR', null, 'A'])
+  assert.deepEqual(
+    ['a', 'b', 'c'].map(id => source.whyNot(id)),
+    [undefined, 'no answer from slave 7', undefined],
+  )
   assert.deepEqual(reasons, ['', '1 of 2 sensors: no answer from slave 7'])
   assert.deepEqual({ ...source.counters }, { rx: 3, tx: 0, errors: 1 })
   const [, b] = await source.readRaw()
@@ -164,6 +168,10 @@ test('values that arrive by themselves count until they are too old', async () =
     ['ERROR', 'ERROR'],
   )
   take(0, 3)
+  assert.deepEqual(
+    ['a', 'b', 'c'].map(id => source.whyNot(id)),
+    [undefined, 'was not heard yet', undefined],
+  )
   take(1, 2500)
   clock.advance(5000)
   assert.deepEqual(await source.read(), [
