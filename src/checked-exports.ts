@@ -122,12 +122,18 @@ checkMethods(SecureClient, 'SecureClient', {
   onDictReady: ['aid number', 'timestampRaw number?'],
   onChannelAck: ['aid number'],
   onBadKey: ['refused object'],
+  onPlaintextRefused: ['refused object'],
   openerDue: ['aid number', 'nowMono number'],
 })
 checkMethods(SecureServer, 'SecureServer', {
   onSecure: ['aid number', 'key bytes'],
   onPlaintext: ['aid number', 'timestampRaw number'],
   refusesPlaintext: ['sensors number'],
+  hears: ['address text'],
+  takesPlaintext: ['aid number', 'address text'],
+  isHome: ['aid number', 'address text'],
+  alive: ['aid number', 'address text'],
+  forget: ['aid number'],
   refuse: ['frame refused'],
 })
 checkMethods(SecureSessions, 'SecureSessions', {
