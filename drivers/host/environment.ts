@@ -1,6 +1,6 @@
 // Everything the sources of this machine touch, in one place, so that tests lay out a tree of their own and never wait.
 import { readFileSync } from 'node:fs'
-import { OsError } from '../../src/lib/errors'
+import { OsError, outOfFiles } from '../../src/lib/errors'
 import type { DriverContext } from '../../src/links/contracts'
 import { type SlowFiles, type Space, slowFiles } from './slow'
 
@@ -33,6 +33,8 @@ export function procText({ proc }: HostEnvironment, file: string): string {
   try {
     return readFileSync(`${proc}/${file}`, 'latin1')
   } catch (cause) {
+    const out = outOfFiles(cause)
+    if (out) throw out
     throw new OsError('NOT_FOUND', `${proc}/${file} cannot be read on this machine`, { cause })
   }
 }

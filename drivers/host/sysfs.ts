@@ -3,7 +3,7 @@
 // file (EIO, ENODATA, a fault flag, a hang: no value, the reason in the debug log), all files gone (LINK_DOWN: reopened).
 import { lstatSync, readdirSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
-import { asOsError, errno, OsError } from '../../src/lib/errors'
+import { asOsError, errno, OsError, outOfFiles } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
 import { hwmonChannel, iioChannel } from './channels'
 import { naturalOrder, oneNumber } from './codec'
@@ -66,7 +66,9 @@ abstract class FileProbe implements Probe<FileSensor> {
 function list(path: string): string[] {
   try {
     return readdirSync(path).sort(naturalOrder)
-  } catch {
+  } catch (error) {
+    const out = outOfFiles(error)
+    if (out) throw out
     return []
   }
 }

@@ -8,7 +8,7 @@
 import { readdirSync, realpathSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { array, type GenericSchema, type InferOutput, minLength, optional, pipe, regex, string } from 'valibot'
-import { asOsError, errno, OsError } from '../../src/lib/errors'
+import { asOsError, errno, OsError, outOfFiles } from '../../src/lib/errors'
 import type { DriverContext, OpenableEvents, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/options'
 import { systemTimers, type Timers } from '../../src/links/timers'
@@ -176,7 +176,9 @@ class W1Probe implements Probe {
       return readdirSync(this.#folder)
         .filter(name => THERMOMETER.test(name))
         .sort(naturalOrder)
-    } catch {
+    } catch (error) {
+      const out = outOfFiles(error)
+      if (out) throw out
       return [] // without the kernel's module there is no such folder
     }
   }

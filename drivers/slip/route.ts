@@ -2,7 +2,7 @@
 // connected UDP socket has the interface's own address; nothing is sent. What cannot be told is null, never an error.
 import { createSocket } from 'node:dgram'
 import { readFileSync } from 'node:fs'
-import { networkInterfaces } from 'node:os'
+import { interfaces } from '../../src/links/network'
 import { parseIp } from './codec'
 
 export interface Way {
@@ -20,7 +20,7 @@ export async function wayTo(host: string, port: number): Promise<Way | null> {
       socket.connect(port, host, resolve)
     })
     const { address } = socket.address()
-    const found = Object.entries(networkInterfaces()).find(([, list]) => list?.some(own => own.address === address))
+    const found = Object.entries(interfaces()).find(([, list]) => list?.some(own => own.address === address))
     if (!found) return null
     const mtu = Number(readFileSync(`/sys/class/net/${found[0].split(':')[0]}/mtu`, 'latin1'))
     return Number.isInteger(mtu) && mtu > 0 ? { interface: found[0], mtu } : null

@@ -1,9 +1,10 @@
 // The way from a terminal to the page: the token once as text, as a link, and as a QR code for a phone. The token stands
 // behind the # of the link: browsers send that part to nobody, and no log of a server has it.
 import { readFileSync } from 'node:fs'
-import { networkInterfaces } from 'node:os'
+import type { networkInterfaces } from 'node:os'
 import { renderUnicodeCompact } from 'uqr'
 import type { ConfigStore } from '../config'
+import { interfaces as ownInterfaces } from '../links/network'
 
 type Interfaces = ReturnType<typeof networkInterfaces>
 
@@ -21,10 +22,7 @@ function routedInterfaces(table = '/proc/net/route'): string[] {
 }
 
 /** An address that others reach this machine by: IPv4, of a default route where there is one. */
-export function lanAddress(
-  interfaces: Interfaces = networkInterfaces(),
-  routed = routedInterfaces(),
-): string | undefined {
+export function lanAddress(interfaces: Interfaces = ownInterfaces(), routed = routedInterfaces()): string | undefined {
   const names = Object.keys(interfaces).filter(name => !VIRTUAL.test(name))
   const order = [...routed.filter(name => names.includes(name)), ...names]
   return order
@@ -40,7 +38,7 @@ export function configuredUrl({ config }: ConfigStore): string {
 }
 
 /** The page as a person opens it: one that listens everywhere is named by an address that a phone can use. */
-export function openable(base: string, interfaces: Interfaces = networkInterfaces()): string {
+export function openable(base: string, interfaces: Interfaces = ownInterfaces()): string {
   const url = new URL(base)
   const everywhere = url.hostname === '0.0.0.0' || url.hostname === '[::]'
   if (everywhere) url.hostname = lanAddress(interfaces) ?? '127.0.0.1'

@@ -92,7 +92,7 @@ export async function startControl(options: ControlOptions): Promise<ControlServ
   })
   server.maxConnections = maxClients
   const path = await listenSomewhere(server, dataDir, logger)
-  server.on('error', error => logger.error(`control socket: ${error.message}`))
+  server.on('error', error => logger.error(`control socket: ${asOsError(error).message}`))
   return {
     path,
     close: () =>

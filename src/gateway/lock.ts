@@ -146,7 +146,7 @@ export async function acquireLock(dataDir: string, role: LockRole, now = Date.no
   const path = lockPath(dataDir)
   for (let round = 0; round < 20; round++) {
     try {
-      if (create(dataDir, path, info)) return await sole(hold(dataDir, path, info), () => socketOwner(dataDir), dataDir)
+      if (create(dataDir, path, info)) return await sole(hold(path, info), () => socketOwner(dataDir), dataDir)
       const text = readOr(() => fs.readFileSync(path, 'utf8'))
       if (text === null) continue
       const owner = parseLock(text)
@@ -264,7 +264,7 @@ async function holdSocket(
       const left = readOr(() => fs.readFileSync(path, 'utf8'))
       if (left !== null) takeAway(path, left)
       if (!create(dataDir, path, info)) throw new OsError('LOCKED', `${path} is being taken by another process`)
-      file = hold(dataDir, path, info)
+      file = hold(path, info)
     },
     setSocket: at => {
       info = { ...info, socket: at }
@@ -277,9 +277,15 @@ async function holdSocket(
   }
 }
 
-function hold(dataDir: string, path: string, first: LockInfo): DataLock {
+function hold(path: string, first: LockInfo): DataLock {
   let info = first
-  const held = (): boolean => readLockFile(dataDir)?.nonce === first.nonce
+  const held = (): boolean => {
+    try {
+      return parseLock(fs.readFileSync(path, 'utf8'))?.nonce === first.nonce
+    } catch (error) {
+      return diskFault(error) !== undefined // cannot be read now: no other takes the lock of a process that lives
+    }
+  }
   return {
     get info() {
       return info

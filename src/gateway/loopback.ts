@@ -15,7 +15,7 @@ import type { UplinkConfig } from '../config/schema'
 import { atomicWrite } from '../lib/atomic'
 import { Backoff } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
-import { errno } from '../lib/errors'
+import { asOsError, errno } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { buildPing } from '../protocol/control'
@@ -159,15 +159,12 @@ export class LoopbackUpstream {
     const { script, clock, logger } = this.#options
     const { packetPort, webPort } = this
     const config = join(this.dataDir, 'Config.json')
-    if (!realFiles.exists(config)) {
-      realFiles.mkdir(this.dataDir)
-      const own = {
-        device_id: this.#options.deviceId,
-        RESOURCES: { service_plugins: { web_user: { host: '127.0.0.1', port: webPort } } },
-      }
-      atomicWrite(config, `${JSON.stringify(own, null, 2)}\n`)
+    try {
+      this.#prepare(config)
+    } catch (error) {
+      this.#again(`could not be prepared: ${asOsError(error).message}`)
+      return
     }
-    this.#shareToken()
     const args = [script, 'serve', '--config', config, '--data-dir', this.dataDir]
     args.push('--host', '127.0.0.1', '--port', String(packetPort), '--web-port', String(webPort))
     const child = spawn(process.execPath, args, {
@@ -180,15 +177,36 @@ export class LoopbackUpstream {
     this.#child = child
     this.#backoff.up(clock.mono())
     child.stdin?.on('error', () => undefined) // a pipe to a process that ended; its exit is handled below
-    child.on('error', error => logger.error(`the loopback upstream could not be started: ${error.message}`))
+    child.on('error', error => {
+      if (child.pid !== undefined) return logger.error(`the loopback upstream: ${error.message}`)
+      this.#child = undefined
+      this.#again(`could not be started: ${error.message}`)
+    })
     child.on('exit', (code, signal) => {
       this.#child = undefined
-      if (this.#stopped) return
-      this.restarts++
-      const pause = this.#backoff.next(clock.mono())
-      logger.warn(`the loopback upstream ended (${signal ?? code}); started again in ${(pause / 1000).toFixed(1)} s`)
-      this.#timer = setTimeout(() => this.start(), pause)
+      if (!this.#stopped) this.restarts++
+      this.#again(`ended (${signal ?? code})`)
     })
+  }
+
+  #again(how: string): void {
+    if (this.#stopped) return
+    const { clock, logger } = this.#options
+    const pause = this.#backoff.next(clock.mono())
+    logger.warn(`the loopback upstream ${how}; started again in ${(pause / 1000).toFixed(1)} s`)
+    this.#timer = setTimeout(() => this.start(), pause)
+  }
+
+  #prepare(config: string): void {
+    if (!realFiles.exists(config)) {
+      realFiles.mkdir(this.dataDir)
+      const own = {
+        device_id: this.#options.deviceId,
+        RESOURCES: { service_plugins: { web_user: { host: '127.0.0.1', port: this.webPort } } },
+      }
+      atomicWrite(config, `${JSON.stringify(own, null, 2)}\n`)
+    }
+    this.#shareToken()
   }
 
   /** One token for both pages. Without one (auth is off) the upstream makes and prints its own. */

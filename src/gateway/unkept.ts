@@ -15,7 +15,7 @@ export type Write = () => void | Promise<void>
 export type KeepLater = (name: string, write: Write, error: unknown) => void
 
 const FIRST_MS = 2000
-const LONGEST_MS = 30_000
+const LONGEST_MS = 10_000
 
 export class Unkept {
   readonly #logger: Logger

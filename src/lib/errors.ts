@@ -104,6 +104,7 @@ export const ERRORS = {
   LOCKED: traits(409, 4, true, 'a gateway already runs on this data directory; stop it or choose another --data-dir'),
   DISK_FULL: traits(507, 4, true, 'free space, or lower gateway.log.max_bytes'),
   STORAGE: traits(500, 4, true, 'check the disk; see os-node log verify'),
+  NO_DESCRIPTORS: traits(503, 4, true, 'raise LimitNOFILE of the service, or ulimit -n; guard.files in the status'),
   DB_NOT_CONFIGURED: traits(503, 4, false, 'set storage.sql.enabled to true'),
   DB_STARTING: traits(503, 4, true, 'the SQL view is being rebuilt; ask again in a few seconds'),
   DB_UNAVAILABLE: traits(503, 4, true, 'see os-node status for the reason'),
@@ -172,6 +173,8 @@ export const errorJson = (error: OsError, command: string): Record<string, unkno
  */
 export function asOsError(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): OsError {
   if (thrown instanceof OsError) return thrown
+  const out = outOfFiles(thrown)
+  if (out) return out
   const code = errno(thrown)
   const known = code !== undefined && Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : fallback
   const message = thrown instanceof Error ? thrown.message : String(thrown)
@@ -179,6 +182,21 @@ export function asOsError(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): Os
   if (known === 'INTERNAL' && (code === 'EACCES' || code === 'EPERM'))
     return new OsError('DATA_DIR', message, { cause: thrown, hint: 'use sudo, or be the user that owns the file' })
   return new OsError(known, message, { cause: thrown })
+}
+
+/** counts that the process had no descriptor left */
+export const descriptors = { refused: 0 }
+
+const OUT_OF_FILES = /^E[MN]FILE\b|\bsystem error (23|24)\b/
+
+/** NO_DESCRIPTORS where the process or the machine has no descriptor left for a file or socket; undefined for anything else. */
+export function outOfFiles(thrown: unknown): OsError | undefined {
+  const text = thrown instanceof Error ? thrown.message : ''
+  if (!OUT_OF_FILES.test(errno(thrown) ?? '') && !OUT_OF_FILES.test(text)) return undefined
+  descriptors.refused++
+  return new OsError('NO_DESCRIPTORS', text.includes('EMFILE') ? text : `too many open files: ${text}`, {
+    cause: thrown,
+  })
 }
 
 /** The errno name (`ENOSPC`, `EADDRINUSE`, …) of a system error, or undefined. */

@@ -1,8 +1,9 @@
 // The SQL worker: a program of its own, carried packed in the bundle, so that its thread holds nothing but SQLite and the rows.
 // With `exports` it writes one export and says what came of it. Else it holds the view and answers one message at a time. A batch that cannot be stored ends the thread; the main thread starts
 // a new one and feeds it from the log again, so nothing here has to be kept.
+
 import { join } from 'node:path'
-import { setFlagsFromString } from 'node:v8'
+import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, workerData } from 'node:worker_threads'
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
@@ -85,7 +86,7 @@ function exported(
 
 /** bytes of this thread: its objects, its buffers, SQLite's memory */
 function size(): number {
-  const { heapUsed, external } = process.memoryUsage()
+  const { used_heap_size: heapUsed, external_memory: external } = getHeapStatistics()
   return heapUsed + external
 }
 

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import polka from 'polka'
 import { isLoopback } from '../config'
 import { type Clock, systemClock } from '../lib/clock'
-import { OsError } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import { Access, NOBODY, requireRole } from './access'
 import { refuseRaw, sendAsset, sendError, sendJson, sendText } from './answer'
 import { isAsset } from './assets'
@@ -177,7 +177,7 @@ export class WebServer {
     const handle = this.#build(server)
     server.on('request', (req, res) => connections.enter(req, res, () => handle(req, res)))
     await listen(server, host === 'localhost' ? '127.0.0.1' : host, port)
-    server.on('error', error => this.#context.logger.error(`web server: ${error.message}`))
+    server.on('error', error => this.#context.logger.error(`web server: ${asOsError(error).message}`))
     this.#server = server
     this.#connections = connections
     this.#since = clock.mono()

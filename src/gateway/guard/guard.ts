@@ -11,7 +11,14 @@ import { systemTimers, type Timers } from '../../links/timers'
 import type { Crashes, SafeModeReport } from './crashes'
 import type { FreezeWatch } from './freeze'
 import { Progress } from './progress'
-import { type GuardLevel, memoryLimit, type ResourceReport, Resources } from './resources'
+import {
+  type FilesReport,
+  filesReport,
+  type GuardLevel,
+  memoryLimit,
+  type ResourceReport,
+  Resources,
+} from './resources'
 import { type Notifier, noNotifier } from './sdnotify'
 
 export const EXIT_CRASHED = 70
@@ -43,6 +50,7 @@ export interface GuardParts extends Supervision {
 export interface GuardReport extends ResourceReport {
   /** ms since the progress token was seen */
   progress_ms: number
+  files: FilesReport
 }
 
 const STATUS_MS = 10_000
@@ -153,7 +161,7 @@ export class Guard {
   }
 
   report(): GuardReport {
-    return { ...this.#resources.report(), progress_ms: Math.round(this.#progress.unseenMs) }
+    return { ...this.#resources.report(), progress_ms: Math.round(this.#progress.unseenMs), files: filesReport() }
   }
 
   #feed(): void {

@@ -2,8 +2,9 @@
 // warnings are logged; `tight`: the SQL view rests too, and the routes that cost much, all of /api/data, answer 503 with the
 // reason (storage.refused counts them). Sources, log and uplinks go on as they are: nothing is ever lost for this. A level is taken when its bound is passed in several looks in a row, and given
 // back only when the figures have been well below it for a while, so that it does not flutter.
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
+import { asOsError, descriptors } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../links/timers'
 
@@ -82,6 +83,25 @@ export function cgroupLimit(root = '/sys/fs/cgroup', self = '/proc/self/cgroup')
   return found.length > 0 ? Math.min(...found) : undefined
 }
 
+/** Descriptors of this process: in use, allowed, and how often one more was refused. */
+export interface FilesReport {
+  open: number
+  limit: number
+  refused: number
+}
+
+export function filesReport(): FilesReport {
+  const { refused } = descriptors
+  let limit = 0
+  try {
+    limit = Number(/Max open files\s+(\d+)/.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 0)
+    // the one that reads is open too
+    return { open: readdirSync('/proc/self/fd').length - 1, limit, refused }
+  } catch {
+    return { open: limit, limit, refused } // none left to look with, or not Linux
+  }
+}
+
 /** of a machine without a control group, whatever its size: a large one has no reason to be filled by strangers */
 const LEAST = 192 * 1_048_576
 const MOST = 1024 * 1_048_576
@@ -147,7 +167,17 @@ export class Resources {
     const lags = this.#lags.sort((a, b) => b - a)
     this.#lags = []
     // the second worst: one long turn alone is no overload
-    return this.#parts.sample?.() ?? { rss: process.memoryUsage.rss(), lagMs: lags[1] ?? 0 }
+    return this.#parts.sample?.() ?? { rss: this.#rss(), lagMs: lags[1] ?? 0 }
+  }
+
+  /** The last known where there is no descriptor left to ask with. */
+  #rss(): number {
+    try {
+      return process.memoryUsage.rss()
+    } catch (error) {
+      asOsError(error) // counted
+      return this.#last.rss
+    }
   }
 
   #look(): void {

@@ -5,7 +5,7 @@
 // cost nothing (S9).
 
 import { createServer, type Server, type Socket } from 'node:net'
-import { errno, OsError } from '../../lib/errors'
+import { asOsError, errno, OsError } from '../../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/handing'
 import { HostResolver } from '../../links/resolve'
@@ -204,7 +204,7 @@ export class TcpListener implements Medium {
   #serverFailed(error: Error, family: 4 | 6): void {
     this.counters.errors++
     if (['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'ECONNABORTED'].includes(errno(error) ?? ''))
-      this.#context.logger.warn(`a connection was not taken: ${errno(error)}`)
+      this.#context.logger.warn(`a connection was not taken: ${asOsError(error).message}`)
     else this.#events?.lost(`listening on TCP (IPv${family}) failed: ${error.message}`)
   }
 }

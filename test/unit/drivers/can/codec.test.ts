@@ -114,6 +114,21 @@ SG_MUL_VAL_ 100 B Inner 5-5, 200-255;
   assert.deepEqual(decoded(dbc, '050511'), { Select: 5 })
 })
 
+test('a switch that is not in this frame chooses nothing, whatever an earlier frame had there', () => {
+  const [message] = parseDbc(`BO_ 100 Mux: 8 X
+ SG_ Select M : 0|8@1+ (1,0) [0|0] "" X
+ SG_ Inner m1M : 8|8@1+ (1,0) [0|0] "" X
+ SG_ B m5 : 16|8@1+ (1,0) [0|0] "" X
+SG_MUL_VAL_ 100 B Inner 5-5;
+`).messages
+  const decoder = new MessageDecoder(message!, new Map([['B', 7]]))
+  const got: (number | null)[] = []
+  // B is chosen; Select chooses no Inner; the frame ends before Inner, and before Select
+  for (const hex of ['010511', '020522', '020533', '01', '', '010544'])
+    decoder.decode(Buffer.from(hex, 'hex'), (_, value) => got.push(value))
+  assert.deepEqual(got, [0x11, 0x44])
+})
+
 test('a switch decides also when nobody reads it', () => {
   const [message] = parseDbc(
     'BO_ 1 M: 8 X\n SG_ S M : 0|8@1+ (1,0) [0|0] "" X\n SG_ A m1 : 8|8@1+ (1,0) [0|0] "" X',

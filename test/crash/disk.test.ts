@@ -1,0 +1,168 @@
+// A gateway and its upstream on real disks that are full, read-only or not theirs, at the start and at work, and well again; and
+// a gateway without a descriptor left (R30).
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { appendFileSync, chmodSync, mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+
+const dir = tempDir()
+const machines: Machine[] = []
+const mounts: string[] = []
+after(async () => {
+  for (const machine of machines) await machine.stop('SIGKILL')
+  for (const mount of mounts) execFileSync('umount', ['-l', mount])
+  removeDir(dir)
+})
+const skip = process.getuid?.() !== 0 && 'needs root to mount a disk'
+
+class Disk {
+  constructor(readonly path: string) {
+    mkdirSync(path, { recursive: true })
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m,mode=750', 'tmpfs', path])
+    mounts.push(path)
+  }
+  fill(): void {
+    const block = Buffer.alloc(4096)
+    for (;;) {
+      try {
+        appendFileSync(join(this.path, 'fill'), block)
+      } catch {
+        return
+      }
+    }
+  }
+  free(): void {
+    rmSync(join(this.path, 'fill'))
+  }
+  remount(how: 'ro' | 'rw'): void {
+    execFileSync('mount', ['-o', `remount,${how}`, this.path])
+  }
+}
+
+test('full and read-only disks: forwarding from RAM, no answer that means kept, healing by itself', {
+  skip,
+}, async () => {
+  const packets = await freeUdpPort()
+  const [upWeb, gwWeb] = [await freePort(), await freePort()]
+  const up = new Machine(join(dir, 'up'), 'serve', {})
+  const gw = new Machine(join(dir, 'gw'), 'run', {
+    gateway: {
+      sources: [{ name: 'cpu', type: 'cpu', interval_ms: 100 }],
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: packets }],
+      log: { commit_interval_ms: 200 },
+    },
+  })
+  machines.push(up, gw)
+  const [upDisk, gwDisk] = [new Disk(up.dataDir), new Disk(gw.dataDir)]
+  const serveArgs = ['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)]
+  const gwArgs = ['--port', String(gwWeb)]
+  const status = (of: Machine) => of.json('status')
+  const facts = (of: Machine): number => status(of).log.records
+
+  // the upstream starts on a full disk: no id leaves it, and nothing is acknowledged
+  const { token } = up.json('token', '--new') as { token: string }
+  upDisk.fill()
+  await up.start(serveArgs, upWeb)
+  assert.match(up.output, /WARN {2}data: the lock is in RAM only: disk full \(ENOSPC\)/)
+  const health = (await (await fetch(`http://127.0.0.1:${upWeb}/health`)).json()) as object
+  assert.deepEqual(health, { ok: true, service: 'web_user', state: 'degraded', reason: 'disk full (ENOSPC)' })
+  await gw.start(gwArgs, gwWeb)
+  await until(
+    'the upstream is asked',
+    () => Object.values(status(up).links as Record<string, { rx: number }>)[0]!.rx > 1,
+  )
+  assert.equal(status(gw).identity.assigned_id, 4294967295)
+  const locked = up.run('run')
+  assert.deepEqual([locked.code, /is in use by process \d+ \(os-node serve\)/.test(locked.stderr)], [4, true])
+
+  // it heals: the id is given, and everything arrives
+  upDisk.free()
+  await until('an id is given', () => status(gw).identity.assigned_id < 4294967295)
+  await until('the upstream is well', () => status(up).disk === undefined && status(up).log.state === 'ok')
+  await until('facts are acknowledged', () => status(gw).uplinks.up.acked > 5)
+
+  // at work: what the upstream has in RAM only is not acknowledged
+  upDisk.fill()
+  await until('the upstream is degraded', () => status(up).log.state === 'degraded')
+  const acked = status(gw).uplinks.up.acked
+  const there = facts(up)
+  await until('more is received', () => facts(up) > there + 5)
+  assert.equal(status(gw).uplinks.up.acked, acked)
+  upDisk.free()
+  await until('it is acknowledged when it is kept', () => status(gw).uplinks.up.acked > acked + 5)
+
+  // the gateway itself starts on a read-only disk with what was there before, and forwards
+  await gw.stop()
+  const before = gw.logKeys()
+  gwDisk.remount('ro')
+  await gw.start(gwArgs, gwWeb)
+  assert.match(gw.output, /the lock is in RAM only: file system is read-only \(EROFS\)/)
+  const seen = facts(up)
+  await until('it forwards from RAM', () => facts(up) > seen + 10)
+  assert.deepEqual([status(gw).disk.in_ram.includes('the lock'), status(gw).log.state], [true, 'degraded'])
+  assert.equal(gw.run('config-set', '--key', 'device_id', '--value', 'X', '--json').code, 0, 'its socket is known')
+  gwDisk.remount('rw')
+  gwDisk.fill()
+  await until('now it is full', () => status(gw).log.reason === 'disk full (ENOSPC)')
+  gwDisk.free()
+  await until('the gateway is well', () => status(gw).disk === undefined && status(gw).log.state === 'ok')
+  assert.equal(status(gw).log.lost, 0)
+  await until('the upstream has all', () => status(gw).uplinks.up.backlog < 3)
+  await gw.stop()
+  const kept = gw.logKeys()
+  assert.ok(before.every(key => kept.includes(key)))
+  assert.ok(kept.length > before.length + 10, 'the records of RAM are on the disk')
+  const set = new Set(await databaseKeys(upWeb, token))
+  assert.deepEqual(
+    kept.filter(key => !set.has(key)),
+    [],
+  )
+  await up.stop()
+})
+
+test('a data directory of another user: readable is a state, and mended by chmod', { skip }, async () => {
+  const web = await freePort()
+  chmodSync(dir, 0o755)
+  const gw = new Machine(
+    join(dir, 'other'),
+    'run',
+    { gateway: { sources: [{ name: 'cpu', type: 'cpu', interval_ms: 100 }] } },
+    [...['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']],
+  )
+  machines.push(gw)
+  mkdirSync(gw.dataDir)
+  await gw.start(['--port', String(web)], web)
+  assert.match(gw.output, /the lock is in RAM only: no permission \(EACCES\)/)
+  assert.ok(gw.json('status').log.pending > 0)
+  for (const folder of [gw.dir, gw.dataDir]) chmodSync(folder, 0o777)
+  await until('it heals', () => gw.json('status').disk === undefined && gw.json('status').log.state === 'ok')
+  await gw.stop()
+  assert.equal(gw.ended?.code ?? 0, 0)
+})
+
+test('64 descriptors are enough to start, and none left ends nothing and loses nothing', { skip }, async () => {
+  const web = await freePort()
+  const gw = new Machine(join(dir, 'few'), 'run', { gateway: { log: { commit_interval_ms: 200 } } }, [
+    'prlimit',
+    '--nofile=64:64',
+  ])
+  machines.push(gw)
+  await gw.start(['--port', String(web)], web)
+  const { pid } = gw
+  const allow = (files: number): unknown => execFileSync('prlimit', ['--pid', String(pid), `--nofile=${files}:64`])
+  const before = gw.json('status')
+  assert.deepEqual([before.guard.files.limit, before.log.state], [64, 'ok'])
+  allow(10)
+  await until('sources miss their files', () => /cpu: down: EMFILE: too many open files/.test(gw.output))
+  await until('the network cannot be asked', () => gw.output.split('EMFILE').length > 4)
+  allow(64)
+  await until('they are back', () => gw.json('status').links.cpu.state === 'up')
+  const now = gw.json('status')
+  assert.deepEqual([gw.ended, now.log.lost, now.log.state], [undefined, 0, 'ok'])
+  assert.ok(now.guard.files.refused > 0)
+  assert.ok(now.log.records > before.log.records)
+  await gw.stop()
+  assert.equal(gw.logKeys().length, new Set(gw.logKeys()).size)
+})
