@@ -76,7 +76,7 @@ export class Gateway {
   readonly protocol: HandshakeManager
   /** null: hands out no ids */
   readonly ids: GatewayIds | null
-  readonly latest = new LatestBoard()
+  readonly latest = new LatestBoard(() => latestTime(this.time, this.config))
   readonly events: GatewayEvents
   readonly uplinks: Uplinks
   readonly receive: Receive

@@ -24,15 +24,21 @@ export const latestOf = (fact: Fact, { medium, address }: LinkMetadata): LatestR
   sensors: fact.sensors,
 })
 
+/** Bounded by GROUPS. `latest`: ms after which a kept time is not believed any more, when this machine's own became right (X36). */
 export class LatestBoard {
+  readonly #latest: () => number
   readonly #groups = new Map<string, LatestReading>()
+
+  constructor(latest: () => number = () => Number.POSITIVE_INFINITY) {
+    this.#latest = latest
+  }
 
   note(fact: Fact, link: LinkMetadata): void {
     // own sensors keep their place when the gateway gets its id
     const source = link.medium === 'local' ? 'local' : String(fact.aid)
     const key = `${source} ${fact.id} ${fact.sensors.length} ${fact.sensors[0]?.id ?? ''}`
     const old = this.#groups.get(key)
-    if (old && old.t_raw > fact.tRaw) return
+    if (old && old.t_raw > fact.tRaw && old.t_raw <= this.#latest()) return
     this.#groups.delete(key)
     if (this.#groups.size >= GROUPS)
       for (const first of this.#groups.keys()) return void this.#replace(first, key, fact, link)

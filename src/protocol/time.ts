@@ -54,7 +54,7 @@ const HOUR_MS = 3_600_000
 /** a last stamp so far ahead was taken from a clock that was wrong: later ones do not wait for it */
 const AHEAD_MS = 24 * HOUR_MS
 /** 9999-12-31: above it nothing is a time */
-const LAST_SECOND = 253_402_300_799
+export const LAST_SECOND = 253_402_300_799
 
 export class NodeClock implements Clock {
   readonly #clock: Clock

@@ -35,8 +35,8 @@ import { BadWindow } from './windowfile'
 
 /** in the column unsynced: a fact ahead of time, which last_seen does not follow (X36) */
 const AHEAD = 2
-/** the sums of a sealed window do not tell which facts were ahead, but no fact is later than that by itself */
-const LAST_TIME = "CAST(strftime('%s', 'now') AS INTEGER) + 86400"
+/** the sums of a sealed window do not tell which facts were ahead: later than so many seconds from now no fact is by itself */
+const AHEAD_S = 86_400
 /** facts between two looks at the size */
 const LOOK_EVERY = 64
 /** facts between two tries to write a window */
@@ -192,9 +192,9 @@ export class SqlView {
       `SELECT CAST(device_id AS BLOB), MAX(hi) AS seen, SUM(n) FROM (
          SELECT device_id, COALESCE(MAX(CASE WHEN unsynced <> ${AHEAD} THEN timestamp_raw END), MAX(created_at)) AS hi,
            COUNT(*) AS n FROM os_packets GROUP BY device_id
-         UNION ALL SELECT device_id, CASE WHEN hi > ${LAST_TIME} THEN lo ELSE hi END, n FROM sums.packets
+         UNION ALL SELECT device_id, CASE WHEN hi > MAX(CAST(strftime('%s', 'now') AS INTEGER) + ${AHEAD_S}, ?) THEN lo ELSE hi END, n FROM sums.packets
        ) GROUP BY device_id ORDER BY seen DESC, device_id LIMIT ? OFFSET ?`,
-      [limit, offset],
+      [Math.floor(this.#last.wall_ms / 1000) + AHEAD_S, limit, offset],
     )
     const devices = rows.map(([device_id, last_seen, packet_count]) => ({
       device_id: textOf(device_id!),

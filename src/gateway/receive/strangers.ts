@@ -4,7 +4,7 @@
 // more memory. What is refused is not decoded, not logged and not answered. Cannot fail.
 import type { ConfigStore } from '../../config'
 import type { Clock } from '../../lib/clock'
-import type { NodeClock } from '../../protocol/time'
+import { LAST_SECOND, type NodeClock } from '../../protocol/time'
 import { memoryLimit } from '../guard/resources'
 
 /** of the guard's limit; its own levels begin at 0.85 */
@@ -13,9 +13,9 @@ const PART = 0.7
 const LOOK_EVERY = 256
 const SLOW_PER_S = 10
 
-/** ms after which a time is too far ahead to be believed (X36); while this machine's own time is not right, none is. */
-export function latestTime(time: NodeClock, config: ConfigStore): number {
-  if (!time.synced) return Number.POSITIVE_INFINITY
+/** ms after which a time is too far ahead to be believed (X36). While this machine's own time is not right, only what is no time at all. */
+export function latestTime(time: Pick<NodeClock, 'synced' | 'now'>, config: ConfigStore): number {
+  if (!time.synced) return LAST_SECOND * 1000
   return time.now() + 1000 * config.config.receiver.max_future_s
 }
 

@@ -37,6 +37,17 @@ test('an older fact does not replace a newer one, and the board is bounded', () 
   assert.equal(board.list().length, 512)
 })
 
+test('a time far ahead that was taken before this machine knew its own leaves with the next value', () => {
+  let latest = Number.POSITIVE_INFINITY
+  const board = new LatestBoard(() => latest)
+  board.note(fact(8, 9e12, 666), { medium: 'UDP' })
+  board.note(fact(8, 1000, 1), { medium: 'UDP' })
+  assert.equal(board.list()[0]?.sensors[0]?.value, 666)
+  latest = 5000
+  board.note(fact(8, 2000, 2), { medium: 'UDP' })
+  assert.equal(board.list()[0]?.sensors[0]?.value, 2)
+})
+
 test('what needs somebody: sensors in ERROR with their reason, alarms with their value, of other devices what they say', () => {
   const board = new LatestBoard()
   const sensors = [

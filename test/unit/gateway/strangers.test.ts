@@ -2,9 +2,10 @@
 // memory. And what its own packets still do beside them.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { ConfigStore } from '../../../src/config'
 import { Receive } from '../../../src/gateway/receive/receive'
 import { ReceiveSession } from '../../../src/gateway/receive/session'
-import { Strangers } from '../../../src/gateway/receive/strangers'
+import { latestTime, Strangers } from '../../../src/gateway/receive/strangers'
 import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
@@ -227,4 +228,11 @@ test('near the memory limit new AIDs come in slowly, known ones as before', () =
   clock.advance(1000)
   for (let k = 0; k < 500; k++) deliver(full(T0 + k, 1, undefined, 20_000 + k), STRANGER)
   assert.ok(kept.length >= crowd + 60 + 480)
+})
+
+test('without a right time of its own a receiver judges only what no calendar has', () => {
+  const config = { config: { receiver: { max_future_s: 86_400 } } } as unknown as ConfigStore
+  assert.equal(latestTime({ synced: true, now: () => T0 }, config), T0 + DAY)
+  const unsynced = latestTime({ synced: false, now: () => 0 }, config)
+  assert.ok(unsynced > T0 + 1000 * DAY && unsynced < 2 ** 48 - 1)
 })

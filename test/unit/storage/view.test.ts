@@ -236,3 +236,22 @@ test('a batch that fails leaves nothing behind', () => {
   view.apply([recordOf(11, factOf(11))])
   assert.equal(view.packets().total, 11)
 })
+
+test('last_seen does not follow a fact that was too far ahead; a device with no other was seen when it came (X36)', () => {
+  const view = viewOf(0)
+  const far = { tRaw: 2 ** 48 - 1 }
+  const link = { medium: 'UDP', future: true } as NonNullable<LogRecord['link']>
+  view.apply([recordOf(1, factOf(0)), recordOf(2, factOf(0, far), { link }), recordOf(3, factOf(1, far), { link })])
+  assert.deepEqual(
+    view.devices().devices.map(({ device_id, last_seen, packet_count }) => [device_id, last_seen, packet_count]),
+    [
+      ['dev-1', T0 + 1000, 1],
+      ['dev-0', T0, 2],
+    ],
+  )
+  assert.equal(
+    view.packets().packets[0]!.timestamp_raw,
+    Math.floor(far.tRaw / 1000),
+    'kept, in the order of the papers',
+  )
+})
