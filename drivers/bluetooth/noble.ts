@@ -43,7 +43,7 @@ interface Library {
 const missing = (cause: unknown): never => {
   throw new OsError('NO_DRIVER', `Bluetooth needs the package @stoprocent/noble: ${asOsError(cause).message}`, {
     cause,
-    hint: 'build os-node where npm ci installs optional packages (not with --omit=optional)',
+    hint: 'this copy of os-node was built without it: take one that was built where npm ci installs optional packages (not with --omit=optional)',
   })
 }
 

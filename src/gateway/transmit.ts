@@ -71,6 +71,8 @@ export async function transmitThrough(
   const submitted = gateway.submit(sensors, { device_id, device_status })
   const rejected = submitted.rejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
   const assigned_id = identity.assignedId
+  const { failure } = gateway.log
+  const inRam = failure ? `; kept in RAM only: ${failure.message}` : ''
   const outcome = (
     packet: Uint8Array,
     delivery: TransmitOutcome['delivery'] | null,
@@ -81,7 +83,7 @@ export async function transmitThrough(
     strategy: packet.length === 0 || packet[0] === 0x3f || packet[0] === 0x40 ? 'FULL_PACKET' : 'DIFF_PACKET',
     sent: delivery !== null,
     ...(delivery && { delivery }),
-    ...(reason !== undefined && { reason }),
+    ...(reason !== undefined && { reason: delivery === 'kept' ? reason + inRam : reason }),
     dispatch_path: delivery === null || delivery === 'kept' ? 'none' : 'driver',
     rejected,
   })

@@ -134,10 +134,19 @@ export function nativeOrNull(): Native | null {
 }
 
 const missing = (why: string, cause?: unknown): OsError =>
-  new OsError('E_NO_ADDON', `native addon missing: ${why}`, {
-    cause,
-    hint: 'install gcc (apt-get install gcc libc6-dev) and build again with node build.mjs --native',
-  })
+  new OsError('E_NO_ADDON', `native addon missing: ${why}`, { cause, hint: addonRemedy() })
+
+/** What to do about a missing addon, where this program lies: in its sources, as a package, or as the file alone. */
+export function addonRemedy(dir = folder(), env = process.env): string {
+  if (env.OS_NODE_NO_ADDON === '1') return 'unset OS_NODE_NO_ADDON and start again'
+  const sources = join(dir, '../..')
+  if (existsSync(join(sources, 'build.mjs')))
+    return `install gcc (apt-get install gcc libc6-dev), then: cd ${sources} && node build.mjs --native`
+  return (
+    `build os-node from its sources on a ${process.platform}-${process.arch} machine (git clone, npm start) and copy its folder ` +
+    `dist/native to ${dir}`
+  )
+}
 
 function load(): Native | OsError {
   const target = `${process.platform}-${process.arch}`

@@ -144,7 +144,7 @@ test('a user who is switched off is out at once, and told so', async () => {
   await tab.context.close()
 })
 
-test('a gateway that goes away is told at once and clearly; when it is back the page is live by itself, signed in', async () => {
+test('a gateway that goes away is told at once and clearly; when it is back the page is live by itself, signed in', async t => {
   const tab = await world.tab({ token: '' })
   const { page } = tab
   await page.goto(world.url)
@@ -165,6 +165,22 @@ test('a gateway that goes away is told at once and clearly; when it is back the 
   await page.getByText('What you see is old.').waitFor({ state: 'hidden' })
   await page.locator('.connection[data-state=up]').waitFor()
   assert.ok(await page.getByText('Flash: log').isVisible())
+  // killed: the page is back with its first tries after the gateway answers
+  let tries = 0
+  page.on('request', request => {
+    if (request.url().includes('/api/dashboard')) tries++
+  })
+  for (let k = 0; k < 3; k++) {
+    await world.gateway.stop('SIGKILL')
+    await page.locator('.connection[data-state=away]').waitFor()
+    await world.startGateway(true)
+    const [answers, before] = [performance.now(), tries]
+    await page.locator('.connection[data-state=up]').waitFor()
+    t.diagnostic(`back ${(performance.now() - answers).toFixed(0)} ms after /health answered`)
+    // refused, since sessions are forgotten, then signed in; one may have been on its way
+    assert.ok(tries - before <= 3, `${tries - before} tries`)
+    await until('its sources are there', () => world.gateway.json('status').links.cpu?.state === 'up')
+  }
   // while it was away the browser itself says that nothing answers
   assert.deepEqual(tab.problems.foreign, [])
   assert.deepEqual(

@@ -95,8 +95,9 @@ export class World {
     await this.packets(1)
   }
 
-  startGateway(): Promise<void> {
-    return this.gateway.start(['--port', String(this.webPort)], this.webPort)
+  /** `early`: settles as soon as its page answers. */
+  startGateway(early = false): Promise<void> {
+    return this.gateway.start(['--port', String(this.webPort)], this.webPort, early)
   }
 
   /** The field device sends its two readings: litres a minute would be no fun, so a level and a pressure. */

@@ -1,5 +1,6 @@
 // Checks of the machine: clock, memory, heat and power, native addon, rights on devices, buses.
 import type { BoardReport } from '../../links/hardware'
+import { addonRemedy } from '../../native'
 import { bytesText } from '../verbs/status'
 import { type Check, type Finding, failed, ok, type Patient, skipped, warning, worst } from './finding'
 
@@ -100,7 +101,7 @@ const addon: Check = {
   run({ machine }) {
     const why = machine.addon()
     if (why === undefined) return ok('native addon loaded')
-    return warning(why, 'node build.mjs --native builds it; links that need it stay down')
+    return warning(why, `links that need it stay down; ${addonRemedy()}`)
   },
 }
 

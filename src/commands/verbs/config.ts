@@ -5,7 +5,7 @@ import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { isSecretName } from '../../lib/secrets'
 import type { CommandContext } from '../context'
-import type { Verb } from '../verb'
+import type { Paint, Verb } from '../verb'
 
 export const configGet: Verb = {
   name: 'config-get',
@@ -42,12 +42,12 @@ export const configUnset: Verb = {
   options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
   where: 'either',
   changes: true,
-  json: true,
   async run({ config, logger, via, writable }, options) {
     const prefixes = writable?.()
     const write = (limits: WriteLimits) => config.unsetting(String(options.key), limits)
     return { value: changed(await config.approved(write, prefixes && { prefixes, strict: true }), via, logger) }
   },
+  text: changeText,
 }
 
 export const configSet: Verb = {
@@ -88,12 +88,15 @@ export const configSet: Verb = {
     const change = await config.approved(write, prefixes && { prefixes, strict: true })
     return { value: changed(change, via, logger) }
   },
-  text: ({ key, old, new: now, needs_restart, warning }, paint) =>
-    [
-      `${key}: ${cell(old)} → ${cell(now)}`,
-      ...(needs_restart ? [paint.warn('it counts from the next start of the gateway on')] : []),
-      ...(warning === undefined ? [] : [paint.warn(String(warning))]),
-    ].join('\n'),
+  text: changeText,
+}
+
+function changeText({ key, old, new: now, needs_restart, warning }: Record<string, unknown>, paint: Paint): string {
+  return [
+    `${key}: ${cell(old)} → ${cell(now)}`,
+    ...(needs_restart ? [paint.warn('it counts from the next start of the gateway on')] : []),
+    ...(warning === undefined ? [] : [paint.warn(String(warning))]),
+  ].join('\n')
 }
 
 const cell = (value: unknown): string => (value === undefined ? '' : JSON.stringify(value))

@@ -12,12 +12,15 @@ function bytesOf(text: string): Uint8Array {
   return Buffer.from(hex, 'hex')
 }
 
+/** one volt of a sensor T */
+const PACKET = '3f01000000000101a204d45f1c303b412e312e41614945314638637c543e4b2e563a3242697cfda443'
+
 export const decode: Verb = {
   name: 'decode',
   summary: 'show what a packet holds',
   description:
     'DIFF and HEART packets need the template of their FULL packet; a running gateway knows those it received.',
-  examples: ['os-node decode 3f0100000001…', 'os-node decode --hex "3f 01 00 00" --json'],
+  examples: [`os-node decode ${PACKET}`, `os-node decode --hex ${PACKET} --json`],
   options: { hex: { type: 'string', value: 'HEX', required: true, help: 'the packet; blanks and colons are ignored' } },
   operands: ['hex'],
   where: 'either',

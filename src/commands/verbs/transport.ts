@@ -61,6 +61,7 @@ export const reloadProtocol: Verb = {
   async run({ transport }, options) {
     const { name, reloaded } = await transport().reload(String(options.medium))
     if (reloaded) return { value: { medium: name, reloaded } }
-    return { value: { medium: name, reloaded, error: `No available driver: ${name}` }, exitCode: 1 }
+    const hint = `os-node transport-status says why; os-node transporter-toggle ${name} --enable switches it on`
+    return { value: { medium: name, reloaded, error: `No available driver: ${name}`, hint }, exitCode: 1 }
   },
 }

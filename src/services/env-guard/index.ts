@@ -160,7 +160,7 @@ export class EnvGuardService implements Service {
         operands: ['id', 'status'],
         run: ({ id, status }) => {
           const issue = this.#issues.set(String(id), status as IssueStatus, this.#host.clock.wall())
-          if (!issue) throw new OsError('NOT_FOUND', `no issue ${id}`)
+          if (!issue) throw new OsError('NOT_FOUND', `no issue ${id}`, { hint: 'os-node env-guard status lists them' })
           return { value: { ok: true, issue } }
         },
       },

@@ -15,6 +15,8 @@ const paint = Object.fromEntries(
   ['bold', 'dim', 'good', 'bad', 'warn'].map(how => [how, (text: string) => text]),
 ) as never
 
+const TCP_OFF = 'os-node transport-status says why; os-node transporter-toggle TCP --enable switches it on'
+
 test('transporter-toggle needs a name and one of --enable and --disable', async () => {
   const { context, calls } = fake(new FakeWorld().config())
   for (const argv of [['--enable'], ['--name', 'udp'], ['--name', 'udp', '--enable', '--disable']])
@@ -36,7 +38,7 @@ test('reload-protocol says what was made anew; exit 1 when there is nothing', as
     value: { medium: 'UDP', reloaded: true },
   })
   assert.deepEqual(await run(context, 'reload-protocol', '--medium', 'tcp'), {
-    value: { medium: 'TCP', reloaded: false, error: 'No available driver: TCP' },
+    value: { medium: 'TCP', reloaded: false, error: 'No available driver: TCP', hint: TCP_OFF },
     exitCode: 1,
   })
 })

@@ -20,6 +20,7 @@ function world({
   states = [] as Way[],
   takes = false,
   deviceRole = 'duplex',
+  failure = undefined as Error | undefined,
 } = {}) {
   const watchers = new SentWatchers()
   const kept: unknown[] = []
@@ -28,7 +29,7 @@ function world({
     deviceRole,
     identity: { assigned, assignedId: assigned ? 5 : 4_294_967_295, deviceId: 'gw' },
     guard: { safeMode: safeMode || undefined },
-    log: { committed: async () => undefined },
+    log: { committed: async () => undefined, failure },
     uplinks: {
       list: carrying ? [carrying] : [],
       names,
@@ -98,6 +99,13 @@ test('readings given before there is an id, or in safe mode, are kept at once', 
     assert.match(reason!, /no id yet|safe mode/)
     assert.equal(w.kept.length, 1)
   }
+})
+
+test('what is kept while the disk refuses is said to be in RAM only', async () => {
+  const { send } = world({ assigned: false, failure: new Error('disk full (ENOSPC)') })
+  const { delivery, reason } = await send()
+  assert.equal(delivery, 'kept')
+  assert.match(reason ?? '', /no id yet.*; kept in RAM only: disk full \(ENOSPC\)$/)
 })
 
 test('a refused dispatch names its reason; a medium that needs an id refuses before anything is kept', async () => {

@@ -1,9 +1,12 @@
 // Needs: cc
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
-import { native, nativeError, nativeOrNull, systemError } from '../../../src/native'
+import { addonRemedy, native, nativeError, nativeOrNull, systemError } from '../../../src/native'
 
 const lacks = nativeOrNull() ? false : 'this machine has no C compiler'
 
@@ -11,9 +14,23 @@ test('without the addon every call says E_NO_ADDON, and who can do without gets 
   process.env.OS_NODE_NO_ADDON = '1'
   try {
     assert.equal(nativeOrNull(), null)
-    assert.throws(native, (error: OsError) => error.code === 'E_NO_ADDON' && /gcc/.test(error.hint))
+    assert.throws(native, (error: OsError) => error.code === 'E_NO_ADDON' && /unset OS_NODE_NO_ADDON/.test(error.hint))
   } finally {
     delete process.env.OS_NODE_NO_ADDON
+  }
+})
+
+test('what to do about a missing addon works where the program lies', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-remedy-'))
+  try {
+    // a package, or the file alone: there is nothing to build with
+    const packaged = addonRemedy(join(dir, 'dist/native'), {})
+    assert.match(packaged, /git clone[\s\S]*copy its folder dist\/native to .*dist\/native$/)
+    assert.doesNotMatch(packaged, /build\.mjs/)
+    writeFileSync(join(dir, 'build.mjs'), '')
+    assert.match(addonRemedy(join(dir, 'dist/native'), {}), new RegExp(`cd ${dir} && node build\\.mjs --native$`))
+  } finally {
+    rmSync(dir, { recursive: true })
   }
 })
 

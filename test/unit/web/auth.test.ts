@@ -5,6 +5,7 @@ import { silentLogger } from '../../../src/lib/logger'
 import { Access } from '../../../src/web/access'
 import { hashToken, makeToken, TokenVerifier, verifyToken } from '../../../src/web/auth'
 import { addressKey, TokenGate } from '../../../src/web/gate'
+import { Sessions } from '../../../src/web/sessions'
 
 test('S3: tokens are 256 random bits and no two hashes are the same', async () => {
   const [a, b] = [makeToken(), makeToken()]
@@ -189,6 +190,20 @@ test('S19: a login counts for its user name in any spelling, a token for none', 
   await assert.rejects(access.login({ username: 'Bo\u0301B', password: 'x' }, '192.0.2.1'), wrong)
   await assert.rejects(access.login({ token: 'x' }, '192.0.2.1'), wrong)
   assert.deepEqual(seen, ['b\u00f3b', 'token'])
+})
+
+test('S3: an open event stream asks whether its session still holds, and does not keep it alive', () => {
+  const clock = new ManualClock()
+  const sessions = new Sessions(clock, () => ({ idleS: 100, maxS: 1000 }))
+  const context = { logger: silentLogger, auth: { enabled: () => true } }
+  const access = new Access(context as never, {} as never, sessions, false)
+  const { id } = sessions.open('viewer', 'vera', '192.0.2.1', () => true)
+  const stream = { headers: { 'x-admin-token': id }, socket: { remoteAddress: '192.0.2.1' } } as never
+  for (let second = 0; second < 100; second++) {
+    assert.ok(access.holds(stream), `after ${second} s`)
+    clock.advance(1000)
+  }
+  assert.ok(!access.holds(stream))
 })
 
 test('S19: attempts for one user do not fill the queue for the others', async () => {

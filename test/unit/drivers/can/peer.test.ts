@@ -178,13 +178,15 @@ test('a reception that breaks off is counted and disturbs no packet', async () =
 })
 
 test('a packet that takes too long is false, and the socket is made anew', async () => {
-  const { kernels, kernel, send, results, timers } = await world()
+  const { kernels, kernel, send, results, timers, degraded, detail } = await world()
   send('a')
   send('b')
   await timers.advance(999)
-  assert.equal(kernels.length, 1)
+  assert.deepEqual([kernels.length, degraded], [1, []])
   await timers.advance(1)
   assert.deepEqual([kernels.length, kernel.closed, results], [2, true, ['a false']])
+  assert.match(degraded.join('|'), /^the peer at can\d+:0x7e8 does not take packets$/)
+  assert.equal(detail().not_taken, 1)
   assert.deepEqual(kernels[1]!.sent, ['b'])
   kernel.wake(READABLE) // of the old one: nothing
   kernels[1]!.done()

@@ -161,6 +161,36 @@ test('without a fix there is no position, whatever the fields hold', () => {
   assert.deepEqual(read('$GPVTG,,T,,M,,N,,K,N'), { course: null, speed: null })
 })
 
+test('a value counts only where the sentence says that it is valid, and in the unit it is known in', () => {
+  const where = '4916.45,N,12311.12,W'
+  for (const [text, expected] of [
+    ['$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K,A', { course: 54.7, speed: (5.5 * 1852) / 3600 }],
+    ['$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K,N', { course: null, speed: null }],
+    ['$GPVTG,054.7,M,034.4,M,005.5,K,010.2,K,A', { course: null, speed: null }],
+    ['$GPVTG,054.7,T,034.4,M,005.5,K,010.2,K,A', { course: 54.7, speed: null }],
+    [`$GPGLL,${where},225444,V,A`, { lat: null, lon: null }],
+    [`$GPGLL,${where},225444,A,N`, { lat: null, lon: null }],
+    ['$HEHDT,274.07,M', { heading: null }],
+    ['$HEHDM,274.07,M', { heading_magnetic: 274.07 }],
+    ['$HEHDM,274.07,T', { heading_magnetic: null }],
+    ['$SDDBT,7.8,f,2.4,f,1.3,F', { depth: null }],
+    ['$YXMTW,17.75,F', { water_temperature: null }],
+    ['$WIMWV,214.8,T,36.0,Z,A', { wind_angle_true: 214.8, wind_speed_true: null }],
+    ['$WIMWV,214.8,T,36.0,K,V', { wind_angle_true: null, wind_speed_true: null }],
+    ['$WIMWV,214.8,X,36.0,K,A', {}],
+  ] as const)
+    assert.deepEqual(read(text), expected, text)
+  for (const [fix, unit, altitude] of [
+    [1, 'M', 545.4],
+    [1, 'f', null],
+    [0, 'M', null],
+    [10, 'M', null],
+  ] as const) {
+    const gga = read(`$GPGGA,123519,${where},${fix},08,0.9,545.4,${unit},46.9,M,,`)
+    assert.deepEqual([gga.altitude, gga.lat === null], [altitude, fix !== 1], `fix ${fix}, ${unit}`)
+  }
+})
+
 test('positions that cannot be are none', () => {
   for (const where of [
     '4860.000,N,01131.000,E',
