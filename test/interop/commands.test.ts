@@ -177,12 +177,14 @@ for (const line of ALIKE)
     if (there!.code === 0) assert.deepEqual([there!.via, here!.via], ['gateway', 'local'])
   })
 
-test('status tells a running gateway from files; reload and gpio set need one', () => {
+test('status tells a running gateway from files; reload, gpio set and session forget need one', () => {
   assert.deepEqual([running.json('status').role, running.json('status').via], ['run', 'gateway'])
   assert.deepEqual([alone.json('status').role, alone.json('status').via], ['none', 'local'])
   assert.equal(running.json('reload').via, 'gateway')
   assert.equal(running.json('gpio', 'set', 'nothing', '1').code, 'NOT_FOUND')
-  for (const line of [['reload'], ['gpio', 'set', 'nothing', '1']]) {
+  const { via, ...forgotten } = running.json('session', 'forget', '12')
+  assert.deepEqual([via, forgotten], ['gateway', { assigned_id: 12, forgotten: false }])
+  for (const line of [['reload'], ['gpio', 'set', 'nothing', '1'], ['session', 'forget', '12']]) {
     assert.equal(alone.json(...line).code, 'NO_GATEWAY')
     assert.equal(alone.run(...line).code, 1)
   }
@@ -196,8 +198,10 @@ test('outputs safe sets outputs only where no gateway holds them', () => {
 
 test('log export prints JSON lines by either way', () => {
   for (const machine of [running, alone]) {
-    const [first] = machine.logFacts()
-    assert.ok(first && first.t_raw > 0)
+    const { code, stdout, stderr } = machine.run('log', 'export', '--from', '1')
+    assert.equal(code, 0, stderr)
+    const lines = stdout.trim().split('\n')
+    assert.ok(lines.length > 0 && lines.every(line => JSON.parse(line).t_raw > 0))
   }
 })
 
@@ -220,6 +224,7 @@ test('every command is tried both ways, here or where its own test says', () => 
     'status',
     'reload',
     'gpio set',
+    'session forget',
     'outputs safe',
     'log export',
     'db export',

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ConfigStore, UplinkConfig } from '../../../src/config'
-import { sendingSessions } from '../../../src/gateway/sessions'
+import { receivingSessions, sendingSessions } from '../../../src/gateway/sessions'
 import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { NodeClock } from '../../../src/protocol/time'
@@ -25,4 +25,30 @@ test('an uplink keeps its key over a restart and a change of pace, and never use
   assert.notEqual(client({ rate_packets_s: 5, batch_max_items: 4 }).outboundKey(7), null)
   for (const other of [{ host: '10.0.0.2' }, { port: 8081 }, { medium: 'TCP' }, { topics: { up: 'x' } }])
     assert.equal(client(other).outboundKey(7), null, JSON.stringify(other))
+})
+
+test('how long a confirmed key keeps its address, and which plaintext is taken beside it, is configured', () => {
+  for (const plaintext of ['same_address', 'any', 'never'] as const) {
+    const clock = new ManualClock()
+    const time = { now: () => clock.wall(), mono: () => clock.mono(), wall: () => clock.wall() } as unknown as NodeClock
+    const config = {
+      dataDir: '/d',
+      baseDir: '/',
+      config: {
+        security_settings: { ...security_settings, rekey_after_s: 30 },
+        receiver: { plaintext_after_secure: plaintext },
+      },
+    } as unknown as ConfigStore
+    const server = receivingSessions({ config, time, logger: silentLogger, files: new MemFiles() })
+    const T = 1_710_000_000_000
+    assert.ok(server.onPlaintext(7, T, false, '10.0.0.5:1'))
+    server.hears('10.0.0.5:1')
+    server.onSecure(7, server.keys(7)[0]!, '10.0.0.5:1', true)
+    const taken = ['10.0.0.5:1', '6.6.6.6:6'].map(address => server.takesPlaintext(7, address))
+    assert.deepEqual(taken, { same_address: [true, false], any: [true, true], never: [false, false] }[plaintext])
+    clock.advance(29_999)
+    assert.equal(server.onPlaintext(7, T + 1, false, '6.6.6.6:6'), null)
+    clock.advance(1)
+    assert.ok(server.onPlaintext(7, T + 2, false, '6.6.6.6:6'))
+  }
 })
