@@ -78,7 +78,11 @@ async function connected(
     far,
     frames,
     diffBase,
-  }: { dir: string; log: FlashLog; far: FarEnd } & Pick<UplinkSettings, 'frames' | 'diffBase'>,
+    lost = reason => assert.fail(reason),
+  }: { dir: string; log: FlashLog; far: FarEnd; lost?: (reason: string) => void } & Pick<
+    UplinkSettings,
+    'frames' | 'diffBase'
+  >,
 ): Promise<Uplink> {
   const uplink = new Uplink(
     { name: 'up', diffBase, frames, fullEvery: 100, fullIntervalS: 60, precision: 4, delivery: 'auto' },
@@ -91,7 +95,7 @@ async function connected(
       units,
       nextSeq: () => 1,
       randomEpoch: () => 99,
-      lost: reason => assert.fail(reason),
+      lost,
       onControl: () => false,
       onReady: () => undefined,
       holdMs: () => 0,
@@ -166,6 +170,35 @@ test('a fact that can never be sent is passed and counted; those behind it go', 
   assert.equal(uplink.status().refused, 1)
   await until('the cursor passes both', () => uplink.status().backlog === 0)
 })
+
+for (const acknowledges of [false, true])
+  test(`with diff_base last nothing builds on what the medium refused, ${acknowledges ? 'by itself acknowledged' : 'in the exchange'}`, async t => {
+    for (const diffBase of acknowledges ? (['last'] as const) : (['last', 'sticky'] as const)) {
+      const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
+      const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
+      const far = new FarEnd()
+      const send = far.send
+      let refuse = false
+      const reasons: string[] = []
+      Object.assign(far, {
+        acknowledges,
+        send: async (bytes: Uint8Array): Promise<boolean> => {
+          if (!refuse) return acknowledges || send.call(far, bytes)
+          refuse = false
+          return false
+        },
+      })
+      const uplink = await connected(t, { dir, log, far, frames: 'auto', diffBase, lost: r => void reasons.push(r) })
+      for (let k = 1; k <= 3; k++) {
+        refuse = k === 2
+        log.appendFact(at(k), { medium: 'local' })
+        uplink.pump()
+        await until(`fact ${k}`, () => !refuse && (k === 2 || uplink.status().backlog === 0))
+      }
+      const reason = `the medium refused a ${acknowledges ? 'packet' : 'frame'}`
+      assert.deepEqual(reasons, diffBase === 'last' ? [reason] : [])
+    }
+  })
 
 test('a record goes out as soon as it is appended; the cursor that is kept waits for the commit', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))

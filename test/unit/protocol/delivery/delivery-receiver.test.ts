@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { type DeliveryPeer, DeliveryReceiver } from '../../../../src/protocol/delivery'
 import { addToFrame, finishFrame, startFrame } from '../../../../src/protocol/delivery/frame'
 import { crc16 } from '../../../../src/wire/crc'
@@ -93,6 +95,26 @@ test('the last numbers there are: taken, named, and nothing runs over', () => {
   assert.equal(take(frame(last, last, 2)), null)
   assert.equal(receiver.counters.malformed, 1, 'a number beyond 32 bits')
   assert.equal(hex(take(frame(1, 1, 0))), hex(answer(3, last)), 'a frame without packets is answered')
+})
+
+test('of an address whose last sender was forgotten nothing is kept', () => {
+  const receiver = new DeliveryReceiver({ maxPeers: 4 })
+  const writer = new ByteWriter(new Uint8Array(200))
+  const hear = (from: number, to: number): number => {
+    for (let k = from; k < to; k++) {
+      startFrame(writer, k + 1, 1, 1)
+      addToFrame(writer, Uint8Array.of(1))
+      receiver.onFrame(finishFrame(writer, 1).slice(), `10.0.${k >> 8}.${k & 255}:9`, () => undefined)
+    }
+    gc()
+    return process.memoryUsage().heapUsed
+  }
+  setFlagsFromString('--expose-gc')
+  const gc = runInNewContext('gc') as () => void
+  const before = hear(0, 1000)
+  const after = hear(1000, 21_000)
+  assert.equal(receiver.peers, 4)
+  assert.ok(after - before < 1_000_000, `${after - before} bytes for 20,000 addresses`)
 })
 
 test('malformed frames are counted and change nothing', () => {
