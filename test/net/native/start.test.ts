@@ -93,8 +93,8 @@ test('npm start in a fresh clone: small, and the clone stays as it was', {
   const packed = spawnSync('npm', ['pack', '--json', '--ignore-scripts'], { cwd: dir, encoding: 'utf8' })
   const [{ filename, files }] = JSON.parse(packed.stdout)
   const names = files.map((file: { path: string }) => file.path) as string[]
-  const tracked = git(dir, 'ls-files', 'docs', 'CHANGELOG.md', 'Config.json', 'LICENSE', 'README.md', 'package.json')
-  assert.deepEqual(names.filter(name => !name.startsWith('dist/')).sort(), tracked.stdout.trim().split('\n').sort())
+  const shipped = git(dir, 'ls-files', 'docs', 'CHANGELOG.md', 'Config.json', 'LICENSE', 'README.md', 'package.json')
+  assert.deepEqual(names.filter(name => !name.startsWith('dist/')).sort(), shipped.stdout.trim().split('\n').sort())
   const unpacked = join(dir, 'unpacked')
   mkdirSync(unpacked)
   assert.equal(spawnSync('tar', ['xzf', join(dir, filename), '-C', unpacked]).status, 0)
