@@ -63,7 +63,7 @@ export function checkLibrary(
     shouldEncryptOutbound: ['aid number'],
     getSessionKey: ['aid number'],
     noteServerTime: ['ts number'],
-    checkTimestamp: ['aid whole', 'timestamp number?'],
+    checkTimestamp: ['aid sender', 'timestamp number?'],
     classifyAndDispatch: ['rawBytes bytes'],
     buildIdRequest: ['deviceMeta object?'],
     buildIdPoolRequest: ['count count~', 'meta object?'],

@@ -24,6 +24,7 @@ const KINDS: Readonly<Record<string, readonly [what: string, holds: (value: unkn
     value => ['aid', 'tid', 'ts', 'crc16'].every(key => Number.isInteger(Object(value)[key])),
   ],
   medium: ['a medium', value => typeof Object(value).name === 'string'],
+  sender: ['an id or a text', value => Number.isInteger(value) || typeof value === 'string'],
   seconds: ['a number of seconds', value => typeof value === 'number' && value >= 0],
   count: ['a whole number 0–65535', value => isWhole(value, 65_535) && Number(value) >= 0],
   id: ['an id 0–4294967295', value => isWhole(value, 4_294_967_295) && Number(value) >= 0],
@@ -66,8 +67,16 @@ export const checkFunction = <F extends (...args: never[]) => unknown>(
     for (const [k, spec] of specs.entries()) checkArgument(where, spec, args[k])
     return call(...args)
   }
-  return checked as F
+  return readsAs(checked, call, call.name) as F
 }
+
+/** Name, length and text are those of what is checked: they tell its parameters. */
+const readsAs = <F extends object>(checked: F, original: (...args: never[]) => unknown, name: string): F =>
+  Object.defineProperties(checked, {
+    name: { value: name },
+    length: { value: original.length },
+    toString: { value: () => original.toString() },
+  })
 
 /** Puts a check before methods of a class: method → what its arguments are, in their order. */
 export function checkMethods(
@@ -89,11 +98,7 @@ export function checkMethods(
       }
       return original.apply(this, args)
     }
-    Object.defineProperties(checked, {
-      name: { value: method },
-      length: { value: original.length },
-      toString: { value: () => original.toString() },
-    })
-    Object.defineProperty(methods, method, { value: checked, writable: true, configurable: true })
+    const value = readsAs(checked, original, method)
+    Object.defineProperty(methods, method, { value, writable: true, configurable: true })
   }
 }

@@ -53,10 +53,10 @@ export function parameters(method: (...args: never[]) => unknown): string[] {
   return split(text.slice(from + 1, closing(text, from))).map(plain)
 }
 
-/** The options that a constructor takes in its first parameter: `['expireSeconds = 86400']`. */
+/** The options that a constructor takes apart first: `['expireSeconds = 86400']`. */
 export function constructorOptions(made: abstract new (...args: never[]) => unknown): string[] {
   const text = made.toString()
-  const from = text.indexOf('{', text.search(/\bconstructor\(/))
+  const from = text.indexOf('{', text.indexOf('const {', text.search(/\bconstructor\(/)))
   return split(text.slice(from + 1, closing(text, from))).map(plain)
 }
 
