@@ -16,7 +16,8 @@ const KINDS: Readonly<Record<string, readonly [what: string, holds: (value: unkn
   function: ['a function', value => typeof value === 'function'],
   boolean: ['true or false', value => typeof value === 'boolean'],
   number: ['a number', value => typeof value === 'number' && !Number.isNaN(value)],
-  numeric: ['a number', value => (typeof value === 'number' && !Number.isNaN(value)) || typeof value === 'bigint'],
+  // texts that are numbers, and NaN, are as in the reference
+  numeric: ['a number or a text', value => ['number', 'bigint', 'string'].includes(typeof value)],
   whole: ['a whole number', value => Number.isInteger(value) || typeof value === 'bigint'],
   node: ['a Node', value => isObject(value) && isObject((value as { serviceManager?: unknown }).serviceManager)],
   refused: [
