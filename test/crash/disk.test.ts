@@ -2,10 +2,10 @@
 // a gateway without a descriptor left (R30).
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { appendFileSync, chmodSync, mkdirSync, rmSync } from 'node:fs'
+import { appendFileSync, chmodSync, copyFileSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, script, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
 const machines: Machine[] = []
@@ -131,6 +131,9 @@ test('a data directory of another user: readable is a state, and mended by chmod
     { gateway: { sources: [{ name: 'cpu', type: 'cpu', interval_ms: 100 }] } },
     [...['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']],
   )
+  // that user may not be able to read the checkout
+  gw.program = join(dir, 'os-node.js')
+  copyFileSync(script, gw.program)
   machines.push(gw)
   mkdirSync(gw.dataDir)
   await gw.start(['--port', String(web)], web)

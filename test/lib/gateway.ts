@@ -161,6 +161,8 @@ export class Machine {
   readonly config: string
   readonly dataDir: string
   readonly verb: 'run' | 'serve'
+  /** the file that is started */
+  program = script
   output = ''
   /** how the last process ended; undefined while it runs */
   ended: { code: number | null; signal: NodeJS.Signals | null } | undefined
@@ -193,7 +195,16 @@ export class Machine {
    * `early`: links need not have been tried.
    */
   async start(args: readonly string[], webPort?: number, early = false): Promise<void> {
-    const command = [process.execPath, script, this.verb, '--config', this.config, '--data-dir', this.dataDir, ...args]
+    const command = [
+      process.execPath,
+      this.program,
+      this.verb,
+      '--config',
+      this.config,
+      '--data-dir',
+      this.dataDir,
+      ...args,
+    ]
     const [program, ...rest] = [...this.#prefix, ...command]
     const child = spawn(program!, rest, {
       cwd: this.dir,
@@ -251,8 +262,16 @@ export class Machine {
     return JSON.parse(ran.stdout)
   }
 
-  /** Every fact in the files of the log. */
+  /** Every fact in the log: a running gateway is asked, for its newest records may not be in the files yet. */
   logFacts(): LoggedFact[] {
+    if (this.#child) {
+      const { stdout, code, stderr } = this.run('log', 'export', '--from', '1')
+      if (code !== 0) throw new Error(`log export: ${stderr}`)
+      return stdout
+        .split('\n')
+        .filter(Boolean)
+        .map(line => JSON.parse(line) as LoggedFact)
+    }
     return [...exportFacts(join(this.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
   }
 

@@ -188,7 +188,11 @@ function counted(schema: object): { schema: AnySchema; reads: () => number } {
   const known = new WeakMap<object, object>()
   const wrap = <T>(value: T): T => {
     if (typeof value !== 'object' || value === null) return value
-    const made = known.get(value) ?? new Proxy(value, { get: (at, name) => (reads++, wrap(Reflect.get(at, name))) })
+    const get = (at: object, name: string | symbol): unknown => {
+      reads++
+      return wrap(Reflect.get(at, name))
+    }
+    const made = known.get(value) ?? new Proxy(value, { get })
     known.set(value, made)
     return made as T
   }
@@ -217,7 +221,11 @@ test('walks over a configuration look at each value once, whatever its depth and
 test('a large change is one pass in parts, approved before it is saved, and writes take turns', async () => {
   const { load, file } = place('{}')
   let reads = 0
-  const files: Files = { ...realFiles, read: path => (path === file && reads++, realFiles.read(path)) }
+  const read = (path: string): ReturnType<Files['read']> => {
+    if (path === file) reads++
+    return realFiles.read(path)
+  }
+  const files: Files = { ...realFiles, read }
   const store = load({ files })
   const nested = { gateway: { sources: sourcesOf(1000, 'modbus_tcp') } }
   reads = 0
