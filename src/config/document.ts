@@ -1,9 +1,9 @@
 // Config.json as text: read with line and column, and changed in place so that the owner's formatting and comments stay.
 // Comments and a trailing comma are allowed. A syntax error names file, line and column; a key written twice in one object
 // is an error too, since an edit and the reader would mean different ones.
-import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import { findNodeAtLocation, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import { OsError } from '../lib/errors'
-import { Refused, readText, WRONG } from './jsonc'
+import { type JsonNode, Refused, readText, WRONG } from './jsonc'
 import { joinKey, type Tree } from './keys'
 import { atOnce, type Parts } from './parts'
 
@@ -16,7 +16,7 @@ export interface Document {
   readonly path: string
   readonly text: string
   readonly value: Tree
-  readonly root: Node
+  readonly root: JsonNode
   /** where a value stands in the file; undefined when it does not */
   placeOf(path: readonly (string | number)[]): Place | undefined
 }

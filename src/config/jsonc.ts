@@ -1,6 +1,6 @@
 // One pass over the text of a configuration file, in parts: its values, and the nodes that say where they stand. Comments and
 // a trailing comma are allowed. WRONG is thrown where the text is no JSON; Refused where it is and must not count.
-import { createScanner, type Node } from 'jsonc-parser'
+import { createScanner } from 'jsonc-parser'
 import { FORBIDDEN, type Tree } from './keys'
 import { PART, type Parts } from './parts'
 
@@ -16,11 +16,22 @@ export class Refused extends Error {
   }
 }
 
+/** A node as jsonc-parser has it. Its own type would need that package beside the types of the library. */
+export interface JsonNode {
+  readonly type: 'object' | 'array' | 'property' | 'string' | 'number' | 'boolean' | 'null'
+  readonly value?: unknown
+  readonly offset: number
+  readonly length: number
+  readonly colonOffset?: number
+  readonly parent?: JsonNode
+  readonly children?: JsonNode[]
+}
+
 /** a node whose end is not read yet */
-type Opened = { -readonly [K in keyof Node]: Node[K] }
+type Opened = { -readonly [K in keyof JsonNode]: JsonNode[K] }
 
 export interface Read {
-  readonly node: Node
+  readonly node: JsonNode
   readonly value: unknown
 }
 
@@ -48,13 +59,13 @@ export function* readText(text: string): Parts<Read> {
     if (token !== kind) throw WRONG
   }
   /** the node of the token, with what it holds; the next token is read */
-  const plain = (type: Node['type'], value: unknown): Read => {
-    const node: Node = { type, value, offset: scanner.getTokenOffset(), length: scanner.getTokenLength() }
+  const plain = (type: JsonNode['type'], value: unknown): Read => {
+    const node: JsonNode = { type, value, offset: scanner.getTokenOffset(), length: scanner.getTokenLength() }
     next()
     return { node, value }
   }
   /** `read` for each part up to the closing token */
-  function* each(node: Opened, close: number, read: () => Parts<Node>): Parts<void> {
+  function* each(node: Opened, close: number, read: () => Parts<JsonNode>): Parts<void> {
     next()
     while (token !== close) {
       if (seen >= PART) {
