@@ -103,3 +103,7 @@ test('the page that SQLite locks at 1 GiB is left empty', () => {
   assert.equal(pageAfter(262_144), 262_146)
   assert.equal(pageAfter(262_146), 262_147)
 })
+
+test('0 and 1 take no byte of a record but that of their type', () => {
+  assert.deepEqual([...encodeRecord([0, 1, 2])], [4, 8, 9, 1, 2])
+})

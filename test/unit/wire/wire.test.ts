@@ -223,3 +223,9 @@ test('the symbol tables have the sizes of appendix A', () => {
   assert.equal(UNIT_NAMES.get('900'), 'atm')
   assert.equal(UNIT_TOKENS.get('modez'), 'D46')
 })
+
+test('a frame under five bytes is short; a longer one without its whole header is incomplete', () => {
+  for (let size = 0; size < 5; size++) assert.equal(readHeader(new Uint8Array(size)), 'short')
+  for (const size of [5, 11]) assert.equal(readHeader(new Uint8Array(size)), 'incomplete')
+  assert.equal((readHeader(new Uint8Array(12)) as { sourceAid: number }).sourceAid, 0)
+})
