@@ -11,7 +11,7 @@ const WHY: Record<string, string> = {
   EACCES: 'ports below 1024 need a right',
   EADDRNOTAVAIL: 'this machine does not have that address',
 }
-const TODO: Record<string, string> = {
+const REMEDY: Record<string, string> = {
   EADDRINUSE: 'stop that program (ss -lptun names it) or choose another port',
   EACCES: 'choose a port from 1024 up',
   EADDRNOTAVAIL: 'use 0.0.0.0, or an address of this machine (ip addr)',
@@ -58,7 +58,7 @@ const ports: Check = {
         error => asOsError(error).message,
       )
       const where = `${kind.toUpperCase()} ${at}:${number} (${what})`
-      findings.push(why ? failed(`${where}: ${WHY[why] ?? why}`, TODO[why]) : ok(`${where} is free`))
+      findings.push(why ? failed(`${where}: ${WHY[why] ?? why}`, REMEDY[why]) : ok(`${where} is free`))
     }
     return worst(findings, ok('no port is needed'))
   },
