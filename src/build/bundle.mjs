@@ -116,11 +116,26 @@ async function pageAssets(esbuild) {
   }
 }
 
-/** The check of Node's version, in the words of the oldest Node. */
-async function versionCheck(esbuild) {
-  const text = readFileSync(join(root, 'src/build/node-version.cjs'), 'utf8')
+/** What Node reads of the bundle, in words of the oldest Node: the check of its version, and the launcher. */
+async function oldWords(esbuild, file) {
+  const text = readFileSync(join(root, 'src/build', file), 'utf8')
   const { code } = await esbuild.transform(text, { target: 'es5', minifyWhitespace: true, minifySyntax: true })
   return code.trim()
+}
+
+/** Makes the end of a comment safe inside the comment, and repeats the names of the exports where an import of Node finds them. */
+function behindLauncher(file) {
+  const text = readFileSync(file, 'latin1')
+  const start = text.indexOf('\n/*\n') + 4
+  const end = text.lastIndexOf('*/')
+  const code = text.slice(start, end)
+  const names = code.match(/\b0&&\(module\.exports=\{[\w,$]+\}\);/)
+  if (!names) throw new Error('E_EXPORTS: esbuild wrote no list of the exports that this build knows')
+  writeFileSync(
+    file,
+    text.slice(0, start) + code.replaceAll('*/', '*\x01') + '*/\n' + names[0] + text.slice(end + 2),
+    'latin1',
+  )
 }
 
 /** What the plugin test_plugin carries inside the program: vectors, and the list of what the tests name. */
@@ -175,10 +190,12 @@ async function bundle({ tests = false, types = true } = {}) {
     // without them Node prints the minified line where it cannot read the source
     sourcesContent: true,
     legalComments: 'none',
-    banner: { js: `#!/usr/bin/env node\n'use strict';${await versionCheck(esbuild)}` },
-    // what Node 14 to 16 cannot even read, so that they get as far as the check of their version
-    supported: { 'logical-assignment': false, 'class-static-blocks': false },
+    banner: {
+      js: `#!/usr/bin/env node\n'use strict';${await oldWords(esbuild, 'node-version.cjs')}${await oldWords(esbuild, 'launcher.cjs')}\n/*`,
+    },
+    footer: { js: '*/' },
   })
+  behindLauncher(join(root, 'dist/os-node.js'))
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
   addon()
   quicLibrary()

@@ -1,8 +1,22 @@
 // What `npm start` and the build do before anything else: an old Node is refused in one line, and only the packages that are
-// in the bundle are fetched.
+// in the bundle are fetched; a second start runs the bytecode that the first one left.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  lstatSync,
+  lutimesSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { removeDir, root, tempDir } from '../../lib/gateway'
@@ -35,13 +49,78 @@ test('an old Node gets as far as the check: nothing before it needs a newer one'
   const { scripts } = JSON.parse(text('package.json'))
   assert.match(scripts.start, /^node build\.mjs --start && /)
   for (const file of ['build.mjs', 'src/build/node-version.cjs']) {
-    const code = text(file).replace(/^\/\/.*$/gm, '')
+    const code = text(file).replace(/\/\/ .*$/gm, '')
     assert.doesNotMatch(code, /\?\?|\?\.|await|`/, file)
   }
   assert.deepEqual(text('build.mjs').match(/^import [^(].*/gm), ["import './src/build/node-version.cjs'"])
   const [hashbang, first] = text('dist/os-node.js').split('\n')
   assert.match(hashbang!, /^#!/)
   assert.match(first!, /^'use strict';\(function\(\)\{var version=process\.versions\.node/)
+  const bundle = text('dist/os-node.js')
+  const [start, end] = [bundle.indexOf('\n/*\n'), bundle.lastIndexOf('*/')]
+  const read = bundle.slice(0, start) + bundle.slice(end)
+  assert.doesNotMatch(read, /=>|\bconst\b|\bclass\b|\?\.\w/, 'what Node reads is in old words')
+  assert.ok(end - start > 1_000_000, 'and the program is behind it in a comment')
+  assert.equal(bundle.indexOf('*/', start), end, 'which nothing in the program ends')
+})
+
+test('a start leaves bytecode beside the bundle; the next one runs it, and only where no other user can write it', t => {
+  const dir = tempDir()
+  t.after(() => removeDir(dir))
+  const script = join(dir, 'os-node.js')
+  copyFileSync(join(root, 'dist/os-node.js'), script)
+  const caches = () => readdirSync(dir).filter(name => name.endsWith('.cache'))
+  const version = () => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [script, 'version'], { cwd: dir, encoding: 'utf8' })
+    assert.deepEqual([status, stdout, stderr], [0, `${JSON.parse(text('package.json')).version}\n`, ''])
+  }
+  version()
+  assert.match(caches().join(), /^os-node\.\d+\.cache$/)
+  const cache = join(dir, caches()[0]!)
+  const rewritten = (what: string, change: () => void) => {
+    change()
+    lutimesSync(cache, 1, 1)
+    version()
+    assert.notEqual(lstatSync(cache).mtimeMs, 1000, what)
+    assert.ok(lstatSync(cache).isFile() && (lstatSync(cache).mode & 0o777) === 0o644, what)
+    assert.ok(statSync(cache).size > 100_000, what)
+  }
+  lutimesSync(cache, 1, 1)
+  version()
+  assert.equal(statSync(cache).mtimeMs, 1000, 'a sound cache stays')
+  rewritten('a cut cache', () => truncateSync(cache, 500_000))
+  rewritten('a flipped byte', () => {
+    const bytes = readFileSync(cache)
+    bytes[500_000]! ^= 1
+    writeFileSync(cache, bytes)
+  })
+  rewritten('a cache that everybody can write', () => chmodSync(cache, 0o666))
+  rewritten('a link', () => {
+    renameSync(cache, join(dir, 'elsewhere'))
+    symlinkSync(join(dir, 'elsewhere'), cache)
+  })
+  // another program: a byte of a text of it is changed
+  rewritten('the cache of another build', () => {
+    const bundle = readFileSync(script, 'latin1')
+    writeFileSync(script, bundle.replace('is not a configuration key', 'is not a configuration kez'), 'latin1')
+  })
+  // a folder in its place cannot be replaced: the program works as without a cache
+  rmSync(cache)
+  mkdirSync(cache)
+  version()
+})
+
+test('the library reads the cache of the command line and leaves none', t => {
+  const dir = tempDir()
+  t.after(() => removeDir(dir))
+  copyFileSync(join(root, 'dist/os-node.js'), join(dir, 'os-node.js'))
+  const program = `import { Node } from './os-node.js'; import all from './os-node.js'; console.log(Node === all.Node)`
+  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    cwd: dir,
+    encoding: 'utf8',
+  })
+  assert.equal(stdout, 'true\n', stderr)
+  assert.deepEqual(readdirSync(dir), ['os-node.js'])
 })
 
 test('npm start fetches what the bundle is made of, and no package more', () => {
