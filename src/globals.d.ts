@@ -36,3 +36,5 @@ declare module 'sql-worker' {
   const packed: string
   export default packed
 }
+/** `import()` in the bundle: the launcher's own, since bytecode of V8 has lost it. */
+declare const __importModule: ((url: string) => Promise<unknown>) | undefined

@@ -119,7 +119,13 @@ async function pageAssets(esbuild) {
 /** What Node reads of the bundle, in words of the oldest Node: the check of its version, and the launcher. */
 async function oldWords(esbuild, file) {
   const text = readFileSync(join(root, 'src/build', file), 'utf8')
-  const { code } = await esbuild.transform(text, { target: 'es5', minifyWhitespace: true, minifySyntax: true })
+  const supported = { 'dynamic-import': true }
+  const { code } = await esbuild.transform(text, {
+    target: 'es5',
+    supported,
+    minifyWhitespace: true,
+    minifySyntax: true,
+  })
   return code.trim()
 }
 
@@ -194,6 +200,8 @@ async function bundle({ tests = false, types = true } = {}) {
       js: `#!/usr/bin/env node\n'use strict';${await oldWords(esbuild, 'node-version.cjs')}${await oldWords(esbuild, 'launcher.cjs')}\n/*`,
     },
     footer: { js: '*/' },
+    // what is imported when it is needed is required then: code from a cache cannot import
+    supported: { 'dynamic-import': false },
   })
   behindLauncher(join(root, 'dist/os-node.js'))
   chmodSync(join(root, 'dist/os-node.js'), 0o755)

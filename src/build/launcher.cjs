@@ -44,16 +44,17 @@
   try {
     cached = readCache()
   } catch {} // there is none yet
-  var wrapper = '(function(exports,require,module,__filename,__dirname){'
+  var wrapper = '(function(exports,require,module,__filename,__dirname,__importModule){'
   // the build breaks the end of a comment apart; positions are those of the file, for the source map
   var script = new vm.Script(wrapper + code.latin1Slice().replace(/\*\x01/g, '*/') + '\n})', {
     filename: __filename,
     lineOffset: file.latin1Slice(0, start).split('\n').length - 1,
     columnOffset: -wrapper.length,
     cachedData: cached,
-    importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   })
-  script.runInThisContext().call(exports, exports, require, module, __filename, __dirname)
+  // code from a cache cannot import; this function can
+  var importModule = url => import(url)
+  script.runInThisContext().call(exports, exports, require, module, __filename, __dirname, importModule)
   if ((!cached || script.cachedDataRejected) && require.main === module)
     try {
       writeCache(script.createCachedData())

@@ -102,7 +102,9 @@ async function load({ name, path, refused, root }: FoundPlugin): Promise<PluginD
   const why = refused ?? distrust(path, root !== path && statSync(root).isDirectory() ? root : undefined)
   if (why !== undefined) throw new OsError('FORBIDDEN', `plugin ${name}: ${why}`)
   watchRequire(own)
-  const module = (await import(pathToFileURL(path).href)) as Record<string, unknown>
+  const { href } = pathToFileURL(path)
+  const load = typeof __importModule === 'function' ? __importModule : (url: string) => import(url)
+  const module = (await load(href)) as Record<string, unknown>
   const outer = (module.default ?? module) as Record<string, unknown>
   const given = (outer.default ?? outer.plugin ?? module.plugin ?? outer) as Partial<PluginDefinition>
   if (typeof given?.create !== 'function' || typeof given.name !== 'string')
