@@ -8,12 +8,12 @@ import { until } from '../lib/gateway'
 
 /** address of a view → what is there once it is loaded */
 const VIEWS: Record<string, { at: string; shows: string[] }> = {
-  overview: { at: 'overview', shows: ['Links up', 'headquarters', 'Flash: log', 'Upstream'] },
+  overview: { at: 'overview', shows: ['Links up', 'headquarters', 'Log on flash', 'Upstream'] },
   readings: { at: 'readings', shows: ['PUMPHOUSE-7', 'cpu_busy', 'TANK-3', 'pressure'] },
-  history: { at: 'readings/PUMPHOUSE-7/cpu_busy', shows: ['cpu_busy of PUMPHOUSE-7', 'Greatest', 'stored values'] },
-  devices: { at: 'devices', shows: ['TANK-3', 'own sensors'] },
+  history: { at: 'readings/PUMPHOUSE-7/cpu_busy', shows: ['cpu_busy of PUMPHOUSE-7', 'Max', 'stored values'] },
+  devices: { at: 'devices', shows: ['TANK-3', 'local sensors'] },
   packets: { at: 'packets', shows: ['Stored packets', 'in all', 'PUMPHOUSE-7'] },
-  decode: { at: 'packets/decode', shows: ['Take a packet apart'] },
+  decode: { at: 'packets/decode', shows: ['Decode a packet'] },
   switches: { at: 'switches', shows: ['UDP', 'Bluetooth', 'Plugins', 'Outputs'] },
   settings: { at: 'settings', shows: ['This page', 'Engine settings', 'Find a setting'] },
   console: { at: 'console', shows: ['Command line', 'Jobs'] },
@@ -104,7 +104,7 @@ test('an address nobody knows leads to the overview; a sensor and a packet nobod
   await page.goto(`${world.url}/#/nowhere/at%zz/all`)
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
   await page.goto(`${world.url}/#/readings/PUMPHOUSE-7/nothing`)
-  await page.getByText('No value in this range.').waitFor()
+  await page.getByText('No values in this range').waitFor()
   await page.goto(`${world.url}/#/readings/NOBODY`)
   await page.getByText('NOBODY has sent nothing').waitFor()
   await page.goto(`${world.url}/#/packets/00000000-0000-4000-8000-000000000000`)
@@ -121,7 +121,7 @@ test('first paint and first data come within a second on the loopback', async ()
     const tab = await world.tab()
     const began = Date.now()
     await tab.page.goto(world.url)
-    await tab.page.getByText('Flash: log').waitFor()
+    await tab.page.getByText('Log on flash').waitFor()
     data.push(Date.now() - began)
     paints.push(
       Number(
@@ -161,7 +161,7 @@ test('the keyboard alone reaches the content, every view and the panel of a phon
   const tab = await world.tab()
   const { page } = tab
   await page.goto(`${world.url}/#/overview`)
-  await page.getByText('Flash: log').waitFor()
+  await page.getByText('Log on flash').waitFor()
   await page.keyboard.press('Tab')
   assert.equal(await page.evaluate('document.activeElement.textContent.trim()'), 'Skip to the content')
   await page.keyboard.press('Enter')

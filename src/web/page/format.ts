@@ -179,13 +179,14 @@ export function notices({ guard, config_problem, log, disk, attention = [], need
   if (log?.state === 'degraded')
     say('log', `The log cannot be written (${log.reason ?? ''}): ${log.pending ?? 0} records are in RAM only`, true)
   if (disk) say('disk', `In RAM only (${disk.reason}): ${disk.in_ram.join(', ')}; ${disk.hint}`, true)
-  if (config_problem) say('config', `The configuration file does not count: ${config_problem}`, true)
+  if (config_problem) say('config', `The configuration file is ignored: ${config_problem}`, true)
   for (const { device_id, sensor_id, status, reason } of attention) {
     const what = sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`
     say(`${device_id} ${sensor_id ?? ''}`, `${what}: ${status}${reason === undefined ? '' : ` (${reason})`}`, true)
   }
-  if (guard && guard.level !== 'normal') say('guard', `Doing less (${guard.level}): ${guard.reason ?? ''}`, false)
-  if (needs_restart.length > 0) say('restart', `From the next start on: ${needs_restart.join(', ')}`, false)
+  if (guard && guard.level !== 'normal')
+    say('guard', `Reduced operation (${guard.level}): ${guard.reason ?? ''}`, false)
+  if (needs_restart.length > 0) say('restart', `Takes effect after a restart: ${needs_restart.join(', ')}`, false)
   return list
 }
 

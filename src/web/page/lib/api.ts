@@ -115,8 +115,8 @@ async function read(answer: Response, signal: AbortSignal): Promise<Record<strin
   try {
     return await answer.json()
   } catch {
-    if (signal.aborted) throw new ApiError(0, 'UNREACHABLE', 'the answer did not come to its end')
-    throw new ApiError(answer.status, 'NO_JSON', 'the answer cannot be read')
+    if (signal.aborted) throw new ApiError(0, 'UNREACHABLE', 'the response was cut off')
+    throw new ApiError(answer.status, 'NO_JSON', 'the response is not valid JSON')
   }
 }
 

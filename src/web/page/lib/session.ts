@@ -52,7 +52,7 @@ export async function signInByLink(token: string): Promise<void> {
     await signIn({ token })
   } catch (thrown) {
     const { status, message } = asApiError(thrown)
-    const reason = status === 401 ? 'The token of this link is not good (any more).' : message
+    const reason = status === 401 ? 'This sign-in link is no longer valid.' : message
     session.patch({ reason })
   }
 }

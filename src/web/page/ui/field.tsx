@@ -83,7 +83,7 @@ export function Field(props: Props) {
           {key}
         </label>
         {restart && <Chip>needs a restart</Chip>}
-        {!writable && <Chip>not over HTTP</Chip>}
+        {!writable && <Chip>read-only over HTTP</Chip>}
       </div>
       <Input {...props} />
       <p class="quiet small" id={`help-${key}`}>

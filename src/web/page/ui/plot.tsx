@@ -64,8 +64,8 @@ function options(width: number, unit: string, range: () => [number, number]): uP
     series: [
       { label: 'time', value: (_, seconds) => (seconds == null ? '—' : new Date(seconds * 1000).toLocaleString()) },
       { label: 'mean', stroke: colour('--accent'), width: 2, points: { size: 5 }, value },
-      { ...edge, label: 'least' },
-      { ...edge, label: 'greatest' },
+      { ...edge, label: 'min' },
+      { ...edge, label: 'max' },
     ],
     bands: [{ series: [3, 2], fill: colour('--accent-back') }],
   }

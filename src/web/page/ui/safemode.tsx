@@ -14,7 +14,7 @@ export function SafeMode() {
     setBusy(true)
     try {
       await call('POST', '/api/safe-mode', { body: { leave: true }, timeoutMs: 30_000 })
-      say('Safe mode was left: links and SQL view are open')
+      say('Left safe mode: links and database are open')
     } catch (thrown) {
       sayError(thrown, 'Still in safe mode')
     }
@@ -23,7 +23,7 @@ export function SafeMode() {
   }
   return (
     <section class="card notices gap" aria-label="Safe mode">
-      <p data-bad="true">Safe mode: {reason}. Links, plugins and the SQL view are off.</p>
+      <p data-bad="true">Safe mode: {reason}. Links, plugins and the database are off.</p>
       <p>
         {may('admin') ? (
           <button type="button" class="plain" disabled={busy} onClick={() => void leave()}>

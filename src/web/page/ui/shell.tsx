@@ -42,8 +42,8 @@ function ThemeButton() {
     <button
       type="button"
       class="plain square"
-      aria-label={`Colours: ${now}. Change to ${NEXT[now]}`}
-      title={`Colours: ${now}`}
+      aria-label={`Theme: ${now}. Change to ${NEXT[now]}`}
+      title={`Theme: ${now}`}
       onClick={() => chooseTheme(NEXT[now])}
     >
       <span aria-hidden="true">{SIGN[now]}</span>
@@ -93,14 +93,14 @@ function Away() {
   const left = Math.max(0, Math.ceil((retryAt - Date.now()) / 1000))
   return (
     <div class="away" data-shown={shown}>
-      <p role="alert">{shown && `${problem} What you see is old.`}</p>
+      <p role="alert">{shown && `${problem} Values shown may be out of date.`}</p>
       {shown && (
         <>
           <span class="small" aria-hidden="true">
-            {left > 0 ? `next try in ${left} s` : 'trying now'}
+            {left > 0 ? `retry in ${left} s` : 'retrying'}
           </span>
           <button type="button" class="plain" onClick={askNow}>
-            Try now
+            Retry now
           </button>
         </>
       )}
@@ -148,7 +148,7 @@ function Said() {
       {now && (
         <p key={now.count} data-bad={now.bad}>
           <span>{now.text}</span>
-          <button type="button" class="close" aria-label="Close this message" onClick={unsay}>
+          <button type="button" class="close" aria-label="Dismiss" onClick={unsay}>
             ×
           </button>
         </p>

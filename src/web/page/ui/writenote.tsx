@@ -14,8 +14,7 @@ export function WriteNote({ needs, what }: { needs: Role; what: string }) {
   if (!known || may(needs)) return null
   return (
     <p class="card note">
-      {username === '' ? 'You' : `You are ${username} and`} may look only: {what} needs the role {needs}, yours is {own}
-      .
+      {username || 'This session'} has the role {own}; {what} needs the role {needs}.
     </p>
   )
 }

@@ -169,7 +169,7 @@ function Jobs({ onShow }: { onShow(job: Job): void }) {
       <Loaded from={list} what="a list of jobs">
         {({ jobs }) =>
           jobs.length === 0 ? (
-            <Empty>Nothing ran yet.</Empty>
+            <Empty>No jobs yet</Empty>
           ) : (
             <ul class="rows">
               {jobs.map(job => (
@@ -198,7 +198,7 @@ export function Console() {
     setBusy(true)
     try {
       const job = await execute(command, background)
-      if (background) print({ kind: 'end', text: `runs in the background: ${job.job_id}` })
+      if (background) print({ kind: 'end', text: `running in the background: ${job.job_id}` })
       else print(...linesOf(job))
     } catch (thrown) {
       print({ kind: 'err', text: asApiError(thrown).message })
@@ -214,7 +214,7 @@ export function Console() {
       <Card title="Command line">
         {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls must be reachable by keyboard */}
         <div class="screen" ref={screen} role="log" aria-label="Output" tabIndex={0}>
-          {lines.length === 0 && <p class="quiet">Output stands here.</p>}
+          {lines.length === 0 && <p class="quiet">Output appears here</p>}
           {lines.map(({ id, kind, text }) => (
             <pre key={id} data-kind={kind}>
               {text}

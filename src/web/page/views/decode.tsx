@@ -24,7 +24,7 @@ export function readingsOf(fact: Readonly<Record<string, unknown>>) {
 
 export function ReadingsTable({ fact }: { fact: Readonly<Record<string, unknown>> }) {
   const rows = readingsOf(fact)
-  if (rows.length === 0) return <p class="empty">It holds no reading.</p>
+  if (rows.length === 0) return <p class="empty">This packet has no readings.</p>
   return (
     <div class="scroll">
       <table>
@@ -74,7 +74,7 @@ export function Decoded({ bytes }: { bytes: Uint8Array }) {
       <HexFields bytes={bytes} parts={parts(bytes)} />
       <div class="buttons gap-above">
         <button type="button" class="primary" disabled={busy || !may('operator')} onClick={() => void ask()}>
-          {busy ? 'Asking …' : 'Read the values'}
+          {busy ? 'Asking …' : 'Decode'}
         </button>
         {!may('operator') && <span class="quiet small">needs the role operator</span>}
       </div>
@@ -98,7 +98,7 @@ export function Decoded({ bytes }: { bytes: Uint8Array }) {
             </>
           )}
           <details class="gap-above">
-            <summary>Everything decoded</summary>
+            <summary>All fields</summary>
             <Tree value={fact} />
           </details>
         </div>
@@ -111,7 +111,7 @@ export function DecodeView({ first }: { first: string }) {
   const [text, setText] = useState(first)
   const bytes = parseHex(text)
   return (
-    <Card title="Take a packet apart">
+    <Card title="Decode a packet">
       <div class="fieldset gap">
         <label for="hex">Packet in hex</label>
         <textarea
@@ -126,8 +126,8 @@ export function DecodeView({ first }: { first: string }) {
         />
         <p class="quiet small" id="hex-help">
           {text.trim() !== '' && bytes === null
-            ? 'Not pairs of hex digits yet.'
-            : 'Blanks, colons and 0x are passed over. Fields and checksums show as you type.'}
+            ? 'Enter pairs of hex digits.'
+            : 'Spaces, colons and 0x are ignored. Fields and checksums appear as you type.'}
         </p>
       </div>
       {bytes && <Decoded key={text} bytes={bytes} />}

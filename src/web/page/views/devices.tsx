@@ -28,8 +28,8 @@ function Table({ rows }: { rows: readonly Row[] }) {
         <thead>
           <tr>
             <th scope="col">Device</th>
-            <th scope="col">Last heard</th>
-            <th scope="col">By</th>
+            <th scope="col">Last seen</th>
+            <th scope="col">Via</th>
             <th scope="col" class="number">
               Packets
             </th>
@@ -47,7 +47,7 @@ function Table({ rows }: { rows: readonly Row[] }) {
               <td class="nowrap" title={new Date(seen).toLocaleString()}>
                 {age(now(), seen)}
               </td>
-              <td>{ways.map(way => (way === 'local' ? 'own sensors' : way)).join(', ') || '—'}</td>
+              <td>{ways.map(way => (way === 'local' ? 'local sensors' : way)).join(', ') || '—'}</td>
               <td class="number">
                 {packets === null ? (
                   '—'
@@ -96,7 +96,7 @@ export function Devices() {
   return (
     <Card title="Devices" aside={<span class="quiet">{number(total)} in all</span>}>
       {list.error && <Trouble error={list.error} what="stored devices" />}
-      {rows.length === 0 ? <Empty>No device was heard yet.</Empty> : <Table rows={rows} />}
+      {rows.length === 0 ? <Empty>No devices yet</Empty> : <Table rows={rows} />}
       {total > LIMIT && (
         <nav class="pager" aria-label="Pages of devices">
           {offset > 0 ? <a href={href(['devices'], { offset: String(offset - LIMIT) })}>← Back</a> : <span />}

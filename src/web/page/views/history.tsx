@@ -69,10 +69,10 @@ function unitOf(device: string, sensor: string): string | undefined {
 
 function Numbers({ statistics, newest, unit }: { statistics: Statistics; newest: number | null; unit: string }) {
   const facts: [string, number | null][] = [
-    ['Newest', newest],
-    ['Least', statistics.min],
+    ['Latest', newest],
+    ['Min', statistics.min],
     ['Mean', statistics.mean],
-    ['Greatest', statistics.max],
+    ['Max', statistics.max],
   ]
   return (
     <dl class="tiles four">
@@ -135,7 +135,7 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
         aside={<Choice label="Range" value={range} choices={NAMES} onChoose={next => setRange(next)} />}
       >
         {!statistics ? (
-          <Empty>{stored || error ? 'No value in this range.' : 'Loading …'}</Empty>
+          <Empty>{stored || error ? 'No values in this range' : 'Loading …'}</Empty>
         ) : (
           <Plot
             line={line}
@@ -148,12 +148,12 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
         <p class="quiet small">
           {stored && counted(total, 'stored value')}
           {changed && ` with different units (${values.units.join(', ')}), drawn as they are stored`}
-          {error && `Nothing stored (${error.message}): values since this page was opened.`}
+          {error && `Stored values are not available (${error.message}). Shown: values since this page was opened.`}
         </p>
       </Card>
       {statistics && <Numbers statistics={statistics} newest={rows[0]?.v ?? null} unit={unit} />}
       {rows.length > 0 && (
-        <Card title="Newest values">
+        <Card title="Latest values">
           <div class="scroll">
             <table>
               <thead>

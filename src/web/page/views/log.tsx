@@ -18,7 +18,7 @@ const timeOf = (at: number): string => {
 
 function Lines({ lines }: { lines: readonly LogLine[] }) {
   return (
-    <ol class="loglines" aria-label="Lines of the log, the newest first">
+    <ol class="loglines" aria-label="Log lines, newest first">
       {lines.map(({ at, level, scope, text, repeats }) => (
         <li key={`${at} ${scope} ${text}`} data-level={level}>
           <time class="nowrap quiet" dateTime={new Date(at).toISOString()}>
@@ -50,11 +50,11 @@ export function Log() {
         <div class="form">
           <div>
             <span class="label" aria-hidden="true">
-              From level
+              Minimum level
             </span>
             <div>
               <Choice
-                label="From level"
+                label="Minimum level"
                 value={level}
                 choices={[
                   ['debug', 'all'],
@@ -83,7 +83,7 @@ export function Log() {
               checked={paused}
               onChange={event => setPaused(event.currentTarget.checked)}
             />
-            <label for="log-paused">Hold still</label>
+            <label for="log-paused">Pause</label>
           </div>
         </div>
       </Card>
@@ -91,7 +91,7 @@ export function Log() {
         <Loaded from={found} what="its log">
           {({ lines }) => {
             const shown = lines.filter(fits).reverse()
-            return shown.length === 0 ? <Empty>No line fits.</Empty> : <Lines lines={shown} />
+            return shown.length === 0 ? <Empty>No matching lines</Empty> : <Lines lines={shown} />
           }}
         </Loaded>
       </Card>

@@ -9,7 +9,7 @@ type Way = 'token' | 'user'
 
 const WORDS: Record<number, string> = {
   0: 'The gateway is not reachable. Check the network and try again.',
-  404: 'This gateway knows the admin token only.',
+  404: 'This gateway accepts only the admin token.',
   429: 'Too many attempts. Wait a few seconds and try again.',
 }
 
@@ -50,7 +50,7 @@ export function Login() {
       <h1>Sign in</h1>
       {reason !== '' && <p class="note">{reason}</p>}
       <Choice
-        label="Way to sign in"
+        label="Sign-in method"
         value={way}
         choices={[
           ['token', 'Admin token'],
@@ -116,11 +116,11 @@ export function Login() {
       <p class="quiet small" id="login-help">
         {way === 'token' ? (
           <>
-            The token was printed once, at the first start. On the gateway, <code>os-node token --new</code> makes
-            another.
+            The token was printed once, at the first start. On the gateway, <code>os-node token --new</code> creates a
+            new one.
           </>
         ) : (
-          'Users are made by an admin, in the view Users.'
+          'An admin creates users in the Users view.'
         )}{' '}
         You stay signed in until this tab is closed.
       </p>

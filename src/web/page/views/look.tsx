@@ -23,7 +23,7 @@ function Shared() {
     setBusy(true)
     try {
       ui.set((await call<{ ui: UiConfig }>('PUT', '/api/ui/config', { body })).ui)
-      say('The page’s settings are saved')
+      say('Page settings saved')
     } catch (thrown) {
       sayError(thrown, 'Not saved')
     }
@@ -32,7 +32,7 @@ function Shared() {
   return (
     <form class="form" onSubmit={event => void save(event)} key={`${ui_refresh_seconds} ${ui_compact} ${ui_layout}`}>
       <div>
-        <label for="look-refresh">Seconds between two rounds</label>
+        <label for="look-refresh">Refresh interval (s)</label>
         <input
           id="look-refresh"
           name="refresh"
@@ -46,7 +46,7 @@ function Shared() {
         />
       </div>
       <div>
-        <label for="look-layout">Readings as</label>
+        <label for="look-layout">Readings layout</label>
         <select id="look-layout" name="layout" disabled={!may('admin')}>
           {['cards', 'list'].map(layout => (
             <option key={layout} selected={layout === ui_layout}>
@@ -57,11 +57,11 @@ function Shared() {
       </div>
       <div class="check">
         <input id="look-compact" name="compact" type="checkbox" defaultChecked={ui_compact} disabled={!may('admin')} />
-        <label for="look-compact">Closer together</label>
+        <label for="look-compact">Compact</label>
       </div>
       <div class="buttons">
         <button type="submit" class="primary" disabled={busy || !may('admin')}>
-          Save for everybody
+          Save for all users
         </button>
       </div>
     </form>
@@ -74,14 +74,14 @@ export function LookSettings() {
     <Card title="This page">
       <div class="fieldset gap">
         <span class="label" aria-hidden="true">
-          Colours in this browser
+          Theme of this browser
         </span>
         <div>
           <Choice
-            label="Colours in this browser"
+            label="Theme of this browser"
             value={now}
             choices={[
-              ['auto', 'As the device'],
+              ['auto', 'Match system'],
               ['light', 'Light'],
               ['dark', 'Dark'],
             ]}

@@ -10,7 +10,7 @@ import { Card, Empty, Pill, Spark } from '../ui/parts'
 const WAYS: Record<string, string> = {
   acked: 'acknowledged',
   best_effort: 'best effort',
-  probing: 'asking the peer',
+  probing: 'probing the peer',
   silent: 'no answer',
 }
 
@@ -25,7 +25,7 @@ function Notices({ status }: { status: Status }) {
   const all = notices(status)
   if (all.length === 0) return null
   return (
-    <ul class="card notices" aria-label="What needs somebody">
+    <ul class="card notices" aria-label="Needs attention">
       {all.map(({ kind, text, bad }) => (
         <li key={kind} data-bad={bad}>
           {text}
@@ -65,7 +65,7 @@ function timeNote({ time }: Status): string {
     time.last_sync ? `synced ${age(now(), time.last_sync)}` : '',
     time.offset_ms ? `${number(time.offset_ms)} ms from the system clock` : '',
   ]
-  return parts.filter(Boolean).join(' · ') || 'the system clock, as it is'
+  return parts.filter(Boolean).join(' · ') || 'system clock, not synchronized'
 }
 
 function Facts({ status }: { status: Status }) {
@@ -88,14 +88,14 @@ function Facts({ status }: { status: Status }) {
         label="Links up"
         value={`${up} / ${states.length}`}
         state={up < states.length ? 'warn' : undefined}
-        note={up < states.length ? `${states.length - up} not up` : up === 0 ? 'none there' : 'all of them'}
+        note={up < states.length ? `${states.length - up} not up` : up === 0 ? 'no links' : 'all up'}
       />
       <Fact
-        label="Readings taken in"
+        label="Readings in"
         value={rates ? number(rates.readings, 3) : '—'}
         unit="/s"
         line={meter.lines.readings}
-        note={`${number(status.intake?.readings ?? 0)} since the start`}
+        note={`${number(status.intake?.readings ?? 0)} since start`}
       />
       <Fact
         label={bestEffort ? 'Sent upstream' : 'Acknowledged upstream'}
@@ -112,15 +112,15 @@ function Facts({ status }: { status: Status }) {
         note={
           lost > 0
             ? `rows ${number(dropped.rows)}, packets ${number(dropped.packets)}, records ${number(dropped.records + log.lost)}`
-            : 'nothing since the start'
+            : 'none since start'
         }
       />
       <Fact
-        label="Flash: log"
+        label="Log on flash"
         value={stored.value}
         unit={stored.unit}
         line={meter.lines.bytes}
-        note={`${size(log.bytes_written_today)} written today · ${number(notSafe)} not yet safe`}
+        note={`${size(log.bytes_written_today)} written today · ${number(notSafe)} not yet on flash`}
         state={log.state && log.state !== 'ok' ? 'bad' : undefined}
       />
       <Fact
@@ -130,9 +130,9 @@ function Facts({ status }: { status: Status }) {
         state={QUALITY[status.time.quality] ?? (status.time.quality === 'unsynced' ? 'warn' : undefined)}
       />
       <Fact
-        label="SQL view"
+        label="Database"
         value={storage.state ?? 'off'}
-        note={`${counted(storage.packets ?? 0, 'packet')} stored · ${number(storage.lag_records)} to come`}
+        note={`${counted(storage.packets ?? 0, 'packet')} stored · ${number(storage.lag_records)} pending`}
         state={storage.state === 'down' ? 'bad' : undefined}
       />
       {guard?.rss !== undefined && guard.limit !== undefined && (
@@ -140,7 +140,7 @@ function Facts({ status }: { status: Status }) {
           label="Memory"
           value={bytes(guard.rss).value}
           unit={bytes(guard.rss).unit}
-          note={`of ${size(guard.limit)} · loop ${number(guard.lag_p99_ms ?? 0)} ms`}
+          note={`of ${size(guard.limit)} · event loop ${number(guard.lag_p99_ms ?? 0)} ms`}
           state={guard.level === 'normal' ? undefined : 'warn'}
         />
       )}
@@ -153,7 +153,7 @@ const ORDER: Record<string, number> = { down: 0, degraded: 1, opening: 2, up: 3,
 function LinkRow({ name, link }: { name: string; link: Link }) {
   const wait = link.retry_at === undefined ? 0 : Math.ceil((link.retry_at - now()) / 1000)
   const absent = link.state === 'absent'
-  const retry = link.retry_at === undefined || absent ? '' : wait > 0 ? `again in ${duration(wait)}` : 'trying again'
+  const retry = link.retry_at === undefined || absent ? '' : wait > 0 ? `retry in ${duration(wait)}` : 'retrying'
   const why = [link.reason, retry].filter(Boolean).join(' · ')
   const way = link.delivery === null ? '' : `${WAYS[link.delivery] ?? link.delivery} · `
   const refused = link.detail?.refused_readings ?? 0
@@ -172,8 +172,13 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
         </h3>
         <Pill state={link.state} text={absent ? 'not present' : undefined} />
       </div>
-      {link.state !== 'up' && why !== '' && <p class={absent ? 'counts' : 'note'}>{why}</p>}
-      {link.state !== 'up' && link.hint && <p class="counts">{link.hint}</p>}
+      {absent && (
+        <p class="counts" title={why}>
+          Not present on this machine. {link.kind === 'source' && 'Remove the source to hide this.'}
+        </p>
+      )}
+      {link.state !== 'up' && !absent && why !== '' && <p class="note">{why}</p>}
+      {link.state !== 'up' && !absent && link.hint && <p class="counts">{link.hint}</p>}
       {!absent && <p class="counts">{`${way}${traffic}${faults}`}</p>}
     </li>
   )
@@ -202,8 +207,8 @@ function Uplinks({ status }: { status: Status }) {
       {rows.length === 0 && (
         <Empty>
           {status.device_role === 'rx_only'
-            ? 'Nothing is sent: Node_Setting.device_role is rx_only. Everything stays in the log.'
-            : 'No uplink is at work: everything stays in the log.'}
+            ? 'Nothing is sent because Node_Setting.device_role is rx_only. All readings stay in the log.'
+            : 'No uplink is active: all readings stay in the log.'}
         </Empty>
       )}
       <ul class="rows">
@@ -216,7 +221,7 @@ function Uplinks({ status }: { status: Status }) {
 }
 
 function UplinkRow({ name, uplink, link }: { name: string; uplink: Uplink; link: string }) {
-  const { cursor, backlog, acked, sent, resent, carrying, secure, round_trip_ms } = uplink
+  const { backlog, acked, sent, resent, carrying, secure, round_trip_ms } = uplink
   // a few records are always on their way
   const behind = backlog > 100
   return (
@@ -228,18 +233,17 @@ function UplinkRow({ name, uplink, link }: { name: string; uplink: Uplink; link:
         ) : (
           <Pill
             state={behind ? 'degraded' : carrying === false ? 'rest' : 'up'}
-            text={behind ? `${number(backlog)} waiting` : carrying === false ? 'in reserve' : 'in step'}
+            text={behind ? `${number(backlog)} waiting` : carrying === false ? 'Idle' : 'Up to date'}
           />
         )}
       </div>
       <p class="counts">
         {[
-          `cursor ${number(cursor)}`,
-          `${number(backlog)} waiting`,
-          `${number(acked)} acknowledged`,
-          sent ? `${number(sent)} sent without an answer` : '',
-          `${number(resent)} sent again`,
-          secure && secure !== 'none' ? `channel ${secure}` : '',
+          backlog > 0 ? `${number(backlog)} waiting` : '',
+          `${number(acked)} delivered`,
+          sent ? `${number(sent)} sent, not confirmed` : '',
+          resent > 0 ? `${number(resent)} sent again` : '',
+          secure === 'secure' ? 'encrypted' : '',
           round_trip_ms ? `${number(round_trip_ms, 3)} ms` : '',
         ]
           .filter(Boolean)
@@ -263,7 +267,7 @@ export function Overview() {
         <Links
           title="Links"
           links={links.filter(([, link]) => link.kind !== 'source')}
-          empty="No medium and no line is configured."
+          empty="No medium or serial line is configured."
         />
         <Uplinks status={status} />
         <Links

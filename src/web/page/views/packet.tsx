@@ -30,7 +30,7 @@ async function bytesOf(packet: Packet): Promise<Uint8Array> {
     JSON.stringify(sensors),
   ])
   const bytes = parseHex(findHex(made))
-  if (!bytes) throw new Error('the gateway gave no bytes')
+  if (!bytes) throw new Error('the gateway returned no bytes')
   return bytes
 }
 

@@ -124,7 +124,7 @@ function Stored({ values }: { values: Readonly<Record<string, string>> }) {
     <div class="stack">
       <details class="card category" open={FILTERS.some(name => values[name])}>
         <summary>
-          <h2>Which packets</h2>
+          <h2>Filter</h2>
           <span class="quiet small">{told(values)}</span>
         </summary>
         <Filters values={values} />
@@ -133,7 +133,7 @@ function Stored({ values }: { values: Readonly<Record<string, string>> }) {
         <Loaded from={list} what="stored packets">
           {({ packets, total }) => (
             <>
-              {packets.length === 0 && <Empty>No packet fits.</Empty>}
+              {packets.length === 0 && <Empty>No matching packets</Empty>}
               {packets.length > 0 && (
                 <div class="scroll">
                   <table class="cards">

@@ -118,7 +118,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
             <span class="roomy">{config_prefix} · </span>
             {[
               mode,
-              running === undefined ? '' : running ? 'runs' : 'stands still',
+              running === undefined ? '' : running ? 'running' : 'stopped',
               mounted ? 'mounted' : '',
               loaded ? 'loaded' : '',
               failures > 0 ? `${failures} failures` : '',
@@ -158,7 +158,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
             else enable(false)
           }}
         >
-          <p>It serves this page, which then cannot start it again: the command line on the gateway can.</p>
+          <p>This plugin serves this page. Only the command line on the gateway can start it again.</p>
         </Confirm>
       )}
     </li>

@@ -112,7 +112,7 @@ function GroupView({ group }: { group: Group }) {
     <section class="card" aria-label={device_id}>
       <div class="group">
         <h2>{device_id}</h2>
-        <Chip>{medium === 'local' ? 'own sensors' : `by ${medium}`}</Chip>
+        <Chip>{medium === 'local' ? 'local sensors' : `via ${medium}`}</Chip>
         <Chip>{source_aid === UNASSIGNED ? 'no id yet' : `id ${source_aid}`}</Chip>
         <span class="quiet">{age(now(), newest)}</span>
       </div>
@@ -165,20 +165,18 @@ export function Readings() {
           <a href={href(['readings'])}>← All devices</a>
         </p>
       )}
-      {found.length > 0 && all.length === 0 && <p class="card quiet">Nothing fits.</p>}
+      {found.length > 0 && all.length === 0 && <p class="card quiet">No matching devices</p>}
       {found.length === 0 && (
         <p class="card quiet">
           {device === undefined
-            ? 'No reading yet. The first comes within one interval of its source.'
-            : `${device} has sent nothing since the gateway started.`}
+            ? 'No readings yet. Each source reports after its first interval.'
+            : `No readings from ${device} since the gateway started.`}
         </p>
       )}
       {all.slice(0, SHOWN).map(group => (
         <GroupView key={group.key} group={group} />
       ))}
-      {all.length > SHOWN && (
-        <p class="card quiet">{number(all.length - SHOWN)} more devices: find one by its name above.</p>
-      )}
+      {all.length > SHOWN && <p class="card quiet">{number(all.length - SHOWN)} more devices: use the search above.</p>}
     </div>
   )
 }

@@ -36,7 +36,7 @@ function Section({ info }: { info: ProviderInfo }) {
         <>
           {render_mode !== 'json_only' && supported_formats.includes('text') && (
             <Choice
-              label={`Show ${display_name} as`}
+              label={`Format of ${display_name}`}
               value={format}
               choices={FORMATS}
               onChoose={next => setFormat(next)}
@@ -66,7 +66,7 @@ export function Sections() {
         if (shown.length === 0)
           return (
             <Card>
-              <Empty>No section is registered.</Empty>
+              <Empty>No sections</Empty>
             </Card>
           )
         return (

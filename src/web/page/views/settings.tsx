@@ -141,16 +141,16 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
               checked={!onlyWritable}
               onChange={event => setOnlyWritable(!event.currentTarget.checked)}
             />
-            <label for="settings-all">Show also what cannot be changed here</label>
+            <label for="settings-all">Show read-only settings</label>
           </div>
         </div>
       </Card>
       {restarts.length > 0 && (
         <p class="card notices" role="status">
-          Saved; these count from the next start of the gateway on: {restarts.join(', ')}
+          Saved. These settings take effect after a restart: {restarts.join(', ')}
         </p>
       )}
-      {shown.length === 0 && <Empty>No setting fits.</Empty>}
+      {shown.length === 0 && <Empty>No settings match</Empty>}
       {shown.map(({ category, fields }) => (
         <Category
           key={category.id}
@@ -202,18 +202,18 @@ function Reload({ reload }: { reload(): void }) {
     setBusy(true)
     try {
       await call('POST', '/api/reload', { body: {} })
-      say('Config.json was read again')
+      say('Config.json reloaded')
       reload()
     } catch (thrown) {
-      sayError(thrown, 'Config.json was not taken over')
+      sayError(thrown, 'Config.json was not reloaded')
     }
     setBusy(false)
   }
   return (
     <p class="row wrap quiet small">
-      Somebody changed Config.json on the gateway?
+      Was Config.json changed on the gateway?
       <button type="button" class="plain" disabled={busy || !may('admin')} onClick={() => void act()}>
-        Read it again
+        Reload Config.json
       </button>
     </p>
   )

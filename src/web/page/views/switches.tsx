@@ -21,7 +21,7 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
     setBusy(true)
     try {
       const { ok } = await call<{ ok: boolean }>('POST', '/api/transport', { body: { medium: name, ...body } })
-      say(ok ? done : `${name} could not be loaded again`, !ok)
+      say(ok ? done : `${name} could not be reloaded`, !ok)
     } catch (thrown) {
       sayError(thrown, name)
     }
@@ -47,7 +47,7 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
             class="plain"
             disabled={!allowed || !enabled}
             aria-label={`Reload ${name}`}
-            onClick={() => void act({ reload: true }, `${name} was loaded again`)}
+            onClick={() => void act({ reload: true }, `${name} was reloaded`)}
           >
             Reload
           </button>
@@ -136,7 +136,7 @@ function Outputs() {
       <Loaded from={list} what="outputs">
         {({ items }) =>
           items.length === 0 ? (
-            <Empty>No source has outputs. GPIO sources can: see gateway.sources.</Empty>
+            <Empty>No outputs configured. Add outputs to a gpio source in gateway.sources.</Empty>
           ) : (
             <ul class="rows">
               {items.map(output => (

@@ -9,8 +9,8 @@ import { Card, Confirm, Empty, Loaded, Switch } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 
 const ROLES: readonly (readonly [Role, string])[] = [
-  ['viewer', 'viewer: looks'],
-  ['operator', 'operator: also switches'],
+  ['viewer', 'viewer: reads'],
+  ['operator', 'operator: reads and switches'],
   ['admin', 'admin: everything'],
 ]
 
@@ -219,7 +219,7 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
             if (yes) void act('DELETE', undefined, `${username} was removed`)
           }}
         >
-          <p>Open sessions of this user end at once.</p>
+          <p>Open sessions of this user end immediately.</p>
         </Confirm>
       )}
     </li>
@@ -235,7 +235,7 @@ export function Users() {
         <Loaded from={list} what="users">
           {({ users }) =>
             users.length === 0 ? (
-              <Empty>No user yet: only the admin token signs in.</Empty>
+              <Empty>No users yet. Sign in with the admin token.</Empty>
             ) : (
               <ul class="rows">
                 {users.map(user => (
