@@ -365,7 +365,7 @@ export class Receive {
     for (const [peer, { origin, seqs }] of ready) void origin.reply(this.delivery.committed(peer, seqs))
   }
 
-  /** The answer to a packet without a time (PROTOCOL 7). */
+  /** The answer to a packet without a time (X11). */
   #tellTime(aid: number, origin: PacketOrigin): void {
     const { time } = this.#options
     if (this.#toldTime.due(aid, time.mono())) void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))

@@ -1,4 +1,4 @@
-// Sending half of the delivery exchange (PROTOCOL X29): probes a freshly opened link, numbers data packets, packs them
+// Sending half of the delivery exchange (X29): probes a freshly opened link, numbers data packets, packs them
 // into frames, takes the answers and sends again what stays unanswered. Pure: the owner hands in the time, passes received
 // bytes in, and sends what poll() returns.
 //
