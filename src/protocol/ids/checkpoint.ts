@@ -1,4 +1,4 @@
-// The allocator's file of PROTOCOL §8, written and read piece by piece: of a million ids it is 270 MB of JSON, which neither
+// The allocator's file, written and read piece by piece: of a million ids it is 270 MB of JSON, which neither
 // fits a small board's memory as one text nor may hold up the event loop.
 //
 // What fails: a file that is no such document throws STORAGE; an entry in it that nobody can read marks the state as damaged.

@@ -1,4 +1,4 @@
-// Where the allocator's state survives: a checkpoint (the JSON file of PROTOCOL §8), a journal of the changes since,
+// Where the allocator's state survives: a checkpoint (`data/id_allocation.json`), a journal of the changes since,
 // `<file>.journal`, and the released ids that memory does not hold, `<file>.released`.
 //
 // What fails: a write that fails (full disk) keeps its lines in memory, and commit() rejects until they are written; a
