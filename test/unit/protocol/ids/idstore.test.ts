@@ -240,6 +240,8 @@ test('commits at the same time share their syncs, and each covers what was appen
   const ids = start(at, {}, files)
   ids.allocateId({ device_id: 'a' })
   const first = ids.commit()
+  await turn()
+  assert.equal(syncs, 1)
   ids.allocateId({ device_id: 'b' })
   const second = ids.commit()
   ids.allocateId({ device_id: 'c' })
