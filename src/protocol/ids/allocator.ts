@@ -17,7 +17,7 @@ import { type DeviceMeta, deviceKey, metaText } from './devicekey'
 import { LeaseKeeper, RECLAIM_AT_ONCE } from './keeper'
 import { leasePolicy } from './lease'
 import { IdRange, UNASSIGNED } from './range'
-import type { IdEntry, IdRecord, IdState } from './state'
+import { type IdEntry, type IdRecord, type IdState, ownText } from './state'
 import { SteadyTime } from './steadytime'
 import { FileIdStore } from './store'
 import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './types'
@@ -352,7 +352,8 @@ export class IdAllocator {
     const offered = offerSeconds > 0
     const lease_expires_at = now + (offered ? offerSeconds : lease)
     const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }
-    this.#keeper.change({ set: id, record: { meta, ...seen, device_key: key, state: offered ? 'offered' : 'active' } })
+    const device_key = ownText(key)
+    this.#keeper.change({ set: id, record: { meta, ...seen, device_key, state: offered ? 'offered' : 'active' } })
     if (offered) this.#keeper.offered++
     this.#keeper.meter.arrived(now)
     this.#keeper.meter.effective(now)

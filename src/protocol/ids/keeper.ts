@@ -17,7 +17,7 @@ export const RECLAIM_AT_ONCE = 2000
 /** ids that one allocation looks through for leases to cut */
 const CUT_AT_ONCE = 4000
 /** how long read() holds up the event loop at once */
-const SLICE_MS = 8
+const SLICE_MS = 12
 
 export interface LeaseKeeperOptions {
   readonly store: IdStore

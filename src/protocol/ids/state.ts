@@ -60,11 +60,14 @@ export interface IdStateOptions {
 const ENTRY_BYTES = 300
 
 /** V8 takes two bytes per character as soon as one is not Latin-1 */
-const encoding = (text: string): 'utf16le' | 'latin1' => (/[^\0-\xff]/.test(text) ? 'utf16le' : 'latin1')
-const textBytes = (text: string): number => Buffer.byteLength(text, encoding(text))
+const isWide = (text: string): boolean => /[^\0-\xff]/.test(text)
+const textBytes = (text: string): number => (isWide(text) ? 2 : 1) * text.length
 
 /** A copy that keeps nothing else in memory: a part of a text holds the whole, a joined one its parts. */
-const own = (text: string): string => Buffer.from(text, encoding(text)).toString(encoding(text))
+export function ownText(text: string): string {
+  const encoding = isWide(text) ? 'utf16le' : 'latin1'
+  return Buffer.from(text, encoding).toString(encoding)
+}
 
 export class IdState {
   readonly #entries = new Shards<number, IdEntry>()
@@ -150,7 +153,7 @@ export class IdState {
     this.setLease(entry, leaseEnd)
     if (addr === entry.addr) return
     this.bytes += textBytes(addr) - textBytes(entry.addr)
-    entry.addr = own(addr)
+    entry.addr = ownText(addr)
   }
 
   /** Applies one change. Applying a journal again onto the state it led to changes nothing. */
@@ -214,8 +217,8 @@ export class IdState {
     const entry: IdEntry = {
       id,
       meta,
-      key: own(key),
-      addr: own(addr),
+      key,
+      addr,
       state: record.state,
       ts: record.ts,
       lastSeen: record.last_seen,
@@ -226,7 +229,7 @@ export class IdState {
       place: -1,
     }
     this.#entries.set(id, entry)
-    if (key !== '') this.#keys.set(entry.key, entry)
+    if (key !== '') this.#keys.set(key, entry)
     this.bytes += this.cost(key, meta, addr)
     this.setLease(entry, record.lease_expires_at)
   }
