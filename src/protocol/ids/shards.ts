@@ -35,7 +35,7 @@ export class Shards<K extends string | number, V> {
   }
 
   #part(key: K): Map<K, V> {
-    const number = typeof key === 'number' ? key : key.length + 3 * key.charCodeAt(key.length - 1)
+    const number = typeof key === 'string' ? key.length + 3 * key.charCodeAt(key.length - 1) : key
     // spread, so that the parts of ids in a row do not all grow at once
     return this.#parts[Math.imul(number, 0x9e3779b1) >>> 28]!
   }

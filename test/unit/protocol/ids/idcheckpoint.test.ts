@@ -215,6 +215,7 @@ test('an older spill goes only when the new file is on flash: the power may be c
   let done = false
   for (let point = 0; !done; point++) {
     const { files, expected } = killedBefore('range', at)
+    const before = textOf(files, at)
     const make = (from: MemFiles): IdAllocator =>
       new IdAllocator({ endId: 620 }, { store: new FileIdStore(at, from), now: () => expected['now'] as number })
     files.gate = operation => {
@@ -224,6 +225,7 @@ test('an older spill goes only when the new file is on flash: the power may be c
     await ids.start()
     await ids.settled()
     done = ids.checkpointFailures === 0
+    if (!files.files.has(`${at}.released`)) assert.notEqual(textOf(files, at), before, `operation ${point}`)
     for (const kept of [0, 1]) {
       const again = make(files.afterPowerCut(kept))
       assert.deepEqual((again.dump() as { allocated: unknown }).allocated, expected['allocated'], `operation ${point}`)
