@@ -103,6 +103,20 @@ test('what changes while a checkpoint is written stays in the journal', async ()
   assert.equal(again.stats().total_allocated, ids.stats().total_allocated)
 })
 
+test('ids that go, and come again, between two pieces leave every other id in the file, once', () => {
+  const state = new IdState()
+  const record = { meta: '{}', ts: 1, last_seen: 2, lease_expires_at: 3, device_key: '', offline_since: 0 }
+  for (let id = 1; id <= 2000; id++) state.apply({ set: id, record: { ...record, state: 'active' } })
+  const pieces = checkpointPieces(state)
+  let text = pieces.next().value as string
+  for (let id = 1; id <= 2000; id += 10) state.apply({ free: id })
+  for (let id = 1; id <= 2000; id += 20) state.apply({ set: id, record: { ...record, state: 'active' } })
+  for (const piece of pieces) text += piece
+  const names = [...text.matchAll(/^ {4}"(\d+)": /gm)].map(match => Number(match[1]))
+  assert.equal(new Set(names).size, names.length)
+  for (let id = 1; id <= 2000; id++) assert.ok(id % 10 === 1 || names.includes(id), `${id} is lost`)
+})
+
 test('a stop while a checkpoint is written ends that one and makes its own', async () => {
   const files = new MemFiles()
   const ids = open(files)

@@ -138,5 +138,6 @@ test('what is in no list is found when the range is used up, a bounded part of t
   state.apply({ free: 7, back: true })
   while (range.next(state, 0) === null);
   state.damaged = true
-  assert.equal(range.next(state, 0), null, 'after damage an id in no list may have an owner')
+  for (let k = 0; k < 3; k++)
+    assert.equal(range.next(state, 0), null, 'after damage an id in no list may have an owner')
 })
