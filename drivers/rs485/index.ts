@@ -1,4 +1,4 @@
-// The RS485 medium (specification, "Transporter media"; PROTOCOL 12): packets in frames with LRC (D8) on two wires, between
+// The RS485 medium (specification, "Transporter media"): packets in frames with LRC (D8) on two wires, between
 // two ends, or as master or slave of a bus of several. The direction of the transceiver is the kernel's business, or the
 // adapter's: it is never switched by this program, which cannot do it in time (R17).
 //

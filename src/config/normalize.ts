@@ -1,5 +1,5 @@
 // Older spellings read as ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's ways to say that there is no id
-// yet (PROTOCOL §6), and its place of the web_user switches under RESOURCES.service_plugins (D13). What stands in our place wins. The file itself is not rewritten.
+// yet, and its place of the web_user switches under RESOURCES.service_plugins (D13). What stands in our place wins. The file itself is not rewritten.
 import { isTree, type Tree } from './keys'
 
 export interface Normalized {

@@ -11,7 +11,7 @@ export type SectionData = object
 export type RenderMode = 'safe_html' | 'trusted_html' | 'json_only'
 const RENDER_MODES: readonly RenderMode[] = ['safe_html', 'trusted_html', 'json_only']
 
-/** What the faces are told of a provider (PROTOCOL §10, GET /api/display/providers). */
+/** What the faces are told of a provider (GET /api/display/providers). */
 export interface ProviderMetadata {
   readonly plugin_name: string
   readonly section_id: string

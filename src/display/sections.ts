@@ -47,7 +47,7 @@ class CoreSection extends DisplayProvider {
   }
 }
 
-/** New providers of the built-in sections (PROTOCOL §10). */
+/** New providers of the built-in sections. */
 export const coreSections = (): DisplayProvider[] => [
   new CoreSection('identity', 'Identity', 100, 2),
   new CoreSection('config', 'Configuration', 95, 10),

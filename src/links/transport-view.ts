@@ -1,5 +1,5 @@
 // What every face shows of the media: the status maps as configured, and each medium of the specification with its layer,
-// whether it is switched on, whether there is a driver, and the links that use it (PROTOCOL §10, GET /api/transport).
+// whether it is switched on, whether there is a driver, and the links that use it (GET /api/transport).
 import type { ConfigStore } from '../config'
 import { maskText } from '../lib/secrets'
 import { mediumEnabled } from './enabled'

@@ -1,4 +1,4 @@
-// Packets on their way out through a transporter (specification, "dispatch"; PROTOCOL §6): 1 + max_retries attempts,
+// Packets on their way out through a transporter (specification, "dispatch"): 1 + max_retries attempts,
 // interval_seconds apart. Each medium has a lane of its own, in which order is kept; lanes never wait for each other, and
 // whoever hands a packet in never waits unless it awaits the answer.
 //

@@ -354,7 +354,7 @@ export class NodeBase {
     return this.#receiver.decode(rawBytes)
   }
 
-  /** Routes a packet by its command byte; the envelope of PROTOCOL §7. `addr`: text, or a pair of host and port. */
+  /** Routes a packet by its command byte; it becomes an envelope `{type, cmd, …}`. `addr`: text, or a pair of host and port. */
   receiveViaProtocol(rawBytes: Uint8Array, addr: unknown = null): DispatchResult {
     return this.protocol.classifyAndDispatch(rawBytes, addr)
   }

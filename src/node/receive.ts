@@ -74,7 +74,7 @@ export class NodeReceiver {
 
   #told(received: Received): DecodedPacket {
     const { meta } = received
-    // this role does not look at the time of a packet (PROTOCOL §7)
+    // this role does not look at the time of a packet
     if (this.#role === 'rx_only') meta.timestamp_raw = 0
     const told = received.kind === 'fact' ? factToDict(received.fact) : { error: received.message }
     return { ...told, __packet_meta__: meta } as DecodedPacket

@@ -1,4 +1,4 @@
-// The secure sessions of a node (PROTOCOL §7 with X7 and S13): the sending half for its own id, the receiving half for its
+// The secure sessions of a node (docs/protocol.md section 6, X7, S13): the sending half for its own id, the receiving half for its
 // peers, each over sessions and a file of its own, so that no key made for receiving ever encrypts. It is what Fusion asks
 // for keys and what the handshake manager asks before it believes a packet.
 //

@@ -17,7 +17,7 @@ export interface Transporter {
   readonly lastError: OsError | null
 }
 
-/** Why a packet did not go; `final`: trying again cannot help (PROTOCOL §6: an exception ends the tries). */
+/** Why a packet did not go; `final`: trying again cannot help (an exception ends the tries). */
 export interface Failure {
   readonly error: OsError
   readonly final: boolean

@@ -1,4 +1,4 @@
-// Engine: fact dict ↔ compressed text (PROTOCOL §4). Works alone: `new Engine()`. In dialect `attribute` text and facts
+// Engine: fact dict ↔ compressed text. Works alone: `new Engine()`. In dialect `attribute` text and facts
 // are the reference's to the byte; in dialect `ucum` units are canonical UCUM, a value travels in the unit that keeps it
 // (D3), and state `E` with value `00` is a failed sensor without a value (X34). compress throws BAD_TEXT for a fact without
 // id or with a negative time, E_PRECISION and BAD_READING for a value that cannot be kept; decompress throws BAD_TEXT.
@@ -44,7 +44,7 @@ export class Engine {
     this.#clock = options.clock ?? systemClock
   }
 
-  /** Fact dict → text. `useMs` false writes `t` as it is (PROTOCOL §4). */
+  /** Fact dict → text. `useMs` false writes `t` as it is. */
   compress(fact: Record<string, unknown>, useMs = true): string {
     if (fact.id === undefined) throw new OsError('BAD_TEXT', 'a fact needs an id')
     let text = `${pyStr(fact.id)}.${this.#state(fact.s)}.${msToken(this.#time(fact, useMs))}|`

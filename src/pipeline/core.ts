@@ -44,7 +44,7 @@ export interface RejectedRow {
 export const strategyName = (cmd: number): 'FULL_PACKET' | 'DIFF_PACKET' =>
   cmd === 0x3f || cmd === 0x40 ? 'FULL_PACKET' : 'DIFF_PACKET'
 
-/** A caller's `t` as milliseconds: below 1e11 it is seconds (PROTOCOL §4). */
+/** A caller's `t` as milliseconds: below 1e11 it is seconds. */
 export const toMillis = (t: number): number => (t < 1e11 ? Math.trunc(t * 1000) : Math.trunc(t))
 
 export interface Core {

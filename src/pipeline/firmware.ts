@@ -1,4 +1,4 @@
-// FULL bodies as the C firmware writes them (PROTOCOL, "Bodies from C firmware"), turned into ordinary texts, so that all
+// FULL bodies as the C firmware writes them (docs/protocol.md "Bodies from C firmware"), turned into ordinary texts, so that all
 // that follows knows one form. None of them starts with `<aid>;`:
 //
 //   sensor_id|unit|b62value                             one sensor, no head; the AID names the device

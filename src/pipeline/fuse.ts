@@ -1,4 +1,4 @@
-// Fusion: compressed text → frame and frame → fact dict (PROTOCOL §5), the specification's component. Works alone:
+// Fusion: compressed text → frame and frame → fact dict (docs/protocol.md section 1), the specification's component. Works alone:
 // `new Fusion()`; with a registry folder templates outlive a clean stop. What goes out and what comes in keep separate
 // templates. Its state changes only after a packet was built whole (X13). runEngine throws BAD_TEXT for a text that is no
 // compressed fact; decompress never throws and answers `{error, __packet_meta__}`; relay throws RELAY_UNDECODABLE.

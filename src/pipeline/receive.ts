@@ -1,4 +1,4 @@
-// Decoding of one data frame by Fusion, check by check as PROTOCOL §5 lists them, on receive-side templates. A frame that
+// Decoding of one data frame by Fusion, check by check in the order of the reference, on receive-side templates. A frame that
 // cannot be decoded is an error object with the metadata known so far, never an exception (X26: every field is there,
 // null where it could not be read).
 import { OsError } from '../lib/errors'
@@ -164,7 +164,7 @@ export class TextTemplate {
   }
 
   /**
-   * Applies a DIFF body slot by slot; a body that ends early throws and keeps the slots before it (PROTOCOL §5). `wary`: the
+   * Applies a DIFF body slot by slot; a body that ends early throws and keeps the slots before it. `wary`: the
    * body may be noise, deciphered with a key that agrees with its checksum by chance; what reads like it throws, and no slot
    * is changed.
    */
@@ -206,7 +206,7 @@ export class TextTemplate {
   }
 }
 
-/** Signature and slots of a compressed text without `<aid>;` (PROTOCOL §5). `plain`: of C firmware. Throws BAD_TEXT. */
+/** Signature and slots of a compressed text without `<aid>;`. `plain`: of C firmware. Throws BAD_TEXT. */
 export function templateOf(text: string, plain = false): TextTemplate {
   const { id, state, segments } = splitText(text)
   const slots: string[] = []

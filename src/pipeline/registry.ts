@@ -1,4 +1,4 @@
-// Templates on disk (PROTOCOL §5): `<registry>/<d1d2>/<d3d4>/<aid>.json`, d = the AID with ten digits. A file is written
+// Templates on disk: `<registry>/<d1d2>/<d3d4>/<aid>.json`, d = the AID with ten digits. A file is written
 // when a template is learned, or at stop, never because values changed (D4). At stop a mark is left that names the newest
 // time of every template; without the mark, or for a template it does not name, slot values are not used and come back
 // as null: the template counts as missing until a FULL. Reading the mark removes it (what cannot be removed is not used),

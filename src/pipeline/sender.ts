@@ -3,7 +3,7 @@
 // order decodes right after any loss. A key frame (FULL) comes every so many packets or seconds, on first use and when
 // asked for; it may be lost, so it does not shorten the next DIFF. A fact that is not newer than what its template already
 // sent goes as FULL under a backlog TID (200–254, X15), where nothing is ever built on it. With a session key the body is
-// ciphered in place, whatever the frame is (PROTOCOL §5, secure variants).
+// ciphered in place, whatever the frame is (docs/protocol.md section 7).
 // encode throws BAD_ID, BAD_TIME, BAD_READING or E_PRECISION (details: sensor) and leaves all state as it was.
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'

@@ -1,4 +1,4 @@
-// The standardizer's rules in dialect `attribute`: the reference's, to the last bit (PROTOCOL §3). A value is rounded to
+// The standardizer's rules in dialect `attribute`: the reference's, to the last bit. A value is rounded to
 // `precision` decimals, a unit becomes the name of a physical attribute, and what float() reads is a number. Names are not
 // checked here and infinities pass, as there; what may be sent is decided by who sends (D3, X16).
 

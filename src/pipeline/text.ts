@@ -1,4 +1,4 @@
-// The compressed text taken apart: `<id>.<state>.<ts>|` and its segments (PROTOCOL §4, §5). One reader serves the engine,
+// The compressed text taken apart: `<id>.<state>.<ts>|` and its segments (docs/protocol.md section 1). One reader serves the engine,
 // the frame encoder and the receivers, so they agree on what is a sensor. Throws BAD_TEXT.
 import { OsError } from '../lib/errors'
 
@@ -42,7 +42,7 @@ export function stripAid(text: string): string {
   return at < 0 ? text : text.slice(at + 1)
 }
 
-/** What stands for the time in a template's signature; the second says that C firmware sent it (PROTOCOL, X1). */
+/** What stands for the time in a template's signature; the second says that C firmware sent it (X1). */
 const TIME = '{TS}'
 const PLAIN_TIME = '{TS,plain}'
 

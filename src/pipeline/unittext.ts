@@ -1,5 +1,5 @@
 // Unit tokens in dialect `attribute`: the reference's splitting of a unit at `/` into number, name and power, letter for
-// letter (PROTOCOL §4), what does not survive a round trip included. Throws BAD_TEXT where the reference raises.
+// letter, what does not survive a round trip included. Throws BAD_TEXT where the reference raises.
 import { OsError } from '../lib/errors'
 import { decodeInteger, encodeBase62 } from '../wire/base62'
 import { endDigits, pyFloat, pyText } from '../wire/number'

@@ -6,7 +6,7 @@
 import { POW10, roundHalfEven, unscale } from '../wire/base62'
 import type { WireUnits } from './core'
 
-/** decoders round to so many decimals, whatever the precision (PROTOCOL §1) */
+/** decoders round to so many decimals, whatever the precision */
 export const DECODED_DECIMALS = 8
 const MOST = 2 ** 63
 const LEAST_ERROR = 1e-3

@@ -1,4 +1,4 @@
-// The control packets of PROTOCOL §7: builders and parsers, and the counter of request numbers. All integers are
+// The control packets (docs/protocol.md section 2): builders and parsers, and the counter of request numbers. All integers are
 // big-endian. A packet that is too short reads as seq 0, as at the peers; nothing here throws but a pool request whose
 // count does not fit its two bytes. Replies with seq 0 answer no request (X29).
 import { OsError } from '../lib/errors'

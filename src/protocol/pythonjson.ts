@@ -1,5 +1,5 @@
-// JSON text as the peers write it: Python's default spacing (`{"a": 1, "b": [1, 2]}`), UTF-8 not ASCII-escaped
-// (PROTOCOL §7). Values that JSON cannot hold become null, as JSON.stringify does; nothing here fails on plain data.
+// JSON text as the peers write it: Python's default spacing (`{"a": 1, "b": [1, 2]}`), UTF-8 not ASCII-escaped.
+// Values that JSON cannot hold become null, as JSON.stringify does; nothing here fails on plain data.
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
@@ -18,7 +18,7 @@ export function pythonJson(value: unknown, { sortKeys = false }: PythonJsonOptio
   return JSON.stringify(value) ?? 'null'
 }
 
-/** An object from UTF-8 JSON bytes; anything else, broken JSON included, is `{}`: peers are tolerant here (PROTOCOL §7). */
+/** An object from UTF-8 JSON bytes; anything else, broken JSON included, is `{}`: peers are tolerant here. */
 export function tolerantObject(bytes: Uint8Array): Record<string, unknown> {
   if (bytes.length === 0) return {}
   try {

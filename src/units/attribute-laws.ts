@@ -1,4 +1,4 @@
-// Units of dialect `attribute` as data (PROTOCOL Appendix B and C): which physical attribute a unit measures and the way to
+// Units of dialect `attribute` as data: which physical attribute a unit measures and the way to
 // that attribute's standard unit. A row is `key[=ucum_code] factor [offset]`, a `*` before it means that it takes prefixes.
 
 export interface AttributeLaw {

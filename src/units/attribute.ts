@@ -1,4 +1,4 @@
-// Units in dialect `attribute` (PROTOCOL §3): a unit's text → its physical attribute and the way to the attribute's standard
+// Units in dialect `attribute`: a unit's text → its physical attribute and the way to the attribute's standard
 // unit, exactly as the reference finds them. A power or an inverse changes the factor and keeps offset and attribute: that is
 // the reference's, and what dialect `ucum` is for. A text that means nothing gives null. Answers are kept in a bounded cache.
 

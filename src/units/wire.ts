@@ -1,4 +1,4 @@
-// Units on the wire in dialect `ucum` (PROTOCOL X1). What we send, every peer reads as it is meant: seven units go as
+// Units on the wire in dialect `ucum` (X1). What we send, every peer reads as it is meant: seven units go as
 // symbols that all peers turn back rightly, everything else as literal UCUM, never as a text that a peer's table would
 // turn into another unit. What we receive — symbols, class tokens, attribute names, coefficients, literal UCUM — becomes
 // the canonical unit with factor and offset; a text without a sure meaning is kept as it is and said to be ambiguous.

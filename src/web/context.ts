@@ -116,7 +116,7 @@ export interface PluginsControl {
   command(plugin: string, argv: readonly string[]): Promise<{ exit_code: number; stdout?: string; stderr?: string }>
 }
 
-/** Display providers (PROTOCOL §10, X31); the registry of the process. */
+/** Display providers (X31); the registry of the process. */
 export type DisplayControl = Pick<DisplayRegistry, 'metadata' | 'render' | 'collect'>
 
 /** What happens while one looks on. Each returns how to stop. */

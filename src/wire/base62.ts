@@ -50,7 +50,7 @@ export function encodeInteger(n: number | bigint): string {
   return n < 0 ? '-' + text : text
 }
 
-/** Value to text (PROTOCOL §1). What is no finite number becomes "0". Strings are read as Python's float() reads them. */
+/** Value to text. What is no finite number becomes "0". Strings are read as Python's float() reads them. */
 export function encodeBase62(value: unknown, usePrecision = true, precision = 4): string {
   const x = pyFloat(value)
   if (x === undefined) return '0'
@@ -84,7 +84,7 @@ export function decodeBase62(text: string, usePrecision = true, precision = 4): 
   return usePrecision ? unscale(n, precision) : n
 }
 
-/** Fixed point to value. Up to 8 decimals the rounding of PROTOCOL §1 never changes the quotient, so it is left out. */
+/** Fixed point to value. Up to 8 decimals the rounding of the decimals never changes the quotient, so it is left out. */
 export function unscale(n: number, precision: number): number {
   const x = n / POW10[precision]!
   return precision > 8 ? roundDecimals(x, 8) : x === 0 ? 0 : x

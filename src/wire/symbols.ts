@@ -1,4 +1,4 @@
-// The symbol tables of the wire (PROTOCOL Appendix A): lower-case unit name → token, state name → token, and the way back.
+// The symbol tables of the wire: lower-case unit name → token, state name → token, and the way back.
 // A class is its symbol, its name, and its units numbered in hexadecimal from 00.
 
 const letters = (prefix: string): string[] => Array.from('abcdefghijklmnopqrstuvwxyz', c => prefix + c)

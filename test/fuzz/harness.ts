@@ -1,4 +1,4 @@
-// The mutation fuzzer (QUALITY S14): a target is a parser and what it may answer. Inputs that once failed (and others of
+// The mutation fuzzer (S14): a target is a parser and what it may answer. Inputs that once failed (and others of
 // interest) lie in test/corpus/<target>.txt, one base64 line each, and go first; then mutations of them and of the target's
 // own seeds. An input whose outcome is new joins the pool, so that the search goes deeper. Adding a target is one call of
 // fuzz().

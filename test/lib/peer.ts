@@ -1,4 +1,4 @@
-// A peer of the protocol, written from the papers alone (PROTOCOL §1, §2, §4, §5): it shares no line with src/, so that what
+// A peer of the protocol, written from the description of the wire alone (docs/protocol.md): it shares no line with src/, so that what
 // both agree on is the protocol and not one program's habit.
 
 const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'

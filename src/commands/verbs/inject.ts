@@ -1,5 +1,5 @@
 // inject: readings through the stages of the pipeline, sent to nobody. Each stage prints what it made, up to the one that was
-// asked for (specification, "CLI commands"; PROTOCOL §11). It works without an id (AID 0) and with templates of its own, so
+// asked for (specification, "CLI commands"). It works without an id (AID 0) and with templates of its own, so
 // that nothing of a running gateway changes. Rows that were refused are told with their reason; exit 1 when none was left.
 import type { CommandContext } from '../context'
 import type { OptionValues, Verb } from '../verb'

@@ -12,10 +12,13 @@ export const safeMode: Verb = {
   options: { leave: { type: 'boolean', help: 'open the links and count crashes anew' } },
   where: 'either',
   changes: ({ leave }) => leave === true,
-  run: async (context, { leave = false }) => ({ value: { ...(await context.safeMode(leave === true)) } }),
+  run: async (context, { leave = false }) => ({
+    value: { ...(await context.safeMode(leave === true)), ...(leave === true && { left: true }) },
+  }),
   text(value, paint) {
-    const { active, reason, crashes } = value as unknown as SafeModeReport
+    const { active, reason, crashes, left } = value as unknown as SafeModeReport & { left?: true }
     if (active) return paint.bad(`safe mode: ${reason}`)
+    if (left) return 'no safe mode; crashes are counted from 0 again'
     return crashes > 0 ? `no safe mode; crashes in a row: ${crashes}` : 'no safe mode'
   },
 }

@@ -1,4 +1,4 @@
-// How readings become packets, and how sessions and time behave (DESIGN D2, D3, D6, D12, D16).
+// How readings become packets, and how sessions and time behave.
 import { choice, flag, int, num, optionalText, section } from '../fields'
 
 export const engineEntries = {

@@ -1,4 +1,4 @@
-// Sources, uplinks, receivers, the log and time of the gateway (DESIGN D4, D6, D7, D18).
+// Sources, uplinks, receivers, the log and time of the gateway.
 import * as v from 'valibot'
 import { anything, choice, flag, int, list, maybe, maybeInt, name, num, optionalText, section, text } from '../fields'
 

@@ -1,4 +1,4 @@
-// The HTTP service (DESIGN D13): who may write what, and where it listens.
+// The HTTP service (D13): who may write what, and where it listens.
 import * as v from 'valibot'
 import { flag, int, list, map, port, section, text } from '../fields'
 

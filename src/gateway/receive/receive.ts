@@ -256,7 +256,7 @@ export class Receive {
       ...(received.needFull && { template_rebuilt: true as const }),
     }
     // without the exchange nothing of a template comes again: what shapes it is kept
-    const teaches = !peer && !origin.settle && received.reshaped && !meta.late && !meta.future
+    const teaches = !peer && received.reshaped && !meta.late && !meta.future
     let record: number
     try {
       // a time of the sender's own is taken as it came; only what was stamped here is corrected by our sync
@@ -365,7 +365,7 @@ export class Receive {
     for (const [peer, { origin, seqs }] of ready) void origin.reply(this.delivery.committed(peer, seqs))
   }
 
-  /** The answer to a packet without a time (PROTOCOL 7). */
+  /** The answer to a packet without a time (X11). */
   #tellTime(aid: number, origin: PacketOrigin): void {
     const { time } = this.#options
     if (this.#toldTime.due(aid, time.mono())) void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))

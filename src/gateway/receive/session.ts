@@ -1,4 +1,4 @@
-// The receiving half of secure sessions in the gateway (PROTOCOL §7, X7, X8): what is answered to plaintext, to the first
+// The receiving half of secure sessions in the gateway (docs/protocol.md section 6, X7, X8): what is answered to plaintext, to the first
 // frame that decrypts and to one that does not, and what `require_secure` keeps out.
 //
 // What fails: a secure frame no key decrypts is answered BAD_KEY and counted; its sender begins anew. With `require_secure`

@@ -1,4 +1,4 @@
-// The secure session of one uplink (PROTOCOL §7, X7, X9): which data may go now and with which key, what the upstream's
+// The secure session of one uplink (docs/protocol.md section 6, X7, X9): which data may go now and with which key, what the upstream's
 // answers about it mean, and what of it shows in status. Plaintext until SECURE_DICT_READY names one of the last 8
 // timestamps sent; with `require_secure` no reading goes in plaintext: an opener (a FULL without sensors) asks for the key.
 // So that the one named is still remembered, a backlog does not rush past it: at most 8 plaintext packets of an AID are on

@@ -1,4 +1,4 @@
-// Which bytes are a control packet, exactly (PROTOCOL §7, D8). On a serial line a control packet has no checksum, so it
+// Which bytes are a control packet, exactly (docs/protocol.md section 2, D8). On a serial line a control packet has no checksum, so it
 // counts only when its length and content fit its layout to the last byte. Nothing here throws.
 import { controlSeq } from '../../protocol/control'
 import { isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from '../../protocol/delivery'

@@ -1,5 +1,5 @@
 // Packets on the streams of one QUIC connection, for what does not fit a datagram. Between os-node peers it is stream 0 in
-// the form of PROTOCOL X29: the client writes a probe as its first bytes, the other end its PONG, and from then on both send
+// the form of X29: the client writes a probe as its first bytes, the other end its PONG, and from then on both send
 // `len u16` + packet. These two are the medium's own and reach nobody else. A peer whose stream does not begin so (the
 // reference) sends one plain packet on it, up to its end; a peer that takes no datagrams is sent packets in that way too.
 //

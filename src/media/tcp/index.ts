@@ -1,4 +1,4 @@
-// The TCP medium (specification, "Transporter media"; PROTOCOL X29 and 12): between os-node peers one connection with
+// The TCP medium (specification, "Transporter media"; X29): between os-node peers one connection with
 // packets framed by their length, both ways; towards the reference one connection per packet. TLS on either.
 import { OsError } from '../../lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'

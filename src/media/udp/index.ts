@@ -1,4 +1,4 @@
-// The UDP medium (specification, "Transporter media"; PROTOCOL 12: one datagram, one raw packet): its declaration, and the
+// The UDP medium (specification, "Transporter media"; one datagram, one raw packet): its declaration, and the
 // one-shot exchange that ensure_id, ensure_time and dispatch_with_reply use.
 import { systemClock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'

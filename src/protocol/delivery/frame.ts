@@ -1,4 +1,4 @@
-// Bytes of the delivery exchange (PROTOCOL X29): the probe, the frame that carries data packets, and the answer. Pure
+// Bytes of the delivery exchange (X29): the probe, the frame that carries data packets, and the answer. Pure
 // functions over caller-owned buffers; a parser answers false or null for bytes that are not exactly of its form.
 //
 //   probe    09 seq:2 | 4F 53 4E 01 flags:1

@@ -1,4 +1,4 @@
-// The delivery exchange of PROTOCOL X29 in one place: a sender per uplink, a receiver per listening medium. Both are pure
+// The delivery exchange (X29, docs/protocol.md section 3) in one place: a sender per uplink, a receiver per listening medium. Both are pure
 // state machines; their failure models are told in their own files.
 export {
   ANSWER_SIZE,

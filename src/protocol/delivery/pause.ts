@@ -1,4 +1,4 @@
-// How long the sender of the delivery exchange waits before a packet goes again (PROTOCOL X29): by the round trips it
+// How long the sender of the delivery exchange waits before a packet goes again (X29): by the round trips it
 // measured, what the peer said its commit may take, and how patient a slow peer has made it. Pure; nothing fails.
 
 const MIN_RETRANSMIT_MS = 2000

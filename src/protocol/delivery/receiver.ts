@@ -1,4 +1,4 @@
-// Receiving half of the delivery exchange (PROTOCOL X29): hands each packet of a peer's epoch to its owner once, and tells
+// Receiving half of the delivery exchange (X29): hands each packet of a peer's epoch to its owner once, and tells
 // the peer what is committed. Pure: the owner passes frames in, commits, and sends the answers.
 //
 // What fails: bytes that are not a whole frame are counted `malformed` and change nothing. A receiver that restarted, or

@@ -1,4 +1,4 @@
-// The delivery exchange over a byte stream (PROTOCOL X29), TCP and the like. The end that opened the stream writes a probe
+// The delivery exchange over a byte stream (X29), TCP and the like. The end that opened the stream writes a probe
 // as its first 8 bytes, the other end its PONG as the first 10; from then on every packet in both directions is `len u16` +
 // packet. A stream that does not begin so carries one plain packet up to its end, as the reference sends it. Pure: the owner
 // passes received bytes in, writes what wrap() returns, and tells the end.

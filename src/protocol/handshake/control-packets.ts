@@ -1,4 +1,4 @@
-// The reaction to each control packet (PROTOCOL §7), one case per command byte. Pure over what it is handed; a packet
+// The reaction to each control packet (docs/protocol.md section 2), one case per command byte. Pure over what it is handed; a packet
 // nobody knows is answered NACK. Throws what the parts throw; the manager turns that into an ERROR envelope.
 import { COMMAND } from '../../wire/commands'
 import * as control from '../control'

@@ -1,4 +1,4 @@
-// The answer to a data packet (PROTOCOL §7 "DATA path"): decoded by the parser, its device heard, its sender's session
+// The answer to a data packet: decoded by the parser, its device heard, its sender's session
 // moved on. With the strict halves: every candidate key is tried (X7), a frame no key opens is answered BAD_KEY, one
 // whose template is missing NEED_FULL (X9), and plaintext is not taken where security is required (X8, D16).
 //

@@ -1,4 +1,4 @@
-// One request over a transport that may lose packets (PROTOCOL §7): sends at once, sends the same bytes again every
+// One request over a transport that may lose packets: sends at once, sends the same bytes again every
 // max(1, timeout/2) s, and takes the first received packet that `accept` understands. A time-out is null. An error of
 // the transport's functions is the caller's.
 import type { Clock } from '../../lib/clock'

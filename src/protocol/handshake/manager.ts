@@ -1,4 +1,4 @@
-// The handshake manager (specification "Handshake manager", PROTOCOL §7): builds requests and replies, answers the
+// The handshake manager (specification "Handshake manager"): builds requests and replies, answers the
 // packets of peers, keeps the secure sessions, and decides FULL or DIFF. Pure: allocator, parser, clock and transports
 // are handed in. Alone it is the component of the vectors; Node and gateway hand in `strict`, and then only packets
 // that belong to something this node did move a key (X7, S13).
@@ -215,7 +215,7 @@ export class HandshakeManager {
     return this.#requester.age(raw) !== null
   }
 
-  /** Takes any packet and says what it was and what to answer (PROTOCOL §7). Never throws. */
+  /** Takes any packet and says what it was and what to answer. Never throws. */
   classifyAndDispatch(rawBytes: Uint8Array, addr: unknown = null): DispatchResult {
     const cmd = rawBytes[0]
     if (cmd === undefined) return { type: 'ERROR', cmd: 0, result: { error: 'Empty packet' }, response: null }

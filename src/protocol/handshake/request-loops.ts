@@ -1,4 +1,4 @@
-// The asking side of the handshake manager (specification, PROTOCOL §7): requests with their numbers, and the three
+// The asking side of the handshake manager (docs/protocol.md section 2): requests with their numbers, and the three
 // loops that send one until it is answered. A time-out and a refusal are null or []; an error of the transport is the
 // caller's.
 import type { Clock } from '../../lib/clock'

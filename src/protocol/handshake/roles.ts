@@ -1,4 +1,4 @@
-// What a node takes from the wire and what it sends in each role (`Node_Setting.device_role`, PROTOCOL §7): a tx_only node
+// What a node takes from the wire and what it sends in each role (`Node_Setting.device_role`, docs/protocol.md "Roles"): a tx_only node
 // answers no requests; an rx_only node sends no data packets and no requests, only answers. Pure tables.
 import { OsError } from '../../lib/errors'
 import { COMMAND } from '../../wire/commands'

@@ -1,4 +1,4 @@
-// Hands out device ids (specification "ID allocator", PROTOCOL §8): a pool of uint32, the same id for the same device, a
+// Hands out device ids (specification "ID allocator"): a pool of uint32, the same id for the same device, a
 // lease for devices that went away. 0 and 4294967295 mean "no id" and are never handed out.
 //
 // What fails: an exhausted pool is an error (ID_POOL_EXHAUSTED), and so is a new device when those known fill the memory
@@ -279,7 +279,7 @@ export class IdAllocator {
     }
   }
 
-  /** The persisted form (PROTOCOL §8). */
+  /** The persisted form. */
   dump(): Record<string, unknown> {
     return JSON.parse([...checkpointPieces(this.#keeper.load())].join(''))
   }

@@ -1,5 +1,5 @@
-// The allocator's file of PROTOCOL §8, written and read in pieces: of 100,000 ids it is 30 MB of JSON, which must neither fill
-// a small board's memory as one text nor hold up the event loop.
+// The allocator's file, written and read in pieces: of 100,000 ids it is 30 MB of JSON, which must neither fill a small board's
+// memory as one text nor hold up the event loop.
 //
 // What fails: a file that is no such document throws STORAGE; an entry in it that cannot be read marks the state as damaged.
 import { OsError } from '../../lib/errors'

@@ -1,4 +1,4 @@
-// The key by which the allocator knows a device again (PROTOCOL §8), so that one that asks twice keeps its id. Pure; a
+// The key by which the allocator knows a device again, so that one that asks twice keeps its id. Pure; a
 // request that says nothing about its device has the empty key and is never recognised.
 import { OsError } from '../../lib/errors'
 import { pythonJson } from '../pythonjson'

@@ -1,4 +1,4 @@
-// How long a device keeps an id it does not use (PROTOCOL §8): the policy of `security_settings.id_lease`, and the lease
+// How long a device keeps an id it does not use: the policy of `security_settings.id_lease`, and the lease
 // that shrinks while many new devices arrive. Pure over the time handed in (UNIX seconds). Values of the policy that are
 // missing, wrong or out of range become their defaults or bounds; nothing here fails.
 

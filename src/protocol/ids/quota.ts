@@ -1,4 +1,4 @@
-// The quotas in front of the ID allocator (PROTOCOL X38, X39), all of them in this file. An address is the IP without its
+// The quotas in front of the ID allocator (X38, X39), all of them in this file. An address is the IP without its
 // port (IPv6: the /64), on other media the sender as the medium writes it. It is proved once a valid data packet came from
 // there under an id granted to it. An unproved address gets few ids, one pool a minute, and few bytes of answers; all of
 // them together get a bounded share, of which a part is kept for addresses that have no id yet. A new id is only offered:

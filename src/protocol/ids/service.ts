@@ -1,4 +1,4 @@
-// The server's side of identity: answers ID_REQUEST and ID_POOL_REQ from an allocator handed in (PROTOCOL §7).
+// The server's side of identity: answers ID_REQUEST and ID_POOL_REQ from an allocator handed in (docs/protocol.md "Getting an id").
 //
 // What fails: no allocator, an exhausted pool, an unreadable store: the device is answered NACK. A reply that got lost: the
 // same bytes from the same address within seconds get the same ids, so that a request sent twice takes none twice (only their
@@ -11,7 +11,7 @@ import { COMMAND } from '../../wire/commands'
 import { buildIdAssign, buildIdPoolResponse, buildNack, controlSeq, parsePoolCount } from '../control'
 import { tolerantObject } from '../pythonjson'
 
-/** The envelope every received packet becomes (PROTOCOL §7). */
+/** The envelope every received packet becomes (docs/protocol.md "Getting an id"). */
 export interface DispatchResult {
   type: 'DATA' | 'CTRL' | 'UNKNOWN' | 'ERROR' | 'IGNORED'
   cmd: number

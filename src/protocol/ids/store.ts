@@ -1,4 +1,4 @@
-// Where the allocator's state survives: the JSON file of PROTOCOL §8 and a journal of the changes since, `<file>.journal`.
+// Where the allocator's state survives: `data/id_allocation.json` and a journal of the changes since, `<file>.journal`.
 //
 // What fails: a write that fails (full disk) keeps its lines in memory, and commit() rejects until they are written; a
 // reply that waits for commit() is not sent. A torn last line is cut. A damaged line elsewhere is skipped, a copy of the

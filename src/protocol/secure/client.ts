@@ -1,4 +1,4 @@
-// The sending half of a secure session (PROTOCOL §7 with X7 and S13): plaintext until the server names one of our last
+// The sending half of a secure session (docs/protocol.md section 6, X7, S13): plaintext until the server names one of our last
 // 8 plaintext timestamps, then encrypted with the key of exactly that one. One per Node or uplink, over sessions of its
 // own.
 //

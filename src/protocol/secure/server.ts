@@ -1,4 +1,4 @@
-// The receiving half of secure sessions (PROTOCOL §7 with X7, X11 and S13): names a timestamp of a plaintext packet to
+// The receiving half of secure sessions (docs/protocol.md section 6, X7, X11, S13): names a timestamp of a plaintext packet to
 // its sender, holds the keys of the named ones, and settles on the key with which a secure frame decrypts.
 //
 // What fails: the answer is lost: another timestamp is named with a plaintext packet 10 s later, and every key that may

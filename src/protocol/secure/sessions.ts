@@ -1,4 +1,4 @@
-// The secure sessions of PROTOCOL §7, by AID: the component as the reference has it, with expiry and its file. It
+// The secure sessions by AID (docs/protocol.md section 6): the component as the reference has it, with expiry and its file. It
 // believes what it is told; which packets count is decided by SecureClient and SecureServer (X7, S13), which stand on
 // it.
 //

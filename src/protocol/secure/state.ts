@@ -1,4 +1,4 @@
-// One secure session (specification "States and transitions", PROTOCOL §7): its states, the moves between them, and the
+// One secure session (specification "States and transitions"): its states, the moves between them, and the
 // two forms it is shown and kept in. Pure: nothing here reads a clock or a file. A move that does not apply returns the
 // state unchanged; a kept form that does not hold together reads as null.
 import { deriveSessionKey } from '../../wire/cipher'

@@ -1,4 +1,4 @@
-// The file of the secure sessions (PROTOCOL §7): `{updated_at, sessions: {aid: …}}`, indented by 2, replaced as a
+// The file of the secure sessions: `{updated_at, sessions: {aid: …}}`, indented by 2, replaced as a
 // whole.
 //
 // What fails: a missing file is no sessions. A file that cannot be read, is no JSON, or holds entries that are no

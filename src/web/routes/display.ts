@@ -1,4 +1,4 @@
-// Sections of the display providers (PROTOCOL §10, X31).
+// Sections of the display providers (X31).
 import * as v from 'valibot'
 import { DISPLAY_FORMATS } from '../../display'
 import { OsError } from '../../lib/errors'

@@ -1,5 +1,5 @@
 // Secure sessions with peers that are not ours: built of the component functions as the vectors have them, so without
-// delivery exchange, without repeating anything, and keyed on the first plaintext packet (PROTOCOL §7).
+// delivery exchange, without repeating anything, and keyed on the first plaintext packet.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { PacketHandler } from '../../../src/links/contracts'
@@ -127,7 +127,7 @@ class ReferenceClient {
     await this.#medium.open({ lost: () => undefined, degraded: () => undefined })
   }
 
-  /** transmit, as it does it (PROTOCOL §6) */
+  /** transmit, as it does it */
   async send(ms = 100): Promise<void> {
     const t_raw = this.#world.clock.wall()
     const fact = { id: 'REF', s: 'ONLINE', t: t_raw, s1_id: 'T1', s1_s: 'OK', s1_u: 'K', s1_v: 270 + this.#count++ }

@@ -1,4 +1,4 @@
-// dispatch (specification, "Node operations"; PROTOCOL §6): attempts and pauses, order, bounds, what ends the tries.
+// dispatch (specification, "Node operations"): attempts and pauses, order, bounds, what ends the tries.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'

@@ -1,5 +1,5 @@
 // Dialect `attribute`, through the wire: what is transmitted in it comes back as the standardized value in the units that
-// PROTOCOL §4 lets through, and the plans of the core write the bytes of standardize, compress and fuse. Seeded.
+// the reference lets through, and the plans of the core write the bytes of standardize, compress and fuse. Seeded.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
@@ -71,7 +71,7 @@ test('plans give the bytes of standardize, compress and fuse, for numbers, text 
   }
 })
 
-/** A name that the wire brings back; compound units with factors do not survive (PROTOCOL §4). */
+/** A name that the wire brings back; compound units with factors do not survive. */
 const survives = (unit: string): boolean => !/\d/.test(unit)
 
 test('200 000 random facts come back as they were standardized', () => {

@@ -1,4 +1,4 @@
-// The registry file of both dialects, read back by the reference's own rules (PROTOCOL §5): its place, its text to the byte,
+// The registry file of both dialects, read back by the reference's own rules: its place, its text to the byte,
 // and a text rebuilt from signature and slots that is the one last sent or received.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

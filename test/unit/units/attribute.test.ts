@@ -1,4 +1,4 @@
-// Units of dialect `attribute`: PROTOCOL §3, "Unit resolution", sentence by sentence, and C's %g.
+// Units of dialect `attribute`: the reference's unit resolution, rule by rule, and C's %g.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { resolveAttribute, resolveAttributeList } from '../../../src/units/attribute'

@@ -8,7 +8,7 @@ import { canonicals } from './canonicals'
 
 const { toToken, fromToken, prefixed } = wireUnits()
 
-/** A peer's decoder (PROTOCOL §4): each `/` part through the reverse symbol table, exact, or with its digits as power. */
+/** A peer's decoder: each `/` part through the reverse symbol table, exact, or with its digits as power. */
 function peerReads(text: string, digitsArePowers: boolean): string {
   return text
     .split('/')

@@ -1,4 +1,4 @@
-// POST /api/transport (PROTOCOL §10): bodies, what is refused, and in which order.
+// POST /api/transport: bodies, what is refused, and in which order.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'

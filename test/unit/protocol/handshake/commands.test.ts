@@ -1,5 +1,5 @@
 // All 18 command bytes, each arriving at a server, at a client that asked, at a client that did not, and at each role: what it
-// is taken for and what is answered (PROTOCOL §7). Server and clients are strict, as Node and gateway are.
+// is taken for and what is answered. Server and clients are strict, as Node and gateway are.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fusion } from '../../../../src/index'

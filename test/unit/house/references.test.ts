@@ -1,0 +1,86 @@
+// What comments, tests and pages refer to can be opened: a mark (D4, X29, R18) is explained in docs/, a page exists and has the
+// section that is named, and every file that a page names is there.
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { root } from '../../lib/gateway'
+
+const read = (path: string): string => readFileSync(join(root, path), 'utf8')
+const below = (dir: string): string[] =>
+  readdirSync(join(root, dir), { recursive: true, encoding: 'utf8' }).map(name => `${dir}/${name}`)
+
+const CODE = /\.(tsx?|mjs|cjs|[ch]|css|html|service|conf)$/
+const code = ['src', 'drivers', 'test', 'bench', 'board', 'rootfs'].flatMap(below).filter(name => CODE.test(name))
+code.push('build.mjs', '.ci/run')
+const pages = [
+  ...below('docs').filter(name => name.endsWith('.md')),
+  ...readdirSync(root).filter(name => name.endsWith('.md')),
+]
+
+/** Marks with the page that explains them. */
+const MARKS: readonly [page: string, row: RegExp][] = [
+  ['docs/promises.md', /(?:^\| | )([RSP]\d{1,2})(?: \||: )/gm],
+  ['docs/protocol.md', /^\| (X\d{1,2}) \|/gm],
+  ['docs/decisions.md', /^- \*\*(D\d{1,2})\*\* /gm],
+]
+const known = new Set(MARKS.flatMap(([page, row]) => [...read(page).matchAll(row)].map(match => match[1]!)))
+
+const MARK = /\b[DXRSP]\d{1,2}\b/g
+/** What reads like a mark and is none: a constant, and the name of a terminal of a board. */
+const NO_MARK: Record<string, readonly string[]> = { 'src/wire/base62.ts': ['P5'], 'docs/wiring.md': ['S0'] }
+
+/** The parts of a source where a mark may be: comments, `(X29)` in a text, and the beginning of a test's name. */
+const remarks = (text: string): string[] => [
+  ...[...text.matchAll(/(?:^|[\s{(])\/\/.*|\/\*[\s\S]*?\*\//gm)].map(match => match[0]),
+  ...[...text.matchAll(/\((?:[DXRSP]\d{1,2})(?:, [DXRSP]\d{1,2})*\)/g)].map(match => match[0]),
+  ...[...text.matchAll(/\btest\(\s*['"`]([DXRSP]\d{1,2}(?:, [DXRSP]\d{1,2})*): /g)].map(match => match[1]!),
+]
+/** A page without its examples and quoted names. */
+const prose = (text: string): string => text.replace(/^(```|~~~)[\s\S]*?^\1|^ {4}.*$|`[^`\n]*`/gm, '')
+
+test('every mark in sources, tests and pages is explained in docs/', () => {
+  const wrong: string[] = []
+  for (const file of [...code, ...pages]) {
+    const text = read(file)
+    for (const part of file.endsWith('.md') ? [prose(text)] : remarks(text))
+      for (const [mark] of part.matchAll(MARK))
+        if (!known.has(mark) && !NO_MARK[file]?.includes(mark)) wrong.push(`${file}: ${mark}`)
+  }
+  assert.ok(known.size > 100 && code.length > 800, `${known.size} marks, ${code.length} files`)
+  assert.deepEqual(wrong, [])
+})
+
+test('a reference names a page of the project, a section that it has, and a file that exists', () => {
+  const wrong: string[] = []
+  for (const file of [...code, ...pages]) {
+    const text = read(file)
+    const say = (what: string) => wrong.push(`${file}: ${what}`)
+    for (const [hit] of text.matchAll(
+      /\b(?:PROTOCOL|DESIGN|QUALITY|PLATFORM|SIMULATION|STYLE)(?:\.md|,? (?:§|\d|[DXRSP]\d|Appendix))/g,
+    ))
+      say(`${hit} is no page of the project`)
+    for (const [, path, section, heading] of text.matchAll(
+      /(?<![\w/.-])(docs\/[\w./-]*\w)(?:,? section (\d+)|,? "([^"\n]+)")?/g,
+    )) {
+      if (!existsSync(join(root, path!))) say(`${path} does not exist`)
+      else if (section && !read(path!).includes(`\n## ${section}. `)) say(`${path} has no section ${section}`)
+      else if (
+        heading &&
+        !read(path!)
+          .match(/^#+ .*$/gm)!
+          .some(line => line.includes(heading))
+      )
+        say(`${path} has no section "${heading}"`)
+    }
+    if (!file.endsWith('.md')) continue
+    for (const [, path] of text.matchAll(/\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)/g))
+      if (!existsSync(join(root, dirname(file), path!))) say(`links to ${path}, which does not exist`)
+    // patterns such as values*.test.ts are left out; the history of changes names files as they were
+    for (const [, path] of file === 'CHANGELOG.md'
+      ? []
+      : text.matchAll(/(?<![\w/.*<-])((?:src|drivers|test|bench|board|rootfs)\/[\w./-]*\w)(?![*\w])/g))
+      if (!existsSync(join(root, path!))) say(`names ${path}, which does not exist`)
+  }
+  assert.deepEqual(wrong, [])
+})
