@@ -34,7 +34,7 @@ export class Shards<K extends string | number, V> {
     for (const part of this.#parts) yield* [...part.keys()]
   }
 
-  #part(key: K): Map<K, V> {
+  #part(key: string | number): Map<K, V> {
     const number = typeof key === 'string' ? key.length + 3 * key.charCodeAt(key.length - 1) : key
     // spread, so that the parts of ids in a row do not all grow at once
     return this.#parts[Math.imul(number, 0x9e3779b1) >>> 28]!
