@@ -235,8 +235,10 @@ function draw(rooms) {
 
 // --- which tests reach a file ----------------------------------------------------------------------------------------
 
+/** What a file runs without importing it: the SQL worker is bundled by itself. */
+const RUNS = { 'src/storage/program.ts': './worker' }
 const importsOf = file =>
-  [...textOf(file).matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
+  [...`${textOf(file)} import '${RUNS[file] ?? ''}'`.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
     .map(([, to]) => normalize(join(dirname(file), to)))
     .flatMap(to =>
       [`${to}.ts`, `${to}.tsx`, `${to}/index.ts`, to].filter(f => /\.ts$/.test(f) && existsSync(join(root, f))),
