@@ -235,8 +235,10 @@ function draw(rooms) {
 
 // --- which tests reach a file ----------------------------------------------------------------------------------------
 
+/** What a file runs without importing it: the SQL worker is bundled by itself. */
+const RUNS = { 'src/storage/program.ts': './worker' }
 const importsOf = file =>
-  [...textOf(file).matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
+  [...`${textOf(file)} import '${RUNS[file] ?? ''}'`.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
     .map(([, to]) => normalize(join(dirname(file), to)))
     .flatMap(to =>
       [`${to}.ts`, `${to}.tsx`, `${to}/index.ts`, to].filter(f => /\.ts$/.test(f) && existsSync(join(root, f))),
@@ -259,11 +261,15 @@ function reachOf(test) {
 
 const unitTests = walk('test/unit', /\.test\.ts$/)
 
-/** Test files for a source file, the likeliest first: same name, direct importers (those of the room before others), then those of the room that reach it. */
+/**
+ * Test files for a source file with their rank, 0 first: the one with its name, direct importers (those of the room before others),
+ * then those of the room that reach it.
+ */
 function testsFor(file) {
   const parts = file.split('/')
-  const home = parts[0] === 'drivers' ? `test/unit/drivers/${parts[1]}` : `test/unit/${parts[1]}`
-  const near = parts[0] === 'src' && parts.length > 3 ? `${home}/${parts[2]}` : home
+  const home = parts[0] === 'drivers' ? 'test/unit/drivers' : `test/unit/${parts[1]}`
+  const inner = parts[0] === 'drivers' ? parts[1] : parts[2]
+  const near = parts[0] === 'drivers' || parts.length > 3 ? `${home}/${inner}` : home
   const twin = file.replace(/^src\//, '').replace(/\.ts$/, '.test.ts')
   const rank = test => {
     if (test === `test/unit/${twin}`) return 0
@@ -272,17 +278,14 @@ function testsFor(file) {
     if (test.startsWith(home)) return direct ? 1 : test.startsWith(near) ? 3 : 4
     return direct ? 2 : undefined
   }
-  return unitTests
-    .map(test => ({ test, rank: rank(test) }))
-    .filter(t => t.rank !== undefined)
-    .sort((a, b) => a.rank - b.rank)
-    .map(t => t.test)
+  return unitTests.map(test => ({ test, rank: rank(test) })).filter(t => t.rank !== undefined)
 }
 
 // --- running ---------------------------------------------------------------------------------------------------------
 
 /** ms a test file needs without a fault; Infinity for one that fails */
 const baseline = new Map()
+const SLOW_MS = 5000
 
 const runTest = (test, id, limit) =>
   new Promise(resolve => {
@@ -302,23 +305,25 @@ const runTest = (test, id, limit) =>
     })
   })
 
-async function timeOf(test) {
-  if (!baseline.has(test)) {
-    const run = runTest(test, 0, 180_000).then(({ passed, ms }) => (passed ? ms : Infinity))
-    baseline.set(test, run)
+/** Runs `work` for every item of the list, as many side by side as there are processors. */
+const sideBySide = (list, work) => {
+  const queue = [...list]
+  const lane = async () => {
+    for (let item = queue.shift(); item; item = queue.shift()) await work(item)
   }
-  return baseline.get(test)
+  return Promise.all(Array.from({ length: availableParallelism() }, lane))
 }
 
-/** Runs the tests of one fault until one notices it. */
+/** Runs the tests of one fault until one notices it: of one rank the quickest first, those that take SLOW_MS at the end. */
 async function judge(fault) {
-  const tests = testsFor(fault.file)
+  const tests = testsFor(fault.file).map(t => ({ ...t, usual: baseline.get(t.test) }))
+  const late = t => (t.usual > SLOW_MS ? 1 : 0)
+  tests.sort((a, b) => late(a) - late(b) || a.rank - b.rank || a.usual - b.usual)
   fault.ran = 0
-  for (const test of tests) {
-    const usual = await timeOf(test)
+  for (const { test, usual } of tests) {
     if (usual === Infinity) continue
     fault.ran++
-    const { passed } = await runTest(test, fault.id, 10_000 + 4 * usual)
+    const { passed } = await runTest(test, fault.id, 8000 + 3 * usual)
     if (!passed) {
       fault.by = test
       return
@@ -360,24 +365,26 @@ if (build.status !== 0) {
   process.exit(1)
 }
 
-const queue = [...faults]
+await sideBySide(new Set(faults.flatMap(f => testsFor(f.file).map(t => t.test))), async test => {
+  const { passed, ms } = await runTest(test, 0, 180_000)
+  baseline.set(test, passed ? ms : Infinity)
+})
 let done = 0
-async function lane() {
-  for (let fault = queue.shift(); fault; fault = queue.shift()) {
-    await judge(fault)
-    done++
-    const where = `${fault.file}:${fault.line}`
-    const verdict = fault.by ? `noticed by ${fault.by}` : `SURVIVED ${fault.ran} test files`
-    console.error(`${done}/${faults.length} ${where} ${fault.kind}: ${fault.change} – ${verdict}`)
-  }
-}
-await Promise.all(Array.from({ length: availableParallelism() }, lane))
+await sideBySide(faults, async fault => {
+  const began = performance.now()
+  await judge(fault)
+  done++
+  const where = `${fault.file}:${fault.line}`
+  const verdict = fault.by ? `noticed by ${fault.by}` : `SURVIVED ${fault.ran} test files`
+  const seconds = ((performance.now() - began) / 1000).toFixed(1)
+  console.error(`${done}/${faults.length} ${where} ${fault.kind}: ${fault.change} – ${verdict}, ${seconds} s`)
+})
 
 for (const fault of faults.filter(f => !f.by).sort((a, b) => (a.file < b.file ? -1 : 1)))
   console.log(`survived  ${fault.file}:${fault.line}  ${fault.kind}: ${fault.change}\n          ${fault.source}`)
 let broken = false
 for (const [test, ms] of baseline)
-  if ((await ms) === Infinity) {
+  if (ms === Infinity) {
     broken = true
     console.log(`left out  ${test}: it fails without any fault`)
   }

@@ -2,9 +2,14 @@
 import { createConnection } from 'node:net'
 import { join } from 'node:path'
 
-/** The result of a command; throws what the gateway answers, or that nobody does. */
-// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
-export function askControl(dataDir: string, command: string, options: Record<string, unknown> = {}): Promise<any> {
+/** The result of a command, after its rows; throws what the gateway answers, or that nobody does. */
+export function askControl(
+  dataDir: string,
+  command: string,
+  options: Record<string, unknown> = {},
+  onRow: (row: unknown) => void = () => undefined,
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
+): Promise<any> {
   return new Promise((resolve, reject) => {
     const socket = createConnection(join(dataDir, 'os-node.sock'))
     let text = ''
@@ -13,10 +18,15 @@ export function askControl(dataDir: string, command: string, options: Record<str
     socket.on('close', () => reject(new Error(`no answer to ${command}`)))
     socket.on('connect', () => socket.write(`${JSON.stringify({ id: 1, command, options })}\n`))
     socket.on('data', chunk => {
-      text += chunk
-      for (const line of text.split('\n').slice(0, -1)) {
+      const lines = (text + chunk).split('\n')
+      text = lines.pop()!
+      for (const line of lines) {
         const answer = JSON.parse(line)
         if (answer.working) continue
+        if ('row' in answer) {
+          onRow(answer.row)
+          continue
+        }
         socket.destroy()
         if (answer.error === undefined) resolve(answer.result)
         else reject(new Error(JSON.stringify(answer.error)))

@@ -38,6 +38,8 @@ globalThis.fetch = (where, init) => {
 
 /** The rig is a machine with one slow processor, which it shares with others: nothing that comes there comes too late. */
 const PATIENCE_MS = process.env.OS_NODE_IN_RIG ? 180_000 : 120_000
+/** The longest pause between two looks: in the rig every look costs several times as much. */
+const PAUSE_MS = process.env.OS_NODE_IN_RIG ? 200 : 50
 
 /** An error of the test or its tools: waiting does not mend it. `fetch failed` is a TypeError too, with its cause. */
 const isFinal = (error: unknown): boolean =>
@@ -46,14 +48,14 @@ const isFinal = (error: unknown): boolean =>
   String((error as NodeJS.ErrnoException | undefined)?.syscall).startsWith('spawn')
 
 /**
- * Calls `ask` at once and then every 50 ms until its answer is truthy, and returns that answer. Throws after `ms` with the last
+ * Calls `ask` at once and then every 50 ms (200 in the rig) until its answer is truthy, and returns that answer. Throws after `ms` with the last
  * answer or error, and at once where an error is one that waiting does not mend.
  */
 export async function until<T>(what: string, ask: () => T | Promise<T>, ms = PATIENCE_MS): Promise<NonNullable<T>> {
   const end = performance.now() + ms // tests set the clock
   let last = ''
   let cause: unknown
-  for (let pause = 1; ; pause = Math.min(50, 2 * pause)) {
+  for (let pause = 1; ; pause = Math.min(PAUSE_MS, 2 * pause)) {
     try {
       const answer = await ask()
       if (answer) return answer
@@ -262,6 +264,19 @@ export class Machine {
     return JSON.parse(ran.stdout)
   }
 
+  /** A command of the running gateway over its control socket: in the rig a process of the CLI takes a second. */
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
+  ask(command: string, options: Record<string, unknown> = {}): Promise<any> {
+    return askControl(this.dataDir, command, options)
+  }
+
+  /** Every fact in the log of the running gateway. */
+  async facts(): Promise<LoggedFact[]> {
+    const facts: LoggedFact[] = []
+    await askControl(this.dataDir, 'log export', { from: 1 }, row => facts.push(row as LoggedFact))
+    return facts
+  }
+
   /** Every fact in the log: a running gateway is asked, for its newest records may not be in the files yet. */
   logFacts(): LoggedFact[] {
     if (this.#child) {
@@ -310,10 +325,10 @@ export const kills: number[] = []
 export const keyOf = (fact: { id: string; t_raw: number }): string => `${fact.id} ${fact.t_raw}`
 
 /** Every packet in the database, read page by page over HTTP. Rows that come meanwhile move the pages: a row met again is one. */
-export async function databaseFacts(webPort: number, token: string): Promise<LoggedFact[]> {
+export async function databaseFacts(webPort: number, token: string, query = ''): Promise<LoggedFact[]> {
   const facts = new Map<string, LoggedFact>()
   for (let offset = 0; ; offset += 500) {
-    const response = await fetch(`http://127.0.0.1:${webPort}/api/data/packets?limit=500&offset=${offset}`, {
+    const response = await fetch(`http://127.0.0.1:${webPort}/api/data/packets?limit=500&offset=${offset}${query}`, {
       headers: { 'X-Admin-Token': token },
     })
     if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)

@@ -58,8 +58,7 @@ inTheRig(
     })
 
     test('gpio lists the lines with who has them, and the values of ours', async () => {
-      const { lines, outputs, via } = machine.json('gpio')
-      assert.equal(via, 'gateway')
+      const { lines, outputs } = await machine.ask('gpio')
       assert.equal(lines.length, 58)
       const door = lines[17]
       assert.deepEqual(
@@ -108,16 +107,16 @@ inTheRig(
         sim.drive(27, k % 2 === 0 ? 1 : 0)
         await new Promise(resolve => setTimeout(resolve, 30))
       }
-      const facts = await until('all is in the log', () => {
-        const logged = machine.logFacts().map(fact => new Map(sensorsOf(fact).map(({ id, value }) => [id, value])))
+      const facts = await until('all is in the log', async () => {
+        const logged = (await machine.facts()).map(fact => new Map(sensorsOf(fact).map(({ id, value }) => [id, value])))
         const newest = logged.filter(row => row.has('door')).at(-1)
         return newest?.get('door') === 1 && newest.get('water') === 0.03 && newest.get('pump') === 1 ? logged : null
       })
       assert.ok(facts.some(row => row.get('door') === 0))
     })
 
-    test('source test shows levels and edges', () => {
-      const { readings } = machine.json('source', 'test', 'shed')
+    test('source test shows levels and edges', async () => {
+      const { readings } = await machine.ask('source test', { name: 'shed' })
       assert.deepEqual(
         readings.map(({ sensor_id, raw }: { sensor_id: string; raw: string }) => [sensor_id, raw]),
         [
@@ -128,8 +127,8 @@ inTheRig(
       )
     })
 
-    test('board shows the header with what uses it', () => {
-      const { board, by, pins, buses } = machine.json('board')
+    test('board shows the header with what uses it', async () => {
+      const { board, by, pins, buses } = await machine.ask('board')
       assert.deepEqual([board, by, pins.length], ['rpi-4', 'configuration', 40])
       assert.deepEqual(pins[10].used_by, ['source shed: door'])
       const i2c = buses.find(({ name }: { name: string }) => name === 'i2c1')

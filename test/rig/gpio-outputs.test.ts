@@ -45,9 +45,10 @@ inTheRig(
     /** levels at the pins, in the order of `outputs` */
     const levels = (): number[] => outputs.map(({ pin }) => sim.level(at(pin)))
     const held = (): Promise<unknown> =>
-      until('the outputs are held', () =>
-        machine.json('gpio').outputs.every(({ value }: { value: number | null }) => value !== null),
+      until('the outputs are held', async () =>
+        (await machine.ask('gpio')).outputs.every(({ value }: { value: number | null }) => value !== null),
       )
+    const set = (name: string, value: 0 | 1): Promise<unknown> => machine.ask('gpio set', { name, value })
     const pull = (level: 0 | 1): void => {
       for (const { pin } of outputs) sim.drive(at(pin), level)
     }
@@ -61,8 +62,8 @@ inTheRig(
       }
       closeSync(file)
     }
-    const counted = (): number => {
-      const { readings } = machine.json('source', 'test', 'shed')
+    const counted = async (): Promise<number> => {
+      const { readings } = await machine.ask('source test', { name: 'shed' })
       return readings.find(({ sensor_id }: { sensor_id: string }) => sensor_id === 'gas').value
     }
     /** pulses driven, and those the gateway counted before it was killed last */
@@ -73,11 +74,11 @@ inTheRig(
       await held()
       assert.deepEqual(levels(), [1, 1, 0, 0])
       for (const [name, value] of [
-        ['valve', '0'],
-        ['lamp', '1'],
-        ['fan', '1'],
+        ['valve', 0],
+        ['lamp', 1],
+        ['fan', 1],
       ] as const)
-        machine.json('gpio', 'set', name, value)
+        await set(name, value)
       assert.deepEqual(levels(), [1, 0, 0, 1])
     })
 
@@ -92,7 +93,7 @@ inTheRig(
       assert.deepEqual(levels(), [0, 0, 0, 0])
       await machine.start([], port)
       await held()
-      const count = counted()
+      const count = await counted()
       t.diagnostic(`${count} pulses counted, ${before} came before the kill`)
       // 1 s of pulses, 22 ms apart or more, and what a busy machine takes to tell of them
       assert.ok(count >= before - 46 - 20 && count <= after, `${count} of ${before}`)
@@ -108,9 +109,9 @@ inTheRig(
     })
 
     test('a reload never drops a line that stays; what is taken out gets its on_stop', async () => {
-      machine.json('gpio', 'set', 'valve', '0')
-      machine.json('gpio', 'set', 'lamp', '1')
-      machine.json('gpio', 'set', 'fan', '1')
+      await set('valve', 0)
+      await set('lamp', 1)
+      await set('fan', 1)
       // a line that were let go of would follow its resistor
       for (const level of [1, 0] as const) {
         pull(level)
@@ -118,7 +119,7 @@ inTheRig(
         const seen: number[][] = []
         const watch = setInterval(() => seen.push(levels()), 1)
         machine.configure(config({ interval_ms: 600_000 + level + 1, min_gap_ms: level }))
-        machine.json('reload')
+        await machine.ask('reload')
         await held()
         clearInterval(watch)
         assert.ok(
@@ -129,31 +130,31 @@ inTheRig(
         await pulses(3)
         sent += 3
       }
-      assert.equal(counted(), sent)
+      assert.equal(await counted(), sent)
       machine.configure(config({ outputs: outputs.filter(({ pin }) => pin !== 'valve') }))
-      machine.json('reload')
-      await until('the valve is let go of', () => machine.json('gpio').outputs.length === 3)
+      await machine.ask('reload')
+      await until('the valve is let go of', async () => (await machine.ask('gpio')).outputs.length === 3)
       machine.configure(config())
-      machine.json('reload')
+      await machine.ask('reload')
       await held()
-      assert.equal(counted(), sent)
+      assert.equal(await counted(), sent)
     })
 
     test('safe mode holds on_fault for as long as it lasts', async () => {
       pull(0)
       await machine.stop('SIGKILL')
       await machine.start([], port)
-      assert.match(machine.json('status').safe_mode, /crash/)
+      assert.match((await machine.ask('status')).safe_mode, /crash/)
       assert.deepEqual(levels(), [0, 0, 1, 0])
-      machine.json('safe-mode', '--leave')
+      await machine.ask('safe-mode', { leave: true })
       await held()
       assert.deepEqual(levels(), [1, 1, 0, 0])
     })
 
     test('an orderly stop sets on_stop and loses no pulse; outputs safe afterwards and after a crash', async () => {
-      const before = counted()
+      const before = await counted()
       await pulses(20)
-      machine.json('gpio', 'set', 'fan', '1')
+      await set('fan', 1)
       await machine.stop()
       assert.match(machine.output, /output shed\.fan set to 1/)
       const safe = JSON.parse(machine.run('outputs', 'safe', '--json').stdout)
@@ -170,8 +171,9 @@ inTheRig(
       assert.deepEqual(levels(), [0, 0, 0, 0])
       await machine.start([], port)
       await held()
-      assert.equal(counted(), before + 20)
-      assert.ok(machine.logFacts().some(fact => sensorsOf(fact).some(({ id, value }) => id === 'gas' && value! > 0)))
+      assert.equal(await counted(), before + 20)
+      const facts = await machine.facts()
+      assert.ok(facts.some(fact => sensorsOf(fact).some(({ id, value }) => id === 'gas' && value! > 0)))
     })
   },
   { memory: 1024 },

@@ -256,7 +256,7 @@ export class Receive {
       ...(received.needFull && { template_rebuilt: true as const }),
     }
     // without the exchange nothing of a template comes again: what shapes it is kept
-    const teaches = !peer && !origin.settle && received.reshaped && !meta.late && !meta.future
+    const teaches = !peer && received.reshaped && !meta.late && !meta.future
     let record: number
     try {
       // a time of the sender's own is taken as it came; only what was stamped here is corrected by our sync

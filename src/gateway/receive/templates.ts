@@ -57,7 +57,7 @@ export class KnownFrames {
   }
 
   has(packet: Uint8Array, { source_aid: aid, timestamp_raw: tRaw }: PacketMeta): boolean {
-    return aid != null && tRaw != null && this.#filter.has(aid, tRaw, crc32c(packet))
+    return this.#filter.has(aid!, tRaw!, crc32c(packet))
   }
 }
 

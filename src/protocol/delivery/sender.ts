@@ -31,7 +31,8 @@ export class DeliverySender<Token> {
   readonly #sentAt: Float64Array
   /** what each counts in `maxBytes`: the larger of what it is and what it may be when it goes again */
   readonly #weight: Uint32Array
-  readonly #resends: Uint16Array
+  /** counts to 255 and stays there */
+  readonly #resends: Uint8ClampedArray
   readonly #size: Uint32Array
   readonly #tokens: (Token | undefined)[]
   readonly #queue = new PacketQueue()
@@ -85,7 +86,7 @@ export class DeliverySender<Token> {
     this.#mask = ring - 1
     this.#state = new Uint8Array(ring)
     this.#sentAt = new Float64Array(ring)
-    this.#resends = new Uint16Array(ring)
+    this.#resends = new Uint8ClampedArray(ring)
     this.#size = new Uint32Array(ring)
     this.#weight = new Uint32Array(ring)
     this.#tokens = new Array<Token | undefined>(ring)
@@ -301,7 +302,7 @@ export class DeliverySender<Token> {
         this.#weight[slot] = packet.length
       }
       this.#sentAt[slot] = now
-      if (this.#resends[slot]! < 0xffff) this.#resends[slot]!++
+      this.#resends[slot]!++
       if (seq === this.#base) this.#pause.asks()
       this.counters.resent++
       n++

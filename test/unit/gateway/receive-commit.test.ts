@@ -38,6 +38,7 @@ function frame(epoch: number, first: number, last = first): Uint8Array {
 /** `refusal`: why the log does not take a fact */
 function rig(refusal: (fact: Fact) => Error | null = () => null) {
   const kept: Fact[] = []
+  const marks: string[] = []
   let waiting: { record: number; resolve: () => void; reject: (error: Error) => void }[] = []
   let committedSeq = 0
   const log = {
@@ -52,6 +53,7 @@ function rig(refusal: (fact: Fact) => Error | null = () => null) {
       if (refused) throw refused
       return kept.push(fact)
     },
+    appendCounter: (name: string) => void marks.push(name),
     committed: (record: number) =>
       record <= committedSeq
         ? Promise.resolve()
@@ -86,6 +88,7 @@ function rig(refusal: (fact: Fact) => Error | null = () => null) {
   return {
     receive,
     kept,
+    marks,
     answers,
     from,
     commit: () => {
@@ -170,4 +173,25 @@ test('a fact no record can hold is counted and acknowledged, so that it does not
   await commit()
   assert.equal(answers.at(-1), 'a 5 3 0')
   assert.deepEqual([receive.counters.too_large, kept.length], [1, 2])
+})
+
+test('a template that moved without a record leaves a mark, where the medium acknowledges and only there', async () => {
+  const { receive, kept, marks, from, commit } = rig(({ tRaw }) =>
+    tRaw % 10 === 2 ? new OsError('PACKET_TOO_LARGE', 'a text') : null,
+  )
+  const settled: boolean[] = []
+  const broker = { ...from('broker'), settle: (taken: boolean) => void settled.push(taken) }
+  receive.packet(packet(1), broker)
+  await commit()
+  assert.deepEqual([kept.length, marks], [1, []], 'its record tells of it')
+  receive.packet(packet(2), from('a'))
+  assert.deepEqual(marks, [], 'a bare packet is never built on')
+  receive.packet(packet(12), broker)
+  await new Promise(setImmediate)
+  assert.deepEqual([receive.counters.too_large, marks.length, settled], [2, 1, [true, true]])
+  receive.packet(packet(13), from('a'))
+  receive.packet(packet(13), broker)
+  assert.deepEqual([receive.counters.duplicates, marks], [1, ['receive:templates', 'receive:templates']])
+  receive.packet(packet(13), from('b'))
+  assert.deepEqual([receive.counters.duplicates, marks.length], [2, 2])
 })

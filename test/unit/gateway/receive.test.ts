@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Addresses } from '../../../src/gateway/receive/addresses'
 import { allowList } from '../../../src/gateway/receive/allow'
+import { contentHash } from '../../../src/gateway/receive/content'
 import { Epochs } from '../../../src/gateway/receive/epochs'
 import { Receive, type ReceiveOptions } from '../../../src/gateway/receive/receive'
 import { ManualClock } from '../../../src/lib/clock'
@@ -283,8 +284,44 @@ test('the addresses of an AID are bounded, and a device that goes to and fro is 
     [false, false],
     'a port is no place',
   )
+  assert.equal(addresses.heard(2, '10.0.0.1:6'), false, 'the same place again')
   for (let k = 0; k < 40_000; k++) addresses.heard(k, 'x')
   assert.equal(addresses.several().length, 0, 'forgotten with the rest of it')
+})
+
+test('only a bare packet that shapes its template is kept with its record', () => {
+  const { receive, links, from } = wall()
+  const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  receive.packet(frame(1, sender.encode(fact(1, 1)).bytes), from('a:1'))
+  const bare = new UplinkEncoder({ aid: 10, units })
+  for (const k of [1, 2]) receive.packet(bare.encode(fact(k, k, 10)).bytes, from('b:1'))
+  const late = new UplinkEncoder({ aid: 10, units, frames: 'full' }).encode({ ...fact(0, 5, 10), sensors: [] })
+  receive.packet(late.bytes, from('b:1'))
+  assert.deepEqual(
+    links.map(link => link.frame !== undefined),
+    [false, true, false, false],
+  )
+})
+
+test('the hash of a fact changes with everything that it says', () => {
+  const pickers = new WirePickers(units, 4)
+  const sensor = { id: 'a', status: 'OK', unit: 'K', value: 123_456.7891 as number | null }
+  const one: Fact = { id: 'D', state: 'ONLINE', tRaw: 1, aid: 9, sensors: [sensor, sensor], extras: { k: 'v' } }
+  const facts: Fact[] = [
+    one,
+    { ...one, id: 'E' },
+    { ...one, state: 'ONLINE ' },
+    { ...one, sensors: [sensor] },
+    ...[123_456.7892, -123_456.7891, 0, 1, 2, null].map(value => ({ ...one, sensors: [sensor, { ...sensor, value }] })),
+    ...['status', 'id'].map(key => ({ ...one, sensors: [sensor, { ...sensor, [key]: 'x' }] })),
+    { ...one, sensors: [sensor, { ...sensor, unit: 'Pa' }] },
+    { ...one, extras: { k: 'w' } },
+    { ...one, extras: { l: 'v' } },
+    { ...one, extras: { k: 'v', l: '' } },
+  ]
+  assert.equal(new Set(facts.map(fact => contentHash(fact, pickers))).size, facts.length)
+  const copy = { ...one, tRaw: 2, aid: 8, sensors: [sensor, { ...sensor, value: 123_456.789_100_01 }] }
+  assert.equal(contentHash(copy, pickers), contentHash(one, pickers), 'as the wire carries it')
 })
 
 test('S13: answers nobody asked for change neither identity, time nor templates', () => {

@@ -31,10 +31,15 @@ async function gateway(
   const dir = mkdtempSync(join(tmpdir(), 'os-node-reload-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const path = join(dir, 'Config.json')
-  const write = (next: object): void =>
+  // readings do not wait for the time of an upstream: the stop would wait for them
+  const time = { hold_unsynced_s: 0 }
+  const write = ({ gateway, ...next }: { gateway?: object }): void =>
     writeFileSync(
       path,
-      JSON.stringify({ device_id: 'GW', assigned_id: 5, storage: { sql: { enabled: false } }, ...next }),
+      JSON.stringify({
+        ...{ device_id: 'GW', assigned_id: 5, storage: { sql: { enabled: false } } },
+        ...{ ...next, gateway: { time, ...gateway } },
+      }),
     )
   write(config)
   const opened: string[] = []

@@ -106,3 +106,19 @@ test('no circles at run time', () => {
   for (const file of files) visit(file, [])
   assert.deepEqual(circle, [])
 })
+
+test('docs/architecture.md has each room with its floor and a sentence', () => {
+  const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
+  const told = new Map<string, number>()
+  for (const [, at, rooms] of page.matchAll(/^\| ([\d.]+) \| (`[^|]+`) \| [^|]{10,} \|$/gm))
+    for (const [, name] of rooms!.matchAll(/`([^`]+)`/g)) told.set(name!, Number(at))
+  const folders = ['src', 'drivers'].flatMap(dir =>
+    readdirSync(join(root, dir), { withFileTypes: true })
+      .filter(entry => entry.isDirectory())
+      .map(({ name }) => `${dir}/${name}`),
+  )
+  const expected = new Map(folders.map(name => [name, name === 'src/build' ? 0 : floor(name)]))
+  for (const name of ['board', ...files.filter(file => file.split('/').length === 2)])
+    if (floor(name) !== undefined) expected.set(name, floor(name))
+  assert.deepEqual([...told].sort(), [...expected].sort())
+})

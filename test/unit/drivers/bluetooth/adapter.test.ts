@@ -160,7 +160,7 @@ test('a packet is cut at the MTU, and only its last piece waits for a response',
 })
 
 test('a peer that is not heard is said so', async () => {
-  const { adapter, timers, clock } = world()
+  const { adapter, timers, clock, radio } = world()
   const options = { peers: ['office'], find_timeout_ms: 1000 }
   const medium = createBluetooth('air2', options, { clock, logger: silentLogger }, { adapter, timers })
   const opening = assert.rejects(
@@ -169,6 +169,18 @@ test('a peer that is not heard is said so', async () => {
   )
   await timers.advance(1500)
   await opening
+  // watched for while it is down, and no longer than that
+  const before = adapter.listeners
+  let back = 0
+  const end = medium.onReturn!(() => back++)
+  await timers.advance(1)
+  const name = Uint8Array.of(7, 9, ...Buffer.from('office'))
+  radio.hear(PEER, name)
+  assert.ok(back > 0)
+  end()
+  const heard = back
+  radio.hear(PEER, name)
+  assert.deepEqual([back, adapter.listeners], [heard, before])
 })
 
 test('options that cannot be are refused with their key', () => {
@@ -191,7 +203,7 @@ test('a test of a source waits 12 s for all channels together: what came late do
     { adapter, timers },
   )
   await source.open(listening)
-  let rows: readonly { sensor_id: string; value: number | null; error?: string }[] | undefined
+  let rows: readonly { sensor_id: string; raw?: string; value: number | null; error?: string }[] | undefined
   void source.readRaw().then(all => {
     rows = all
   })
@@ -202,10 +214,10 @@ test('a test of a source waits 12 s for all channels together: what came late do
   assert.equal(rows, undefined)
   await timers.advance(1)
   assert.deepEqual(
-    rows!.slice(0, 2).map(({ sensor_id, value, error }) => [sensor_id, value, error]),
+    rows!.slice(0, 2).map(({ sensor_id, raw, value, error }) => [sensor_id, raw, value, error]),
     [
-      ['room_temperature', 25.06, undefined],
-      ['room_door', null, 'was not heard yet'],
+      ['room_temperature', '0716d2fc4002ca09', 25.06, undefined],
+      ['room_door', '', null, 'was not heard yet'],
     ],
   )
   await source.close()

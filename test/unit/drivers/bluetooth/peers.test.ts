@@ -87,6 +87,9 @@ test('several peers are connected at once, by address and by name; one that goes
     [1, GARDEN, -40],
     [2, PORCH, -80],
   ])
+  assert.equal(await medium.send(new Uint8Array(9)), false, 'a receiver sends answers only')
+  const { rx, tx } = medium.counters
+  assert.deepEqual([rx, tx], [2, 0])
 
   radio.cut(PORCH)
   await timers.advance(1)

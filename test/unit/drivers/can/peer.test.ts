@@ -28,11 +28,15 @@ class Kernel implements PeerSocket {
     return answer
   }
   receive(slab: Uint8Array, lengths: Uint32Array): number {
-    const next = this.incoming.shift() ?? AGAIN
-    if (typeof next === 'number') return next
-    slab.set(Buffer.from(next))
-    lengths[0] = next.length
-    return 1
+    if (typeof this.incoming[0] !== 'string') return (this.incoming.shift() as number | undefined) ?? AGAIN
+    const slot = slab.length / lengths.length
+    let n = 0
+    for (let next = this.incoming[0]; typeof next === 'string' && n < lengths.length; next = this.incoming[0]) {
+      slab.set(Buffer.from(next), n * slot)
+      lengths[n++] = next.length
+      this.incoming.shift()
+    }
+    return n
   }
   error(): number {
     const { pending } = this
@@ -235,4 +239,17 @@ test('a handler that throws costs one packet; a packet is a view that is gone wi
   kernel.wake(READABLE)
   assert.deepEqual(got, ['one CAN canN:0x7e8', 'two CAN canN:0x7e8'])
   assert.deepEqual([peer.counters.rx, peer.counters.errors], [2, 1])
+})
+
+test('one wake takes eight packets, each whole, so that other links get their turn; the rest waits in the kernel', async () => {
+  const { peer, kernel } = await world()
+  const got: string[] = []
+  peer.onPacket(packet => got.push(Buffer.from(packet).toString()))
+  const all = Array.from({ length: 20 }, (_, k) => `${k} ${'x'.repeat(k === 7 ? 98 : k)}`)
+  kernel.incoming.push(...all)
+  for (const n of [8, 16, 20, 20]) {
+    kernel.wake(READABLE)
+    assert.deepEqual(got, all.slice(0, n))
+  }
+  assert.equal(peer.counters.rx, 20)
 })

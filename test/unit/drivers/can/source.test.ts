@@ -386,6 +386,16 @@ test('options that cannot be meant are refused with what was meant', async () =>
   await refused({ intervall_ms: 5 }, /did you mean interval_ms/, undefined, 'UNKNOWN_KEY')
   await refused({ interface: '' }, /interface/)
   await refused({}, /describes no message \(line 1:/, 'BO_ x')
+  // proposals are sought among so many names only: a mistyped pattern must not hold the gateway up
+  const many = Array.from({ length: 200 }, (_, m) => {
+    const signals = Array.from({ length: 50 }, (_, k) => ` SG_ Q${m}q${k}q : 0|8@1+ (1,0) [0|0] "" X`)
+    return [`BO_ ${m + 1} M${m}: 8 X`, ...signals].join('\n')
+  }).join('\n')
+  await assert.rejects(world({ match: 'M99.Q99q49qx' }, many), { hint: 'did you mean M99.Q99q49q?' })
+  await assert.rejects(
+    world({ match: 'Q99q49qq' }, many),
+    ({ hint }: { hint?: string }) => hint !== 'did you mean Q99q49q?',
+  )
   const source = canSource.create(
     'x',
     { interface: 'can0', dbc: '/no/such.dbc' },

@@ -215,6 +215,27 @@ test('satellites in view are summed over the systems', () => {
   )
 })
 
+test('a system that says nothing for 15 s counts no more; more systems than there are do not count', () => {
+  const reader = new NmeaReader()
+  const view = (talker: string, count: string, now: number): number | null | undefined => {
+    let seen: number | null | undefined
+    reader.read(
+      `$${talker}GSV,1,1,${count}`,
+      { put: (_: string, value: number | null) => (seen = value) } as never,
+      now,
+    )
+    return seen
+  }
+  assert.equal(view('GP', '08', 0), 8)
+  assert.equal(view('GL', '03', 15_000), 11)
+  assert.equal(view('GL', '04', 15_001), 4)
+  assert.equal(view('GL', '', 30_001), 4)
+  assert.equal(view('GL', '', 30_002), null)
+  for (let k = 0; k < 12; k++)
+    assert.equal(view(`A${k.toString(16).toUpperCase()}`.replace(/(.)(.)/, 'G$2'), '01', 40_000), k + 1)
+  assert.equal(view('ZZ', '01', 40_000), 12)
+})
+
 test('on board: wind, depth, water, heading, transducers', () => {
   const wind = read('$WIMWV,214.8,R,36.0,K,A*28', '$WIMWV,045.0,T,10.0,N,A')
   assert.deepEqual([wind.wind_angle, wind.wind_speed, wind.wind_angle_true], [214.8, 10, 45])

@@ -45,7 +45,18 @@ const inside = (): void => {
       )
       await until('descriptors are back', () => descriptors() <= fds)
     })
+
+  test('a port that refuses its lines is closed before its error is known, so that it can be opened again at once', async t => {
+    const ptys = new Ptys()
+    t.after(() => ptys.close())
+    const path = realpathSync((await ptys.port(join(dir, 'lines'))).path)
+    const fds = descriptors()
+    // a pseudo terminal has no DTR
+    await assert.rejects(PackagePort.open(path, { ...settings, dtr: true }), /ioctl|set/)
+    assert.equal(descriptors(), fds)
+    await (await PackagePort.open(path, settings)).close()
+  })
 }
 
 if (isPreloaded(FAKE)) inside()
-else testPreloaded(FAKE, 2)
+else testPreloaded(FAKE, 3)

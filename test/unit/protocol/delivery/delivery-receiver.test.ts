@@ -34,6 +34,8 @@ test('the receiver hands each packet over once and names only what is committed'
   assert.deepEqual(got, [2], 'only what was refused comes again')
   assert.equal(hex(receiver.committed(peer!, [2, 4])), hex(answer(sender.epoch, 4)))
   assert.equal(hex(receiver.onFrame(frame, 'b', collect)), hex(answer(sender.epoch, 4)))
+  const { frames, packets, repeated } = receiver.counters
+  assert.deepEqual([frames, packets, repeated], [5, 9, 11])
 })
 
 test('an unknown epoch starts at its base, and a higher base moves a known one', () => {
@@ -150,7 +152,7 @@ test('malformed frames are counted and change nothing', () => {
     patched(12, 0),
   )
   for (const raw of bad) assert.equal(receiver.onFrame(raw, 'a', never), null)
-  assert.equal(receiver.counters.malformed, bad.length)
+  assert.deepEqual([receiver.counters.malformed, receiver.counters.frames], [bad.length, 0])
   assert.equal(receiver.peers, 0)
 })
 

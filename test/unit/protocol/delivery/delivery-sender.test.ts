@@ -365,3 +365,35 @@ test('before the numbers run out the epoch is renewed, once nothing is in flight
   pass()
   assert.deepEqual(acked, [1, 2, 3, 4])
 })
+
+test('after a reset no packet of the old link is due, and the first loss of the new one shrinks the window at once', () => {
+  const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
+  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
+  sender.poll(0)
+  sender.poll(2000) // 1 goes, 2 waits
+  sender.reset()
+  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(5000)!)!, 5000)
+  assert.equal(sender.mode, 'acked')
+  assert.equal(sender.nextDeadline(5000), Number.POSITIVE_INFINITY)
+
+  const grown = open({ startPackets: 1, maxPackets: 16 }).sender
+  let last = 0
+  const fill = (): number => {
+    let n = 0
+    while (grown.submit(Uint8Array.of(1), 1)) n++
+    while (grown.poll(10));
+    last += n
+    grown.onAnswer(answer(grown.epoch, last), 10)
+    return n
+  }
+  assert.deepEqual([fill(), fill()], [1, 2])
+  grown.slower(10)
+  assert.deepEqual([fill(), fill()], [2, 4])
+  grown.slower(11)
+  assert.equal(fill(), 8, 'the same loss')
+  grown.reset()
+  grown.onAnswer(new DeliveryReceiver().probeReply(grown.poll(10)!)!, 10)
+  assert.deepEqual([fill(), fill(), fill(), fill()], [1, 2, 4, 8])
+  grown.slower(12)
+  assert.equal(fill(), 8, 'not 16')
+})

@@ -7,9 +7,9 @@ test('a stream tells what it holds, and keeps no room for a large packet once it
   const got: number[] = []
   const stream = new DeliveryStream({ role: 'listener', onPacket: packet => got.push(packet.length) })
   stream.push(buildProbe(1))
-  assert.equal(stream.held, 0)
+  assert.deepEqual([stream.held, stream.first], [0, undefined])
   stream.push(Buffer.of(0xea, 0x60))
-  assert.equal(stream.held, 2)
+  assert.deepEqual([stream.held, stream.first], [2, 0xea])
   stream.push(Buffer.alloc(59_999))
   assert.ok(stream.memory >= 60_001)
   assert.equal(stream.held, 60_001)
