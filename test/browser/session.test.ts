@@ -227,7 +227,7 @@ test('without sign-in, database and upstream the page works as well, and says wh
   const { page } = tab
   try {
     await page.goto(`http://127.0.0.1:${port}/#/overview`)
-    await page.getByText('No uplink is at work').waitFor()
+    await page.getByText('No uplink is active').waitFor()
     assert.equal(await page.getByRole('button', { name: 'Sign out' }).count(), 0)
     await page.goto(`http://127.0.0.1:${port}/#/packets`)
     await page.getByText('Database not configured.').waitFor()
@@ -268,7 +268,7 @@ test('safe mode is told on every view with its reason; an admin leaves it there'
     await shoot(page, 'safe-mode-phone-light', false)
     await page.getByRole('button', { name: 'Leave safe mode' }).focus()
     await page.keyboard.press('Enter')
-    await page.getByRole('status').filter({ hasText: 'Safe mode was left' }).waitFor()
+    await page.getByRole('status').filter({ hasText: 'Left safe mode' }).waitFor()
     await page.getByText('Safe mode: asked for').waitFor({ state: 'hidden' })
     await page.getByRole('listitem').filter({ hasText: 'cpu' }).getByText('up', { exact: true }).waitFor()
     assert.deepEqual([tab.problems.console, tab.problems.answers], [[], []])

@@ -106,7 +106,7 @@ test('an address nobody knows leads to the overview; a sensor and a packet nobod
   await page.goto(`${world.url}/#/readings/PUMPHOUSE-7/nothing`)
   await page.getByText('No values in this range').waitFor()
   await page.goto(`${world.url}/#/readings/NOBODY`)
-  await page.getByText('NOBODY has sent nothing').waitFor()
+  await page.getByText('No readings from NOBODY').waitFor()
   await page.goto(`${world.url}/#/packets/00000000-0000-4000-8000-000000000000`)
   await page.getByText('Packet not found.').waitFor()
   tab.clean(/^404 GET \/api\/data\/packets\/0000/)
