@@ -235,8 +235,10 @@ function draw(rooms) {
 
 // --- which tests reach a file ----------------------------------------------------------------------------------------
 
+/** What a file runs without importing it: the SQL worker is bundled by itself. */
+const RUNS = { 'src/storage/program.ts': './worker' }
 const importsOf = file =>
-  [...textOf(file).matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
+  [...`${textOf(file)} import '${RUNS[file] ?? ''}'`.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
     .map(([, to]) => normalize(join(dirname(file), to)))
     .flatMap(to =>
       [`${to}.ts`, `${to}.tsx`, `${to}/index.ts`, to].filter(f => /\.ts$/.test(f) && existsSync(join(root, f))),
@@ -265,8 +267,9 @@ const unitTests = walk('test/unit', /\.test\.ts$/)
  */
 function testsFor(file) {
   const parts = file.split('/')
-  const home = parts[0] === 'drivers' ? `test/unit/drivers/${parts[1]}` : `test/unit/${parts[1]}`
-  const near = parts[0] === 'src' && parts.length > 3 ? `${home}/${parts[2]}` : home
+  const home = parts[0] === 'drivers' ? 'test/unit/drivers' : `test/unit/${parts[1]}`
+  const inner = parts[0] === 'drivers' ? parts[1] : parts[2]
+  const near = parts[0] === 'drivers' || parts.length > 3 ? `${home}/${inner}` : home
   const twin = file.replace(/^src\//, '').replace(/\.ts$/, '.test.ts')
   const rank = test => {
     if (test === `test/unit/${twin}`) return 0

@@ -151,3 +151,17 @@ test('resume starts no second worker beside the one that is to come', async () =
   assert.equal(db.status().state, 'down')
   await stop()
 })
+
+test('while nothing is sealed the log keeps its first record for the view, and a view that only reads keeps none', async t => {
+  for (const readOnly of [false, true]) {
+    const dir = join(root, 'nothing sealed')
+    const { log, db, stop } = await openWith(3, { windows: { dir, readOnly } as never, program: absent })
+    const pin = t.mock.method(log, 'pin')
+    await db.connect()
+    assert.deepEqual(
+      pin.mock.calls.map(call => call.arguments[0]()),
+      readOnly ? [] : [1],
+    )
+    await stop()
+  }
+})

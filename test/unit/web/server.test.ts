@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import dns from 'node:dns'
 import net from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { test } from 'node:test'
@@ -20,6 +21,18 @@ test('start and stop may be called again and again, and it starts anew after a s
   await server.start()
   assert.equal((await ask(server, '/health')).status, 200)
   await server.stop()
+})
+
+test('localhost is the IPv4 loopback, whatever the name resolves to: that is where its address in the log leads', async t => {
+  const lookup = t.mock.method(dns, 'lookup')
+  const server = new WebServer(fakeContext(), { ...options, host: 'localhost' })
+  await server.start()
+  t.after(() => server.stop())
+  assert.deepEqual(
+    lookup.mock.calls.map(call => call.arguments[0]),
+    ['127.0.0.1'],
+  )
+  assert.equal((await ask(server, '/health')).status, 200)
 })
 
 test('stop does not wait for idle connections and lets a running answer end', async () => {

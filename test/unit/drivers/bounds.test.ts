@@ -1,0 +1,58 @@
+// The options of every medium and source as owners have them in their Config.json: default, least and greatest value of each
+// number, and the defaults of the rest. A line that changes here changes what an existing file means; OS_NODE_WRITE_BOUNDS=1
+// writes bounds.txt anew, and its diff says what.
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { mediaTable, sourceTable } from '../../../src/index'
+import { root } from '../../lib/gateway'
+
+interface Schema {
+  readonly type: string
+  readonly kind: string
+  readonly requirement?: unknown
+  readonly default?: unknown
+  readonly wrapped?: Schema
+  readonly item?: Schema
+  readonly value?: Schema
+  readonly pipe?: readonly Schema[]
+  readonly options?: readonly (Schema | string)[]
+  readonly entries?: Readonly<Record<string, Schema>>
+}
+
+/** Every option of the schema as one line: its path, its default, the rules with a number. */
+function linesOf(schema: Schema, path: string, standard?: unknown): string[] {
+  if (schema.wrapped) return linesOf(schema.wrapped, path, schema.default ?? standard)
+  const lines: string[] = []
+  const parts = schema.pipe ?? [schema]
+  const rules = parts.flatMap(({ kind, type, requirement }) =>
+    kind === 'validation' && typeof requirement === 'number' ? [`${type} ${requirement}`] : [],
+  )
+  const said = [
+    ...(standard === undefined || typeof standard === 'function' ? [] : [JSON.stringify(standard)]),
+    ...rules,
+  ]
+  if (said.length > 0) lines.push(`${path}: ${said.join(', ')}`)
+  for (const part of parts) {
+    for (const [key, entry] of Object.entries(part.entries ?? {})) lines.push(...linesOf(entry, `${path}.${key}`))
+    if (part.item) lines.push(...linesOf(part.item, `${path}[]`))
+    if (part.value?.type) lines.push(...linesOf(part.value, `${path}.*`))
+    for (const [k, option] of (part.options ?? []).entries())
+      if (typeof option === 'object') lines.push(...linesOf(option, `${path}|${k}`))
+    if (part !== schema && part.pipe) lines.push(...linesOf(part, path))
+  }
+  return lines
+}
+
+test('defaults and bounds of all options are what bounds.txt says', async () => {
+  const drivers = { ...mediaTable, ...sourceTable } as Record<string, () => Promise<{ schema?: unknown }>>
+  const lines: string[] = []
+  for (const name of Object.keys(drivers).sort()) {
+    const { schema } = await drivers[name]!()
+    if (schema) lines.push(...linesOf(schema as Schema, name))
+  }
+  const file = join(root, 'test/unit/drivers/bounds.txt')
+  if (process.env.OS_NODE_WRITE_BOUNDS) writeFileSync(file, `${lines.join('\n')}\n`)
+  assert.deepEqual(lines, readFileSync(file, 'utf8').trim().split('\n'))
+})
