@@ -8,7 +8,7 @@ const PARTS = [
     /^(probe|encode|encode_into|decode|uplink|peer)\//,
   ],
   ['Bytes and heap of a packet', /^(bytes_per_|peer_bytes|heap_bytes)/],
-  ['ID allocator, a million ids', /^ids\//],
+  ['ID allocator, 100 000 ids in use', /^allocator\//],
   ['UDP out, packets of 40 bytes on the loopback', /^udp\/out\//],
   ['UDP in, decoded and logged by a gateway: the highest paced rate without loss', /^udp\/in\//],
   ['SPI register reads in the kernel rig, beside a plain C loop in the same boot', /^spi\//],

@@ -19,6 +19,7 @@ import { buildAddon, installAddon } from '../../drivers/native/build.mjs'
 import { installPrebuilt, prebuiltPackages } from '../../drivers/native/prebuilt.mjs'
 import { writeManifest } from '../services/dependencies/manifest.mjs'
 import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.mjs'
+import { bundledPackages, writeBill } from './bill.mjs'
 import { firstUse } from './first-use.mjs'
 import { install } from './install.mjs'
 
@@ -94,7 +95,7 @@ const walk = (dir, test) =>
     : []
 
 /** The web page: one script and one style sheet, minified, in .build for `import … from 'page-script'` and 'page-style'. */
-async function pageAssets(esbuild) {
+async function pageAssets(esbuild, plugins) {
   const { outputFiles } = await esbuild.build({
     entryPoints: [join(root, 'src/web/page/page.tsx')],
     bundle: true,
@@ -107,6 +108,8 @@ async function pageAssets(esbuild) {
     jsxImportSource: 'preact',
     legalComments: 'none',
     logLevel: 'warning',
+    absWorkingDir: root,
+    plugins,
   })
   mkdirSync(join(root, '.build'), { recursive: true })
   for (const { path, contents, text } of outputFiles) {
@@ -157,7 +160,9 @@ const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
 
 async function bundle({ tests = false, types = true } = {}) {
   const esbuild = await import('esbuild')
-  await pageAssets(esbuild)
+  const packages = new Set()
+  const counted = bundledPackages(packages)
+  await pageAssets(esbuild, [counted])
   const common = {
     absWorkingDir: root,
     bundle: true,
@@ -180,11 +185,11 @@ async function bundle({ tests = false, types = true } = {}) {
     plugins: [ascii, packed, pageText, kernelHciOnly],
     logLevel: 'warning',
   }
-  await sqlWorker(esbuild, common)
+  await sqlWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
   await selfTest(esbuild, common)
   rmSync(join(root, 'dist'), { recursive: true, force: true })
   const prebuilt = new Map()
-  const bare = { ...common, plugins: [...common.plugins, prebuiltPackages(prebuilt)] }
+  const bare = { ...common, plugins: [...common.plugins, counted, prebuiltPackages(prebuilt)] }
   await esbuild.build({
     ...bare,
     plugins: [...bare.plugins, firstUse({ esbuild, options: bare, packText: packedBytes })],
@@ -206,9 +211,12 @@ async function bundle({ tests = false, types = true } = {}) {
   behindLauncher(join(root, 'dist/os-node.js'))
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
   addon()
-  quicLibrary()
+  const quic = quicLibrary()
   installPrebuilt(prebuilt, join(root, 'dist'), say)
   writeManifest(root, version)
+  // SQLite's WebAssembly goes into the worker's pack without esbuild
+  const beside = [dirname(dirname(SQL_WASM)), ...quic, ...prebuilt.values()]
+  writeBill(root, { folders: [...packages, ...beside], version, builtAt })
   // a subset of the tests gets what its own text names: the other tests, the types
   const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
   const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
@@ -247,7 +255,7 @@ function addon() {
   installAddon(root, { archs: [process.arch, ...others.filter(arch => arch !== process.arch)], say })
 }
 
-/** The QUIC library of each platform that has a package, beside the bundle; without one QUIC links say so. */
+/** The QUIC library of each platform that has a package, beside the bundle; without one QUIC links say so. Their folders. */
 function quicLibrary() {
   const packages = join(root, 'node_modules/@infisical')
   const names = existsSync(packages) ? readdirSync(packages).filter(name => name.startsWith('quic-')) : []
@@ -256,6 +264,7 @@ function quicLibrary() {
     mkdirSync(dir, { recursive: true })
     copyFileSync(join(packages, name, 'node.napi.node'), join(dir, 'quic.node'))
   }
+  return names.map(name => join(packages, name))
 }
 
 /** The sanitizer build; its folder goes to stdout (OS_NODE_ADDON_DIR). */

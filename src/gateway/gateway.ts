@@ -246,7 +246,8 @@ export class Gateway {
       packet: fact => this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers)),
     })
     this.#keeper.start()
-    this.ids?.start()
+    // read beside the rest of the start; it rejects for no reason, and status says how it went
+    void this.ids?.start()
     if (this.guard.safeMode) {
       this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
       this.#database(db => db.pause(`kept off by safe mode: ${this.guard.safeMode}`))

@@ -1,5 +1,5 @@
 // The ids this gateway hands out: `serve` from a range of its own, a gateway with an upstream from a pool that the upstream
-// gave it, so that its nodes get ids while the upstream is away. Either way an id is on flash before its device is told.
+// gave it, so that its nodes get ids while the upstream is away. Either way an id is on flash before it is answered.
 //
 // What fails: an allocator file that cannot be read hands out nothing and is shown in the status; a pool that is used up is
 // answered NACK ID_POOL_EXHAUSTED, a new device when the memory for ids is full NACK ID_STORE_FULL. Ids of a pool that
@@ -67,9 +67,13 @@ export class GatewayIds implements PoolWish {
     this.#logger = logger
   }
 
-  /** Reads the file, which may be large, before packets come. */
-  start(): void {
-    this.#safely(() => this.allocator.reclaimExpired())
+  /** Reads the files, which may be large, in slices. Requests are answered, and status says how it went, when that is done. */
+  async start(): Promise<void> {
+    try {
+      await this.allocator.start()
+    } catch (error) {
+      this.#failed(error)
+    }
   }
 
   /** A device was heard: its id stays its own (X6). */
@@ -79,11 +83,11 @@ export class GatewayIds implements PoolWish {
 
   /** Whether that id is in use here. */
   has(id: number): boolean {
-    return this.#safely(() => this.allocator.isAllocated(id)) === true
+    return this.#safely(() => this.quotas.isAllocated(id)) === true
   }
 
   wanted(): number {
-    if (this.#source === 'range') return 0
+    if (this.#source === 'range' || this.allocator.reading) return 0
     const left = this.#safely(() => this.allocator.grantsLeft)
     return left !== undefined && 4 * left < this.#size ? this.#size - left : 0
   }
@@ -95,6 +99,8 @@ export class GatewayIds implements PoolWish {
   }
 
   status(): IdsReport {
+    if (this.allocator.reading)
+      return { source: this.#source, problem: 'the files of ids are being read; requests are answered then' }
     const stats = this.#safely(() => {
       this.allocator.reclaimSome()
       return this.allocator.stats()
@@ -117,15 +123,19 @@ export class GatewayIds implements PoolWish {
     this.#safely(() => this.allocator.stop())
   }
 
-  /** A broken file is told once, and is no reason to drop packets. */
+  /** A broken file is logged once, and is no reason to drop packets. */
   #safely<T>(action: () => T): T | undefined {
     try {
       return action()
     } catch (error) {
-      const { message } = asOsError(error)
-      if (message !== this.#problem) this.#logger.error(message)
-      this.#problem = message
+      this.#failed(error)
       return undefined
     }
+  }
+
+  #failed(error: unknown): void {
+    const { message } = asOsError(error)
+    if (message !== this.#problem) this.#logger.error(message)
+    this.#problem = message
   }
 }

@@ -70,7 +70,7 @@ export interface ForwardingReport {
 export interface IdsReport extends Partial<QuotaReport> {
   source: 'range' | 'pool'
   allocated?: number
-  /** free again, spilled ones included; of a pool: ids left */
+  /** free again; of a pool: ids left */
   released?: number
   /** of a range: the next id that was never used */
   next_candidate?: number

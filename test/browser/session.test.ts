@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { answerOf } from '../lib/ask'
 import { AUDIT } from '../lib/audit'
 import { PHONE, shoot, World } from '../lib/browser'
 import { freePort, Machine, until } from '../lib/gateway'
@@ -179,7 +180,10 @@ test('a gateway that goes away is told at once and clearly; when it is back the 
     t.diagnostic(`back ${(performance.now() - answers).toFixed(0)} ms after /health answered`)
     // refused, since sessions are forgotten, then signed in; one may have been on its way
     assert.ok(tries - before <= 3, `${tries - before} tries`)
-    await until('its sources are there', () => world.gateway.json('status').links.cpu?.state === 'up')
+    await until(
+      'its sources are there',
+      async () => (await answerOf(world.gateway, 'status')).links.cpu?.state === 'up',
+    )
   }
   // while it was away the browser itself says that nothing answers
   assert.deepEqual(tab.problems.foreign, [])

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { answerOf, factsOf } from '../lib/ask'
 import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
@@ -26,25 +27,25 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   })
   machines.push(gw)
   const start = (): Promise<void> => gw.start(['--port', String(port)], port)
-  const status = () => gw.json('status')
-  const running = (): string[] => {
-    const { items } = gw.json('plugin-list') as { items: { name: string; running: boolean }[] }
+  const status = () => answerOf(gw, 'status')
+  const running = async (): Promise<string[]> => {
+    const { items } = (await answerOf(gw, 'plugin-list')) as { items: { name: string; running: boolean }[] }
     return items.filter(({ name, running }) => running && name !== 'web_user').map(({ name }) => name)
   }
   for (let k = 0; k < 5; k++) {
     await start()
-    await until('facts are on flash', () => gw.logKeys().length > 2 * k)
-    assert.equal(status().safe_mode, undefined)
+    await until('facts are on flash', async () => (await factsOf(gw)).length > 2 * k)
+    assert.equal((await status()).safe_mode, undefined)
     await gw.stop('SIGKILL')
   }
   await start()
-  await until('the gateway answers', () => status().via === 'gateway')
-  assert.match(status().safe_mode, /5 crashes in a row/)
-  assert.deepEqual(status().links, {})
-  assert.ok(gw.logKeys().length > 8, 'the log is open and readable')
+  await until('the gateway answers', async () => (await status()).via === 'gateway')
+  assert.match((await status()).safe_mode, /5 crashes in a row/)
+  assert.deepEqual((await status()).links, {})
+  assert.ok((await factsOf(gw)).length > 8, 'the log is open and readable')
   assert.match(gw.run('status').stdout, /SAFE MODE: 5 crashes in a row/)
-  assert.deepEqual(running(), [], 'plugins are off')
-  const { active, reason } = gw.json('safe-mode')
+  assert.deepEqual(await running(), [], 'plugins are off')
+  const { active, reason } = await answerOf(gw, 'safe-mode')
   assert.deepEqual([active, reason], [true, '5 crashes in a row'])
   const data = await fetch(`http://127.0.0.1:${port}/api/data/packets`)
   assert.equal(data.status, 503)
@@ -60,19 +61,19 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   assert.match(dashboard.status.safe_mode, /5 crashes in a row/)
   assert.equal(dashboard.status.storage.refused, 1)
   const ask = async (init?: RequestInit) => {
-    const answer = await fetch(`http://127.0.0.1:${port}/api/safe-mode`, init)
-    return [answer.status, await answer.json()]
+    const response = await fetch(`http://127.0.0.1:${port}/api/safe-mode`, init)
+    return [response.status, await response.json()]
   }
   assert.deepEqual(await ask(), [200, { ok: true, active: true, reason: '5 crashes in a row', crashes: 5 }])
   const json = { 'Content-Type': 'application/json' }
   const leave = { method: 'POST', headers: json, body: JSON.stringify({ leave: true }) }
   assert.deepEqual(await ask(leave), [200, { ok: true, active: false, crashes: 0 }])
   assert.deepEqual(await ask(leave), [200, { ok: true, active: false, crashes: 0 }], 'outside of safe mode: nothing')
-  assert.equal(gw.json('safe-mode').active, false)
-  await until('the links are open again', () => status().links.cpu?.state === 'up')
-  assert.equal(status().safe_mode, undefined)
+  assert.equal((await answerOf(gw, 'safe-mode')).active, false)
+  await until('the links are open again', async () => (await status()).links.cpu?.state === 'up')
+  assert.equal((await status()).safe_mode, undefined)
   await until('the view is there', async () => (await fetch(`http://127.0.0.1:${port}/api/data/packets`)).ok)
-  await until('the plugins run', () => running().join() === 'port_forwarder,env_guard')
+  await until('the plugins run', async () => (await running()).join() === 'port_forwarder,env_guard')
   await gw.stop('SIGTERM')
   assert.equal(gw.json('safe-mode').crashes, 0)
 
@@ -80,9 +81,9 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   await start()
   await gw.stop('SIGKILL')
   await start()
-  assert.match(status().safe_mode, /1 crashes in a row/)
+  assert.match((await status()).safe_mode, /1 crashes in a row/)
   const after = gw.json('safe-mode', '--leave')
   assert.deepEqual([after.active, after.left], [false, true])
-  await until('links are open', () => Object.keys(status().links).length > 0)
-  assert.deepEqual([status().safe_mode, gw.json('safe-mode').crashes], [undefined, 0])
+  await until('links are open', async () => Object.keys((await status()).links).length > 0)
+  assert.deepEqual([(await status()).safe_mode, (await answerOf(gw, 'safe-mode')).crashes], [undefined, 0])
 })

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { answerOf } from '../lib/ask'
 import { databaseFacts, freePort, freeUdpPort, Machine, removeDir, sensorsOf, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
@@ -29,7 +30,7 @@ before(async () => {
   token = (server.json('token', '--new') as { token: string }).token
   await server.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(serverWeb)], serverWeb)
   await gateway.start(['--port', String(web)], web)
-  await until('packets are acknowledged', () => gateway.json('status').uplinks.up.acked > 2)
+  await until('packets are acknowledged', async () => (await answerOf(gateway, 'status')).uplinks.up.acked > 2)
 })
 after(async () => {
   await gateway.stop()

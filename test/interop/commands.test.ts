@@ -1,6 +1,6 @@
-// D17: every command through a running gateway and without one, as processes of the finished file: the same keys, the same
-// exit code, `via` telling which way it went. And what only a real process shows: the names it goes by after `npm i`, the token
-// of a first start, repair-config under a running gateway, watch until Ctrl-C, demo.
+// D17: every command through a running gateway and without one, against the finished file: the same keys, the same exit code,
+// `via` telling which way it went. And what only a real process shows: the names it goes by after `npm i`, the token of a
+// first start, repair-config under a running gateway, watch until Ctrl-C, demo.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -10,6 +10,7 @@ import { after, before, test } from 'node:test'
 import type { TLSSocket } from 'node:tls'
 import { VERBS } from '../../src/commands'
 import { lanAddress, qrCode } from '../../src/commands/login'
+import { answerOf, askGateway } from '../lib/ask'
 import { freePort, freeUdpPort, Machine, removeDir, root, script, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
@@ -48,7 +49,7 @@ before(async () => {
   await alone.stop()
   running = new Machine(join(dir, 'running'), 'run', config)
   await running.start([], ports.page)
-  await until('the uplink is up', () => running.json('status').links.up?.state === 'up')
+  await until('the uplink is up', async () => (await answerOf(running, 'status')).links.up?.state === 'up')
 })
 
 after(async () => {
@@ -59,6 +60,10 @@ after(async () => {
 
 const READINGS = '[["T1","OK",21.5,"Cel"],["P1","OK",101.3,"kPa"]]'
 const FULL = '3f01000000070100018f2a5b3c00'
+
+/** Through the gateway by the command line in this process (what follows has processes of it too), without one as a process. */
+const say = (machine: Machine, ...line: string[]) =>
+  machine === running ? askGateway(running, ...line) : machine.run(...line)
 
 /** command line, keys of the result besides `via`, exit code; keys that one way alone adds */
 const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: string[]][] = [
@@ -135,12 +140,12 @@ const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: st
 ]
 
 for (const [line, keys, exit = 0, more = []] of COMMANDS)
-  test(`${line.join(' ').slice(0, 60)}: through the gateway and without one`, () => {
+  test(`${line.join(' ').slice(0, 60)}: through the gateway and without one`, async () => {
     for (const [machine, via, expected] of [
       [running, 'gateway', [...keys, ...more]],
       [alone, 'local', keys],
     ] as const) {
-      const { code, stdout, stderr } = machine.run(...line, '--json')
+      const { code, stdout, stderr } = await say(machine, ...line, '--json')
       const value = JSON.parse(stdout) as Record<string, unknown>
       assert.equal(value.via, via, stderr)
       assert.deepEqual(Object.keys(value).sort(), [...expected, 'via'].sort(), via)
@@ -166,12 +171,13 @@ const ALIKE: string[][] = [
 ]
 
 for (const line of ALIKE)
-  test(`${line.join(' ')}: the same through the gateway and without one`, () => {
-    const [there, here] = [running, alone].map(machine => {
-      const { code, stdout } = machine.run(...line, '--json')
+  test(`${line.join(' ')}: the same through the gateway and without one`, async () => {
+    const both = [running, alone].map(async machine => {
+      const { code, stdout } = await say(machine, ...line, '--json')
       const { via, ...value } = JSON.parse(stdout) as Record<string, unknown>
       return { code, via, keys: Object.keys(value).sort() }
     })
+    const [there, here] = await Promise.all(both)
     assert.deepEqual([there!.code, there!.keys], [here!.code, here!.keys])
     // what fails says why, and where it failed is no part of that
     if (there!.code === 0) assert.deepEqual([there!.via, here!.via], ['gateway', 'local'])

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { answerOf } from '../lib/ask'
 import { freePort, freeUdpPort, Machine, removeDir, tempDir } from '../lib/gateway'
 
 /** Every file of state, but for Config.json. */
@@ -80,7 +81,7 @@ test('a start with damaged state files: the gateway works, the log names the fil
     }
     gateway.output = ''
     await gateway.start([])
-    const { links } = gateway.json('status') as { links: Record<string, { state: string }> }
+    const { links } = (await answerOf(gateway, 'status')) as { links: Record<string, { state: string }> }
     assert.equal(links.down?.state, 'up', kind)
     await gateway.stop()
     assert.equal(gateway.ended?.code, 0, kind)

@@ -6,7 +6,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { cli, freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+import { answerOf, factsOf } from '../lib/ask'
+import { cli, freePort, freeUdpPort, keyOf, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
 /** the reference's own bytes (test/vectors/receive.json) */
 const FULL = '3f010000000901018e23f14c00393b442e312e4159346a385577417c613e4b2e393a317c623e4b2e413a327cbc74b1'
@@ -38,8 +39,8 @@ before(async () => {
   token = (gateway.json('token', '--new') as { token: string }).token
   await server.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(serverWeb)], serverWeb)
   await gateway.start(['--port', String(web)], web)
-  await until('packets are acknowledged and the time is known', () => {
-    const { uplinks, time } = gateway.json('status')
+  await until('packets are acknowledged and the time is known', async () => {
+    const { uplinks, time } = await answerOf(gateway, 'status')
     return uplinks.up.acked > 2 && time.quality === 'server'
   })
 })
@@ -124,7 +125,7 @@ describe('a gateway at work', () => {
     assert.equal(sent.sensors_count, 1)
     assert.equal(sent.rejected[0].code, 'UNKNOWN_UNIT')
     assert.ok(sent.packet_len > 16)
-    await until('the server stored it', () => server.logKeys().some(key => key.startsWith('HAND ')))
+    await until('the server stored it', async () => (await factsOf(server)).some(({ id }) => id === 'HAND'))
     const bad = gateway.run('transmit', '--unit', 'bogus', '--json')
     assert.equal(bad.code, 1)
     assert.equal(JSON.parse(bad.stdout).code, 'ALL_READINGS_REFUSED')
@@ -249,16 +250,18 @@ describe('peers without the delivery exchange', () => {
   test('a plain FULL packet is stored; one without its template is answered NEED_FULL; garbage is counted', async () => {
     const socket = createSocket('udp4')
     socket.send(Buffer.from(FULL, 'hex'), packets, '127.0.0.1')
-    await until('the fact is stored', () => server.logKeys().includes('D 1710000000000'))
+    await until('the fact is stored', async () =>
+      (await factsOf(server)).some(fact => keyOf(fact) === 'D 1710000000000'),
+    )
     socket.close()
     const orphan = Buffer.from('7f01f5f08ed901018e23f14fe800b5cb', 'hex')
     const nack = await ask(orphan)
     assert.equal(nack[0], 0x06)
     assert.equal(nack.subarray(3).toString(), `NEED_FULL;${0xf5f08ed9};1;1710000001000;b5cb`)
-    const before = server.json('status').dropped.packets
+    const before = (await answerOf(server, 'status')).dropped.packets
     const noise = createSocket('udp4')
     noise.send(Buffer.from('3f0100000009ffffffff', 'hex'), packets, '127.0.0.1')
-    await until('it is counted', () => server.json('status').dropped.packets > before)
+    await until('it is counted', async () => (await answerOf(server, 'status')).dropped.packets > before)
     noise.close()
   })
 })
@@ -355,7 +358,7 @@ describe('without a gateway', () => {
     assert.equal(sent.sent, true)
     assert.equal(sent.via, 'local')
     assert.equal(sent.strategy, 'FULL_PACKET')
-    await until('the server stored it', () => server.logKeys().some(key => key.startsWith('LOC ')))
+    await until('the server stored it', async () => (await factsOf(server)).some(({ id }) => id === 'LOC'))
     assert.ok(home.json('time-sync', ...upstream()).server_time > 1e9)
     assert.equal(home.run('decode', '--hex', FULL).code, 0)
   })

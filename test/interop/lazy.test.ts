@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { answerOf } from '../lib/ask'
 import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
@@ -40,8 +41,8 @@ async function loadedBy(name: string, receivers: readonly object[]) {
     delete process.env.NODE_OPTIONS
     delete process.env.OS_NODE_TEST_LOADED
   }
-  await until('the receivers were tried', () =>
-    Object.values<{ state: string }>(machine.json('status').links).every(link => link.state !== 'opening'),
+  await until('the receivers were tried', async () =>
+    Object.values<{ state: string }>((await answerOf(machine, 'status')).links).every(link => link.state !== 'opening'),
   )
   await machine.stop()
   const { builtin, libraries } = JSON.parse(readFileSync(loaded, 'utf8')) as Record<string, string[]>

@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { answerOf, askGateway } from '../lib/ask'
 import { cli, freePort, Machine, removeDir, script, tempDir } from '../lib/gateway'
 
 const dir = tempDir()
@@ -33,70 +34,71 @@ after(async () => {
 
 /** A command of a plugin, run in the gateway; its exit code is 0. */
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command prints
-function run(plugin: string, command: string, ...args: string[]): any {
-  const value = gateway.json('plugin-cmd', plugin, command, ...args)
+async function run(plugin: string, command: string, ...args: string[]): Promise<any> {
+  const value = await answerOf(gateway, 'plugin-cmd', plugin, command, ...args)
   assert.equal(value.via, 'gateway', `${plugin} ${command}: ${JSON.stringify(value)}`)
   return value
 }
 
-const running = (plugin: string): boolean =>
-  gateway.json('plugin-list').items.find(({ name }: { name: string }) => name === plugin).running
+const running = async (plugin: string): Promise<boolean> =>
+  (await answerOf(gateway, 'plugin-list')).items.find(({ name }: { name: string }) => name === plugin).running
 
-test('start and stop: every plugin, as plugin-list shows it', () => {
+test('start and stop: every plugin, as plugin-list shows it', async () => {
   for (const [plugin, start, stop] of [
     ['tui', () => run('tui', 'start'), () => run('tui', 'stop')],
     ['port_forwarder', () => run('port_forwarder', 'start'), () => run('port_forwarder', 'stop')],
     ['dependency_manager', () => run('dependency_manager', 'start'), () => run('dependency_manager', 'stop')],
     ['test_plugin', () => run('test_plugin', 'start'), () => run('test_plugin', 'stop')],
   ] as const) {
-    assert.equal(running(plugin), false, plugin)
-    assert.equal(start().started, true, plugin)
-    assert.equal(start().started, false, 'it runs already')
-    assert.equal(running(plugin), true, plugin)
-    assert.equal(stop().stopped, true, plugin)
-    assert.equal(stop().stopped, false, 'it is stopped already')
-    assert.equal(running(plugin), false, plugin)
+    assert.equal(await running(plugin), false, plugin)
+    assert.equal((await start()).started, true, plugin)
+    assert.equal((await start()).started, false, 'it runs already')
+    assert.equal(await running(plugin), true, plugin)
+    assert.equal((await stop()).stopped, true, plugin)
+    assert.equal((await stop()).stopped, false, 'it is stopped already')
+    assert.equal(await running(plugin), false, plugin)
   }
-  assert.equal(run('env_guard', 'stop').stopped, true)
-  assert.equal(running('env_guard'), false)
-  assert.equal(run('env_guard', 'start').started, true)
-  assert.equal(run('dependency_manager', 'status').missing_total, 0)
-  assert.deepEqual(run('test_plugin', 'status').cores, ['pycore'])
+  assert.equal((await run('env_guard', 'stop')).stopped, true)
+  assert.equal(await running('env_guard'), false)
+  assert.equal((await run('env_guard', 'start')).started, true)
+  assert.equal((await run('dependency_manager', 'status')).missing_total, 0)
+  assert.deepEqual((await run('test_plugin', 'status')).cores, ['pycore'])
 })
 
-test('web_user: dashboard, all of it or some sections', () => {
-  const { ok, dashboard } = run('web_user', 'dashboard')
+test('web_user: dashboard, all of it or some sections', async () => {
+  const { ok, dashboard } = await run('web_user', 'dashboard')
   assert.equal(ok, true)
   for (const section of ['identity', 'plugins', 'transport', 'pipeline', 'users', 'timestamp'])
     assert.ok(section in dashboard, section)
-  const some = run('web_user', 'dashboard', '--sections', 'identity').dashboard
+  const some = (await run('web_user', 'dashboard', '--sections', 'identity')).dashboard
   assert.deepEqual([some.identity.device_id, some.transport], ['gw', undefined])
-  const { running, users, data_file, uptime_s } = run('web_user', 'status')
+  const { running, users, data_file, uptime_s } = await run('web_user', 'status')
   assert.deepEqual([running, users, data_file], [true, 0, join(gateway.dataDir, 'web_users.json')])
   assert.ok(Number.isInteger(uptime_s))
 })
 
-test('port_forwarder: a rule that is disabled takes nothing until it is enabled', () => {
-  run('port_forwarder', 'add-rule', 'n', '--to', 'udp://127.0.0.1:9')
-  assert.equal(run('port_forwarder', 'disable-rule', 'n').rule.enabled, false)
-  assert.deepEqual(run('port_forwarder', 'test').matched, [])
-  assert.equal(run('port_forwarder', 'enable-rule', 'n').rule.enabled, true)
-  assert.deepEqual(run('port_forwarder', 'test').matched, ['n'])
-  assert.equal(gateway.run('plugin-cmd', 'port_forwarder', 'enable-rule', 'nobody').code, 1)
-  run('port_forwarder', 'remove-rule', 'n')
+test('port_forwarder: a rule that is disabled takes nothing until it is enabled', async () => {
+  await run('port_forwarder', 'add-rule', 'n', '--to', 'udp://127.0.0.1:9')
+  assert.equal((await run('port_forwarder', 'disable-rule', 'n')).rule.enabled, false)
+  assert.deepEqual((await run('port_forwarder', 'test')).matched, [])
+  assert.equal((await run('port_forwarder', 'enable-rule', 'n')).rule.enabled, true)
+  assert.deepEqual((await run('port_forwarder', 'test')).matched, ['n'])
+  assert.equal((await askGateway(gateway, 'plugin-cmd', 'port_forwarder', 'enable-rule', 'nobody')).code, 1)
+  await run('port_forwarder', 'remove-rule', 'n')
 })
 
-test('test_plugin: integration and compare in the gateway', () => {
-  const { passed, failed } = run('test_plugin', 'integration')
+test('test_plugin: integration and compare in the gateway', async () => {
+  const { passed, failed } = await run('test_plugin', 'integration')
   assert.ok(passed > 3)
   assert.equal(failed, 0)
-  const { cores, equal, note } = run('test_plugin', 'compare')
+  const { cores, equal, note } = await run('test_plugin', 'compare')
   assert.deepEqual([cores.map(({ name }: { name: string }) => name), equal], [['pycore'], null])
   assert.match(note, /one core/)
 })
 
-test('tui: live views want a terminal, and say so', () => {
-  for (const ran of [gateway.run('plugin-cmd', 'tui', 'interactive'), gateway.run('plugin-cmd', 'tui', 'bios')]) {
+test('tui: live views want a terminal, and say so', async () => {
+  for (const view of ['interactive', 'bios']) {
+    const ran = gateway.run('plugin-cmd', 'tui', view)
     assert.notEqual(ran.code, 0)
     assert.match(ran.stderr, /os-node tui/)
   }

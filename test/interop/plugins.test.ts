@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Node } from '../../src/index'
 import { UserStore } from '../../src/services/users'
+import { answerOf, askGateway, factsOf } from '../lib/ask'
 import { cli, freePort, freeUdpPort, Machine, removeDir, script, tempDir, until } from '../lib/gateway'
 import { Tty } from '../lib/tty'
 
@@ -47,47 +48,50 @@ async function world(t: TestContext, plugins: Record<string, string> = {}): Prom
   return { machine, webPort, udpPort, run }
 }
 
-/** What every verb answers; the same with a gateway and without. */
-function everyVerb({ run }: World, via: 'gateway' | 'local'): void {
-  const json = (args: readonly string[], behind?: readonly string[], code = 0) => {
-    const ran = run([...args, '--json'], behind)
+/** What every verb answers; the same with a gateway and without, where each is a process. */
+async function everyVerb({ machine, run }: World, via: 'gateway' | 'local'): Promise<void> {
+  const json = async (args: readonly string[], behind?: readonly string[], code = 0) => {
+    const ran =
+      via === 'local'
+        ? run([...args, '--json'], behind)
+        : await askGateway(machine, ...args, '--json', ...(behind ? ['--', ...behind] : []))
     assert.equal(ran.code, code, `${args.join(' ')}: ${ran.stdout}${ran.stderr}`)
     const value = JSON.parse(ran.stdout.trim().split('\n').at(-1)!)
     if (code === 0) assert.equal(value.via, via, args.join(' '))
     return value
   }
-  const list = json(['plugin-list'])
+  const list = await json(['plugin-list'])
   assert.ok(list.items.some((item: { name: string }) => item.name === 'port_forwarder'))
   assert.deepEqual(Object.keys(list.plugins), ['mode', 'mount_index', 'runtime_index', 'config_index'])
-  assert.equal(json(['plugin-load', 'port-forwarder']).loaded, true)
-  assert.equal(json(['plugin-load', '--name', 'nobody'], undefined, 1).code, 'NOT_FOUND')
+  assert.equal((await json(['plugin-load', 'port-forwarder'])).loaded, true)
+  assert.equal((await json(['plugin-load', '--name', 'nobody'], undefined, 1)).code, 'NOT_FOUND')
   // both spellings of everything that has a command of its own
-  assert.equal(json(['web-user', '--cmd', 'status']).running, via === 'gateway')
-  assert.equal(json(['web-user', 'add', 'bob', '--role', 'operator']).user.role, 'operator')
-  assert.equal(json(['web-user', '--cmd', 'update'], ['--username', 'bob', '--disable']).user.enabled, false)
-  assert.equal(json(['plugin-cmd', 'web-user', 'list']).users.length, 1)
-  assert.equal(json(['plugin-cmd', '--plugin', 'web_user', '--cmd', 'delete'], ['--username', 'bob']).ok, true)
-  assert.equal(json(['web-user', 'delete', 'bob'], undefined, 1).code, 'NOT_FOUND')
-  assert.equal(json(['port-forwarder', 'add-rule', 'n', '--to', 'udp://127.0.0.1:9']).rule.name, 'n')
-  assert.deepEqual(json(['port-forwarder', '--cmd', 'test'], ['--device', '3']).matched, ['n'])
-  assert.equal(json(['port-forwarder', 'list']).rules.length, 1)
-  assert.equal(json(['port-forwarder', '--cmd', 'remove-rule'], ['--name', 'n']).ok, true)
-  assert.equal(json(['port-forwarder', 'stats']).matched, 0)
-  assert.equal(typeof json(['env-guard', 'status']).open, 'number')
-  assert.equal(typeof json(['env-guard', '--cmd', 'list'], ['--kind', 'device']).issues, 'object')
-  assert.equal(json(['deps', 'check']).ok, true)
-  assert.equal(json(['deps', '--cmd', 'install'], ['--name', 'os-node']).already, true)
-  assert.equal(json(['env-guard', 'nope'], undefined, 2).code, 'USAGE')
+  assert.equal((await json(['web-user', '--cmd', 'status'])).running, via === 'gateway')
+  assert.equal((await json(['web-user', 'add', 'bob', '--role', 'operator'])).user.role, 'operator')
+  assert.equal((await json(['web-user', '--cmd', 'update'], ['--username', 'bob', '--disable'])).user.enabled, false)
+  assert.equal((await json(['plugin-cmd', 'web-user', 'list'])).users.length, 1)
+  assert.equal((await json(['plugin-cmd', '--plugin', 'web_user', '--cmd', 'delete'], ['--username', 'bob'])).ok, true)
+  assert.equal((await json(['web-user', 'delete', 'bob'], undefined, 1)).code, 'NOT_FOUND')
+  assert.equal((await json(['port-forwarder', 'add-rule', 'n', '--to', 'udp://127.0.0.1:9'])).rule.name, 'n')
+  assert.deepEqual((await json(['port-forwarder', '--cmd', 'test'], ['--device', '3'])).matched, ['n'])
+  assert.equal((await json(['port-forwarder', 'list'])).rules.length, 1)
+  assert.equal((await json(['port-forwarder', '--cmd', 'remove-rule'], ['--name', 'n'])).ok, true)
+  assert.equal((await json(['port-forwarder', 'stats'])).matched, 0)
+  assert.equal(typeof (await json(['env-guard', 'status'])).open, 'number')
+  assert.equal(typeof (await json(['env-guard', '--cmd', 'list'], ['--kind', 'device'])).issues, 'object')
+  assert.equal((await json(['deps', 'check'])).ok, true)
+  assert.equal((await json(['deps', '--cmd', 'install'], ['--name', 'os-node'])).already, true)
+  assert.equal((await json(['env-guard', 'nope'], undefined, 2)).code, 'USAGE')
   assert.match(run(['web-user', 'add', '--help']).stdout, /--role/)
   assert.match(run(['deps', '--help']).stdout, /check, doctor, sync, repair, install/)
 }
 
-test('every verb without a gateway', async t => everyVerb(await world(t), 'local'))
+test('every verb without a gateway', async t => await everyVerb(await world(t), 'local'))
 
 test('every verb through a gateway', async t => {
   const here = await world(t)
   await here.machine.start([], here.webPort)
-  everyVerb(here, 'gateway')
+  await everyVerb(here, 'gateway')
   // the page is stopped and started, and moves to another port
   const { run, webPort } = here
   assert.equal(run(['web-user', 'stop']).code, 0)
@@ -170,8 +174,10 @@ const FOREIGN = {
 test('plugins that throw, hang and fail later cost only themselves', async t => {
   const { machine, webPort } = await world(t, FOREIGN)
   await machine.start([], webPort)
-  const items = await until('all have failed', () => {
-    const { items } = machine.json('plugin-list') as { items: { name: string; failures: number; error?: string }[] }
+  const items = await until('all have failed', async () => {
+    const { items } = (await answerOf(machine, 'plugin-list')) as {
+      items: { name: string; failures: number; error?: string }[]
+    }
     const of = (name: string) => items.find(item => item.name === name)!
     const failing = ['thrower', 'hangs', 'late', 'promise', 'words', 'nothing', 'socket', 'submits', 'floats']
     return failing.every(name => of(name).failures === 1) ? of : undefined
@@ -185,8 +191,10 @@ test('plugins that throw, hang and fail later cost only themselves', async t => 
   assert.match(items('submits').error ?? '', /none of 1 readings/)
   // whoever changes the configuration is not at fault for a listener that throws
   assert.equal(machine.json('config-set', '--key', 'engine_settings.precision', '--value', '5', '--type', 'int').new, 5)
-  await until('the listener is blamed', () => {
-    const { items } = machine.json('plugin-list') as { items: { name: string; running: boolean; error?: string }[] }
+  await until('the listener is blamed', async () => {
+    const { items } = (await answerOf(machine, 'plugin-list')) as {
+      items: { name: string; running: boolean; error?: string }[]
+    }
     const { running, error } = items.find(({ name }) => name === 'watches')!
     return !running && /not this/.test(error ?? '')
   })
@@ -242,14 +250,17 @@ test('a packet of another node is logged and sent on', async t => {
   await until('both targets', () => got[0]!.length > 0 && got[1]!.length > 0)
   assert.deepEqual(got[0]![0], Buffer.from(packet))
   assert.deepEqual(got[1]![0], Buffer.from(packet))
-  await until('the log', () => machine.logFacts().some(fact => fact.id === 'shed'))
-  await until('both are counted', () => machine.json('port-forwarder', 'stats').rules_applied.north.forwarded === 2)
+  await until('the log', async () => (await factsOf(machine)).some(fact => fact.id === 'shed'))
+  await until(
+    'both are counted',
+    async () => (await answerOf(machine, 'port-forwarder', 'stats')).rules_applied.north.forwarded === 2,
+  )
   const section = await (await fetch(`http://127.0.0.1:${webPort}/api/display/render/port_forwarder:rules`)).json()
   assert.equal((section as { data: { name: string }[] }).data[0]!.name, 'north')
   // the rule is there after a restart, and works
   await machine.stop()
   await machine.start([], webPort)
-  await until('the plugin runs', () => machine.json('port-forwarder', 'status').running === true)
+  await until('the plugin runs', async () => (await answerOf(machine, 'port-forwarder', 'status')).running === true)
   const before = got[0]!.length
   await node.dispatch(node.transmit([['t', 'OK', 22.5, 'Cel']])[0], 'UDP')
   await until('the target again', () => got[0]!.length > before)

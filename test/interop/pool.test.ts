@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { buildIdRequest, parseIdAssign, parseNackReason } from '../../src/protocol/control'
 import { COMMAND } from '../../src/wire/commands'
+import { answerOf } from '../lib/ask'
 import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
 const dir = tempDir()
@@ -52,9 +53,9 @@ test('the upstream away, the gateway killed: new nodes get ids of their own, kno
   machines.push(up, gw)
   await up.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)], upWeb)
   await gw.start(['--port', String(gwWeb)], gwWeb)
-  await until('the pool is there', () => gw.json('status').ids.released === 6)
-  const own = gw.json('status').identity.assigned_id as number
-  assert.equal(up.json('status').ids.allocated, 7, 'the gateway and six of its pool')
+  await until('the pool is there', async () => (await answerOf(gw, 'status')).ids.released === 6)
+  const own = (await answerOf(gw, 'status')).identity.assigned_id as number
+  assert.equal((await answerOf(up, 'status')).ids.allocated, 7, 'the gateway and six of its pool')
 
   await up.stop('SIGKILL')
   const first = await Promise.all(['n1', 'n2', 'n3'].map(name => ask(nodes, name)))
@@ -69,10 +70,10 @@ test('the upstream away, the gateway killed: new nodes get ids of their own, kno
   assert.equal(await ask(nodes, 'n7'), 'ID_POOL_EXHAUSTED')
 
   await up.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)], upWeb)
-  await until('the pool is filled again', () => gw.json('status').ids.released === 6)
+  await until('the pool is filled again', async () => (await answerOf(gw, 'status')).ids.released === 6)
   const last = await ask(nodes, 'n7')
   assert.ok(![...first, ...later, own].includes(last as number), `${last} again`)
-  assert.equal(gw.json('status').ids.source, 'pool')
-  const kept = up.json('status').ids
+  assert.equal((await answerOf(gw, 'status')).ids.source, 'pool')
+  const kept = (await answerOf(up, 'status')).ids
   assert.deepEqual([kept.source, kept.allocated], ['range', 13])
 })

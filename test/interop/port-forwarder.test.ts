@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Node } from '../../src/index'
+import { answerOf } from '../lib/ask'
 import { askControl } from '../lib/control'
 import { freePort, freeUdpPort, Machine, removeDir, sensorsOf, tempDir, until } from '../lib/gateway'
 
@@ -123,7 +124,7 @@ test('from gateway to gateway: medium, source, command, device, priorities, sets
   // a crash: rules and their switches are there again, and work by themselves; counters begin anew
   await here.stop('SIGKILL')
   await here.start([], web)
-  await until('it runs', () => here.json('port-forwarder', 'status').running === true)
+  await until('it runs', async () => (await answerOf(here, 'port-forwarder', 'status')).running === true)
   assert.deepEqual(
     here
       .json('port-forwarder', 'list')
@@ -166,5 +167,8 @@ test('what a gateway sends upstream goes to the targets of its rules too', async
   assert.equal(gw.json('transmit', '--sensor-id', 't', '--value', '3', '--unit', 'Cel').sent, true)
   const packet = await until('the target heard it', () => heard[0])
   assert.equal(packet.readUInt32BE(2), 5, 'the packet, without the envelope of the uplink')
-  await until('it is counted', () => gw.json('port-forwarder', 'stats').rules_applied.fan.forwarded >= 1)
+  await until(
+    'it is counted',
+    async () => (await answerOf(gw, 'port-forwarder', 'stats')).rules_applied.fan.forwarded >= 1,
+  )
 })

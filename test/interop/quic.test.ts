@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { answerOf } from '../lib/ask'
 import { makeCerts } from '../lib/certs'
 import { askControl } from '../lib/control'
 import {
@@ -62,9 +63,9 @@ test('QUIC between two os-nodes: a killed server, a switch off and on; nothing l
     (await askControl(gw.dataDir, 'status')).uplinks.up
   await until('packets are acknowledged', async () => (await uplink()).acked > 10)
   assert.equal((await uplink()).delivery, 'acked')
-  const item = (machine: Machine) =>
+  const item = async (machine: Machine) =>
     (
-      machine.json('transport-status').items as {
+      (await answerOf(machine, 'transport-status')).items as {
         name: string
         links: { name: string; state: string; reason?: string }[]
       }[]
@@ -82,8 +83,8 @@ test('QUIC between two os-nodes: a killed server, a switch off and on; nothing l
     enabled: false,
     via: 'gateway',
   })
-  assert.deepEqual(item(up).links, [{ name: 'q', state: 'down', reason: 'QUIC is switched off' }])
-  assert.equal(up.json('status').links.udp.state, 'up', 'the other receiver stays')
+  assert.deepEqual((await item(up)).links, [{ name: 'q', state: 'down', reason: 'QUIC is switched off' }])
+  assert.equal((await answerOf(up, 'status')).links.udp.state, 'up', 'the other receiver stays')
   await sleep(500)
   const answer = await fetch(`http://127.0.0.1:${upWeb}/api/transport`, {
     method: 'POST',
@@ -91,14 +92,15 @@ test('QUIC between two os-nodes: a killed server, a switch off and on; nothing l
     body: '{"medium":"Quic","enabled":true}',
   })
   assert.deepEqual([answer.status, await answer.json()], [200, { ok: true, medium: 'QUIC', enabled: true }])
-  assert.equal((await until('it listens again', () => item(up).links.find(({ state }) => state === 'up'))).name, 'q')
+  const listening = async () => (await item(up)).links.find(({ state }) => state === 'up')
+  assert.equal((await until('it listens again', listening)).name, 'q')
   const before = (await uplink()).acked
   await until('it goes on after the switch', async () => (await uplink()).acked > before + 10)
   assert.deepEqual(up.json('reload-protocol', '--medium', 'QUIC'), { medium: 'QUIC', reloaded: true, via: 'gateway' })
 
   // the sending end: what is read meanwhile waits in the log
   gw.json('transporter-toggle', '--name', 'QUIC', '--disable')
-  assert.deepEqual(item(gw).links, [{ name: 'up', state: 'down', reason: 'QUIC is switched off' }])
+  assert.deepEqual((await item(gw)).links, [{ name: 'up', state: 'down', reason: 'QUIC is switched off' }])
   await sleep(1000)
   assert.deepEqual(gw.json('transporter-toggle', '--name', 'quic', '--enable').enabled, true)
   const waits = (await askControl(gw.dataDir, 'status')).log.last_seq as number

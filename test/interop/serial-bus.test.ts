@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { frameSerial } from '../../src/wire/serial'
+import { factsOf } from '../lib/ask'
 import { Machine, sensorsOf, until } from '../lib/gateway'
 import { peerFrame } from '../lib/peer'
 import { prng } from '../lib/random'
@@ -44,7 +45,9 @@ test('RS485 between two gateways with noise, echo and NULs: nothing is lost; C f
   bus.options.noise = bytes => bytes
   const seconds = Math.floor(Date.now() / 1000)
   a.write(frameSerial(peerFrame(0x3f, [77], 2, seconds, 'T1|A01|2Bi'), 'rs485'))
-  await until('the firmware is in the log', () => up.logFacts().some(fact => sensorsOf(fact)[0]?.id === 'T1'))
+  await until('the firmware is in the log', async () =>
+    (await factsOf(up)).some(fact => sensorsOf(fact)[0]?.id === 'T1'),
+  )
 
   const cli = new Machine(join(world.dir, 'cli'), 'run', {
     device_id: 'CLI',
@@ -53,7 +56,7 @@ test('RS485 between two gateways with noise, echo and NULs: nothing is lost; C f
   })
   const sent = cli.run('transmit', '--sensors', '[["S9","OK",21.5,"Cel"]]', '--medium', 'RS485')
   assert.equal(sent.code, 0, sent.stderr + sent.stdout)
-  await until('what was dispatched is in the log', () => up.logFacts().some(({ id }) => id === 'CLI'))
+  await until('what was dispatched is in the log', async () => (await factsOf(up)).some(({ id }) => id === 'CLI'))
 })
 
 test('RS485: a master receives from two gateways as slaves, each in its turn, and acknowledges all', async t => {

@@ -79,7 +79,7 @@ export const engineEntries = {
       }),
       metrics_flush_seconds: num(10, 'pause between two writes of <data>/id_lease_metrics.json', { min: 1 }),
     }),
-    id_max_bytes: int(268_435_456, 'memory for ids in use at most, 200 bytes each; new devices are refused beyond it', {
+    id_max_bytes: int(268_435_456, 'memory for ids in use at most, 400 bytes each; new devices are refused beyond it', {
       min: 1_048_576,
       restart: true,
     }),

@@ -2,26 +2,28 @@
 // lease for devices that went away. 0 and 4294967295 mean "no id" and are never handed out.
 //
 // What fails: an exhausted pool is an error (ID_POOL_EXHAUSTED), and so is a new device when those known fill the memory
-// meant for them (ID_STORE_FULL): a flood of requests costs new devices their id, not the gateway its life. A store that cannot be read refuses every allocation; one
-// that cannot be written makes commit() reject, and the reply that would tell the device its id is not sent (the id stays
-// reserved for it and is written when the disk takes it). One id is never given to two devices by a crash, a jump of
-// the clock or a lost journal line. Nothing is read before the first use; times are UNIX seconds.
+// meant for them (ID_STORE_FULL): a flood of requests costs new devices their id, not the gateway its life. A store that
+// cannot be read refuses every allocation; one that cannot be written makes commit() reject, and the reply with the id is
+// not sent (the id stays reserved for its device and is written when the disk takes it). One id is never given to two
+// devices by a crash, a jump of the clock or a lost journal line. Nothing is read before the first use, or before start(),
+// which reads in slices; times are UNIX seconds.
 
 import { join } from 'node:path'
 import { checkOptions } from '../../lib/checked'
 import { OsError } from '../../lib/errors'
+import { turn } from '../../lib/turn'
 import { checkpointPieces } from './checkpoint'
 import { type DeviceMeta, deviceKey, metaText } from './devicekey'
 import { LeaseKeeper, RECLAIM_AT_ONCE } from './keeper'
 import { leasePolicy } from './lease'
-import type { IdRecord } from './state'
+import { IdRange, UNASSIGNED } from './range'
+import { type IdEntry, type IdRecord, type IdState, ownText } from './state'
 import { SteadyTime } from './steadytime'
 import { FileIdStore } from './store'
 import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './types'
 
 export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
 
-const UNASSIGNED = 0xffff_ffff
 /**
  * Ids of a pool are kept for whoever asked for them at least this long, whatever the lease: its gateway hands them out
  * later, and no packet tells it how long they are good.
@@ -29,18 +31,14 @@ const UNASSIGNED = 0xffff_ffff
 export const POOL_HOLD_SECONDS = 30 * 86_400
 /** hearing a device is written to the journal at most this often, or eight times per lease */
 const TOUCH_SECONDS = 3600
-/** about 1.3 million devices */
+/** about 700,000 devices */
 const MAX_BYTES = 256 << 20
 
 export class IdAllocator {
-  readonly #start: number
-  readonly #end: number
-  readonly #granted: boolean
+  readonly #range: IdRange
   readonly #maxBytes: number
   readonly #touchEvery: number
   readonly #keeper: LeaseKeeper
-  /** ids below were looked at for some that are in no list */
-  #scanned = 0
   #checkpoint: Promise<void> = Promise.resolve()
   #checkpointFailures = 0
   #refused = 0
@@ -60,9 +58,7 @@ export class IdAllocator {
     const { store, now = () => Math.floor(Date.now() / 1000), mono } = deps
     if (![startId, endId].every(id => Number.isInteger(id) && id >= 0 && id <= UNASSIGNED))
       throw new OsError('BAD_REQUEST', `new IdAllocator: startId and endId are whole numbers from 0 to ${UNASSIGNED}`)
-    this.#start = startId
-    this.#end = endId
-    this.#granted = endId < startId
+    this.#range = new IdRange(startId, endId)
     this.#maxBytes = maxBytes
     const path = join(baseDir ?? process.cwd(), persistFile)
     this.#keeper = new LeaseKeeper({
@@ -70,9 +66,9 @@ export class IdAllocator {
       policy: leasePolicy(policy),
       time: new SteadyTime(now, mono),
       metricsSink,
-      first: Math.max(1, startId),
+      first: this.#range.first,
       maxReleased: Math.max(256, maxReleased),
-      granted: this.#granted,
+      granted: this.#range.granted,
     })
     this.#touchEvery = Math.min(TOUCH_SECONDS, this.#keeper.policy.base_lease_seconds / 8)
   }
@@ -117,26 +113,40 @@ export class IdAllocator {
     return ids
   }
 
+  /**
+   * Reads the files in slices that hold up the event loop for milliseconds only. Any call that needs what is read before
+   * `reading` is false reads the rest at once. Rejects with STORAGE.
+   */
+  async start(): Promise<void> {
+    await this.#keeper.read()
+    if (!this.#keeper.loaded) return // stopped
+    while (this.reclaimSome() > 0) await turn()
+    this.#checkpointIfDue()
+  }
+
+  /** start() is still reading. */
+  get reading(): boolean {
+    return this.#keeper.reading
+  }
+
   /** What was offered was taken: those of the ids that are still offered are in use from now on. */
   confirm(ids: readonly number[], pool = false): void {
     const now = this.#keeper.tick()
-    const { allocated } = this.#keeper.load()
+    const state = this.#keeper.load()
     const lease_expires_at = now + (pool ? this.#poolLease : this.#keeper.policy.base_lease_seconds)
     for (const id of ids) {
-      const slot = allocated.find(id)
-      if (slot < 0 || allocated.stateOf(slot) !== 'offered') continue
+      const entry = this.#offeredEntry(id)
+      if (!entry) continue
       this.#keeper.offered--
       this.#keeper.change({
         set: id,
-        record: { ...allocated.record(slot), state: 'active', last_seen: now, lease_expires_at },
+        record: { ...state.record(entry), state: 'active', last_seen: now, lease_expires_at },
       })
     }
   }
 
   isOffered(id: number): boolean {
-    const { allocated } = this.#keeper.load()
-    const slot = allocated.find(id)
-    return slot >= 0 && allocated.stateOf(slot) === 'offered'
+    return this.#offeredEntry(id) !== undefined
   }
 
   /** ids that are offered now, and those taken back since the start */
@@ -149,16 +159,12 @@ export class IdAllocator {
 
   /** The id of the device with that key, 0 when it has none. */
   idOfKey(key: string): number {
-    const { allocated } = this.#keeper.load()
-    const slot = allocated.findKey(key)
-    return slot < 0 ? 0 : allocated.idOf(slot)
+    return this.#keeper.load().byKey(key)?.id ?? 0
   }
 
   /** Where the device of that id was heard last, '' when that is not known. */
   addressOf(id: number): string {
-    const { allocated } = this.#keeper.load()
-    const slot = allocated.find(id)
-    return slot < 0 ? '' : allocated.addrOf(slot)
+    return this.#entry(id)?.addr ?? ''
   }
 
   /** Calls `listener` with every id that is free again from now on. */
@@ -171,34 +177,35 @@ export class IdAllocator {
    * in time are forgotten. Tell the upstream only after commit(). Throws BAD_REQUEST when there is a range of its own.
    */
   grant(ids: readonly number[], goodForSeconds: number): void {
-    if (!this.#granted) throw new OsError('BAD_REQUEST', 'this allocator has a range of its own')
+    if (!this.#range.granted) throw new OsError('BAD_REQUEST', 'this allocator has a range of its own')
     const now = this.#keeper.tick()
-    const fresh = this.#grantable(now) === 0
+    const state = this.#keeper.load()
+    const fresh = this.#range.left(state, now) === 0
     const until = now + goodForSeconds
     const grant = ids.filter(id => Number.isInteger(id) && id > 0 && id < UNASSIGNED)
     // the whole lot ends with its oldest part
-    this.#keeper.change({ grant, until: fresh ? until : Math.min(until, this.#keeper.load().granted_until), fresh })
+    this.#keeper.change({ grant, until: fresh ? until : Math.min(until, state.granted_until), fresh })
   }
 
-  /** Granted ids that nobody has yet and that may still be handed out. */
+  /** Granted ids that no device has yet and that may still be handed out. */
   get grantsLeft(): number {
-    return this.#granted ? this.#grantable(this.#keeper.tick()) : 0
+    const now = this.#keeper.tick()
+    return this.#range.granted ? this.#range.left(this.#keeper.load(), now) : 0
   }
 
   /** The device is gone: its id is free at once (`immediate`) or when its lease ends. False for an id not in use. */
   releaseId(idVal: number, immediate = false): boolean {
     const now = this.#keeper.tick()
-    const { allocated } = this.#keeper.load()
-    const slot = allocated.find(idVal)
-    if (slot < 0) return false
-    if (allocated.stateOf(slot) === 'offered') this.#keeper.offered--
+    const state = this.#keeper.load()
+    const entry = state.entries.get(idVal)
+    if (!entry) return false
+    if (entry.state === 'offered') this.#keeper.offered--
     const lease = immediate ? 0 : this.#keeper.meter.effective(now)
-    const expires = now + Math.max(0, lease)
     const record: IdRecord = {
-      ...allocated.record(slot),
+      ...state.record(entry),
       state: 'offline',
       offline_since: now,
-      lease_expires_at: expires,
+      lease_expires_at: now + Math.max(0, lease),
     }
     this.#keeper.change({ set: idVal, record })
     this.#keeper.reclaim(now)
@@ -213,33 +220,30 @@ export class IdAllocator {
   }
 
   isAllocated(idVal: number): boolean {
-    return this.#keeper.load().allocated.has(idVal)
+    return this.#entry(idVal) !== undefined
   }
 
   /** What the device said of itself; {} for an id not in use. */
   getMeta(idVal: number): Record<string, unknown> {
-    const { allocated } = this.#keeper.load()
-    const slot = allocated.find(idVal)
-    return slot < 0 ? {} : JSON.parse(allocated.metaOf(slot))
+    return JSON.parse(this.#entry(idVal)?.meta ?? '{}')
   }
 
   /** The device was heard: renews its lease and notes its address (X6). False for an id not in use. */
   touch(id: number, addr: string | null = null): boolean {
     const now = this.#keeper.tick()
-    const { allocated } = this.#keeper.load()
-    const slot = allocated.find(id)
-    if (slot < 0) return false
-    const state = allocated.stateOf(slot)
-    if (state === 'offered') this.#keeper.offered--
-    const lease =
-      state === 'offered' && allocated.keyOf(slot) === '' ? this.#poolLease : this.#keeper.policy.base_lease_seconds
-    // never sooner: an id of a pool is held longer, and anybody can send a packet under it
-    const end = Math.max(allocated.leaseEnd(slot), now + lease)
-    const noteworthy = state !== 'active' || Math.abs(now - allocated.noted(slot)) >= this.#touchEvery
-    allocated.heard(slot, now, end, addr ?? undefined)
+    const state = this.#keeper.load()
+    const entry = state.entries.get(id)
+    if (!entry) return false
+    const wasOffered = entry.state === 'offered'
+    if (wasOffered) this.#keeper.offered--
+    const lease = wasOffered && entry.key === '' ? this.#poolLease : this.#keeper.policy.base_lease_seconds
+    // never sooner: an id of a pool is held longer, and a packet under it may come from any sender
+    const end = Math.max(state.leaseEnd(entry), now + lease)
+    const noteworthy = entry.state !== 'active' || Math.abs(now - entry.noted) >= this.#touchEvery
+    state.heard(entry, now, end, addr ?? undefined)
     if (noteworthy) {
       this.#keeper.store.append({ touch: id, last_seen: now, lease_expires_at: end, ...(addr !== null && { addr }) })
-      allocated.setNoted(slot, now)
+      entry.noted = now
     }
     return true
   }
@@ -264,12 +268,12 @@ export class IdAllocator {
     this.#keeper.meter.effective(now)
     this.#keeper.meter.tell(now)
     return {
-      total_allocated: state.allocated.size,
-      total_released: this.#granted ? this.#grantable(now) : state.released.size,
+      total_allocated: state.entries.size,
+      total_released: this.#range.left(state, now),
       next_candidate: state.next_candidate,
-      bytes: state.allocated.bytes,
+      bytes: state.bytes,
       refused: this.#refused,
-      range: [this.#start, this.#end],
+      range: [this.#range.start, this.#range.end],
       lease_policy: this.#keeper.policy,
       lease_metrics: { ...this.#keeper.meter.metrics },
     }
@@ -284,10 +288,7 @@ export class IdAllocator {
   async commit(): Promise<void> {
     if (!this.#keeper.loaded) return
     await this.#keeper.store.commit()
-    this.#checkpoint = this.#keeper.store.checkpoint().catch(() => {
-      // the journal holds everything already; the checkpoint only shortens it and is tried again later
-      this.#checkpointFailures++
-    })
+    this.#checkpointIfDue()
   }
 
   /** Settles when no checkpoint is being written. */
@@ -308,7 +309,23 @@ export class IdAllocator {
   /** Writes the checkpoint. Safe to call twice, and without a use before. */
   stop(): void {
     if (this.#keeper.loaded) this.#keeper.store.checkpointNow()
-    this.#keeper.store.close()
+    this.#keeper.close()
+  }
+
+  #checkpointIfDue(): void {
+    this.#checkpoint = this.#keeper.store.checkpoint().catch(() => {
+      // the journal holds everything already; the checkpoint only shortens it and is tried again later
+      this.#checkpointFailures++
+    })
+  }
+
+  #entry(id: number): IdEntry | undefined {
+    return this.#keeper.load().entries.get(id)
+  }
+
+  #offeredEntry(id: number): IdEntry | undefined {
+    const entry = this.#entry(id)
+    return entry?.state === 'offered' ? entry : undefined
   }
 
   /** at least so long an id of a pool is held */
@@ -317,36 +334,26 @@ export class IdAllocator {
   }
 
   #allocate(meta: string, key: string, now: number, lease: number, offerSeconds: number): number {
-    const { allocated } = this.#keeper.load()
-    const slot = allocated.findKey(key)
-    const hasRoom = allocated.makeRoom(Buffer.byteLength(key) + Buffer.byteLength(meta), this.#maxBytes)
-    if (slot >= 0) {
-      const id = allocated.idOf(slot)
-      const text = meta === '{}' || !hasRoom ? allocated.metaOf(slot) : meta
-      const offered = allocated.stateOf(slot) === 'offered' && offerSeconds > 0
-      const lease_expires_at = now + (offered ? offerSeconds : lease)
-      const same = allocated.stateOf(slot) === 'active' && allocated.metaOf(slot) === text
-      if (same && now - allocated.noted(slot) < this.#touchEvery) allocated.heard(slot, now, lease_expires_at)
-      else {
-        if (allocated.stateOf(slot) === 'offered' && !offered) this.#keeper.offered--
-        const state = offered ? 'offered' : 'active'
-        const record: IdRecord = { ...allocated.record(slot), meta: text, state, offline_since: 0 }
-        this.#keeper.change({ set: id, record: { ...record, last_seen: now, lease_expires_at } })
-      }
-      return id
+    const state = this.#keeper.load()
+    const known = state.byKey(key)
+    const hasRoom = state.bytes + state.cost(key, meta) <= this.#maxBytes
+    if (known) {
+      this.#renew(known, hasRoom ? meta : '{}', now, lease, offerSeconds)
+      return known.id
     }
     if (!hasRoom) {
       this.#refused++
       throw new OsError(
         'ID_STORE_FULL',
-        `[IDAllocator] ${allocated.size} ids fill the ${this.#maxBytes} bytes for them`,
+        `[IDAllocator] ${state.entries.size} ids fill the ${this.#maxBytes} bytes for them`,
       )
     }
-    const id = this.#free(now)
+    const id = this.#free(state, now)
     const offered = offerSeconds > 0
     const lease_expires_at = now + (offered ? offerSeconds : lease)
     const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }
-    this.#keeper.change({ set: id, record: { meta, ...seen, device_key: key, state: offered ? 'offered' : 'active' } })
+    const device_key = ownText(key)
+    this.#keeper.change({ set: id, record: { meta, ...seen, device_key, state: offered ? 'offered' : 'active' } })
     if (offered) this.#keeper.offered++
     this.#keeper.meter.arrived(now)
     this.#keeper.meter.effective(now)
@@ -354,40 +361,33 @@ export class IdAllocator {
     return id
   }
 
-  /** The id to hand out next: the smallest freed one, else the next never used, else one that is in no list. */
-  #free(now: number): number {
+  /** A device that has an id asks again; `meta` '{}' says nothing new. */
+  #renew(entry: IdEntry, meta: string, now: number, lease: number, offerSeconds: number): void {
     const state = this.#keeper.load()
-    const first = Math.max(1, this.#start)
-    const last = Math.min(this.#end, UNASSIGNED - 1)
-    if (this.#granted && this.#grantable(now) > 0) return state.released.lowest() ?? state.returned[0]!
-    if (!this.#granted) {
-      for (let freed = state.released.lowest(); freed !== null; freed = state.released.lowest()) {
-        if (freed >= first && freed <= last) return freed
-        // of a range that was configured once; found by #unlisted() should it come back
-        state.released.remove(freed)
-      }
-      if (state.next_candidate <= last) return state.next_candidate
-      const unlisted = this.#unlisted(first, last)
-      if (unlisted !== null) return unlisted
+    const text = meta === '{}' ? entry.meta : meta
+    const offered = entry.state === 'offered' && offerSeconds > 0
+    const lease_expires_at = now + (offered ? offerSeconds : lease)
+    if (entry.state === 'active' && entry.meta === text && now - entry.noted < this.#touchEvery) {
+      state.heard(entry, now, lease_expires_at)
+      return
     }
-    if (this.#keeper.reclaim(now, RECLAIM_AT_ONCE) > 0) return this.#free(now)
-    throw new OsError('ID_POOL_EXHAUSTED', `[IDAllocator] ID pool exhausted (${this.#start}-${this.#end})`)
+    if (entry.state === 'offered' && !offered) this.#keeper.offered--
+    const record: IdRecord = {
+      ...state.record(entry),
+      meta: text,
+      state: offered ? 'offered' : 'active',
+      offline_since: 0,
+      last_seen: now,
+      lease_expires_at,
+    }
+    this.#keeper.change({ set: entry.id, record })
   }
 
-  /** An id of the range that is neither in use nor in a list: of a spill that got lost, or of a range that was narrower. */
-  #unlisted(first: number, last: number): number | null {
-    const { allocated, damaged } = this.#keeper.load()
-    if (damaged || allocated.size >= last - first + 1) return null
-    if (this.#keeper.lowestBack < this.#scanned) this.#scanned = this.#keeper.lowestBack
-    this.#keeper.lowestBack = Number.POSITIVE_INFINITY
-    for (this.#scanned = Math.max(this.#scanned, first); this.#scanned <= last; this.#scanned++)
-      if (!allocated.has(this.#scanned)) return this.#scanned
-    return null
-  }
-
-  /** Granted ids left, none after their time: the upstream may give them to somebody else by then. */
-  #grantable(now: number): number {
-    const { released, returned, granted_until } = this.#keeper.load()
-    return now < granted_until ? released.size + returned.length : 0
+  #free(state: IdState, now: number): number {
+    const id = this.#range.next(state, now)
+    if (id !== null) return id
+    if (this.#keeper.reclaim(now, RECLAIM_AT_ONCE) > 0) return this.#free(state, now)
+    const { start, end } = this.#range
+    throw new OsError('ID_POOL_EXHAUSTED', `[IDAllocator] ID pool exhausted (${start}-${end})`)
   }
 }

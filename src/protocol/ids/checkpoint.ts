@@ -1,14 +1,15 @@
-// The allocator's file, written and read piece by piece: of a million ids it is 270 MB of JSON, which neither
-// fits a small board's memory as one text nor may hold up the event loop.
+// The allocator's file, written and read in pieces: of 100,000 ids it is 30 MB of JSON, which must neither fill a small board's
+// memory as one text nor hold up the event loop.
 //
-// What fails: a file that is no such document throws STORAGE; an entry in it that nobody can read marks the state as damaged.
+// What fails: a file that is no such document throws STORAGE; an entry in it that cannot be read marks the state as damaged.
 import { OsError } from '../../lib/errors'
 import type { Files } from '../../lib/files'
+import { isId, isObject, recordFrom } from './change'
 import { JsonScanner } from './jsonscanner'
-import { type IdRecord, type IdState, isId, isObject, recordFrom } from './state'
+import type { IdRecord, IdState } from './state'
 
-/** rows per piece: some 100 KB, about a millisecond */
-const ROWS_AT_ONCE = 400
+/** ids per piece: some 100 KB, about a millisecond */
+const IDS_AT_ONCE = 400
 
 const inner = (value: unknown, indent: string): string => JSON.stringify(value, null, 2).replaceAll('\n', `\n${indent}`)
 
@@ -32,44 +33,46 @@ function entryText(id: number, { meta, addr, device_key, ...rest }: IdRecord): s
  * applying that again leads to the same end.
  */
 export function* checkpointPieces(state: IdState): Generator<string, void> {
-  const { allocated } = state
   let text = '{\n  "allocated": {'
-  let first = true
-  let rows = 0
-  for (let slot = 0; slot < allocated.slots; slot++) {
-    const id = allocated.idOf(slot)
-    if (id === 0) continue
-    if (!first) text += ','
-    first = false
-    text += entryText(id, allocated.record(slot))
-    if (++rows % ROWS_AT_ONCE !== 0) continue
+  let separator = ''
+  let count = 0
+  // by their keys, so that an id that is freed and handed out again meanwhile does not come twice
+  for (const id of state.entries.keys()) {
+    const entry = state.entries.get(id)
+    if (!entry) continue
+    text += separator + entryText(id, state.record(entry))
+    separator = ','
+    if (++count % IDS_AT_ONCE !== 0) continue
     yield text
     text = ''
   }
-  text += first ? '},' : '\n  },'
-  text += `\n  "released": ${inner([...state.released.inMemory(), ...state.returned], '  ')},\n  "next_candidate": ${state.next_candidate}`
+  text += separator === '' ? '},' : '\n  },'
+  text += `\n  "released": ${inner([...state.released, ...state.returned], '  ')},\n  "next_candidate": ${state.next_candidate}`
   if (state.lease_metrics) text += `,\n  "lease_metrics": ${inner(state.lease_metrics, '  ')}`
   if (state.granted) text += `,\n  "granted_until": ${state.granted_until}`
   if (state.damaged) text += ',\n  "damaged": true'
   yield `${text}\n}\n`
 }
 
-/** Reads the document at `path` into `state`. Throws STORAGE. */
-export function readCheckpoint(path: string, files: Files, state: IdState): void {
+/** Reads the document at `path` into `state`, one id per step. Throws STORAGE. */
+export function* readCheckpoint(path: string, files: Files, state: IdState): Generator<void, void> {
   const scanner = new JsonScanner(files, path)
   try {
     let allocated = false
-    scanner.members(name => {
-      if (name === 'allocated') {
-        allocated = true
-        scanner.members(key => {
-          const id = Number(key)
-          const record = recordFrom(scanner.value())
-          if (isId(id) && record) state.apply({ set: id, record })
-          else state.damaged = true
-        })
-      } else member(state, name, scanner.value())
-    })
+    for (const name of scanner.members()) {
+      if (name !== 'allocated') {
+        member(state, name, scanner.value())
+        continue
+      }
+      allocated = true
+      for (const key of scanner.members()) {
+        const id = Number(key)
+        const record = recordFrom(scanner.value())
+        if (isId(id) && record) state.apply({ set: id, record })
+        else state.damaged = true
+        yield
+      }
+    }
     if (!allocated) throw new SyntaxError('no ids in it')
     scanner.end()
   } catch (cause) {
@@ -81,9 +84,8 @@ export function readCheckpoint(path: string, files: Files, state: IdState): void
 }
 
 function member(state: IdState, name: string, value: unknown): void {
-  if (name === 'released' && Array.isArray(value)) {
-    for (const id of value.filter(isId)) if (!state.allocated.has(id)) state.released.add(id)
-  } else if (name === 'next_candidate' && isId(value)) state.next_candidate = Math.max(state.next_candidate, value)
+  if (name === 'released' && Array.isArray(value)) for (const id of value.filter(isId)) state.release(id)
+  else if (name === 'next_candidate' && isId(value)) state.next_candidate = Math.max(state.next_candidate, value)
   else if (name === 'lease_metrics' && isObject(value)) state.lease_metrics = value
   else if (name === 'granted_until' && Number.isFinite(value)) state.granted_until = Number(value)
   else if (name === 'damaged') state.damaged = value === true

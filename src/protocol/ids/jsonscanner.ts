@@ -22,8 +22,8 @@ export class JsonScanner {
     this.#size = files.size(path)
   }
 
-  /** The object that begins here: calls `each` with every name, which must read the value. */
-  members(each: (name: string) => void): void {
+  /** The names of the object that begins here; who takes one must read its value before the next. */
+  *members(): Generator<string, void> {
     this.#expect(0x7b)
     if (this.#peek() === 0x7d) {
       this.#at++
@@ -33,7 +33,7 @@ export class JsonScanner {
       const name = this.value()
       if (typeof name !== 'string') throw new SyntaxError('a name was expected')
       this.#expect(0x3a)
-      each(name)
+      yield name
       if (this.#peek() === 0x7d) break
       this.#expect(0x2c)
     }

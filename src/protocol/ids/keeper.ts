@@ -1,10 +1,12 @@
-// The leases of the ids in use: reads the state at the first use, notes each change in the store, frees what has ended, and
-// moves everything along when the clock jumps. The allocator decides who gets which id.
+// The leases of the ids in use: reads the state, notes each change in the store, frees what has ended, and moves everything
+// along when the clock jumps. The allocator decides who gets which id.
 //
-// What fails: a store that cannot be read throws STORAGE at every call. No call looks at more than a few thousand leases.
+// What fails: a store that cannot be read throws STORAGE at every call. No call but the first looks at more than a few
+// thousand ids; read() spreads that one over many turns of the event loop.
 import { asOsError, type OsError } from '../../lib/errors'
+import { turn } from '../../lib/turn'
 import { LeaseMeter, type LeaseMetrics, type LeasePolicy } from './lease'
-import { type IdChange, IdState } from './state'
+import { type IdChange, type IdEntry, IdState } from './state'
 import type { SteadyTime } from './steadytime'
 import type { IdStore } from './store'
 
@@ -12,8 +14,10 @@ import type { IdStore } from './store'
 const START_GRACE_SECONDS = 3600
 /** ended leases that one allocation clears away; the next ones follow with the next */
 export const RECLAIM_AT_ONCE = 2000
-/** slots that one allocation looks through for leases to cut */
+/** ids that one allocation looks through for leases to cut */
 const CUT_AT_ONCE = 4000
+/** how long read() holds up the event loop at once */
+const SLICE_MS = 12
 
 export interface LeaseKeeperOptions {
   readonly store: IdStore
@@ -33,14 +37,16 @@ export class LeaseKeeper {
   /** ids that are offered now, and those taken back since the start */
   offered = 0
   takenBack = 0
-  /** lowest id taken back since it was last asked */
-  lowestBack = Number.POSITIVE_INFINITY
   onFreed: (id: number) => void = () => undefined
   readonly #options: LeaseKeeperOptions
   #state: IdState | null = null
+  /** the first reading, as long as it goes on */
+  #steps: Iterator<void, void> | null = null
+  /** read() is at work */
+  #slicing = false
   #broken: OsError | null = null
-  /** slots whose offline leases were cut since the flood began */
-  #cut = 0
+  /** ids that are looked through for offline leases to cut, since the flood began */
+  #cutting: Iterator<IdEntry> | null = null
 
   constructor(options: LeaseKeeperOptions) {
     this.#options = options
@@ -53,40 +59,69 @@ export class LeaseKeeper {
     return this.#state !== null
   }
 
-  /** The state, read at the first call. Throws STORAGE. */
+  /** read() has begun and not come to its end */
+  get reading(): boolean {
+    return this.#slicing && !this.#state && !this.#broken
+  }
+
+  /** The state, read to its end at the first call. Throws STORAGE. */
   load(): IdState {
-    if (this.#state) return this.#state
-    if (this.#broken) throw this.#broken
-    const { first, granted, maxReleased, time, store } = this.#options
-    const { now } = time.read()
-    const state = new IdState({
-      nextCandidate: first,
-      maxReleased,
-      spill: store.spill,
-      granted,
-    })
+    while (!this.#state) this.#step()
+    return this.#state
+  }
+
+  /** Reads the state in slices between which the event loop has its turn. Rejects with STORAGE. */
+  async read(): Promise<void> {
+    this.#slicing = true
     try {
-      store.load(state)
+      while (this.reading) {
+        await turn()
+        const end = performance.now() + SLICE_MS
+        while (this.reading && performance.now() < end) this.#step()
+      }
+      if (this.#broken) throw this.#broken
+    } finally {
+      this.#slicing = false
+    }
+  }
+
+  /** Ends a reading under way. */
+  close(): void {
+    this.#slicing = false
+    this.#steps = null
+    this.store.close()
+  }
+
+  /** One step of the first reading. */
+  #step(): void {
+    // not read again with every packet: it may be large
+    if (this.#broken) throw this.#broken
+    try {
+      this.#steps ??= this.#read()
+      this.#steps.next()
     } catch (error) {
-      // not read again with every packet: it may be large
       this.#broken = asOsError(error, 'STORAGE')
       throw this.#broken
     }
+  }
+
+  *#read(): Generator<void, void> {
+    const { first, granted, maxReleased, time, store } = this.#options
+    const state = new IdState({ nextCandidate: first, maxReleased, granted })
+    const steps = store.load(state)
+    while (!steps.next().done) yield
     state.next_candidate = Math.max(state.next_candidate, first)
     const { metrics } = this.meter
     const { last_reclaim_count, last_reclaim_at, total_reclaimed } = { ...metrics, ...state.lease_metrics }
     state.lease_metrics = Object.assign(metrics, { last_reclaim_count, last_reclaim_at, total_reclaimed })
-    // nobody could be heard while this process was down, and the last hearings may not be in the journal
-    const grace = now + Math.min(this.policy.base_lease_seconds, START_GRACE_SECONDS)
-    const { allocated } = state
-    for (let slot = 0; slot < allocated.slots; slot++) {
-      if (allocated.idOf(slot) === 0) continue
-      const held = allocated.stateOf(slot)
-      if (held === 'offered') this.offered++
-      else if (held === 'active') allocated.setLease(slot, Math.max(allocated.leaseEnd(slot), grace))
+    // no device was heard while this process was down, and the last hearings may not be in the journal
+    const grace = time.read().now + Math.min(this.policy.base_lease_seconds, START_GRACE_SECONDS)
+    for (const entry of state.entries.values()) {
+      if (entry.state === 'offered') this.offered++
+      else if (entry.state === 'active') state.setLease(entry, Math.max(state.leaseEnd(entry), grace))
+      yield
     }
     this.#state = state
-    return state
   }
 
   /** Before an allocation. */
@@ -104,37 +139,37 @@ export class LeaseKeeper {
 
   /** Frees ids whose lease has ended; returns how many. */
   reclaim(now: number, most = Number.POSITIVE_INFINITY): number {
-    const { allocated } = this.#state!
+    const { leases, shift } = this.#state!
     let count = 0
-    for (let slot = allocated.firstEnded(now); slot >= 0 && count < most; slot = allocated.firstEnded(now)) {
-      const id = allocated.idOf(slot)
-      const back = allocated.stateOf(slot) === 'offered'
-      this.change(back ? { free: id, back } : { free: id })
+    for (; count < most; count++) {
+      const entry = leases.firstEnded(now - shift)
+      if (!entry) break
+      const back = entry.state === 'offered'
+      this.change(back ? { free: entry.id, back } : { free: entry.id })
       if (back) {
         this.offered--
         this.takenBack++
-        this.lowestBack = Math.min(this.lowestBack, id)
       }
-      this.onFreed(id)
-      count++
+      this.onFreed(entry.id)
     }
     this.meter.reclaimed(count, now)
     return count
   }
 
-  /** When new devices flood in, whoever is offline loses its lease; from then on going offline gives none (effective lease 0). */
+  /** When new devices flood in, the offline ones lose their lease; from then on going offline gives none (effective lease 0). */
   cutOffline(now: number): void {
     const { force_zero_lease_active } = this.meter.metrics
     if (!force_zero_lease_active || !this.policy.ultra_force_release) {
-      this.#cut = 0
+      this.#cutting = null
       return
     }
-    const { allocated } = this.#state!
-    const end = Math.min(allocated.slots, this.#cut + CUT_AT_ONCE)
-    for (; this.#cut < end; this.#cut++) {
-      const slot = this.#cut
-      if (allocated.idOf(slot) !== 0 && allocated.stateOf(slot) === 'offline' && allocated.leaseEnd(slot) > now)
-        this.change({ set: allocated.idOf(slot), record: { ...allocated.record(slot), lease_expires_at: now } })
+    const state = this.#state!
+    this.#cutting ??= state.entries.values()
+    for (let k = 0; k < CUT_AT_ONCE; k++) {
+      const { value: entry } = this.#cutting.next()
+      if (!entry) return
+      if (entry.state === 'offline' && state.leaseEnd(entry) > now)
+        this.change({ set: entry.id, record: { ...state.record(entry), lease_expires_at: now } })
     }
   }
 
@@ -142,12 +177,9 @@ export class LeaseKeeper {
   tick(): number {
     const { now, jump } = this.#options.time.read()
     if (jump === 0 || !this.#state) return now
-    const { allocated, granted_until } = this.#state
+    this.#state.shift += Math.round(jump)
+    const { granted_until } = this.#state
     if (granted_until > 0) this.change({ grant: [], until: Math.max(1, granted_until + jump), fresh: false })
-    for (let slot = 0; slot < allocated.slots; slot++) {
-      const end = allocated.leaseEnd(slot)
-      if (allocated.idOf(slot) !== 0 && end > 0) allocated.setLease(slot, Math.max(1, Math.round(end + jump)))
-    }
     return now
   }
 }

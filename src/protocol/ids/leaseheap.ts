@@ -1,78 +1,72 @@
-// The rows in the order in which their leases end: a binary heap over IdRows, so that looking for ended leases never looks
-// at all rows. The order is by DUE; a lease that was only prolonged is put right when its row comes up. Nothing here fails.
-import { DUE, HEAP, type IdRows } from './rows'
+// Ids in the order in which their leases end: a binary heap, so that looking for ended leases never looks at all ids. The
+// order is by `due`; a lease that was only prolonged is put right when its id comes up. Nothing here fails.
 
-export class LeaseHeap {
-  readonly #rows: IdRows
-  #heap = new Uint32Array(256)
-  #size = 0
+export interface Leased {
+  /** when the lease ends; 0: never */
+  end: number
+  /** not later than `end` */
+  due: number
+  /** index in the heap; -1: not in it */
+  place: number
+}
 
-  constructor(rows: IdRows) {
-    this.#rows = rows
+export class LeaseHeap<T extends Leased> {
+  readonly #heap: T[] = []
+
+  /** Takes over a new `end` of the item. */
+  update(item: T): void {
+    if (item.end === 0) this.remove(item)
+    else if (item.place < 0 || item.end < item.due) this.#set(item)
   }
 
-  /** The row with the earliest DUE; -1 when there is none. */
-  get first(): number {
-    return this.#size > 0 ? this.#heap[0]! : -1
-  }
-
-  /** Puts a row in its place for `due`, whether it was there or not. */
-  set(slot: number, due: number): void {
-    const rows = this.#rows
-    rows.setTime(slot, DUE, due)
-    let at = rows.word(slot, HEAP) - 1
-    if (at < 0) {
-      if (this.#size === this.#heap.length) {
-        const larger = new Uint32Array(this.#size * 2)
-        larger.set(this.#heap)
-        this.#heap = larger
-      }
-      at = this.#size++
+  /** An item whose lease has ended at `now`. */
+  firstEnded(now: number): T | undefined {
+    for (let first = this.#heap[0]; first && first.due <= now; first = this.#heap[0]) {
+      if (first.end <= now) return first
+      this.#set(first)
     }
-    this.#sink(this.#rise(at, slot), slot)
+    return undefined
   }
 
-  remove(slot: number): void {
-    const at = this.#rows.word(slot, HEAP) - 1
+  remove(item: T): void {
+    const at = item.place
     if (at < 0) return
-    this.#rows.setWord(slot, HEAP, 0)
-    const last = this.#heap[--this.#size]!
-    if (at < this.#size) this.#sink(this.#rise(at, last), last)
+    item.place = -1
+    const last = this.#heap.pop()!
+    if (last !== item) this.#sink(this.#rise(at, last), last)
   }
 
-  #put(at: number, slot: number): void {
-    this.#heap[at] = slot
-    this.#rows.setWord(slot, HEAP, at + 1)
+  #set(item: T): void {
+    item.due = item.end
+    this.#sink(this.#rise(item.place < 0 ? this.#heap.length : item.place, item), item)
   }
 
-  /** Moves the hole at `at` up to where `slot` belongs; returns where that is. */
-  #rise(at: number, slot: number): number {
-    const due = this.#rows.time(slot, DUE)
+  #put(at: number, item: T): void {
+    this.#heap[at] = item
+    item.place = at
+  }
+
+  /** Moves the hole at `at` up to where `item` belongs; returns where that is. */
+  #rise(hole: number, item: T): number {
+    let at = hole
     while (at > 0) {
       const parent = (at - 1) >>> 1
-      const above = this.#heap[parent]!
-      if (this.#rows.time(above, DUE) <= due) break
-      this.#put(at, above)
+      if (this.#heap[parent]!.due <= item.due) break
+      this.#put(at, this.#heap[parent]!)
       at = parent
     }
     return at
   }
 
-  #sink(at: number, slot: number): void {
-    const due = this.#rows.time(slot, DUE)
-    for (;;) {
-      let child = 2 * at + 1
-      if (child >= this.#size) break
-      if (
-        child + 1 < this.#size &&
-        this.#rows.time(this.#heap[child + 1]!, DUE) < this.#rows.time(this.#heap[child]!, DUE)
-      )
-        child++
-      const below = this.#heap[child]!
-      if (this.#rows.time(below, DUE) >= due) break
-      this.#put(at, below)
+  #sink(hole: number, item: T): void {
+    const heap = this.#heap
+    let at = hole
+    for (let child = 2 * at + 1; child < heap.length; child = 2 * at + 1) {
+      if (child + 1 < heap.length && heap[child + 1]!.due < heap[child]!.due) child++
+      if (heap[child]!.due >= item.due) break
+      this.#put(at, heap[child]!)
       at = child
     }
-    this.#put(at, slot)
+    this.#put(at, item)
   }
 }

@@ -1,7 +1,7 @@
 // An append-only file of lines that proves what it holds: CRC-32C in 8 hex digits, a space, JSON, a line feed.
 //
 // What fails: a write that fails half way is cut off before the next one; a last line without its line feed is the torn end
-// of a write nobody was told of, and is cut too; a damaged line elsewhere is told to the reader. Errors are the system's.
+// of a write that was never confirmed, and is cut too; a damaged line elsewhere is read as undefined. Errors are the system's.
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
 import type { Files } from '../../lib/files'
@@ -64,9 +64,9 @@ export class LineFile {
     return this.#length
   }
 
-  /** Calls `each` with the JSON value of every line, undefined for a damaged one, and its place. False: there is no file. */
-  read(each: (value: unknown, at: number, length: number) => void): boolean {
-    if (!this.#files.exists(this.path)) return false
+  /** The JSON value of every line in turn, undefined for a damaged one; none when there is no file. */
+  *read(): Generator<unknown, void> {
+    if (!this.#files.exists(this.path)) return
     const size = this.#files.size(this.path)
     let rest: Buffer = Buffer.alloc(0)
     let good = 0
@@ -77,7 +77,7 @@ export class LineFile {
       const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
       let start = 0
       for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
-        each(lineValue(bytes.subarray(start, end)), good + start, end - start)
+        yield lineValue(bytes.subarray(start, end))
         start = end + 1
       }
       good += start
@@ -86,12 +86,6 @@ export class LineFile {
     this.#length = good
     this.#ragged = good < size
     this.#adopted = good > 0
-    return true
-  }
-
-  /** The value of the line at that place; undefined when it is damaged. */
-  valueAt(at: number, length: number): unknown {
-    return lineValue(this.#files.readAt(this.path, at, length))
   }
 
   /** Appends whole lines; they are on flash after sync(). */
@@ -174,7 +168,7 @@ function lineValue(bytes: Buffer): unknown {
   try {
     return JSON.parse(json.toString('utf8'))
   } catch {
-    // the CRC holds and the text is no JSON: written by somebody else, damage like any other
+    // the CRC holds and the text is no JSON: damage like any other
     return undefined
   }
 }

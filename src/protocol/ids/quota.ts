@@ -5,7 +5,8 @@
 // without an ACK or a data packet it is taken back after ten minutes and handed out last. A device that has an id gets
 // the same one again, whatever the quotas.
 //
-// What fails: a request beyond a quota throws ID_QUOTA and takes nothing. Everything here is in memory and starts anew with
+// What fails: a request beyond a quota throws ID_QUOTA and takes nothing. While the allocator reads its files after a start,
+// requests are not answered. Everything here is in memory and starts anew with
 // the process; what was offered before is still taken back, for the allocator keeps that.
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
@@ -84,7 +85,7 @@ export interface QuotaReport {
   /** addresses that are proved, and ids of all that are not */
   proved_addresses: number
   unproved_ids: number
-  /** requests refused by a quota, and requests without an answer since too many bytes went out */
+  /** requests refused by a quota, and requests without an answer: too many bytes went out, or the files are still read */
   over_quota: number
   unanswered: number
   /** ids whose device key was used from two addresses within a minute */
@@ -141,6 +142,11 @@ export class IdQuotas implements IdSource {
 
   /** Whether an answer of so many bytes may go there; it counts then. */
   mayAnswer(address: string, bytes: number): boolean {
+    // none while the allocator reads its files: the device asks again, and no id is handed out that may be taken
+    if (this.#allocator.reading) {
+      this.counters.unanswered++
+      return false
+    }
     const account = this.#account(address)
     if (account.proved) return true
     const now = this.#clock.mono()
@@ -164,7 +170,8 @@ export class IdQuotas implements IdSource {
 
   /** A valid data packet came under that id. */
   touch(id: number, address: string | null): boolean {
-    if (!this.#allocator.touch(id, address)) return false
+    // a lease that is not renewed now has an hour at least after a start
+    if (this.#allocator.reading || !this.#allocator.touch(id, address)) return false
     if (address === null) return true
     this.#use(id, address)
     const account = this.#holders.get(id)
@@ -173,7 +180,7 @@ export class IdQuotas implements IdSource {
   }
 
   isAllocated(id: number): boolean {
-    return this.#allocator.isAllocated(id)
+    return !this.#allocator.reading && this.#allocator.isAllocated(id)
   }
 
   commit(): Promise<void> {

@@ -1,16 +1,46 @@
-// What the allocator remembers, the changes a journal of it holds, and how a change is applied: one function for the live
-// allocator and for recovery, so that both always agree. Pure but for the spill of released ids.
+// What the allocator remembers: a map of the ids in use, the freed ids, and how a change of the journal is applied: one
+// function for the live allocator and for recovery, so that both always agree. Pure; nothing here fails.
 
 import type { LeaseMetrics } from './lease'
-import { memorySpill, ReleasedIds, type Spill } from './released'
-import { type IdRecord, IdTable } from './table'
+import { type Leased, LeaseHeap } from './leaseheap'
+import { Shards } from './shards'
 
-export type { IdRecord }
+type State = 'active' | 'offline' | 'offered'
+
+/** One id in use, as it is written. Times in UNIX seconds. */
+export interface IdRecord {
+  /** what the device said of itself: the JSON text of an object */
+  meta: string
+  /** when the id was first given to this device */
+  ts: number
+  last_seen: number
+  lease_expires_at: number
+  device_key: string
+  /** 'offered': granted, and its device has neither acknowledged it nor sent a packet under it (X38) */
+  state: State
+  offline_since: number
+  /** where the device last spoke from */
+  addr?: string
+}
+
+/** One id in use, in memory. `end` and `due` are UNIX seconds before the clock jumped: see IdState.shift. */
+export interface IdEntry extends Leased {
+  readonly id: number
+  meta: string
+  key: string
+  addr: string
+  state: State
+  ts: number
+  lastSeen: number
+  offlineSince: number
+  /** last_seen of the newest record or touch that went to the journal */
+  noted: number
+}
 
 /**
- * `set`: the id belongs to that device; `free`: to nobody, `back`: it was offered
- * and not taken, and is handed out last; `touch`: its device was heard; `grant`: an upstream gave these ids
- * to hand out until then, `fresh` in place of those it gave before.
+ * `set`: the id belongs to that device; `free`: to none, `back`: it was offered and not taken, and is handed out last;
+ * `touch`: its device was heard; `grant`: an upstream gave these ids to hand out until then, `fresh` in place of those
+ * it gave before.
  */
 export type IdChange =
   | { readonly set: number; readonly record: IdRecord }
@@ -20,20 +50,39 @@ export type IdChange =
 
 export interface IdStateOptions {
   nextCandidate?: number
-  /** freed ids in memory at most */
+  /** freed ids in the list at most: the lowest stay */
   maxReleased?: number
-  spill?: Spill
   /** the ids come from an upstream: a freed one is its again, not ours to hand out */
   granted?: boolean
 }
 
+/** memory of an entry, its places in two maps and in the heap, and the heads of its texts */
+const ENTRY_BYTES = 300
+
+/** V8 takes two bytes per character as soon as one is not Latin-1 */
+const isWide = (text: string): boolean => /[^\0-\xff]/.test(text)
+const textBytes = (text: string): number => (isWide(text) ? 2 : 1) * text.length
+
+/** A copy that keeps nothing else in memory: a part of a text holds the whole, a joined one its parts. */
+export function ownText(text: string): string {
+  const encoding = isWide(text) ? 'utf16le' : 'latin1'
+  return Buffer.from(text, encoding).toString(encoding)
+}
+
 export class IdState {
-  readonly allocated = new IdTable()
-  /** free again */
-  readonly released: ReleasedIds
+  readonly #entries = new Shards<number, IdEntry>()
+  readonly #keys = new Shards<string, IdEntry>()
+  readonly leases = new LeaseHeap<IdEntry>()
+  /** free again, descending: the next one to hand out is the last */
+  #released: number[] = []
+  readonly #maxReleased: number
   /** of granted ids: offered and not taken; without a range nothing else knows them */
   readonly returned: number[] = []
   readonly granted: boolean
+  /** memory of the ids in use, about */
+  bytes = 0
+  /** seconds the clock has jumped by since the start: leases in memory do not move with it */
+  shift = 0
   next_candidate: number
   /** granted ids are not handed out from then on, UNIX seconds; 0: no end */
   granted_until = 0
@@ -41,111 +90,171 @@ export class IdState {
   /** a change was lost to damage: ids whose owner is unknown are not handed out again */
   damaged = false
 
-  constructor({
-    nextCandidate = 1,
-    maxReleased = 10_000,
-    spill = memorySpill(),
-    granted = false,
-  }: IdStateOptions = {}) {
+  constructor({ nextCandidate = 1, maxReleased = 10_000, granted = false }: IdStateOptions = {}) {
     this.next_candidate = nextCandidate
     this.granted = granted
-    this.released = new ReleasedIds(maxReleased, spill, id => this.allocated.has(id))
+    // what an upstream gave is in no range: all of it is kept
+    this.#maxReleased = granted ? Number.POSITIVE_INFINITY : maxReleased
+  }
+
+  get entries(): Pick<Shards<number, IdEntry>, 'get' | 'has' | 'size' | 'keys' | 'values'> {
+    return this.#entries
+  }
+
+  /** The id of the device with that key. */
+  byKey(key: string): IdEntry | undefined {
+    return key === '' ? undefined : this.#keys.get(key)
+  }
+
+  /** Freed ids in the list, ascending. */
+  get released(): number[] {
+    return this.#released.toReversed()
+  }
+  get releasedCount(): number {
+    return this.#released.length
+  }
+  get lowestReleased(): number | undefined {
+    return this.#released.at(-1)
+  }
+
+  /** What these texts take in memory, with their entry. */
+  cost(key: string, meta: string, addr = ''): number {
+    return ENTRY_BYTES + textBytes(key) + textBytes(meta) + textBytes(addr)
+  }
+
+  record(entry: IdEntry): IdRecord {
+    return {
+      meta: entry.meta,
+      ts: entry.ts,
+      last_seen: entry.lastSeen,
+      lease_expires_at: this.leaseEnd(entry),
+      device_key: entry.key,
+      state: entry.state,
+      offline_since: entry.offlineSince,
+      ...(entry.addr !== '' && { addr: entry.addr }),
+    }
+  }
+
+  /** UNIX seconds; 0: never */
+  leaseEnd(entry: IdEntry): number {
+    return entry.end === 0 ? 0 : Math.max(1, entry.end + this.shift)
+  }
+
+  setLease(entry: IdEntry, end: number): void {
+    entry.end = end <= 0 ? 0 : end - this.shift || 1
+    this.leases.update(entry)
+  }
+
+  /** The device was heard: it is active, and says where it is if `addr` is given. */
+  heard(entry: IdEntry, lastSeen: number, leaseEnd: number, addr = entry.addr): void {
+    entry.state = 'active'
+    entry.lastSeen = lastSeen
+    entry.offlineSince = 0
+    this.setLease(entry, leaseEnd)
+    if (addr === entry.addr) return
+    this.bytes += textBytes(addr) - textBytes(entry.addr)
+    entry.addr = ownText(addr)
   }
 
   /** Applies one change. Applying a journal again onto the state it led to changes nothing. */
   apply(change: IdChange): void {
-    const { allocated, released, returned } = this
+    const { returned } = this
     if ('set' in change) {
-      allocated.put(change.set, change.record)
-      released.remove(change.set)
+      this.#put(change.set, change.record)
+      this.forget(change.set)
       if (returned.includes(change.set)) returned.splice(returned.indexOf(change.set), 1)
       if (change.set >= this.next_candidate) this.next_candidate = change.set + 1
     } else if ('free' in change) {
       const { free, back } = change
+      const known = this.#remove(free)
       if (back) {
         // in no list: found when everything else is used up
-        if (allocated.remove(free) && this.granted) returned.push(free)
-        return
-      }
-      if ((allocated.remove(free) || free < this.next_candidate) && !this.granted) released.add(free)
+        if (known && this.granted) returned.push(free)
+      } else if ((known || free < this.next_candidate) && !this.granted) this.release(free)
     } else if ('grant' in change) {
       if (change.fresh) {
-        released.clear()
+        this.#released = []
         returned.length = 0
       }
       this.granted_until = change.until
-      for (const id of change.grant) if (!allocated.has(id)) released.add(id)
+      for (const id of change.grant) this.release(id)
     } else {
-      const slot = allocated.find(change.touch)
-      if (slot < 0) return
-      allocated.heard(slot, change.last_seen, change.lease_expires_at, change.addr)
+      const entry = this.#entries.get(change.touch)
+      if (entry) this.heard(entry, change.last_seen, change.lease_expires_at, change.addr)
     }
+  }
+
+  /** Puts an id that is not in use into the list of the freed ones, which keeps the lowest. */
+  release(id: number): void {
+    if (this.#entries.has(id)) return
+    const list = this.#released
+    const at = this.#place(id)
+    if (list[at] === id || (at === 0 && list.length >= this.#maxReleased)) return
+    if (at === list.length) list.push(id)
+    else list.splice(at, 0, id)
+    if (list.length > this.#maxReleased) list.shift()
+  }
+
+  /** Takes an id out of the list of the freed ones. */
+  forget(id: number): void {
+    const at = this.#place(id)
+    if (this.#released[at] !== id) return
+    if (at === this.#released.length - 1) this.#released.pop()
+    else this.#released.splice(at, 1)
   }
 
   /** `lost` changes of the journal cannot be read: each may have given out one id that no later change names. */
   lose(lost: number): void {
     this.damaged = true
     this.next_candidate = Math.min(0xffff_ffff, this.next_candidate + lost)
-    this.released.clear()
+    this.#released = []
   }
-}
 
-export const isId = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= 0xffff_ffff
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** 1e999 in a file reads as infinity, which no file can hold again */
-const isSeconds = (value: unknown): value is number => Number.isFinite(value)
-
-/** A record as found in a file, completed; null when it is none. */
-export function recordFrom(value: unknown): IdRecord | null {
-  if (!isObject(value)) return null
-  const seconds = (key: string): number => {
-    const given = value[key]
-    return isSeconds(given) ? given : 0
-  }
-  return {
-    meta: isObject(value['meta']) ? JSON.stringify(value['meta']) : '{}',
-    ts: seconds('ts'),
-    last_seen: seconds('last_seen'),
-    lease_expires_at: seconds('lease_expires_at'),
-    device_key: typeof value['device_key'] === 'string' ? value['device_key'] : '',
-    state: value['state'] === 'offline' || value['state'] === 'offered' ? value['state'] : 'active',
-    offline_since: seconds('offline_since'),
-    ...(typeof value['addr'] === 'string' && { addr: value['addr'] }),
-  }
-}
-
-/** JSON of a change, one line; built by hand, since a flood of new devices makes one each. */
-export function changeText(change: IdChange): string {
-  if (!('set' in change)) return JSON.stringify(change)
-  const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr } = change.record
-  const end = addr === undefined ? '}}' : `,"addr":${JSON.stringify(addr)}}}`
-  return `{"set":${change.set},"record":{"meta":${meta},"ts":${ts},"last_seen":${last_seen},"lease_expires_at":${lease_expires_at},"device_key":${JSON.stringify(device_key)},"state":"${state}","offline_since":${offline_since}${end}`
-}
-
-/** A change as found in a journal; null when it is none. */
-export function changeFrom(value: unknown): IdChange | null {
-  if (!isObject(value)) return null
-  if (isId(value['set'])) {
-    const record = recordFrom(value['record'])
-    return record && { set: value['set'], record }
-  }
-  if (isId(value['free'])) return { free: value['free'], ...(value['back'] === true && { back: true }) }
-  if (Array.isArray(value['grant']))
-    return {
-      grant: value['grant'].filter(isId),
-      until: isSeconds(value['until']) ? value['until'] : 0,
-      fresh: value['fresh'] === true,
+  /** A key names one id only: the newest. */
+  #put(id: number, record: IdRecord): void {
+    this.#remove(id)
+    const { meta, device_key: key, addr = '' } = record
+    const entry: IdEntry = {
+      id,
+      meta,
+      key,
+      addr,
+      state: record.state,
+      ts: record.ts,
+      lastSeen: record.last_seen,
+      offlineSince: record.offline_since,
+      noted: record.last_seen,
+      end: 0,
+      due: 0,
+      place: -1,
     }
-  const { touch, last_seen, lease_expires_at } = value
-  if (!isId(touch) || !isSeconds(last_seen) || !isSeconds(lease_expires_at)) return null
-  return {
-    touch,
-    last_seen,
-    lease_expires_at,
-    ...(typeof value['addr'] === 'string' && { addr: value['addr'] }),
+    this.#entries.set(id, entry)
+    if (key !== '') this.#keys.set(key, entry)
+    this.bytes += this.cost(key, meta, addr)
+    this.setLease(entry, record.lease_expires_at)
+  }
+
+  #remove(id: number): boolean {
+    const entry = this.#entries.get(id)
+    if (!entry) return false
+    this.#entries.delete(id)
+    if (this.#keys.get(entry.key) === entry) this.#keys.delete(entry.key)
+    this.leases.remove(entry)
+    this.bytes -= this.cost(entry.key, entry.meta, entry.addr)
+    return true
+  }
+
+  /** Where `id` is, or belongs, in the descending list. */
+  #place(id: number): number {
+    const list = this.#released
+    let low = 0
+    let high = list.length
+    if (high > 0 && id < list[high - 1]!) return high
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (list[middle]! > id) low = middle + 1
+      else high = middle
+    }
+    return low
   }
 }

@@ -10,10 +10,10 @@ export interface IdAllocatorOptions {
   /** below startId: no range of its own, it hands out what grant() gave it */
   endId?: number
   persistFile?: string
-  /** freed ids held in memory, at least 256; the lowest stay, the others are kept on disk */
+  /** freed ids in the list of those handed out first, at least 256: the lowest; the others follow when the range is used up */
   maxReleased?: number
   leasePolicy?: LeasePolicyInput | null
-  /** memory of the ids in use at most, about 200 bytes each; new devices are refused beyond it */
+  /** memory of the ids in use at most, about 400 bytes each; new devices are refused beyond it */
   maxBytes?: number
   /** told the metrics at most every metrics_emit_interval_seconds */
   metricsSink?: ((metrics: LeaseMetrics) => void) | null
@@ -30,7 +30,7 @@ export interface IdAllocatorDeps {
 
 export interface AllocatorStats {
   total_allocated: number
-  /** ids that are free again, those in memory and those spilled to disk */
+  /** ids that are free again */
   total_released: number
   next_candidate: number
   /** memory of the ids in use */

@@ -167,7 +167,7 @@ test('the first time sync of a gateway does not take the pool away', async () =>
   ids.stop()
 })
 
-test('an allocator file that cannot be read is a state, told once, and no packet suffers', () => {
+test('an allocator file that cannot be read is a state, logged once, and no packet suffers', async () => {
   const store = config()
   realFiles.mkdir(store.dataDir)
   writeFileSync(join(store.dataDir, 'id_allocation.json'), '{"allocated": {"1": {')
@@ -180,7 +180,10 @@ test('an allocator file that cannot be read is a state, told once, and no packet
     now: () => 1,
     mono: () => 1,
   })
-  ids.start()
+  const started = ids.start()
+  assert.match(ids.status().problem ?? '', /being read/)
+  assert.equal(ids.has(4), false)
+  await started
   ids.heard(4, '10.0.0.1:5')
   ids.heard(4, '10.0.0.1:5')
   assert.match(ids.status().problem ?? '', /id_allocation\.json cannot be read: no ids are handed out/)

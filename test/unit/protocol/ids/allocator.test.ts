@@ -172,7 +172,7 @@ test('the metrics are told on at most once per interval', () => {
   assert.deepEqual(told, [1_710_000_005, 1_710_000_010])
 })
 
-test('freed ids beyond what memory holds are spilled, counted, and handed out again, the smallest first', () => {
+test('freed ids beyond max_released are counted, and handed out when the range is used up', () => {
   const { ids } = new Bench({ startId: 1, endId: 300, maxReleased: 256 })
   const all = ids.allocatePool(300)
   assert.equal(ids.releasePool(all, true), 300)

@@ -1,13 +1,14 @@
-// The allocator's files beyond the journal: the checkpoint written in pieces and read member by member, the spill of released
-// ids, and what happens when one of them is damaged or the disk refuses.
+// The allocator's files beyond the journal: the checkpoint written in pieces and read member by member, files of older
+// versions, and what happens when one of them is damaged or the disk refuses.
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { IdAllocator } from '../../../../src/protocol/ids/allocator'
 import { checkpointPieces, readCheckpoint } from '../../../../src/protocol/ids/checkpoint'
-import { FileSpill } from '../../../../src/protocol/ids/spill'
 import { IdState } from '../../../../src/protocol/ids/state'
 import { FileIdStore } from '../../../../src/protocol/ids/store'
-import { MemFiles, systemError } from '../../log/memfiles'
+import { MemFiles, PowerCut, systemError } from '../../log/memfiles'
 
 const NOW = 1_710_000_000
 const PATH = '/data/ids.json'
@@ -64,11 +65,10 @@ test('it is read whatever its spacing and order, member by member, over the ends
     files.files.set(PATH, { data: Buffer.from(text), durable: Buffer.alloc(0) })
     assert.ok(files.size(PATH) > 2 ** 20, 'more than one piece')
     const state = new IdState()
-    readCheckpoint(PATH, files, state)
-    assert.equal(state.allocated.size, 4999)
-    assert.deepEqual(state.released.inMemory(), [77])
-    for (let id = 1; id <= 5000; id++)
-      if (id !== 77) assert.equal(state.allocated.record(state.allocated.find(id)).meta, meta(id))
+    for (const _ of readCheckpoint(PATH, files, state));
+    assert.equal(state.entries.size, 4999)
+    assert.deepEqual(state.released, [77])
+    for (let id = 1; id <= 5000; id++) if (id !== 77) assert.equal(state.entries.get(id)?.meta, meta(id))
   }
 })
 
@@ -101,6 +101,20 @@ test('what changes while a checkpoint is written stays in the journal', async ()
   const again = open(files.afterPowerCut(0))
   assert.deepEqual(again.getMeta(1), { device_id: 'during' })
   assert.equal(again.stats().total_allocated, ids.stats().total_allocated)
+})
+
+test('ids that go, and come again, between two pieces leave every other id in the file, once', () => {
+  const state = new IdState()
+  const record = { meta: '{}', ts: 1, last_seen: 2, lease_expires_at: 3, device_key: '', offline_since: 0 }
+  for (let id = 1; id <= 2000; id++) state.apply({ set: id, record: { ...record, state: 'active' } })
+  const pieces = checkpointPieces(state)
+  let text = pieces.next().value as string
+  for (let id = 1; id <= 2000; id += 10) state.apply({ free: id })
+  for (let id = 1; id <= 2000; id += 20) state.apply({ set: id, record: { ...record, state: 'active' } })
+  for (const piece of pieces) text += piece
+  const names = [...text.matchAll(/^ {4}"(\d+)": /gm)].map(match => Number(match[1]))
+  assert.equal(new Set(names).size, names.length)
+  for (let id = 1; id <= 2000; id++) assert.ok(id % 10 === 1 || names.includes(id), `${id} is lost`)
 })
 
 test('a stop while a checkpoint is written ends that one and makes its own', async () => {
@@ -145,61 +159,151 @@ test('after a failed sync the journal is not believed: the next commit keeps eve
   assert.equal(open(files.afterPowerCut(0)).allocateId({ device_id: 'a' }), 1)
 })
 
-test('released ids survive in the spill, over a restart and a kill, and are given out before new ones', async () => {
+test('freed ids beyond max_released are handed out when the range is used up, after a kill and after a stop too', async () => {
   const files = new MemFiles()
-  const ids = open(files)
+  const make = (from: MemFiles): IdAllocator =>
+    new IdAllocator({ maxReleased: 256, endId: 6000 }, { store: new FileIdStore(PATH, from), now: () => NOW })
+  const ids = make(files)
   const all = ids.allocatePool(6000)
   ids.releasePool(all, true)
   await ids.commit()
   assert.equal(ids.stats().total_released, 6000)
-  const killed = open(files.afterPowerCut(0))
+  const killed = make(files.afterPowerCut(0))
   assert.equal(killed.stats().total_released, 6000)
   assert.deepEqual(killed.allocatePool(6000), all)
   ids.stop()
-  assert.equal(JSON.parse(textOf(files, PATH)).released.length, 256)
-  const restarted = open(files)
-  assert.equal(restarted.stats().total_released, 6000)
-  assert.deepEqual(restarted.allocatePool(6001), [...all, 6001])
-  restarted.stop()
-  assert.equal(files.size(`${PATH}.released`), 0, 'nothing dead stays in it')
+  assert.deepEqual(JSON.parse(textOf(files, PATH)).released, all.slice(0, 256))
+  const stopped = make(files)
+  assert.equal(stopped.stats().total_released, 6000)
+  assert.deepEqual(stopped.allocatePool(6000), all)
+  assert.throws(() => stopped.allocateId(), { code: 'ID_POOL_EXHAUSTED' })
 })
 
-test('a damaged spill is kept aside, and its ids are found before the range counts as used up', () => {
-  const files = new MemFiles()
-  const make = (): IdAllocator =>
-    new IdAllocator({ maxReleased: 256, endId: 1000 }, { store: new FileIdStore(PATH, files), now: () => NOW })
-  const ids = make()
-  ids.releasePool(ids.allocatePool(1000), true)
-  ids.stop()
-  files.files.get(`${PATH}.released`)!.data[20]! ^= 1
-  const again = make()
-  const { total_released } = again.stats()
-  assert.ok(total_released < 1000)
-  assert.ok(files.files.has(`${PATH}.released.damaged`))
-  assert.equal(new Set(again.allocatePool(1000)).size, 1000)
-  assert.throws(() => again.allocateId(), { code: 'ID_POOL_EXHAUSTED' })
-})
+/** What version 1.0 left behind when it was killed: made with its code, `expected` is what it read out of it again. */
+const BEFORE = join(process.cwd(), 'test/corpus/ids-before')
 
-test('a spill of many lines gives its lowest ids first, from an order of its own making', () => {
+function killedBefore(name: string, at: string): { files: MemFiles; expected: Record<string, unknown> } {
   const files = new MemFiles()
-  const spill = new FileSpill(`${PATH}.released`, files)
-  const all: number[] = []
-  for (let line = 0; line < 50; line++) {
-    const ids = Array.from({ length: 100 }, (_, k) => 1 + (((line * 100 + k) * 7919) % 5003))
-    spill.append(ids)
-    all.push(...ids)
+  const expected = JSON.parse(readFileSync(join(BEFORE, `${name}.expected.json`), 'utf8'))
+  for (const file of readdirSync(BEFORE)) {
+    if (!file.startsWith(`${name}-`)) continue
+    const data = readFileSync(join(BEFORE, file))
+    const node = { data, durable: data }
+    const path = join(dirname(at), file.slice(name.length + 1))
+    files.files.set(path, node)
+    files.durableNames.set(path, node)
   }
-  all.sort((a, b) => a - b)
-  for (const from of [0, 2000, 4900]) {
-    const { ids, below } = spill.read(from, 300)
+  return { files, expected }
+}
+
+test('checkpoint, journal and spill of an older version are read once and become the new files', async () => {
+  const at = '/data/id_allocation.json'
+  const { files, expected } = killedBefore('range', at)
+  const make = (from: MemFiles): IdAllocator =>
+    new IdAllocator({ maxReleased: 256 }, { store: new FileIdStore(at, from), now: () => expected['now'] as number })
+  const check = (ids: IdAllocator): void => {
+    assert.deepEqual((ids.dump() as { allocated: unknown }).allocated, expected['allocated'])
+    const { total_allocated, total_released } = ids.stats()
+    // the id that was taken back counts as free too
     assert.deepEqual(
-      ids.sort((a, b) => a - b),
-      all.filter(id => id >= from && id < below),
+      [total_allocated, total_released],
+      [expected['total_allocated'], (expected['total_released'] as number) + 1],
     )
-    assert.ok(ids.length >= 300 || below === Number.POSITIVE_INFINITY)
   }
-  assert.ok(spill.read(0, 300).below < 5000, 'not the whole file')
-  assert.equal(spill.count, all.length)
-  const again = new FileSpill(`${PATH}.released`, files)
-  assert.deepEqual(again.read(0, Number.POSITIVE_INFINITY).ids, all)
+  const ids = make(files)
+  await ids.start()
+  check(ids)
+  await ids.settled()
+  assert.equal(files.files.has(`${at}.released`), false)
+  assert.equal(files.size(`${at}.journal`), 0)
+  check(make(files.afterPowerCut(0)))
+  const next = ids.allocatePool(260)
+  const before = expected['next'] as number[]
+  assert.deepEqual(next.slice(0, 253), before.slice(0, 253), 'the lowest first, as before')
+  const owned = new Set(Object.keys(expected['allocated'] as object).map(Number))
+  for (const id of next) assert.ok(!owned.has(id), `${id} has an owner`)
+})
+
+test('an older spill goes only when the new file is on flash: the power may be cut at any operation before', async () => {
+  const at = '/data/id_allocation.json'
+  let done = false
+  for (let point = 0; !done; point++) {
+    const { files, expected } = killedBefore('range', at)
+    const before = textOf(files, at)
+    const make = (from: MemFiles): IdAllocator =>
+      new IdAllocator({ endId: 620 }, { store: new FileIdStore(at, from), now: () => expected['now'] as number })
+    files.gate = operation => {
+      if (operation !== 'read' && operation !== 'close' && files.operations > point) throw new PowerCut()
+    }
+    const ids = make(files)
+    await ids.start()
+    await ids.settled()
+    done = ids.checkpointFailures === 0
+    if (!files.files.has(`${at}.released`)) assert.notEqual(textOf(files, at), before, `operation ${point}`)
+    for (const kept of [0, 1]) {
+      const again = make(files.afterPowerCut(kept))
+      assert.deepEqual((again.dump() as { allocated: unknown }).allocated, expected['allocated'], `operation ${point}`)
+      const owned = Object.keys(expected['allocated'] as object).length
+      assert.equal(new Set(again.allocatePool(620)).size, 620 - owned, `operation ${point}: every free id, once`)
+    }
+    assert.ok(point < 100)
+  }
+})
+
+test('an older spill that is damaged costs no id of the range', () => {
+  const at = '/data/id_allocation.json'
+  const { files, expected } = killedBefore('range', at)
+  files.files.get(`${at}.released`)!.data[20]! ^= 1
+  const ids = new IdAllocator(
+    { endId: 620 },
+    { store: new FileIdStore(at, files), now: () => expected['now'] as number },
+  )
+  const owned = Object.keys(expected['allocated'] as object).length
+  assert.equal(new Set(ids.allocatePool(620)).size, 620 - owned)
+})
+
+test('the pool of an upstream, kept by an older version, goes on', () => {
+  const at = '/data/id_pool.json'
+  const { files, expected } = killedBefore('pool', at)
+  const ids = new IdAllocator(
+    { startId: 1, endId: 0 },
+    { store: new FileIdStore(at, files), now: () => expected['now'] as number },
+  )
+  const dump = ids.dump() as { allocated: unknown; granted_until: number }
+  assert.deepEqual(dump.allocated, expected['allocated'])
+  assert.equal(dump.granted_until, expected['granted_until'])
+  assert.equal(ids.grantsLeft, expected['left'])
+  assert.deepEqual(ids.allocatePool(20), expected['next'])
+})
+
+test('start() reads in slices: the event loop turns meanwhile, and what needs all of it reads the rest at once', async () => {
+  const files = new MemFiles()
+  const made = open(files)
+  for (let k = 0; k < 30_000; k++) made.allocateId({ device_id: `n${k}` })
+  made.stop()
+  const longest = async (ids: IdAllocator): Promise<number> => {
+    let turns = 0
+    const timer = setInterval(() => turns++, 1)
+    await ids.start()
+    clearInterval(timer)
+    return turns
+  }
+  const ids = open(files)
+  const turns = longest(ids)
+  assert.equal(ids.reading, true)
+  assert.ok((await turns) > 2, 'it came in more than one piece')
+  assert.equal(ids.reading, false)
+  assert.equal(ids.stats().total_allocated, 30_000)
+
+  const hurried = open(files)
+  const started = hurried.start()
+  assert.equal(hurried.allocateId({ device_id: 'n7' }), 8)
+  assert.equal(hurried.reading, false)
+  await started
+
+  const stopped = open(files)
+  const ended = stopped.start()
+  stopped.stop()
+  await ended
+  assert.equal(Object.keys(JSON.parse(textOf(files, PATH)).allocated).length, 30_000, 'a stop meanwhile writes nothing')
 })

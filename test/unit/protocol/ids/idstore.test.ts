@@ -240,6 +240,8 @@ test('commits at the same time share their syncs, and each covers what was appen
   const ids = start(at, {}, files)
   ids.allocateId({ device_id: 'a' })
   const first = ids.commit()
+  await turn()
+  assert.equal(syncs, 1)
   ids.allocateId({ device_id: 'b' })
   const second = ids.commit()
   ids.allocateId({ device_id: 'c' })
@@ -277,8 +279,8 @@ test('a long journal becomes a checkpoint by itself', async () => {
   for (let k = 0; k < 20; k++) {
     ids.releasePool(ids.allocatePool(100, { note: 'x'.repeat(40) }), true)
     await ids.commit()
+    await ids.settled()
   }
-  await ids.settled()
   assert.ok(existsSync(at.file))
   assert.ok(readFileSync(at.journal).length < 256 * 1024)
   assert.equal(start(at).stats().total_allocated, 0)

@@ -156,7 +156,7 @@ test('offers survive a restart as offers', async () => {
   const later = open()
   later.clock.advance(600_000)
   later.allocator.reclaimSome()
-  assert.deepEqual([later.allocator.stats().total_allocated, later.allocator.stats().total_released], [0, 0])
+  assert.deepEqual([later.allocator.stats().total_allocated, later.allocator.stats().total_released], [0, 8])
   assert.equal(later.id({ device_id: 'a' }, '10.0.0.2:1'), 9)
 })
 
@@ -207,4 +207,24 @@ test('an IPv6 host counts by its /64, other media by their own names', () => {
   assert.equal(networkOf('::1'), '0:0:0:0::/64')
   assert.equal(networkOf('broker:1883/os/5'), 'broker:1883/os/5')
   assert.equal(networkOf('/dev/ttyS1'), '/dev/ttyS1')
+})
+
+test('while the files are read no request is answered: no id is handed out that may be taken', async () => {
+  const files = new MemFiles()
+  const open = () => server({}, new FileIdStore('/data/ids.json', files))
+  const before = open()
+  for (let k = 0; k < 2000; k++) before.allocator.allocateId({ device_id: `n${k}` })
+  await before.allocator.commit()
+  const after = open()
+  const started = after.allocator.start()
+  assert.equal(after.id({ device_id: 'stranger' }, '10.0.0.1:1'), null)
+  assert.equal(after.pool(4, '10.0.0.2:1'), null)
+  assert.equal(after.quotas.touch(7, '10.0.0.3:1'), false)
+  assert.equal(after.quotas.isAllocated(7), false)
+  assert.equal(after.allocator.reading, true, 'and nothing was read at once for it')
+  assert.equal(after.quotas.report().unanswered, 2)
+  await started
+  assert.equal(after.id({ device_id: 'n7' }, '10.0.0.1:1'), 8)
+  assert.equal(after.id({ device_id: 'stranger' }, '10.0.0.1:1'), 2001)
+  assert.equal(after.quotas.touch(7, '10.0.0.3:1'), true)
 })

@@ -1,0 +1,88 @@
+// What is in a build: dist/sbom.cdx.json (CycloneDX 1.6) and dist/NOTICE with the licence of each package. A package is in it when
+// esbuild's metafile says that bytes of it are in the bundle, or when a file of it lies beside the bundle. Versions and hashes are
+// those of package-lock.json. Build time only; a package that does not say its licence, or is not in the lock, ends the build.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, relative, sep } from 'node:path'
+
+const LICENCE = /^(licen[cs]e|copying|unlicense)/i
+/** of src/units/atoms.generated.ts: data, no package */
+const UCUM = `The table of units is derived from UCUM. The UCUM table and UCUM codes are copyright 1995-2009, Regenstrief Institute, Inc.
+and the Unified Codes for Units of Measures (UCUM) Organization. All rights reserved. Licence: https://ucum.org/license
+`
+
+/** The package's folder in `path`, from the root of the project; undefined for a file of ours. */
+const packageOf = path => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(path)?.[0]
+
+/** The esbuild plugin: adds the packages of every build it takes part in to `found`. */
+export const bundledPackages = found => ({
+  name: 'bundled-packages',
+  setup(build) {
+    build.initialOptions.metafile = true
+    build.onEnd(({ metafile }) => {
+      for (const { inputs } of Object.values(metafile?.outputs ?? {}))
+        for (const [path, { bytesInOutput }] of Object.entries(inputs)) {
+          const folder = bytesInOutput > 0 && packageOf(path.replace(/^[\w-]+:/, ''))
+          if (folder) found.add(folder)
+        }
+    })
+  },
+})
+
+function component(root, lock, folder) {
+  const entry = lock.packages[folder]
+  if (!entry) throw new Error(`E_SBOM: ${folder} is in the bundle and not in package-lock.json`)
+  const name = folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length)
+  const file = readdirSync(join(root, folder)).find(one => LICENCE.test(one))
+  const { license, author } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'))
+  const stated = entry.license ?? license
+  if (!stated) throw new Error(`E_SBOM: ${name} does not say its licence`)
+  const holder = typeof author === 'string' ? author : author?.name
+  const text = file ? readFileSync(join(root, folder, file), 'utf8').trim() : `${stated}. ${holder ?? ''}`.trim()
+  const purl = `pkg:npm/${name.replace('@', '%40')}@${entry.version}`
+  return {
+    text,
+    sbom: {
+      type: 'library',
+      'bom-ref': purl,
+      name,
+      version: entry.version,
+      purl,
+      licenses: [/ (OR|AND) /.test(stated) ? { expression: stated } : { license: { id: stated } }],
+      ...(entry.integrity && {
+        hashes: [
+          { alg: 'SHA-512', content: Buffer.from(entry.integrity.slice('sha512-'.length), 'base64').toString('hex') },
+        ],
+      }),
+    },
+  }
+}
+
+/** Writes both files. `folders`: packages from the root of the project, absolute or relative. */
+export function writeBill(root, { folders, version, builtAt }) {
+  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+  const places = folders.map(folder => (folder.startsWith(root) ? relative(root, folder) : folder))
+  const names = [...new Set(places.map(place => place.split(sep).join('/')))].sort()
+  const components = names.map(folder => component(root, lock, folder))
+  const purl = `pkg:npm/os-node@${version}`
+  const own = { type: 'application', 'bom-ref': purl, name: 'os-node', version, purl }
+  const bill = {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: {
+      timestamp: new Date(builtAt).toISOString(),
+      component: { ...own, licenses: [{ license: { id: 'Apache-2.0' } }] },
+    },
+    components: components.map(({ sbom }) => sbom),
+    dependencies: [{ ref: purl, dependsOn: components.map(({ sbom }) => sbom['bom-ref']) }],
+  }
+  writeFileSync(join(root, 'dist/sbom.cdx.json'), `${JSON.stringify(bill, null, 2)}\n`)
+  const rows = components.map(({ sbom: { name, version, licenses }, text }) => {
+    const [{ expression, license }] = licenses
+    return `${'-'.repeat(78)}\n${name} ${version} (${expression ?? license.id})\n\n${text}\n`
+  })
+  writeFileSync(
+    join(root, 'dist/NOTICE'),
+    `os-node ${version}, Apache-2.0 (see LICENSE)\n\n${UCUM}\nThis program contains the packages below.\n\n${rows.join('\n')}`,
+  )
+}

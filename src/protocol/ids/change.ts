@@ -1,0 +1,62 @@
+// The changes of the allocator's journal and the records of its file as text, and read back from whatever a file holds. Pure.
+import type { IdChange, IdRecord } from './state'
+
+export const isId = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= 0xffff_ffff
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** 1e999 in a file reads as infinity, which no file can hold again */
+const isSeconds = (value: unknown): value is number => Number.isFinite(value)
+
+/** A record as found in a file, completed; null when it is none. */
+export function recordFrom(value: unknown): IdRecord | null {
+  if (!isObject(value)) return null
+  const seconds = (key: string): number => {
+    const given = value[key]
+    return isSeconds(given) ? given : 0
+  }
+  return {
+    meta: isObject(value['meta']) ? JSON.stringify(value['meta']) : '{}',
+    ts: seconds('ts'),
+    last_seen: seconds('last_seen'),
+    lease_expires_at: seconds('lease_expires_at'),
+    device_key: typeof value['device_key'] === 'string' ? value['device_key'] : '',
+    state: value['state'] === 'offline' || value['state'] === 'offered' ? value['state'] : 'active',
+    offline_since: seconds('offline_since'),
+    ...(typeof value['addr'] === 'string' && { addr: value['addr'] }),
+  }
+}
+
+/** JSON of a change, one line; built by hand, since a flood of new devices makes one each. */
+export function changeText(change: IdChange): string {
+  if (!('set' in change)) return JSON.stringify(change)
+  const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr } = change.record
+  const end = addr === undefined ? '}}' : `,"addr":${JSON.stringify(addr)}}}`
+  return `{"set":${change.set},"record":{"meta":${meta},"ts":${ts},"last_seen":${last_seen},"lease_expires_at":${lease_expires_at},"device_key":${JSON.stringify(device_key)},"state":"${state}","offline_since":${offline_since}${end}`
+}
+
+/** A change as found in a journal; null when it is none. */
+export function changeFrom(value: unknown): IdChange | null {
+  if (!isObject(value)) return null
+  if (isId(value['set'])) {
+    const record = recordFrom(value['record'])
+    return record && { set: value['set'], record }
+  }
+  if (isId(value['free'])) return { free: value['free'], ...(value['back'] === true && { back: true }) }
+  if (Array.isArray(value['grant']))
+    return {
+      grant: value['grant'].filter(isId),
+      until: isSeconds(value['until']) ? value['until'] : 0,
+      fresh: value['fresh'] === true,
+    }
+  const { touch, last_seen, lease_expires_at } = value
+  if (!isId(touch) || !isSeconds(last_seen) || !isSeconds(lease_expires_at)) return null
+  return {
+    touch,
+    last_seen,
+    lease_expires_at,
+    ...(typeof value['addr'] === 'string' && { addr: value['addr'] }),
+  }
+}
