@@ -145,7 +145,7 @@ const idText = (id: number | string): string => idOf(id).toString(16)
 /** STmin of ISO 15765-2: whole milliseconds to 127, hundreds of microseconds from 0xF1 on. */
 export const separation = (us: number): number => (us > 0 && us < 1000 ? 0xf0 + us / 100 : us / 1000)
 
-function settingsOf(peer: PeerOptions, options: CanOptions): PeerSettings {
+export function settingsOf(peer: PeerOptions, options: CanOptions): PeerSettings {
   const [tx, rx] = [idOf(peer.tx_id), idOf(peer.rx_id)]
   const flag = (peer.ext ?? Math.max(tx, rx) > MAX_STANDARD) ? CAN_EFF : 0
   return {

@@ -9,7 +9,7 @@ import type { Files } from '../lib/files'
 import { diskFault } from '../lib/writable'
 import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
 import type { Settings } from './options'
-import { decodeHeader, type Piece, type Scan, type Snapshot, scanSegment, segmentBase } from './segment'
+import { decodeHeader, type Scan, type Snapshot, scanSegment, segmentBase } from './segment'
 import { onMedium, type Segment } from './segments'
 import { LogState } from './state'
 import { readWitness, type Witness } from './witness'
@@ -180,7 +180,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     segment.lastFact = scan.lastFact
     found.boot = Math.max(found.boot, scan.boot)
     if (scan.pieces.length > 0 || !head) found.findings.push({ segment, bytes, scan })
-    if (scan.facts === 0 && !clock && losses(scan.pieces) === 0) found.empty.push(segment)
+    if (scan.facts === 0 && !clock && !scan.pieces.some(({ from, to }) => to >= from)) found.empty.push(segment)
   })
   // after a clean stop its mark is the last record there is, so the next seq is known; else the whole range is spent
   found.cleanStop = state.stopped && newest.last >= newest.base && !found.findings.some(f => f.segment === newest)
@@ -291,5 +291,3 @@ function previousLast(files: Files, segment: Segment): number | undefined {
     return undefined // its own scan says what is wrong with it
   }
 }
-
-const losses = (pieces: readonly Piece[]): number => pieces.reduce((n, p) => n + Math.max(0, p.to - p.from + 1), 0)

@@ -78,7 +78,7 @@ inTheRig(
 
     // biome-ignore lint/suspicious/noExplicitAny: whatever JSON the command gives
     const status = (machine: Machine): Promise<any> => askControl(machine.dataDir, 'status')
-    const from = (id: string): LoggedFact[] => upstream.logFacts().filter(fact => fact.id === id)
+    const from = async (id: string): Promise<LoggedFact[]> => (await upstream.facts()).filter(fact => fact.id === id)
     const tell = async (error: Error): Promise<never> => {
       const states = await Promise.all([gateway, upstream].map(status))
       const short = states.map(({ links, uplinks, received }) => ({ links, uplinks, received }))
@@ -93,10 +93,9 @@ inTheRig(
 
     test('readings are logged upstream with signal and noise, and acknowledged', async () => {
       await far.command('link -80 6.5 0')
-      // cheaper to ask than the log, which takes a process of its own
       await until('facts arrive', async () => (await status(upstream)).log.last_seq >= 3).catch(tell)
       await delivered()
-      const { medium, rssi, snr } = from('NEAR').at(-1)!
+      const { medium, rssi, snr } = (await from('NEAR')).at(-1)!
       assert.deepEqual([medium, snr], ['LoRa', 6.5])
       assert.ok(Math.abs(Number(rssi) + 80) <= 1, String(rssi))
       const { uplinks } = await status(gateway)
@@ -109,14 +108,14 @@ inTheRig(
       await far.command('lose 3')
       const { log } = await status(gateway)
       await until('more readings', async () => (await status(gateway)).log.committed_seq >= log.last_seq + 3)
-      const logged = gateway.logFacts().map(({ t_raw }) => t_raw)
+      const logged = (await gateway.facts()).map(({ t_raw }) => t_raw)
       let seen: unknown[] = []
       await delivered()
-      const missing = (): unknown[] => {
-        seen = from('NEAR').map(({ t_raw }) => t_raw)
+      const missing = async (): Promise<unknown[]> => {
+        seen = (await from('NEAR')).map(({ t_raw }) => t_raw)
         return logged.filter(t => !seen.includes(t))
       }
-      await until('every one of them is logged upstream', () => missing().length === 0).catch(tell)
+      await until('every one of them is logged upstream', async () => (await missing()).length === 0).catch(tell)
       assert.equal(new Set(seen).size, seen.length, 'each once')
     })
 
@@ -135,7 +134,9 @@ inTheRig(
       const arrives = async (sensor: string): Promise<void> => {
         const ran = gateway.run('transmit', '--medium', 'LoRa', '--sensors', `[["${sensor}","OK",21.5,"Cel"]]`)
         assert.equal(ran.code, 0, ran.stdout + ran.stderr)
-        const fact = await until('it is logged', () => from('NEAR').find(({ s1_id }) => s1_id === sensor)).catch(tell)
+        const fact = await until('it is logged', async () =>
+          (await from('NEAR')).find(({ s1_id }) => s1_id === sensor),
+        ).catch(tell)
         assert.deepEqual([fact.s1_v, fact.medium], [294.65, 'LoRa'])
       }
       await arrives('D1')
@@ -152,7 +153,7 @@ inTheRig(
         const logged = async (): Promise<LoggedFact | undefined> => {
           await far.command(`hear ${frame.toString('hex')}`)
           await new Promise(resolve => setTimeout(resolve, 1000))
-          return from('FX').find(({ t_raw }) => t_raw === (SECONDS + k) * 1000)
+          return (await from('FX')).find(({ t_raw }) => t_raw === (SECONDS + k) * 1000)
         }
         const fact = await until(`frame ${k} is logged`, logged)
         assert.deepEqual([fact.s1_id, fact.s1_v, fact.s1_u, fact.s2_v], ['T', T, 'K', P])

@@ -1,4 +1,4 @@
-// The packed tarball in an empty folder: the README's example of the library runs as it stands, its types compile without
+// The packed tarball in an empty folder: the example of docs/library.md runs as it stands, its types compile without
 // skipLibCheck, and an error that the caller does not catch shows no line of minified code.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -25,7 +25,7 @@ test('the packed tarball in an empty folder: example, types and errors', t => {
   const installed = run(empty, 'npm', ...install)
   assert.equal(installed.status, 0, installed.said)
 
-  const section = readFileSync(join(root, 'README.md'), 'utf8').split('## Use it as a library')[1]!
+  const section = readFileSync(join(root, 'docs/library.md'), 'utf8').split('# The library')[1]!
   const example = section
     .split('\n')
     .slice(

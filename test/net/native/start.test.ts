@@ -57,7 +57,7 @@ test('npm start in a fresh clone: small, and the clone stays as it was', {
   const ended = new Promise(resolve => child.once('close', resolve))
   t.after(() => child.exitCode ?? child.signalCode ?? process.kill(-child.pid!, 'SIGKILL'))
   const memory = new Map<string, number>()
-  const polls = setInterval(() => peaks(child.pid!, memory), 25)
+  const polls = setInterval(() => peaks(child.pid!, memory), 100)
   try {
     await until(
       'the gateway says what it does',

@@ -143,6 +143,16 @@ test('the uuid depends on device, time and content only', () => {
     { ...FULL, sensors: FULL.sensors.map(s => ({ ...s, value: s.value ?? 0 })) },
   ] as Fact[]
   assert.equal(new Set([uuid, ...others.map(f => uuidText(packetUuid(f)))]).size, 7)
+  const many = Array.from({ length: 64 }, (_, k) => packetUuid({ ...FULL, tRaw: k }))
+  const [all, any] = [
+    many.reduce((a, b) => a.map((x, k) => x & b[k]!)),
+    many.reduce((a, b) => a.map((x, k) => x | b[k]!)),
+  ]
+  // but for the version and the variant every bit is of the hash
+  const [least, most] = [new Array(16).fill(0), new Array(16).fill(0xff)]
+  Object.assign(least, { 6: 0x80, 8: 0x80 })
+  Object.assign(most, { 6: 0x8f, 8: 0xbf })
+  assert.deepEqual([[...all], [...any]], [least, most])
   assert.deepEqual(Buffer.from(uuidBytes(uuid.toUpperCase())!), Buffer.from(packetUuid(FULL)))
   assert.equal(uuidBytes("x' OR 1=1 --"), undefined)
 })

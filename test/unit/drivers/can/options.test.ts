@@ -3,8 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { canDriver } from '../../../../drivers/can'
 import { complaint, stateOf } from '../../../../drivers/can/errors'
+import { settingsOf } from '../../../../drivers/can/medium'
+import { canOptions } from '../../../../drivers/can/options'
 import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
+import { checkOptions } from '../../../../src/links/options'
 import type { CanLink } from '../../../../src/native/can-link'
 
 const make = (options: Record<string, unknown>) =>
@@ -25,6 +28,21 @@ const peer = (tx_id: number | string, rx_id: number | string, more = {}) => ({ t
 test('a peer and nothing else is enough; 4095 bytes go in one packet', () => {
   const medium = make({ peers: [peer('0x7E0', 2024)] })
   assert.deepEqual([medium.name, medium.medium, medium.maxPacket], ['bus', 'CAN', 4095])
+})
+
+test('what the socket of a peer is opened with', () => {
+  const isotp = (more: object): object => {
+    const options = checkOptions(canOptions, { interface: 'vcan9', peers: [peer(1, 0x7ff, more)] }, 'bus')
+    return settingsOf(options.peers[0]!, options).isotp
+  }
+  assert.deepEqual(isotp({}), { txId: 1, rxId: 0x7ff, blockSize: 0, stMin: 0 })
+  assert.deepEqual(isotp({ padding: 0, separation_us: 300 }), {
+    ...{ txId: 1, rxId: 0x7ff, blockSize: 0 },
+    ...{ stMin: 0xf3, padding: 0 },
+  })
+  const fd = isotp({ fd: true, frame_bytes: 32, brs: false, block_size: 3, separation_us: 2000, rx_id: 0x800 })
+  const ids = { txId: 1 + 0x8000_0000, rxId: 0x800 + 0x8000_0000 }
+  assert.deepEqual(fd, { ...ids, fd: { dataBytes: 32, brs: false }, blockSize: 3, stMin: 2 })
 })
 
 test('keys of the gateway that mean nothing here are no fault', () => {

@@ -237,6 +237,7 @@ test('an echo request is answered with its own bytes', () => {
 
 test('an address is four numbers up to 255', () => {
   assert.equal(parseIp('255.255.255.255'), 0xffffffff)
+  for (const ip of ['192.168.10.77', '1.2.3.4', '255.254.253.252']) assert.equal(ipText(parseIp(ip)!), ip)
   for (const wrong of ['', '1.2.3', '1.2.3.256', '1.2.3.4.5', 'a.b.c.d', '::1', '1.2.3.-4'])
     assert.equal(parseIp(wrong), null)
 })

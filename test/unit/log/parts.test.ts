@@ -1,0 +1,97 @@
+// Small parts of the log by themselves: the chunks in RAM, the witness of the newest segment, a row of an export.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { exportRow } from '../../../src/log/export'
+import { Tail } from '../../../src/log/tail'
+import { readWitness, removeWitness, writeWitness } from '../../../src/log/witness'
+import { DIR, factOf, openLog } from './helpers'
+import { MemFiles, systemError } from './memfiles'
+
+test('chunks are used again, at most four lie ready, and one of another size is given back', () => {
+  const tail = new Tail(1000, 2500)
+  /** so many full chunks, all on the medium, and an empty one behind them */
+  const fill = (count: number): void => {
+    for (let k = 0; k < count; k++) {
+      const chunk = tail.room()
+      tail.added(chunk, k + 1, 1000)
+      chunk.synced = chunk.written = 1000
+      tail.room(1000)
+    }
+  }
+  fill(8)
+  const chunks = (): object[] => {
+    const list = []
+    for (let chunk = tail.head; chunk; chunk = chunk.next) list.push(chunk)
+    return list
+  }
+  const before = new Set<object>(chunks())
+  assert.equal(before.size, 9)
+  tail.trim()
+  assert.equal(chunks().length, 2, 'what is recent stays: 2500 bytes')
+  fill(5)
+  assert.deepEqual(
+    chunks().map(chunk => before.has(chunk)),
+    [true, true, true, true, true, true, false],
+  )
+  const large = tail.room(4000)
+  assert.ok(large.bytes.length >= 4000, `${large.bytes.length}`)
+  large.used = large.synced = 4000
+  tail.room(1000)
+  tail.trim()
+  assert.equal(chunks().length, 1, 'a large one alone is more than what is recent')
+})
+
+test('a listener before commits is called at the interval though nothing was appended, once for what it wanted', async () => {
+  const { log, timers } = await openLog()
+  let called = 0
+  const wants = log.beforeCommit(() => void called++)
+  await timers.advance(5000)
+  assert.equal(called, 0)
+  wants()
+  wants()
+  await timers.advance(999)
+  assert.equal(called, 0)
+  await timers.advance(1)
+  assert.equal(called, 1)
+  await timers.advance(5000)
+  assert.equal(called, 1)
+})
+
+test('the witness: none is no fault, a damaged one is; what was written is read, and a disk that refuses writes nothing', async () => {
+  const files = new MemFiles()
+  files.mkdir(DIR)
+  assert.equal(readWitness(files, DIR), undefined)
+  for (const witness of [
+    { base: 1, boot: 2, first: 0 },
+    { base: 5, boot: 2, first: 1, last: 0 },
+  ]) {
+    assert.equal(await writeWitness(files, DIR, witness), JSON.stringify(witness).length)
+    assert.deepEqual(readWitness(files, DIR), witness)
+  }
+  for (const missing of ['base', 'boot', 'first']) {
+    await writeWitness(files, DIR, { ...{ base: 1, boot: 2, first: 0 }, [missing]: -1 })
+    assert.throws(() => readWitness(files, DIR), { code: 'STORAGE', message: /chain.json is damaged/ })
+  }
+  await writeWitness(files, DIR, { base: 1, boot: 2, first: 0, last: 1.5 })
+  assert.deepEqual(readWitness(files, DIR), { base: 1, boot: 2, first: 0 })
+  files.gate = operation => {
+    if (operation === 'sync' || operation === 'remove') throw systemError('EIO')
+  }
+  assert.equal(await writeWitness(files, DIR, { base: 9, boot: 2, first: 0 }), 0)
+  removeWitness(files, DIR)
+  files.gate = () => undefined
+  assert.equal(readWitness(files, DIR)!.base, 1, 'the older one stays')
+  removeWitness(files, DIR)
+  assert.equal(readWitness(files, DIR), undefined)
+})
+
+test('a row of an export has what is known of the link, and no key for what is not', () => {
+  const record = { boot: 1, seq: 2, quality: 'synced', medium: 'LoRa', wallMs: 3, fact: factOf(1) }
+  const bare = exportRow(record as never)
+  const { id, source_aid, medium, time_quality, logged_ms } = bare
+  assert.deepEqual([id, source_aid, medium, time_quality, logged_ms], ['dev-1', 7, 'LoRa', 'synced', 3])
+  const all = { address: 'a', rssi: 0, snr: 0, future: true, template_rebuilt: true }
+  const row = exportRow({ ...record, link: { medium: 'LoRa', ...all } } as never)
+  assert.deepEqual(row, { ...bare, ...all })
+  for (const key of Object.keys(all)) assert.equal(key in bare, false, key)
+})
