@@ -46,7 +46,10 @@
   } catch {} // there is none yet
   var wrapper = '(function(exports,require,module,__filename,__dirname,__importModule){'
   // the build breaks the end of a comment apart; positions are those of the file, for the source map
-  var script = new vm.Script(wrapper + code.latin1Slice().replace(/\*\x01/g, '*/') + '\n})', {
+  var text = wrapper + code.latin1Slice().replace(/\*\x01/g, '*/') + '\n})'
+  // Node prints a line of the sources instead of minified code only where the code names a map
+  text += '\n//# sourceMappingURL=' + require('node:path').basename(__filename) + '.map'
+  var script = new vm.Script(text, {
     filename: __filename,
     lineOffset: file.latin1Slice(0, start).split('\n').length - 1,
     columnOffset: -wrapper.length,
