@@ -61,8 +61,7 @@ function component(root, lock, folder) {
 export function writeBill(root, { folders, version, builtAt }) {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   const places = folders.map(folder => (folder.startsWith(root) ? relative(root, folder) : folder))
-  // the packages may be linked into the project, as in the copy of `npm run mutants`: then they are read from above it
-  const names = [...new Set(places.map(place => place.split(sep).join('/').replace(/^(\.\.\/)+/, '')))].sort()
+  const names = [...new Set(places.map(place => place.split(sep).join('/')))].sort()
   const components = names.map(folder => component(root, lock, folder))
   const purl = `pkg:npm/os-node@${version}`
   const own = { type: 'application', 'bom-ref': purl, name: 'os-node', version, purl }
