@@ -126,36 +126,49 @@ const LOSSES: readonly (readonly [kept: number, zeros: boolean, tear: number, su
     [1, false, 0, allBut('.released')],
   ]
 
+/** Lives until the power is cut at operation `point`, or to the end. */
+async function cutAt(
+  point: number,
+  tear: number,
+  live: (files: MemFiles, life: Life) => Promise<void>,
+): Promise<{ files: MemFiles; life: Life; done: boolean }> {
+  const files = new MemFiles()
+  const life = new Life()
+  files.tear = tear
+  files.gate = operation => {
+    if (life.cut || (operation !== 'read' && operation !== 'close' && files.operations > point)) {
+      life.cut = true
+      throw new PowerCut(`at operation ${point}`)
+    }
+  }
+  try {
+    await live(files, life)
+  } catch (error) {
+    if (!life.cut) throw error
+  }
+  const done = !life.cut
+  life.cut = true
+  return { files, life, done }
+}
+
 async function everyPoint(
   live: (files: MemFiles, life: Life) => Promise<void>,
   check: (files: MemFiles, life: Life, where: string) => void,
 ): Promise<number> {
   for (let point = 0; point < 1000; point++) {
-    let done = false
+    // one life for the losses that tear alike: what is lost is decided after it
+    const lives = new Map<number, Awaited<ReturnType<typeof cutAt>>>()
     for (const [kept, zeros, tear, survives] of LOSSES) {
-      const files = new MemFiles()
-      const life = new Life()
-      files.tear = tear
-      files.gate = operation => {
-        if (life.cut || (operation !== 'read' && operation !== 'close' && files.operations > point)) {
-          life.cut = true
-          throw new PowerCut(`at operation ${point}`)
-        }
-      }
-      try {
-        await live(files, life)
-      } catch (error) {
-        if (!life.cut) throw error
-      }
-      done = !life.cut
-      life.cut = true
+      const lived = lives.get(tear) ?? (await cutAt(point, tear, live))
+      lives.set(tear, lived)
+      const { files, life } = lived
       check(
         files.afterPowerCut(kept, zeros, survives),
         life,
         `operation ${point}, kept ${kept}${zeros ? ' zeros' : ''} ${survives ?? ''}`,
       )
     }
-    if (done) return point
+    if ([...lives.values()].every(({ done }) => done)) return point
   }
   return assert.fail('the life never ended')
 }

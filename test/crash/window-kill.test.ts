@@ -12,7 +12,7 @@ import { Database } from '../../src/storage'
 import { until } from '../lib/gateway'
 import { rounds } from '../lib/random'
 
-const ROUNDS = rounds(7, 24)
+const ROUNDS = rounds(5, 24)
 
 async function opened(dir: string) {
   const log = await FlashLog.open({ dir: join(dir, 'log'), commitIntervalMs: 10, ackCommitMs: 2, commitBytes: 8192 })

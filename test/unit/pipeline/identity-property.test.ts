@@ -1,7 +1,7 @@
 // Encode and decode are inverse in dialect `ucum`: a million random facts in all, over both roads (the uplink's encoder to the
 // gateway's receiver, the core to fusion), precision 0 to 10. Texts and units come back as they were sent, values exactly
 // where they lie on the fixed-point grid and within D3 elsewhere; what is refused could not have been kept.
-// Long: the million; `npm test` takes a fifth of it
+// Long: the million; `npm test` takes a tenth of it
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { contentHash } from '../../../src/gateway/receive/content'
@@ -20,9 +20,9 @@ import { canonicals } from '../units/canonicals'
 import { random } from './units'
 
 const T0 = 1_710_000_000_000
-const UPLINK_FACTS = rounds(130_000, 650_000)
-const CORE_FACTS = rounds(60_000, 300_000)
-const TEXT_FACTS = rounds(10_000, 50_000)
+const UPLINK_FACTS = rounds(65_000, 650_000)
+const CORE_FACTS = rounds(30_000, 300_000)
+const TEXT_FACTS = rounds(5_000, 50_000)
 const units = wireUnits()
 const clock = new ManualClock(T0)
 
