@@ -5,7 +5,7 @@
 // Faults that change no behaviour are listed with a reason in test/mutants.json and do not count.
 // Errors: a test file that fails without any fault is left out, and named; the status is 1 then, or where the build fails.
 import { spawn, spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -347,7 +347,8 @@ mkdirSync(copy, { recursive: true })
 const listed = spawnSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' })
 for (const name of listed.stdout.split('\n').filter(n => n && existsSync(join(root, n))))
   cpSync(join(root, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
-symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
+// hard links: the build names the packages of the bundle by their folders below the project
+spawnSync('cp', ['-al', join(root, 'node_modules'), copy], { stdio: ['ignore', 2, 2] })
 for (const file of new Set(faults.map(f => f.file)))
   writeFileSync(
     join(copy, file),

@@ -59,6 +59,7 @@ test('with a key the same packets as without, only ciphered: every kind, the bac
   const again = secret.encodeFull(fact(5, [1, 2]), undefined, KEY)
   assert.ok(again.cmd === 0x40 && again.tid >= 200)
   assert.equal(secret.encodeFull(fact(6, []), OPENER_TID).cmd, 0x3f)
+  assert.equal(OPENER_TID, 255, 'a TID that no template gets')
 })
 
 /** Keys that agree with the CRC-8 of that frame, wrong ones. */
