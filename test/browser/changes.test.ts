@@ -176,7 +176,7 @@ test('a configuration file changed by hand is read again when asked for; a broke
 test('the look is saved for everybody, the colours for this browser', async () => {
   await open('settings')
   await page.getByLabel('Refresh interval (s)').fill('3')
-  await page.getByLabel('Compact').check()
+  await page.getByLabel('Compact', { exact: true }).check()
   await page.getByLabel('Readings as').selectOption('list')
   await page.getByRole('button', { name: 'Save for all users' }).click()
   await said('settings are saved')

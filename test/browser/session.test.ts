@@ -90,9 +90,7 @@ test('an operator signs in with a password, switches, and may not change setting
   await page.getByText('Engine settings').first().click()
   assert.ok(await page.getByLabel('engine_settings.precision').isDisabled())
   await page.goto(`${world.url}/#/users`)
-  await page
-    .getByText('otto has the role operator; changing users needs the role admin.')
-    .waitFor()
+  await page.getByText('otto has the role operator; changing users needs the role admin.').waitFor()
   assert.equal(await page.getByRole('button', { name: 'Add', exact: true }).count(), 0)
   await page.goto(`${world.url}/#/console`)
   await page.getByLabel('Command', { exact: true }).fill('config-set --key engine_settings.precision --value 3')
