@@ -85,7 +85,7 @@ function pipelineText(data: Dict): string {
     } = dict(value)
     return {
       uplink,
-      state: carrying === true ? 'carries' : 'waits',
+      state: carrying === true ? 'active' : 'standby',
       delivery,
       backlog,
       acked,

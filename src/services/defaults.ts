@@ -27,7 +27,7 @@ const PLUGINS = {
   },
   port_forwarder: {
     aliases: ['forwarder'],
-    summary: 'sends packets that match rules on to other media',
+    summary: 'forwards matching packets to other media',
     entries: {
       rules_file: text('', 'file of the rules; empty: <data>/port_forwarder_rules.json'),
       max_pending: int(1024, 'packets that may wait for one target; what is more is dropped and counted', { min: 1 }),
@@ -35,7 +35,7 @@ const PLUGINS = {
   },
   env_guard: {
     aliases: ['environment', 'guard'],
-    summary: 'collects what is missing on this machine: devices, rights, packages',
+    summary: 'detects missing devices, rights and packages',
     autoStart: true,
     entries: {
       max_history: int(100, 'issues kept', { min: 1, max: 10_000 }),

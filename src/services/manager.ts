@@ -317,7 +317,7 @@ export class ServiceManager implements Managed {
       },
       ...(service.status && {
         status: {
-          summary: 'how it is',
+          summary: 'show its state',
           reads: true,
           run: async () => {
             const status = await this.status(name)

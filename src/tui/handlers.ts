@@ -30,7 +30,7 @@ export const handlers = (tui: TerminalUi): TuiHandlers => ({
   },
   bios: {
     summary: 'show one section at a time, framed',
-    options: { section: { ...section, value: 'NAME', help: 'the section shown first' }, interval },
+    options: { section: { ...section, value: 'NAME', help: 'initial section' }, interval },
     run: async options => ({
       exitCode: await tui.runBios(seconds(options.interval), sectionNames(options.section)?.[0] ?? null),
     }),

@@ -108,7 +108,7 @@ function uplinks(m: Metrics, status: GatewayStatus): void {
   m.add(
     'uplink_carrying',
     'gauge',
-    'this uplink carries',
+    'this uplink is active',
     each(uplink => uplink.carrying),
   )
 }

@@ -254,7 +254,7 @@ test('pipeline-info and doctor: a gateway tells what it counts and how its links
   const of = (machine: Machine, name: string): { state: string; text: string } =>
     machine.json('doctor').checks.find((check: { name: string }) => check.name === name)
   // asked again: the upstream may be slow to answer
-  await until('it carries', () => /up carries/.test(of(running, 'upstream').text))
+  await until('it carries', () => /up is active/.test(of(running, 'upstream').text))
   await until('it answers', () => /UDP 127\.0\.0\.1:\d+ answers/.test(of(alone, 'upstream').text))
   // the page is where this gateway was told to open it
   assert.match(of(running, 'ports').text, new RegExp(`the gateway listens; page on http://127.0.0.1:${ports.page}$`))

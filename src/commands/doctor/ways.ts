@@ -148,7 +148,7 @@ const upstream: Check = {
     if (gateway) {
       const { links, uplinks: all, forwarding } = gateway.status()
       const found = Object.keys(all).flatMap(name => (links[name] ? [told(name, links[name])] : []))
-      const carried = forwarding?.uplink ? `${forwarding.uplink} carries, ${forwarding.backlog} facts wait` : ''
+      const carried = forwarding?.uplink ? `${forwarding.uplink} is active, ${forwarding.backlog} facts waiting` : ''
       const sum = worst(found, skipped('this gateway forwards to nobody'))
       if (!carried) return sum
       // one that carries is enough; what is wrong with the others is still told

@@ -64,7 +64,7 @@ function text(report: BoardReport, paint: Paint): string {
 
 export const boardShow: Verb = {
   name: 'board',
-  summary: 'the board, its pins with what uses them, its buses with what to enable',
+  summary: 'show the board, its pins and buses',
   description: 'Changes nothing. gateway.board names the board where it is not detected.',
   examples: ['os-node board', 'os-node board --json'],
   options: {},

@@ -36,7 +36,7 @@ function changed({ restart, ...value }: Change, via: CommandContext['via'], logg
 
 export const configUnset: Verb = {
   name: 'config-unset',
-  summary: 'take one value out of the configuration: its default counts again',
+  summary: 'remove one value from the configuration; its default applies',
   description: 'An element of a list goes. Keys that nothing reads can be taken out too.',
   examples: ['os-node config-unset --key engine_settings.precision', 'os-node config-unset --key gateway.sources[2]'],
   options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
@@ -63,7 +63,7 @@ export const configSet: Verb = {
   options: {
     key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' },
     value: { type: 'string', value: 'VALUE', help: 'the new value' },
-    'value-stdin': { type: 'boolean', help: 'ask for the value, or read it from stdin: nobody else sees it' },
+    'value-stdin': { type: 'boolean', help: 'prompt for the value, or read it from stdin' },
     type: { type: 'string', value: 'TYPE', help: `type of the value: ${TYPE_NAMES.join(', ')}` },
   },
   operands: ['key', 'value'],

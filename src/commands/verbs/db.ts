@@ -8,7 +8,7 @@ const TELL_MS = 5000
 
 export const dbExport: Verb = {
   name: 'db export',
-  summary: 'write all packets into one SQLite file, or all readings into a CSV file',
+  summary: 'export all packets to SQLite, or all readings to CSV',
   description:
     'Tables os_packets and os_sensors; sqlite3 and everything that reads SQLite opens it. A name that ends in .csv makes a CSV file: ' +
     'one row per sensor reading. The data directory is only read, so a gateway may run.',
@@ -18,8 +18,8 @@ export const dbExport: Verb = {
     'os-node db export --file /media/usb/packets.sqlite --force --json',
   ],
   options: {
-    file: { type: 'string', value: 'PATH', required: true, help: 'the file that is written' },
-    force: { type: 'boolean', help: 'replace a file that is there' },
+    file: { type: 'string', value: 'PATH', required: true, help: 'output file' },
+    force: { type: 'boolean', help: 'overwrite an existing file' },
   },
   operands: ['file'],
   where: 'local',

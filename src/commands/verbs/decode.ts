@@ -17,7 +17,7 @@ const PACKET = '3f01000000000101a204d45f1c303b412e312e41614945314638637c543e4b2e
 
 export const decode: Verb = {
   name: 'decode',
-  summary: 'show what a packet holds',
+  summary: 'decode a packet',
   description:
     'DIFF and HEART packets need the template of their FULL packet; a running gateway knows those it received.',
   examples: [`os-node decode ${PACKET}`, `os-node decode --hex ${PACKET} --json`],

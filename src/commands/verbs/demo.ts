@@ -69,13 +69,13 @@ async function run(context: CommandContext, options: OptionValues): Promise<{ ex
 
 export const demo: Verb = {
   name: 'demo',
-  summary: 'try everything out: a gateway with invented readings in a folder of its own',
+  summary: 'run a temporary gateway with simulated readings',
   description: 'Nothing of it stays. The folder of a running gateway is not touched.',
   examples: ['os-node demo --open-browser', 'os-node demo --duration 60 --web-port 9000'],
   options: {
-    'open-browser': { type: 'boolean', help: 'open the page, logged in' },
+    'open-browser': { type: 'boolean', help: 'open the page in a browser, signed in' },
     interval: { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, default: 2, help: 'between two readings' },
-    duration: { type: 'number', value: 'SECONDS', min: 0, max: 86_400, default: 0, help: '0: until it is stopped' },
+    duration: { type: 'number', value: 'SECONDS', min: 0, max: 86_400, default: 0, help: '0: no limit' },
     'web-host': { type: 'string', value: 'HOST', default: '127.0.0.1', help: 'address of the page' },
     'web-port': {
       type: 'integer',

@@ -53,7 +53,7 @@ function text(value: Record<string, unknown>, paint: Paint): string {
 export const doctor: Verb = {
   name: 'doctor',
   aliases: ['diagnose'],
-  summary: 'check machine, configuration and ways, with what to do',
+  summary: 'diagnose problems and suggest fixes',
   description:
     'Changes nothing. In a running gateway its own links are asked; without one ports and upstream are tried.',
   examples: ['os-node doctor', 'os-node diagnose --json'],

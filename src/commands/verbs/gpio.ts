@@ -50,7 +50,7 @@ function listText(
 
 export const gpioList: Verb = {
   name: 'gpio',
-  summary: 'GPIO lines of this machine: names, direction, who has them, outputs',
+  summary: 'list GPIO lines with name, direction, consumer and outputs',
   description: 'Asking takes no line from anybody. Values are those of lines that the running gateway holds.',
   examples: ['os-node gpio', 'os-node gpio --json'],
   options: {},

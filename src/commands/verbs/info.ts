@@ -27,7 +27,7 @@ interface IdInfo {
 
 export const idInfo: Verb = {
   name: 'id-info',
-  summary: 'the name and the id of this device, and who hands out ids',
+  summary: 'show the name and id of this device, and the id server',
   examples: ['os-node id-info', 'os-node id-info --json'],
   options: {},
   where: 'either',
@@ -60,7 +60,7 @@ export const idInfo: Verb = {
 
 export const snapshot: Verb = {
   name: 'snapshot',
-  summary: 'identity, services and enabled media',
+  summary: 'show identity, services and enabled media',
   examples: ['os-node snapshot', 'os-node snapshot --json'],
   options: {},
   where: 'either',
@@ -113,7 +113,7 @@ export function pipelineFacts({ config, gateway }: CommandContext): Record<strin
 
 export const pipelineInfo: Verb = {
   name: 'pipeline-info',
-  summary: 'how readings become packets: core, precision, units, key frames, counters',
+  summary: 'show core, precision, units, key frames and counters of the pipeline',
   examples: ['os-node pipeline-info', 'os-node pipeline-info --json'],
   options: {},
   where: 'either',
@@ -136,7 +136,7 @@ export const pipelineInfo: Verb = {
 
 export const dbStatus: Verb = {
   name: 'db-status',
-  summary: 'the SQL view: whether it is on, its dialect, how far it is',
+  summary: 'show state, dialect and progress of the database',
   examples: ['os-node db-status', 'os-node db-status --json'],
   options: {},
   where: 'either',

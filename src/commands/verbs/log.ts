@@ -4,7 +4,7 @@ import type { Verb } from '../verb'
 
 export const logVerify: Verb = {
   name: 'log verify',
-  summary: 'read the whole log and check every record',
+  summary: 'verify every record of the log',
   examples: ['os-node log verify', 'os-node log verify --json'],
   options: {},
   where: 'either',

@@ -110,7 +110,7 @@ async function runCommand(
 
 export const pluginList: Verb = {
   name: 'plugin-list',
-  summary: 'the plugins there are, and how they are',
+  summary: 'list plugins and their state',
   examples: ['os-node plugin-list', 'os-node plugin-list --json'],
   options: {},
   where: 'either',
@@ -215,7 +215,7 @@ export const webUser = verbOf('web_user', {
 export const portForwarder = verbOf('port_forwarder', {
   name: 'port-forwarder',
   aliases: ['port_forwarder'],
-  summary: 'send packets that match rules on to other media',
+  summary: 'forward matching packets to other media',
   commands: 'status, list, add-rule, remove-rule, enable-rule, disable-rule, test, stats, reset-stats, start, stop',
   examples: [
     'os-node port-forwarder add-rule --name north --medium UDP --device 7 --to tcp://10.0.0.2:8888',
@@ -227,7 +227,7 @@ export const portForwarder = verbOf('port_forwarder', {
 export const envGuard = verbOf('env_guard', {
   name: 'env-guard',
   aliases: ['env_guard'],
-  summary: 'what is missing on this machine, and what to do about it',
+  summary: 'list missing devices, rights and packages, with remedies',
   commands: 'status, list, check, set, clear, resource-show, resource-init, start, stop',
   examples: ['os-node env-guard status', 'os-node env-guard --cmd set -- --id 3f2a --status ignored'],
 })

@@ -8,7 +8,7 @@ const WORDS = ['added', 'removed', 'changed', 'kept'] as const
 
 export const reload: Verb = {
   name: 'reload',
-  summary: 'make the running gateway read its configuration again',
+  summary: 'reload the configuration of the running gateway',
   description: 'Links that did not change stay open, and so does the log. The signal SIGHUP does the same.',
   examples: ['os-node reload', 'os-node reload --json'],
   options: {},

@@ -12,7 +12,7 @@ const named = (key: string): string => (key === '' ? 'the whole file' : key === 
 
 export const repairConfig: Verb = {
   name: 'repair-config',
-  summary: 'mend a broken configuration file',
+  summary: 'repair a broken configuration file',
   description:
     'Valid keys stay, the rest gets its default, elements of lists that cannot be mended go. The old file is kept beside it as .bak.',
   examples: [
@@ -20,7 +20,7 @@ export const repairConfig: Verb = {
     'os-node repair-config --unknown',
     'os-node repair-config --config /data/Config.json --json',
   ],
-  options: { unknown: { type: 'boolean', help: 'take out keys that nothing reads, too' } },
+  options: { unknown: { type: 'boolean', help: 'also remove unknown keys' } },
   where: 'either',
   changes: true,
   tolerant: true,

@@ -9,7 +9,7 @@ export const safeMode: Verb = {
     'After five crashes in a row a gateway starts with its links off. Leaving opens them at once; a changed configuration ' +
     'or another version is tried by itself at the next start. OS_NODE_SAFE_MODE=on or off decides for one start.',
   examples: ['os-node safe-mode', 'os-node safe-mode --leave'],
-  options: { leave: { type: 'boolean', help: 'open the links and count crashes anew' } },
+  options: { leave: { type: 'boolean', help: 'open the links and reset the crash count' } },
   where: 'either',
   changes: ({ leave }) => leave === true,
   run: async (context, { leave = false }) => ({

@@ -4,7 +4,7 @@ import type { Verb } from '../verb'
 
 export const sessionForget: Verb = {
   name: 'session forget',
-  summary: 'let a device make a new session key at once',
+  summary: 'reset the session key of a device',
   description:
     'A key that a device confirmed is replaced only from the address of that device, or after it was silent for ' +
     'security_settings.rekey_after_s (with require_secure: secure_session_expire_seconds). This ends the wait for one device.',

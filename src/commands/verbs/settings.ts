@@ -8,11 +8,11 @@ export const CORES: readonly string[] = ['pycore']
 
 export const core: Verb = {
   name: 'core',
-  summary: 'the core that makes packets, and the ones of this build',
+  summary: 'show or set the packet core',
   examples: ['os-node core', 'os-node core pycore'],
   options: {
-    set: { type: 'string', value: 'NAME', help: 'core to use from the next start on' },
-    persist: { type: 'boolean', help: 'taken for other software: --set is always kept' },
+    set: { type: 'string', value: 'NAME', help: 'core to use after the next start' },
+    persist: { type: 'boolean', help: 'accepted for compatibility; --set is always kept' },
   },
   operands: ['set'],
   where: 'either',
@@ -40,10 +40,10 @@ const LEVELS = ['debug', 'info', 'warn', 'error'] as const
 
 export const logLevel: Verb = {
   name: 'log-level',
-  summary: 'show or set what the gateway writes to its log',
+  summary: 'show or set the minimum level of log lines',
   description: 'A running gateway takes it at once.',
   examples: ['os-node log-level', 'os-node log-level debug'],
-  options: { set: { type: 'string', value: 'LEVEL', choices: LEVELS, help: 'the least important lines to write' } },
+  options: { set: { type: 'string', value: 'LEVEL', choices: LEVELS, help: 'minimum level' } },
   operands: ['set'],
   where: 'either',
   changes: options => options.set !== undefined,

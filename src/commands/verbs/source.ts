@@ -6,7 +6,7 @@ import { columns } from './status'
 
 export const sourceList: Verb = {
   name: 'source list',
-  summary: 'the sources that are read here',
+  summary: 'list sources',
   examples: ['os-node source list', 'os-node source list --json'],
   options: {},
   where: 'either',

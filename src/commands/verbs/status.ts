@@ -161,7 +161,7 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   const uplinks = Object.entries(status.uplinks)
   if (uplinks.length > 0) {
     const rows = uplinks.map(([name, up]) =>
-      [name, up.carrying ? 'carries' : 'waits', up.delivery, up.acked, up.sent, up.resent, up.refused, up.secure].map(
+      [name, up.carrying ? 'active' : 'standby', up.delivery, up.acked, up.sent, up.resent, up.refused, up.secure].map(
         String,
       ),
     )
@@ -184,9 +184,9 @@ function forwardingLines(
   { uplink, since, reason, cursor, backlog, held_s, aside }: ForwardingReport,
   paint: Paint,
 ): string[] {
-  const who = uplink ? `${uplink} carries since ${new Date(since).toISOString()}` : paint.bad('no uplink carries yet')
-  const lines = [`upstream: ${who}; has records to ${cursor}, ${backlog} facts wait`]
-  if (held_s) lines.push(paint.warn(`facts wait for a time sync, ${held_s} s at most: nobody vouches for the clock`))
+  const who = uplink ? `${uplink} active since ${new Date(since).toISOString()}` : paint.bad('no active uplink')
+  const lines = [`upstream: ${who}; delivered to record ${cursor}, ${backlog} facts waiting`]
+  if (held_s) lines.push(paint.warn(`facts are held for a time sync, ${held_s} s at most: the clock is not confirmed`))
   if (aside) lines.push(paint.warn(`${aside} of them are too large for it and wait for a larger uplink`))
   if (reason) lines.push(paint.warn(reason))
   return lines
@@ -194,7 +194,7 @@ function forwardingLines(
 
 export const status: Verb = {
   name: 'status',
-  summary: 'what the gateway does: links, log, uplinks',
+  summary: 'show links, log and uplinks',
   examples: ['os-node status', 'os-node status --json'],
   options: {},
   where: 'either',

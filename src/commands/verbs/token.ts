@@ -5,9 +5,9 @@ import type { Verb } from '../verb'
 
 export const token: Verb = {
   name: 'token',
-  summary: 'make a new admin token for the web page and HTTP',
+  summary: 'create a new admin token for web page and HTTP',
   examples: ['os-node token --new'],
-  options: { new: { type: 'boolean', help: 'make one; the old one stops working' } },
+  options: { new: { type: 'boolean', help: 'create one; the old one becomes invalid' } },
   where: 'either',
   changes: true,
   async run(context, options) {

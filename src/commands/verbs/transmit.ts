@@ -58,7 +58,7 @@ export const READING_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   value: { type: 'number', value: 'VAL', default: 1, help: 'its value' },
   unit: { type: 'string', value: 'UNIT', default: 'Pa', help: 'its UCUM unit' },
   sensors: { type: 'string', value: 'JSON', help: 'readings as a JSON array' },
-  'sensors-file': { type: 'string', value: 'PATH', help: 'file that holds the JSON array' },
+  'sensors-file': { type: 'string', value: 'PATH', help: 'file with the JSON array' },
   'device-id': { type: 'string', value: 'ID', help: 'name of the device (else device_id of the configuration)' },
   status: { type: 'string', value: 'ST', default: 'ONLINE', help: 'status of the device' },
 }

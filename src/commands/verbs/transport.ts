@@ -19,7 +19,7 @@ function text({ items }: TransportView, paint: Paint): string {
 
 export const transportStatus: Verb = {
   name: 'transport-status',
-  summary: 'media: switched on or off, drivers, the links over them',
+  summary: 'list media with state, driver and links',
   examples: ['os-node transport-status', 'os-node transport-status --json'],
   options: {},
   where: 'either',
@@ -53,7 +53,7 @@ export const transporterToggle: Verb = {
 
 export const reloadProtocol: Verb = {
   name: 'reload-protocol',
-  summary: 'read Config.json again and make a medium anew from it',
+  summary: 'reload Config.json and restart one medium',
   examples: ['os-node reload-protocol UDP', 'os-node reload-protocol --medium mqtt --json'],
   options: { medium: { type: 'string', value: 'MEDIUM', required: true, help: MEDIUM } },
   operands: ['medium'],

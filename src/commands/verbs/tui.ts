@@ -62,7 +62,7 @@ const isMissing = (data: Plain): boolean =>
 
 export const tuiSections: Verb = {
   name: 'tui sections',
-  summary: 'list what can be shown: built-in sections and those of plugins',
+  summary: 'list built-in and plugin sections',
   examples: ['os-node tui sections', 'os-node tui sections --category plugin', 'os-node tui sections --json'],
   options: {
     category: { type: 'string', value: 'NAME', help: 'only sections of this category' },
@@ -102,7 +102,7 @@ const KEYS =
 export const tuiInteractive: Verb = {
   name: 'tui interactive',
   aliases: ['tui', 'os-tui'],
-  summary: 'live view of every section on this terminal',
+  summary: 'show all sections live',
   description: KEYS,
   examples: ['os-node tui', 'os-node tui interactive --interval 1', 'os-node tui --section identity,transport'],
   options: { section: SECTIONS, interval: INTERVAL },
@@ -114,10 +114,10 @@ export const tuiInteractive: Verb = {
 
 export const tuiBios: Verb = {
   name: 'tui bios',
-  summary: 'live view of one section at a time, framed',
+  summary: 'show one section at a time, live',
   description: KEYS,
   examples: ['os-node tui bios', 'os-node tui bios --section transport --interval 5'],
-  options: { section: { type: 'string', value: 'NAME', help: 'the section shown first' }, interval: INTERVAL },
+  options: { section: { type: 'string', value: 'NAME', help: 'initial section' }, interval: INTERVAL },
   where: 'local',
   run: async (context, { section, interval }) => ({
     exitCode: await (await terminalUi(context)).runBios(seconds(interval), sectionNames(section)?.[0] ?? null),

@@ -81,13 +81,20 @@ function rowText(row: unknown, paint: Paint): string {
 
 export const watch: Verb = {
   name: 'watch',
-  summary: 'print the state of a part again and again, with what changed',
+  summary: 'print the state of a module and its changes',
   description: 'The first state and then what changes; with --json lines {at, module, changed, state}.',
   examples: ['os-node watch transport', 'os-node watch --module pipeline --interval 5 --duration 60'],
   options: {
-    module: { type: 'string', value: 'MODULE', required: true, choices: Object.keys(MODULES), help: 'what to watch' },
-    interval: { type: 'number', value: 'SECONDS', min: 0.1, max: 86_400, default: 2, help: 'pause between two looks' },
-    duration: { type: 'number', value: 'SECONDS', min: 0, max: 31_536_000, default: 0, help: '0: until it is stopped' },
+    module: { type: 'string', value: 'MODULE', required: true, choices: Object.keys(MODULES), help: 'module to watch' },
+    interval: {
+      type: 'number',
+      value: 'SECONDS',
+      min: 0.1,
+      max: 86_400,
+      default: 2,
+      help: 'interval between two queries',
+    },
+    duration: { type: 'number', value: 'SECONDS', min: 0, max: 31_536_000, default: 0, help: '0: no limit' },
   },
   operands: ['module'],
   where: 'either',

@@ -8,7 +8,7 @@ export function statusLine({ links, log, disk, forwarding, safe_mode, guard }: G
     ...(safe_mode ? [`SAFE MODE: ${safe_mode}`] : []),
     `${all.length - down.length} of ${all.length} links up`,
     ...(down.length > 0 ? [`not up: ${down.slice(0, 5).join(', ')}${down.length > 5 ? ' …' : ''}`] : []),
-    ...(forwarding && forwarding.backlog > 0 ? [`${forwarding.backlog} facts wait`] : []),
+    ...(forwarding && forwarding.backlog > 0 ? [`${forwarding.backlog} facts waiting`] : []),
     ...(log.state === 'degraded' ? [`log degraded: ${log.reason ?? 'not written'}`] : []),
     ...(disk ? [`in RAM only (${disk.reason}): ${disk.in_ram.join(', ')}`] : []),
     ...(guard && guard.level !== 'normal' ? [`doing less: ${guard.reason ?? guard.level}`] : []),

@@ -114,7 +114,7 @@ export class DependencyManager implements Service {
     })
     return {
       check: {
-        summary: 'compare the files of os-node with what was built',
+        summary: 'compare installed files with the build manifest',
         reads: true,
         run: () => {
           const value = this.check()
@@ -125,7 +125,7 @@ export class DependencyManager implements Service {
         },
       },
       doctor: {
-        summary: 'load each file once, and say what is wrong',
+        summary: 'load each file and report errors',
         reads: true,
         run: async (_, { signal }) => {
           const value = await this.doctor(signal)
@@ -136,26 +136,26 @@ export class DependencyManager implements Service {
         },
       },
       sync: {
-        summary: 'bring back what is missing, and keep copies for a repair',
+        summary: 'restore missing files and keep copies for repair',
         run: async (_, { signal }) => {
           const value = await this.sync(signal)
           return outcome(value, [...value.restored.map(told), `${value.copies} copies kept`].join('\n'))
         },
       },
       repair: {
-        summary: 'bring back what is damaged or missing',
+        summary: 'restore damaged or missing files',
         run: async (_, { signal }) => {
           const value = await this.repair(signal)
           return outcome(value, value.restored.map(told).join('\n') || 'nothing is damaged')
         },
       },
       install: {
-        summary: 'bring exactly one part',
+        summary: 'install one part',
         example: 'quic-linux-x64 --from ./quic.node',
         options: {
           name: { type: 'string', value: 'NAME', required: true, help: 'part, as check shows it' },
-          from: { type: 'string', value: 'PATH', help: 'from this file, which somebody copied here' },
-          force: { type: 'boolean', help: 'also where it is as it was built' },
+          from: { type: 'string', value: 'PATH', help: 'install from this file' },
+          force: { type: 'boolean', help: 'also when it is unchanged' },
         },
         operands: ['name'],
         run: async ({ name, from, force }, { signal }) => {

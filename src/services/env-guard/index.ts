@@ -118,7 +118,7 @@ export class EnvGuardService implements Service {
   getCliCommands(): Record<string, CliHandler> {
     return {
       status: {
-        summary: 'what is missing, and what to do about it',
+        summary: 'list issues with remedies',
         reads: true,
         run: () => {
           if (!this.#running) this.check(false)
@@ -127,7 +127,7 @@ export class EnvGuardService implements Service {
         },
       },
       list: {
-        summary: 'issues of one kind or status',
+        summary: 'list issues of one kind or status',
         reads: true,
         options: {
           status: { type: 'string', choices: STATUSES, help: 'these only' },
@@ -143,7 +143,7 @@ export class EnvGuardService implements Service {
         },
       },
       check: {
-        summary: 'look now',
+        summary: 'scan now',
         run: () => {
           const issues = this.check()
           const open = issues.filter(({ status }) => status === 'open').length
@@ -151,11 +151,11 @@ export class EnvGuardService implements Service {
         },
       },
       set: {
-        summary: 'say what becomes of an issue',
+        summary: 'set the status of an issue',
         example: '3f2a ignored',
         options: {
           id: { type: 'string', value: 'ID', required: true, help: 'issue, as status shows it' },
-          status: { type: 'string', choices: STATUSES, required: true, help: 'ignored: it is known and shall stay so' },
+          status: { type: 'string', choices: STATUSES, required: true, help: 'ignored: known and accepted' },
         },
         operands: ['id', 'status'],
         run: ({ id, status }) => {
@@ -165,12 +165,12 @@ export class EnvGuardService implements Service {
         },
       },
       clear: {
-        summary: 'forget what is over',
-        options: { all: { type: 'boolean', help: 'forget what is open too, until it is found again' } },
+        summary: 'remove resolved issues',
+        options: { all: { type: 'boolean', help: 'also remove open issues until the next scan' } },
         run: ({ all }) => ({ value: { ok: true, cleared: this.#issues.clear(all !== true) } }),
       },
       'resource-show': {
-        summary: 'the table of remedies',
+        summary: 'show the table of remedies',
         reads: true,
         run: () => {
           const { files, logger } = this.#host
@@ -181,8 +181,8 @@ export class EnvGuardService implements Service {
         },
       },
       'resource-init': {
-        summary: 'write the table of remedies to a file that you may change',
-        options: { force: { type: 'boolean', help: 'also over one that is there' } },
+        summary: 'write the table of remedies to a file for editing',
+        options: { force: { type: 'boolean', help: 'overwrite an existing file' } },
         run: ({ force }) => {
           const { files, dataDir } = this.#host
           if (files.exists(this.#resources) && force !== true)

@@ -10,7 +10,7 @@ import { RuleStore } from './store'
 
 const NAME: OptionSpec = { type: 'string', value: 'NAME', required: true, help: 'name of the rule' }
 const MATCH: Record<string, OptionSpec> = {
-  medium: { type: 'list', value: 'MEDIUM', help: 'media it comes by, in any case; may be given again' },
+  medium: { type: 'list', value: 'MEDIUM', help: 'incoming medium, case-insensitive; repeatable' },
   source: {
     type: 'list',
     value: 'ADDRESS',
@@ -26,12 +26,12 @@ const MATCH: Record<string, OptionSpec> = {
 const ADD: Record<string, OptionSpec> = {
   name: { type: 'string', value: 'NAME', help: 'name of the rule; else rule-N' },
   ...MATCH,
-  to: { type: 'list', value: 'TARGET', help: 'where it goes: tcp://10.0.0.2:8888, mqtt; may be given again' },
+  to: { type: 'list', value: 'TARGET', help: 'target: tcp://10.0.0.2:8888, mqtt; repeatable' },
   'to-protocol': { type: 'string', value: 'MEDIUM', help: 'one target, in parts' },
   'to-host': { type: 'string', value: 'HOST', help: 'its address' },
   'to-port': { type: 'integer', value: 'N', min: 1, max: 65_535, help: 'its port' },
-  priority: { type: 'integer', value: 'N', default: 0, min: -1000, max: 1000, help: 'higher is asked first' },
-  set: { type: 'string', value: 'SET', default: 'default', help: 'the first match of each set counts' },
+  priority: { type: 'integer', value: 'N', default: 0, min: -1000, max: 1000, help: 'higher is evaluated first' },
+  set: { type: 'string', value: 'SET', default: 'default', help: 'the first match of each set applies' },
   direction: { type: 'string', choices: ['in', 'out', 'both'], default: 'both', help: 'received, sent from here' },
   frames: {
     type: 'string',
@@ -39,9 +39,9 @@ const ADD: Record<string, OptionSpec> = {
     default: 'raw',
     help: 'plain: deciphered; full: also each packet stands alone',
   },
-  redirect: { type: 'boolean', help: 'what is sent from here goes to the targets only' },
-  disabled: { type: 'boolean', help: 'kept, but not used yet' },
-  replace: { type: 'boolean', help: 'in the place of a rule of that name' },
+  redirect: { type: 'boolean', help: 'send to the targets only' },
+  disabled: { type: 'boolean', help: 'stored but inactive' },
+  replace: { type: 'boolean', help: 'replace a rule of the same name' },
 }
 
 const list = (value: OptionValues[string]): string[] =>
@@ -198,12 +198,12 @@ export class PortForwarderService implements Service {
       'enable-rule': enabling(true, 'use a rule'),
       'disable-rule': enabling(false, 'keep a rule, but do not use it'),
       test: {
-        summary: 'which rules would take such a packet',
+        summary: 'list the rules that match a packet',
         example: '--medium UDP --source 10.0.0.9 --command DATA_FULL --device 7',
         reads: true,
         options: {
-          medium: { type: 'string', value: 'MEDIUM', default: 'UDP', help: 'medium it comes by' },
-          source: { type: 'string', value: 'ADDRESS', default: 'local', help: 'where it comes from' },
+          medium: { type: 'string', value: 'MEDIUM', default: 'UDP', help: 'incoming medium' },
+          source: { type: 'string', value: 'ADDRESS', default: 'local', help: 'source address' },
           command: { type: 'string', value: 'COMMAND', default: 'DATA_FULL', help: 'its command byte' },
           device: { type: 'string', value: 'DEVICE', help: 'id on the wire, or device name' },
           direction: { type: 'string', choices: ['in', 'out'], default: 'in', help: 'received, or sent from here' },
@@ -211,7 +211,7 @@ export class PortForwarderService implements Service {
         run: options => ({ value: this.#test(options) }),
       },
       stats: {
-        summary: 'counters of rules and targets',
+        summary: 'show counters of rules and targets',
         reads: true,
         run: () => ({
           value: {
@@ -224,7 +224,7 @@ export class PortForwarderService implements Service {
         }),
       },
       'reset-stats': {
-        summary: 'set the counters of rules to zero',
+        summary: 'reset the counters of rules',
         run: () => {
           this.#forwarder.resetCounters()
           return { value: { ok: true } }

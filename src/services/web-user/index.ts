@@ -37,12 +37,12 @@ const USER: Record<string, OptionSpec> = {
   password: {
     type: 'string',
     value: 'TEXT',
-    help: 'password, seen by other users of this machine; without one the user cannot log in',
+    help: 'password, visible to other users of this machine; without one the user cannot sign in',
   },
-  'password-stdin': { type: 'boolean', help: 'ask for the password, or read it from stdin: nobody else sees it' },
+  'password-stdin': { type: 'boolean', help: 'prompt for the password, or read it from stdin' },
   role: { type: 'string', value: 'ROLE', choices: ROLES, help: 'what the user may do' },
-  enable: { type: 'boolean', help: 'may log in' },
-  disable: { type: 'boolean', help: 'may not log in' },
+  enable: { type: 'boolean', help: 'allow sign-in' },
+  disable: { type: 'boolean', help: 'deny sign-in' },
 }
 
 export class WebUserService implements Service {
@@ -115,7 +115,7 @@ export class WebUserService implements Service {
         },
       },
       status: {
-        summary: 'whether it runs, where, and how many users it has',
+        summary: 'show state, address and number of users',
         reads: true,
         run: () => {
           const value = this.status()
@@ -125,7 +125,7 @@ export class WebUserService implements Service {
         },
       },
       dashboard: {
-        summary: 'what the page shows, as JSON',
+        summary: 'print the dashboard as JSON',
         reads: true,
         options: { sections: { type: 'string', value: 'A,B', help: 'these sections only' } },
         run: async ({ sections }) => {
@@ -134,7 +134,7 @@ export class WebUserService implements Service {
         },
       },
       list: {
-        summary: 'the users',
+        summary: 'list users',
         reads: true,
         run: () => {
           const users = this.#web.users.list()

@@ -92,7 +92,7 @@ export const CONTROL: readonly Route[] = [
     method: 'GET',
     path: '/api/transport',
     role: 'viewer',
-    summary: 'media: switched on or off, drivers, the links over them',
+    summary: 'list media with state, driver and links',
     answer: s.transport,
     run: ({ context }) => ({ ok: true, ...context.transport() }),
   }),

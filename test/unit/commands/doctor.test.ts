@@ -271,7 +271,7 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
     'upstream',
     { status: { forwarding: { uplink: 'b', backlog: 3 } } },
     'warning',
-    /b carries, 3 facts wait; cloud is down/,
+    /b is active, 3 facts waiting; cloud is down/,
   ],
 ]
 
