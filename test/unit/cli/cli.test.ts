@@ -84,7 +84,7 @@ test('a word that several commands begin with has a help of its own', async () =
     const { cli, out } = rig()
     assert.equal(await cli(line), 0, line)
     assert.match(out.text, /Usage: os-node source COMMAND/)
-    assert.match(out.text, /source list +the sources[^\n]*\n +source test NAME +read/)
+    assert.match(out.text, /source list +list sources[^\n]*\n +source test NAME +read/)
   }
   const { cli, out, err } = rig()
   assert.equal(await cli('source'), 2)
