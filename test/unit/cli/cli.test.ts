@@ -91,7 +91,7 @@ test('a word that several commands begin with has a help of its own', async () =
   assert.match(err.text, /needs one of: list, test\n {2}see os-node source --help/)
   // a command that others begin with too keeps its own
   assert.equal(await cli('gpio --help'), 0)
-  assert.match(out.text, /os-node gpio: GPIO lines/)
+  assert.match(out.text, /os-node gpio: list GPIO lines/)
 })
 
 test('help and version go to stdout with exit 0', async () => {
