@@ -123,7 +123,7 @@ checkMethods(SecureClient, 'SecureClient', {
   onChannelAck: ['aid number'],
   onBadKey: ['refused object'],
   onPlaintextRefused: ['refused object'],
-  openerDue: ['aid number', 'nowMono number'],
+  keyRequestDue: ['aid number', 'nowMono number'],
 })
 checkMethods(SecureServer, 'SecureServer', {
   onSecure: ['aid number', 'key bytes'],

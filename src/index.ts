@@ -1,12 +1,12 @@
 // The library: what `import … from 'os-node'` gives. Here the rooms are put together, so that each class works alone with
 // the units of units/ and the media of media/ in their places.
 import { resolve as resolvePath } from 'node:path'
-import { bluetoothOptions } from '../drivers/bluetooth/options'
-import { canOptions } from '../drivers/can/options'
-import { loraOptions } from '../drivers/lora/options'
-import { rs485Options } from '../drivers/rs485/options'
-import { iwipOptions, uipOptions } from '../drivers/slip/options'
-import { uartOptions } from '../drivers/uart/options'
+import { bluetoothOptions } from '../drivers/bluetooth/bluetooth-options'
+import { canOptions } from '../drivers/can/can-options'
+import { loraOptions } from '../drivers/lora/lora-options'
+import { rs485Options } from '../drivers/rs485/rs485-options'
+import { iwipOptions, uipOptions } from '../drivers/slip/slip-options'
+import { uartOptions } from '../drivers/uart/uart-options'
 import { checkLibrary } from './arguments'
 import type { Fragment } from './config'
 import { DisplayProvider, getDisplayRegistry, providerOf } from './display'
@@ -101,7 +101,7 @@ export const sourceTable: DriverTable<SourceDriver> = {
     ]),
   ),
   w1: async () => (await import('../drivers/host/w1')).w1Source,
-  can: async () => (await import('../drivers/can/signals/source')).canSource,
+  can: async () => (await import('../drivers/can/signals/signal-source')).canSource,
   line: async () => (await import('../drivers/lines')).lineSource,
   nmea: async () => (await import('../drivers/lines')).nmeaSource,
   modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
@@ -287,6 +287,6 @@ export {
   type PacketList,
   type SensorList,
 } from './storage'
-export { type Snapshot, TerminalUi, type TuiOptions } from './tui'
+export { TerminalUi, type TuiOptions, type TuiSnapshot as Snapshot } from './tui'
 export { COMMAND } from './wire/commands'
 export type { EngineOptions }

@@ -13,15 +13,15 @@ import { lanAddress, loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { Gateway } from './gateway/gateway'
-import type { Step } from './gateway/guard/stopping'
-import { followsParent, stopped } from './gateway/parent'
+import type { Step } from './gateway/guard/bounded-stop'
+import { followsParent, stopped } from './gateway/parent-watch'
 import { displayAccess, fragments, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
 import { systemClock } from './lib/clock'
 import { asOsError, OsError } from './lib/errors'
 import { tightenDirs } from './lib/files'
 import { type Logger, silentLogger } from './lib/logger'
 import { mapUncaught } from './lib/stacks'
-import { turn } from './lib/turn'
+import { turn } from './lib/yield'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
@@ -183,7 +183,7 @@ async function startGateway(
   ] = await Promise.all([
     import('./gateway/gateway'),
     import('./gateway/lock'),
-    import('./gateway/hardware'),
+    import('./gateway/hardware-hash'),
     import('./gateway/control'),
     import('./web'),
     import('./web/from-gateway'),
@@ -192,8 +192,8 @@ async function startGateway(
     import('./display'),
     import('./gateway/transmit'),
     import('./gateway/guard/process'),
-    import('./gateway/guard/stopping'),
-    import('./gateway/unkept'),
+    import('./gateway/guard/bounded-stop'),
+    import('./gateway/unsaved'),
     import('./storage'),
   ])
   const unkept = new Unkept(logger.child('data'))

@@ -8,7 +8,7 @@ import type { Clock } from '../../src/lib/clock'
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { Timers } from '../../src/links/timers'
-import type { Connection, ConnectOptions, Radio, Report } from './radio'
+import type { BleConnection, ConnectOptions, Radio, Report } from './radio'
 import { type Remedy, Silence } from './silence'
 
 export type OnReport = (report: Report) => void
@@ -124,7 +124,7 @@ export class Adapter {
   }
 
   /** Connects; the scan waits meanwhile. Throws as Radio.connect does. */
-  connect(options: ConnectOptions): Promise<Connection> {
+  connect(options: ConnectOptions): Promise<BleConnection> {
     return this.#inTurn(async () => {
       if (!this.#opening) throw new OsError('LINK_DOWN', `${this.name} is closed`)
       await this.#stopScan()

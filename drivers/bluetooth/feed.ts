@@ -4,7 +4,7 @@
 import type { Clock } from '../../src/lib/clock'
 import type { OpenableEvents } from '../../src/links/contracts'
 import type { Timers } from '../../src/links/timers'
-import type { Feed, Take } from '../kit/latest'
+import type { Feed, Take } from '../kit/latest-source'
 import type { Adapter, AdapterUser } from './adapter'
 import type { Decoder, Emit } from './codec'
 import type { Report } from './radio'

@@ -6,7 +6,7 @@ import type Noble from '@stoprocent/noble/lib/noble.js'
 import type { Characteristic, Peripheral } from '@stoprocent/noble/lib/noble.js'
 import { OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/links/timers'
-import type { Connection, ConnectOptions } from './radio'
+import type { BleConnection, ConnectOptions } from './radio'
 
 /** ATT without an exchange of sizes (Core Specification, volume 3, part F, 3.2.8) */
 const SMALLEST_MTU = 23
@@ -43,7 +43,7 @@ export async function connectStream(
   bindings: Bindings,
   options: ConnectOptions,
   timers: Timers,
-): Promise<Connection> {
+): Promise<BleConnection> {
   const { address, stream, timeoutMs, mtu, onData } = options
   const peripheral = peripheralOf(noble, bindings, options)
   let cancel = (): void => undefined
@@ -91,9 +91,9 @@ export async function connectStream(
   }
 }
 
-class NobleConnection implements Connection {
+class NobleConnection implements BleConnection {
   readonly mtu: number
-  readonly writes: Connection['writes']
+  readonly writes: BleConnection['writes']
   readonly #peripheral: Peripheral
   readonly #write: Characteristic
   #cancelRssi: () => void = () => undefined

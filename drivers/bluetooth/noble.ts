@@ -18,7 +18,7 @@ import type { Logger } from '../../src/lib/logger'
 import { systemTimers, type Timers } from '../../src/links/timers'
 import { adapterTrouble } from './machine'
 import { connectStream } from './noble-connect'
-import type { AddressType, Connection, ConnectOptions, Radio, RadioEvents } from './radio'
+import type { AddressType, BleConnection, ConnectOptions, Radio, RadioEvents } from './radio'
 
 /** until the library gives the kernel's way of connecting up for its own, by this variable; its two seconds block everything */
 const KERNEL_WAY = 'BLUETOOTH_HCI_L2CAP_CONNECT_TIMEOUT_MS'
@@ -246,7 +246,7 @@ export class NobleRadio implements Radio {
     return true
   }
 
-  async connect(options: ConnectOptions): Promise<Connection> {
+  async connect(options: ConnectOptions): Promise<BleConnection> {
     const noble = this.#open()
     const bindings = this.#bindings!
     this.#stopping = true // connecting needs the scan's place on the air

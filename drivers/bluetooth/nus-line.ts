@@ -9,7 +9,7 @@ import type { Line, OpenableEvents } from '../../src/links/contracts'
 import type { Timers } from '../../src/links/timers'
 import { bleAddress, localName } from './ad'
 import type { Adapter, AdapterUser } from './adapter'
-import type { Connection, Report, StreamService } from './radio'
+import type { BleConnection, Report, StreamService } from './radio'
 
 /** 6e40000N-b5a3-f393-e0a9-e50e24dcca9e */
 const nus = (n: number): string => `6e40000${n}b5a3f393e0a9e50e24dcca9e`
@@ -40,7 +40,7 @@ export class NusLine implements Line {
   readonly #tally = { rx: 0, tx: 0, errors: 0 }
   #handler: (chunk: Uint8Array) => void = () => undefined
   #user: AdapterUser | undefined
-  #connection: Connection | undefined
+  #connection: BleConnection | undefined
   #peer = ''
   /** down because it was not there: the only case in which hearing it is news */
   #absent = true
@@ -177,7 +177,7 @@ export class NusLine implements Line {
     user: AdapterUser,
   ): Promise<void> {
     const { adapter, connectMs } = this.#options
-    let connection: Connection | undefined
+    let connection: BleConnection | undefined
     connection = await adapter.connect({
       address,
       addressType,
@@ -218,7 +218,7 @@ export class NusLine implements Line {
     this.#tally.tx += bytes.length
   }
 
-  async #inTime(connection: Connection, done: Promise<void>): Promise<void> {
+  async #inTime(connection: BleConnection, done: Promise<void>): Promise<void> {
     let cancel = (): void => undefined
     const late = new Promise<never>((_, reject) => {
       cancel = this.#options.timers.after(WRITE_MS, () => {

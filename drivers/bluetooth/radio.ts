@@ -31,7 +31,7 @@ export interface StreamService {
   readonly notify: string
 }
 
-export interface Connection {
+export interface BleConnection {
   /** bytes of one write or notification and its three of header */
   readonly mtu: number
   /** dBm when last asked; null: not known */
@@ -65,7 +65,7 @@ export interface Radio {
   /** HCI reset: ends the scan. False: refused, since it would cut connections. */
   reset(): Promise<boolean>
   /** Throws LINK_DOWN (not reached, lost on the way), NOT_FOUND (no such service there), TIMEOUT. */
-  connect(options: ConnectOptions): Promise<Connection>
+  connect(options: ConnectOptions): Promise<BleConnection>
   /** what the library could not read, by name */
   readonly detail: Readonly<Record<string, number>>
 }

@@ -6,7 +6,7 @@ import { isIP } from 'node:net'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
-import { handOver } from '../../src/links/handing'
+import { handOver } from '../../src/links/deliver'
 
 export interface ShimOptions {
   listen: boolean

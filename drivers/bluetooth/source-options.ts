@@ -1,7 +1,7 @@
 // Options of the sources that read advertisements, as entries of gateway.sources[]. One source is one device: its channels
 // travel together (D7); as many sources as there are devices share an adapter.
 import * as v from 'valibot'
-import { channelEntries, fixedChannels, interval, maxAge, sensorId, strict, whole } from '../kit/options'
+import { channelEntries, fixedChannels, interval, maxAge, sensorId, strict, whole } from '../kit/common-options'
 import { bleAddress } from './ad'
 import { bthomeKeys, channelUnit } from './bthome-objects'
 import { COMMON_CHANNELS } from './codec'

@@ -1,13 +1,14 @@
 // The board this runs on: detected by its device tree once, or named by gateway.board. Drivers ask it where a pin is.
+
+import type { PinSpec } from './board-options'
 import { boardNamed, detectBoard, deviceTree } from './boards'
-import type { PinSpec } from './options'
 import { type ResolvedPin, resolveIn, worldOf } from './pins'
 import type { Board } from './types'
 
+export { oneWay, PIN_WAYS, type PinKeys, type PinSpec, pinEntries, pinSpec } from './board-options'
 export { BOARDS, boardNamed, type DeviceTree, detectBoard, deviceTree, GENERIC } from './boards'
 export { type Chip, findChips, withoutRight } from './chips'
 export { hardwareOf, type WiredLink } from './hardware'
-export { oneWay, PIN_WAYS, type PinKeys, type PinSpec, pinEntries, pinSpec } from './options'
 export { type PinWorld, pinName, pinText, type ResolvedPin, resolveIn, worldOf } from './pins'
 export { type Board, type BoardBus, gpioNumber, type HeaderPin, headerPins } from './types'
 

@@ -2,8 +2,8 @@
 // board's label; other names are looked up among the kernel's line names. What fails: a pin that carries power, or a way
 // that does not exist on this board (CONFIG_INVALID), a chip or line that is not there (NOT_FOUND; it may be plugged later).
 import { OsError } from '../../src/lib/errors'
+import { oneWay, PIN_WAYS, type PinKeys, type PinSpec } from './board-options'
 import { type Chip, findChips, lineNamed } from './chips'
-import { oneWay, PIN_WAYS, type PinKeys, type PinSpec } from './options'
 import { type Board, gpioNumber, headerPins } from './types'
 
 export interface ResolvedPin {

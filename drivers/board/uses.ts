@@ -1,6 +1,6 @@
 // What the configuration uses of the board: pure. It is walked as a tree, so that every driver's options count, whatever their
 // names are: a text GPIOn, an object that names a pin, a text that is a bus's device.
-import { oneWay, type PinKeys } from './options'
+import { oneWay, type PinKeys } from './board-options'
 import { pinName, pinText } from './pins'
 import { type Board, type BoardBus, gpioNumber } from './types'
 

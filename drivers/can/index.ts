@@ -1,9 +1,9 @@
 // The CAN medium's declaration. See medium.ts for what it does and what fails.
 import { readFileSync } from 'node:fs'
 import type { Medium, MediumDriver } from '../../src/links/contracts'
-import { checkOptions } from '../../src/links/options'
+import { checkOptions } from '../../src/links/driver-options'
+import { type CanOptions, canOptions, STANDARD_PACKET } from './can-options'
 import { CanMedium } from './medium'
-import { type CanOptions, canOptions, STANDARD_PACKET } from './options'
 
 /** What this kernel's ISO-TP carries: kernels before 6.5 have no such parameter, and carry 4095 bytes. */
 function kernelMax(): number {

@@ -7,7 +7,7 @@ import { systemTimers, type Timers } from '../../src/links/timers'
 import { CAN_EFF } from '../../src/native/can'
 import { sharedMedium } from '../kit/shared'
 import { type BusEdges, CanBus, kernelEdges, lossOf } from './bus'
-import { type CanOptions, idOf, MAX_STANDARD, type PeerOptions, STANDARD_PACKET } from './options'
+import { type CanOptions, idOf, MAX_STANDARD, type PeerOptions, STANDARD_PACKET } from './can-options'
 import { CanPeer, type PeerParts, type PeerSettings } from './peer'
 
 export interface CanParts extends DriverContext {

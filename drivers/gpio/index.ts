@@ -1,9 +1,9 @@
 // GPIO as a source: levels, changes, pulse counters, frequencies and outputs, on lines of the kernel's GPIO chips. See
 // source.ts for what fails, ../board for how pins are named.
 import type { SourceDriver } from '../../src/links/contracts'
-import { checkOptions } from '../../src/links/options'
-import { type GpioOptions, gpioOptions } from './options'
-import { GpioSource } from './source'
+import { checkOptions } from '../../src/links/driver-options'
+import { type GpioOptions, gpioOptions } from './gpio-options'
+import { GpioSource } from './gpio-source'
 
 export const gpioDriver: SourceDriver<GpioOptions> = {
   type: 'gpio',

@@ -5,9 +5,9 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import type { Edge, Edges, GpioLines } from '../../src/native/gpio'
 import { Debounce } from './debounce'
 import { Frequency } from './frequency'
+import type { InputOptions } from './gpio-options'
 import type { Kept } from './kept'
 import { type GpioWorld, refuses, requestPin } from './lines'
-import type { InputOptions } from './options'
 
 export interface InputEvents {
   /** mode edge: the level changed */

@@ -3,7 +3,7 @@
 import { asOsError, OsError } from '../../src/lib/errors'
 import { GpioChip, GpioLines, type LinesOptions } from '../../src/native/gpio'
 import { board, type PinSpec, pinName, pinText, type ResolvedPin, resolvePin, withoutRight } from '../board'
-import { release } from './parked'
+import { release } from './held-lines'
 
 /** How lines are had; handed in for tests. */
 export interface GpioWorld {

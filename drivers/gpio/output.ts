@@ -3,10 +3,10 @@
 // the gateway. What fails: the line cannot be had, the chip is gone.
 import { OsError } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
+import type { OutputOptions } from './gpio-options'
+import { formOf, park, unpark } from './held-lines'
 import type { Kept } from './kept'
 import { type GpioWorld, requestPin } from './lines'
-import type { OutputOptions } from './options'
-import { formOf, park, unpark } from './parked'
 
 export class Output {
   readonly #options: OutputOptions

@@ -1,11 +1,11 @@
 // Outputs before and beside the gateway: what a start applies before anything else, and what `os-node outputs safe` applies
 // after a crash. What fails: options that are wrong, a line that cannot be had: said in the result, the others go on.
 import { asOsError } from '../../src/lib/errors'
+import { checkOptions } from '../../src/links/driver-options'
 import type { OutputItem } from '../../src/links/hardware'
-import { checkOptions } from '../../src/links/options'
+import { gpioOptions, type OutputOptions } from './gpio-options'
+import { formOf, park } from './held-lines'
 import { defaultName, type GpioWorld, kernelGpio, requestPin } from './lines'
-import { gpioOptions, type OutputOptions } from './options'
-import { formOf, park } from './parked'
 
 /** An entry of gateway.sources. */
 interface Entry {

@@ -2,29 +2,29 @@
 // (Documentation/ABI/testing/sysfs-class-hwmon, sysfs-bus-iio). Values are divided, since 23_400 / 1000 is 23.4 and
 // 23_400 * 0.001 is not. Pure tables and functions; a file that is no channel gives undefined.
 
-export interface Law {
+export interface LinearConversion {
   /** UCUM */
   readonly unit: string
   /** the kernel's number divided by this is in that unit */
   readonly divide: number
 }
 
-const law = (unit: string, divide = 1): Law => ({ unit, divide })
+const conversion = (unit: string, divide = 1): LinearConversion => ({ unit, divide })
 
 /** In the order a person reads them: temperatures first. */
-const HWMON: Readonly<Record<string, Law>> = {
-  temp: law('Cel', 1000),
-  in: law('V', 1000),
-  curr: law('A', 1000),
-  power: law('W', 1_000_000),
-  energy: law('J', 1_000_000),
-  fan: law('rpm'),
-  humidity: law('%', 1000),
-  freq: law('Hz'),
+const HWMON: Readonly<Record<string, LinearConversion>> = {
+  temp: conversion('Cel', 1000),
+  in: conversion('V', 1000),
+  curr: conversion('A', 1000),
+  power: conversion('W', 1_000_000),
+  energy: conversion('J', 1_000_000),
+  fan: conversion('rpm'),
+  humidity: conversion('%', 1000),
+  freq: conversion('Hz'),
 }
 const HWMON_ORDER = Object.keys(HWMON)
 
-export interface HwmonChannel extends Law {
+export interface HwmonChannel extends LinearConversion {
   /** `temp1`: stem of its files (temp1_input, temp1_label, temp1_fault, temp1_enable) */
   readonly stem: string
   /** the file with the value */
@@ -44,45 +44,45 @@ export function hwmonChannel(file: string, files: ReadonlySet<string>): HwmonCha
 }
 
 /** IIO channel types with the unit that (raw + offset) * scale has, as a law to ours. */
-const IIO: Readonly<Record<string, Law>> = {
-  accel: law('m/s2'),
-  angl: law('rad'),
-  anglvel: law('rad/s'),
-  capacitance: law('F', 1e9),
-  concentration: law('%'),
-  count: law('{counts}'),
-  current: law('A', 1000),
-  distance: law('m'),
-  electricalconductivity: law('S/m'),
-  energy: law('J'),
-  gravity: law('m/s2'),
-  humidityrelative: law('%', 1000),
-  illuminance: law('lx'),
-  incli: law('deg'),
-  index: law('{1}'),
-  intensity: law('{1}'),
-  magn: law('T', 10_000),
-  massconcentration: law('ug/m3'),
-  ph: law('{pH}'),
-  phase: law('rad'),
-  power: law('W', 1000),
-  pressure: law('Pa', 0.001),
-  proximity: law('m'),
-  resistance: law('Ohm'),
-  rot: law('deg'),
-  steps: law('{steps}'),
-  temp: law('Cel', 1000),
-  uvindex: law('{1}'),
-  velocity: law('m/s'),
-  voltage: law('V', 1000),
+const IIO: Readonly<Record<string, LinearConversion>> = {
+  accel: conversion('m/s2'),
+  angl: conversion('rad'),
+  anglvel: conversion('rad/s'),
+  capacitance: conversion('F', 1e9),
+  concentration: conversion('%'),
+  count: conversion('{counts}'),
+  current: conversion('A', 1000),
+  distance: conversion('m'),
+  electricalconductivity: conversion('S/m'),
+  energy: conversion('J'),
+  gravity: conversion('m/s2'),
+  humidityrelative: conversion('%', 1000),
+  illuminance: conversion('lx'),
+  incli: conversion('deg'),
+  index: conversion('{1}'),
+  intensity: conversion('{1}'),
+  magn: conversion('T', 10_000),
+  massconcentration: conversion('ug/m3'),
+  ph: conversion('{pH}'),
+  phase: conversion('rad'),
+  power: conversion('W', 1000),
+  pressure: conversion('Pa', 0.001),
+  proximity: conversion('m'),
+  resistance: conversion('Ohm'),
+  rot: conversion('deg'),
+  steps: conversion('{steps}'),
+  temp: conversion('Cel', 1000),
+  uvindex: conversion('{1}'),
+  velocity: conversion('m/s'),
+  voltage: conversion('V', 1000),
 }
 
 /** What a count without a known scale is: the converter's own steps. */
-const RAW = law('{raw}')
+const RAW = conversion('{raw}')
 /** Types whose raw value is the value; for all others a raw value without a scale has no unit. */
 const UNSCALED = new Set(['count', 'index', 'steps', 'intensity', 'uvindex'])
 
-export interface IioChannel extends Law {
+export interface IioChannel extends LinearConversion {
   /** `temp`, `voltage0`, `accel_x` */
   readonly stem: string
   readonly file: string
@@ -106,8 +106,8 @@ export function iioChannel(file: string, files: ReadonlySet<string>): IioChannel
       ?.concat(`_${suffix}`)
   const scale = own('scale')
   const offset = own('offset')
-  const law = scale || UNSCALED.has(type!) ? found : RAW
-  return { ...law, stem, file, ...(scale && { scale }), ...(offset && { offset }) }
+  const conversion = scale || UNSCALED.has(type!) ? found : RAW
+  return { ...conversion, stem, file, ...(scale && { scale }), ...(offset && { offset }) }
 }
 
 /** A scale may belong to one channel, to all of a modifier or to all of the type: the nearest wins. */

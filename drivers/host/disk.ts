@@ -4,7 +4,7 @@
 import { asOsError, OsError } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
 import type { HostEnvironment } from './environment'
-import type { Probe, Sensor } from './group'
+import type { HostSensor, Probe } from './group'
 import type { Space } from './slow'
 
 export interface DiskPath {
@@ -13,7 +13,7 @@ export interface DiskPath {
   label: string
 }
 
-interface DiskSensor extends Sensor {
+interface DiskSensor extends HostSensor {
   readonly path: string
   readonly value: (space: Space) => number | null
 }

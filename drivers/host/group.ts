@@ -7,7 +7,7 @@ import type { Source, SourceReading } from '../../src/links/contracts'
 import { safeNames } from '../../src/links/names'
 import { matcher } from '../kit/match'
 
-export interface Sensor {
+export interface HostSensor {
   /** native name; made safe by the group */
   readonly id: string
   /** UCUM */
@@ -15,7 +15,7 @@ export interface Sensor {
 }
 
 /** Where a group's numbers come from. */
-export interface Probe<S extends Sensor = Sensor> {
+export interface Probe<S extends HostSensor = HostSensor> {
   /** Every sensor there is, in a fixed order. Throws NOT_FOUND with a reason when there is none. */
   scan(): Promise<readonly S[]>
   /** A value, or null for a failed sensor, for each of `sensors`. Throws when the whole group is gone. */
@@ -28,7 +28,7 @@ export interface GroupOptions {
   match?: string
 }
 
-export class HostGroup<S extends Sensor> implements Source {
+export class HostGroup<S extends HostSensor> implements Source {
   readonly type: string
   readonly intervalMs: number
   /** rx counts values read, errors the sensors that had none */

@@ -2,10 +2,10 @@
 // uptime. Declarations and option schemas only; see group.ts for what fails.
 import { array, type GenericSchema, integer, maxValue, minValue, number, object, optional, pipe, string } from 'valibot'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
-import { checkOptions } from '../../src/links/options'
+import { checkOptions } from '../../src/links/driver-options'
 import { DiskProbe, diskPaths } from './disk'
 import { type HostEnvironment, hostEnvironment } from './environment'
-import { type GroupOptions, HostGroup, type Probe, type Sensor } from './group'
+import { type GroupOptions, HostGroup, type HostSensor, type Probe } from './group'
 import { CpuProbe, MemoryProbe, NetworkProbe, UptimeProbe } from './proc'
 import { HwmonProbe, IioProbe, ThermalProbe } from './sysfs'
 
@@ -53,7 +53,7 @@ const options = (type: HostType): GenericSchema<unknown, HostOptions> =>
 type MakeSource = (name: string, options: GroupOptions) => Source
 
 const group =
-  <S extends Sensor>(probe: Probe<S>): MakeSource =>
+  <S extends HostSensor>(probe: Probe<S>): MakeSource =>
   (name, groupOptions) =>
     new HostGroup(name, groupOptions, probe)
 

@@ -16,7 +16,7 @@ import {
   parseUptime,
 } from './codec'
 import { type HostEnvironment, procText } from './environment'
-import type { Probe, Sensor } from './group'
+import type { HostSensor, Probe } from './group'
 
 /** long enough for twenty clock ticks of one CPU */
 const SECOND_LOOK_MS = 200
@@ -33,14 +33,14 @@ export class CpuProbe implements Probe {
   #before: CpuTicks | null = null
   constructor(readonly env: HostEnvironment) {}
 
-  async scan(): Promise<Sensor[]> {
+  async scan(): Promise<HostSensor[]> {
     this.#before = parseCpu(procText(this.env, 'stat'))
     if (!this.#before) throw new OsError('NOT_FOUND', 'no cpu line in /proc/stat on this machine')
     const loads = ['load_1m', 'load_5m', 'load_15m'].map(id => ({ id, unit: '{1}' }))
     return [{ id: 'cpu_busy', unit: '%' }, ...loads]
   }
 
-  async sample(sensors: readonly Sensor[]): Promise<(number | null)[]> {
+  async sample(sensors: readonly HostSensor[]): Promise<(number | null)[]> {
     let now = parseCpu(procText(this.env, 'stat'))
     if (now && this.#before && now.total - this.#before.total < LEAST_TICKS) {
       await this.env.pause(SECOND_LOOK_MS)
@@ -63,7 +63,7 @@ export class CpuProbe implements Probe {
 export class MemoryProbe implements Probe {
   constructor(readonly env: HostEnvironment) {}
 
-  async scan(): Promise<Sensor[]> {
+  async scan(): Promise<HostSensor[]> {
     const memory = parseMemory(procText(this.env, 'meminfo'))
     if (!memory) throw new OsError('NOT_FOUND', 'no MemTotal in /proc/meminfo on this machine')
     const sensors = [
@@ -74,7 +74,7 @@ export class MemoryProbe implements Probe {
     return memory.swapTotal > 0 ? [...sensors, { id: 'swap_used', unit: '%' }] : sensors
   }
 
-  async sample(sensors: readonly Sensor[]): Promise<(number | null)[]> {
+  async sample(sensors: readonly HostSensor[]): Promise<(number | null)[]> {
     const memory = parseMemory(procText(this.env, 'meminfo'))
     if (!memory) throw lost('/proc/meminfo')
     const { total, available, swapTotal, swapFree } = memory
@@ -94,7 +94,7 @@ export class MemoryProbe implements Probe {
 export class UptimeProbe implements Probe {
   constructor(readonly env: HostEnvironment) {}
 
-  async scan(): Promise<Sensor[]> {
+  async scan(): Promise<HostSensor[]> {
     procText(this.env, 'uptime')
     return [{ id: 'uptime', unit: 's' }]
   }
@@ -104,7 +104,7 @@ export class UptimeProbe implements Probe {
   }
 }
 
-interface NetSensor extends Sensor {
+interface NetSensor extends HostSensor {
   readonly device: string
   readonly what: keyof typeof NET
 }
@@ -185,5 +185,5 @@ export class NetworkProbe implements Probe<NetSensor> {
   }
 }
 
-const pick = (sensors: readonly Sensor[], values: Values): (number | null)[] =>
+const pick = (sensors: readonly HostSensor[], values: Values): (number | null)[] =>
   sensors.map(sensor => values.get(sensor.id) ?? null)

@@ -8,10 +8,10 @@ import { safeName } from '../../src/links/names'
 import { hwmonChannel, iioChannel } from './channels'
 import { naturalOrder, oneNumber } from './codec'
 import type { HostEnvironment } from './environment'
-import { distinct, type Probe, type Sensor } from './group'
+import { distinct, type HostSensor, type Probe } from './group'
 import { isGone } from './slow'
 
-interface FileSensor extends Sensor {
+interface FileSensor extends HostSensor {
   /** the value, null when the chip says it is at fault; throws the system's error */
   value(): Promise<number | null>
 }

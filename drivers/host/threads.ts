@@ -2,8 +2,8 @@
 // a chip that hangs costs its own value and nobody else's. What fails: the deadline (TIMEOUT), a file whose read is still out
 // (TIMEOUT at once, no second thread), too many stuck threads (TIMEOUT), else the system's error.
 import { asOsError, OsError } from '../../src/lib/errors'
-import { stuckThreads } from '../../src/native/bus'
 import { FileReader } from '../../src/native/files'
+import { stuckThreads } from '../../src/native/native-thread'
 
 /** attributes are at most a page; w1 and hwmon need far less */
 const ATTRIBUTE_BYTES = 4096

@@ -10,12 +10,12 @@ import { dirname } from 'node:path'
 import { array, type GenericSchema, type InferOutput, minLength, optional, pipe, regex, string } from 'valibot'
 import { asOsError, errno, OsError, outOfFiles } from '../../src/lib/errors'
 import type { DriverContext, OpenableEvents, Source, SourceDriver } from '../../src/links/contracts'
-import { checkOptions } from '../../src/links/options'
+import { checkOptions } from '../../src/links/driver-options'
 import { systemTimers, type Timers } from '../../src/links/timers'
 import { FileReader } from '../../src/native/files'
-import { Channel, type Sample } from '../kit/channel'
-import { channelEntries, interval, sensorId, strict } from '../kit/options'
-import { PolledSource, type Probe } from '../kit/source'
+import { type Sample, ValueChannel } from '../kit/channel'
+import { channelEntries, interval, sensorId, strict } from '../kit/common-options'
+import { PolledSource, type Probe } from '../kit/polled-source'
 import { naturalOrder } from './codec'
 
 /** families of w1_therm: DS18S20, DS1822, DS18B20, DS1825, DS28EA00 */
@@ -191,8 +191,9 @@ export function createW1(name: string, raw: unknown, context: W1Context): Source
   const wanted = sensors?.map(({ device }) => device)
   const probe = new W1Probe(`${sys_root}/bus/w1/devices`, wanted, newReader, context.timers ?? systemTimers)
   const channels =
-    sensors?.map(({ id, unit = 'Cel', scale, offset, status }) => new Channel({ id, unit, scale, offset, status })) ??
-    (() => probe.devices.map(device => new Channel({ id: `w1_${device}`, unit: 'Cel' })))
+    sensors?.map(
+      ({ id, unit = 'Cel', scale, offset, status }) => new ValueChannel({ id, unit, scale, offset, status }),
+    ) ?? (() => probe.devices.map(device => new ValueChannel({ id: `w1_${device}`, unit: 'Cel' })))
   return new PolledSource(name, { type: 'w1', intervalMs: interval_ms, channels }, probe)
 }
 

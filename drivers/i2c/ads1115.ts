@@ -1,7 +1,7 @@
 // ADS1115 (four voltages, or differences of them, 16 bits), Texas Instruments SBAS444: one conversion after the other in
 // single-shot mode, each with its own range. A reading at the end of the range is no value: the voltage is beyond it.
 import { OsError } from '../../src/lib/errors'
-import { type Chip, type ChipIo, hex, wrongChip } from './device'
+import { type ChipIo, hex, type I2cChip, wrongChip } from './device'
 
 /** input → MUX bits (table 8-3) */
 export const INPUTS = { 'A0-A1': 0, 'A0-A3': 1, 'A1-A3': 2, 'A2-A3': 3, A0: 4, A1: 5, A2: 6, A3: 7 } as const
@@ -26,7 +26,7 @@ export interface AdsInput {
   range: number
 }
 
-export class Ads1115 implements Chip {
+export class Ads1115 implements I2cChip {
   constructor(
     readonly inputs: readonly AdsInput[],
     readonly rate: number,

@@ -1,6 +1,6 @@
 // BME280 (temperature, humidity, pressure) and BMP280 (without humidity), Bosch BST-BME280-DS002: compensation in floating
 // point (appendix 8.1), forced mode: the chip sleeps between reads. Codec pure; an output the chip skipped has no value.
-import { type Chip, type ChipIo, hex, wrongChip } from './device'
+import { type ChipIo, hex, type I2cChip, wrongChip } from './device'
 
 export interface Calibration {
   T: readonly [number, number, number]
@@ -80,7 +80,7 @@ const BMP280_IDS = [0x56, 0x57, 0x58]
 /** oversampling → code of the registers */
 export const OVERSAMPLINGS = [1, 2, 4, 8, 16]
 
-export class Bme280 implements Chip {
+export class Bme280 implements I2cChip {
   #calibration: Calibration | undefined
   #humid = true
 

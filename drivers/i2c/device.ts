@@ -9,7 +9,7 @@ import type { OpenableEvents } from '../../src/links/contracts'
 import { systemTimers, type Timers } from '../../src/links/timers'
 import { I2cBus } from '../../src/native/i2c'
 import type { Sample } from '../kit/channel'
-import type { Probe } from '../kit/source'
+import type { Probe } from '../kit/polled-source'
 
 /** What a chip's driver speaks to. */
 export interface ChipIo {
@@ -21,7 +21,7 @@ export interface ChipIo {
   pause(ms: number): Promise<void>
 }
 
-export interface Chip {
+export interface I2cChip {
   /** Checks that it is this chip and sets it up. Throws NOT_FOUND when it is another. */
   setUp(io: ChipIo): Promise<void>
   /** A sample for each of its channels. */
@@ -68,7 +68,7 @@ export function refuseHeld(path: string, address: number, sysRoot = '/sys'): voi
 const claimed = new Map<string, string>()
 
 export class ChipProbe implements Probe {
-  readonly #chip: Chip
+  readonly #chip: I2cChip
   readonly #options: ChipOptions
   readonly #key: string
   #io: ChipIo | undefined
@@ -77,7 +77,7 @@ export class ChipProbe implements Probe {
   /** counts closings: a link may be closed, and opened again, while an opening is still under way */
   #closings = 0
 
-  constructor(chip: Chip, options: ChipOptions) {
+  constructor(chip: I2cChip, options: ChipOptions) {
     this.#chip = chip
     this.#options = options
     this.#key = `${options.path} 0x${options.address.toString(16)}`

@@ -1,12 +1,12 @@
 // Temperature of a DS3231 clock (Maxim 19-5170): quarter degrees with a sign in registers 0x11 and 0x12, renewed by the chip
 // every 64 seconds. Only read: the time is the kernel's business (and with its driver on the address, hwmon has this value).
-import { type Chip, type ChipIo, hex, wrongChip } from './device'
+import { type ChipIo, hex, type I2cChip, wrongChip } from './device'
 
 export const DS3231_CHANNELS = [{ key: 'temperature', unit: 'Cel' }]
 
 export const ds3231Celsius = (high: number, low: number): number => (((high << 8) | low) << 16) / 65536 / 256
 
-export class Ds3231 implements Chip {
+export class Ds3231 implements I2cChip {
   async setUp(io: ChipIo): Promise<void> {
     // it has no id; the low six bits of the fraction are always 0, and so are four bits of the status
     const [status] = await io.read(0x0f, 1)

@@ -1,7 +1,7 @@
 // INA219 (voltage, current, power over a shunt), Texas Instruments SBOS448: calibrated so that the chip itself multiplies.
 // What fails: a chip that lost power has lost its calibration (set anew), a result that does not fit (no value).
 import { OsError } from '../../src/lib/errors'
-import { type Chip, type ChipIo, hex } from './device'
+import { type ChipIo, hex, type I2cChip } from './device'
 
 export const INA219_CHANNELS = [
   { key: 'voltage', unit: 'V' },
@@ -64,7 +64,7 @@ export const watts = (bytes: Uint8Array, lsb: number): number => ((bytes[0]! << 
 const BEYOND = 'the shunt voltage is at the end of its range: raise max_current_a, or take a smaller shunt'
 const OVERFLOWED = 'current or power overflowed: raise max_current_a'
 
-export class Ina219 implements Chip {
+export class Ina219 implements I2cChip {
   readonly #set: ReturnType<typeof calibrate>
 
   constructor(settings: Ina219Settings) {

@@ -3,14 +3,22 @@
 import * as v from 'valibot'
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
-import { checkOptions } from '../../src/links/options'
+import { checkOptions } from '../../src/links/driver-options'
 import type { Timers } from '../../src/links/timers'
-import { Channel, type ChannelSpec, chooseChannels } from '../kit/channel'
-import { channelEntries, type FixedChannel, finite, fixedChannels, interval, sensorId, strict } from '../kit/options'
-import { PolledSource } from '../kit/source'
+import { type ChannelSpec, chooseChannels, ValueChannel } from '../kit/channel'
+import {
+  channelEntries,
+  type FixedChannel,
+  finite,
+  fixedChannels,
+  interval,
+  sensorId,
+  strict,
+} from '../kit/common-options'
+import { PolledSource } from '../kit/polled-source'
 import { Ads1115, INPUTS, type Input, RANGES, RATES } from './ads1115'
 import { BME280_CHANNELS, Bme280, OVERSAMPLINGS } from './bme280'
-import { type Bus, type Chip, ChipProbe } from './device'
+import { type Bus, ChipProbe, type I2cChip } from './device'
 import { DS3231_CHANNELS, Ds3231 } from './ds3231'
 import { INA219_CHANNELS, Ina219 } from './ina219'
 import { REPEATABILITY, SHT3X_CHANNELS, Sht3x } from './sht3x'
@@ -103,8 +111,8 @@ function source(
   type: I2cType,
   name: string,
   { bus: path, address, interval_ms }: Common,
-  { channels, places }: { channels: readonly Channel[]; places: readonly number[] },
-  chip: Chip,
+  { channels, places }: { channels: readonly ValueChannel[]; places: readonly number[] },
+  chip: I2cChip,
   { openBus, timers, sysRoot }: I2cContext,
 ): Source {
   const seams = { ...(openBus && { openBus }), ...(timers && { timers }), ...(sysRoot && { sysRoot }) }
@@ -119,7 +127,7 @@ function declare<O extends Fixed>(
   type: I2cType,
   schema: v.GenericSchema<unknown, O>,
   specs: readonly ChannelSpec[],
-  chip: (options: O, name: string) => Chip,
+  chip: (options: O, name: string) => I2cChip,
 ): SourceDriver<O> {
   return {
     type,
@@ -141,7 +149,7 @@ const ads1115: SourceDriver = {
     const options = checkOptions(asked(schemas.ads1115), raw, name)
     const { inputs, data_rate } = options
     const channels = inputs.map(
-      ({ id, unit = 'V', scale, offset, status }) => new Channel({ id, unit, scale, offset, status }),
+      ({ id, unit = 'V', scale, offset, status }) => new ValueChannel({ id, unit, scale, offset, status }),
     )
     const places = inputs.map((_, k) => k)
     return source('ads1115', name, options, { channels, places }, new Ads1115(inputs, data_rate), context)

@@ -1,7 +1,7 @@
 // SHT30, SHT31, SHT35 (temperature, humidity), Sensirion data sheet: single shots without clock stretching, which not every
 // adapter of a Pi bears. Both words have a CRC-8 of their own; a wrong one is no value.
 import { crcBits } from '../../src/wire/crc'
-import { type Chip, type ChipIo, hex, wrongChip } from './device'
+import { type ChipIo, hex, type I2cChip, wrongChip } from './device'
 
 export const SHT3X_CHANNELS = [
   { key: 'temperature', unit: 'Cel' },
@@ -23,7 +23,7 @@ export const sht3xHumidity = (word: number): number => (100 * word) / 65535
 export const wordAt = (bytes: Uint8Array, at: number): number | null =>
   crcSht(bytes.subarray(at, at + 2)) === bytes[at + 2] ? (bytes[at]! << 8) | bytes[at + 1]! : null
 
-export class Sht3x implements Chip {
+export class Sht3x implements I2cChip {
   constructor(readonly repeatability: keyof typeof REPEATABILITY) {}
 
   async setUp(io: ChipIo): Promise<void> {
@@ -42,8 +42,8 @@ export class Sht3x implements Chip {
   }
 }
 
-function sampleOf(bytes: Uint8Array, law: (word: number) => number) {
+function sampleOf(bytes: Uint8Array, conversion: (word: number) => number) {
   const word = wordAt(bytes, 0)
   const raw = hex(bytes)
-  return word === null ? { raw, value: null, error: 'wrong CRC' } : { raw, value: law(word) }
+  return word === null ? { raw, value: null, error: 'wrong CRC' } : { raw, value: conversion(word) }
 }

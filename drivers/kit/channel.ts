@@ -2,7 +2,7 @@
 // ERROR, keeps its place without a value (D7).
 import { OsError } from '../../src/lib/errors'
 import type { RawReading, SourceReading } from '../../src/links/contracts'
-import type { FixedChannel, StatusRule } from './options'
+import type { FixedChannel, StatusRule } from './common-options'
 import { statusOf } from './status'
 
 export interface ChannelOptions {
@@ -23,7 +23,7 @@ export interface Sample {
   readonly error?: string
 }
 
-export class Channel {
+export class ValueChannel {
   readonly id: string
   readonly unit: string
   readonly #multiply: number
@@ -58,7 +58,7 @@ export class Channel {
   }
 
   /** What makes a raw value a reading: another text, another meaning of the raw value. */
-  get law(): string {
+  get conversion(): string {
     return `${this.unit} ${this.#multiply}/${this.#divide}+${this.#offset}`
   }
 
@@ -90,14 +90,14 @@ export function chooseChannels(
   source: string,
   specs: readonly ChannelSpec[],
   options: Readonly<Record<string, FixedChannel | undefined>> = {},
-): { channels: Channel[]; places: number[] } {
-  const channels: Channel[] = []
+): { channels: ValueChannel[]; places: number[] } {
+  const channels: ValueChannel[] = []
   const places: number[] = []
   for (const [place, { key, unit }] of specs.entries()) {
     const chosen = options[key]
     if (chosen?.enabled === false) continue
     const id = chosen?.id ?? (specs.length === 1 ? source : `${source}_${key}`)
-    channels.push(new Channel({ ...chosen, id, unit: chosen?.unit ?? unit }))
+    channels.push(new ValueChannel({ ...chosen, id, unit: chosen?.unit ?? unit }))
     places.push(place)
   }
   if (channels.length === 0) throw new OsError('CONFIG_INVALID', `options of ${source}: no channel is enabled`)

@@ -15,7 +15,7 @@ import type {
   PacketHandler,
   PacketOrigin,
 } from '../../src/links/contracts'
-import { handOver } from '../../src/links/handing'
+import { handOver } from '../../src/links/deliver'
 import { COMMAND } from '../../src/wire/commands'
 
 /** Packets that answer a request: for whoever sent it. */

@@ -1,5 +1,5 @@
 // A value's status word: the first rule whose bounds all hold, else OK. Pure; runs once per value read.
-import type { StatusRule } from './options'
+import type { StatusRule } from './common-options'
 
 /** Scaling leaves the last digits uncertain: 0.1 + 0.2 equals 0.3 here. */
 const same = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(a), Math.abs(b))

@@ -2,7 +2,7 @@
 // values on. What fails: the port (see drivers/serial), lines that are too long, have a damaged byte or a
 // wrong checksum, or say nothing (counted).
 import type { Line, OpenableEvents } from '../../src/links/contracts'
-import type { Feed, Take } from '../kit/latest'
+import type { Feed, Take } from '../kit/latest-source'
 import { type Checksum, checkedEnd } from './checksum'
 import { LineSplitter } from './splitter'
 

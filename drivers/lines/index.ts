@@ -1,10 +1,10 @@
 // Sources that read lines of text from a serial port: `line` (regular expressions) and `nmea` (NMEA 0183). Declarations; see
 // source.ts for what fails.
 import type { SourceDriver } from '../../src/links/contracts'
-import { checkOptions } from '../../src/links/options'
+import { checkOptions } from '../../src/links/driver-options'
 import { serialLine, serialSettings } from '../serial'
-import { lineOptions, nmeaOptions } from './options'
-import { createLineSource, createNmeaSource } from './source'
+import { lineOptions, nmeaOptions } from './line-options'
+import { createLineSource, createNmeaSource } from './line-source'
 
 export const lineSource: SourceDriver = {
   type: 'line',

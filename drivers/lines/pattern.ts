@@ -1,6 +1,6 @@
 // Regular expressions over lines: each named group is a channel. Pure. An expression is the owner's, yet one that takes a
 // second for a line would stop the whole gateway: it is tried on hostile lines before it is taken, and lines are bounded.
-import type { Take } from '../kit/latest'
+import type { Take } from '../kit/latest-source'
 
 export interface GroupOptions {
   /** of a number in the text; default 10 */

@@ -4,10 +4,10 @@
 import { OsError } from '../../src/lib/errors'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
 import type { Timers } from '../../src/links/timers'
-import type { Feed, LatestSource, Take } from '../kit/latest'
+import type { Feed, LatestSource, Take } from '../kit/latest-source'
 
 /** A line; where several links share it, `exclusive` keeps question and answer undisturbed. */
-export interface AskedLine {
+export interface QueriedLine {
   write(bytes: Uint8Array): Promise<void>
   exclusive?<T>(run: () => Promise<T>): Promise<T>
 }
@@ -15,7 +15,7 @@ export interface AskedLine {
 export class Question implements Feed {
   readonly detail: Feed['detail']
   readonly #feed: Feed
-  readonly #line: AskedLine
+  readonly #line: QueriedLine
   readonly #text: Uint8Array
   readonly #timeoutMs: number
   readonly #timers: Timers
@@ -26,7 +26,7 @@ export class Question implements Feed {
 
   constructor(
     feed: Feed,
-    line: AskedLine,
+    line: QueriedLine,
     options: { text: Uint8Array; timeoutMs: number; channels: number; timers: Timers },
   ) {
     this.detail = feed.detail

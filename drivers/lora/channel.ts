@@ -8,7 +8,7 @@ import type { Airtime } from '../../src/links/contracts'
 import { DELIVERY_FRAME } from '../../src/protocol/control'
 import { COMMAND } from '../../src/wire/commands'
 import { symbolMs } from './airtime'
-import type { DutyBook } from './book'
+import type { DutyBook } from './airtime-file'
 import type { DutyCycle } from './duty'
 import type { Modem } from './modem'
 import { SendQueue, type Waiting } from './queue'
@@ -46,7 +46,7 @@ const HOUR_MS = 3_600_000
 /** what ordinary data leaves of a budget for alarms and answers */
 const DATA_SHARE = 0.85
 
-export class Channel {
+export class LoraChannel {
   readonly counters = { airtime_ms: 0, channel_busy: 0, given_up: 0 }
   readonly queue = new SendQueue()
   /** about how long listening takes, ms */

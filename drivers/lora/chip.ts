@@ -49,7 +49,7 @@ const BUFFER = 257
 /** registers are compared by one transfer from OP_MODE to this one */
 const LAST = REG.PA_DAC
 
-export class Chip {
+export class LoraChip {
   readonly #spi: Spi
   readonly #modem: Modem
   readonly #tx = new Uint8Array(BUFFER)

@@ -5,15 +5,15 @@
 import { basename, join } from 'node:path'
 import { type Files, realFiles } from '../../src/lib/files'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
-import { checkOptions } from '../../src/links/options'
+import { checkOptions } from '../../src/links/driver-options'
 import { systemTimers, type Timers } from '../../src/links/timers'
 import { sharedMedium } from '../kit/shared'
-import { DutyBook } from './book'
+import { DutyBook } from './airtime-file'
 import { DutyCycle } from './duty'
 import { type Hardware, realHardware } from './hardware'
+import { type LoraOptions, loraOptions } from './lora-options'
 import { LoraMedium } from './medium'
 import { modemOf } from './modem'
-import { type LoraOptions, loraOptions } from './options'
 import { narrowRule } from './region'
 
 /** What tests put in the place of the machine. */

@@ -3,15 +3,15 @@
 import type { Clock } from '../../src/lib/clock'
 import type { Logger } from '../../src/lib/logger'
 import type { Airtime, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
-import { handOver } from '../../src/links/handing'
+import { handOver } from '../../src/links/deliver'
 import type { Timers } from '../../src/links/timers'
-import type { DutyBook } from './book'
-import { Channel } from './channel'
+import type { DutyBook } from './airtime-file'
+import { LoraChannel } from './channel'
 import type { Reception } from './chip'
 import type { DutyCycle } from './duty'
 import type { Hardware } from './hardware'
+import type { LoraOptions } from './lora-options'
 import type { Modem } from './modem'
-import type { LoraOptions } from './options'
 import { Radio } from './radio'
 
 export interface LoraParts {
@@ -34,7 +34,7 @@ export class LoraMedium implements Medium {
   readonly airtime: Airtime
   readonly #parts: LoraParts
   readonly #counters = { rx: 0, tx: 0, errors: 0 }
-  readonly #channel: Channel
+  readonly #channel: LoraChannel
   readonly #radio: Radio
   readonly #address: string
   /** of the last packet that came in */
@@ -52,7 +52,7 @@ export class LoraMedium implements Medium {
     this.#parts = parts
     this.maxPacket = modem.maxPacket
     this.#address = `${modem.frequencyHz / MHZ}MHz/SF${modem.air.spreadingFactor}`
-    this.#channel = new Channel({
+    this.#channel = new LoraChannel({
       ...{ modem, duty, book, clock, random },
       complain: reason => this.#complain('channel', reason),
     })

@@ -3,7 +3,7 @@
 // silence but the frequency (61 Hz steps).
 import { OsError } from '../../src/lib/errors'
 import { type AirSettings, airtimeMs, bytesWithin, symbolMs } from './airtime'
-import { BANDWIDTHS_KHZ, type LoraOptions } from './options'
+import { BANDWIDTHS_KHZ, type LoraOptions } from './lora-options'
 import { type Band, bandOf, HIGH_POWER, usualFrequency, withLimit } from './region'
 import { REG } from './registers'
 
@@ -129,9 +129,9 @@ export function modemOf(options: LoraOptions): Modem {
   const bandwidth = BANDWIDTHS_KHZ.indexOf(options.bandwidth_khz)
   const bandwidthHz = BANDWIDTHS_HZ[bandwidth]!
   const lowPort = frequencyHz < HIGH_PORT_HZ
-  const lawful = bandOf(region, frequencyHz, bandwidthHz, options.fixed_channel_allowed)
+  const legal = bandOf(region, frequencyHz, bandwidthHz, options.fixed_channel_allowed)
   // the chip's own limit (data sheet 5.4.3), whatever the law allows
-  const band = power_pin === 'PA_BOOST' && power_dbm > 17 ? withLimit(lawful, HIGH_POWER) : lawful
+  const band = power_pin === 'PA_BOOST' && power_dbm > 17 ? withLimit(legal, HIGH_POWER) : legal
   const eirp = power_dbm + options.antenna_gain_dbi
   if (eirp > band.maxEirpDbm) {
     const why = `${power_dbm} dBm and ${options.antenna_gain_dbi} dBi are ${eirp} dBm EIRP`

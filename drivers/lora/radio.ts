@@ -13,18 +13,18 @@ import type { Logger } from '../../src/lib/logger'
 import type { OpenableEvents } from '../../src/links/contracts'
 import type { Timers } from '../../src/links/timers'
 import { airtimeMs } from './airtime'
-import type { Channel } from './channel'
-import { Chip, Fault, type Reception } from './chip'
+import type { LoraChannel } from './channel'
+import { Fault, LoraChip, type Reception } from './chip'
 import type { Hardware, InputPin, OutputPin, Spi } from './hardware'
+import type { LoraOptions } from './lora-options'
 import type { Modem } from './modem'
-import type { LoraOptions } from './options'
 import { IRQ } from './registers'
 
 export interface RadioParts {
   readonly hardware: Hardware
   readonly modem: Modem
   readonly options: LoraOptions
-  readonly channel: Channel
+  readonly channel: LoraChannel
   readonly clock: Clock
   readonly timers: Timers
   readonly logger: Logger
@@ -66,7 +66,7 @@ export class Radio {
   readonly #pollMs: number
   #events: OpenableEvents | undefined
   #spi: Spi | undefined
-  #chip: Chip | undefined
+  #chip: LoraChip | undefined
   #reset: OutputPin | undefined
   readonly #inputs: InputPin[] = []
   #opened = false
@@ -108,7 +108,7 @@ export class Radio {
         this.#inputs.push(await hardware.openInput(options.dio0_pin, () => this.#rose(), lost))
       if (!this.#opened) throw new OsError('LINK_DOWN', 'closed while opening')
       this.#edges = options.dio0_pin !== undefined
-      this.#chip = new Chip(spi, this.#parts.modem)
+      this.#chip = new LoraChip(spi, this.#parts.modem)
       await this.#start()
     } catch (error) {
       await this.close()

@@ -19,7 +19,7 @@ interface Slave {
   reason: OsError
   /** when a request to it was last sent, and last wanted */
   probedAt: number
-  askedAt: number
+  requestedAt: number
 }
 
 export interface QueryOptions {
@@ -36,7 +36,7 @@ const CONTENDS_MS = 2 * PROBE_MS
 /** the gateway's own words for "no answer" */
 const GATEWAY_SILENCE = new Set([10, 11])
 
-export class Bus {
+export class ModbusBus {
   readonly counters = { requests: 0, timeouts: 0, damaged: 0, exceptions: 0, skipped: 0 }
   readonly #slaves = new Map<number, Slave>()
   /** when a silent slave may be asked, on the monotonic clock */
@@ -98,12 +98,12 @@ export class Bus {
   }
 
   #mayAsk(slave: Slave, now: number): boolean {
-    slave.askedAt = now
+    slave.requestedAt = now
     if (now < slave.until) return false
     if (slave.missed === 1) return true
     if (now < this.#probeAt) return false
     const others = [...this.#slaves.values()].filter(other => other.missed > 1 && other.probedAt < slave.probedAt)
-    return others.every(other => now - other.askedAt >= CONTENDS_MS)
+    return others.every(other => now - other.requestedAt >= CONTENDS_MS)
   }
 
   #leaveAlone(unit: number, timeoutMs: number, reason: OsError, began: number): void {
@@ -112,6 +112,6 @@ export class Bus {
     // a connection numbers its answers: no late one is taken for the next
     const until = now + (this.transport.confuses ? timeoutMs : 0)
     if (missed > 1) this.#probeAt = began + Math.max(PROBE_MS, (now - began) / PROBE_PART)
-    this.#slaves.set(unit, { missed, until, reason, probedAt: began, askedAt: began })
+    this.#slaves.set(unit, { missed, until, reason, probedAt: began, requestedAt: began })
   }
 }

@@ -45,10 +45,10 @@ export function answerData(request: Uint8Array): number {
   return request[0]! <= 2 ? (count + 7) >> 3 : count * 2
 }
 
-export type Verdict = 'data' | 'exception' | 'wrong'
+export type FrameVerdict = 'data' | 'exception' | 'wrong'
 
 /** What `answer` (function code first) is to `request`: its data from byte 2 on, an exception with its code in byte 1, or wrong. */
-export function judge(request: Uint8Array, answer: Uint8Array): Verdict {
+export function judge(request: Uint8Array, answer: Uint8Array): FrameVerdict {
   const data = answerData(request)
   if (answer.length === 2 && answer[0] === (request[0]! | 0x80)) return 'exception'
   return answer.length === data + 2 && answer[0] === request[0] && answer[1] === data ? 'data' : 'wrong'

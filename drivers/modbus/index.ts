@@ -2,13 +2,19 @@
 // it and take turns (shared.ts); what fails is told in bus.ts, rtu.ts, tcp.ts and registers.ts.
 import type { GenericSchema } from 'valibot'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
-import { checkOptions } from '../../src/links/options'
+import { checkOptions } from '../../src/links/driver-options'
 import { HostResolver } from '../../src/links/resolve'
 import { setRs485 } from '../../src/native/rs485'
-import { PolledSource } from '../kit/source'
+import { PolledSource } from '../kit/polled-source'
 import { afterReading, characterMs, type OpenPort, type SerialContext, serialLine, serialSettings } from '../serial'
-import { Bus } from './bus'
-import { type RtuSourceOptions, rtuSchema, type SharedOptions, type TcpSourceOptions, tcpSchema } from './options'
+import { ModbusBus } from './bus'
+import {
+  type RtuSourceOptions,
+  rtuSchema,
+  type SharedOptions,
+  type TcpSourceOptions,
+  tcpSchema,
+} from './modbus-options'
 import { channelsOf, RegisterProbe } from './registers'
 import { RtuTransport } from './rtu'
 import { Membership } from './shared'
@@ -48,7 +54,7 @@ function rtuBus(name: string, options: RtuSourceOptions, context: SerialContext)
       exclusive: run => line.exclusive(run),
       pauseMs: pause_ms,
     })
-    return new Bus(transport, context.clock)
+    return new ModbusBus(transport, context.clock)
   })
 }
 
@@ -68,7 +74,7 @@ function tcpBus({ host, port, connect_timeout_ms }: TcpSourceOptions, { clock, l
   const settings = { host, port, connectTimeoutMs: connect_timeout_ms }
   return new Membership(`modbus ${host}:${port}`, settings, () => {
     resolver ??= new HostResolver({ clock, logger })
-    return new Bus(new TcpTransport({ ...settings, resolver }), clock)
+    return new ModbusBus(new TcpTransport({ ...settings, resolver }), clock)
   })
 }
 

@@ -3,7 +3,7 @@
 import { MAX_BITS, MAX_REGISTERS, readRequest, type Table } from './codec'
 import { type NumberType, widthOf } from './values'
 
-export interface Place {
+export interface RegisterPlace {
   readonly table: Table
   readonly address: number
   readonly type: NumberType
@@ -29,7 +29,7 @@ export interface PlanOptions {
 }
 
 /** Every place is in exactly one block; blocks in the order of table and address. */
-export function plan(places: readonly Place[], { gap = 0, most = MAX_REGISTERS }: PlanOptions = {}): Block[] {
+export function plan(places: readonly RegisterPlace[], { gap = 0, most = MAX_REGISTERS }: PlanOptions = {}): Block[] {
   const order = places
     .map((place, index) => ({ ...place, index, end: place.address + (isBits(place.table) ? 1 : widthOf(place.type)) }))
     .sort((a, b) => (a.table < b.table ? -1 : a.table > b.table ? 1 : a.address - b.address || a.index - b.index))

@@ -3,22 +3,22 @@
 // device lacks inside a block of several (its registers are read one by one from then on), the bus (the link is lost).
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
-import { Channel, type Sample } from '../kit/channel'
-import type { Probe } from '../kit/source'
+import { type Sample, ValueChannel } from '../kit/channel'
+import type { Probe } from '../kit/polled-source'
 import { exceptionText } from './codec'
-import type { SharedOptions } from './options'
-import { type Block, type Place, plan } from './plan'
+import type { SharedOptions } from './modbus-options'
+import { type Block, plan, type RegisterPlace } from './plan'
 import type { Membership } from './shared'
 import { coilAt, numberAt, type WordOrder, widthOf } from './values'
 
-type Register = Place & { readonly order: WordOrder; readonly bit: number }
+type Register = RegisterPlace & { readonly order: WordOrder; readonly bit: number }
 
 const ILLEGAL_ADDRESS = 2
 const ILLEGAL_VALUE = 3
 
 /** The channels of a source's registers. A bit has no unit but 1. */
-export const channelsOf = ({ registers }: SharedOptions): Channel[] =>
-  registers.map(({ id, unit = '1', scale, offset, status }) => new Channel({ id, unit, scale, offset, status }))
+export const channelsOf = ({ registers }: SharedOptions): ValueChannel[] =>
+  registers.map(({ id, unit = '1', scale, offset, status }) => new ValueChannel({ id, unit, scale, offset, status }))
 
 function placesOf(name: string, { registers, address_base }: SharedOptions): Register[] {
   return registers.map(({ id, table, address, type, word_order, bit = 0 }) => {

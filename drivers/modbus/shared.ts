@@ -5,10 +5,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
-import type { Bus } from './bus'
+import type { ModbusBus } from './bus'
 
 interface Entry {
-  readonly bus: Bus
+  readonly bus: ModbusBus
   readonly settings: unknown
   readonly members: Set<Membership>
   readonly opened: Promise<void>
@@ -26,7 +26,7 @@ const closing = new Map<string, Promise<void>>()
 export class Membership {
   #entry: Entry | undefined
   /** made at the first opening that fell to this one */
-  #mine: Bus | undefined
+  #mine: ModbusBus | undefined
   #events: OpenableEvents | undefined
   /** counts closings: an opening begun before one ends for nobody else */
   #closings = 0
@@ -34,11 +34,11 @@ export class Membership {
   constructor(
     readonly key: string,
     readonly settings: unknown,
-    readonly make: () => Bus,
+    readonly make: () => ModbusBus,
   ) {}
 
   /** The bus, from open to close. Throws LINK_DOWN. */
-  get bus(): Bus {
+  get bus(): ModbusBus {
     if (!this.#entry) throw new OsError('LINK_DOWN', `${this.key} is closed`)
     return this.#entry.bus
   }

@@ -6,8 +6,8 @@
 // (`direction: "auto_hardware"`); the rest as drivers/serial.
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
+import { checkOptions } from '../../src/links/driver-options'
 import { LineMedium } from '../../src/links/line/medium'
-import { checkOptions } from '../../src/links/options'
 import { setRs485 } from '../../src/native/rs485'
 import { COMMAND } from '../../src/wire/commands'
 import { sharedMedium } from '../kit/shared'
@@ -23,7 +23,7 @@ import {
 import type { TurnParts } from './bus'
 import { HalfDuplexLine } from './halfduplex'
 import { MasterMedium } from './master'
-import { type Rs485Options, rs485Options } from './options'
+import { type Rs485Options, rs485Options } from './rs485-options'
 import { SlaveMedium } from './slave'
 
 /** two times what USB adapters hold characters back (16 ms), and a busy sender's pauses */

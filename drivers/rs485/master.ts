@@ -7,7 +7,7 @@
 // listens before its first poll, it is the one that was there.
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { SequenceCounter } from '../../src/protocol/control'
-import { buildPoll, isPoll, isTurnEnd, POLL_SIZE, parseTurnEnd, TURN_END_SIZE } from '../../src/protocol/turns'
+import { buildPoll, isPoll, isTurnEnd, POLL_SIZE, parseTurnEnd, TURN_END_SIZE } from '../../src/protocol/polling-turns'
 import { COMMAND } from '../../src/wire/commands'
 import { Outbox, type TurnParts } from './bus'
 

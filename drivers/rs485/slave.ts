@@ -6,7 +6,7 @@
 //
 // What fails: no master asks (degraded after QUIET_MS, packets refused after WAIT_MS), no address yet (degraded).
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
-import { buildTurnEnd, isTurnEnd, parsePoll } from '../../src/protocol/turns'
+import { buildTurnEnd, isTurnEnd, parsePoll } from '../../src/protocol/polling-turns'
 import { Outbox, type TurnParts } from './bus'
 
 /** a master that is there asks more often, even an address that was silent for long */

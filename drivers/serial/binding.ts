@@ -10,7 +10,7 @@
 // whose message holds the system's.
 import { asOsError, OsError } from '../../src/lib/errors'
 import { native } from '../../src/native'
-import type { Bus } from '../../src/native/bus'
+import type { NativeThread } from '../../src/native/native-thread'
 import type { OpenTty, TtySettings } from '../../src/native/tty'
 
 type Done<T = void> = (error: Error | null, value: T) => void
@@ -131,7 +131,7 @@ export class PackagePort implements OpenTty {
   }
 
   /** Throws E_NO_ADDON: what needs a bus cannot be had here. */
-  get bus(): Bus {
+  get bus(): NativeThread {
     native()
     throw new OsError('E_NO_ADDON', 'the port was opened without the native addon')
   }

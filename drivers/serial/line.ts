@@ -9,8 +9,8 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import type { DriverContext, Line, OpenableEvents } from '../../src/links/contracts'
 import { systemTimers, type Timers } from '../../src/links/timers'
 import { nodeIdentity, PortNames, type UsbIdentity } from './names'
-import { characterMs, type SerialSettings } from './options'
 import { OpenPort } from './port'
+import { characterMs, type SerialSettings } from './serial-options'
 
 export interface SerialContext extends DriverContext {
   /** for tests */

@@ -9,12 +9,12 @@ import type { Clock } from '../../src/lib/clock'
 import { errno, OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/links/timers'
 import { nativeOrNull } from '../../src/native'
-import type { Bus } from '../../src/native/bus'
+import type { NativeThread } from '../../src/native/native-thread'
 import { type OpenTty, TtyPort } from '../../src/native/tty'
 import { PackagePort } from './binding'
 import { lostReason, openError } from './errors'
-import { type MarkedBytes, MarkReader } from './marks'
-import { characterMs, type SerialSettings } from './options'
+import { type MarkedBytes, MarkReader } from './parity-marks'
+import { characterMs, type SerialSettings } from './serial-options'
 
 export interface PortEvents extends MarkedBytes {
   lost(reason: string): void
@@ -117,7 +117,7 @@ export class OpenPort {
   }
 
   /** For calls that tell the driver more (RS485). Throws E_NO_ADDON. */
-  get bus(): Bus {
+  get bus(): NativeThread {
     return this.#tty.bus
   }
 

@@ -2,15 +2,15 @@
 // on a serial line; IWIP also over this machine's network. Declarations; see medium.ts and network.ts for what fails.
 import { OsError } from '../../src/lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
-import { checkOptions } from '../../src/links/options'
+import { checkOptions } from '../../src/links/driver-options'
 import { serialLine, serialSettings } from '../serial'
 import { type Endpoint, HEADERS, parseIp } from './codec'
 import { SlipMedium } from './medium'
 import { BoundedMedium } from './network'
-import { type IwipOptions, iwipOptions, type UipOptions, uipOptions } from './options'
 import { wayTo } from './route'
+import { type IwipOptions, iwipOptions, type UipOptions, uipOptions } from './slip-options'
 
-export { iwipOptions, uipOptions } from './options'
+export { iwipOptions, uipOptions } from './slip-options'
 
 /** ports of sending ends, one each (RFC 6335: dynamic ports) */
 const FIRST_PORT = 49_152

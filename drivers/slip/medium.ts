@@ -8,7 +8,7 @@
 import { asOsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { Line, LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
-import { handOver } from '../../src/links/handing'
+import { handOver } from '../../src/links/deliver'
 import {
   decode,
   type Endpoint,

@@ -2,11 +2,11 @@
 // receiver and dispatch on the same port share it. What fails: see drivers/serial.
 import { OsError } from '../../src/lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
+import { checkOptions } from '../../src/links/driver-options'
 import { LineMedium } from '../../src/links/line/medium'
-import { checkOptions } from '../../src/links/options'
 import { sharedMedium } from '../kit/shared'
 import { afterReading, lineMs, type SerialContext, serialLine, serialSettings } from '../serial'
-import { type UartOptions, uartOptions } from './options'
+import { type UartOptions, uartOptions } from './uart-options'
 
 /** two times what USB adapters hold characters back (16 ms), and a busy sender's pauses */
 const MIN_GAP_MS = 40

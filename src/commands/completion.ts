@@ -1,6 +1,6 @@
 // The completion script of a shell, made from the schemas of verbs and plugin commands, so that it cannot offer what the parser
 // refuses. zsh takes the script of bash through its own bashcompinit. The script starts no program: what it offers is in it.
-import type { OptionSpec } from '../lib/options'
+import type { OptionSpec } from '../lib/command-options'
 import { MEDIA } from '../links/registry'
 import { GLOBAL_OPTIONS, type Verb } from './verb'
 

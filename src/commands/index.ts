@@ -34,10 +34,10 @@ import { tuiBios, tuiInteractive, tuiRender, tuiSections } from './verbs/tui'
 import { watch } from './verbs/watch'
 
 export type * from './context'
-export { elsewhere } from './elsewhere'
+export { elsewhere } from './foreign-commands'
 export { groupHelp, programHelp, shortHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
-export { commandLine, PROGRAMS } from './programs'
+export { commandLine, PROGRAMS } from './program-names'
 export {
   failureOf,
   holds,

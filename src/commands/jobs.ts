@@ -14,7 +14,7 @@ import { mayAct, type Role } from '../services/users'
 import { auditText, splitCommand } from './argv'
 import type { CommandContext } from './context'
 import { isOver, type Job, type JobLimits, type JobRequest, LIMITS, told } from './job'
-import { type Plan, planOf } from './plan'
+import { type CommandPlan, planOf } from './plan'
 import { roleOf } from './roles'
 import { failureOf, type Paint, resultText, type Verb } from './verb'
 
@@ -33,7 +33,7 @@ export interface JobRunnerOptions {
 interface Entry {
   job: Job
   readonly role: Role
-  readonly plan: Plan
+  readonly plan: CommandPlan
   readonly stop: AbortController
   settle: () => void
   readonly settled: Promise<void>
@@ -144,7 +144,7 @@ export class JobRunner {
     return this.#foreground >= this.#limits.foregroundJobs
   }
 
-  #enter({ background = false, username }: JobRequest, command: string, plan: Plan, role: Role): Entry {
+  #enter({ background = false, username }: JobRequest, command: string, plan: CommandPlan, role: Role): Entry {
     let settle = (): void => undefined
     const settled = new Promise<void>(resolve => {
       settle = resolve

@@ -1,9 +1,9 @@
 // Command line → verb and checked options. Anything wrong is USAGE (exit 2) and says what was probably meant.
 import { checkOptions as check, readArguments } from '../lib/arguments'
+import type { CommandForm } from '../lib/command-options'
 import { OsError } from '../lib/errors'
 import { nearest } from '../lib/nearest'
-import type { CommandForm } from '../lib/options'
-import { elsewhere } from './elsewhere'
+import { elsewhere } from './foreign-commands'
 import { GLOBAL_OPTIONS, type OptionValues, type Verb } from './verb'
 
 export interface Parsed {

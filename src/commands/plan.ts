@@ -4,7 +4,7 @@ import { programHelp, verbHelp } from './help'
 import { parseCommand } from './parse'
 import type { OptionValues, Verb } from './verb'
 
-export interface Plan {
+export interface CommandPlan {
   readonly verb: Verb | null
   readonly options: OptionValues
   readonly json: boolean
@@ -14,7 +14,7 @@ export interface Plan {
 }
 
 /** Never throws. */
-export function planOf(verbs: readonly Verb[], version: string, argv: readonly string[]): Plan {
+export function planOf(verbs: readonly Verb[], version: string, argv: readonly string[]): CommandPlan {
   const nothing = { verb: null, options: {}, json: argv.includes('--json') }
   if (argv[0] === 'help' && argv.length === 1) return { ...nothing, help: programHelp(verbs, version) }
   try {

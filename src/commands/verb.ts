@@ -1,7 +1,7 @@
 // The form of a verb: one file each, its options as a schema that gives parsing, help and checks at once. `text` turns the
 // result into what people read; it runs where the person is, the verb itself perhaps in a running gateway.
 import { plain, textOf } from '../display'
-import type { OptionSpec, OptionValues } from '../lib/options'
+import type { OptionSpec, OptionValues } from '../lib/command-options'
 import type { CommandContext } from './context'
 
 export type { OptionSpec, OptionValues }
@@ -23,7 +23,7 @@ export interface Paint {
   warn(text: string): string
 }
 
-export interface Place {
+export interface DemoFolder {
   readonly config: string
   readonly dataDir: string
   remove(): void
@@ -52,7 +52,7 @@ export interface Verb {
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
   /** A configuration and data directory of its own, made before and removed after the command. */
-  place?(): Place
+  place?(): DemoFolder
   /** Takes the command line apart in its own way, where words after the command belong to somebody else. */
   read?(argv: readonly string[]): Record<string, unknown>
   /**

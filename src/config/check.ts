@@ -139,7 +139,7 @@ export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
   })
 }
 
-export interface Stranger {
+export interface UnknownKey {
   readonly path: readonly (string | number)[]
   readonly text: string
   readonly lost: boolean
@@ -164,7 +164,7 @@ export function nearestKey(schema: AnySchema, path: readonly (string | number)[]
 }
 
 /** The first path that only `after` has and the schema does not know; what `before` has already may stay. */
-export function newStranger(schema: AnySchema, before: unknown, after: unknown): (string | number)[] | undefined {
+export function newUnknownKey(schema: AnySchema, before: unknown, after: unknown): (string | number)[] | undefined {
   type Path = (string | number)[]
   const walk = (value: unknown, old: unknown, path: Path, at: AnySchema): Path | undefined => {
     if (typeof value !== 'object' || value === null) return undefined
@@ -190,8 +190,8 @@ export function unknownKeys(schema: AnySchema, tree: unknown, document?: Documen
 }
 
 /** The same with their paths; `lost`: the schema does not know the key at all. */
-export function strangers(schema: AnySchema, tree: unknown, document?: Document): Stranger[] {
-  const found: Stranger[] = []
+export function strangers(schema: AnySchema, tree: unknown, document?: Document): UnknownKey[] {
+  const found: UnknownKey[] = []
   const walk = (value: unknown, path: (string | number)[], at: AnySchema): void => {
     if (found.length >= MOST_TOLD) return
     if (Array.isArray(value)) {

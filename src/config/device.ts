@@ -2,7 +2,7 @@
 // Config.json before the first request, so that no two fresh installs ask as the same device (S1, X39).
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { ConfigStore } from './store'
+import type { ConfigStore } from './config-store'
 
 /** `UNKNOWN` is the reference's word for a device without a name. */
 export const isDeviceName = (id: unknown): id is string => typeof id === 'string' && id !== '' && id !== 'UNKNOWN'

@@ -5,9 +5,9 @@ import { findNodeAtLocation, type ParseError, parseTree, printParseErrorCode } f
 import { OsError } from '../lib/errors'
 import { type JsonNode, Refused, readText, WRONG } from './jsonc'
 import { joinKey, type Tree } from './keys'
-import { atOnce, type Parts } from './parts'
+import { atOnce, type Parts } from './slices'
 
-export interface Place {
+export interface Position {
   readonly line: number
   readonly column: number
 }
@@ -18,7 +18,7 @@ export interface Document {
   readonly value: Tree
   readonly root: JsonNode
   /** where a value stands in the file; undefined when it does not */
-  placeOf(path: readonly (string | number)[]): Place | undefined
+  placeOf(path: readonly (string | number)[]): Position | undefined
 }
 
 const WORDS: Record<string, string> = {
@@ -53,7 +53,7 @@ export function lineOf(starts: readonly number[], offset: number): number {
   return low
 }
 
-function placeIn(starts: readonly number[], offset: number): Place {
+function placeIn(starts: readonly number[], offset: number): Position {
   const line = lineOf(starts, offset)
   return { line: line + 1, column: offset - starts[line]! + 1 }
 }

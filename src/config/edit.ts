@@ -4,15 +4,15 @@
 // What fails: FORBIDDEN for keys that may not be written, CONFIG_INVALID for a dotted key where a section belongs or for too
 // many keys at once, UNKNOWN_KEY for keys that nothing reads, SECRET_NEEDED for masked secrets that must not be kept.
 import { OsError } from '../lib/errors'
-import { nearestKey, newStranger } from './check'
+import { nearestKey, newUnknownKey } from './check'
 import { isFree, schemaAt } from './describe'
 import { type Document, parsing } from './document'
 import { getAt, joinKey, putAt, removeAt, same, splitKey, type Tree, underPrefix } from './keys'
 import { meantPath, normalize, placeInFile } from './normalize'
-import { PART, type Parts } from './parts'
 import { rewritten } from './rewrite'
 import { type AnySchema, openSchema } from './schema'
 import { unmask } from './secrets'
+import { PART, type Parts } from './slices'
 
 export interface Edit {
   readonly path: string[]
@@ -75,8 +75,8 @@ export function refuseUnknown(schema: AnySchema, path: readonly string[]): void 
 }
 
 /** Keys inside values. Throws UNKNOWN_KEY for the first that `after` has and `before` has not. */
-export function refuseStrangers(schema: AnySchema, before: Document, after: Document): void {
-  const stranger = newStranger(schema, normalize(before.value).tree, normalize(after.value).tree)
+export function refuseUnknownKeys(schema: AnySchema, before: Document, after: Document): void {
+  const stranger = newUnknownKey(schema, normalize(before.value).tree, normalize(after.value).tree)
   if (stranger) throw unknownKey(schema, stranger)
 }
 

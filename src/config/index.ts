@@ -1,11 +1,12 @@
 // The configuration room: what other rooms use of it.
 export { isLoopback } from './check'
+export { ConfigStore } from './config-store'
 export { TYPE_NAMES } from './convert'
+export { defaults, defaultText } from './default-text'
 export { allowed, type SchemaRow } from './describe'
 export { mayWrite } from './edit'
 export { findConfig } from './find'
 export { WRITABLE_PREFIXES } from './fragments/web'
-export { defaults, defaultText } from './house'
 export { installIdOf } from './install'
 export { nearest, underPrefix } from './keys'
 export { lastGoodPath } from './read'
@@ -20,5 +21,4 @@ export {
   type SourceConfig,
   type UplinkConfig,
 } from './schema'
-export { ConfigStore } from './store'
 export type { Change, Changed, LoadOptions, WriteLimits } from './store-types'

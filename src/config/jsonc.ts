@@ -2,7 +2,7 @@
 // a trailing comma are allowed. WRONG is thrown where the text is no JSON; Refused where it is and must not count.
 import { createScanner } from 'jsonc-parser'
 import { FORBIDDEN, type Tree } from './keys'
-import { PART, type Parts } from './parts'
+import { PART, type Parts } from './slices'
 
 /** the text is no JSON; the parser of jsonc-parser says what is wrong */
 export const WRONG = new Error('no JSON')

@@ -10,10 +10,10 @@ import { type Document, parseDocument } from './document'
 import { missing } from './find'
 import type { Tree } from './keys'
 import { normalize } from './normalize'
-import { atOnce, type Parts } from './parts'
 import type { AnySchema, Config } from './schema'
+import { atOnce, type Parts } from './slices'
 
-export interface Snapshot {
+export interface ConfigSnapshot {
   /** with all defaults */
   readonly config: Config
   /** as the file has it, before aliases and defaults */
@@ -28,10 +28,10 @@ export type Schema = v.GenericSchema<unknown, Config>
 export const lastGoodPath = (dataDir: string): string => join(dataDir, 'config.last-good.json')
 
 /** Checks a document. Throws CONFIG_INVALID naming key, line and what is allowed. */
-export const interpret = (schema: Schema, document: Document): Snapshot => atOnce(interpreting(schema, document))
+export const interpret = (schema: Schema, document: Document): ConfigSnapshot => atOnce(interpreting(schema, document))
 
 /** The same in parts. */
-export function* interpreting(schema: Schema, document: Document): Parts<Snapshot> {
+export function* interpreting(schema: Schema, document: Document): Parts<ConfigSnapshot> {
   const { tree, warnings } = normalize(document.value)
   const { config, faults } = check(schema, tree, document)
   if (!config) throw invalid(faults)
@@ -55,7 +55,7 @@ export function readText(path: string, files: Files): Buffer | undefined {
 }
 
 export interface Reading {
-  readonly snapshot: Snapshot
+  readonly snapshot: ConfigSnapshot
   /** why the file is not what counts; undefined when all is well */
   readonly problem?: OsError
 }
@@ -76,13 +76,13 @@ export function readConfig(schema: Schema, path: string, dataDir: string, files:
   return { snapshot: interpretDefaults(schema) }
 }
 
-export function interpretDefaults(schema: Schema): Snapshot {
+export function interpretDefaults(schema: Schema): ConfigSnapshot {
   const { config, faults } = check(schema, {})
   if (!config) throw invalid(faults)
   return { config, raw: {}, warnings: [] }
 }
 
-function readLastGood(schema: Schema, dataDir: string, files: Files): Snapshot | undefined {
+function readLastGood(schema: Schema, dataDir: string, files: Files): ConfigSnapshot | undefined {
   const path = lastGoodPath(dataDir)
   try {
     return files.exists(path) ? interpret(schema, parseDocument(path, files.read(path))) : undefined

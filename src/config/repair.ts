@@ -3,9 +3,9 @@
 // from what could be read. Nothing here writes a file; the result passes the same check as any other configuration.
 import { OsError } from '../lib/errors'
 import { check, type Fault, strangers } from './check'
+import { textOf } from './default-text'
 import { rowOf, schemaAt } from './describe'
 import { type Document, parseDocument } from './document'
-import { textOf } from './house'
 import { getAt, joinKey, putAt, removeAt, same, type Tree } from './keys'
 import { normalize, placeInFile } from './normalize'
 import { interpretDefaults, type Schema } from './read'
@@ -22,7 +22,7 @@ export interface Repaired {
   readonly new: unknown
 }
 
-export interface Repair {
+export interface ConfigRepair {
   readonly text: string
   readonly repaired: readonly Repaired[]
 }
@@ -151,7 +151,7 @@ function textFor(tree: Tree, document: Document | undefined): string {
  * Mends the bytes of a configuration file; null when nothing is wrong with them. `unknown`: keys that the schema does not know
  * are wrong too. Throws INTERNAL when there is no way, which would be a defect: the empty configuration is valid.
  */
-export function mend(schema: Schema, path: string, bytes: Uint8Array, unknown = false): Repair | null {
+export function mend(schema: Schema, path: string, bytes: Uint8Array, unknown = false): ConfigRepair | null {
   const text = Buffer.from(bytes)
     .toString('utf8')
     .replace(/^\ufeff/, '')

@@ -56,8 +56,8 @@ export class RegistryReader implements SectionReader {
   }
 
   async read(names: readonly string[] | null, format: DisplayFormat = 'json'): Promise<Record<string, Plain>> {
-    const asked = names ?? (await this.available()).map(({ name }) => name)
-    const parts = asked.map(async (name): Promise<[string, Plain]> => {
+    const requested = names ?? (await this.available()).map(({ name }) => name)
+    const parts = requested.map(async (name): Promise<[string, Plain]> => {
       try {
         return [name, (await this.#registry.render(name, format, { node: this.#node })).data]
       } catch (error) {

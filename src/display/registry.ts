@@ -149,16 +149,16 @@ export class DisplayRegistry {
     format: unknown = 'json',
     { node, options = {} }: RenderOptions = {},
   ): Promise<RenderedSection> {
-    const asked = parseFormat(format)
+    const requested = parseFormat(format)
     const path = this.resolve(name)
     const provider = path === undefined ? undefined : this.#providers.get(path)
     if (path === undefined || !provider)
       throw new OsError('NOT_FOUND', 'section not found', { details: { section: String(name).slice(0, 200) } })
-    const resolved = formatsOf(provider).includes(asked) ? asked : 'json'
+    const resolved = formatsOf(provider).includes(requested) ? requested : 'json'
     const data = formatAs(provider, await this.#extract(path, provider, node ?? this.defaultNode, options), resolved)
     return {
       section: path,
-      format: asked,
+      format: requested,
       resolved_format: resolved,
       render_mode: metadataOf(provider).render_mode,
       data,
@@ -170,9 +170,9 @@ export class DisplayRegistry {
     format: unknown = 'json',
     { node, options, ...filter }: SectionFilter & RenderOptions = {},
   ): Promise<Record<string, Plain>> {
-    const asked = parseFormat(format)
+    const requested = parseFormat(format)
     const sections = this.list(filter).map(async ([path]): Promise<[string, Plain]> => {
-      const { data } = await this.render(path, asked, { node, options }).catch(error => ({ data: failure(error) }))
+      const { data } = await this.render(path, requested, { node, options }).catch(error => ({ data: failure(error) }))
       return [path, data]
     })
     return Object.fromEntries(await Promise.all(sections))

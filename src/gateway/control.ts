@@ -175,8 +175,8 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
       beat.unref()
       const { result, rows, text, exitCode = 0 } = await run(request, gone.signal)
       for await (const row of rows ?? []) await send({ id, row })
-      const told = { ...(result !== undefined && { result }), ...(text !== undefined && { text }) }
-      await send({ id, ok: exitCode === 0, ...told, exit_code: exitCode })
+      const reported = { ...(result !== undefined && { result }), ...(text !== undefined && { text }) }
+      await send({ id, ok: exitCode === 0, ...reported, exit_code: exitCode })
     } catch (thrown) {
       const error = asOsError(thrown)
       if (gone.signal.aborted) return logger.debug(`control: ${error.message}`)

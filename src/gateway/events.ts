@@ -79,7 +79,7 @@ export interface ChannelOptions {
 }
 
 /** One kind of event. */
-export class Channel<T> {
+export class EventChannel<T> {
   #subscribers: readonly Subscriber<T>[] = []
   #waiting = false
   /** events listeners were too slow for */
@@ -131,15 +131,15 @@ export class Channel<T> {
 }
 
 export class GatewayEvents {
-  readonly facts: Channel<FactEvent>
-  readonly links: Channel<LinkEvent>
+  readonly facts: EventChannel<FactEvent>
+  readonly links: EventChannel<LinkEvent>
   #received: readonly Listener<PacketEvent>[] = []
   #sent: readonly Listener<SentEvent>[] = []
   readonly #logger: Logger
 
   constructor(options: ChannelOptions = {}) {
-    this.facts = new Channel(options)
-    this.links = new Channel(options)
+    this.facts = new EventChannel(options)
+    this.links = new EventChannel(options)
     this.#logger = options.logger ?? silentLogger
   }
 

@@ -4,17 +4,17 @@
 // What fails: only a data directory that another gateway owns, or that cannot be one, ends the start. Everything else is a state:
 // a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
 import { join } from 'node:path'
+import type { ConfigStore } from '../config/config-store'
 import type { ReceiverConfig } from '../config/schema'
-import type { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { maskTexts } from '../lib/secrets'
-import { turn } from '../lib/turn'
+import { turn } from '../lib/yield'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
-import { logSettings } from '../log/options'
+import { logSettings } from '../log/log-options'
 import { Engine } from '../pipeline/compress'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { Receiver } from '../pipeline/receiver'
@@ -30,32 +30,32 @@ import type { SecureServer } from '../protocol/secure/server'
 import type { NodeClock } from '../protocol/time'
 import { Database, gatewayView } from '../storage'
 import { GatewayEvents } from './events'
+import type { GatewayOptions } from './gateway-options'
 import { applyAll, NOTHING_APPLIED } from './guard/apply'
 import { checkLinks } from './guard/check-links'
 import { Guard } from './guard/guard'
-import { statusLine } from './guard/line'
 import { Reloader, type ReloadReport } from './guard/reload'
 import type { GuardLevel } from './guard/resources'
+import { statusLine } from './guard/status-line'
 import { Identity } from './identity'
 import { GatewayIds } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
 import { Sources } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
-import { StandIn } from './loopback'
-import type { GatewayOptions } from './options'
-import type { LinkParts } from './parts'
-import { allowList } from './receive/allow'
-import { contentHash } from './receive/content'
+import type { LinkParts } from './link-deps'
+import { LocalUpstream } from './local-upstream'
+import { allowList } from './receive/allow-list'
+import { contentHash } from './receive/content-hash'
+import { latestTime, newDevicesOf } from './receive/new-devices'
 import { Receive } from './receive/receive'
+import { ReceiveSession } from './receive/receiver-session'
 import { Receivers } from './receive/receivers'
-import { ReceiveSession } from './receive/session'
-import { latestTime, strangersOf } from './receive/strangers'
-import { remember } from './remember'
 import { statusOf } from './report'
+import { remember } from './restore'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
 import { stopGateway } from './stop'
-import { TimeKeeper } from './time/keeper'
+import { TimeKeeper } from './time/gateway-time'
 import { alarmCheck } from './uplink/alarms'
 import { Uplinks } from './uplink/uplinks'
 
@@ -88,7 +88,7 @@ export class Gateway {
     this.#built = resolve
   })
   readonly guard: Guard
-  readonly loopback: StandIn
+  readonly loopback: LocalUpstream
   readonly #options: GatewayOptions
   readonly #clock: Clock
   readonly #startedAt: number
@@ -189,7 +189,7 @@ export class Gateway {
     })
     this.sources = new Sources(this.#links, this.intake, log)
     this.#allowed = allowList(config.config.receiver.allow, logger)
-    this.loopback = new StandIn(() => ({
+    this.loopback = new LocalUpstream(() => ({
       script: options.script,
       dataDir,
       deviceId: `${this.identity.deviceId}-upstream`,
@@ -213,7 +213,7 @@ export class Gateway {
       ackCommitMs: config.config.gateway.log.ack_commit_ms,
       session: new ReceiveSession(this.#sessions),
       allowed: address => this.#allowed(address),
-      strangers: strangersOf(config, clock, aid => this.#receiver.knows(aid) || this.ids?.has(aid) === true),
+      newDevices: newDevicesOf(config, clock, aid => this.#receiver.knows(aid) || this.ids?.has(aid) === true),
       onPacket: (packet, origin) => {
         this.uplinks.heard(origin.address)
         this.events.packet(packet, origin)

@@ -1,14 +1,15 @@
 // Who this gateway is: its readable device id and the uint32 id a server gave it. Both live in Config.json (specification,
 // "Node attributes"); a device id is made on the first start, so that no two fresh installs share one (S1). The id of the
 // installation lies in the data folder, since Config.json may be copied to another board; made when first asked for.
+
+import type { ConfigStore } from '../config/config-store'
 import { isDeviceName, newDeviceId } from '../config/device'
 import { installIdOf } from '../config/install'
-import type { ConfigStore } from '../config/store'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { NodeIdentity } from '../links/contracts'
-import type { KeepLater } from './unkept'
+import type { KeepLater } from './unsaved'
 
 export const UNASSIGNED = 4294967295
 

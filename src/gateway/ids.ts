@@ -7,14 +7,14 @@
 // have done so already. An upstream of os-node holds ids of a pool for 30 days whatever its lease; no packet tells the lease
 // of another upstream, so there `use_within_days` must be shorter than that.
 import { join } from 'node:path'
-import type { ConfigStore } from '../config/store'
+import type { ConfigStore } from '../config/config-store'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { IdAllocator } from '../protocol/ids/allocator'
+import { FileIdStore } from '../protocol/ids/id-store'
 import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
 import { IdQuotas } from '../protocol/ids/quota'
-import { FileIdStore } from '../protocol/ids/store'
 import type { IdsReport } from './status'
 
 /** What is asked of an upstream: `wanted` ids, which are taken by `granted`; that settles when they are on flash. */

@@ -165,12 +165,12 @@ export async function acquireLock(dataDir: string, role: LockRole, now = Date.no
 
 /** Makes the lock file with its content in one step; false when there is one already. */
 function create(dataDir: string, path: string, info: LockInfo): boolean {
-  const beside = `${path}.${info.nonce}`
+  const temporary = `${path}.${info.nonce}`
   try {
     makeDir(dataDir)
-    fs.writeFileSync(beside, JSON.stringify(info), { mode: 0o640 })
+    fs.writeFileSync(temporary, JSON.stringify(info), { mode: 0o640 })
     try {
-      fs.linkSync(beside, path)
+      fs.linkSync(temporary, path)
     } catch (error) {
       if (errno(error) === 'EEXIST') return false
       // a file system without hard links (FAT, some network shares)
@@ -186,7 +186,7 @@ function create(dataDir: string, path: string, info: LockInfo): boolean {
       details: { data_dir: dataDir, reason: code },
     })
   } finally {
-    readOr(() => fs.rmSync(beside, { force: true }))
+    readOr(() => fs.rmSync(temporary, { force: true }))
   }
 }
 
@@ -195,11 +195,11 @@ function create(dataDir: string, path: string, info: LockInfo): boolean {
  * (made between our look and our grip) it is put back.
  */
 function takeAway(path: string, judged: string): void {
-  const aside = `${path}.${randomUUID()}`
+  const moved = `${path}.${randomUUID()}`
   try {
     if (fs.readFileSync(path, 'utf8') !== judged) return
-    fs.renameSync(path, aside)
-    if (fs.readFileSync(aside, 'utf8') !== judged) fs.linkSync(aside, path)
+    fs.renameSync(path, moved)
+    if (fs.readFileSync(moved, 'utf8') !== judged) fs.linkSync(moved, path)
   } catch (error) {
     const code = errno(error)
     // gone or replaced by somebody quicker: the caller looks again
@@ -207,7 +207,7 @@ function takeAway(path: string, judged: string): void {
       throw new OsError('DATA_DIR', `${path} cannot be taken over (${code ?? 'unknown reason'})`, { cause: error })
     }
   } finally {
-    readOr(() => fs.rmSync(aside, { force: true }))
+    readOr(() => fs.rmSync(moved, { force: true }))
   }
 }
 
@@ -296,12 +296,12 @@ function hold(path: string, first: LockInfo): DataLock {
     setSocket: socket => {
       if (!held()) throw new OsError('LOCKED', `${path} was taken over by another process`)
       info = { ...info, socket }
-      const beside = `${path}.${first.nonce}`
+      const temporary = `${path}.${first.nonce}`
       try {
-        fs.writeFileSync(beside, JSON.stringify(info), { mode: 0o640 })
-        fs.renameSync(beside, path)
+        fs.writeFileSync(temporary, JSON.stringify(info), { mode: 0o640 })
+        fs.renameSync(temporary, path)
       } catch (error) {
-        readOr(() => fs.rmSync(beside, { force: true }))
+        readOr(() => fs.rmSync(temporary, { force: true }))
         throw asOsError(error, 'DATA_DIR')
       }
     },

@@ -4,8 +4,8 @@ import type { DatabaseStatus } from '../storage'
 import type { Gateway } from './gateway'
 import type { LatestReading } from './latest'
 import type { Attention, GatewayStatus } from './status'
-import type { TimeReport } from './time/watch'
-import type { Unkept } from './unkept'
+import type { TimeReport } from './time/clock-watch'
+import type { Unkept } from './unsaved'
 
 const NO_DATABASE: DatabaseStatus = {
   state: 'closed',

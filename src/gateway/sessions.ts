@@ -80,7 +80,7 @@ export function sendingSessions(
     sessions: own,
     clock: time,
     requireSecure: config.config.security_settings.require_secure,
-    elsewhere: aid =>
+    otherServers: aid =>
       [...all.values()]
         .map(other => (other === own ? null : other.session(aid)))
         .map(session => (session?.dict_ready ? (session.first_plaintext_ts ?? 0) : 0))

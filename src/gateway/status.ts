@@ -8,8 +8,8 @@ import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { QuotaReport } from '../protocol/ids/quota'
 import type { DatabaseStatus } from '../storage'
 import type { GuardReport } from './guard/guard'
-import type { SessionsReport } from './receive/session'
-import type { TimeReport } from './time/watch'
+import type { SessionsReport } from './receive/receiver-session'
+import type { TimeReport } from './time/clock-watch'
 
 export type { LogStatus }
 

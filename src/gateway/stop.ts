@@ -7,12 +7,12 @@ import type { FlashLog } from '../log'
 import type { Receiver } from '../pipeline/receiver'
 import type { SecureSessions } from '../protocol/secure/sessions'
 import type { Database } from '../storage'
+import { runSteps } from './guard/bounded-stop'
 import type { Guard } from './guard/guard'
 import type { Reloader } from './guard/reload'
-import { runSteps } from './guard/stopping'
 import type { GatewayIds } from './ids'
-import type { StandIn } from './loopback'
-import type { TimeKeeper } from './time/keeper'
+import type { LocalUpstream } from './local-upstream'
+import type { TimeKeeper } from './time/gateway-time'
 import type { Uplinks } from './uplink/uplinks'
 
 /** how long a stop waits for the upstreams, and for everything before the last commit */
@@ -25,7 +25,7 @@ export interface StopParts {
   readonly log: FlashLog
   readonly supervisor: Supervisor
   readonly uplinks: Uplinks
-  readonly loopback: StandIn
+  readonly loopback: LocalUpstream
   readonly ids: GatewayIds | null
   readonly database: Database | null
   readonly receiver: Receiver

@@ -1,9 +1,9 @@
 // Command line → checked options, for commands and for the commands of plugins. Anything wrong is USAGE (exit 2) and says
 // what was probably meant. The same check serves options that come as JSON over the control socket or HTTP.
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import type { CommandForm, OptionSpec, OptionValues } from './command-options'
 import { OsError } from './errors'
 import { nearest } from './nearest'
-import type { CommandForm, OptionSpec, OptionValues } from './options'
 
 const usage = (text: string, hint?: string): OsError => new OsError('USAGE', text, hint ? { hint } : {})
 const helpHint = (form: CommandForm): string => `see os-node ${form.name} --help`

@@ -6,17 +6,17 @@ import { type Files, realFiles } from './files'
 
 export function atomicWrite(path: string, content: string | Uint8Array, files: Files = realFiles): void {
   const data = typeof content === 'string' ? Buffer.from(content, 'utf8') : content
-  const beside = `${path}.${process.pid}.tmp`
-  const fd = files.open(beside, 'w')
+  const temporary = `${path}.${process.pid}.tmp`
+  const fd = files.open(temporary, 'w')
   try {
     files.write(fd, data)
     files.syncNow(fd)
   } catch (error) {
     files.close(fd)
-    files.remove(beside)
+    files.remove(temporary)
     throw error
   }
   files.close(fd)
-  files.rename(beside, path)
+  files.rename(temporary, path)
   files.syncDir(dirname(path))
 }

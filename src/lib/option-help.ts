@@ -1,5 +1,5 @@
 // Options as people read them in --help, made from the schemas that check them, so that it cannot say something else.
-import type { OptionSpec } from './options'
+import type { OptionSpec } from './command-options'
 
 /** Two columns, the first as wide as its widest cell. */
 export function table(rows: readonly (readonly [string, string])[]): string {

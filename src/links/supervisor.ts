@@ -74,7 +74,7 @@ interface Managed {
   type?: string
   schedule?: Schedule
   /** why it is down, as the log has it already */
-  toldReason?: string
+  reportedReason?: string
 }
 
 const isSource = (thing: Openable): thing is Source => 'read' in thing && 'intervalMs' in thing
@@ -219,12 +219,12 @@ export class Supervisor {
     }
     if (state.state === 'down' || state.state === 'absent') {
       // what stays missing is told once, not at every try
-      if (state.reason !== managed.toldReason && state.state === 'down') logger.warn(`down: ${state.reason}`)
-      else if (state.reason !== managed.toldReason) logger.info(`not present: ${state.reason}`)
-      managed.toldReason = state.reason
+      if (state.reason !== managed.reportedReason && state.state === 'down') logger.warn(`down: ${state.reason}`)
+      else if (state.reason !== managed.reportedReason) logger.info(`not present: ${state.reason}`)
+      managed.reportedReason = state.reason
     } else if (state.state === 'degraded') logger.warn(`degraded: ${state.reason}`)
     else if (state.state === 'up') {
-      managed.toldReason = undefined
+      managed.reportedReason = undefined
       logger.info('up')
     } else logger.debug(state.state)
     for (const listener of this.#listeners) {

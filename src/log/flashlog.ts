@@ -7,11 +7,11 @@ import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { DayCounter } from './daycounter'
 import { RecordEncoder } from './encode'
 import { joinRange } from './ledger'
-import { type FlashLogOptions, type LogStatus, type Settings, settle } from './options'
+import { type FlashLogOptions, type LogSettings, type LogStatus, settle } from './log-options'
 import { Reader, type ReaderOptions, type ReaderSource } from './reader'
 import type { ClockChange, LogRecord, LossRange, TimeQuality } from './record'
 import { lookInto, type Recovered } from './recovery'
-import { Repair } from './repair'
+import { DamageRepair } from './repair'
 import { Retention } from './retention'
 import { encodeHeader } from './segment'
 import { type Segment, Segments } from './segments'
@@ -26,14 +26,14 @@ export class FlashLog {
   readonly boot: number
   /** the opening before ended with close() */
   readonly cleanStop: boolean
-  readonly #o: Settings
+  readonly #o: LogSettings
   readonly #segments: Segments
   readonly #tail: Tail
   readonly #state: LogState
   readonly #retention: Retention
   readonly #writer: Writer
   readonly #encoder: RecordEncoder
-  readonly #repair: Repair
+  readonly #repair: DamageRepair
   readonly #source: ReaderSource
   readonly #today: DayCounter
   #nextSeq: number
@@ -45,7 +45,7 @@ export class FlashLog {
   #closed = false
   readonly #chain: string | undefined
 
-  private constructor(o: Settings, found: Recovered) {
+  private constructor(o: LogSettings, found: Recovered) {
     this.#o = o
     this.boot = found.boot + 1
     this.cleanStop = found.cleanStop
@@ -68,7 +68,7 @@ export class FlashLog {
       this.#state.committed(this.committedSeq)
       this.#report()
     }
-    this.#repair = new Repair({ ...o, segments, retention, ledger: this.#state.ledger, boot: this.boot })
+    this.#repair = new DamageRepair({ ...o, segments, retention, ledger: this.#state.ledger, boot: this.boot })
     const log = this
     this.#source = {
       files: o.files,
@@ -263,7 +263,7 @@ export class FlashLog {
       first_seq: this.firstSeq,
       last_seq: this.lastSeq,
       committed_seq: this.committedSeq,
-      bytes: this.#segments.bytes + this.#retention.aside,
+      bytes: this.#segments.bytes + this.#retention.damagedBytes,
       lost: totals.dropped + totals.overflow,
       dropped: totals.dropped,
       overflow: totals.overflow,

@@ -3,8 +3,8 @@ export { decodeRecord } from './decode'
 export { exportFacts, exportRow } from './export'
 export { FlashLog } from './flashlog'
 export { recordLength as recordSize } from './format'
+export type { FlashLogOptions, LogStatus, Timers } from './log-options'
 export { LogFiles, type LogSource } from './logfiles'
-export type { FlashLogOptions, LogStatus, Timers } from './options'
 export type { Reader, ReaderOptions } from './reader'
 export type {
   BootInfo,

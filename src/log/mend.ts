@@ -5,35 +5,35 @@ import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import type { Files } from '../lib/files'
 import { noLosses } from './ledger'
-import type { Finding } from './recovery'
+import type { RecoveryFinding } from './recovery'
 import { decodeHeader, encodeHeader } from './segment'
 import { onMedium } from './segments'
 
 export const DAMAGED = 'damaged'
 
 /** Copies the damaged pieces aside; at most `cap` bytes are kept there, newest first. Returns the bytes now kept. */
-export function quarantine(files: Files, dir: string, { segment, bytes, scan }: Finding, cap: number): number {
-  const aside = join(dir, DAMAGED)
+export function quarantine(files: Files, dir: string, { segment, bytes, scan }: RecoveryFinding, cap: number): number {
+  const damagedDir = join(dir, DAMAGED)
   const pieces = scan.pieces.map(piece => ({ offset: piece.offset, length: piece.length }))
   const head = decodeHeader(bytes)
   if (!head && scan.pieces[0]?.offset !== 0) pieces.push({ offset: 0, length: scan.sound[0] ?? bytes.length })
-  files.mkdir(aside)
+  files.mkdir(damagedDir)
   for (const { offset, length } of pieces) {
     const piece = bytes.subarray(offset, offset + Math.min(length, cap))
     if (piece.length === 0 || !piece.some(byte => byte !== 0)) continue
-    atomicWrite(join(aside, `${segment.name}-${String(offset).padStart(9, '0')}.bin`), piece, files)
+    atomicWrite(join(damagedDir, `${segment.name}-${String(offset).padStart(9, '0')}.bin`), piece, files)
   }
   return prune(files, dir, cap)
 }
 
 /** What is kept aside takes on the medium, after the oldest pieces beyond `cap` are gone. */
 export function prune(files: Files, dir: string, cap = Number.POSITIVE_INFINITY): number {
-  const aside = join(dir, DAMAGED)
-  if (!files.exists(aside)) return 0
+  const damagedDir = join(dir, DAMAGED)
+  if (!files.exists(damagedDir)) return 0
   const kept = files
-    .list(aside)
+    .list(damagedDir)
     .sort()
-    .map(name => ({ path: join(aside, name), size: onMedium(files.size(join(aside, name))) }))
+    .map(name => ({ path: join(damagedDir, name), size: onMedium(files.size(join(damagedDir, name))) }))
   let total = kept.reduce((sum, piece) => sum + piece.size, 0)
   for (const piece of kept) {
     if (total <= cap) break
@@ -44,7 +44,7 @@ export function prune(files: Files, dir: string, cap = Number.POSITIVE_INFINITY)
 }
 
 /** Writes the segment again with its sound records only. Returns its new size, 0 when nothing was left and it is gone. */
-export function rewrite(files: Files, finding: Finding, boot: number, previousLast: number): number {
+export function rewrite(files: Files, finding: RecoveryFinding, boot: number, previousLast: number): number {
   const { segment, bytes, scan } = finding
   if (scan.records === 0) {
     files.remove(segment.path)

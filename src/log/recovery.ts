@@ -7,15 +7,15 @@ import { join } from 'node:path'
 import { asOsError, errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { diskFault } from '../lib/writable'
+import { readWitness, type Witness } from './chain-file'
 import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
-import type { Settings } from './options'
-import { decodeHeader, type Scan, type Snapshot, scanSegment, segmentBase } from './segment'
+import type { LogSettings } from './log-options'
+import { decodeHeader, type Scan, type SegmentSnapshot, scanSegment, segmentBase } from './segment'
 import { onMedium, type Segment } from './segments'
 import { LogState } from './state'
-import { readWitness, type Witness } from './witness'
 
 /** Damage found in one segment, to be mended by mend.ts. */
-export interface Finding {
+export interface RecoveryFinding {
   readonly segment: Segment
   readonly bytes: Buffer
   readonly scan: Scan
@@ -24,7 +24,7 @@ export interface Finding {
 export interface Recovered {
   readonly state: LogState
   readonly segments: Segment[]
-  readonly findings: Finding[]
+  readonly findings: RecoveryFinding[]
   /** segments that hold nothing a reader could want: their state is in the next header */
   readonly empty: Segment[]
   /** segments that are gone without a note in the ledger */
@@ -56,7 +56,7 @@ interface Gone {
   created: number
 }
 
-type Bounds = Pick<Settings, 'maxBytes' | 'segmentBytes' | 'maxAgeMs' | 'clock'>
+type Bounds = Pick<LogSettings, 'maxBytes' | 'segmentBytes' | 'maxAgeMs' | 'clock'>
 
 const FULL_SCANS = 2
 /** most headers fit */
@@ -80,7 +80,7 @@ export const nothingFound = (unread?: string): Recovered => ({
 })
 
 /** Makes the folder where needed and reads it. Throws DATA_DIR when it can be none; what the disk refuses is a state. */
-export function lookInto(o: Settings): Recovered {
+export function lookInto(o: LogSettings): Recovered {
   try {
     if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
     return recover(o.files, o.dir, o)
@@ -127,7 +127,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
   // back to the newest header that can be believed
   const loaded = new Map<Segment, Buffer>()
   let from = segments.length
-  let snapshot: Snapshot | undefined
+  let snapshot: SegmentSnapshot | undefined
   while (from > 0 && !snapshot) {
     const segment = segments[--from]!
     const bytes = load(segment)
@@ -224,7 +224,7 @@ function clearAway(files: Files, paths: readonly string[]): void {
 }
 
 /** Looks at header and size of every listed segment that would not be read; one that differs is read in full. */
-function compare(files: Files, found: Recovered, snapshot: Snapshot, bounds: Bounds): void {
+function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot, bounds: Bounds): void {
   const sizes = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
   for (const segment of found.segments) {
     if (segment.last < segment.base) continue
@@ -268,7 +268,7 @@ export const newSegment = (dir: string, name: string, base: number, size: number
 })
 
 /** Fills in what the newest header knows about older segments, and notices those that are gone. */
-function describe(found: Recovered, segments: readonly Segment[], snapshot: Snapshot, before: number): void {
+function describe(found: Recovered, segments: readonly Segment[], snapshot: SegmentSnapshot, before: number): void {
   const byBase = new Map(segments.map(s => [s.base, s]))
   snapshot.segments.forEach(([base, last, facts, created]) => {
     const segment = byBase.get(base)

@@ -6,7 +6,7 @@ import type { Logger } from '../lib/logger'
 import type { Ledger } from './ledger'
 import { prune, quarantine, rewrite } from './mend'
 import type { LossRange } from './record'
-import type { Finding } from './recovery'
+import type { RecoveryFinding } from './recovery'
 import type { Retention } from './retention'
 import { scanSegment } from './segment'
 import type { Segment, Segments } from './segments'
@@ -20,13 +20,13 @@ export interface RepairOptions {
   ledger: Ledger
   boot: number
   /** bytes kept aside at most */
-  asideBytes: number
+  damagedBytes: number
 }
 
 /** ranges named in one line of the log */
 const TOLD = 10
 
-export class Repair {
+export class DamageRepair {
   readonly #o: RepairOptions
 
   constructor(options: RepairOptions) {
@@ -37,14 +37,14 @@ export class Repair {
   look(): void {
     const { files, dir, retention, logger } = this.#o
     try {
-      retention.aside = prune(files, dir)
+      retention.damagedBytes = prune(files, dir)
     } catch (error) {
       logger.warn(`what is kept of damaged segments cannot be read: ${asOsError(error).message}`)
     }
   }
 
   /** Scans a segment a reader could not read and corrects what is known of it; undefined when it cannot be read at all. */
-  inspect(segment: Segment): Finding | undefined {
+  inspect(segment: Segment): RecoveryFinding | undefined {
     const { files, logger, segments } = this.#o
     try {
       const bytes = files.exists(segment.path) ? files.read(segment.path) : Buffer.alloc(0)
@@ -62,7 +62,7 @@ export class Repair {
   }
 
   /** Enters what a scan found into the ledger; returns what is new there. */
-  enter({ scan }: Finding): LossRange[] {
+  enter({ scan }: RecoveryFinding): LossRange[] {
     return scan.pieces.flatMap(piece =>
       piece.to >= piece.from ? this.#o.ledger.add(piece.torn ? 'torn' : 'damaged', piece.from, piece.to) : [],
     )
@@ -78,12 +78,12 @@ export class Repair {
   }
 
   /** Keeps the bad pieces aside and writes the segment without them. */
-  mend(finding: Finding): void {
-    const { files, dir, segments, retention, logger, boot, asideBytes } = this.#o
+  mend(finding: RecoveryFinding): void {
+    const { files, dir, segments, retention, logger, boot, damagedBytes } = this.#o
     const { segment } = finding
     const at = segments.list.indexOf(segment)
     try {
-      retention.aside = quarantine(files, dir, finding, asideBytes)
+      retention.damagedBytes = quarantine(files, dir, finding, damagedBytes)
       const size = rewrite(files, finding, boot, segments.list[at - 1]?.last ?? 0)
       if (at < 0) return
       if (size === 0) segments.remove(segment)

@@ -24,7 +24,7 @@ export class Retention {
   /** whether wall times can be believed now */
   timeTrusted = true
   /** what damaged/ takes on the medium */
-  aside = 0
+  damagedBytes = 0
   readonly #o: RetentionOptions
   readonly #segments: Segments
   readonly #state: LogState
@@ -38,7 +38,7 @@ export class Retention {
   /** Drops oldest segments until `bytes` more fit; throws DISK_FULL when that cannot be reached. */
   makeRoom(bytes: number, newSegment: boolean): void {
     const need = newSegment ? onMedium(bytes) : this.#segments.cost(bytes)
-    while (this.#segments.taken + this.aside + need > this.#o.maxBytes) {
+    while (this.#segments.taken + this.damagedBytes + need > this.#o.maxBytes) {
       const oldest = this.#segments.list[0]
       if (!oldest || oldest === this.#segments.active || !this.#mayDrop(oldest)) {
         throw new OsError('DISK_FULL', `the log is full: ${this.#o.maxBytes} bytes`)
@@ -55,7 +55,7 @@ export class Retention {
   admits(bytes: number, waiting: number, reserve: number): boolean {
     if (this.#o.whenFull === 'drop_oldest') return true
     const fits = (): boolean =>
-      this.#segments.taken + this.aside + onMedium(waiting + bytes) + onMedium(reserve) <= this.#o.maxBytes
+      this.#segments.taken + this.damagedBytes + onMedium(waiting + bytes) + onMedium(reserve) <= this.#o.maxBytes
     while (!fits()) {
       const oldest = this.#segments.list[0]
       if (!oldest || oldest === this.#segments.active || !this.#mayDrop(oldest)) return false

@@ -21,7 +21,7 @@ import {
 import type { LossRange, LossTotals } from './record'
 
 /** What a header carries of the log's state at its segment's start. */
-export interface Snapshot {
+export interface SegmentSnapshot {
   cursors: Record<string, number>
   counters?: Record<string, number>
   identity?: unknown
@@ -38,7 +38,7 @@ export interface SegmentHeader {
   base: number
   previousLast: number
   created: number
-  snapshot: Snapshot
+  snapshot: SegmentSnapshot
 }
 
 export const segmentName = (base: number): string => `${String(base).padStart(16, '0')}.seg`
@@ -82,7 +82,7 @@ export function decodeHeader(b: Buffer): { header: SegmentHeader; length: number
     base: readU64(b, 16),
     previousLast: readU64(b, 32),
     created: readU64(b, 40),
-    snapshot: JSON.parse(b.toString('utf8', SEGMENT_FIXED, length - 4)) as Snapshot,
+    snapshot: JSON.parse(b.toString('utf8', SEGMENT_FIXED, length - 4)) as SegmentSnapshot,
   }
   return { header, length }
 }

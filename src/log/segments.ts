@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
+import { removeWitness, writeWitness } from './chain-file'
 import { RESERVE } from './format'
 import { segmentBase, segmentName } from './segment'
-import { removeWitness, writeWitness } from './witness'
 
 export interface Segment {
   readonly base: number

@@ -4,7 +4,7 @@ import { decodeRecord } from './decode'
 import { AT_KIND, KIND_BOOT, KIND_CURSOR, KIND_IDENTITY, KIND_LOSS } from './format'
 import { Ledger } from './ledger'
 import type { LogRecord } from './record'
-import type { Snapshot } from './segment'
+import type { SegmentSnapshot } from './segment'
 import type { Segment } from './segments'
 
 /** headers stay small: this many of the oldest segments are listed, the ones that are dropped next */
@@ -28,7 +28,7 @@ export class LogState {
   /** the newest boot record is the mark of a clean stop */
   stopped = false
 
-  load(snapshot: Snapshot): void {
+  load(snapshot: SegmentSnapshot): void {
     for (const [name, seq] of Object.entries(snapshot.cursors)) this.cursors.set(name, seq)
     for (const [name, value] of Object.entries(snapshot.counters ?? {})) this.counters.set(name, value)
     if (snapshot.identity !== undefined) this.identity = snapshot.identity
@@ -71,7 +71,7 @@ export class LogState {
     put(this.cursors, name, seq)
   }
 
-  snapshot(segments: readonly Segment[]): Snapshot {
+  snapshot(segments: readonly Segment[]): SegmentSnapshot {
     return {
       cursors: Object.fromEntries(this.cursors),
       ...(this.counters.size > 0 && { counters: Object.fromEntries(this.counters) }),

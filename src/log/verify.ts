@@ -3,9 +3,9 @@
 // dropping, so those that are gone from the old end are left to its own check at the start.
 import { join } from 'node:path'
 import { type Files, realFiles } from '../lib/files'
+import { CHAIN_FILE, readWitness, type Witness } from './chain-file'
 import { decodeHeader, type Scan, scanSegment, segmentBase, segmentFiles, segmentName } from './segment'
 import { LogState } from './state'
-import { CHAIN_FILE, readWitness, type Witness } from './witness'
 
 export interface VerifyResult {
   /** every byte is as it was written (a torn end excepted) */

@@ -6,10 +6,10 @@ import * as v from 'valibot'
 import { type AnySchema, allowed, type Fragment, openSchema, type PlacedMeta } from '../config'
 import type { FieldMeta } from '../config/fields'
 import { mediumInfo } from '../links/registry'
-import { mqttOptions } from './mqtt/options'
-import { quicOptions } from './quic/options'
-import { tcpOptions } from './tcp/options'
-import { udpOptions } from './udp/options'
+import { mqttOptions } from './mqtt/mqtt-options'
+import { quicOptions } from './quic/quic-options'
+import { tcpOptions } from './tcp/tcp-options'
+import { udpOptions } from './udp/udp-options'
 
 /** The options of media by name. */
 export type MediaOptions = Readonly<Record<string, { readonly entries: object }>>

@@ -1,17 +1,17 @@
 // Files whose reading can wait for hardware (sensor chips in sysfs, 1-Wire; the space on a disk): read on a thread of their own, never in libuv's
 // pool, which also syncs the log. One reader serves whoever waits for the same thing; a file that does not answer makes the
 // reader stuck (bus.ts), so files that fail apart have readers apart.
-import { Bus, type BusOptions } from './bus'
+import { type BusOptions, NativeThread } from './native-thread'
 
 export class FileReader {
-  readonly #bus: Bus
+  readonly #bus: NativeThread
 
   /** `name` tells readers apart in messages. Throws E_NO_ADDON, BUS_STUCK. */
   constructor(
     readonly name: string,
     options: BusOptions = {},
   ) {
-    this.#bus = new Bus(name, options)
+    this.#bus = new NativeThread(name, options)
   }
 
   get stuck(): boolean {

@@ -5,9 +5,10 @@
 // right (NO_ACCESS), a chip that cannot do what is asked (EINVAL, ENXIO, EOPNOTSUPP: edges without an interrupt, bias), a chip
 // that hangs (TIMEOUT, then BUS_STUCK until its call comes back). A chip that was pulled answers every later call NOT_FOUND
 // (ENODEV), and whoever hears edges is told so.
-import { Bus, type BusHandle, DEFAULT_DEADLINE_MS } from './bus'
+
 import { nativeError } from './errors'
 import { native } from './index'
+import { type BusHandle, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 import { AGAIN, type Descriptor, READABLE } from './socket'
 
 /** What C exports for GPIO: a number less than zero is minus errno; with a bus, the number of a job of its thread. */
@@ -216,10 +217,10 @@ export class Edges {
 export type EdgeHandler = (edges: Edges) => void
 
 /** The threads of chips, by path. */
-const threads = new Map<string, Bus>()
+const threads = new Map<string, NativeThread>()
 
-function threadOf(path: string): Bus {
-  const bus = threads.get(path) ?? new Bus(path)
+function threadOf(path: string): NativeThread {
+  const bus = threads.get(path) ?? new NativeThread(path)
   threads.set(path, bus)
   const refusal = bus.refusal()
   if (refusal) throw refusal
@@ -231,7 +232,7 @@ export class GpioLines {
   /** edges the kernel dropped because they were not read in time */
   missed = 0
   readonly #addon: GpioAddon
-  readonly #bus: Bus
+  readonly #bus: NativeThread
   readonly #lines: Descriptor
   readonly #what: string
   readonly #count: number
@@ -272,7 +273,7 @@ export class GpioLines {
     return held!
   }
 
-  private constructor(addon: GpioAddon, bus: Bus, lines: Descriptor, what: string, count: number) {
+  private constructor(addon: GpioAddon, bus: NativeThread, lines: Descriptor, what: string, count: number) {
     this.#addon = addon
     this.#bus = bus
     this.#lines = lines

@@ -2,7 +2,7 @@
 // last of them. Adapters that know SMBus only are spoken to by the SMBus calls with the same bytes on the wire.
 // What fails: nobody answers at an address: NO_REPLY; a stuck bus: TIMEOUT, then BUS_STUCK for all devices on it (bus.ts).
 import { OsError } from '../lib/errors'
-import { Bus, type BusOptions, DEFAULT_DEADLINE_MS } from './bus'
+import { type BusOptions, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
 export interface I2cOptions {
   clock?: BusOptions['clock']
@@ -14,7 +14,7 @@ export interface I2cOptions {
 export const I2C_FUNC_I2C = 1
 
 interface Adapter {
-  bus: Bus
+  bus: NativeThread
   /** what the adapter can do (I2C_FUNC_…) */
   opened: Promise<number>
   users: number
@@ -27,7 +27,7 @@ function adapterAt(path: string, options: I2cOptions): Adapter {
   const refusal = there?.bus.refusal()
   if (refusal) throw refusal
   if (there) return there
-  const bus = new Bus(path, options)
+  const bus = new NativeThread(path, options)
   const job = bus.addon.i2cOpen(bus.handle, path)
   const opened = bus.finish(job, 'open', options.deadlineMs ?? DEFAULT_DEADLINE_MS, null, error => noBus(error, path))
   const adapter = { bus, opened, users: 0 }

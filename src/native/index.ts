@@ -5,10 +5,10 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
-import type { BusAddon } from './bus'
 import type { CanAddon } from './can'
 import { nativeError } from './errors'
 import type { GpioAddon } from './gpio'
+import type { BusAddon } from './native-thread'
 import { NativeSocket, type SocketAddon } from './socket'
 
 export { nativeError, systemError } from './errors'

@@ -2,7 +2,7 @@
 // UNSUPPORTED, and nothing is changed. The settings stay with the port until it is closed by all, so they are set on the
 // descriptor of whoever uses the port.
 import { OsError } from '../lib/errors'
-import { Bus, DEFAULT_DEADLINE_MS } from './bus'
+import { DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
 /** Times in ms. */
 export interface Rs485 {
@@ -26,7 +26,7 @@ const [ENABLED, RTS_ON_SEND, RTS_AFTER_SEND, RX_DURING_TX] = [1, 2, 4, 16] as co
  * mode stays off, RTS has the other level, a pause is shorter than the one asked for.
  */
 export async function setRs485(
-  port: string | Bus,
+  port: string | NativeThread,
   wanted: Partial<Rs485>,
   deadlineMs = DEFAULT_DEADLINE_MS,
 ): Promise<Rs485> {
@@ -51,12 +51,16 @@ export async function setRs485(
 }
 
 /** The kernel's RS485 mode of a port; throws as setRs485. */
-export const getRs485 = (port: string | Bus, deadlineMs = DEFAULT_DEADLINE_MS): Promise<Rs485> =>
+export const getRs485 = (port: string | NativeThread, deadlineMs = DEFAULT_DEADLINE_MS): Promise<Rs485> =>
   on(port, deadlineMs, null)
 
-async function on(port: string | Bus, deadlineMs: number, set: ((bus: Bus) => number) | null): Promise<Rs485> {
+async function on(
+  port: string | NativeThread,
+  deadlineMs: number,
+  set: ((bus: NativeThread) => number) | null,
+): Promise<Rs485> {
   if (typeof port !== 'string') return tell(port, deadlineMs, set)
-  const bus = new Bus(port)
+  const bus = new NativeThread(port)
   try {
     await bus.finish(bus.addon.ttyOpen(bus.handle, port), 'open', deadlineMs)
     return await tell(bus, deadlineMs, set)
@@ -65,7 +69,11 @@ async function on(port: string | Bus, deadlineMs: number, set: ((bus: Bus) => nu
   }
 }
 
-async function tell(bus: Bus, deadlineMs: number, set: ((bus: Bus) => number) | null): Promise<Rs485> {
+async function tell(
+  bus: NativeThread,
+  deadlineMs: number,
+  set: ((bus: NativeThread) => number) | null,
+): Promise<Rs485> {
   if (set) await bus.finish(set(bus), 'TIOCSRS485', deadlineMs, null, refused)
   const words = new Uint32Array(3)
   await bus.finish(bus.addon.rs485Get(bus.handle), 'TIOCGRS485', deadlineMs, new Uint8Array(words.buffer), refused)

@@ -1,6 +1,6 @@
 // A chip on an SPI bus by the kernel's spidev. Transfers are full duplex and in order; see bus.ts for deadlines.
 import { OsError } from '../lib/errors'
-import { Bus, type BusOptions, DEFAULT_DEADLINE_MS } from './bus'
+import { type BusOptions, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
 export interface SpiSettings extends BusOptions {
   /** clock polarity and phase (0 … 3), and the flags SPI_… below; default 0 */
@@ -39,17 +39,17 @@ const [SENDS, RECEIVES, RELEASES] = [1, 2, 4]
 export const SPI_SEGMENTS = 31
 
 export class SpiBus {
-  readonly #bus: Bus
+  readonly #bus: NativeThread
   readonly #one = new Uint32Array(WORDS)
 
-  private constructor(bus: Bus) {
+  private constructor(bus: NativeThread) {
     this.#bus = bus
   }
 
   /** Throws NOT_FOUND (no such device: the overlay), NO_ACCESS (the group spi), TIMEOUT, BUS_STUCK, E_NO_ADDON. */
   static async open(path: string, settings: SpiSettings = {}): Promise<SpiBus> {
     const { mode = 0, speedHz = 1_000_000, bitsPerWord = 8, deadlineMs = DEFAULT_DEADLINE_MS } = settings
-    const bus = new Bus(path, settings)
+    const bus = new NativeThread(path, settings)
     try {
       await bus.finish(bus.addon.spiOpen(bus.handle, path, mode, speedHz, bitsPerWord), 'open', deadlineMs)
       return new SpiBus(bus)

@@ -5,8 +5,8 @@
 // What fails: the errors of bus.ts (TIMEOUT: the driver did not answer in time; BUS_STUCK: it still does not) and of the kernel
 // (see errors.ts; EBUSY: another program has the port). Nothing is left behind: what a late open brings is closed.
 import { OsError } from '../lib/errors'
-import { Bus, type BusAddon } from './bus'
 import { nativeError } from './errors'
+import { type BusAddon, NativeThread } from './native-thread'
 import { type Descriptor, READABLE } from './socket'
 
 export interface TtySettings {
@@ -33,14 +33,14 @@ const [DTR, RTS] = [2, 4]
 export type OpenTty = Pick<TtyPort, 'bus' | 'fd' | 'baudrate' | 'marked' | 'watch' | 'unwatch' | 'close'>
 
 export class TtyPort {
-  /** damaged bytes are marked among those that are read, as drivers/serial/marks.ts reads them */
+  /** damaged bytes are marked among those that are read, as drivers/serial/parity-marks.ts reads them */
   readonly marked: boolean = true
   readonly #addon: BusAddon
   readonly #file: Descriptor
 
   private constructor(
     /** for calls that tell the driver more (RS485) */
-    readonly bus: Bus,
+    readonly bus: NativeThread,
     file: Descriptor,
     /** non-blocking; invalid once unwatched */
     readonly fd: number,
@@ -56,7 +56,7 @@ export class TtyPort {
    * the error of the kernel, and CONFIG_INVALID where the port has no modem lines to set.
    */
   static async open(path: string, settings: TtySettings, deadlineMs = OPEN_MS): Promise<TtyPort> {
-    const bus = new Bus(path)
+    const bus = new NativeThread(path)
     const { addon, handle } = bus
     let file: Descriptor | undefined
     const take = (opened: Descriptor): void => {
@@ -101,7 +101,7 @@ export class TtyPort {
 }
 
 /** Closes what the thread has open, unless it is stuck, and ends it. */
-async function giveBack(bus: Bus): Promise<void> {
+async function giveBack(bus: NativeThread): Promise<void> {
   if (!bus.refusal()) await bus.finish(bus.addon.ttyClose(bus.handle), 'close', CLOSE_MS).catch(() => undefined)
   bus.close()
 }

@@ -1,7 +1,8 @@
 // Who a node is when it dispatches, for media that have it in names (MQTT). The gateway's own links may be connected to the
 // same broker at the same time, and a broker ends the older of two connections with one client id: so the name is another.
+
+import type { ConfigStore } from '../config/config-store'
 import { installIdOf } from '../config/install'
-import type { ConfigStore } from '../config/store'
 import type { Logger } from '../lib/logger'
 import type { NodeIdentity } from '../links/contracts'
 import { UNASSIGNED_ID } from './types'

@@ -5,8 +5,8 @@
 // What fails: transmit throws when the node has no id or every reading was refused; dispatch answers false and leaves the
 // reason in `lastError`; ensureId answers false, ensureTime and dispatchWithReply null. A received packet never throws.
 import { join, resolve } from 'node:path'
+import { ConfigStore } from '../config/config-store'
 import { ensureDeviceId } from '../config/device'
-import { ConfigStore } from '../config/store'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'

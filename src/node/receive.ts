@@ -4,9 +4,9 @@
 import { OsError } from '../lib/errors'
 import { factToDict } from '../pipeline/fact'
 import type { DecodedPacket, Fusion } from '../pipeline/fuse'
-import { hashText } from '../pipeline/metas'
 import { isFull, TextTemplate } from '../pipeline/receive'
 import { type Received, Receiver } from '../pipeline/receiver'
+import { hashText } from '../pipeline/slot-meta-cache'
 import { isPlainSignature, msToken } from '../pipeline/text'
 import { DuplicateFilter } from '../protocol/duplicates'
 import type { DeviceRole } from '../protocol/handshake/roles'
@@ -35,7 +35,7 @@ export class NodeReceiver {
 
   /** Decodes with every key that may fit: several are in use while a session begins. */
   decode(raw: Uint8Array): DecodedPacket {
-    return this.#told(this.#receive(raw))
+    return this.#reported(this.#receive(raw))
   }
 
   /** For the protocol, which knows the key: a packet that came before is `duplicate` in its metadata (D16). */
@@ -46,7 +46,7 @@ export class NodeReceiver {
       const hash = hashText(JSON.stringify([id, state, sensors]))
       if (this.#duplicates.seen(aid, tRaw, hash)) received.meta.duplicate = true
     }
-    return this.#told(received)
+    return this.#reported(received)
   }
 
   /** The packet as a FULL frame under its source's AID, TID and TS (X15). */
@@ -72,11 +72,11 @@ export class NodeReceiver {
     return this.#receiver.receive(raw)
   }
 
-  #told(received: Received): DecodedPacket {
+  #reported(received: Received): DecodedPacket {
     const { meta } = received
     // this role does not look at the time of a packet
     if (this.#role === 'rx_only') meta.timestamp_raw = 0
-    const told = received.kind === 'fact' ? factToDict(received.fact) : { error: received.message }
-    return { ...told, __packet_meta__: meta } as DecodedPacket
+    const reported = received.kind === 'fact' ? factToDict(received.fact) : { error: received.message }
+    return { ...reported, __packet_meta__: meta } as DecodedPacket
   }
 }

@@ -1,13 +1,13 @@
 // What a node asks a server over UDP: its id, the time, one reply to any packet. Answers null when none came; `lastError`
 // then says why. And what comes back by the media that dispatch sends through: their peers are the node's servers too.
 import { isIP } from 'node:net'
-import type { ConfigStore } from '../config/store'
+import type { ConfigStore } from '../config/config-store'
 import { asOsError, OsError } from '../lib/errors'
 import type { PacketHandler } from '../links/contracts'
 import type { HandshakeManager } from '../protocol/handshake/manager'
 import { type DeviceRole, sendRefusal } from '../protocol/handshake/roles'
 import { COMMAND } from '../wire/commands'
-import { askOverUdp, type RequestLoop } from './ask'
+import { askOverUdp, type RequestLoop } from './request-loop'
 import { serverName, serverOf } from './transporters'
 import type { UdpRequest } from './types'
 

@@ -3,7 +3,7 @@
 //
 // What fails: a medium nobody knows (BAD_REQUEST, `unknown medium`), a file that cannot be written (CONFIG_WRITE; nothing is
 // changed). A link that does not come up afterwards is a state of that link.
-import type { ConfigStore } from '../config/store'
+import type { ConfigStore } from '../config/config-store'
 import { OsError } from '../lib/errors'
 import { mediumEnabled } from '../links/enabled'
 import { MEDIA, type MediumInfo, mediumInfo, type Registry } from '../links/registry'

@@ -1,7 +1,7 @@
 // The pluggable transporters of a node (specification, "Transporter manager", "Transporter media"). A transporter is a
 // medium of the registry with the whole of its options in Config.json. A medium that is switched off there, that has no
 // driver or that nobody knows is not there: getDriver answers null. Names count in any case. Nothing here throws.
-import type { ConfigStore } from '../config/store'
+import type { ConfigStore } from '../config/config-store'
 import { type Clock, systemClock } from '../lib/clock'
 import { type Logger, silentLogger } from '../lib/logger'
 import type { DriverContext, PacketHandler } from '../links/contracts'

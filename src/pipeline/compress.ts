@@ -147,7 +147,7 @@ export function splitMeta(meta: string): { state: string; unit: string } {
 }
 
 /** How a wire value becomes one in its canonical unit: value × factor + offset. */
-export interface Law {
+export interface LinearConversion {
   readonly factor: number
   /** the whole number the factor is the inverse of, to divide by it: 12.3 uA is 1.23e-5 A; 0 where it is none */
   readonly divisor: number
@@ -161,7 +161,7 @@ export function divisorOf(factor: number): number {
 }
 
 /** Fixed point → canonical value. One division only: a value is the same to the bit in whichever unit it travelled (X35). */
-export function fromWire(n: number, precision: number, { factor, divisor, offset }: Law): number {
+export function fromWire(n: number, precision: number, { factor, divisor, offset }: LinearConversion): number {
   if (divisor === 0) return unscale(n, precision) * factor + offset
   if (precision <= DECODED_DECIMALS) return n / (POW10[precision]! * divisor) + offset
   const pow = POW10[DECODED_DECIMALS]!

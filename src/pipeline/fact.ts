@@ -48,7 +48,7 @@ export interface LinkMetadata {
   snr?: number
   /** AIDs of a frame with several hops, source last */
   route?: readonly number[]
-  /** the packet itself, where the medium acknowledges; empty: it changed no template (gateway/receive/templates.ts) */
+  /** the packet itself, where the medium acknowledges; empty: it changed no template (gateway/receive/template-recovery.ts) */
   frame?: Uint8Array
   /** the fact's time is further ahead than receiver.max_future_s: newest values and last_seen do not follow it (X36) */
   future?: true

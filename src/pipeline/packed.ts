@@ -1,9 +1,9 @@
 // A source's templates as bytes, so that one that was silent for a while takes a fifth of the memory, or none: everything
-// a receiver knows of it, its floors and every run's kept states included. Rows are written as differences, since readings
+// a receiver knows of it, its minTimestamps and every run's kept states included. Rows are written as differences, since readings
 // change little. What fails: bytes that do not hold together throw BAD_TEXT or a RangeError; nothing is ever guessed.
 import { OsError } from '../lib/errors'
-import type { MetaOf } from './metas'
 import { TextTemplate } from './receive'
+import type { MetaOf } from './slot-meta-cache'
 import { readFull, type Shape, SlotHistory, shapeOf } from './slots'
 import { isPlainSignature } from './text'
 
@@ -113,19 +113,19 @@ export interface PackedTemplates {
 
 export interface PackedSource<Scopes = Iterable<PackedTemplates>> {
   readonly stamp: number
-  readonly floors: Map<number, { ts: number; lateRun: number }>
+  readonly minTimestamps: Map<number, { ts: number; lateRun: number }>
   readonly scopes: Scopes
 }
 
-export function packSource(out: Packer, { stamp, floors, scopes }: PackedSource): Buffer {
+export function packSource(out: Packer, { stamp, minTimestamps, scopes }: PackedSource): Buffer {
   out.start()
   out.count(VERSION)
   out.float(stamp)
-  out.count(floors.size)
-  for (const [shape, floor] of floors) {
+  out.count(minTimestamps.size)
+  for (const [shape, minTimestamp] of minTimestamps) {
     out.count(shape >>> 0)
-    out.float(floor.ts)
-    out.count(floor.lateRun)
+    out.float(minTimestamp.ts)
+    out.count(minTimestamp.lateRun)
   }
   for (const { epoch, heardAt, templates } of scopes) {
     out.count(epoch + 2)
@@ -147,8 +147,9 @@ export function unpackSource(bytes: Buffer, metaOf: MetaOf): PackedSource<Packed
   const from = new Unpacker(bytes)
   if (from.count() !== VERSION) throw new OsError('BAD_TEXT', 'packed templates of another version')
   const stamp = from.float()
-  const floors = new Map<number, { ts: number; lateRun: number }>()
-  for (let n = from.count(); n > 0; n--) floors.set(from.count() | 0, { ts: from.float(), lateRun: from.count() })
+  const minTimestamps = new Map<number, { ts: number; lateRun: number }>()
+  for (let n = from.count(); n > 0; n--)
+    minTimestamps.set(from.count() | 0, { ts: from.float(), lateRun: from.count() })
   const scopes: PackedTemplates[] = []
   for (let epoch = from.count(); epoch !== 0; epoch = from.count()) {
     const heardAt = from.float()
@@ -162,7 +163,7 @@ export function unpackSource(bytes: Buffer, metaOf: MetaOf): PackedSource<Packed
     scopes.push({ epoch: epoch - 2, heardAt, templates })
   }
   if (!from.atEnd) throw new OsError('BAD_TEXT', 'packed templates go on behind their end')
-  return { stamp, floors, scopes }
+  return { stamp, minTimestamps: minTimestamps, scopes }
 }
 
 function shapeFrom(signature: string, count: number): Shape {

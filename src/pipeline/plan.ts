@@ -25,7 +25,7 @@ export const OTHER = 1
 export const REFUSED = 2
 export type Load = typeof LOADED | typeof OTHER | typeof REFUSED
 
-export class Plan {
+export class PacketPlan {
   readonly count: number
   readonly signature: string
   readonly head: Uint8Array
@@ -179,9 +179,9 @@ export class Plan {
   }
 
   #bindReading(i: number, row: Reading): boolean {
-    const law = this.resolver && isGoodStatus(row[1]) ? resolveUnit(this.resolver, row[3]) : null
-    if (!law) return false
-    this.#bind(i, row[1], row[3], law.canonical, law.factor, law.offset, 0)
+    const conversion = this.resolver && isGoodStatus(row[1]) ? resolveUnit(this.resolver, row[3]) : null
+    if (!conversion) return false
+    this.#bind(i, row[1], row[3], conversion.canonical, conversion.factor, conversion.offset, 0)
     return true
   }
 

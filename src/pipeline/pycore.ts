@@ -8,7 +8,7 @@ import { Engine, type EngineOptions } from './compress'
 import { type Core, type RejectedRow, resolveUnit, type Strategy, type UnitResolver } from './core'
 import type { Reading } from './fact'
 import { Fusion, type FusionOptions } from './fuse'
-import { LOADED, OTHER, Plan } from './plan'
+import { LOADED, OTHER, PacketPlan } from './plan'
 import { NOW, readsClock, TS } from './templates'
 
 export interface PureCoreOptions extends EngineOptions, FusionOptions {
@@ -32,9 +32,9 @@ class PureCore implements Core {
   readonly #resolver: UnitResolver
   readonly #timed: boolean
   readonly #sensorIds: boolean
-  readonly #plans = new Map<string, Plan[]>()
+  readonly #plans = new Map<string, PacketPlan[]>()
   #planCount = 0
-  #last: Plan | null = null
+  #last: PacketPlan | null = null
 
   constructor(options: PureCoreOptions) {
     this.engine = options.engine ?? options.fusion?.engine ?? new Engine(null, options)
@@ -83,12 +83,12 @@ class PureCore implements Core {
   }
 
   /** The plan with the rows loaded and a living template. */
-  #prepare(given: readonly Reading[], device: string, state: string, tMs: number, aid: number): Plan {
+  #prepare(given: readonly Reading[], device: string, state: string, tMs: number, aid: number): PacketPlan {
     const rows = this.#sensorIds ? given : NO_ROWS
     if (!(tMs >= 0 && tMs < MAX_TIME)) throw new OsError('BAD_TIME', `time ${tMs} ms cannot be sent`)
     this.lastRejected = NONE
     const last = this.#last
-    let plan: Plan | null = null
+    let plan: PacketPlan | null = null
     if (
       last !== null &&
       last.device === device &&
@@ -111,7 +111,7 @@ class PureCore implements Core {
     return plan
   }
 
-  #find(rows: readonly Reading[], device: string, state: string, aid: number): Plan {
+  #find(rows: readonly Reading[], device: string, state: string, aid: number): PacketPlan {
     const plans = this.#plans.get(device)
     for (let k = 0; plans && k < plans.length; k++) {
       const plan = plans[k]!
@@ -124,7 +124,7 @@ class PureCore implements Core {
     if (!isGoodName(state)) throw new OsError('BAD_ID', `device status ${JSON.stringify(state)} cannot be sent`)
     if (rows.some(row => this.#judge(row, 0) !== null || typeof row[2] !== 'number'))
       return this.#without(rows, device, state, aid)
-    const plan = new Plan(
+    const plan = new PacketPlan(
       this.engine,
       this.#resolver,
       aid,
@@ -145,7 +145,7 @@ class PureCore implements Core {
   }
 
   /** Leaves the bad rows out and goes on with the rest. */
-  #without(rows: readonly Reading[], device: string, state: string, aid: number): Plan {
+  #without(rows: readonly Reading[], device: string, state: string, aid: number): PacketPlan {
     const rejected: RejectedRow[] = []
     const good: Reading[] = []
     rows.forEach((row, index) => {
@@ -177,11 +177,11 @@ class PureCore implements Core {
     if (!isGoodStatus(status)) return no('BAD_ID', `status ${JSON.stringify(status)} cannot be sent`)
     const value = this.#number(given)
     if (value === undefined || !Number.isFinite(value)) return no('BAD_READING', `value ${String(given)} is no number`)
-    const law = resolveUnit(this.#resolver, unit)
-    if (!law) return no('UNKNOWN_UNIT', `unit ${JSON.stringify(unit)} is not known`)
-    const x = value * law.factor + law.offset
+    const conversion = resolveUnit(this.#resolver, unit)
+    if (!conversion) return no('UNKNOWN_UNIT', `unit ${JSON.stringify(unit)} is not known`)
+    const x = value * conversion.factor + conversion.offset
     const { unitDialect, precision, pickers } = this.engine
-    if (unitDialect === 'attribute' ? Math.abs(x) < 2 ** 63 / POW10[precision]! : pickers.fits(law.canonical, x))
+    if (unitDialect === 'attribute' ? Math.abs(x) < 2 ** 63 / POW10[precision]! : pickers.fits(conversion.canonical, x))
       return null
     return no('E_PRECISION', `${value} ${String(unit)} cannot be sent with ${this.engine.precision} decimals`)
   }

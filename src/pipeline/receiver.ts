@@ -12,7 +12,6 @@ import type { FrameHeader } from '../wire/frame'
 import { Engine, fromWire } from './compress'
 import type { Fact, SensorFact } from './fact'
 import { isFirmware, readFirmware } from './firmware'
-import { type MetaInfo, type MetaOf, Metas } from './metas'
 import {
   frameTime,
   type InboundKeys,
@@ -25,6 +24,7 @@ import {
 } from './receive'
 import type { ReceiveCode, Received, ReceiverCounters, ReceiverOptions } from './received'
 import { type KeptTemplate, Registry } from './registry'
+import { type MetaInfo, type MetaOf, Metas } from './slot-meta-cache'
 import { type FullText, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
 import { AHEAD, ANY_CONTENT, BARE, type Scope, type Source, Sources } from './sources'
 import { Spill } from './spill'
@@ -147,7 +147,7 @@ export class Receiver {
     if (history.count === 0) return this.#refuse('NEED_FULL', `No cached values for TID=${meta.tid}`, meta)
     const late = ts < history.newest
     if (late) meta.late = true
-    if (history.rebuilt && !late && !this.#below(scope!.source.floors, history.shape.hash, ts))
+    if (history.rebuilt && !late && !this.#below(scope!.source.minTimestamps, history.shape.hash, ts))
       return this.#rebuilt(history, header, heart ? null : opened, ts, meta)
     // what a rebuilt template was at an earlier time is not known
     const from = history.rebuilt ? -1 : history.stateFor(ts)
@@ -208,7 +208,7 @@ export class Receiver {
    */
   #refused({ sourceAid, tid }: FrameHeader, epoch: number, code: ReceiveCode, now: number): void {
     if (epoch !== BARE && code !== 'LATE_DROPPED')
-      this.#sources.find(sourceAid, epoch, now)?.templates.get(tid)?.blind()
+      this.#sources.find(sourceAid, epoch, now)?.templates.get(tid)?.invalidate()
   }
 
   #full(scope: Scope, header: FrameHeader, ts: number, body: string, meta: PacketMeta): Received {
@@ -220,15 +220,15 @@ export class Receiver {
     try {
       const firmware = readFirmware(body, aid, ts)
       const plain = isFirmware(body, header.ts)
-      const told = readFull(firmware?.text ?? stripAid(body), plain)
+      const reported = readFull(firmware?.text ?? stripAid(body), plain)
       const learn = (read: FullText): SlotHistory => this.#learn(scope, aid, tid, ts, read, meta)
       if (!firmware || firmware.template === firmware.text)
-        return this.#fact(learn(told), aid, meta.timestamp_raw!, meta)
+        return this.#fact(learn(reported), aid, meta.timestamp_raw!, meta)
       // what the firmware's next DIFF builds on is less than what this FULL tells
       if (firmware.template !== null) learn(readFull(firmware.template, plain))
-      const history = new SlotHistory(shapeOf(told))
+      const history = new SlotHistory(shapeOf(reported))
       history.begin(-1, true)
-      history.fill(told.sensors, this.#metaText)
+      history.fill(reported.sensors, this.#metaText)
       return this.#fact(history, aid, meta.timestamp_raw!, meta)
     } catch (thrown) {
       return this.#refuse(foreign ? 'BAD_KEY' : 'BAD_PACKET', asOsError(thrown).message, meta)
@@ -249,10 +249,10 @@ export class Receiver {
     const known = scope.templates.get(tid)
     const same = known?.shape.signature === read.signature
     const history = known && same ? known : new SlotHistory(shapeOf(read))
-    const late = known ? this.#late(known, ts) : ts > 0 && this.#belowFloor(scope, history, ts)
+    const late = known ? this.#late(known, ts) : ts > 0 && this.#belowMinTimestamp(scope, history, ts)
     const before = history.weight
     // nor may a late DIFF be built on what was not known whole
-    if (history.rebuilt && !late) history.blind()
+    if (history.rebuilt && !late) history.invalidate()
     history.begin(-1, late)
     history.fill(read.sensors, this.#metaText)
     if (same) this.#sources.weigh(scope, tid, history.weight - before)
@@ -260,7 +260,7 @@ export class Receiver {
       if (known) {
         known.lateRun++
         // two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either
-        if (!same) known.blind()
+        if (!same) known.invalidate()
       }
       meta.late = true
       this.counters.late++
@@ -291,18 +291,18 @@ export class Receiver {
    * True for a FULL of a run that may have had newer packets acknowledged by a receiver that forgot them since: its next DIFF
    * would leave out what changed between. Bare frames are never acknowledged.
    */
-  #belowFloor({ source, epoch }: Scope, { shape }: SlotHistory, ts: number): boolean {
+  #belowMinTimestamp({ source, epoch }: Scope, { shape }: SlotHistory, ts: number): boolean {
     if (epoch === BARE) return false
-    const { floors } = source
-    return this.#below(floors, shape.hash, ts) || this.#below(floors, ANY_CONTENT, ts)
+    const { minTimestamps } = source
+    return this.#below(minTimestamps, shape.hash, ts) || this.#below(minTimestamps, ANY_CONTENT, ts)
   }
 
-  #below(floors: Source['floors'], content: number, ts: number): boolean {
-    const floor = floors.get(content)
-    if (!floor || ts >= floor.ts) return false
-    floor.lateRun++
-    if (floor.lateRun <= STEP_BACK_FRAMES || floor.ts - ts <= STEP_BACK_MS) return true
-    floors.delete(content)
+  #below(minTimestamps: Source['minTimestamps'], content: number, ts: number): boolean {
+    const minTimestamp = minTimestamps.get(content)
+    if (!minTimestamp || ts >= minTimestamp.ts) return false
+    minTimestamp.lateRun++
+    if (minTimestamp.lateRun <= STEP_BACK_FRAMES || minTimestamp.ts - ts <= STEP_BACK_MS) return true
+    minTimestamps.delete(content)
     return false
   }
 

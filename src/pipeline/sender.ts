@@ -12,7 +12,7 @@ import { stateToken } from '../wire/symbols'
 import { Engine } from './compress'
 import type { UnitDialect, WireUnits } from './core'
 import type { Fact } from './fact'
-import { LOADED, OTHER, Plan } from './plan'
+import { LOADED, OTHER, PacketPlan } from './plan'
 import { PacketSlab } from './slab'
 import { type DiffPolicy, fullOnlyUntil, NOW, readsClock, SendStore, SendTemplate, TS } from './templates'
 import { toBase64 } from './text'
@@ -75,11 +75,11 @@ export class UplinkEncoder {
   readonly #store: SendStore
   readonly #clock: Clock
   readonly #slab: PacketSlab
-  readonly #plans = new Map<string, Plan[]>()
+  readonly #plans = new Map<string, PacketPlan[]>()
   readonly #fullOnly: boolean
   #timed: boolean
   #planCount = 0
-  #last: Plan | null = null
+  #last: PacketPlan | null = null
   /** of the frame encodeInto() wrote last */
   lastTid = 0
   lastOrdinal = 0
@@ -152,11 +152,18 @@ export class UplinkEncoder {
     return { bytes, tid: this.lastTid, ordinal: 0, cmd: bytes[0]!, size: bytes.length, maxSize: plan.maxSize }
   }
 
-  #backlogTid(plan: Plan): number {
+  #backlogTid(plan: PacketPlan): number {
     return BACKLOG_FIRST + (((plan.template?.tid ?? 1) - 1) % BACKLOG_TIDS)
   }
 
-  #write(plan: Plan, out: Uint8Array, at: number, fact: Fact, options: EncodeOptions, key: Uint8Array | null): number {
+  #write(
+    plan: PacketPlan,
+    out: Uint8Array,
+    at: number,
+    fact: Fact,
+    options: EncodeOptions,
+    key: Uint8Array | null,
+  ): number {
     const known = plan.template?.alive ? plan.template : this.#store.find(plan.signature)
     if (options.late || (known && fact.tRaw <= known.lastTs)) {
       if (known) plan.template = known
@@ -178,7 +185,7 @@ export class UplinkEncoder {
   }
 
   /** Written through a template of its own, so that nothing of the live one moves. */
-  #backlog(plan: Plan, out: Uint8Array, at: number, ts: number, tid: number, key: Uint8Array | null): number {
+  #backlog(plan: PacketPlan, out: Uint8Array, at: number, ts: number, tid: number, key: Uint8Array | null): number {
     const live = plan.template
     plan.template = new SendTemplate(plan.signature, tid, plan.count)
     plan.times[TS] = ts
@@ -234,7 +241,7 @@ export class UplinkEncoder {
     }
   }
 
-  #prepare(fact: Fact): Plan {
+  #prepare(fact: Fact): PacketPlan {
     if (!(fact.tRaw >= 0 && fact.tRaw < MAX_TIME)) throw new OsError('BAD_TIME', `time ${fact.tRaw} ms cannot be sent`)
     const last = this.#last
     if (last && fits(last, fact) && this.#load(last, fact)) return last
@@ -244,7 +251,7 @@ export class UplinkEncoder {
   }
 
   /** True when loaded, false when the sensors are others; throws when one is refused. */
-  #load(plan: Plan, fact: Fact): boolean {
+  #load(plan: PacketPlan, fact: Fact): boolean {
     const loaded = plan.loadFact(fact.sensors)
     if (loaded === LOADED) return true
     if (loaded === OTHER) return false
@@ -257,12 +264,12 @@ export class UplinkEncoder {
     )
   }
 
-  #find(fact: Fact): Plan {
+  #find(fact: Fact): PacketPlan {
     for (const plan of this.#plans.get(fact.id) ?? []) if (fits(plan, fact) && this.#load(plan, fact)) return plan
     for (const name of [fact.id, fact.state, ...fact.sensors.map(s => s.id)])
       if (!isGoodName(name)) throw new OsError('BAD_ID', `${JSON.stringify(name)} cannot be sent`)
     const ids = fact.sensors.map(sensor => sensor.id)
-    const plan = new Plan(this.engine, null, this.aid, fact.id, fact.state, ids, extrasText(fact.extras))
+    const plan = new PacketPlan(this.engine, null, this.aid, fact.id, fact.state, ids, extrasText(fact.extras))
     this.#load(plan, fact)
     if (this.#planCount++ >= MAX_PLANS) {
       this.#plans.clear()
@@ -275,7 +282,7 @@ export class UplinkEncoder {
   }
 }
 
-const fits = (plan: Plan, fact: Fact): boolean =>
+const fits = (plan: PacketPlan, fact: Fact): boolean =>
   plan.device === fact.id &&
   plan.state === fact.state &&
   plan.count === fact.sensors.length &&

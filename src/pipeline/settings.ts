@@ -7,7 +7,7 @@ import { errno, OsError } from '../lib/errors'
 import type { UnitDialect } from './core'
 import { type DiffPolicy, REFERENCE_POLICY } from './templates'
 
-export interface Settings {
+export interface PipelineSettings {
   readonly precision: number
   readonly unitDialect: UnitDialect
   readonly policy: DiffPolicy
@@ -17,7 +17,7 @@ export interface Settings {
   readonly registryIntervalMs: number
 }
 
-const DEFAULTS: Settings = {
+const DEFAULTS: PipelineSettings = {
   precision: 4,
   unitDialect: 'ucum',
   policy: REFERENCE_POLICY,
@@ -57,7 +57,7 @@ function policyOf(engine: Record<string, unknown>): DiffPolicy {
   }
 }
 
-export function readSettings(configPath: string | null): Settings {
+export function readSettings(configPath: string | null): PipelineSettings {
   if (configPath === null) return DEFAULTS
   let config: Record<string, unknown>
   try {

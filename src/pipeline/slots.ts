@@ -3,8 +3,8 @@
 import { decodeInteger, NO_VALUE, NO_VALUE_TEXT, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
-import { hashText, LONG_META, type MetaInfo, type MetaOf } from './metas'
 import type { Packer, Unpacker } from './packed'
+import { hashText, LONG_META, type MetaInfo, type MetaOf } from './slot-meta-cache'
 import {
   fromBase64,
   isPlainSignature,
@@ -168,7 +168,7 @@ export class SlotHistory {
   }
 
   /** Forgets every state, but not how new they were: older FULLs are still not learned. */
-  blind(): void {
+  invalidate(): void {
     this.#ts.fill(-1)
     this.#head = -1
     this.rebuilt = false
@@ -176,7 +176,7 @@ export class SlotHistory {
 
   /** Forgets everything: the sender's clock was set back. */
   clear(): void {
-    this.blind()
+    this.invalidate()
     this.#newest = -1
     this.lateRun = 0
   }

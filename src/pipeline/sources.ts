@@ -5,10 +5,10 @@
 // all, and come back with their next frame; without a spill those not heard for longest are forgotten. Only bare templates
 // go to the registry.
 import { encodeInteger } from '../wire/base62'
-import type { MetaOf } from './metas'
 import { Packer, packSource, unpackSource } from './packed'
 import { TextTemplate } from './receive'
 import type { KeptTemplate, Registry } from './registry'
+import type { MetaOf } from './slot-meta-cache'
 import { type FullText, readFull, SlotHistory, shapeOf } from './slots'
 import type { Spill } from './spill'
 import { isPlainSignature, msToken } from './text'
@@ -30,7 +30,7 @@ const MAX_FLOORED = 16_384
 export const ANY_CONTENT = 0
 
 /** Newest time of a content that may have been acknowledged before its template was forgotten. */
-export interface Floor {
+export interface MinTimestamp {
   ts: number
   lateRun: number
 }
@@ -44,7 +44,7 @@ export interface Scope {
   heardAt: number
 }
 
-type Floors = Map<number, Floor>
+type MinTimestamps = Map<number, MinTimestamp>
 
 export interface Source {
   readonly aid: number
@@ -52,18 +52,18 @@ export interface Source {
   place: number
   readonly scopes: Map<number, Scope>
   /** by shape: a FULL older than this is no base for the DIFFs of a peer whose packets are acknowledged */
-  readonly floors: Floors
+  readonly minTimestamps: MinTimestamps
   /** the last time a frame without one was stamped with */
   stamp: number
   used: number
 }
 
-function raiseFloor(floors: Floors, shape: number, ts: number): void {
-  const floor = floors.get(shape)
-  if (floor && floor.ts >= ts) return
-  floors.delete(shape)
-  floors.set(shape, { ts, lateRun: 0 })
-  if (floors.size > MAX_FLOORS) floors.delete(floors.keys().next().value!)
+function raiseMinTimestamp(minTimestamps: MinTimestamps, shape: number, ts: number): void {
+  const minTimestamp = minTimestamps.get(shape)
+  if (minTimestamp && minTimestamp.ts >= ts) return
+  minTimestamps.delete(shape)
+  minTimestamps.set(shape, { ts, lateRun: 0 })
+  if (minTimestamps.size > MAX_FLOORS) minTimestamps.delete(minTimestamps.keys().next().value!)
 }
 
 export interface SourcesOptions {
@@ -91,7 +91,7 @@ export class Sources {
   /** of the generator that chooses who waits in the spill */
   #random = 0x9e3779b9
   /** of the AIDs in the log and of those forgotten since, the newest last; no file is read for them before they are heard */
-  readonly #floors = new Map<number, Floors>()
+  readonly #minTimestamps = new Map<number, MinTimestamps>()
   #tick = 0
   #weight = 0
 
@@ -110,16 +110,16 @@ export class Sources {
 
   /** A content that was acknowledged in an earlier life. */
   remember(aid: number, shape: number, ts: number): void {
-    const floors: Floors = this.#floors.get(aid) ?? new Map()
-    raiseFloor(floors, shape, ts)
-    this.#keepFloors(aid, floors)
+    const minTimestamps: MinTimestamps = this.#minTimestamps.get(aid) ?? new Map()
+    raiseMinTimestamp(minTimestamps, shape, ts)
+    this.#keepMinTimestamps(aid, minTimestamps)
   }
 
-  #keepFloors(aid: number, floors: Floors): void {
-    if (floors.size === 0) return
-    this.#floors.delete(aid)
-    this.#floors.set(aid, floors)
-    if (this.#floors.size > MAX_FLOORED) this.#floors.delete(this.#floors.keys().next().value!)
+  #keepMinTimestamps(aid: number, minTimestamps: MinTimestamps): void {
+    if (minTimestamps.size === 0) return
+    this.#minTimestamps.delete(aid)
+    this.#minTimestamps.set(aid, minTimestamps)
+    if (this.#minTimestamps.size > MAX_FLOORED) this.#minTimestamps.delete(this.#minTimestamps.keys().next().value!)
   }
 
   /** The templates of that run, for a FULL. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
@@ -159,8 +159,8 @@ export class Sources {
   }
 
   #add(aid: number, templates: Map<number, SlotHistory>): Source {
-    const floors: Floors = this.#floors.get(aid) ?? new Map()
-    const source: Source = { aid, place: 0, scopes: new Map(), floors, stamp: 0, used: ++this.#tick }
+    const minTimestamps: MinTimestamps = this.#minTimestamps.get(aid) ?? new Map()
+    const source: Source = { aid, place: 0, scopes: new Map(), minTimestamps, stamp: 0, used: ++this.#tick }
     if (templates.size > 0) this.#put(source, BARE, templates, 0)
     this.#enter(source)
     return source
@@ -184,11 +184,11 @@ export class Sources {
     const packed = this.#options.spill?.take(aid)
     if (!packed) return undefined
     try {
-      const { stamp, floors, scopes } = unpackSource(packed, this.#options.metaOf)
-      const source: Source = { aid, place: 0, scopes: new Map(), floors, stamp, used: 0 }
+      const { stamp, minTimestamps, scopes } = unpackSource(packed, this.#options.metaOf)
+      const source: Source = { aid, place: 0, scopes: new Map(), minTimestamps, stamp, used: 0 }
       // what the log told of it at the start
-      for (const [shape, { ts }] of this.#floors.get(aid) ?? []) raiseFloor(floors, shape, ts)
-      this.#floors.delete(aid)
+      for (const [shape, { ts }] of this.#minTimestamps.get(aid) ?? []) raiseMinTimestamp(minTimestamps, shape, ts)
+      this.#minTimestamps.delete(aid)
       for (const { epoch, templates, heardAt } of scopes) this.#put(source, epoch, templates, heardAt)
       this.#enter(source)
       this.#fit(source)
@@ -229,12 +229,12 @@ export class Sources {
       scope.templates.delete(other)
       scope.weight -= history.weight
       this.#weight -= history.weight
-      if (scope.epoch !== AHEAD) raiseFloor(source.floors, history.shape.hash, history.newest)
+      if (scope.epoch !== AHEAD) raiseMinTimestamp(source.minTimestamps, history.shape.hash, history.newest)
       this.#options.forgotten(1)
     }
   }
 
-  /** Makes room for one more run. What a dropped one had acknowledged stays known by its floors. */
+  /** Makes room for one more run. What a dropped one had acknowledged stays known by its minTimestamps. */
   #dropRuns(source: Source, now: number): void {
     const runs = [...source.scopes.values()].filter(scope => scope.epoch !== BARE).sort((a, b) => a.heardAt - b.heardAt)
     runs.forEach((run, k) => {
@@ -249,7 +249,8 @@ export class Sources {
     this.#options.forgotten(templates.size)
     // what came bare was never acknowledged
     if (epoch === BARE || epoch === AHEAD) return
-    for (const history of templates.values()) raiseFloor(source.floors, history.shape.hash, history.newest)
+    for (const history of templates.values())
+      raiseMinTimestamp(source.minTimestamps, history.shape.hash, history.newest)
   }
 
   /** Makes room until the templates fit; `keep` stays. */
@@ -294,7 +295,7 @@ export class Sources {
     let newest = -1
     for (const { templates } of source.scopes.values())
       for (const history of templates.values()) newest = Math.max(newest, history.newest)
-    this.#floors.delete(source.aid)
+    this.#minTimestamps.delete(source.aid)
     spill.put(source.aid, packSource(this.#packer, { ...source, scopes: source.scopes.values() }), newest)
   }
 
@@ -312,7 +313,7 @@ export class Sources {
     for (const source of byAge.slice(0, Math.max(1, byAge.length >> 2))) {
       this.#leave(source)
       for (const scope of source.scopes.values()) this.#dropRun(scope)
-      this.#keepFloors(source.aid, source.floors)
+      this.#keepMinTimestamps(source.aid, source.minTimestamps)
     }
   }
 

@@ -28,7 +28,7 @@ interface Segment {
   live: number
 }
 
-interface Place {
+interface SpilledEntry {
   readonly segment: Segment
   readonly at: number
   readonly length: number
@@ -51,7 +51,7 @@ export class Spill {
   readonly counters = { spilled: 0, restored: 0, lost: 0, bytes_written: 0, errors: 0 }
   lastError: unknown = null
   readonly #o: SpillOptions
-  readonly #places = new Map<number, Place>()
+  readonly #places = new Map<number, SpilledEntry>()
   /** oldest first */
   #segments: Segment[] = []
   #nextId = 1
@@ -162,7 +162,7 @@ export class Spill {
     }
   }
 
-  #read({ segment, at, length }: Place): Buffer | null {
+  #read({ segment, at, length }: SpilledEntry): Buffer | null {
     if (segment.bytes) return segment.bytes.subarray(at, at + length)
     try {
       const record = this.#o.files.readAt(this.#path(segment.id), at, length)

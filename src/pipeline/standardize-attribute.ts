@@ -32,7 +32,7 @@ export function standardNumber(raw: number, precision: number): number {
 }
 
 /** The law of a reading's unit: text, or anything that can be walked as a list. */
-export function attributeLaw(unit: unknown): Resolved | null {
+export function attributeConversion(unit: unknown): Resolved | null {
   if (typeof unit === 'string') return resolveAttribute(unit)
   return Array.isArray(unit) && unit.length > 0 ? resolveAttributeList(unit.map(String)) : null
 }
@@ -71,9 +71,14 @@ function readRow(row: unknown, index: number, precision: number, refuse: Refuse)
   if (!Array.isArray(row) || row.length !== 4)
     return refuse(index, row, 'BAD_READING', 'a reading is [sensor_id, status, value, unit]')
   const [id, status, given, unit] = row as unknown[]
-  const law = attributeLaw(unit)
-  if (!law) return refuse(index, row, 'UNKNOWN_UNIT', `unit ${JSON.stringify(unit)} is not understood`)
+  const conversion = attributeConversion(unit)
+  if (!conversion) return refuse(index, row, 'UNKNOWN_UNIT', `unit ${JSON.stringify(unit)} is not understood`)
   const x = pyFloat(given)
   if (x === undefined) return refuse(index, row, 'BAD_READING', `value ${JSON.stringify(given)} is no number`)
-  return { id, status, value: standardValue(x * law.factor + law.offset, precision), unit: law.canonical }
+  return {
+    id,
+    status,
+    value: standardValue(x * conversion.factor + conversion.offset, precision),
+    unit: conversion.canonical,
+  }
 }

@@ -15,11 +15,11 @@ import { pyFloat } from '../wire/number'
 import { type RejectedRow as RefusedRow, toMillis, type UnitDialect } from './core'
 import type { Fact, FactDict, SensorFact } from './fact'
 import { checkPrecision } from './settings'
-import { attributeFact, attributeLaw, standardValue } from './standardize-attribute'
+import { attributeConversion, attributeFact, standardValue } from './standardize-attribute'
 import { survives } from './wireunit'
 
 /** A row that did not go, with the row itself. */
-export interface RejectedRow extends RefusedRow {
+export interface RefusedAttributeRow extends RefusedRow {
   readonly row: unknown
 }
 
@@ -54,7 +54,7 @@ export const DEFAULT_PRECISION = 4
 export const UNASSIGNED = 4_294_967_295
 const LARGEST_WIRE_TIME = 2 ** 48
 const FIXED_POINT_LIMIT = 2 ** 63
-const NONE: readonly RejectedRow[] = Object.freeze([])
+const NONE: readonly RefusedAttributeRow[] = Object.freeze([])
 const EXTRA_TEXTS = ['geohash', 'url', 'msg'] as const
 
 /** What is wrong with a device id, state or sensor id, '' when nothing is (X16). */
@@ -106,9 +106,9 @@ export class Standardizer {
   /** false: in dialect `attribute` sensors lose their ids in the dict form, and so none is sent */
   readonly sensorIds: boolean
   /** rows the last call dropped */
-  lastRejected: readonly RejectedRow[] = NONE
+  lastRejected: readonly RefusedAttributeRow[] = NONE
   readonly #clock: Clock
-  #rejected: RejectedRow[] | undefined
+  #rejected: RefusedAttributeRow[] | undefined
 
   constructor(configPath = 'Config.json', options: StandardizerOptions = {}) {
     checkOptions('new Standardizer', options)
@@ -240,17 +240,17 @@ export class Standardizer {
     const x = attribute ? pyFloat(value) : typeof value === 'number' ? value : undefined
     if (x === undefined && !failed)
       return this.#refuse(index, row, 'BAD_READING', `value must be a number, not ${typeName(value)}`)
-    const law = attribute ? attributeLaw(unit) : this.#law(unit)
-    if (!law) return this.#refuse(index, row, 'UNKNOWN_UNIT', `unit ${shown(unit)} is not understood`)
-    if (x === undefined) return { id, status, unit: law.canonical, value: null }
+    const conversion = attribute ? attributeConversion(unit) : this.#law(unit)
+    if (!conversion) return this.#refuse(index, row, 'UNKNOWN_UNIT', `unit ${shown(unit)} is not understood`)
+    if (x === undefined) return { id, status, unit: conversion.canonical, value: null }
     if (!Number.isFinite(x)) return this.#refuse(index, row, 'E_PRECISION', `value ${x} cannot be sent`)
-    const raw = x * law.factor + law.offset
-    const fits = attribute ? inFixedPoint(raw, this.precision) : fitsWire(raw, law.canonical, this.precision)
+    const raw = x * conversion.factor + conversion.offset
+    const fits = attribute ? inFixedPoint(raw, this.precision) : fitsWire(raw, conversion.canonical, this.precision)
     if (!fits) {
-      const why = `${raw} ${law.canonical} cannot be sent with precision ${this.precision}`
+      const why = `${raw} ${conversion.canonical} cannot be sent with precision ${this.precision}`
       return this.#refuse(index, row, 'E_PRECISION', why)
     }
-    return { id, status, unit: law.canonical, value: attribute ? standardValue(raw, this.precision) : raw }
+    return { id, status, unit: conversion.canonical, value: attribute ? standardValue(raw, this.precision) : raw }
   }
 
   #law(unit: unknown): Resolved | null {
@@ -258,7 +258,7 @@ export class Standardizer {
     return Array.isArray(unit) && unit.every(part => typeof part === 'string') ? resolveList(unit) : null
   }
 
-  #refuse(index: number, row: unknown, code: RejectedRow['code'], reason: string): null {
+  #refuse(index: number, row: unknown, code: RefusedAttributeRow['code'], reason: string): null {
     this.#rejected ??= []
     this.#rejected.push({ index, row, code, reason })
     return null

@@ -17,7 +17,7 @@ import type { Clock } from '../lib/clock'
 export type TimeQuality = 'unsynced' | 'saved' | 'system' | 'ntp' | 'server'
 
 /** Who says that the OS clock is right. */
-export type Voucher = 'ntp' | 'system'
+export type TimeSource = 'ntp' | 'system'
 
 export interface NodeClockOptions {
   /** UNIX ms of the build: an OS clock before it is wrong */
@@ -29,7 +29,7 @@ export interface NodeClockOptions {
   /** devices whose last stamp is kept */
   maxDevices?: number
   /** who vouches for the OS clock (see vouch()); left out: nobody is asked, and a plausible OS clock is believed */
-  voucher?: Voucher | null
+  timeSource?: TimeSource | null
   /** told of every change of the node's time and of every sync: the log writes its clock record */
   onStep?: (step: TimeStep) => void
 }
@@ -65,7 +65,7 @@ export class NodeClock implements Clock {
   readonly #onStep: (step: TimeStep) => void
   readonly #asks: boolean
   readonly #doubted = new Set<() => void>()
-  #voucher: Voucher | null
+  #timeSource: TimeSource | null
   #offsetMs = 0
   /** a server set the time; it goes on by the steady clock over jumps of the OS clock */
   #synced = false
@@ -94,7 +94,7 @@ export class NodeClock implements Clock {
       thresholdSeconds = 1_000_000,
       maxStepSeconds = 300,
       maxDevices = 65_536,
-      voucher,
+      timeSource,
       onStep = () => undefined,
     }: NodeClockOptions = {},
   ) {
@@ -106,8 +106,8 @@ export class NodeClock implements Clock {
     this.#maxStepMs = Math.max(0, maxStepSeconds) * 1000
     this.#maxDevices = Math.max(1, maxDevices)
     this.#onStep = onStep
-    this.#asks = voucher !== undefined
-    this.#voucher = voucher ?? null
+    this.#asks = timeSource !== undefined
+    this.#timeSource = timeSource ?? null
     this.#lift()
   }
 
@@ -141,7 +141,7 @@ export class NodeClock implements Clock {
     if (this.#synced) return 'server'
     if (this.#lifted) return this.#lifted === 'saved' ? 'saved' : 'unsynced'
     if (!this.#plausible) return 'unsynced'
-    return this.#asks ? (this.#voucher ?? 'unsynced') : 'system'
+    return this.#asks ? (this.#timeSource ?? 'unsynced') : 'system'
   }
 
   /** Somebody vouches for the time. */
@@ -168,17 +168,17 @@ export class NodeClock implements Clock {
 
   /** A time that was right in an earlier run: this one does not begin before it. */
   noteSaved(ms: number): void {
-    if (this.#synced || this.#voucher !== null || ms > LAST_SECOND * 1000) return
+    if (this.#synced || this.#timeSource !== null || ms > LAST_SECOND * 1000) return
     this.#savedMs = Math.max(this.#savedMs, ms)
     this.#lift()
   }
 
   /** Who vouches for the OS clock now; null: nobody. A server's time of this run comes first, until the OS clock jumps. */
-  vouch(voucher: Voucher | null): void {
+  confirmTime(timeSource: TimeSource | null): void {
     this.#followJumps()
     const before = this.synced
-    this.#voucher = voucher
-    if (voucher === null || !this.#plausible || (this.#synced && !this.#doubt)) {
+    this.#timeSource = timeSource
+    if (timeSource === null || !this.#plausible || (this.#synced && !this.#doubt)) {
       if (before && !this.synced) this.#fell()
       return
     }
@@ -191,7 +191,7 @@ export class NodeClock implements Clock {
     this.#doubt = false
     this.#held = false
     this.#moved(movedMs)
-    this.#onStep({ movedMs, offsetMs: 0, heldBackMs: 0, first: false, source: voucher, synced: true })
+    this.#onStep({ movedMs, offsetMs: 0, heldBackMs: 0, first: false, source: timeSource, synced: true })
   }
 
   /**
@@ -284,8 +284,8 @@ export class NodeClock implements Clock {
     const jump = anchor - this.#anchor
     this.#anchor = anchor
     if (Math.abs(jump) <= JUMP_MS) return
-    const vouched = this.#asks && this.#voucher !== null && !this.#doubt && !this.#lifted
-    const trusted = this.#synced || this.#held || vouched
+    const confirmed = this.#asks && this.#timeSource !== null && !this.#doubt && !this.#lifted
+    const trusted = this.#synced || this.#held || confirmed
     if (trusted) this.#holdOver(jump)
     else this.#goAlong(jump)
   }
@@ -304,7 +304,7 @@ export class NodeClock implements Clock {
     else this.#free = true
     const fell = !agrees && !this.#doubt
     this.#doubt ||= !agrees
-    if (!this.#synced) this.#voucher = null
+    if (!this.#synced) this.#timeSource = null
     const movedMs = this.#offsetMs - before + jump
     const synced = !this.#doubt
     this.#onStep({ movedMs, offsetMs: this.#offsetMs, heldBackMs: 0, first: false, source: 'jump', synced })

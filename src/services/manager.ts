@@ -7,15 +7,15 @@
 import { ConfigStore } from '../config'
 import { checkOptions, readArguments } from '../lib/arguments'
 import { checkArgument } from '../lib/checked'
+import type { CommandForm } from '../lib/command-options'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import { nearest } from '../lib/nearest'
-import type { CommandForm } from '../lib/options'
 import { systemTimers, type Timers } from '../links/timers'
 import type { ServiceManager as Managed, ServiceSnapshot } from '../node/services'
 import type { CliHandler, CommandIo, CommandOutcome, DisplayAccess, Service } from './contract'
 import { within } from './guarded'
-import { helpOf, listed, masked, summaries } from './telling'
+import { helpOf, listed, masked, summaries } from './masking'
 
 /** How a mounted service is, as every face shows it. */
 export interface ServiceState {

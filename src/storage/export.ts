@@ -12,9 +12,9 @@ import { type LogFiles, type LogRecord, packetUuid, uuidText } from '../log'
 import { factToDict } from '../pipeline/fact'
 import { WindowFolder } from './folder'
 import { isForeign } from './foreign'
-import { OutFile } from './outfile'
+import { OutFile } from './output-file'
 import type { OpenDatabase } from './sealed'
-import { SqliteFile, Tree } from './sqlitefile'
+import { BTree, SqliteFile } from './sqlitefile'
 import { encodeRecord } from './sqliterecord'
 import { UuidKeys } from './uuidkeys'
 import { type StoredPacket, WindowRows } from './window'
@@ -157,7 +157,7 @@ function writeRows(
   without: ReadonlySet<number>,
   tell: (done: number, of: number) => void,
 ) {
-  const [packetTree, sensorTree] = [new Tree(file, 'table'), new Tree(file, 'table')]
+  const [packetTree, sensorTree] = [new BTree(file, 'table'), new BTree(file, 'table')]
   const counts = { os_packets: 0, os_sensors: 0 }
   for (const { seq, uuid, createdAt, fact } of packets) {
     if (without.has(seq)) continue
@@ -177,7 +177,7 @@ function writeRows(
 
 /** The index of the uuids; rows whose uuid another one has too go to `again`, all but the first. */
 function writeIndex(file: SqliteFile, keys: UuidKeys, again: Set<number>, tell: () => void): number {
-  const tree = new Tree(file, 'index')
+  const tree = new BTree(file, 'index')
   let before: Buffer | undefined
   let count = 0
   for (const [uuid, row] of keys.sorted()) {

@@ -10,9 +10,9 @@ import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import type { ExportResult } from './export'
 import type { ExportSetup, FromExport } from './messages'
-import { cannotWrite } from './outfile'
-import { windowFolder } from './place'
+import { cannotWrite } from './output-file'
 import { workerProgram } from './program'
+import { windowFolder } from './window-folder-options'
 
 export interface ExportOptions {
   readonly file: string

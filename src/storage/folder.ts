@@ -106,8 +106,8 @@ export class WindowFolder {
     if (readOnly) return
     try {
       if (files.exists(join(dir, name))) files.rename(join(dir, name), join(dir, `${name}.${why}`))
-      const aside = files.list(dir).filter(other => ASIDE.test(other))
-      for (const old of aside.sort().slice(0, -KEPT_ASIDE)) files.remove(join(dir, old))
+      const moved = files.list(dir).filter(other => ASIDE.test(other))
+      for (const old of moved.sort().slice(0, -KEPT_ASIDE)) files.remove(join(dir, old))
     } catch (error) {
       this.problem = asOsError(error).message
     }

@@ -22,14 +22,14 @@ export interface HistoryPiece {
   readonly rows: () => WindowRows
 }
 
-interface Sensor {
+interface HistorySensor {
   readonly device: string
   readonly sensor: string
 }
 
 /** `since` and `until` left out: from the first value, to the last one. */
 export function historyOf(
-  of: Sensor,
+  of: HistorySensor,
   pieces: readonly HistoryPiece[],
   since = Math.min(...pieces.map(({ lo }) => lo)),
   until = Math.max(...pieces.map(({ hi }) => hi)),

@@ -1,7 +1,6 @@
 // The room's door. The worker is not exported here: it is a program of its own, packed into the bundle by the build.
 export { Database, type DatabaseOptions, type DatabaseStatus, type SqlConfig } from './database'
 export { DatabaseManager, type DatabaseManagerOptions } from './manager'
-export { gatewayView } from './place'
 export type {
   DeviceList,
   DeviceSummary,
@@ -17,3 +16,4 @@ export type {
   SensorQuery,
   SensorRecord,
 } from './shapes'
+export { gatewayView } from './window-folder-options'

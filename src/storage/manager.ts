@@ -6,7 +6,7 @@
 // that died DB_UNAVAILABLE, a log folder that cannot be read STORAGE.
 
 import { isAbsolute, join } from 'node:path'
-import { ConfigStore } from '../config/store'
+import { ConfigStore } from '../config/config-store'
 import { checkArgument } from '../lib/checked'
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -14,8 +14,8 @@ import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { LogFiles, type LogSource } from '../log'
 import { Database, type DatabaseOptions, type DatabaseStatus, type SqlConfig } from './database'
-import { windowFolder } from './place'
 import type { DeviceList, HistoryList, PacketDetail, PacketList, SensorList } from './shapes'
+import { windowFolder } from './window-folder-options'
 
 const UNSEALED_PACKETS = 200_000
 const UNSEALED_BYTES = 16 * 1024 * 1024

@@ -5,7 +5,7 @@
 //
 // What fails: a file that cannot be written is told by OutFile; whoever writes removes it.
 
-import type { OutFile } from './outfile'
+import type { OutFile } from './output-file'
 import { encodeRecord, varint } from './sqliterecord'
 
 export const PAGE = 4096
@@ -90,7 +90,7 @@ interface Inner {
 }
 
 /** One b-tree, filled from left to right. */
-export class Tree {
+export class BTree {
   readonly #file: SqliteFile
   readonly #types: readonly [leaf: number, inner: number]
   #leaf: Buffer[] = []

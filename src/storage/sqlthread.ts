@@ -29,7 +29,7 @@ export interface SqlThreadOptions {
   onDead: (error: Error) => void
 }
 
-interface Asked {
+interface PendingCall {
   readonly resolve: (answer: unknown) => void
   readonly reject: (error: OsError) => void
 }
@@ -57,7 +57,7 @@ export class SqlThread {
   #reader: Reader | undefined
   #foreign: string[] = []
   readonly #free: ArrayBuffer[] = []
-  readonly #asked = new Map<number, Asked>()
+  readonly #pending = new Map<number, PendingCall>()
   #nextId = 1
   #dead = false
 
@@ -101,14 +101,14 @@ export class SqlThread {
   }
 
   get busy(): boolean {
-    return this.#asked.size > 0 || this.#free.length < BATCHES
+    return this.#pending.size > 0 || this.#free.length < BATCHES
   }
 
   ask(question: Question): Promise<unknown> {
     if (this.#dead) return Promise.reject(new OsError('DB_UNAVAILABLE', 'database unavailable'))
     return new Promise((resolve, reject) => {
       const id = this.#nextId++
-      this.#asked.set(id, { resolve, reject })
+      this.#pending.set(id, { resolve, reject })
       this.#post({ type: 'question', id, question })
     })
   }
@@ -135,14 +135,14 @@ export class SqlThread {
       this.#applied(message.upTo)
       this.feed()
     } else {
-      const asked = this.#asked.get(message.id)
-      this.#asked.delete(message.id)
+      const requested = this.#pending.get(message.id)
+      this.#pending.delete(message.id)
       if (message.type === 'answer') {
-        asked?.resolve(message.answer)
+        requested?.resolve(message.answer)
         return
       }
       const code = message.code in ERRORS ? (message.code as ErrorCode) : 'DB_UNAVAILABLE'
-      asked?.reject(new OsError(code, message.message))
+      requested?.reject(new OsError(code, message.message))
     }
   }
 
@@ -196,8 +196,8 @@ export class SqlThread {
 
   #fail(): void {
     this.#dead = true
-    const asked = [...this.#asked.values()]
-    this.#asked.clear()
-    for (const { reject } of asked) reject(new OsError('DB_UNAVAILABLE', 'database unavailable'))
+    const requested = [...this.#pending.values()]
+    this.#pending.clear()
+    for (const { reject } of requested) reject(new OsError('DB_UNAVAILABLE', 'database unavailable'))
   }
 }

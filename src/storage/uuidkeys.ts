@@ -1,7 +1,7 @@
 // The uuids of an export in ascending order, for the index of its table. They may be more than RAM holds, so they go to a file
 // beside the export, and are sorted in parts: a uuid is a hash, so its first byte deals them out evenly.
 import type { Files } from '../lib/files'
-import { OutFile } from './outfile'
+import { OutFile } from './output-file'
 
 /** 16 bytes of uuid, 6 of the row's number */
 const ENTRY = 22

@@ -1,7 +1,7 @@
 // What is in the middle of the screen: one section, all of them, the providers, or what a search finds; set to the width and cut
 // to the rows there are.
 import { DISPLAY_FORMATS, type Plain, pad, rowsText, type SectionInfo } from '../display'
-import { type Line, type Style, wrap } from './line'
+import { type Style, type TextLine, wrap } from './line'
 import type { Held, TuiState } from './state'
 
 const STATES: Readonly<Record<string, Style>> = {
@@ -32,7 +32,7 @@ export function page(
   columns: number,
   room: number,
   problem: string,
-): { text: Line[]; from: number; to: number; total: number } {
+): { text: TextLine[]; from: number; to: number; total: number } {
   const all = state.sections.length === 0 ? nothing(columns, problem) : content(state, columns)
   state.page = { rows: room, lines: all.length }
   // the match that is chosen stays on the page
@@ -45,10 +45,10 @@ export function page(
 }
 
 /** Before the first look, and where nothing can be looked at. */
-const nothing = (columns: number, problem: string): Line[] =>
-  problem === '' ? [[['no section yet', 'dim']]] : wrap(problem, columns).map((text): Line => [[text, 'bad']])
+const nothing = (columns: number, problem: string): TextLine[] =>
+  problem === '' ? [[['no section yet', 'dim']]] : wrap(problem, columns).map((text): TextLine => [[text, 'bad']])
 
-function content(state: TuiState, columns: number): Line[] {
+function content(state: TuiState, columns: number): TextLine[] {
   if (state.view === 'providers') return providers(state.sections, columns)
   if (state.view === 'search') return found(state, columns)
   if (state.view === 'section') {
@@ -66,9 +66,9 @@ const isFailure = (data: Plain): data is { error: string; code: string } =>
   typeof data === 'object' && data !== null && !Array.isArray(data) && typeof data.error === 'string' && 'code' in data
 
 /** A section may be thousands of lines: they are set once for each look and width, not for each key. */
-const set = new WeakMap<Held, { columns: number; lines: Line[] }>()
+const set = new WeakMap<Held, { columns: number; lines: TextLine[] }>()
 
-function body(held: Held | undefined, columns: number): Line[] {
+function body(held: Held | undefined, columns: number): TextLine[] {
   if (!held) return [[['…', 'dim']]]
   const known = set.get(held)
   if (known?.columns === columns) return known.lines
@@ -77,15 +77,15 @@ function body(held: Held | undefined, columns: number): Line[] {
   return lines
 }
 
-function setLines(data: Plain, columns: number): Line[] {
-  if (isFailure(data)) return wrap(`${data.code}: ${data.error}`, columns).map((text): Line => [[text, 'bad']])
+function setLines(data: Plain, columns: number): TextLine[] {
+  if (isFailure(data)) return wrap(`${data.code}: ${data.error}`, columns).map((text): TextLine => [[text, 'bad']])
   const text = typeof data === 'string' ? data : JSON.stringify(data, null, 2)
   // a plugin's own text may hold tabs and the line ends of other systems
   return text.split(/\r?\n/).flatMap(line => wrap(line.replaceAll('\t', '  '), columns).map(paint))
 }
 
 /** States in their colours, headings bold. */
-function paint(text: string): Line {
+function paint(text: string): TextLine {
   const state = STATE.exec(text)
   if (state) {
     const at = state.index
@@ -95,7 +95,7 @@ function paint(text: string): Line {
   return [[text, /^\s*[\w.:-]+:$/.test(text) ? 'bold' : 'plain']]
 }
 
-function providers(sections: readonly SectionInfo[], columns: number): Line[] {
+function providers(sections: readonly SectionInfo[], columns: number): TextLine[] {
   const rows = sections.map((section, k) => ({
     '#': k + 1,
     section: section.section_path,
@@ -106,7 +106,7 @@ function providers(sections: readonly SectionInfo[], columns: number): Line[] {
     prefers: prefers(section),
   }))
   return rowsText(rows).flatMap((line, row) =>
-    wrap(line, columns).map((text): Line => [[text, row === 0 ? 'dim' : 'plain']]),
+    wrap(line, columns).map((text): TextLine => [[text, row === 0 ? 'dim' : 'plain']]),
   )
 }
 
@@ -116,10 +116,10 @@ const prefers = ({ preferred_format, supported_formats }: SectionInfo): string =
     ? preferred_format
     : `${preferred_format} of ${supported_formats.join(' ')}`
 
-function found(state: TuiState, columns: number): Line[] {
+function found(state: TuiState, columns: number): TextLine[] {
   const { matches, sections, picked } = state
   if (matches.length === 0) return [[['no section of that name', 'dim']]]
-  return matches.map((section, k): Line => {
+  return matches.map((section, k): TextLine => {
     const text = ` ${String(sections.indexOf(section) + 1).padStart(2)} ${section.name}  ${section.display_name}`
     return [[k === picked ? pad(text, columns) : text, k === picked ? 'pick' : 'plain']]
   })

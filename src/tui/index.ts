@@ -1,5 +1,5 @@
 // The terminal UI room.
 export type { TuiHandlers } from './handlers'
 export { tuiPlugin, tuiSettings } from './plugin'
-export { type Snapshot, TerminalUi, type TuiOptions } from './service'
+export { TerminalUi, type TuiOptions, type TuiSnapshot } from './service'
 export type { TerminalPorts } from './terminal'

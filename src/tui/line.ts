@@ -4,7 +4,7 @@ import { fit, textWidth, visible } from '../display'
 
 export type Style = 'plain' | 'bold' | 'dim' | 'bar' | 'pick' | 'good' | 'bad' | 'warn' | 'head'
 export type Span = readonly [text: string, style?: Style]
-export type Line = readonly Span[]
+export type TextLine = readonly Span[]
 
 export interface Ink {
   readonly colours: boolean
@@ -47,7 +47,7 @@ export function inkOf(env: Record<string, string | undefined>): Ink {
   return { colours: !env.NO_COLOR, unicode: /utf-?8/i.test(locale) }
 }
 
-export const lineWidth = (line: Line): number => line.reduce((sum, [text]) => sum + textWidth(text), 0)
+export const lineWidth = (line: TextLine): number => line.reduce((sum, [text]) => sum + textWidth(text), 0)
 
 export interface Encoded {
   readonly text: string
@@ -56,7 +56,7 @@ export interface Encoded {
 }
 
 /** The line as a terminal takes it, cut to its width. Whatever the text holds, it moves no cursor. */
-export function encode(line: Line, width: number, { colours, unicode }: Ink): Encoded {
+export function encode(line: TextLine, width: number, { colours, unicode }: Ink): Encoded {
   let left = width
   let out = ''
   for (const [text, style = 'plain'] of line) {

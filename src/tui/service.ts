@@ -34,14 +34,14 @@ export interface TuiOptions {
   readonly standard?: { readonly section: string | null; readonly interval: number }
 }
 
-export type Snapshot = Record<string, Plain> & { timestamp: number }
+export type TuiSnapshot = Record<string, Plain> & { timestamp: number }
 
 const LEAST_INTERVAL_S = 0.1
 const MOST_INTERVAL_S = 3600
 
 export class TerminalUi {
   /** what was rendered last, as a whole */
-  lastSnapshot: Snapshot | null = null
+  lastSnapshot: TuiSnapshot | null = null
   readonly #reader: SectionReader
   readonly #options: TuiOptions
   readonly #clock: Clock
@@ -73,7 +73,7 @@ export class TerminalUi {
   }
 
   /** Every section, and `timestamp` in UNIX seconds. */
-  async buildSnapshot(): Promise<Snapshot> {
+  async buildSnapshot(): Promise<TuiSnapshot> {
     return this.#snapshot(null)
   }
 
@@ -111,7 +111,7 @@ export class TerminalUi {
     return this.#options.standard?.interval ?? 2.0
   }
 
-  async #snapshot(sections: readonly string[] | null): Promise<Snapshot> {
+  async #snapshot(sections: readonly string[] | null): Promise<TuiSnapshot> {
     const snapshot = { ...(await this.#reader.read(sections)), timestamp: Math.floor(this.#clock.wall() / 1000) }
     this.lastSnapshot = snapshot
     return snapshot

@@ -2,7 +2,7 @@
 // side. Both fill a terminal of any size; below 20 × 6 they say that it is too small.
 import { pad, textWidth } from '../display'
 import { headline, page } from './content'
-import { type Line, lineWidth, type Span } from './line'
+import { lineWidth, type Span, type TextLine } from './line'
 import type { TuiState } from './state'
 
 export interface Around {
@@ -33,13 +33,13 @@ const SIDE_WIDTH = 25
 const SIDE_FROM = 104
 
 /** Every row of the screen. Sets `state.page`. */
-export function linesOf(state: TuiState, around: Around, look: Look): Line[] {
+export function linesOf(state: TuiState, around: Around, look: Look): TextLine[] {
   const { columns, rows } = around
-  if (columns < 20 || rows < 6) return [[['too small']], ...Array.from({ length: rows - 1 }, (): Line => [])]
+  if (columns < 20 || rows < 6) return [[['too small']], ...Array.from({ length: rows - 1 }, (): TextLine => [])]
   return look === 'bios' ? bios(state, around) : menu(state, around)
 }
 
-function bar(left: string, right: string, columns: number): Line {
+function bar(left: string, right: string, columns: number): TextLine {
   if (right === '') return [[pad(` ${left}`, columns), 'bar']]
   const room = columns - textWidth(right) - 2
   if (room < textWidth(left) / 2) return [[pad(` ${left}`, columns), 'bar']]
@@ -48,9 +48,9 @@ function bar(left: string, right: string, columns: number): Line {
 
 // --- menu -----------------------------------------------------------------------------------------------------------------
 
-function menu(state: TuiState, around: Around): Line[] {
+function menu(state: TuiState, around: Around): TextLine[] {
   const { columns, rows, title, note } = around
-  const head: Line[] = [bar(title, note, columns), ...numbers(state, columns, Math.max(1, Math.floor(rows / 6)))]
+  const head: TextLine[] = [bar(title, note, columns), ...numbers(state, columns, Math.max(1, Math.floor(rows / 6)))]
   const room = Math.max(1, rows - head.length - 2)
   const { text, from, to, total } = page(state, columns, room, around.problem)
   const place = total > room ? ` ${from + 1}-${to} of ${total} ` : '──'
@@ -58,7 +58,7 @@ function menu(state: TuiState, around: Around): Line[] {
 }
 
 /** Sections with their numbers in as many rows as they need, at most `most`: those around the one shown. */
-function numbers(state: TuiState, columns: number, most: number): Line[] {
+function numbers(state: TuiState, columns: number, most: number): TextLine[] {
   const lines: Span[][] = [[]]
   let at = 0
   for (const [k, section] of state.sections.entries()) {
@@ -72,7 +72,7 @@ function numbers(state: TuiState, columns: number, most: number): Line[] {
   return lines.slice(first, first + most)
 }
 
-function rule(left: string, right: string, columns: number): Line {
+function rule(left: string, right: string, columns: number): TextLine {
   const room = Math.max(0, columns - textWidth(right) - 6)
   const name = textWidth(left) > room ? pad(left, room) : left
   const line = '─'.repeat(room - textWidth(name))
@@ -85,7 +85,7 @@ function rule(left: string, right: string, columns: number): Line {
   ]
 }
 
-function foot(state: TuiState, { columns, problem }: Around): Line {
+function foot(state: TuiState, { columns, problem }: Around): TextLine {
   if (state.view === 'search')
     return [
       [` search: ${state.query}`, 'bold'],
@@ -108,17 +108,17 @@ function foot(state: TuiState, { columns, problem }: Around): Line {
 
 // --- bios -----------------------------------------------------------------------------------------------------------------
 
-function bios(state: TuiState, around: Around): Line[] {
+function bios(state: TuiState, around: Around): TextLine[] {
   const { columns, rows, title, note } = around
   const side = columns >= SIDE_FROM ? SIDE_WIDTH : 0
   const wide = columns - 2 - (side === 0 ? 0 : side + 1)
   const room = Math.max(1, rows - 5)
   const { text, from, to, total } = page(state, wide - 2, room, around.problem)
   const help = sidePane(state, side - 2, room)
-  const edge = (left: string, mid: string, right: string): Line => [
+  const edge = (left: string, mid: string, right: string): TextLine => [
     [left + '─'.repeat(wide) + (side === 0 ? '' : mid + '─'.repeat(side)) + right, 'dim'],
   ]
-  const body = text.map((line, row): Line => {
+  const body = text.map((line, row): TextLine => {
     const fill = ' '.repeat(Math.max(0, wide - 1 - lineWidth(line)))
     const right: Span[] = side === 0 ? [] : [[' '], ...(help[row] ?? [])]
     const rest = side === 0 ? '' : ' '.repeat(Math.max(0, side - 1 - lineWidth(help[row] ?? [])))
@@ -149,7 +149,7 @@ function bios(state: TuiState, around: Around): Line[] {
 }
 
 /** Sections as tabs in one row, moved so that the one shown is in it. */
-function tabs(state: TuiState, columns: number): Line {
+function tabs(state: TuiState, columns: number): TextLine {
   const labels = state.sections.map(
     (section): Span => [
       ` ${section.display_name} `,
@@ -162,10 +162,10 @@ function tabs(state: TuiState, columns: number): Line {
   return [[first > 0 ? '←' : ' ', 'dim'], ...labels.slice(first)]
 }
 
-function sidePane(state: TuiState, width: number, room: number): Line[] {
+function sidePane(state: TuiState, width: number, room: number): TextLine[] {
   if (width <= 0) return []
   const { section } = state
-  const facts: Line[] = section
+  const facts: TextLine[] = section
     ? [
         [[pad(section.display_name, width), 'bold']],
         ...(
@@ -175,12 +175,12 @@ function sidePane(state: TuiState, width: number, room: number): Line[] {
             ['priority', String(section.priority)],
             ['every', `${section.refresh_interval_s} s`],
           ] as const
-        ).map(([name, value]): Line => [[`${name.padEnd(9)} `, 'dim'], [pad(value, width - 10)]]),
+        ).map(([name, value]): TextLine => [[`${name.padEnd(9)} `, 'dim'], [pad(value, width - 10)]]),
         [],
       ]
     : []
   const keys = [...KEYS, ['←→', 'next, previous'] as const].map(
-    ([key, what]): Line => [[key.padEnd(4), 'bold'], [what]],
+    ([key, what]): TextLine => [[key.padEnd(4), 'bold'], [what]],
   )
   return [...facts, ...keys].slice(0, room)
 }

@@ -3,7 +3,7 @@
 // the reference's, and what dialect `ucum` is for. A text that means nothing gives null. Answers are kept in a bounded cache.
 
 import { pyGeneral } from '../wire/number'
-import { ATTRIBUTE_PREFIXES, type AttributeLaw, atomLaw } from './attribute-laws'
+import { ATTRIBUTE_PREFIXES, type AttributeConversion, atomConversion } from './attribute-conversions'
 import { UnitCache } from './cache'
 import type { Resolved } from './canonical'
 
@@ -21,13 +21,13 @@ function digitPower(x: number, power: number): number {
 }
 
 /** The law of an atom with or without prefix. */
-function lawOf(text: string): Pick<AttributeLaw, 'attribute' | 'factor' | 'offset'> | null {
-  const atom = atomLaw(text)
+function conversionOf(text: string): Pick<AttributeConversion, 'attribute' | 'factor' | 'offset'> | null {
+  const atom = atomConversion(text)
   if (atom) return atom
   for (const [prefix, factor] of ATTRIBUTE_PREFIXES) {
     if (!text.startsWith(prefix)) continue
-    const law = atomLaw(text.slice(prefix.length))
-    if (law?.prefixes) return { ...law, factor: law.factor * factor }
+    const conversion = atomConversion(text.slice(prefix.length))
+    if (conversion?.prefixes) return { ...conversion, factor: conversion.factor * factor }
   }
   return null
 }
@@ -41,12 +41,12 @@ function understand(label: string): Resolved | null {
     power = Number(text.at(-1))
     text = text.slice(0, -1)
   }
-  const law = lawOf(text)
-  if (!law) return null
-  const raised = digitPower(law.factor, power)
+  const conversion = conversionOf(text)
+  if (!conversion) return null
+  const raised = digitPower(conversion.factor, power)
   const factor = inverse ? 1 / raised : raised
   return Number.isFinite(raised) && Number.isFinite(factor)
-    ? { canonical: law.attribute, factor, offset: law.offset }
+    ? { canonical: conversion.attribute, factor, offset: conversion.offset }
     : null
 }
 
@@ -60,15 +60,15 @@ export const resolveAttribute = (unit: string): Resolved | null => cache.remembe
 export function resolveAttributeList(units: readonly string[]): Resolved | null {
   if (units.length === 1) return resolveAttribute(units[0]!)
   return cache.remember(`\u0000${units.join('\u0000')}`, () => {
-    const laws = units.map(resolveAttribute)
-    const first = laws[0]
+    const conversions = units.map(resolveAttribute)
+    const first = conversions[0]
     if (!first) return null
     let count = 0
     let below = ''
-    for (const law of laws) {
-      if (!law) return null
-      if (law.canonical === first.canonical) count++
-      else below += `/${law.factor === 1 ? '' : pyGeneral(law.factor)}${law.canonical}`
+    for (const conversion of conversions) {
+      if (!conversion) return null
+      if (conversion.canonical === first.canonical) count++
+      else below += `/${conversion.factor === 1 ? '' : pyGeneral(conversion.factor)}${conversion.canonical}`
     }
     return { ...first, canonical: `${first.canonical}${count > 1 ? count : ''}${below}` }
   })

@@ -3,16 +3,16 @@
 const CACHE_SIZE = 4096
 const LONGEST_KEY = 256
 
-export class UnitCache<Law extends object> {
-  readonly #held = new Map<string, Law | null>()
+export class UnitCache<Conversion extends object> {
+  readonly #held = new Map<string, Conversion | null>()
 
   /** What is kept; undefined when the unit was not asked for lately. */
-  get(key: string): Law | null | undefined {
+  get(key: string): Conversion | null | undefined {
     return this.#held.get(key)
   }
 
   /** What is kept, else what `make` gives, which is kept and frozen. */
-  remember(key: string, make: () => Law | null): Law | null {
+  remember(key: string, make: () => Conversion | null): Conversion | null {
     const held = this.#held.get(key)
     if (held !== undefined) return held
     const made = make()

@@ -6,15 +6,15 @@ import { isLoopback } from '../config'
 import { asOsError, OsError } from '../lib/errors'
 import { mayAct, type Role, userKey } from '../services/users'
 import type { WebContext } from './context'
-import type { TokenGate } from './gate'
-import { looksLikeSession, type Session, type Sessions } from './sessions'
+import type { TokenGate } from './login-throttle'
+import { looksLikeSession, type Sessions, type WebSession } from './sessions'
 
-export type { Session } from './sessions'
+export type { WebSession } from './sessions'
 
-const TOKEN_ADMIN: Session = { role: 'admin', username: 'admin', expires_at: null }
+const TOKEN_ADMIN: WebSession = { role: 'admin', username: 'admin', expires_at: null }
 
 /** For open routes: nobody was asked for. */
-export const NOBODY: Session = { role: 'viewer', username: '', expires_at: null }
+export const NOBODY: WebSession = { role: 'viewer', username: '', expires_at: null }
 
 export interface Login {
   readonly username?: string | undefined
@@ -44,7 +44,7 @@ export class Access {
   }
 
   /** Throws UNAUTHORIZED or TOO_MANY_ATTEMPTS unless the request may see closed routes. */
-  async admit(req: IncomingMessage): Promise<Session> {
+  async admit(req: IncomingMessage): Promise<WebSession> {
     const remote = req.socket.remoteAddress ?? ''
     const text = credentials(req)
     if (!this.#asks) {
@@ -71,7 +71,7 @@ export class Access {
   }
 
   /** Opens a session. Throws UNAUTHORIZED, TOO_MANY_ATTEMPTS, BAD_REQUEST. */
-  async login({ username, password, token }: Login, remote: string): Promise<{ id: string; session: Session }> {
+  async login({ username, password, token }: Login, remote: string): Promise<{ id: string; session: WebSession }> {
     const { users, logger } = this.context
     if (token !== undefined) {
       // taken before the check: a token that is replaced meanwhile opens nothing that lasts
@@ -138,7 +138,7 @@ export class Access {
 }
 
 /** Throws FORBIDDEN `role <x> required`. */
-export function requireRole({ role }: Session, needed: Role): void {
+export function requireRole({ role }: WebSession, needed: Role): void {
   if (!mayAct(role, needed)) throw new OsError('FORBIDDEN', `role ${needed} required`)
 }
 

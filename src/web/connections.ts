@@ -8,7 +8,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { systemTimers, type Timers } from '../links/timers'
-import { addressKey } from './gate'
+import { addressKey } from './login-throttle'
 
 /** requests of one connection: the one that is answered, and those behind it */
 const MAX_REQUESTS = 8

@@ -62,12 +62,12 @@ export async function buildDashboard(
   role: Role = 'viewer',
 ): Promise<object> {
   const table = parts(context, service, role)
-  const asked = sections
+  const requested = sections
     .split(',')
     .map(name => name.trim())
     .filter(name => Object.hasOwn(table, name))
   // unasked, what is called PLUGIN:SECTION is in display_sections only
-  const names = asked.length > 0 ? new Set(asked) : Object.keys(table).filter(name => !name.includes(':'))
+  const names = requested.length > 0 ? new Set(requested) : Object.keys(table).filter(name => !name.includes(':'))
   const shown: Record<string, unknown> = {}
   for (const name of names) shown[name] = await section(context, name, table[name]!)
   const { read_only = false, management_enabled = true } = context.settings?.() ?? {}

@@ -10,7 +10,7 @@ import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../links/timers'
 import { mayAct, type Role } from '../services/users'
 import type { LatestReadings, WebContext } from './context'
-import { addressKey } from './gate'
+import { addressKey } from './login-throttle'
 import type { Call } from './route'
 
 export const EVENT_KINDS = ['readings', 'links', 'jobs'] as const

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { GenericSchema } from 'valibot'
 import { OsError } from '../lib/errors'
-import type { Access, Session } from './access'
+import type { Access, WebSession } from './access'
 import type { Body } from './body'
 import type { WebContext } from './context'
 import type { EventStreams } from './events'
@@ -29,7 +29,7 @@ export interface Call<B = Body> {
   /** checked by the route's schema; {} for methods that have none */
   readonly body: B
   /** who calls; for open routes nobody is asked for */
-  readonly session: Session
+  readonly session: WebSession
   /** address of the caller */
   readonly remote: string
   /** aborted when the caller leaves */

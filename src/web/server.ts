@@ -18,9 +18,9 @@ import { Connections } from './connections'
 import type { WebContext } from './context'
 import { buildDashboard } from './dashboard'
 import { EventStreams } from './events'
-import { TokenGate } from './gate'
 import { Guard } from './guard'
 import { listen, MAX_HEADER_BYTES, parserError } from './listen'
+import { TokenGate } from './login-throttle'
 import { parseQuery } from './query'
 import { type Call, matched, type Route, type ServiceFacts, Text } from './route'
 import { ROUTES } from './routes'
@@ -129,8 +129,8 @@ export class WebServer {
    * a request (plugin web_user stopped over HTTP) it does not wait for the answer to that request, which then goes out.
    */
   stop(): Promise<void> {
-    const asked = this.#inRequest.getStore() === true
-    return this.#inTurn(() => this.#stop(asked))
+    const requested = this.#inRequest.getStore() === true
+    return this.#inTurn(() => this.#stop(requested))
   }
 
   #inTurn<T>(task: () => Promise<T>): Promise<T> {
@@ -184,7 +184,7 @@ export class WebServer {
     this.#context.logger.info(`web page on ${this.url}`)
   }
 
-  async #stop(asked: boolean): Promise<void> {
+  async #stop(requested: boolean): Promise<void> {
     const server = this.#server
     if (!server) return
     this.#server = null
@@ -195,7 +195,7 @@ export class WebServer {
     this.#connections?.closeIdle()
     const cut = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS)
     const ended = closed.then(() => clearTimeout(cut))
-    if (!asked) await ended
+    if (!requested) await ended
   }
 
   /** The listener for one run of the server: guard, then Polka's router over the table. */

@@ -5,10 +5,10 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Clock } from '../lib/clock'
 import type { Role } from '../services/users'
-import { addressKey } from './gate'
+import { addressKey } from './login-throttle'
 
 /** Who calls. */
-export interface Session {
+export interface WebSession {
   readonly role: Role
   /** 'admin' for the admin token */
   readonly username: string
@@ -56,7 +56,7 @@ export class Sessions {
   }
 
   /** `valid`: still true while what it is opened with is the same. Returns the text that names it. */
-  open(role: Role, username: string, remote: string, valid: () => boolean): { id: string; session: Session } {
+  open(role: Role, username: string, remote: string, valid: () => boolean): { id: string; session: WebSession } {
     const id = PREFIX + randomBytes(32).toString('base64url')
     const now = this.clock.mono()
     const { idleS, maxS } = this.times()
@@ -66,11 +66,11 @@ export class Sessions {
     this.#bound(MAX_PER_USER, other => other.username === username)
     this.#bound(MAX_PER_ADDRESS, other => other.address === address)
     this.#bound(MAX_SESSIONS, () => true)
-    return { id, session: this.#told(made) }
+    return { id, session: this.#reported(made) }
   }
 
   /** The session of that name, or null. `touch` false: looking at it does not keep it alive. */
-  find(id: string, touch = true): Session | null {
+  find(id: string, touch = true): WebSession | null {
     const key = digest(id)
     const found = this.#open.get(key)
     if (!found) return null
@@ -84,7 +84,7 @@ export class Sessions {
       this.#open.delete(key)
       this.#open.set(key, found)
     }
-    return this.#told(found)
+    return this.#reported(found)
   }
 
   close(id: string): void {
@@ -97,7 +97,7 @@ export class Sessions {
     for (const [key] of kind.slice(0, Math.max(0, kind.length - most))) this.#open.delete(key)
   }
 
-  #told({ role, username, end, idleEnd }: Open): Session {
+  #reported({ role, username, end, idleEnd }: Open): WebSession {
     const left = Math.min(end, idleEnd) - this.clock.mono()
     return { role, username, expires_at: Math.floor((this.clock.wall() + left) / 1000) }
   }

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { IdAllocator } from '../../src/protocol/ids/allocator'
-import { FileIdStore } from '../../src/protocol/ids/store'
+import { FileIdStore } from '../../src/protocol/ids/id-store'
 import { rounds } from '../lib/random'
 
 const ROUNDS = rounds(8, 28)

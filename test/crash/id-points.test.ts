@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IdAllocator } from '../../src/protocol/ids/allocator'
-import { FileIdStore } from '../../src/protocol/ids/store'
+import { FileIdStore } from '../../src/protocol/ids/id-store'
 import { MemFiles, PowerCut } from '../unit/log/memfiles'
 
 const NOW = 1_710_000_000

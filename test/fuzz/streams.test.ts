@@ -7,7 +7,7 @@ import { type Deframer, type DeframerOptions, SerialDeframer } from '../../src/l
 import * as control from '../../src/protocol/control'
 import { DeliveryStream } from '../../src/protocol/delivery'
 import * as delivery from '../../src/protocol/delivery/frame'
-import { buildPoll, buildTurnEnd } from '../../src/protocol/turns'
+import { buildPoll, buildTurnEnd } from '../../src/protocol/polling-turns'
 import { frameSerial } from '../../src/wire/serial'
 import { examples, fuzz } from './harness'
 import { type Random, repeated } from './mutate'

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigStore, type UplinkConfig } from '../../src/config'
 import { Receive } from '../../src/gateway/receive/receive'
-import { ReceiveSession } from '../../src/gateway/receive/session'
+import { ReceiveSession } from '../../src/gateway/receive/receiver-session'
 import { Uplinks } from '../../src/gateway/uplink/uplinks'
 import { ManualClock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
@@ -232,7 +232,7 @@ export class UplinkWorld {
       supervisor: this.supervisor,
       log: this.log.asLog,
       identity: { assigned: true, assignedId: 5, deviceId: 'GW' } as never,
-      time: new NodeClock(clock, this.vouched ? {} : { voucher: null }),
+      time: new NodeClock(clock, this.vouched ? {} : { timeSource: null }),
       units,
       files: realFiles,
       nextSeq: () => sequence.next(),

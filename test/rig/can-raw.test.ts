@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { afterEach, test } from 'node:test'
-import { RECEIVE_BUFFER } from '../../drivers/can/signals/options'
+import { RECEIVE_BUFFER } from '../../drivers/can/signals/signal-options'
 import { AGAIN, NO_BUFFERS, READABLE } from '../../src/native'
 import { CAN_BATCH, CAN_EFF, CAN_ERR, CAN_ERR_ALL, CANFD_BRS, CANFD_FDF, CanFrames, CanRaw } from '../../src/native/can'
 import { canLink } from '../../src/native/can-link'

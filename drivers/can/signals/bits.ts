@@ -33,39 +33,39 @@ function big(data: Uint8Array, from: number, count: number): number {
 }
 
 /** Where a signal lies: `from` counts as `little` or `big` do. */
-export interface Field {
+export interface BitField {
   readonly from: number
   readonly bits: number
   readonly bigEndian: boolean
 }
 
 /** A signal as a DBC file places it: of a big-endian one `start` is the greatest bit, counted from each byte's least. */
-export const field = (start: number, bits: number, bigEndian: boolean): Field => ({
+export const field = (start: number, bits: number, bigEndian: boolean): BitField => ({
   from: bigEndian ? (start & ~7) + 7 - (start & 7) : start,
   bits,
   bigEndian,
 })
 
 /** Bytes a frame must have to hold it. */
-export const bytesOf = ({ from, bits }: Field): number => (from + bits + 7) >>> 3
+export const bytesOf = ({ from, bits }: BitField): number => (from + bits + 7) >>> 3
 
 /** The upper bits of a field, above the lower 32; 0 for a short one. */
-export function upper(data: Uint8Array, { from, bits, bigEndian }: Field): number {
+export function upper(data: Uint8Array, { from, bits, bigEndian }: BitField): number {
   if (bits <= 32) return 0
   return bigEndian ? big(data, from, bits - 32) : little(data, from + 32, bits - 32)
 }
 
 /** The lower 32 bits of a field, or all of a shorter one. */
-export function lower(data: Uint8Array, { from, bits, bigEndian }: Field): number {
+export function lower(data: Uint8Array, { from, bits, bigEndian }: BitField): number {
   const count = Math.min(bits, 32)
   return bigEndian ? big(data, from + bits - count, count) : little(data, from, count)
 }
 
 /** The bits of a field as a number; above 2^53 the nearest one. */
-export const unsigned = (data: Uint8Array, field: Field): number => upper(data, field) * TWO_32 + lower(data, field)
+export const unsigned = (data: Uint8Array, field: BitField): number => upper(data, field) * TWO_32 + lower(data, field)
 
 /** The same in two's complement: the sign is taken off the upper half, so that one rounding is all there is. */
-export function signed(data: Uint8Array, field: Field): number {
+export function signed(data: Uint8Array, field: BitField): number {
   const { bits } = field
   const low = lower(data, field)
   if (bits <= 32) return low >= POWERS[bits - 1]! ? low - POWERS[bits]! : low
@@ -76,13 +76,13 @@ export function signed(data: Uint8Array, field: Field): number {
 const scratch = new DataView(new ArrayBuffer(8))
 
 /** 32 bits as an IEEE 754 number. */
-export function float32(data: Uint8Array, field: Field): number {
+export function float32(data: Uint8Array, field: BitField): number {
   scratch.setUint32(0, lower(data, field))
   return scratch.getFloat32(0)
 }
 
 /** 64 bits as an IEEE 754 number. */
-export function float64(data: Uint8Array, field: Field): number {
+export function float64(data: Uint8Array, field: BitField): number {
   scratch.setUint32(0, upper(data, field))
   scratch.setUint32(4, lower(data, field))
   return scratch.getFloat64(0)

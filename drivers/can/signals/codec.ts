@@ -1,8 +1,8 @@
 // A message of a DBC file as a plan that takes the chosen signals out of a frame: flat loops over what was prepared, nothing
 // made on the heap, since it runs for every frame. What fails: a frame that is too short for a signal leaves that one out
 // (counted), a multiplexed signal is only there when its switch says so; both keep the value they had, which then ages.
-import type { Take } from '../../kit/latest'
-import { bytesOf, type Field, field, float32, float64, signed, unsigned } from './bits'
+import type { Take } from '../../kit/latest-source'
+import { type BitField, bytesOf, field, float32, float64, signed, unsigned } from './bits'
 import { indicators } from './j1939'
 import type { DbcMessage, DbcSignal, NumberFormat } from './model'
 
@@ -14,7 +14,7 @@ export interface DecoderOptions {
 }
 
 interface Step {
-  readonly field: Field
+  readonly field: BitField
   readonly bytes: number
   readonly format: NumberFormat
   /** the channel it goes to; -1: only a switch */

@@ -18,11 +18,11 @@ import {
   CanRaw,
   type CanRawOptions,
 } from '../../../src/native/can'
-import type { Feed, Take } from '../../kit/latest'
+import type { Feed, Take } from '../../kit/latest-source'
 import { type BusEdges, type CanBus, kernelEdges, lossOf } from '../bus'
 import { MessageDecoder } from './codec'
 import { destinationOf, pgnMask, pgnOf, sourceOf } from './j1939'
-import { keyOf, type Plan, type PlannedMessage } from './plan'
+import { keyOf, type PlannedMessage, type SignalPlan } from './plan'
 import { TP_CONTROL, TP_DATA, Transport } from './transport'
 
 /** What is needed of the kernel; tests bring their own. */
@@ -56,7 +56,7 @@ interface Entry {
 
 export interface CanFeedOptions {
   interface: string
-  plan: Plan
+  plan: SignalPlan
   fd?: boolean | undefined
   checkRange: boolean
   sourceAddress?: number | undefined

@@ -5,12 +5,12 @@ import { nearest } from '../../../src/config'
 import { OsError } from '../../../src/lib/errors'
 import { safeName } from '../../../src/links/names'
 import { resolve } from '../../../src/units/canonical'
-import { Channel, distinctIds } from '../../kit/channel'
+import { distinctIds, ValueChannel } from '../../kit/channel'
+import type { StatusRule } from '../../kit/common-options'
 import { matcher } from '../../kit/match'
-import type { StatusRule } from '../../kit/options'
 import { pgnOf } from './j1939'
 import type { Dbc, DbcMessage, DbcSignal } from './model'
-import type { CanSourceOptions } from './options'
+import type { CanSourceOptions } from './signal-options'
 
 /** one group is one record and, where it fits, one packet */
 export const MAX_CHANNELS = 512
@@ -23,8 +23,8 @@ export interface PlannedMessage {
   readonly channels: ReadonlyMap<string, number>
 }
 
-export interface Plan {
-  readonly channels: readonly Channel[]
+export interface SignalPlan {
+  readonly channels: readonly ValueChannel[]
   readonly messages: readonly PlannedMessage[]
   /** what a person should know: units nobody understands, lines of the file that were left out */
   readonly warnings: readonly string[]
@@ -38,7 +38,7 @@ interface Chosen {
 }
 
 /** The channels and messages of `dbc` that the options of the source `name` ask for. Throws CONFIG_INVALID. */
-export function plan(name: string, dbc: Dbc, options: CanSourceOptions): Plan {
+export function plan(name: string, dbc: Dbc, options: CanSourceOptions): SignalPlan {
   const refuse = (why: string, hint?: string): OsError =>
     new OsError('CONFIG_INVALID', `options of ${name}: ${why}`, { ...(hint && { hint }) })
   if (dbc.messages.length === 0)
@@ -64,7 +64,7 @@ export function plan(name: string, dbc: Dbc, options: CanSourceOptions): Plan {
     const offset = signal.offset * scale + (own?.offset ?? 0)
     const status = [...(own?.status ?? []), ...(options.value_words ? wordsOf(signal, scale, own?.offset) : [])]
     const id = own?.id ?? safeName(alone ? signal.name : path)
-    return new Channel({ id, unit, scale: signal.factor * scale, offset, status })
+    return new ValueChannel({ id, unit, scale: signal.factor * scale, offset, status })
   })
   distinctIds(channels, name)
   if (unknown.size > 0)

@@ -18,7 +18,7 @@ const SESSIONS = 32
 /** bytes in a data frame, behind its number */
 const PIECE = 7
 
-class Session {
+class TransportSession {
   /** source and destination; -1: free */
   key = -1
   pgn = 0
@@ -34,7 +34,7 @@ class Session {
 export class Transport {
   /** messages that were announced and never complete */
   incomplete = 0
-  readonly #sessions: Session[] = []
+  readonly #sessions: TransportSession[] = []
   readonly #wanted: (pgn: number) => boolean
   readonly #onMessage: (pgn: number, source: number, data: Uint8Array) => void
 
@@ -93,23 +93,23 @@ export class Transport {
     if (session?.pgn === pgn) this.#free(session)
   }
 
-  #free(session: Session): void {
+  #free(session: TransportSession): void {
     session.key = -1
     this.incomplete++
   }
 
-  #find(key: number): Session | undefined {
+  #find(key: number): TransportSession | undefined {
     for (const session of this.#sessions) if (session.key === key) return session
     return undefined
   }
 
   /** The session of a pair of stations begun anew, or a free one, or the one that is silent longest. */
-  #session(key: number, now: number): Session {
+  #session(key: number, now: number): TransportSession {
     for (const session of this.#sessions)
       if (session.key >= 0 && (session.key === key || now - session.at > SILENCE_MS)) this.#free(session)
     let session = this.#find(-1)
     if (!session && this.#sessions.length < SESSIONS) {
-      session = new Session()
+      session = new TransportSession()
       this.#sessions.push(session)
     }
     if (!session) {

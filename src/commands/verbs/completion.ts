@@ -2,7 +2,7 @@
 import { ensureAndMountPlugin, normalizePluginName } from '../../services'
 import { type CompletedPlugin, completionScript, SHELLS, type Shell } from '../completion'
 import type { CommandContext } from '../context'
-import { PROGRAMS } from '../programs'
+import { PROGRAMS } from '../program-names'
 import type { Verb } from '../verb'
 
 /** The built-in plugins that are not turned off. They are made, but not loaded: only their commands are asked for. */

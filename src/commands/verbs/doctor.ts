@@ -2,11 +2,11 @@
 // nothing, works with a broken configuration, and a check that fails itself is a finding. Exit 1 when one failed.
 import { asOsError } from '../../lib/errors'
 import type { CommandContext } from '../context'
-import { BODY } from '../doctor/body'
 import { type Check, type Finding, failed } from '../doctor/finding'
-import { HOUSE } from '../doctor/house'
+import { HOUSE } from '../doctor/installation'
+import { WAYS } from '../doctor/link-checks'
 import { type Machine, realMachine } from '../doctor/machine'
-import { WAYS } from '../doctor/ways'
+import { BODY } from '../doctor/machine-checks'
 import type { Paint, Verb } from '../verb'
 
 export const CHECKS: readonly Check[] = [...HOUSE, ...BODY, ...WAYS]

@@ -2,7 +2,7 @@
 // log; without one a Node sends them. Exit 0 when the packet left or is kept for delivery, else 1 (specification, "CLI commands"; X28).
 import { OsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
-import type { RejectedRow as RefusedRow } from '../../pipeline/standardize'
+import type { RefusedAttributeRow as RefusedRow } from '../../pipeline/standardize'
 import { type DeviceRole, sendRefusal } from '../../protocol/handshake/roles'
 import { COMMAND } from '../../wire/commands'
 import type { CommandContext, SubmitOutcome } from '../context'

@@ -3,7 +3,7 @@
 // mix their readings. A file that was there before still starts: see intake/sensor-ids.ts and intake/sources.ts.
 import { nearest } from '../../config'
 import { OsError } from '../../lib/errors'
-import { turn } from '../../lib/turn'
+import { turn } from '../../lib/yield'
 import type { DriverContext, Sensor } from '../../links/contracts'
 import type { Registry } from '../../links/registry'
 import { resolveAttribute } from '../../units/attribute'

@@ -79,9 +79,9 @@ function watch(
         const place = `${scripts.get(scriptId) ?? ''}:${lineNumber + 1}`
         return functionName ? `${functionName} (${place})` : place
       })
-      const told = frames.filter(frame => !frame.includes('node:'))
+      const reported = frames.filter(frame => !frame.includes('node:'))
       // between two turns nobody's code is at work: a few steps lead into it
-      if (told.length > 0 || ++steps > 100) end(told)
+      if (reported.length > 0 || ++steps > 100) end(reported)
       else session.post('Debugger.stepInto')
     })
     session.connectToMainThread()

@@ -10,7 +10,7 @@ import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../links/timers'
 import type { Crashes, SafeModeReport } from './crashes'
 import type { FreezeWatch } from './freeze'
-import { Progress } from './progress'
+import { Progress } from './progress-token'
 import {
   type FilesReport,
   filesReport,

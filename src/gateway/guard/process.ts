@@ -91,9 +91,9 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
     if (!ending) crashes.crashed(error.message)
     end(EXIT_CRASHED, 'an error nobody caught')
   }
-  let asked = signal.aborted ? 1 : 0
+  let requested = signal.aborted ? 1 : 0
   const again = (name: NodeJS.Signals): void => {
-    if (++asked > 1) end(128 + constants.signals[name], `${name} again`)
+    if (++requested > 1) end(128 + constants.signals[name], `${name} again`)
   }
   const interactive = isatty(0)
   let reload: (() => Promise<unknown>) | undefined

@@ -24,7 +24,7 @@ export class Deadband {
   }
 
   /** Names it has that are no sensor of the group: a misspelt one does nothing. */
-  strangers(rows: readonly SourceReading[]): string[] {
+  unknownSensors(rows: readonly SourceReading[]): string[] {
     const names = typeof this.#deadband === 'number' ? [] : Object.keys(this.#deadband)
     return names.filter(name => !rows.some(([id]) => id === name))
   }

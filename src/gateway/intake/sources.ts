@@ -4,10 +4,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { SourceConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
-import { turn } from '../../lib/turn'
+import { turn } from '../../lib/yield'
 import type { Source, SourceReading } from '../../links/contracts'
-import { MissingLink } from '../../links/missing'
 import { hostOf } from '../../links/network'
+import { MissingLink } from '../../links/unavailable-link'
 import type { FlashLog } from '../../log'
 import type { RejectedRow } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
@@ -15,7 +15,7 @@ import { resolveAttribute } from '../../units/attribute'
 import { resolve } from '../../units/canonical'
 import { type Applied, compareLinks } from '../guard/apply'
 import { unitWarnings } from '../guard/check-sensors'
-import type { LinkParts } from '../parts'
+import type { LinkParts } from '../link-deps'
 import { KeptCounts } from './counts'
 import { Deadband } from './deadband'
 import type { Intake } from './intake'
@@ -29,7 +29,7 @@ interface Running {
   readonly entry: SourceEntry
   readonly band: Deadband
   /** why sensors of it were refused in the last sample, told once */
-  told: string
+  reported: string
   /** readings refused since the start */
   refused: number
   /** its first sample was looked at */
@@ -112,8 +112,10 @@ export class Sources {
   #lastOf(source: string, id: string, unit: string): number | undefined {
     const last = this.#last.get(this.#ids.nameOf(source, id))
     const attribute = this.#parts.config.config.engine_settings.unit_dialect === 'attribute'
-    const law = (attribute ? resolveAttribute : resolve)(unit)
-    return last && law?.canonical === last.unit ? (last.value - law.offset) / law.factor : undefined
+    const conversion = (attribute ? resolveAttribute : resolve)(unit)
+    return last && conversion?.canonical === last.unit
+      ? (last.value - conversion.offset) / conversion.factor
+      : undefined
   }
 
   /** what can be set through them */
@@ -154,7 +156,7 @@ export class Sources {
       this.#running.set(entry.name, {
         entry,
         band: new Deadband(entry.deadband ?? 0),
-        told: '',
+        reported: '',
         refused: this.#running.get(entry.name)?.refused ?? 0,
         seen: false,
         failing: NONE,
@@ -218,7 +220,7 @@ export class Sources {
     running.failing = readings.some(([, , value]) => value === null)
       ? new Map(readings.flatMap(([id, , value]) => (value === null ? [[this.#ids.nameOf(entry.name, id), id]] : [])))
       : NONE
-    const strangers = running.seen ? [] : band.strangers(readings)
+    const strangers = running.seen ? [] : band.unknownSensors(readings)
     running.seen = true
     if (strangers.length > 0) {
       const there = readings.slice(0, 32).map(([id]) => id)
@@ -245,9 +247,9 @@ export class Sources {
     const { logger, supervisor } = this.#parts
     const { name } = running.entry
     running.refused += rejected.length
-    const told = [...new Set(rejected.map(({ reason }) => reason))].join('; ') || message
-    if (told !== running.told && told !== '') logger.child(name).error(`refused: ${told}`)
-    running.told = told
+    const reported = [...new Set(rejected.map(({ reason }) => reason))].join('; ') || message
+    if (reported !== running.reported && reported !== '') logger.child(name).error(`refused: ${reported}`)
+    running.reported = reported
     // in words that stay the same from sample to sample: the values are in the log
     const why = [...new Set(rejected.map(({ code, reason }) => (code === 'UNKNOWN_UNIT' ? reason : code)))].join('; ')
     supervisor.get(name)?.complain('intake', why === '' ? '' : `readings refused: ${why}`)

@@ -26,13 +26,13 @@ import type { NodeClock } from '../../protocol/time'
 import { isData } from '../../wire/commands'
 import { qualityOf } from '../intake/intake'
 import { Addresses } from './addresses'
-import { contentHash } from './content'
+import { contentHash } from './content-hash'
+import { EarlyCommit } from './early-commit'
 import { Epochs } from './epochs'
-import { type ReceiveSession, sourceAid } from './session'
-import { EarlyCommit } from './settling'
-import type { Strangers } from './strangers'
-import { framed, KnownFrames, shaped, templatesMoved } from './templates'
-import { TimeTold } from './timetold'
+import type { NewDevices } from './new-devices'
+import { type ReceiveSession, sourceAid } from './receiver-session'
+import { framed, KnownFrames, shaped, templatesMoved } from './template-recovery'
+import { TimeReplies } from './time-replies'
 
 export interface ReceiveOptions {
   log: FlashLog
@@ -48,7 +48,7 @@ export interface ReceiveOptions {
   /** who may send here (receiver.allow) */
   allowed?: (address: string) => boolean
   /** who may come in as new */
-  strangers?: Strangers
+  newDevices?: NewDevices
   onFact: (fact: Fact, link: LinkMetadata) => void
   /** a device was heard, but what it sent is no fact (X33) */
   onAlive?: (aid: number, address: string) => void
@@ -94,7 +94,7 @@ export class Receive {
   readonly frames = new KnownFrames()
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
-  readonly #toldTime = new TimeTold()
+  readonly #toldTime = new TimeReplies()
   readonly #early: EarlyCommit
 
   constructor(options: ReceiveOptions) {
@@ -129,7 +129,7 @@ export class Receive {
       spill_bytes: spill?.disk ?? 0,
       spill_bytes_written: spill?.counters.bytes_written ?? 0,
       spill_errors: spill?.counters.errors ?? 0,
-      strangers_refused: this.#options.strangers?.refused ?? 0,
+      strangers_refused: this.#options.newDevices?.refused ?? 0,
       stray_answers: this.#options.protocol.strayAnswers,
       ...this.#options.session?.report(),
     }
@@ -176,7 +176,7 @@ export class Receive {
 
   #data(packet: Uint8Array, origin: PacketOrigin, peer: DeliveryPeer | null, seq: number): void {
     const { log, receiver, duplicates, time, onFact, logger, session } = this.#options
-    if (this.#options.strangers?.admits(sourceAid(packet)) === false) {
+    if (this.#options.newDevices?.admits(sourceAid(packet)) === false) {
       this.#refuse(peer, origin, seq)
       return
     }

@@ -86,7 +86,7 @@ export class UplinkSession {
     const { aid } = fact
     if (client.outboundKey(aid)) return true
     if (client.mayPlain(aid)) return this.#hasRoom(aid)
-    if (!client.openerDue(aid, mono())) return false
+    if (!client.keyRequestDue(aid, mono())) return false
     const ts = Math.floor(now())
     const count = this.#asked.get(aid) ?? 0
     if (count >= PATIENCE) {

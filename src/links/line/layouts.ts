@@ -2,7 +2,7 @@
 // counts only when its length and content fit its layout to the last byte. Nothing here throws.
 import { controlSeq } from '../../protocol/control'
 import { isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from '../../protocol/delivery'
-import { isPoll, isTurnEnd, POLL_SIZE, TURN_END_SIZE } from '../../protocol/turns'
+import { isPoll, isTurnEnd, POLL_SIZE, TURN_END_SIZE } from '../../protocol/polling-turns'
 import { COMMAND } from '../../wire/commands'
 
 /** Sizes a control packet may have; where a text begins, it may be as long as the line allows. */

@@ -4,8 +4,8 @@ import type { NodeIdentity } from '../../links/contracts'
 import { type HostResolver, hostPort } from '../../links/resolve'
 import { connectSocket } from '../stream-socket'
 import { clientTls, secureSocket, type TlsParts, tlsSettings } from '../tls'
-import { type Connection, type ConnectOptions, connectBroker } from './connection'
-import type { MqttOptions } from './options'
+import { type ConnectOptions, connectBroker, type MqttConnection } from './connection'
+import type { MqttOptions } from './mqtt-options'
 import type { Party } from './topics'
 
 export const PORT = 1883
@@ -24,7 +24,10 @@ export interface BrokerParts {
 }
 
 /** What a connection is made of beside the options: who connects, and what happens then. */
-export type Session = Pick<ConnectOptions, 'clientId' | 'clean' | 'sessionExpiryS' | 'will' | 'onMessage' | 'onLost'>
+export type BrokerSession = Pick<
+  ConnectOptions,
+  'clientId' | 'clean' | 'sessionExpiryS' | 'will' | 'onMessage' | 'onLost'
+>
 
 /** `mqtt://broker`, with its port where it is not 1883 */
 export const brokerAddress = ({ host, port }: BrokerParts): string =>
@@ -34,7 +37,7 @@ export function partyOf({ aid, installId }: NodeIdentity): Party {
   return { aid: aid === null ? `new-${installId}` : String(aid), install: installId }
 }
 
-export function connectSession(parts: BrokerParts, session: Session): Promise<Connection> {
+export function connectSession(parts: BrokerParts, session: BrokerSession): Promise<MqttConnection> {
   const { protocol_version, keepalive_s, username, password, max_in_flight } = parts.options
   return connectBroker({
     ...session,

@@ -49,10 +49,10 @@ const WRONG_VERSION = [1, 132]
 class VersionRefused extends OsError {}
 
 /** Connects once. Throws NETWORK or LINK_DOWN with the broker's reason. */
-export async function connectBroker(options: ConnectOptions): Promise<Connection> {
+export async function connectBroker(options: ConnectOptions): Promise<MqttConnection> {
   for (const [k, version] of options.versions.entries()) {
     try {
-      return await Connection.open(await options.openSocket(), version, options)
+      return await MqttConnection.open(await options.openSocket(), version, options)
     } catch (error) {
       if (!(error instanceof VersionRefused) || k === options.versions.length - 1) throw error
     }
@@ -60,7 +60,7 @@ export async function connectBroker(options: ConnectOptions): Promise<Connection
   throw new OsError('LINK_DOWN', 'no version of MQTT to try')
 }
 
-export class Connection {
+export class MqttConnection {
   readonly version: Version
   /** most packets the broker takes before it has acknowledged some */
   receiveMaximum = 65_535
@@ -76,8 +76,8 @@ export class Connection {
   #ended = false
   #open = false
 
-  static async open(socket: Duplex, version: Version, options: ConnectOptions): Promise<Connection> {
-    const connection = new Connection(socket, version, options)
+  static async open(socket: Duplex, version: Version, options: ConnectOptions): Promise<MqttConnection> {
+    const connection = new MqttConnection(socket, version, options)
     await connection.#connected()
     return connection
   }
@@ -235,9 +235,9 @@ export class Connection {
   }
 
   #closed(): void {
-    const told = this.#ended || !this.#open
+    const reported = this.#ended || !this.#open
     this.#end(this.#why || 'the connection to the broker broke')
-    if (!told) this.#options.onLost(this.#why)
+    if (!reported) this.#options.onLost(this.#why)
   }
 
   #end(why: string): void {

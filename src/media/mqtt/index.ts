@@ -3,18 +3,18 @@
 import { randomBytes } from 'node:crypto'
 import { OsError } from '../../lib/errors'
 import type { DriverContext, Medium, MediumDriver, NodeIdentity } from '../../links/contracts'
-import { checkOptions } from '../../links/options'
+import { checkOptions } from '../../links/driver-options'
 import { HostResolver } from '../../links/resolve'
 import { type BrokerParts, PORT, TLS_PORT } from './broker'
 import { MqttListener } from './listener'
-import { type MqttOptions, mqttOptions } from './options'
+import { type MqttOptions, mqttOptions } from './mqtt-options'
 import { MqttSender } from './sender'
 
 export { MqttListener } from './listener'
 export { MqttSender } from './sender'
 
 /** A node nobody told who it is: another one at each start. */
-const nobody = (): NodeIdentity => ({
+const noop = (): NodeIdentity => ({
   aid: null,
   installId: randomBytes(6).toString('hex'),
   onAssigned: () => () => undefined,
@@ -24,7 +24,7 @@ const nobody = (): NodeIdentity => ({
 export function createMqtt(
   name: string,
   options: unknown,
-  { clock, logger, trueNow, identity = nobody(), resolver }: DriverContext & { resolver?: HostResolver },
+  { clock, logger, trueNow, identity = noop(), resolver }: DriverContext & { resolver?: HostResolver },
 ): MqttSender | MqttListener {
   const checked = checkOptions(mqttOptions, options, name)
   const { host, port = checked.tls ? TLS_PORT : PORT, mode } = checked

@@ -8,7 +8,7 @@ import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { type BrokerParts, brokerAddress, connectSession } from './broker'
-import type { Connection, Qos } from './connection'
+import type { MqttConnection, Qos } from './connection'
 import { COMPAT_FILTER, COMPAT_UP, filterOf, partyOf, senderOf, topicOf } from './topics'
 
 const WEEK_S = 604_800
@@ -30,7 +30,7 @@ export class MqttListener implements Medium {
   readonly #logger: Logger
   readonly #known = new Map<string, Sender>()
   #handler: PacketHandler = () => undefined
-  #connection: Connection | undefined
+  #connection: MqttConnection | undefined
   #events: OpenableEvents | undefined
   #answers = 0
 

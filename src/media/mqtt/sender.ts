@@ -8,7 +8,7 @@
 import { OsError } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { type BrokerParts, brokerAddress, connectSession, partyOf } from './broker'
-import type { Connection, Qos } from './connection'
+import type { MqttConnection, Qos } from './connection'
 import { COMPAT_UP, topicOf } from './topics'
 
 /** packets that wait for room in the window; more are refused */
@@ -31,7 +31,7 @@ export class MqttSender implements Medium {
   readonly counters = { rx: 0, tx: 0, errors: 0 }
   readonly #parts: BrokerParts
   #handler: PacketHandler = () => undefined
-  #connection: Connection | undefined
+  #connection: MqttConnection | undefined
   #opening: symbol | undefined
   #topic = ''
   #qos: Qos

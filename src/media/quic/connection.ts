@@ -13,11 +13,11 @@ export interface ConnectionParts {
   readonly local: HostPort
   /** sends one UDP datagram; the buffer is the callee's until `free` is called */
   transmit(datagram: Uint8Array, to: HostPort, free: () => void): void
-  onPacket(packet: Uint8Array, connection: Connection): void
+  onPacket(packet: Uint8Array, connection: QuicConnection): void
   /** once, when the handshake is done, before the first packet; what it throws ends the connection */
-  onEstablished(connection: Connection): void
+  onEstablished(connection: QuicConnection): void
   /** once: the connection is over, why, and whether the peer simply was not heard any more */
-  onOver(connection: Connection, reason: string): void
+  onOver(connection: QuicConnection, reason: string): void
 }
 
 /** what stands for an application's reason while the handshake is not done (RFC 9000, 10.2.3) */
@@ -30,7 +30,7 @@ const POOL = 256
 /** UDP datagrams sent in one go before others have a turn */
 const BURST = 64
 
-export class Connection {
+export class QuicConnection {
   readonly streams: QuicStreams
   /** stream of the packet that is being handed over; null: it came as a datagram */
   stream: number | null = null

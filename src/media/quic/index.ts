@@ -2,14 +2,14 @@
 // delivery exchange runs over it as over UDP. See quic-sender and quic-listener for what fails.
 import { OsError } from '../../lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
-import { checkOptions } from '../../links/options'
+import { checkOptions } from '../../links/driver-options'
 import type { HostResolver } from '../../links/resolve'
 import { QuicListener } from './listener'
-import { type QuicOptions, quicOptions } from './options'
+import { type QuicOptions, quicOptions } from './quic-options'
 import { QuicSender } from './sender'
 
 export { QuicListener } from './listener'
-export { type QuicOptions, quicOptions } from './options'
+export { type QuicOptions, quicOptions } from './quic-options'
 export { QuicSender } from './sender'
 export { ALPN } from './settings'
 

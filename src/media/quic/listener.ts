@@ -8,15 +8,15 @@ import { createHash, createHmac } from 'node:crypto'
 import type { RemoteInfo, Socket } from 'node:dgram'
 import { OsError } from '../../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/handing'
+import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { listenError } from '../system-errors'
-import type { TlsSettings } from '../tls/options'
 import { type TlsMaterial, tlsMaterial } from '../tls/settings'
+import type { TlsSettings } from '../tls/tls-options'
 import { closed, makeSocket, until } from '../udp/socket'
-import { Connection } from './connection'
+import { QuicConnection } from './connection'
 import { type HostPort, INITIAL, type Quiche, quiche } from './native'
-import type { QuicOptions } from './options'
+import type { QuicOptions } from './quic-options'
 import { needCertificate, quicTls, serverConfig } from './settings'
 
 const ID_LENGTH = 16
@@ -195,7 +195,7 @@ export class QuicListener implements Medium {
     this.tally.accepted++
     let established = false
     const late = setTimeout(() => connection.close('the handshake took too long'), this.#options.connect_timeout_ms)
-    const connection = new Connection(quic, {
+    const connection = new QuicConnection(quic, {
       role: 'listener',
       local,
       transmit: (datagram, to, free) => this.#transmit(socket, datagram, to, free),
@@ -264,7 +264,7 @@ class Peer {
   #datagramOrigin: PacketOrigin | undefined
 
   constructor(
-    readonly connection: Connection,
+    readonly connection: QuicConnection,
     readonly address: string,
     readonly counters: { tx: number; errors: number },
   ) {}

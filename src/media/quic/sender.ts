@@ -8,16 +8,16 @@ import type { Socket } from 'node:dgram'
 import { rootCertificates } from 'node:tls'
 import { asOsError, OsError } from '../../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/handing'
+import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort, literalAddress } from '../../links/resolve'
 import { clockBehind } from '../tls'
 import { judgeChain } from '../tls/chain'
-import type { TlsSettings } from '../tls/options'
 import { parseCertificates, type TlsMaterial } from '../tls/settings'
+import type { TlsSettings } from '../tls/tls-options'
 import { closed, isMomentary, makeSocket, peerText, until } from '../udp/socket'
-import { Connection } from './connection'
+import { QuicConnection } from './connection'
 import { type Quiche, type QuicheConfig, quiche } from './native'
-import type { QuicOptions } from './options'
+import type { QuicOptions } from './quic-options'
 import { clientConfig, quicTls } from './settings'
 
 /** what a path carries at least; the true size is known once the connection is there */
@@ -38,7 +38,7 @@ export class QuicSender implements Medium {
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #socket: Socket | undefined
-  #connection: Connection | undefined
+  #connection: QuicConnection | undefined
   #origin: PacketOrigin | undefined
   #keepAlive: NodeJS.Timeout | undefined
   /** nobody listens there, it was said; runs until the peer is heard again */
@@ -112,7 +112,7 @@ export class QuicSender implements Medium {
       const quic = library.Connection.connect(sni, randomBytes(16), local, remote, config)
       let failure: OsError | undefined
       let wait = setTimeout(() => connection.close('no answer'), connect_timeout_ms)
-      const connection = new Connection(quic, {
+      const connection = new QuicConnection(quic, {
         role: 'opener',
         local,
         transmit: (datagram, _to, free) => this.#transmit(socket, datagram, free),
@@ -215,7 +215,7 @@ export class QuicSender implements Medium {
 }
 
 /** The reason of a handshake that failed. */
-function whyNot({ quic }: Connection, reason: string, name: string): OsError {
+function whyNot({ quic }: QuicConnection, reason: string, name: string): OsError {
   const alert = (quic.localError()?.errorCode ?? 0) - 256
   if (alert === 45)
     return new OsError('TLS_EXPIRED', `the certificate of ${name} has expired, or is not valid yet`, {

@@ -3,10 +3,10 @@
 // that are none (CONFIG_INVALID, with the key), PEM files (TLS_FILE). Files are read at each opening.
 import { rootCertificates } from 'node:tls'
 import { OsError } from '../../lib/errors'
-import type { TlsSettings } from '../tls/options'
 import { type TlsMaterial, tlsMaterial, tlsSettings } from '../tls/settings'
+import type { TlsSettings } from '../tls/tls-options'
 import type { Quiche, QuicheConfig } from './native'
-import type { QuicOptions } from './options'
+import type { QuicOptions } from './quic-options'
 
 /** application protocol in the TLS handshake. BoringSSL takes no peer that names none, as the reference's client does. */
 export const ALPN = 'os-node'

@@ -9,7 +9,7 @@ import { asOsError } from '../../lib/errors'
 import { DeliveryStream } from '../../protocol/delivery'
 import { buildProbe, buildProbeReply, isProbe, isProbeReply } from '../../protocol/delivery/frame'
 import type { QuicheConnection } from './native'
-import { MAX_PACKET } from './options'
+import { MAX_PACKET } from './quic-options'
 
 /** bytes that wait for the peer's window at most, beside the one packet that always may */
 const MAX_WAITING = 1024 * 1024

@@ -2,15 +2,15 @@
 // packets framed by their length, both ways; towards the reference one connection per packet. TLS on either.
 import { OsError } from '../../lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
-import { checkOptions } from '../../links/options'
+import { checkOptions } from '../../links/driver-options'
 import type { HostResolver } from '../../links/resolve'
 import { TcpListener } from './listener'
-import { type TcpOptions, tcpOptions } from './options'
 import { TcpSender } from './sender'
+import { type TcpOptions, tcpOptions } from './tcp-options'
 
 export { TcpListener } from './listener'
-export { MAX_STREAM_PACKET, type TcpOptions, tcpOptions } from './options'
 export { TcpSender } from './sender'
+export { MAX_STREAM_PACKET, type TcpOptions, tcpOptions } from './tcp-options'
 
 /**
  * A medium that sends (`mode: "send"`, the default: needs a host) or listens (`mode: "listen"`). Options as in Config.json.

@@ -7,14 +7,14 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { asOsError, errno, OsError } from '../../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/handing'
+import { handOver } from '../../links/deliver'
 import { HostResolver } from '../../links/resolve'
 import { peerHost, tune } from '../stream-socket'
 import { listenError } from '../system-errors'
 import { tlsSettings } from '../tls'
 import { TlsServer } from '../tls/server'
 import { TcpConnection } from './connection'
-import type { TcpOptions } from './options'
+import type { TcpOptions } from './tcp-options'
 
 /** bytes held for all connections; above it the largest are closed */
 const MAX_MEMORY = 32 * 1024 * 1024

@@ -6,14 +6,14 @@
 import type { Socket } from 'node:net'
 import { asOsError, OsError } from '../../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/handing'
+import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { DELIVERY_FRAME } from '../../protocol/control'
 import { DeliveryStream } from '../../protocol/delivery'
 import { isProbe } from '../../protocol/delivery/frame'
 import { connectSocket, StreamWriter, streamText } from '../stream-socket'
 import { clientTls, secureSocket, tlsError, tlsSettings } from '../tls'
-import type { TcpOptions } from './options'
+import type { TcpOptions } from './tcp-options'
 
 /** a connection nobody used is closed: a reference's listener serves one at a time */
 const FRESH_MS = 500

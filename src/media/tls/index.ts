@@ -21,12 +21,12 @@ import type { Logger } from '../../lib/logger'
 import { literalAddress } from '../../links/resolve'
 import { judgeChain, judgeEnd, type Purpose } from './chain'
 import { tlsError } from './errors'
-import type { TlsSettings } from './options'
 import { parseCertificates, type ReadText, type TlsMaterial, tlsMaterial } from './settings'
+import type { TlsSettings } from './tls-options'
 
 export { tlsError } from './errors'
-export { type TlsSettings, type TlsValue, tlsSchema } from './options'
 export { tlsSettings } from './settings'
+export { type TlsSettings, type TlsValue, tlsSchema } from './tls-options'
 
 /** What both ends need; a DriverContext is one. */
 export interface TlsParts {

@@ -6,8 +6,8 @@ import type { Socket } from 'node:net'
 import { createServer, type Server, type TLSSocket, type TlsOptions } from 'node:tls'
 import { asOsError, type OsError } from '../../lib/errors'
 import { clockBehind, judgeClient, NO_RESUMPTION, type TlsParts, tlsError } from '.'
-import type { TlsSettings } from './options'
 import { type TlsMaterial, tlsMaterial } from './settings'
+import type { TlsSettings } from './tls-options'
 
 const RELOAD_MS = 60_000
 

@@ -4,7 +4,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { errno, OsError } from '../../lib/errors'
 import { readRegular } from '../../lib/files'
-import type { TlsSettings, TlsValue } from './options'
+import type { TlsSettings, TlsValue } from './tls-options'
 
 /** The settings behind `tls`, null where it is off or not there. */
 export const tlsSettings = (value: TlsValue | undefined): TlsSettings | null => {

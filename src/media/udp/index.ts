@@ -4,17 +4,17 @@ import { systemClock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
-import { checkOptions } from '../../links/options'
+import { checkOptions } from '../../links/driver-options'
 import { HostResolver } from '../../links/resolve'
 import { UdpListener } from './listener'
-import { type UdpOptions, udpOptions } from './options'
 import { UdpSender } from './sender'
 import { closed, makeSocket, peerText, until } from './socket'
+import { type UdpOptions, udpOptions } from './udp-options'
 
 export { HostResolver } from '../../links/resolve'
 export { UdpListener } from './listener'
-export { DEFAULT_MAX_PACKET, MAX_DATAGRAM, type UdpOptions, udpOptions } from './options'
 export { UdpSender } from './sender'
+export { DEFAULT_MAX_PACKET, MAX_DATAGRAM, type UdpOptions, udpOptions } from './udp-options'
 
 /**
  * A medium that sends (`mode: "send"`, the default: needs a host) or listens (`mode: "listen"`). Options as in Config.json.

@@ -7,12 +7,12 @@ import type { Clock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/handing'
+import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { listenError } from '../system-errors'
 import { openPort } from './open'
-import { MAX_DATAGRAM } from './options'
 import type { UdpPeer, UdpPort } from './port'
+import { MAX_DATAGRAM } from './udp-options'
 
 export interface UdpListenerOptions {
   /** address of this machine; '::' hears IPv4 as well */

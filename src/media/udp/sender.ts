@@ -7,12 +7,12 @@ import type { Clock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/handing'
+import { handOver } from '../../links/deliver'
 import { type HostAddress, HostResolver, hostPort } from '../../links/resolve'
 import { openPort } from './open'
-import { MAX_DATAGRAM } from './options'
 import type { UdpPort } from './port'
 import { isMomentary, isRefusal, peerText } from './socket'
+import { MAX_DATAGRAM } from './udp-options'
 
 export interface UdpSenderOptions {
   /** name or IP address */

@@ -85,14 +85,14 @@ class Peer implements DeliveryPeer {
   }
 
   /** Moves cum to at least `floor`, and on over what is committed behind it. */
-  advance(floor: number): void {
-    if (floor - this.cum >= this.#ring.length) {
+  advance(cumulative: number): void {
+    if (cumulative - this.cum >= this.#ring.length) {
       // states between the ring's end and the floor are unknown, those up to it no longer count
       this.#ring.fill(UNKNOWN)
-      this.cum = floor
+      this.cum = cumulative
       return
     }
-    while (this.cum < floor || this.state(this.cum + 1) === COMMITTED) {
+    while (this.cum < cumulative || this.state(this.cum + 1) === COMMITTED) {
       this.cum++
       this.#ring[this.cum & (this.#ring.length - 1)] = UNKNOWN
     }

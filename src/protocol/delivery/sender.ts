@@ -10,9 +10,9 @@
 import { OsError } from '../../lib/errors'
 import { ByteWriter } from '../../wire/cursor'
 import { addToFrame, BITMAP_BITS, ENVELOPE, finishFrame, fitsFrame, parseAnswer, startFrame } from './frame'
-import { RetransmitPause } from './pause'
 import { Prober } from './probe'
 import { PacketQueue } from './queue'
+import { RetransmitTimeout } from './rto'
 import type { DeliveryCounters, DeliveryMode, DeliverySenderOptions } from './sender-options'
 
 const RENEW_AT = 0xfff0_0000
@@ -37,7 +37,7 @@ export class DeliverySender<Token> {
   readonly #tokens: (Token | undefined)[]
   readonly #queue = new PacketQueue()
   readonly #prober: Prober
-  readonly #pause: RetransmitPause
+  readonly #pause: RetransmitTimeout
   #mode: DeliveryMode = 'probing'
   #epoch: number
   /** lowest seq still wanted; every seq below is acknowledged or given up */
@@ -92,7 +92,7 @@ export class DeliverySender<Token> {
     this.#tokens = new Array<Token | undefined>(ring)
     this.#frame = new ByteWriter(new Uint8Array(Math.min(options.maxPacket, 0xffff)))
     this.#prober = new Prober(options.nextSeq)
-    this.#pause = new RetransmitPause({ leastPauseMs, backsOff })
+    this.#pause = new RetransmitTimeout({ leastPauseMs, backsOff })
     this.#epoch = options.randomEpoch() >>> 0
   }
 

@@ -11,15 +11,15 @@
 import { join } from 'node:path'
 import { checkOptions } from '../../lib/checked'
 import { OsError } from '../../lib/errors'
-import { turn } from '../../lib/turn'
+import { turn } from '../../lib/yield'
 import { checkpointPieces } from './checkpoint'
 import { type DeviceMeta, deviceKey, metaText } from './devicekey'
-import { LeaseKeeper, RECLAIM_AT_ONCE } from './keeper'
+import { FileIdStore } from './id-store'
 import { leasePolicy } from './lease'
+import { LeaseKeeper, RECLAIM_AT_ONCE } from './lease-keeper'
+import { MonotonicTime } from './monotonic-time'
 import { IdRange, UNASSIGNED } from './range'
 import { type IdEntry, type IdRecord, type IdState, ownText } from './state'
-import { SteadyTime } from './steadytime'
-import { FileIdStore } from './store'
 import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './types'
 
 export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
@@ -64,7 +64,7 @@ export class IdAllocator {
     this.#keeper = new LeaseKeeper({
       store: store ?? new FileIdStore(path),
       policy: leasePolicy(policy),
-      time: new SteadyTime(now, mono),
+      time: new MonotonicTime(now, mono),
       metricsSink,
       first: this.#range.first,
       maxReleased: Math.max(256, maxReleased),

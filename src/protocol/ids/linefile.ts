@@ -121,7 +121,7 @@ export class LineFile {
   }
 
   /** Keeps a copy of the file beside it. */
-  keepAside(): void {
+  keepDamaged(): void {
     atomicWrite(`${this.path}.damaged`, this.#files.read(this.path), this.#files)
   }
 

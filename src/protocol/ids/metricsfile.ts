@@ -24,14 +24,14 @@ export class LeaseMetricsFile {
     // a clock that was set back must not stop the file for ever
     const since = Math.abs(updated_at - this.#writtenAt)
     if (text === this.#written || since < this.#flushSeconds()) return
-    const beside = `${this.#path}.tmp`
-    const fd = this.#files.open(beside, 'w')
+    const temporary = `${this.#path}.tmp`
+    const fd = this.#files.open(temporary, 'w')
     try {
       this.#files.write(fd, Buffer.from(`{"metrics":${text},"metrics_updated_at":${updated_at}}\n`))
     } finally {
       this.#files.close(fd)
     }
-    this.#files.rename(beside, this.#path)
+    this.#files.rename(temporary, this.#path)
     this.#written = text
     this.#writtenAt = updated_at
   }

@@ -1,7 +1,7 @@
 // What the ID allocator is made of and what it tells of itself (specification "ID allocator").
 
+import type { IdStore } from './id-store'
 import type { LeaseMetrics, LeasePolicy, LeasePolicyInput } from './lease'
-import type { IdStore } from './store'
 
 export interface IdAllocatorOptions {
   /** folder of persistFile; null: the working directory */

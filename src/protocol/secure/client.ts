@@ -16,7 +16,7 @@ export interface SecureClientOptions {
   clock?: Clock
   requireSecure?: boolean
   /** timestamps of the keys that other uplinks have for an AID, the best first */
-  elsewhere?: (aid: number) => number[]
+  otherServers?: (aid: number) => number[]
   /** AIDs whose timestamps are remembered; the least recently started go first */
   maxSources?: number
 }
@@ -33,8 +33,8 @@ class Source {
   readonly timestamps = new Float64Array(REMEMBERED)
   next = 0
   badKeyAt = Number.NEGATIVE_INFINITY
-  openerAt = Number.NEGATIVE_INFINITY
-  openerPause = 0
+  keyRequestAt = Number.NEGATIVE_INFINITY
+  keyRequestBackoff = 0
   /** timestamp of the key that was refused last */
   refused = 0
   /** the server takes no plaintext from here: only openers go until there is a key */
@@ -44,8 +44,8 @@ class Source {
     this.held = false
     this.timestamps.fill(0)
     this.next = 0
-    this.openerAt = Number.NEGATIVE_INFINITY
-    this.openerPause = 0
+    this.keyRequestAt = Number.NEGATIVE_INFINITY
+    this.keyRequestBackoff = 0
   }
 }
 
@@ -56,7 +56,7 @@ export class SecureClient {
   readonly counters = { ignoredReady: 0, ignoredAck: 0, ignoredBadKey: 0, badKey: 0 }
   readonly #clock: Clock
   readonly #maxSources: number
-  readonly #elsewhere: (aid: number) => number[]
+  readonly #otherServers: (aid: number) => number[]
   readonly #sources = new Map<number, Source>()
   #peer = ''
 
@@ -64,13 +64,13 @@ export class SecureClient {
     clock = systemClock,
     sessions = new SecureSessions({ now: () => Math.floor(clock.wall() / 1000), mono: () => clock.mono() }),
     requireSecure = false,
-    elsewhere = () => [],
+    otherServers = () => [],
     maxSources = MAX_SOURCES,
   }: SecureClientOptions = {}) {
     this.sessions = sessions
     this.requireSecure = requireSecure
     this.#clock = clock
-    this.#elsewhere = elsewhere
+    this.#otherServers = otherServers
     this.#maxSources = maxSources
   }
 
@@ -99,8 +99,8 @@ export class SecureClient {
   plaintextSent(aid: number, timestampRaw: number): void {
     const source = this.#source(aid)
     if (this.requireSecure || source.held) {
-      source.openerAt = this.#clock.mono()
-      source.openerPause = Math.min(LAST_OPENER_PAUSE_MS, source.openerPause * 2 || FIRST_OPENER_PAUSE_MS)
+      source.keyRequestAt = this.#clock.mono()
+      source.keyRequestBackoff = Math.min(LAST_OPENER_PAUSE_MS, source.keyRequestBackoff * 2 || FIRST_OPENER_PAUSE_MS)
     }
     if (timestampRaw <= 0) return
     if (source.timestamps[0] === 0) this.sessions.noteLocalPlaintextSent(aid, timestampRaw)
@@ -162,7 +162,7 @@ export class SecureClient {
     if (reason !== 'BAD_KEY' || !source || this.sessions.outboundKey(aid)) return null
     // a server that has no session with this AID never asks: it gets no key of another one
     if (!source.timestamps.includes(ts)) return null
-    const known = this.#elsewhere(aid).find(timestamp => timestamp !== source.refused)
+    const known = this.#otherServers(aid).find(timestamp => timestamp !== source.refused)
     source.held = known === undefined
     if (known === undefined) return 'held'
     this.sessions.keyOn(aid, known)
@@ -171,10 +171,10 @@ export class SecureClient {
   }
 
   /** Where no data may go in plaintext, and without a key: whether an opener is to be sent now. `nowMono` in ms. */
-  openerDue(aid: number, nowMono: number): boolean {
+  keyRequestDue(aid: number, nowMono: number): boolean {
     if (this.mayPlain(aid) || this.sessions.outboundKey(aid)) return false
     const source = this.#sources.get(aid)
-    return !source || nowMono - source.openerAt >= source.openerPause
+    return !source || nowMono - source.keyRequestAt >= source.keyRequestBackoff
   }
 
   #source(aid: number): Source {

@@ -58,15 +58,15 @@ interface Candidate {
 }
 
 /** What an address was told, and when (mono ms). */
-interface Told {
+interface RecentAnswer {
   readonly address: string
   readonly at: number
 }
 
 /** What is kept of one AID beside its session. */
 interface Source {
-  readonly named: Told[]
-  readonly refused: Told[]
+  readonly named: RecentAnswer[]
+  readonly refused: RecentAnswer[]
   /** the last timestamps named, newest first, without that of the session's key; a replaced key last */
   recent: Candidate[]
   /** the session's key, then the recent ones: built anew when either changes */
@@ -359,13 +359,13 @@ export class SecureServer {
 const peerAddress = (text: string): string => /^\('(.+)', \d+\)$/.exec(text)?.[1] ?? text
 
 /** Whether that address was told nothing of this kind for so long; noted as told now. */
-function due(told: Told[], addr: unknown, now: number, pause: number): boolean {
+function due(answerList: RecentAnswer[], addr: unknown, now: number, pause: number): boolean {
   const address = addressText(addr) ?? ''
-  const known = told.findIndex(one => one.address === address)
-  if (known >= 0 && now - told[known]!.at < pause) return false
-  if (known >= 0) told.splice(known, 1)
-  else if (told.length >= ADDRESSES) told.shift()
-  told.push({ address, at: now })
+  const known = answerList.findIndex(one => one.address === address)
+  if (known >= 0 && now - answerList[known]!.at < pause) return false
+  if (known >= 0) answerList.splice(known, 1)
+  else if (answerList.length >= ADDRESSES) answerList.shift()
+  answerList.push({ address, at: now })
   return true
 }
 

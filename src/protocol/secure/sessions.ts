@@ -8,6 +8,7 @@
 // session.
 import { systemClock } from '../../lib/clock'
 import { type Files, realFiles } from '../../lib/files'
+import { SessionStore, type StoredSessions } from './session-store'
 import {
   channelConfirmed,
   dictConfirmed,
@@ -19,11 +20,10 @@ import {
   plaintextReceived,
   plaintextSent,
   recordOf,
-  type Session,
+  type SecureSession,
   type SessionRecord,
   type SessionState,
 } from './state'
-import { SessionStore, type StoredSessions } from './store'
 
 export type { SessionRecord }
 
@@ -60,7 +60,7 @@ export class SecureSessions {
   readonly #mono: (() => number) | undefined
   readonly #store: SessionStore | null
   readonly #maxSessions: number
-  readonly #sessions: Map<number, Session>
+  readonly #sessions: Map<number, SecureSession>
   /** AIDs whose channel is not confirmed, oldest first */
   readonly #unproven = new Set<number>()
   #peer: string | undefined
@@ -248,14 +248,14 @@ export class SecureSessions {
     this.#changed = false
   }
 
-  #peek(aid: number): Session | undefined {
+  #peek(aid: number): SecureSession | undefined {
     if (this.#sessions.size === 0) return undefined
     this.#cleanSometimes()
     return this.#sessions.get(aid)
   }
 
   /** Called per packet: without sessions it costs nothing, with them one look at the clock. */
-  #get(aid: number): Session | undefined {
+  #get(aid: number): SecureSession | undefined {
     if (this.#sessions.size === 0) return undefined
     const now = this.#cleanSometimes()
     const session = this.#sessions.get(aid)
@@ -263,7 +263,7 @@ export class SecureSessions {
     return session
   }
 
-  #move(aid: number, addr: unknown, next: (state: SessionState) => SessionState): Session {
+  #move(aid: number, addr: unknown, next: (state: SessionState) => SessionState): SecureSession {
     const now = this.#cleanSometimes()
     let session = this.#sessions.get(aid)
     if (!session) {

@@ -100,7 +100,7 @@ export const keyedOn = (state: SessionState, aid: number, timestamp: number): Se
 })
 
 /** A session with what surrounds its state. */
-export interface Session {
+export interface SecureSession {
   state: SessionState
   /** UNIX seconds of the last access */
   last: number
@@ -129,7 +129,7 @@ export interface KeptSession {
 const hex = (bytes: Uint8Array | null): string | null =>
   bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
 
-export function keptForm({ state, last, peerAddr }: Session): KeptSession {
+export function keptForm({ state, last, peerAddr }: SecureSession): KeptSession {
   const pending = pendingOf(state)
   return {
     last,
@@ -144,7 +144,7 @@ export function keptForm({ state, last, peerAddr }: Session): KeptSession {
   }
 }
 
-export const recordOf = (session: Session): SessionRecord => ({
+export const recordOf = (session: SecureSession): SessionRecord => ({
   ...keptForm(session),
   pending_key: pendingOf(session.state)?.key ?? null,
   key: keyOf(session.state),
@@ -158,7 +158,7 @@ const keyFrom = (value: unknown): Uint8Array | null =>
  * A session from its file; null when it is none. The flags tell the state: peers write them in more combinations than
  * we do.
  */
-export function sessionFrom(value: unknown): Session | null {
+export function sessionFrom(value: unknown): SecureSession | null {
   if (typeof value !== 'object' || value === null) return null
   const kept = value as Record<string, unknown>
   const { last, key_hex, pending_key_hex, pending_timestamp, first_plaintext_ts, peer_addr } = kept

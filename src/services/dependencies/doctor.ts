@@ -1,7 +1,7 @@
 // Loads each part once, in a process of its own: a file that brings its process down is found out without bringing this one
 // down. Tells the error's code and what it means. Never throws.
 
-import type { CheckedPart } from './parts'
+import type { CheckedPart } from './manifest-parts'
 import { run } from './program'
 
 export interface Diagnosis {
@@ -65,14 +65,14 @@ export async function diagnose(
     timeoutMs: TIMEOUT_MS,
     ...(signal && { signal }),
   })
-  let told: { ok?: boolean; errno?: string; error?: string } = {}
+  let reported: { ok?: boolean; errno?: string; error?: string } = {}
   try {
-    told = JSON.parse(stdout) as typeof told
+    reported = JSON.parse(stdout) as typeof reported
   } catch {
     // it ended before it could say anything
   }
-  if (told.ok) return { name, file, ok: true, errno: null }
-  const errno = told.errno ?? why ?? `exit ${code}`
-  const error = told.error ?? 'the process that loaded it ended without a word'
-  return { name, file, ok: false, errno, error, hint: hintOf(told.error ? `${errno} ${error}` : `signal ${errno}`) }
+  if (reported.ok) return { name, file, ok: true, errno: null }
+  const errno = reported.errno ?? why ?? `exit ${code}`
+  const error = reported.error ?? 'the process that loaded it ended without a word'
+  return { name, file, ok: false, errno, error, hint: hintOf(reported.error ? `${errno} ${error}` : `signal ${errno}`) }
 }

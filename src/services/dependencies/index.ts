@@ -14,7 +14,7 @@ import {
   PLATFORM,
   partsHere,
   readManifest,
-} from './parts'
+} from './manifest-parts'
 import { dropOtherCopies, keepCopy, type Restored, type RestoreParts, restore } from './restore'
 
 export interface DependencyParts {
@@ -139,14 +139,14 @@ export class DependencyManager implements Service {
         summary: 'restore missing files and keep copies for repair',
         run: async (_, { signal }) => {
           const value = await this.sync(signal)
-          return outcome(value, [...value.restored.map(told), `${value.copies} copies kept`].join('\n'))
+          return outcome(value, [...value.restored.map(reported), `${value.copies} copies kept`].join('\n'))
         },
       },
       repair: {
         summary: 'restore damaged or missing files',
         run: async (_, { signal }) => {
           const value = await this.repair(signal)
-          return outcome(value, value.restored.map(told).join('\n') || 'nothing is damaged')
+          return outcome(value, value.restored.map(reported).join('\n') || 'nothing is damaged')
         },
       },
       install: {
@@ -164,7 +164,7 @@ export class DependencyManager implements Service {
             signal,
             ...(typeof from === 'string' && { file: from }),
           })
-          return outcome(value, value.already ? `${value.name} is as it was built` : told(value))
+          return outcome(value, value.already ? `${value.name} is as it was built` : reported(value))
         },
       },
     }
@@ -245,7 +245,7 @@ export class DependencyManager implements Service {
   }
 }
 
-const told = ({ name, ok, from, error, copy }: Restored): string => {
+const reported = ({ name, ok, from, error, copy }: Restored): string => {
   if (ok) return `${name}: brought back (${from})`
   const byHand = copy ? `\n  copy ${copy.from}\n  to   ${copy.to}` : ''
   return `${name}: ${error}${byHand}`

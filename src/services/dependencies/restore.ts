@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { asOsError, errno } from '../../lib/errors'
-import { type CheckedPart, type Part, sha256, splitBundle } from './parts'
+import { type CheckedPart, type Part, sha256, splitBundle } from './manifest-parts'
 import { run } from './program'
 
 export interface RestoreParts {
@@ -156,19 +156,19 @@ const lastLine = (text: string): string =>
 /** All or nothing; a program that runs keeps the old file until it ends. */
 function place(path: string, bytes: Buffer, mode: number): void {
   mkdirSync(dirname(path), { recursive: true })
-  const beside = `${path}.${process.pid}.tmp`
+  const temporary = `${path}.${process.pid}.tmp`
   try {
-    const fd = openSync(beside, 'w', mode)
+    const fd = openSync(temporary, 'w', mode)
     try {
       for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
       fsyncSync(fd)
     } finally {
       closeSync(fd)
     }
-    chmodSync(beside, mode)
-    renameSync(beside, path)
+    chmodSync(temporary, mode)
+    renameSync(temporary, path)
   } catch (error) {
-    rmSync(beside, { force: true })
+    rmSync(temporary, { force: true })
     throw error
   }
 }

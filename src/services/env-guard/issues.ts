@@ -14,7 +14,7 @@ export const STATUSES = ['open', 'resolved', 'ignored'] as const
 export type IssueStatus = (typeof STATUSES)[number]
 
 /** What a look found. */
-export interface Finding {
+export interface EnvIssue {
   readonly kind: Kind
   /** device, file, package or link it is about */
   readonly resource: string
@@ -70,7 +70,7 @@ export class IssueBook {
   }
 
   /** Takes over what a whole look found: what it did not find is resolved. Returns what is new. `save` false: in RAM only. */
-  take(findings: readonly Finding[], now: number, save = true): Issue[] {
+  take(findings: readonly EnvIssue[], now: number, save = true): Issue[] {
     const fresh: Issue[] = []
     const seen = new Set<string>()
     let changed = false

@@ -7,7 +7,7 @@ import type { GatewayStatus } from '../../gateway/status'
 import { ERRORS, errno } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
 import { MEDIA } from '../../links/registry'
-import type { Finding } from './issues'
+import type { EnvIssue } from './issues'
 import { type Kind, type Remedy, remedyFor } from './remedies'
 
 export interface ProbeParts {
@@ -108,9 +108,9 @@ function lackOf(reason: string, hint: string): Kind | null {
   return null
 }
 
-export function findIssues({ config, remedies, status, parts, addon, look = lookAt }: ProbeParts): Finding[] {
+export function findIssues({ config, remedies, status, parts, addon, look = lookAt }: ProbeParts): EnvIssue[] {
   const user = userName()
-  const findings = new Map<string, Finding>()
+  const findings = new Map<string, EnvIssue>()
   const add = (kind: Kind, resource: string, message: string, needed_by: readonly string[], group?: string): void => {
     const key = `${kind} ${resource}`
     const old = findings.get(key)

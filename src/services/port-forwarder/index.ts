@@ -5,8 +5,8 @@ import { OsError } from '../../lib/errors'
 import { mediumInfo } from '../../links/registry'
 import type { CliHandler, OptionSpec, OptionValues, PluginDefinition, PluginHost, Section, Service } from '../contract'
 import { Forwarder } from './forwarder'
+import { RuleStore } from './rule-store'
 import { commandBytes, parseTarget, type Rule, targetText } from './rules'
-import { RuleStore } from './store'
 
 const NAME: OptionSpec = { type: 'string', value: 'NAME', required: true, help: 'name of the rule' }
 const MATCH: Record<string, OptionSpec> = {

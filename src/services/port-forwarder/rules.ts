@@ -4,7 +4,7 @@
 // What fails: a rule that says nothing sensible is BAD_REQUEST with its key; the file of rules is checked as a whole and never
 // overwritten when it is damaged (STORAGE).
 import * as v from 'valibot'
-import { allowList } from '../../gateway/receive/allow'
+import { allowList } from '../../gateway/receive/allow-list'
 import { OsError } from '../../lib/errors'
 import { type Logger, silentLogger } from '../../lib/logger'
 import { mediumInfo } from '../../links/registry'

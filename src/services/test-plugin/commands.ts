@@ -26,7 +26,7 @@ function stressOf(options: OptionValues): Partial<StressOptions> {
   return out as Partial<StressOptions>
 }
 
-const told = (ok: boolean, value: object, text: string): CommandOutcome => ({
+const reported = (ok: boolean, value: object, text: string): CommandOutcome => ({
   value: { ok, ...value },
   text,
   exitCode: ok ? 0 : 1,
@@ -51,7 +51,7 @@ export const testCommands = (runner: TestRunner): Record<string, CliHandler> => 
     options: STRESS_OPTIONS,
     run: async (options, { signal }) => {
       const [summary, fail] = await runner.stress(stressOf(options), signal)
-      return told(fail === 0 && !summary.cancelled, { suite: 'stress', fail, summary }, textOfStress(summary))
+      return reported(fail === 0 && !summary.cancelled, { suite: 'stress', fail, summary }, textOfStress(summary))
     },
   },
   all: {
@@ -63,7 +63,7 @@ export const testCommands = (runner: TestRunner): Record<string, CliHandler> => 
     summary: 'rates and bytes of the cores that are built in',
     run: async () => {
       const result = await runner.compare()
-      return told(result.ok, { suite: 'compare', ...result }, textOfComparison(result))
+      return reported(result.ok, { suite: 'compare', ...result }, textOfComparison(result))
     },
   },
   full_load: {
@@ -72,7 +72,7 @@ export const testCommands = (runner: TestRunner): Record<string, CliHandler> => 
     run: async (options, { signal }) => {
       const { ok, ...load } = await runner.fullLoad(stressOf(options), signal)
       const text = [`${load.cpus} CPUs`, ...load.runs.map(textOfStress)].join('\n')
-      return told(ok, { suite: 'full_load', ...load }, text)
+      return reported(ok, { suite: 'full_load', ...load }, text)
     },
   },
   audit: {
@@ -82,13 +82,13 @@ export const testCommands = (runner: TestRunner): Record<string, CliHandler> => 
     run: async options => {
       const { ok, items, ...report } = await runner.audit()
       const all = { suite: 'audit', ...report, items }
-      return told(ok, all, textOfAudit({ ok, items, ...report }, VERBOSE(options)))
+      return reported(ok, all, textOfAudit({ ok, items, ...report }, VERBOSE(options)))
     },
   },
 })
 
 function ofChecks(suite: string, [passed, failed, { suites }]: Outcome): CommandOutcome {
-  return told(failed === 0, { suite, passed, failed, suites }, textOfSuites([passed, failed, { suites }]))
+  return reported(failed === 0, { suite, passed, failed, suites }, textOfSuites([passed, failed, { suites }]))
 }
 
 async function all(runner: TestRunner, options: OptionValues, { signal }: CommandIo): Promise<CommandOutcome> {
@@ -98,7 +98,7 @@ async function all(runner: TestRunner, options: OptionValues, { signal }: Comman
     ...[component, integration].map(part => textOfSuites([part.ok, part.fail, part.result])),
     textOfStress(stress.summary),
   ].join('\n')
-  return told(ok, { suite: 'all', ...report }, text)
+  return reported(ok, { suite: 'all', ...report }, text)
 }
 
 const textOfSuites = ([, , { suites }]: Outcome): string =>

@@ -11,12 +11,12 @@ import { Component, type ComponentChildren, type ComponentType, render } from 'p
 import { useEffect, useRef } from 'preact/hooks'
 import { keepFocus } from './lib/focus'
 import { live, startLive } from './lib/live'
+import { useStore } from './lib/observable'
 import { route } from './lib/route'
 import { unsay } from './lib/say'
 import { session } from './lib/session'
-import { useStore } from './lib/store'
 import { SafeMode } from './ui/safemode'
-import { type Place, Shell } from './ui/shell'
+import { type NavItem, Shell } from './ui/shell'
 import { Console } from './views/console'
 import { Devices } from './views/devices'
 import { Log } from './views/log'
@@ -29,7 +29,7 @@ import { Settings } from './views/settings'
 import { Switches } from './views/switches'
 import { Users } from './views/users'
 
-interface View extends Place {
+interface View extends NavItem {
   readonly view: ComponentType
 }
 

@@ -2,12 +2,12 @@
 // masked; a masked value that comes back changes nothing (X19). Sections are taken all or nothing (X20), options one by one.
 import * as v from 'valibot'
 import { asOsError, OsError } from '../../lib/errors'
-import { turn } from '../../lib/turn'
+import { turn } from '../../lib/yield'
 import type { Body } from '../body'
-import { optionList, optionSchema } from '../options'
 import { flag, text } from '../query'
 import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
+import { optionList, optionSchema } from '../web-options'
 
 /** path segments no configuration key has, and no walk over an object should follow (S8) */
 const UNSAFE_SEGMENT = /(^|\.)(__proto__|prototype|constructor)(\.|$)/

@@ -2,7 +2,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type * as Library from '../../../src/index'
-import { type Answer, bytes, hex, type Ops, type Request, told } from '../../../src/services/test-plugin/vectors/common'
+import {
+  type Answer,
+  bytes,
+  hex,
+  type Ops,
+  type Request,
+  reported,
+} from '../../../src/services/test-plugin/vectors/common'
 
 type Lib = typeof Library
 type LibraryNode = Library.Node
@@ -65,7 +72,7 @@ function run(node: LibraryNode, step: Request, packetOf: (text: string) => Buffe
       try {
         return sent(node.transmit(sensors, device_id, device_status, time))
       } catch (thrown) {
-        return { error: 'RuntimeError', msg: told(thrown).error }
+        return { error: 'RuntimeError', msg: reported(thrown).error }
       }
     case 'transmit_batch':
       return node.transmitBatch(step.items, step.common).map(sent)

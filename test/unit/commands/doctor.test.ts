@@ -109,7 +109,7 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
   ['core', {}, 'ok', /pycore/],
   ['clock', { machine: { wall: () => 1000 } }, 'failed', /1970/, /NTP/],
   ['clock', { machine: { clock: () => ({}) } }, 'warning', /nobody vouches/, /set-ntp/],
-  ['clock', { machine: { clock: () => ({ batteryS: Date.UTC(2027, 0, 1) / 1000 }) } }, 'ok', /battery/],
+  ['clock', { machine: { clock: () => ({ rtcS: Date.UTC(2027, 0, 1) / 1000 }) } }, 'ok', /battery/],
   ['clock', { machine: { clock: () => ({}) }, status: { time: { quality: 'server' } } }, 'ok', /the upstream/],
   ['memory', { machine: { memory: () => ({ limit: 64 << 20, free: 60 << 20 }) } }, 'warning', /64 MiB/, /128 MiB/],
   [

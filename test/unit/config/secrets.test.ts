@@ -12,7 +12,7 @@ import { plain } from '../../../src/display/plain'
 import { fragments } from '../../../src/index'
 import { OsError } from '../../../src/lib/errors'
 import { isSecretName, MASK, maskText } from '../../../src/lib/secrets'
-import { masked } from '../../../src/services/telling'
+import { masked } from '../../../src/services/masking'
 import { PLANTED, planted } from '../../lib/planted'
 
 const made: string[] = []

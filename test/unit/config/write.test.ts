@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ConfigStore, type LoadOptions } from '../../../src/config'
-import { newStranger, strangers } from '../../../src/config/check'
+import { newUnknownKey, strangers } from '../../../src/config/check'
 import { parseDocument } from '../../../src/config/document'
-import { atOnce, inTurns, PART, type Parts } from '../../../src/config/parts'
 import { rewritten } from '../../../src/config/rewrite'
 import { type AnySchema, assemble } from '../../../src/config/schema'
 import { mask } from '../../../src/config/secrets'
+import { atOnce, inTurns, PART, type Parts } from '../../../src/config/slices'
 import { fragments } from '../../../src/index'
 import { OsError } from '../../../src/lib/errors'
 import { type Files, realFiles } from '../../../src/lib/files'
@@ -203,7 +203,7 @@ test('walks over a configuration look at each value once, whatever its depth and
   const walks: Record<string, (schema: AnySchema, tree: object) => unknown> = {
     mask,
     strangers,
-    newStranger: (schema, tree) => newStranger(schema, {}, tree),
+    newStranger: (schema, tree) => newUnknownKey(schema, {}, tree),
   }
   for (const [name, walk] of Object.entries(walks)) {
     const cost = (n: number): number => {

@@ -4,14 +4,14 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ConfigStore } from '../../../src/config'
-import { BatteryClock } from '../../../src/gateway/time/battery'
-import { TimeKeeper } from '../../../src/gateway/time/keeper'
-import type { ClockSigns } from '../../../src/gateway/time/vouchers'
+import { TimeKeeper } from '../../../src/gateway/time/gateway-time'
+import { RtcClock } from '../../../src/gateway/time/rtc'
+import type { ClockSigns } from '../../../src/gateway/time/time-sources'
 import { ManualClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
 import { silentLogger } from '../../../src/lib/logger'
 import { nativeOrNull } from '../../../src/native'
-import { stuckThreads } from '../../../src/native/bus'
+import { stuckThreads } from '../../../src/native/native-thread'
 import { removeDir, tempDir, until } from '../../lib/gateway'
 import { HangingFile, heldClock } from '../../lib/hanging'
 
@@ -30,7 +30,7 @@ test('the battery clock is asked beside the main thread, goes on by itself, and 
   heldClock(t)
   for (const native of nativeOrNull() ? [nativeOrNull, () => null] : [() => null]) {
     const [clock, path] = [new ManualClock(), join(dir, 'clock')]
-    const battery = new BatteryClock(path, clock, native)
+    const battery = new RtcClock(path, clock, native)
     assert.equal(battery.seconds(), undefined)
     writeFileSync(path, '1800000000\n')
     assert.equal(battery.seconds(), undefined, 'nobody waits for it')
@@ -52,7 +52,7 @@ test('the time is right from the start when the battery clock answers, and as so
     const signs: ClockSigns = {}
     const clock = new ManualClock(1_800_000_000_000)
     const said = (): void => {
-      signs.batteryS = 1_800_000_000
+      signs.rtcS = 1_800_000_000
     }
     const keeper = await TimeKeeper.open({
       config: ConfigStore.load({ cwd: dir, env: {}, keep: false }),
@@ -75,7 +75,7 @@ test('a battery clock whose bus hangs holds nobody up, and is asked by one threa
 }, async t => {
   const clock = heldClock(t)
   const path = join(dir, 'hangs')
-  const battery = new BatteryClock(path)
+  const battery = new RtcClock(path)
   writeFileSync(path, '1800000000')
   battery.seconds()
   await battery.answered

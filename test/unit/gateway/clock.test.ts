@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { ConfigStore } from '../../../src/config'
 import { Gateway } from '../../../src/gateway/gateway'
-import { remember } from '../../../src/gateway/remember'
+import { remember } from '../../../src/gateway/restore'
 import { TimeCorrections } from '../../../src/gateway/time/corrections'
-import type { ClockSigns } from '../../../src/gateway/time/vouchers'
+import type { ClockSigns } from '../../../src/gateway/time/time-sources'
 import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import { Registry } from '../../../src/links/registry'
@@ -99,7 +99,7 @@ for (const start of [0, TRUE - 200 * DAY, TRUE])
           ntp = true
           clock.wallMs = TRUE + 500
           clock.advance(60_000)
-          gateway.time.vouch('ntp')
+          gateway.time.confirmTime('ntp')
           clock.advance(-60_000)
         }
         assert.equal(gateway.time.quality, by)

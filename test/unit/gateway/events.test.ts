@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Channel, GatewayEvents } from '../../../src/gateway/events'
+import { EventChannel, GatewayEvents } from '../../../src/gateway/events'
 import { createLogger } from '../../../src/lib/logger'
 
 function rig() {
@@ -21,7 +21,7 @@ function rig() {
 
 test('every listener gets every event in order, after the work in hand', () => {
   const { options, run, waiting } = rig()
-  const channel = new Channel<number>(options)
+  const channel = new EventChannel<number>(options)
   const [a, b]: number[][] = [[], []]
   channel.subscribe(event => a!.push(event))
   const end = channel.subscribe(event => b!.push(event))
@@ -50,7 +50,7 @@ test('every listener gets every event in order, after the work in hand', () => {
 
 test('without listeners nothing is kept', () => {
   const { options, waiting } = rig()
-  const channel = new Channel<number>(options)
+  const channel = new EventChannel<number>(options)
   channel.emit(1)
   assert.deepEqual([channel.heard, waiting.length], [false, 0])
   const got: number[] = []
@@ -61,7 +61,7 @@ test('without listeners nothing is kept', () => {
 
 test('a listener that is too slow loses its oldest events, counted; the others lose nothing', () => {
   const { options, run } = rig()
-  const channel = new Channel<number>(options)
+  const channel = new EventChannel<number>(options)
   const [slow, fast]: number[][] = [[], []]
   channel.subscribe(event => slow!.push(event), 3)
   channel.subscribe(event => fast!.push(event))

@@ -21,7 +21,7 @@ import {
 } from '../../../src/protocol/control'
 import { HandshakeManager } from '../../../src/protocol/handshake/manager'
 import { IdAllocator } from '../../../src/protocol/ids/allocator'
-import { memoryIdStore } from '../../../src/protocol/ids/store'
+import { memoryIdStore } from '../../../src/protocol/ids/id-store'
 import { NodeClock } from '../../../src/protocol/time'
 import { COMMAND } from '../../../src/wire/commands'
 

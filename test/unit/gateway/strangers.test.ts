@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ConfigStore } from '../../../src/config'
+import { latestTime, NewDevices } from '../../../src/gateway/receive/new-devices'
 import { Receive } from '../../../src/gateway/receive/receive'
-import { ReceiveSession } from '../../../src/gateway/receive/session'
-import { latestTime, Strangers } from '../../../src/gateway/receive/strangers'
+import { ReceiveSession } from '../../../src/gateway/receive/receiver-session'
 import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
@@ -54,7 +54,7 @@ function world(secure: { requireSecure?: boolean } = {}, limit = Number.POSITIVE
     logger: silentLogger,
     ackCommitMs: 100,
     session: new ReceiveSession(server),
-    strangers: new Strangers({ clock, knows, limit: () => limit, rss: () => memory.rss }),
+    newDevices: new NewDevices({ clock, knows, limit: () => limit, rss: () => memory.rss }),
     onFact: () => undefined,
   })
   const replies: Uint8Array[] = []
@@ -118,7 +118,7 @@ for (const requireSecure of [false, true])
     deliver(full(T0 + 1000, 2, key), DEVICE)
     const before = kept.length
 
-    const other = new SecureClient({ clock, requireSecure, elsewhere: () => [T0] })
+    const other = new SecureClient({ clock, requireSecure, otherServers: () => [T0] })
     const plain = full(T0 + 2000, 3)
     other.plaintextSent(9, T0 + 2000)
     const refused = parseRefusedFrame(parseNackReason(deliver(plain, 'os/1/up')!))!

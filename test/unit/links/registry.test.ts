@@ -15,8 +15,8 @@ import {
   union,
 } from 'valibot'
 import type { MediumDriver, SourceDriver } from '../../../src/links/contracts'
+import { checkOptions } from '../../../src/links/driver-options'
 import { safeName, safeNames } from '../../../src/links/names'
-import { checkOptions } from '../../../src/links/options'
 import { MEDIA, mediumInfo, portOf, Registry } from '../../../src/links/registry'
 
 const medium = (name: string): MediumDriver => ({ medium: name, create: () => assert.fail('not made here') })

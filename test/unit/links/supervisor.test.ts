@@ -4,9 +4,9 @@ import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger } from '../../../src/lib/logger'
 import type { LinkCounters, Openable, OpenableEvents, Source, SourceReading } from '../../../src/links/contracts'
-import { MissingLink } from '../../../src/links/missing'
 import { Supervisor, type SupervisorOptions } from '../../../src/links/supervisor'
 import { ManualTimers } from '../../../src/links/timers'
+import { MissingLink } from '../../../src/links/unavailable-link'
 
 class FakeThing implements Openable {
   readonly counters: LinkCounters = { rx: 0, tx: 0, errors: 0 }

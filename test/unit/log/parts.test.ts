@@ -1,9 +1,9 @@
 // Small parts of the log by themselves: the chunks in RAM, the witness of the newest segment, a row of an export.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { readWitness, removeWitness, writeWitness } from '../../../src/log/chain-file'
 import { exportRow } from '../../../src/log/export'
 import { Tail } from '../../../src/log/tail'
-import { readWitness, removeWitness, writeWitness } from '../../../src/log/witness'
 import { DIR, factOf, openLog } from './helpers'
 import { MemFiles, systemError } from './memfiles'
 

@@ -8,7 +8,7 @@ import { ManualClock, systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { DriverContext, OpenableEvents } from '../../../src/links/contracts'
 import { createQuic, QuicListener, QuicSender } from '../../../src/media/quic'
-import { Connection } from '../../../src/media/quic/connection'
+import { QuicConnection } from '../../../src/media/quic/connection'
 import { type QuicheConnection, quiche } from '../../../src/media/quic/native'
 import { QuicStreams } from '../../../src/media/quic/stream'
 import { makeCerts } from '../../lib/certs'
@@ -307,7 +307,7 @@ test(
 )
 
 /** A connection of a peer that takes no datagrams. */
-async function bare(t: TestContext, port: number): Promise<Connection> {
+async function bare(t: TestContext, port: number): Promise<QuicConnection> {
   const library = quiche()
   const config = library.Config.withBoringSslCtx(false, false, null, null, null, null)
   config.setApplicationProtos(['os-node'])
@@ -318,9 +318,9 @@ async function bare(t: TestContext, port: number): Promise<Connection> {
   await new Promise<void>(resolve => socket.connect(port, '127.0.0.1', resolve))
   const local = { host: '127.0.0.1', port: socket.address().port }
   const remote = { host: '127.0.0.1', port }
-  const quic = library.Connection.connect('localhost', Buffer.alloc(16, 7), local, remote, config)
-  const established = new Promise<Connection>(resolve => {
-    const connection = new Connection(quic, {
+  const quic = library.QuicConnection.connect('localhost', Buffer.alloc(16, 7), local, remote, config)
+  const established = new Promise<QuicConnection>(resolve => {
+    const connection = new QuicConnection(quic, {
       role: 'opener',
       local,
       transmit: (datagram, _to, free) => socket.send(datagram, free),

@@ -12,7 +12,7 @@ import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { Standardizer } from '../../../src/pipeline/standardize'
 import { attributeUnits } from '../../../src/units/attribute'
-import { attributeKeys } from '../../../src/units/attribute-laws'
+import { attributeKeys } from '../../../src/units/attribute-conversions'
 import { roundHalfEven } from '../../../src/wire/base62'
 import { random } from './units'
 

@@ -4,7 +4,7 @@
 // Long: the million; `npm test` takes a tenth of it
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { contentHash } from '../../../src/gateway/receive/content'
+import { contentHash } from '../../../src/gateway/receive/content-hash'
 import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import type { Core } from '../../../src/pipeline/core'

@@ -99,7 +99,7 @@ test('a jump of the OS clock after a sync does not move the node', () => {
 })
 
 test('a time that NTP vouched for goes on over every jump until somebody vouches again', () => {
-  const { os, node } = bench(TRUE, { voucher: 'ntp' })
+  const { os, node } = bench(TRUE, { timeSource: 'ntp' })
   assert.equal(node.quality, 'ntp')
   for (const wall of [86_400_000, TRUE + 50 * 365 * 86_400_000, TRUE - 3_600_000]) {
     os.wallMs = wall
@@ -109,7 +109,7 @@ test('a time that NTP vouched for goes on over every jump until somebody vouches
   os.wallMs = TRUE
   assert.equal(node.now(), TRUE, 'set right again')
   os.wallMs = TRUE + 10_000
-  node.vouch('ntp')
+  node.confirmTime('ntp')
   assert.equal(node.now(), TRUE + 10_000)
   assert.equal(node.quality, 'ntp')
 })

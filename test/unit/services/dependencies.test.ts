@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { DependencyManager } from '../../../src/services/dependencies'
 import { diagnose } from '../../../src/services/dependencies/doctor'
-import { problemsOf, readManifest, sha256, splitBundle } from '../../../src/services/dependencies/parts'
+import { problemsOf, readManifest, sha256, splitBundle } from '../../../src/services/dependencies/manifest-parts'
 import { run as runProgram } from '../../../src/services/dependencies/program'
 import { hostFor, io, tempDir } from './fake'
 

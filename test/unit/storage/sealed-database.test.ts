@@ -17,7 +17,7 @@ import { DatabaseManager, Node } from '../../../src/index'
 import { FlashLog, type FlashLogOptions, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Database, type DatabaseOptions } from '../../../src/storage'
-import { windowFolder } from '../../../src/storage/place'
+import { windowFolder } from '../../../src/storage/window-folder-options'
 import { until as waitUntil } from '../../lib/gateway'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-sealed-'))

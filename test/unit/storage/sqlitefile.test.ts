@@ -8,8 +8,8 @@ import { after, test } from 'node:test'
 import type { SqlJsStatic, SqlValue } from 'sql.js'
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import { realFiles } from '../../../src/lib/files'
-import { OutFile } from '../../../src/storage/outfile'
-import { pageAfter, SqliteFile, Tree } from '../../../src/storage/sqlitefile'
+import { OutFile } from '../../../src/storage/output-file'
+import { BTree, pageAfter, SqliteFile } from '../../../src/storage/sqlitefile'
 import { encodeRecord, varint } from '../../../src/storage/sqliterecord'
 import { prng } from '../../lib/random'
 
@@ -23,9 +23,9 @@ let made = 0
 async function written(rows: Iterable<readonly [number, ...Value[]]>, keys?: readonly (readonly [string, number])[]) {
   const path = join(root, `${made++}.sqlite`)
   const file = new SqliteFile(new OutFile(realFiles, path))
-  const table = new Tree(file, 'table')
+  const table = new BTree(file, 'table')
   for (const [rowid, ...values] of rows) table.addRow(rowid, encodeRecord(values))
-  const index = new Tree(file, 'index')
+  const index = new BTree(file, 'index')
   for (const key of keys ?? []) index.addKey(encodeRecord(key))
   const sql = keys ? 'CREATE TABLE t (a TEXT NOT NULL PRIMARY KEY, b)' : 'CREATE TABLE t (a, b)'
   file.finish([

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pad, textWidth } from '../../../src/display'
-import { encode, type Ink, inkOf, type Line, wrap } from '../../../src/tui/line'
+import { encode, type Ink, inkOf, type TextLine, wrap } from '../../../src/tui/line'
 import { Screen } from '../../../src/tui/screen'
 import { prng } from '../../lib/random'
 import { Vt } from '../../lib/vt'
@@ -39,7 +39,7 @@ test('whatever was on the screen, after a frame it shows that frame', () => {
   const piece = (): string =>
     ['', 'a', '漢字', 'ab cd', '─'.repeat(20), 'x'.repeat(25), 'é', '😀'][Math.floor(next() * 8)]!
   for (let round = 0; round < 400; round++) {
-    const frame: Line[] = Array.from({ length: 6 }, () => [[piece()], [piece(), next() < 0.5 ? 'pick' : 'good']])
+    const frame: TextLine[] = Array.from({ length: 6 }, () => [[piece()], [piece(), next() < 0.5 ? 'pick' : 'good']])
     if (next() < 0.05) screen.forget()
     screen.draw(frame.map(line => encode(line, 20, INK)))
     for (const text of paper.written.splice(0)) vt.write(text)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { resolveAttribute, resolveAttributeList } from '../../../src/units/attribute'
-import { attributeKeys } from '../../../src/units/attribute-laws'
+import { attributeKeys } from '../../../src/units/attribute-conversions'
 import { pyGeneral } from '../../../src/wire/number'
 
 const law = (unit: string): unknown[] | null => {

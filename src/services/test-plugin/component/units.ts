@@ -30,10 +30,10 @@ export const unitChecks: readonly Check[] = [
     ([unit, canonical, one]): Check => [
       `1 ${unit} in ${canonical}`,
       () => {
-        const law = resolve(unit)
-        assert.ok(law, `${unit} is not understood`)
-        const got = law.factor + law.offset
-        assert.equal(law.canonical, canonical)
+        const conversion = resolve(unit)
+        assert.ok(conversion, `${unit} is not understood`)
+        const got = conversion.factor + conversion.offset
+        assert.equal(conversion.canonical, canonical)
         assert.ok(Math.abs(got - one) <= Math.abs(one) * 1e-9, `1 ${unit} became ${got} ${canonical}, not ${one}`)
       },
     ],

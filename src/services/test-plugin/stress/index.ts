@@ -29,17 +29,17 @@ export type StressOutcome = readonly [summary: StressSummary, fail: number]
 
 /** Runs until all packets are through or the signal ends it. Throws BAD_REQUEST, NOT_FOUND, INTERNAL. */
 export async function runStress(given: Partial<StressOptions>, parts: StressParts): Promise<StressOutcome> {
-  const asked = settle(given)
+  const requested = settle(given)
   const { cores = BUILT_IN_CORES, signal } = parts
-  const core = activeCore(cores, asked.core_backend, parts.configured)
+  const core = activeCore(cores, requested.core_backend, parts.configured)
   // a gateway goes on working meanwhile
-  const own = parts.aside && asked.processes === 1 && asked.threads_per_process === null
-  const options = own ? { ...asked, threads_per_process: 1 } : asked
-  if (asked.require_rust && core !== 'rscore') {
+  const own = parts.aside && requested.processes === 1 && requested.threads_per_process === null
+  const options = own ? { ...requested, threads_per_process: 1 } : requested
+  if (requested.require_rust && core !== 'rscore') {
     const error = `rscore is required and ${core} is active; built in: ${namesOf(cores)}`
-    return [{ ...summaryOf(options, core, []), fail: asked.total, error }, asked.total]
+    return [{ ...summaryOf(options, core, []), fail: requested.total, error }, requested.total]
   }
-  const bar = new ProgressBar(asked.progress ? parts.terminal : undefined, asked.total)
+  const bar = new ProgressBar(requested.progress ? parts.terminal : undefined, requested.total)
   const jobs = jobsOf(options, core, parts.precision ?? 4)
   const common = { script: parts.script, ...(cores !== BUILT_IN_CORES && { cores }) }
   const run = together(
@@ -69,10 +69,10 @@ export async function runStress(given: Partial<StressOptions>, parts: StressPart
 }
 
 /** The core a run takes. A name that was asked for must be built in; the configuration's falls back to the pure core. */
-export function activeCore(cores: CoreTable, asked: string | null, configured = 'pycore'): string {
-  if (asked !== null) {
-    coreMaker(cores, asked)
-    return asked
+export function activeCore(cores: CoreTable, requested: string | null, configured = 'pycore'): string {
+  if (requested !== null) {
+    coreMaker(cores, requested)
+    return requested
   }
   return Object.hasOwn(cores, configured) ? configured : 'pycore'
 }

@@ -141,7 +141,7 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
   return async function run(): Promise<ShareResult> {
     result.startedAt = now()
     let breath = performance.now()
-    let told = breath
+    let reported = breath
     let open = lanes.filter(({ left }) => left > 0)
     while (open.length > 0 && !signal?.aborted) {
       let ended = false
@@ -156,8 +156,8 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
         await breathe()
         breath = performance.now()
         if (signal?.aborted) break
-        if (breath - told < PROGRESS_MS) continue
-        told = breath
+        if (breath - reported < PROGRESS_MS) continue
+        reported = breath
         onProgress?.(result.ok + result.fail)
       }
       if (ended) open = open.filter(({ left }) => left > 0)

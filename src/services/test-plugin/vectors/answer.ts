@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { allocatorOps } from './allocator'
-import { type Answer, bytes, clockAt, hex, type Lib, number, type Ops, type Request, told } from './common'
+import { type Answer, bytes, clockAt, hex, type Lib, number, type Ops, type Request, reported } from './common'
 import { handshakeOps } from './handshake'
 import { standardizeOps } from './standardize'
 
@@ -34,7 +34,7 @@ function fuse(lib: Lib, request: Request, dir: string): Answer {
     try {
       return hex(fusion.runEngine(step.input_hex === undefined ? step.input : bytes(step.input_hex), step.strategy))
     } catch (thrown) {
-      return told(thrown)
+      return reported(thrown)
     }
   })
   if (!request.want_registry) return { packets }
@@ -68,7 +68,7 @@ export const OPS: Ops = {
         try {
           return engine.encodeUnitToken(unit)
         } catch (thrown) {
-          return told(thrown)
+          return reported(thrown)
         }
       }),
     }
@@ -108,7 +108,7 @@ export function answer<L extends Lib>(lib: L, { op, ...request }: Request, ops: 
   try {
     return plain(run(lib, request, dir))
   } catch (thrown) {
-    return told(thrown)
+    return reported(thrown)
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }

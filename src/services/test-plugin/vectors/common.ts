@@ -44,7 +44,9 @@ export const number = (value: unknown): unknown => {
   return value === 'nan' ? Number.NaN : value
 }
 
-export const told = (thrown: unknown): Answer => ({ error: thrown instanceof Error ? thrown.message : String(thrown) })
+export const reported = (thrown: unknown): Answer => ({
+  error: thrown instanceof Error ? thrown.message : String(thrown),
+})
 
 /** Stands at `now` (UNIX seconds), else where the vectors' clock stands. */
 export const clockAt = (now: unknown): { wall: () => number; mono: () => number } => {

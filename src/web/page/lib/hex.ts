@@ -3,7 +3,7 @@
 import { commandName, isData, isSecure } from '../../../wire/commands'
 import { crc8, crc16 } from '../../../wire/crc'
 
-export interface Field {
+export interface HexField {
   readonly name: string
   /** bytes [start, end) */
   readonly start: number
@@ -14,7 +14,7 @@ export interface Field {
 }
 
 export interface Parts {
-  readonly fields: readonly Field[]
+  readonly fields: readonly HexField[]
   readonly problem: string
 }
 
@@ -45,7 +45,7 @@ export function parts(bytes: Uint8Array): Parts {
   const cmd = bytes[0]
   if (cmd === undefined) return { fields: [], problem: 'no byte' }
   const name = commandName(cmd)
-  const first: Field = { name: 'CMD', start: 0, end: 1, text: `${hex2(cmd, 2)} ${name ?? 'unknown command'}` }
+  const first: HexField = { name: 'CMD', start: 0, end: 1, text: `${hex2(cmd, 2)} ${name ?? 'unknown command'}` }
   if (isData(cmd)) return dataParts(bytes, cmd, first)
   if (name === undefined) return { fields: [first, rest(bytes, 1)], problem: 'not a command of this protocol' }
   const fields = [first]
@@ -54,19 +54,19 @@ export function parts(bytes: Uint8Array): Parts {
   return { fields, problem: bytes.length < 3 ? 'too short for a control packet' : '' }
 }
 
-const rest = (bytes: Uint8Array, start: number): Field => ({
+const rest = (bytes: Uint8Array, start: number): HexField => ({
   name: 'REST',
   start,
   end: bytes.length,
   text: `${bytes.length - start} bytes`,
 })
 
-function dataParts(bytes: Uint8Array, cmd: number, first: Field): Parts {
+function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
   const routes = bytes[1] ?? 0
   const tid = 2 + 4 * routes
   const end = bytes.length - 3
   if (end < tid + 7) return { fields: [first, rest(bytes, 1)], problem: 'shorter than its own header' }
-  const fields: Field[] = [first, { name: 'ROUTES', start: 1, end: 2, text: String(routes) }]
+  const fields: HexField[] = [first, { name: 'ROUTES', start: 1, end: 2, text: String(routes) }]
   for (let k = 0; k < routes; k++) {
     const at = 2 + 4 * k
     fields.push({

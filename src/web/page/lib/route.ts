@@ -1,6 +1,6 @@
 // Where the reader is: `#/packets/<uuid>` → ['packets', '<uuid>'], `?device_id=x` after it as values. The address holds it,
 // so that back, forward, reload and a link sent to somebody work.
-import { Store } from './store'
+import { Store } from './observable'
 
 export interface Route {
   readonly path: readonly string[]

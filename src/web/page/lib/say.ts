@@ -1,6 +1,6 @@
 // What an action came to: one line at the foot of the page, read out once by a screen reader, gone after a while.
 import { asApiError } from './api'
-import { Store } from './store'
+import { Store } from './observable'
 
 export interface Said {
   readonly text: string

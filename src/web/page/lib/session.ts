@@ -1,10 +1,10 @@
 // Who is signed in. The gateway's sessions are used where it has them; a bare admin token works as well, since it goes in
 // the same header. Roles only decide what the page offers: the gateway checks every call itself.
 import { ApiError, asApiError, call, currentToken, get, useToken } from './api'
-import { Store } from './store'
+import { Store } from './observable'
 import type { Role } from './types'
 
-export interface Session {
+export interface LoginSession {
   /** 'unknown' until the gateway has told */
   state: 'unknown' | 'in' | 'out'
   role: Role
@@ -22,7 +22,7 @@ const RANK: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 }
 /** The gateway has said with the page that it wants a token: without one it would only refuse. */
 const mustSignIn = currentToken() === null && 'signIn' in document.documentElement.dataset
 
-export const session = new Store<Session>({
+export const session = new Store<LoginSession>({
   state: mustSignIn ? 'out' : 'unknown',
   role: 'viewer',
   known: false,

@@ -1,5 +1,5 @@
 // Light, dark, or as the device has it. What was chosen stays in this browser.
-import { Store } from './store'
+import { Store } from './observable'
 
 export type Theme = 'auto' | 'light' | 'dark'
 

@@ -1,7 +1,8 @@
 // Settings that were typed and are not saved: a look at another view does not cost them, the end of the session does, and
 // leaving the page asks first.
+
+import { Store } from './observable'
 import { session } from './session'
-import { Store } from './store'
 
 type Texts = Readonly<Record<string, string>>
 

@@ -2,9 +2,9 @@
 import { useState } from 'preact/hooks'
 import { call } from '../lib/api'
 import { askNow, live } from '../lib/live'
+import { useStore } from '../lib/observable'
 import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
-import { useStore } from '../lib/store'
 
 export function SafeMode() {
   const reason = useStore(live).dashboard?.status.safe_mode

@@ -4,15 +4,15 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { duration } from '../format'
 import { askNow, live } from '../lib/live'
+import { useStore } from '../lib/observable'
 import { useSeconds } from '../lib/resource'
 import { href, route } from '../lib/route'
 import { said, unsay } from '../lib/say'
 import { session, signOut } from '../lib/session'
-import { useStore } from '../lib/store'
 import { chooseTheme, type Theme, theme } from '../lib/theme'
 import { Icon, type IconName } from './icons'
 
-export interface Place {
+export interface NavItem {
   readonly name: IconName
   readonly title: string
 }
@@ -108,10 +108,10 @@ function Away() {
   )
 }
 
-function Navigation({ places, here }: { places: readonly Place[]; here: string }) {
+function Navigation({ places, here }: { places: readonly NavItem[]; here: string }) {
   const [open, setOpen] = useState(false)
   useEffect(() => route.listen(() => setOpen(false)), [])
-  const link = ({ name, title }: Place) => (
+  const link = ({ name, title }: NavItem) => (
     <li key={name}>
       <a href={href([name])} aria-current={name === here ? 'page' : undefined}>
         <Icon name={name} />
@@ -162,7 +162,7 @@ export function Shell({
   here,
   children,
 }: {
-  places: readonly Place[]
+  places: readonly NavItem[]
   here: string
   children: ComponentChildren
 }) {

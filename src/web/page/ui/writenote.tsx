@@ -1,7 +1,7 @@
 // Why nothing can be changed here: said before somebody tries.
 import { live } from '../lib/live'
+import { useStore } from '../lib/observable'
 import { may, session } from '../lib/session'
-import { useStore } from '../lib/store'
 import type { Role } from '../lib/types'
 
 export function WriteNote({ needs, what }: { needs: Role; what: string }) {

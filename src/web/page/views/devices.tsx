@@ -2,9 +2,9 @@
 // has them.
 import { age, number } from '../format'
 import { live, now } from '../lib/live'
+import { useStore } from '../lib/observable'
 import { useResource, useSeconds } from '../lib/resource'
 import { href, route } from '../lib/route'
-import { useStore } from '../lib/store'
 import type { Device } from '../lib/types'
 import { Card, Chip, Empty, Trouble } from '../ui/parts'
 

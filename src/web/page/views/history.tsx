@@ -4,9 +4,9 @@ import { useEffect, useState } from 'preact/hooks'
 import { counted, friendlyScale } from '../format'
 import { type ApiError, asApiError, get, query } from '../lib/api'
 import { history, live, now } from '../lib/live'
+import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
 import { href } from '../lib/route'
-import { useStore } from '../lib/store'
 import { lineOf, type Statistics, type Stored, statisticsOf } from '../lib/stored'
 import type { SensorRecord } from '../lib/types'
 import { Card, Choice, Empty, Value } from '../ui/parts'
@@ -42,8 +42,8 @@ function useStored(device: string, sensor: string, range: Range): Read {
     const ask = (): void => {
       if (document.hidden) return
       const until = Math.floor(now() / 1000)
-      const asked = { since: until - RANGES[range], until, buckets: BUCKETS }
-      const path = `/api/data/history${query({ device_id: device, sensor_id: sensor, ...asked })}`
+      const requested = { since: until - RANGES[range], until, buckets: BUCKETS }
+      const path = `/api/data/history${query({ device_id: device, sensor_id: sensor, ...requested })}`
       get<Stored>(path, { signal: abort.signal }).then(
         stored => !abort.signal.aborted && setState({ stored }),
         thrown => !abort.signal.aborted && setState({ error: asApiError(thrown) }),

@@ -1,8 +1,8 @@
 // Signing in: with the admin token of the first start, or as a user with a password.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { asApiError } from '../lib/api'
+import { useStore } from '../lib/observable'
 import { session, signIn } from '../lib/session'
-import { useStore } from '../lib/store'
 import { Choice } from '../ui/parts'
 
 type Way = 'token' | 'user'

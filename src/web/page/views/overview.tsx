@@ -1,8 +1,8 @@
 // How the gateway is: what needs somebody first, then throughput, loss, flash and time, then every link.
 import { age, bytes, counted, duration, notices, number } from '../format'
 import { live, meter, now } from '../lib/live'
+import { useStore } from '../lib/observable'
 import { useSeconds } from '../lib/resource'
-import { useStore } from '../lib/store'
 import type { Link, Status, Uplink } from '../lib/types'
 import { Card, Empty, Pill, Spark } from '../ui/parts'
 

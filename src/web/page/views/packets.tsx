@@ -2,9 +2,9 @@
 // any packet in hex apart.
 import { friendly, number } from '../format'
 import { query } from '../lib/api'
+import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
 import { go, href, route } from '../lib/route'
-import { useStore } from '../lib/store'
 import type { Packet } from '../lib/types'
 import { Card, Empty, Loaded } from '../ui/parts'
 import { DecodeView } from './decode'

@@ -2,8 +2,8 @@
 // it is opened.
 import { useState } from 'preact/hooks'
 import { ui } from '../lib/live'
+import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
-import { useStore } from '../lib/store'
 import type { ProviderInfo } from '../lib/types'
 import { Card, Chip, Choice, Empty, Loaded } from '../ui/parts'
 import { Tree } from '../ui/tree'

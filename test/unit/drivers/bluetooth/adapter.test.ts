@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { advertisementSources, createBluetooth } from '../../../../drivers/bluetooth'
 import { Adapter } from '../../../../drivers/bluetooth/adapter'
 import { sharedAdapter } from '../../../../drivers/bluetooth/adapters'
-import type { Connection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
+import type { BleConnection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
 import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
@@ -39,7 +39,7 @@ class FakeRadio implements Radio {
     this.did.push('reset')
     return this.peer === undefined
   }
-  async connect(options: ConnectOptions): Promise<Connection> {
+  async connect(options: ConnectOptions): Promise<BleConnection> {
     this.did.push('connect')
     this.peer = options
     return {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createBluetooth } from '../../../../drivers/bluetooth'
 import { Adapter } from '../../../../drivers/bluetooth/adapter'
-import type { Connection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
+import type { BleConnection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
 import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
 import { ManualTimers } from '../../../../src/links/timers'
@@ -29,7 +29,7 @@ class ManyRadio implements Radio {
   async reset(): Promise<boolean> {
     return this.connected.size === 0
   }
-  async connect(options: ConnectOptions): Promise<Connection> {
+  async connect(options: ConnectOptions): Promise<BleConnection> {
     this.connected.set(options.address, options)
     return {
       mtu: 247,

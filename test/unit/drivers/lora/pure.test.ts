@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type AirSettings, airtimeMs, bytesWithin, symbolMs } from '../../../../drivers/lora/airtime'
 import { explained } from '../../../../drivers/lora/hardware'
+import { type LoraOptions, loraOptions } from '../../../../drivers/lora/lora-options'
 import {
   currentRegister,
   frequencyError,
@@ -12,11 +13,10 @@ import {
   packetSnr,
   powerRegisters,
 } from '../../../../drivers/lora/modem'
-import { type LoraOptions, loraOptions } from '../../../../drivers/lora/options'
 import { bandOf, bandsOf, REGIONS, type Region, usualFrequency } from '../../../../drivers/lora/region'
 import { REG } from '../../../../drivers/lora/registers'
 import { type ErrorCode, OsError } from '../../../../src/lib/errors'
-import { checkOptions } from '../../../../src/links/options'
+import { checkOptions } from '../../../../src/links/driver-options'
 
 const settings = (raw: Record<string, unknown> = {}): LoraOptions =>
   checkOptions(loraOptions, raw, 'test') as LoraOptions

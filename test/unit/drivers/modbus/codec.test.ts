@@ -12,7 +12,7 @@ import {
   nextTcp,
   readRequest,
 } from '../../../../drivers/modbus/codec'
-import { type Place, plan } from '../../../../drivers/modbus/plan'
+import { plan, type RegisterPlace } from '../../../../drivers/modbus/plan'
 import { coilAt, numberAt, TYPES, WORD_ORDERS, type WordOrder, widthOf } from '../../../../drivers/modbus/values'
 import { prng } from '../../../lib/random'
 
@@ -115,7 +115,7 @@ test('the plan asks for every register once, in requests no larger than allowed,
   for (let round = 0; round < 300; round++) {
     const gap = Math.floor(random() * 4)
     const most = 4 + Math.floor(random() * 122)
-    const places: Place[] = Array.from({ length: 1 + Math.floor(random() * 60) }, () => ({
+    const places: RegisterPlace[] = Array.from({ length: 1 + Math.floor(random() * 60) }, () => ({
       table: (['holding', 'input', 'coil', 'discrete'] as const)[Math.floor(random() * 4)]!,
       address: Math.floor(random() * (random() < 0.5 ? 120 : 3000)),
       type: TYPES[Math.floor(random() * TYPES.length)]!,
@@ -147,8 +147,13 @@ test('the plan asks for every register once, in requests no larger than allowed,
 })
 
 test('as few requests as can be: registers side by side share one', () => {
-  const at = (address: number, type: Place['type'] = 'u16'): Place => ({ table: 'holding', address, type })
-  const shape = (places: Place[], options = {}) => plan(places, options).map(({ address, count }) => [address, count])
+  const at = (address: number, type: RegisterPlace['type'] = 'u16'): RegisterPlace => ({
+    table: 'holding',
+    address,
+    type,
+  })
+  const shape = (places: RegisterPlace[], options = {}) =>
+    plan(places, options).map(({ address, count }) => [address, count])
   assert.deepEqual(shape([at(0, 'f32'), at(2), at(3)]), [[0, 4]])
   assert.deepEqual(shape([at(3), at(0), at(0, 'bit')]), [
     [0, 1],

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Bus } from '../../../../drivers/modbus/bus'
+import { ModbusBus } from '../../../../drivers/modbus/bus'
 import { frameRtu, readRequest } from '../../../../drivers/modbus/codec'
 import { slaveSource } from '../../../../drivers/modbus/index'
-import { tcpSchema } from '../../../../drivers/modbus/options'
+import { tcpSchema } from '../../../../drivers/modbus/modbus-options'
 import { RtuTransport } from '../../../../drivers/modbus/rtu'
 import { Membership } from '../../../../drivers/modbus/shared'
 import { ManualClock } from '../../../../src/lib/clock'
 import type { Line, OpenableEvents, Source } from '../../../../src/links/contracts'
-import { checkOptions } from '../../../../src/links/options'
+import { checkOptions } from '../../../../src/links/driver-options'
 import { ManualTimers } from '../../../../src/links/timers'
 
 const hex = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text.replaceAll(' ', ''), 'hex'))
@@ -64,7 +64,7 @@ function world() {
   const wire = new Wire()
   const { clock, timers } = wire
   const port = `wire${ports++}`
-  const bus = new Bus(new RtuTransport(wire, { baudrate: 9600, characterMs: 10 / 9.6, clock, timers }), clock)
+  const bus = new ModbusBus(new RtuTransport(wire, { baudrate: 9600, characterMs: 10 / 9.6, clock, timers }), clock)
   const source = (slave: number, more: object = {}): Source => {
     const raw = { host: '-', registers: [{ id: `r${slave}`, address: 1 }], timeout_ms: 500, ...more }
     const options = checkOptions(tcpSchema, raw, 'x')
@@ -326,7 +326,7 @@ test('other settings for the same port are refused; addresses counted from 1 are
   const { wire, bus, source, events, settle } = world()
   wire.answer = healthy
   const key = `own${ports++}`
-  const make = (): Bus => bus
+  const make = (): ModbusBus => bus
   const first = new Membership(key, { baudrate: 9600 }, make)
   const second = new Membership(key, { baudrate: 19200 }, make)
   await first.open(events)

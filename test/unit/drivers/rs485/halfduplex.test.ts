@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { HalfDuplexLine, type Wire } from '../../../../drivers/rs485/halfduplex'
 import { ManualClock } from '../../../../src/lib/clock'
 import { ManualTimers } from '../../../../src/links/timers'
-import { buildPoll } from '../../../../src/protocol/turns'
+import { buildPoll } from '../../../../src/protocol/polling-turns'
 import { frameSerial } from '../../../../src/wire/serial'
 
 function line() {

@@ -8,7 +8,7 @@ import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Medium, PacketHandler } from '../../../../src/links/contracts'
 import { ManualTimers } from '../../../../src/links/timers'
-import { isPoll } from '../../../../src/protocol/turns'
+import { isPoll } from '../../../../src/protocol/polling-turns'
 import { dataPacket } from '../../../lib/packets'
 import { prng } from '../../../lib/random'
 

@@ -19,7 +19,7 @@ import { after, test } from 'node:test'
 import { nodeIdentity, PortNames } from '../../../../drivers/serial'
 import type { OsError } from '../../../../src/lib/errors'
 import { nativeOrNull } from '../../../../src/native'
-import { stuckThreads } from '../../../../src/native/bus'
+import { stuckThreads } from '../../../../src/native/native-thread'
 import { until } from '../../../lib/gateway'
 
 const root = mkdtempSync(join(tmpdir(), 'names-'))

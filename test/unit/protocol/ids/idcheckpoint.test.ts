@@ -6,8 +6,8 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { IdAllocator } from '../../../../src/protocol/ids/allocator'
 import { checkpointPieces, readCheckpoint } from '../../../../src/protocol/ids/checkpoint'
+import { FileIdStore } from '../../../../src/protocol/ids/id-store'
 import { IdState } from '../../../../src/protocol/ids/state'
-import { FileIdStore } from '../../../../src/protocol/ids/store'
 import { MemFiles, PowerCut, systemError } from '../../log/memfiles'
 
 const NOW = 1_710_000_000

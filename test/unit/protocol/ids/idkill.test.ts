@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { IdAllocator } from '../../../../src/protocol/ids/allocator'
-import { FileIdStore } from '../../../../src/protocol/ids/store'
+import { FileIdStore } from '../../../../src/protocol/ids/id-store'
 
 async function handOut(file: string, run: string): Promise<never> {
   const ids = new IdAllocator({}, { store: new FileIdStore(file) })

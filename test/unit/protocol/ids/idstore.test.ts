@@ -6,7 +6,7 @@ import { afterEach, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Files, realFiles } from '../../../../src/lib/files'
 import { IdAllocator, type IdAllocatorOptions } from '../../../../src/protocol/ids/allocator'
-import { FileIdStore } from '../../../../src/protocol/ids/store'
+import { FileIdStore } from '../../../../src/protocol/ids/id-store'
 import { MemFiles } from '../../log/memfiles'
 
 const folders: string[] = []

@@ -239,7 +239,7 @@ describe('require_secure', () => {
     assert.equal(pair.client.mayPlain(5), false)
     const sentAt: number[] = []
     for (; pair.clock.mono() < 300_000; pair.clock.advance(500)) {
-      if (!pair.client.openerDue(5, pair.clock.mono())) continue
+      if (!pair.client.keyRequestDue(5, pair.clock.mono())) continue
       sentAt.push(pair.clock.mono() / 1000)
       pair.client.plaintextSent(5, pair.now)
     }
@@ -250,7 +250,7 @@ describe('require_secure', () => {
   test('an opener that could not be sent stays due', () => {
     const pair = new Pair({ requireSecure: true })
     assert.deepEqual(
-      [0, 1, 2].map(ms => pair.client.openerDue(5, ms)),
+      [0, 1, 2].map(ms => pair.client.keyRequestDue(5, ms)),
       [true, true, true],
     )
   })
@@ -259,9 +259,9 @@ describe('require_secure', () => {
     const pair = new Pair({ requireSecure: true })
     pair.client.plaintextSent(5, T)
     pair.client.onDictReady(5, T, SERVER)
-    assert.equal(pair.client.openerDue(5, 1e6), false)
+    assert.equal(pair.client.keyRequestDue(5, 1e6), false)
     pair.client.onBadKey(badKeyOf(5))
-    assert.deepEqual([pair.client.openerDue(5, pair.clock.mono()), pair.client.mayPlain(5)], [true, false])
+    assert.deepEqual([pair.client.keyRequestDue(5, pair.clock.mono()), pair.client.mayPlain(5)], [true, false])
   })
 
   test('an opener that was on its way when the key came delays none after BAD_KEY', () => {
@@ -270,13 +270,13 @@ describe('require_secure', () => {
     pair.client.onDictReady(5, T, SERVER)
     pair.client.plaintextSent(5, T + 1)
     pair.client.onBadKey(badKeyOf(5))
-    assert.equal(pair.client.openerDue(5, pair.clock.mono()), true)
+    assert.equal(pair.client.keyRequestDue(5, pair.clock.mono()), true)
     assert.equal(pair.client.onDictReady(5, T + 1, SERVER), false)
   })
 
   test('without it no opener is ever due and plaintext may go', () => {
     const { client } = new Pair()
-    assert.deepEqual([client.openerDue(5, 0), client.mayPlain(5)], [false, true])
+    assert.deepEqual([client.keyRequestDue(5, 0), client.mayPlain(5)], [false, true])
   })
 
   test('the server drops plaintext data and counts it, openers are dropped uncounted, both are answered', () => {

@@ -1,0 +1,165 @@
+// The source type `can`: signals of a DBC file, heard at one CAN interface, the newest value of each sampled at the interval.
+// One source is one fixed group. The file is read when the link is opened, so a corrected one counts at the next opening.
+//
+// What fails: no file or one that describes nothing chosen (CONFIG_INVALID, NOT_FOUND with the reason), the interface (see
+// feed.ts), a signal that is not heard for `max_age_ms` (ERROR).
+import { asOsError, errno, OsError } from '../../../src/lib/errors'
+import { type Files, realFiles } from '../../../src/lib/files'
+import type {
+  DriverContext,
+  LinkCounters,
+  OpenableEvents,
+  RawReading,
+  Source,
+  SourceDriver,
+  SourceReading,
+} from '../../../src/links/contracts'
+import { checkOptions } from '../../../src/links/driver-options'
+import { systemTimers, type Timers } from '../../../src/links/timers'
+import { LatestSource } from '../../kit/latest-source'
+import { CanBus } from '../bus'
+import { parseDbcInSlices } from './dbc'
+import { CanFeed, type CanPorts, type FrameCounts, kernelPorts } from './feed'
+import { plan, type SignalPlan } from './plan'
+import { type CanSourceOptions, canSourceOptions } from './signal-options'
+import { dbcText } from './tokens'
+
+/** the largest DBC files, of whole vehicles, have some megabytes */
+const MAX_FILE = 16 << 20
+
+export interface CanSourceParts {
+  files?: Pick<Files, 'read' | 'size'>
+  /** the kernel */
+  ports?: CanPorts
+  timers?: Timers
+}
+
+export class CanSource implements Source {
+  readonly type = 'can'
+  readonly intervalMs: number
+  readonly #options: CanSourceOptions
+  readonly #context: DriverContext
+  readonly #parts: Required<CanSourceParts>
+  readonly #bus: CanBus
+  readonly #tally = { rx: 0, tx: 0, errors: 0 }
+  readonly #detail: FrameCounts = { frames: 0, short: 0, incomplete: 0, mixed: 0, dropped: 0, receive_buffer: 0 }
+  #inner: LatestSource | undefined
+  #feed: CanFeed | undefined
+  /** counts openings and closings: one that takes its time may be overtaken */
+  #run = 0
+
+  constructor(
+    readonly name: string,
+    options: CanSourceOptions,
+    context: DriverContext,
+    { files = realFiles, ports = kernelPorts, timers = systemTimers }: CanSourceParts = {},
+  ) {
+    this.intervalMs = options.interval_ms
+    this.#options = options
+    this.#context = context
+    this.#parts = { files, ports, timers }
+    this.#bus = new CanBus(options.interface, timers, ports)
+  }
+
+  /** `detail` holds what CanBus and CanFeed count. */
+  get counters(): LinkCounters {
+    const { dropped, ...detail } = this.#detail
+    return { ...this.#tally, ...(dropped > 0 && { dropped }), detail: { ...this.#bus.detail, ...detail } }
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    const { clock, logger } = this.#context
+    const { ports, timers } = this.#parts
+    const { interface: name, max_age_ms, check_range, fd, source_address, receive_buffer_bytes } = this.#options
+    const run = ++this.#run
+    const chosen = await this.#plan()
+    if (run !== this.#run) throw new OsError('LINK_DOWN', 'closed while opening')
+    for (const warning of chosen.warnings) logger.warn(warning)
+    this.#feed = new CanFeed({
+      interface: name,
+      plan: chosen,
+      fd,
+      checkRange: check_range,
+      sourceAddress: source_address,
+      maxAgeMs: max_age_ms,
+      receiveBuffer: receive_buffer_bytes,
+      clock,
+      ports,
+      bus: this.#bus,
+      detail: this.#detail,
+    })
+    const { type, intervalMs } = this
+    const { channels } = chosen
+    const latest = { type, intervalMs, maxAgeMs: max_age_ms, channels, clock, timers }
+    this.#inner = new LatestSource(this.name, latest, this.#feed)
+    await this.#inner.open(events)
+  }
+
+  async close(): Promise<void> {
+    this.#run++
+    this.#count()
+    const inner = this.#inner
+    this.#inner = undefined
+    this.#feed = undefined
+    await inner?.close()
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#bus.onReturn(back)
+  }
+
+  async read(): Promise<readonly SourceReading[]> {
+    const inner = this.#opened()
+    this.#feed?.check()
+    const readings = await inner.read()
+    this.#count()
+    return readings
+  }
+
+  whyNot(id: string): string | undefined {
+    return this.#inner?.whyNot(id)
+  }
+
+  readRaw(): Promise<readonly RawReading[]> {
+    return this.#opened().readRaw()
+  }
+
+  #opened(): LatestSource {
+    if (!this.#inner) throw new OsError('LINK_DOWN', `${this.name} is not open`)
+    return this.#inner
+  }
+
+  async #plan(): Promise<SignalPlan> {
+    const { dbc } = this.#options
+    return plan(this.name, await parseDbcInSlices(dbcText(this.#read(dbc))), this.#options)
+  }
+
+  #read(path: string): Uint8Array {
+    const { files } = this.#parts
+    try {
+      const size = files.size(path)
+      if (size <= MAX_FILE) return files.read(path)
+      throw new OsError('CONFIG_INVALID', `the DBC file ${path} has ${size} bytes, ${MAX_FILE} can be`)
+    } catch (cause) {
+      if (cause instanceof OsError) throw cause
+      const why = errno(cause) === 'ENOENT' ? 'is not there' : `cannot be read: ${asOsError(cause).message}`
+      throw new OsError('NOT_FOUND', `the DBC file ${path} ${why}`, { cause, hint: 'give its whole path as dbc' })
+    }
+  }
+
+  /** Takes over what the group of this opening has counted. */
+  #count(): void {
+    if (!this.#inner) return
+    const { counters } = this.#inner
+    this.#tally.rx += counters.rx
+    this.#tally.errors += counters.errors
+    counters.rx = 0
+    counters.errors = 0
+  }
+}
+
+export const canSource: SourceDriver<CanSourceOptions> = {
+  type: 'can',
+  schema: canSourceOptions,
+  create: (name, raw, context) => new CanSource(name, checkOptions(canSourceOptions, raw, name), context),
+}

@@ -1,0 +1,168 @@
+// The frame of every source whose values arrive by themselves (advertisements, CAN signals, lines of text): it keeps the
+// newest value of each channel, and a read gives those that are not too old. What fails: a channel that is not heard for
+// longer than the age limit (ERROR, degraded with the reason), the feed itself (it says `lost`, the link is opened again).
+import type { Clock } from '../../src/lib/clock'
+import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
+import { systemTimers, type Timers } from '../../src/links/timers'
+import { distinctIds, type ValueChannel } from './channel'
+
+/**
+ * Tells the newest raw value of the channel at `index`; null with a reason when the device said that it has none. Runs for
+ * every value that arrives; allocates nothing.
+ */
+export type Take = (index: number, value: number | null, error?: string) => void
+
+/** Where the values of a latest-value source come from. */
+export interface Feed {
+  /** Begins to hear; values may come until close. Throws an OsError with a reason. */
+  open(events: OpenableEvents, take: Take): Promise<void>
+  close(): Promise<void>
+  /** what the newest value of a channel came from: bytes in hex, or text; asked only for channels that were heard */
+  raw(index: number): string
+  /** see Openable */
+  onReturn?(back: () => void): () => void
+  readonly detail?: Readonly<Record<string, number>>
+}
+
+export interface LatestOptions {
+  type: string
+  intervalMs: number
+  maxAgeMs: number
+  channels: readonly ValueChannel[]
+  clock: Clock
+  timers?: Timers
+  /** how long a test waits for channels that were not heard yet */
+  testWaitMs?: number
+}
+
+/** whoever tests a source waits 15 s for it */
+const TEST_WAIT_MS = 10_000
+const NEVER = Number.NEGATIVE_INFINITY
+
+export class LatestSource implements Source {
+  readonly type: string
+  readonly intervalMs: number
+  /** rx counts values that arrived, errors the channels a read found without a value */
+  readonly counters: { rx: number; tx: number; errors: number; detail?: Readonly<Record<string, number>> }
+  readonly #options: LatestOptions
+  readonly #feed: Feed
+  readonly #timers: Timers
+  /** NaN: the device said that it has none */
+  readonly #values: Float64Array
+  /** when, on the monotonic clock */
+  readonly #at: Float64Array
+  readonly #errors: (string | undefined)[]
+  readonly #take: Take
+  #events: OpenableEvents | undefined
+  /** what the feed says of itself, and what the last read found */
+  #complaint = ''
+  #missing = ''
+  #heard: (() => void) | undefined
+
+  /** Throws CONFIG_INVALID when two channels have one id. */
+  constructor(
+    readonly name: string,
+    options: LatestOptions,
+    feed: Feed,
+  ) {
+    distinctIds(options.channels, name)
+    this.type = options.type
+    this.intervalMs = options.intervalMs
+    this.#options = options
+    this.#feed = feed
+    this.#timers = options.timers ?? systemTimers
+    this.#values = new Float64Array(options.channels.length)
+    this.#at = new Float64Array(options.channels.length).fill(NEVER)
+    this.#errors = new Array(options.channels.length)
+    this.counters = { rx: 0, tx: 0, errors: 0, ...(feed.detail && { detail: feed.detail }) }
+    this.#take = (index, value, error) => {
+      this.counters.rx++
+      this.#values[index] = value ?? Number.NaN
+      this.#errors[index] = error
+      this.#at[index] = options.clock.mono()
+      this.#heard?.()
+    }
+  }
+
+  get sensors(): readonly ValueChannel[] {
+    return this.#options.channels
+  }
+
+  async open(events: OpenableEvents): Promise<void> {
+    this.#events = events
+    this.#at.fill(NEVER)
+    this.#complaint = this.#missing = ''
+    const degraded = (reason: string): void => {
+      if (this.#events !== events) return
+      this.#complaint = reason
+      this.#say()
+    }
+    const due = events.due && { due: () => events.due!() }
+    await this.#feed.open({ lost: reason => events.lost(reason), degraded, ...due }, this.#take)
+  }
+
+  async close(): Promise<void> {
+    this.#events = undefined
+    await this.#feed.close()
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.#feed.onReturn?.(back) ?? (() => undefined)
+  }
+
+  async read(): Promise<readonly SourceReading[]> {
+    const { channels } = this.#options
+    const missing = channels.filter((_, k) => this.#why(k) !== undefined)
+    this.counters.errors += missing.length
+    const [first] = missing
+    const why = first && this.#why(channels.indexOf(first))
+    this.#missing = first ? `${missing.length} of ${channels.length} sensors: ${first.id} ${why}` : ''
+    this.#say()
+    return channels.map((channel, k) => channel.reading(this.#why(k) === undefined ? this.#values[k]! : null))
+  }
+
+  whyNot(id: string): string | undefined {
+    const at = this.#options.channels.findIndex(channel => channel.id === id)
+    if (at < 0) return undefined
+    return this.#why(at) ?? this.#options.channels[at]!.raw({ value: this.#values[at]!, raw: '' }).error
+  }
+
+  /** Both reasons stand beside each other: one must not hide the other. */
+  #say(): void {
+    this.#events?.degraded([this.#complaint, this.#missing].filter(Boolean).join('; '))
+  }
+
+  /** Waits a while for channels that were not heard yet, `waitMs` at most. */
+  async readRaw(waitMs = this.#options.testWaitMs ?? TEST_WAIT_MS): Promise<readonly RawReading[]> {
+    await this.#untilHeard(waitMs)
+    return this.#options.channels.map((channel, k) => {
+      const error = this.#why(k)
+      const raw = this.#at[k] === NEVER ? '' : this.#feed.raw(k)
+      return channel.raw({ value: error === undefined ? this.#values[k]! : null, raw, ...(error && { error }) })
+    })
+  }
+
+  /** Why a channel has no value; undefined when it has one. */
+  #why(index: number): string | undefined {
+    const at = this.#at[index]!
+    if (at === NEVER) return 'was not heard yet'
+    const { clock, maxAgeMs } = this.#options
+    if (clock.mono() - at > maxAgeMs) return `was not heard for ${maxAgeMs / 1000} s`
+    return Number.isNaN(this.#values[index]!) ? (this.#errors[index] ?? 'has no value') : undefined
+  }
+
+  async #untilHeard(waitMs: number): Promise<void> {
+    const all = (): boolean => this.#at.every(at => at !== NEVER)
+    if (all()) return
+    const { maxAgeMs } = this.#options
+    let cancel = (): void => undefined
+    await new Promise<void>(resolve => {
+      cancel = this.#timers.after(Math.min(waitMs, maxAgeMs), resolve)
+      this.#heard = () => {
+        if (all()) resolve()
+      }
+    })
+    cancel()
+    this.#heard = undefined
+  }
+}

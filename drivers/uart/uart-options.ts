@@ -1,0 +1,20 @@
+// Options of the UART medium, as in Config.json: what they mean, their bounds and defaults.
+import { type InferOutput, object } from 'valibot'
+import { choice, int, maybeInt } from '../../src/config/fields'
+import { serialEntries } from '../serial/serial-options'
+
+/** 1024 bytes are 90 ms at 115200 baud */
+export const DEFAULT_MAX_PACKET = 1024
+
+export const uartOptions = object({
+  mode: choice(['send', 'listen'], 'send', 'send: an uplink or dispatch; listen: a receiver. Both may use one port'),
+  ...serialEntries(115_200),
+  framing: choice(['uart', 'cobs'], 'uart', 'uart: 02 packet 03, as every peer; cobs: for os-node at both ends'),
+  max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 64, max: 16_384 }),
+  gap_ms: maybeInt('silence after which nothing more of a packet is expected; left out: from the baud rate', {
+    min: 2,
+    max: 5000,
+  }),
+})
+
+export type UartOptions = InferOutput<typeof uartOptions>

@@ -1,0 +1,172 @@
+// Checks of the machine: clock, memory, heat and power, native addon, rights on devices, buses.
+import type { BoardReport } from '../../links/hardware'
+import { addonRemedy } from '../../native'
+import { bytesText } from '../verbs/status'
+import { type Check, type Finding, failed, ok, type Patient, skipped, warning, worst } from './finding'
+
+/** before this build nobody ran it: 2025-01-01 */
+const TOO_EARLY_MS = 1_735_689_600_000
+
+const clock: Check = {
+  name: 'clock',
+  async run({ context: { gateway }, machine }) {
+    const now = machine.wall()
+    const text = new Date(now).toISOString().slice(0, 19) + 'Z'
+    if (now < TOO_EARLY_MS)
+      return failed(
+        `the clock says ${text}`,
+        'connect to a network with NTP, or fit a battery clock; os-node time-sync asks the server',
+      )
+    const quality = gateway?.status().time.quality
+    if (quality === 'ntp' || quality === 'server')
+      return ok(`${text}, vouched for by ${quality === 'ntp' ? 'NTP' : 'the upstream'}`)
+    const { kernel, timesyncdMs, rtcS } = await machine.clock()
+    if (kernel?.synced || (!kernel && timesyncdMs !== undefined)) return ok(`${text}, kept by NTP`)
+    if (rtcS !== undefined && Math.abs(rtcS - now / 1000) <= 120) return ok(`${text}, agrees with the battery clock`)
+    return warning(
+      `${text}, and nobody vouches for it`,
+      'sudo timedatectl set-ntp true; facts wait gateway.time.hold_unsynced_s for a sync, then go as they are',
+    )
+  },
+}
+
+const memory: Check = {
+  name: 'memory',
+  run({ context: { gateway }, machine }) {
+    const guard = gateway?.status().guard
+    if (guard && guard.level !== 'normal')
+      return warning(
+        `the gateway does less (${guard.level}): ${guard.reason ?? ''}`,
+        'stop other programs, or read fewer sensors',
+      )
+    const { limit, free } = machine.memory()
+    const text = `${bytesText(limit)} to use${free === undefined ? '' : `, ${bytesText(free)} free`}`
+    if (limit < 128 << 20) return warning(text, 'a gateway wants 128 MiB or more')
+    if (free !== undefined && free < 32 << 20) return warning(text, 'stop other programs')
+    return ok(text)
+  },
+}
+
+/** bits of the firmware of a Raspberry Pi: now, and since the start 16 places higher */
+const THROTTLED = [
+  [0, 'the supply voltage is too low', 'use a stronger supply and a shorter cable'],
+  [1, 'the processor runs slower', 'cool the board, or use a stronger supply'],
+  [2, 'the processor is throttled', 'cool the board, or use a stronger supply'],
+  [3, 'the board is at its temperature limit', 'cool the board'],
+] as const
+/** where the kernels of Raspberry Pi OS show them, as a hexadecimal number */
+const FIRMWARE = '/sys/bus/platform/drivers/raspberrypi-firmware'
+
+const throttling: Check = {
+  name: 'throttling',
+  async run({ machine }) {
+    const answers = machine.list(FIRMWARE).map(device => machine.measure(`${FIRMWARE}/${device}/get_throttled`))
+    const bits = (await Promise.all(answers)).find(text => text !== undefined)
+    if (bits !== undefined) {
+      const n = Number.parseInt(bits, 16)
+      const findings = THROTTLED.flatMap(([bit, text, hint]) =>
+        n & (1 << bit) ? [failed(text, hint)] : n & (1 << (bit + 16)) ? [warning(`${text} at times`, hint)] : [],
+      )
+      return worst(findings, ok('never throttled since the start'))
+    }
+    for (const name of machine.list('/sys/class/hwmon')) {
+      const dir = `/sys/class/hwmon/${name}`
+      if (machine.read(`${dir}/name`)?.trim() !== 'rpi_volt') continue
+      const [, text, hint] = THROTTLED[0]
+      return (await machine.measure(`${dir}/in0_lcrit_alarm`))?.trim() === '1'
+        ? failed(text, hint)
+        : ok('the supply voltage is right')
+    }
+    return skipped('this machine does not tell')
+  },
+}
+
+const temperature: Check = {
+  name: 'temperature',
+  async run({ machine }) {
+    const names = machine.list('/sys/class/thermal').filter(name => name.startsWith('thermal_zone'))
+    const zones = (await Promise.all(names.map(name => machine.measure(`/sys/class/thermal/${name}/temp`))))
+      .map(text => Number(text) / 1000)
+      .filter(celsius => Number.isFinite(celsius) && celsius > 0 && celsius < 200)
+    if (zones.length === 0) return skipped('this machine does not tell')
+    const most = Math.max(...zones)
+    const text = `${most.toFixed(0)} °C at most`
+    return most >= 80 ? warning(text, 'cool the board: it slows down at 80 to 85 °C') : ok(text)
+  },
+}
+
+const addon: Check = {
+  name: 'addon',
+  run({ machine }) {
+    const why = machine.addon()
+    if (why === undefined) return ok('native addon loaded')
+    return warning(why, `links that need it stay down; ${addonRemedy()}`)
+  },
+}
+
+/** Files of /dev that the configuration names, each with who names it. */
+function devices({ context: { config } }: Patient): Map<string, string> {
+  const found = new Map<string, string>()
+  const look = (value: unknown, who: string): void => {
+    if (typeof value === 'string' && value.startsWith('/dev/')) found.set(value, who)
+    else if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) look(item, who)
+  }
+  const { gateway, RESOURCES } = config.config
+  for (const list of [gateway.sources ?? [], gateway.uplinks, gateway.receivers])
+    for (const link of list) look(link, link.name)
+  const on = RESOURCES.physical_status as Record<string, unknown>
+  for (const [name, options] of Object.entries(RESOURCES.physical_config)) if (on[name] === true) look(options, name)
+  return found
+}
+
+const join = (group: string, user: string): string => `sudo usermod -aG ${group} ${user}, then log in again`
+
+async function boardOf({ context }: Patient): Promise<BoardReport> {
+  return (await context.hardware()).board()
+}
+
+const groups: Check = {
+  name: 'groups',
+  async run(patient) {
+    const { machine } = patient
+    const findings: Finding[] = []
+    for (const [path, who] of devices(patient)) {
+      if (!machine.exists(path)) continue // told by the check of the buses
+      const why = machine.access(path, 'write')
+      const group = machine.groupOf(path) ?? 'its group'
+      findings.push(
+        why
+          ? failed(`${who}: no right to use ${path} (group ${group})`, join(group, machine.user))
+          : ok(`${path} can be used`),
+      )
+    }
+    const { buses } = await boardOf(patient)
+    for (const { name, device, state, used_by, todo } of buses)
+      if (state === 'no_right' && used_by.length > 0)
+        findings.push(failed(`${used_by.join(', ')}: no right to use ${name} (${device})`, todo))
+    return worst(findings, ok('nothing configured needs rights of a group'))
+  },
+}
+
+const buses: Check = {
+  name: 'buses',
+  async run(patient) {
+    const { machine } = patient
+    const findings: Finding[] = []
+    for (const [path, who] of devices(patient))
+      if (!machine.exists(path))
+        findings.push(failed(`${who}: ${path} is not there`, 'plug the device in, or correct the path'))
+    const { buses: all, clashes, title } = await boardOf(patient)
+    for (const clash of clashes) findings.push(failed(`wanted twice: ${clash}`, 'os-node board shows the pins'))
+    for (const { name, state, used_by, todo } of all)
+      if (state === 'missing' && used_by.length > 0)
+        findings.push(failed(`${used_by.join(', ')}: ${name} is off`, todo))
+    const used = all.filter(({ used_by }) => used_by.length > 0).map(({ name }) => name)
+    return worst(
+      findings,
+      ok(used.length > 0 ? `${title}: ${used.join(', ')} ready` : `${title}: no bus is configured`),
+    )
+  },
+}
+
+export const BODY: readonly Check[] = [clock, memory, throttling, temperature, addon, groups, buses]

@@ -1,0 +1,403 @@
+// The configuration as the program sees it: found, checked, with all defaults; read by dotted keys, changed one key or many
+// at once. A change is checked first, made in the newest text of the file (edits somebody else made meanwhile stay), and
+// saved by an atomic rename; when anything is wrong nothing changes. While the file is broken the last good copy counts and
+// `problem` says why.
+import { atomicWrite } from '../lib/atomic'
+import { asOsError, errno, OsError } from '../lib/errors'
+import { type Files, realFiles } from '../lib/files'
+import { type Logger, silentLogger } from '../lib/logger'
+import { convert } from './convert'
+import { defaultText } from './default-text'
+import { needsRestart, rowOf, rows, type SchemaRow, schemaAt } from './describe'
+import { parseDocument, parsing } from './document'
+import {
+  type Edit,
+  editing,
+  MOST_EDITS,
+  refuseDotted,
+  refuseLarge,
+  refuseOutside,
+  refuseUnknown,
+  refuseUnknownKeys,
+  withoutLines,
+} from './edit'
+import { baseOf, findConfig, missing, startCopy } from './find'
+import { getAt, joinKey, leaves, nearest, refuseForbidden, same, splitKey } from './keys'
+import { meantPath } from './normalize'
+import {
+  type ConfigSnapshot,
+  interpret,
+  interpretDefaults,
+  interpreting,
+  keepLastGood,
+  readConfig,
+  readText,
+  type Schema,
+} from './read'
+import { mend } from './repair'
+import { type AnySchema, assemble, type Config } from './schema'
+import { mask } from './secrets'
+import { atOnce, inTurns, type Parts } from './slices'
+import type { Change, Changed, LoadOptions, Repair, WriteLimits } from './store-types'
+
+/** whose a configuration is */
+const owners = new WeakMap<object, ConfigStore>()
+
+export class ConfigStore {
+  readonly path: string
+  readonly dataDir: string
+  readonly #schema: Schema
+  readonly #files: Files
+  readonly #logger: Logger
+  readonly #keep: boolean
+  readonly #listeners = new Set<(changes: readonly Changed[]) => void>()
+  #snapshot: ConfigSnapshot
+  #problem: OsError | undefined
+  /** the newest approved write; the next one begins after it */
+  #writing: Promise<unknown> = Promise.resolve()
+  /** Who runs by this configuration: throws CONFIG_INVALID where the schema sees nothing wrong and it cannot be run by. */
+  approve: (next: Config) => Promise<void> = async () => undefined
+  /** WriteLimits.lists for approved() */
+  lists: () => Promise<WriteLimits['lists']> = async () => undefined
+
+  private constructor(
+    schema: Schema,
+    place: { path: string; dataDir: string },
+    reading: { snapshot: ConfigSnapshot; problem?: OsError },
+    { files = realFiles, logger = silentLogger, keep = true }: LoadOptions,
+  ) {
+    this.#schema = schema
+    this.path = place.path
+    this.dataDir = place.dataDir
+    this.#files = files
+    this.#logger = logger
+    this.#keep = keep
+    this.#snapshot = reading.snapshot
+    this.#problem = reading.problem
+    this.#report()
+  }
+
+  /**
+   * Finds and reads the configuration (D14 order). Throws CONFIG_SYNTAX (file, line, column) or CONFIG_INVALID (key, line,
+   * what is allowed) when the file is broken and there is no last good copy.
+   */
+  static load(options: LoadOptions = {}): ConfigStore {
+    const { env = process.env, cwd = process.cwd(), files = realFiles, fragments } = options
+    const schema = assemble(fragments)
+    const found = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
+    const place = found.copyOf === undefined ? found : startCopy(found, found.copyOf, { ...options, files })
+    // a path somebody typed is a mistake when nothing is there; one a unit file names may have its last good copy
+    if (options.path && !files.exists(place.path)) throw missing(place.path)
+    const named = Boolean(env.OS_NODE_CONFIG)
+    try {
+      return new ConfigStore(schema, place, readConfig(schema, place.path, place.dataDir, files, named), options)
+    } catch (thrown) {
+      const problem = asOsError(thrown)
+      if (!options.tolerant || !problem.code.startsWith('CONFIG_')) throw problem
+      return new ConfigStore(schema, place, { snapshot: interpretDefaults(schema), problem }, options)
+    }
+  }
+
+  /** The store that gave this configuration; undefined for any other object. */
+  static of(config: object): ConfigStore | undefined {
+    return owners.get(config)
+  }
+
+  /** Everything with its defaults. Do not change it: use set() or update(). */
+  get config(): Config {
+    const { config } = this.#snapshot
+    owners.set(config, this)
+    return config
+  }
+
+  /** The folder that relative paths of the configuration count from. */
+  get baseDir(): string {
+    return baseOf(this.path, this.dataDir)
+  }
+
+  /** Why the file does not count; undefined when it does. */
+  get problem(): OsError | undefined {
+    return this.#problem
+  }
+
+  /** Unknown keys, older spellings and the like. */
+  get warnings(): readonly string[] {
+    return this.#snapshot.warnings
+  }
+
+  /** The value of a dotted key, defaults included; undefined when there is none. Throws CONFIG_KEY for an impossible key. */
+  get<T = unknown>(key: string): T {
+    return getAt(this.#snapshot.config, splitKey(key)) as T
+  }
+
+  has(key: string): boolean {
+    return this.get(key) !== undefined
+  }
+
+  /** The whole configuration, or one key, with secrets as ********. */
+  masked(key?: string): unknown {
+    const path = key === undefined ? [] : splitKey(key)
+    return mask(this.#walk, getAt(this.#snapshot.config, path), path)
+  }
+
+  /** One row per key: type, default, what is allowed, restart, secret, help. */
+  rows(): SchemaRow[] {
+    return rows(this.#walk)
+  }
+
+  /** The known key that was probably meant. */
+  suggest(key: string): string | undefined {
+    return nearest(
+      key,
+      this.rows().map(row => row.key),
+    )
+  }
+
+  /**
+   * Changes one key and saves. `type` is int, float, bool, str or json; without it the schema decides. A masked value keeps
+   * what is stored. Throws CONFIG_KEY, UNKNOWN_KEY, CONFIG_INVALID, SECRET_NEEDED, CONFIG_SYNTAX (the file is broken),
+   * CONFIG_WRITE, and FORBIDDEN outside of `prefixes`.
+   */
+  set(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Change {
+    return atOnce(this.setting(key, value, type, limits))
+  }
+
+  /** set() in parts, for approved() */
+  *setting(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Parts<Change> {
+    refuseLarge(value)
+    const typed = splitKey(key)
+    const path = meantPath(typed)
+    refuseForbidden(value, key)
+    const known = schemaAt(this.#walk, path)
+    const meant = convert(key, value, type, known && rowOf(key, known).type)
+    refuseForbidden(meant, key)
+    if (limits.prefixes) refuseOutside([{ path: typed, value: meant }, ...leaves(meant, typed)], limits.prefixes)
+    refuseUnknown(this.#walk, path)
+    const { before, after } = yield* this.#applying([{ path, value: meant }], limits)
+    return this.#change(path, before, after)
+  }
+
+  /**
+   * Takes one key out of the file, so that its default counts; an element of a list goes. Keys that nothing reads may be
+   * taken out too. Throws CONFIG_KEY where there is no such key, CONFIG_INVALID where it cannot be left out, and what set()
+   * throws.
+   */
+  unset(key: string, limits: WriteLimits = {}): Change {
+    return atOnce(this.unsetting(key, limits))
+  }
+
+  /** unset() in parts, for approved() */
+  *unsetting(key: string, limits: WriteLimits = {}): Parts<Change> {
+    const path = meantPath(splitKey(key))
+    if (limits.prefixes) refuseOutside([{ path, value: undefined }], limits.prefixes)
+    if (getAt(this.#snapshot.config, path) === undefined) {
+      refuseUnknown(this.#walk, path)
+      throw new OsError('CONFIG_KEY', `${key} is not set`, { details: { key } })
+    }
+    const { before, after } = yield* this.#applying([{ path, value: undefined }], limits)
+    return this.#change(path, before, after)
+  }
+
+  /**
+   * Changes many keys, given as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`, keys
+   * outside them are refused: FORBIDDEN with `details.keys`. A dotted key in place of sections is CONFIG_INVALID. Returns
+   * what is different now.
+   */
+  update(nested: unknown, limits: WriteLimits = {}): Change[] {
+    return atOnce(this.updating(nested, limits))
+  }
+
+  /** update() in parts, for approved() */
+  *updating(nested: unknown, limits: WriteLimits = {}): Parts<Change[]> {
+    refuseLarge(nested)
+    refuseForbidden(nested)
+    const typed = leaves(nested).filter(edit => edit.path.length > 0)
+    if (typed.length > MOST_EDITS)
+      throw new OsError('CONFIG_INVALID', `${typed.length} keys in one change; at most ${MOST_EDITS} are taken at once`)
+    if (typed.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
+    for (const { path } of typed) refuseDotted(this.#walk, path)
+    if (limits.prefixes) refuseOutside(typed, limits.prefixes)
+    const edits = typed.map(({ path, value }) => ({ path: meantPath(path), value }))
+    for (const { path } of limits.own ? [] : edits) refuseUnknown(this.#walk, path)
+    const { before, after } = yield* this.#applying(edits, limits)
+    const changes: Change[] = []
+    for (const { path } of edits) {
+      changes.push(this.#change(path, before, after))
+      yield
+    }
+    return changes.filter(change => !same(change.old, change.new))
+  }
+
+  /**
+   * A write by setting(), unsetting() or updating(): others get their turn between its parts, and nothing is saved before
+   * approve() has nothing against its outcome. Throws what they throw.
+   */
+  approved<T>(write: (limits: WriteLimits) => Parts<T>, limits: WriteLimits = {}): Promise<T> {
+    const mine = this.#writing.then(async () => {
+      const lists = await this.lists()
+      return inTurns(write({ ...limits, ...(lists && { lists }) }))
+    })
+    // the caller of this write has the error; the next one starts anyway
+    this.#writing = mine.catch(() => undefined)
+    return mine
+  }
+
+  /**
+   * What the file says now, checked, without taking it over. Throws CONFIG_SYNTAX or CONFIG_INVALID, which `problem` has
+   * from then on.
+   */
+  read(): Config {
+    return this.#reread().config
+  }
+
+  /** Reads the file again and takes it over. A broken file changes nothing but `problem`. Returns what is different now. */
+  reload(): Changed[] {
+    const before = this.#snapshot
+    try {
+      this.#snapshot = this.#reread()
+    } catch {
+      // #reread keeps it as `problem` and says it
+      return []
+    }
+    this.#problem = undefined
+    this.#report()
+    return this.#tell(before.config)
+  }
+
+  /**
+   * Mends a broken file: valid keys stay, the rest gets its default. `unknown`: keys that the schema does not know go too. The
+   * old file is kept beside it as `.bak`, never over an older one. Throws CONFIG_WRITE, and nothing is changed then.
+   */
+  repair(unknown = false): Repair {
+    const bytes = readText(this.path, this.#files)
+    const mended = bytes && mend(this.#schema, this.path, bytes, unknown)
+    if (!bytes || !mended) return { repaired: [] }
+    let backup = `${this.path}.bak`
+    for (let n = 2; this.#files.exists(backup); n++) backup = `${this.path}.bak${n}`
+    const snapshot = interpret(this.#schema, parseDocument(this.path, mended.text))
+    this.#write(backup, bytes)
+    this.#write(this.path, mended.text)
+    const before = this.#snapshot.config
+    this.#snapshot = snapshot
+    this.#problem = undefined
+    this.#report()
+    this.#tell(before)
+    return { repaired: mended.repaired, backup }
+  }
+
+  /** Keys that have another value now than in an older configuration of this store. */
+  changesSince(before: Config): Changed[] {
+    if (before === this.config) return []
+    return [...new Set([...leaves(before), ...leaves(this.config)].map(leaf => joinKey(leaf.path)))]
+      .map(key => ({ key, path: key.split('.') }))
+      .filter(({ path }) => !same(getAt(before, path), getAt(this.config, path)))
+      .map(({ key, path }) => ({ key, restart: needsRestart(this.#walk, path) }))
+  }
+
+  /** A configuration that was read and cannot be used, for a reason that the schema does not see. */
+  refuse(problem: OsError): void {
+    this.#problem = problem
+    this.#logger.error(`${problem.message}; the running configuration stays`)
+  }
+
+  /** Called after each change with what changed. Returns how to stop. */
+  onChange(listener: (changes: readonly Changed[]) => void): () => void {
+    this.#listeners.add(listener)
+    return () => {
+      this.#listeners.delete(listener)
+    }
+  }
+
+  get #walk(): AnySchema {
+    return this.#schema as unknown as AnySchema
+  }
+
+  #report(): void {
+    for (const warning of this.#snapshot.warnings) this.#logger.warn(warning)
+    if (this.#problem) {
+      const stand = this.#snapshot.document?.path ?? 'built-in defaults'
+      this.#logger.error(`${this.#problem.message}. USING ${stand} INSTEAD until this is mended`)
+    } else if (this.#keep && this.#snapshot.document) {
+      const trouble = keepLastGood(this.dataDir, this.#snapshot.document.text, this.#files)
+      if (trouble) this.#logger.warn(trouble)
+    }
+  }
+
+  #change(path: string[], before: Config, after: Config): Change {
+    const shown = (tree: Config): unknown => mask(this.#walk, getAt(tree, path), path) ?? null
+    return { key: joinKey(path), old: shown(before), new: shown(after), restart: needsRestart(this.#walk, path) }
+  }
+
+  #tell(before: Config): Changed[] {
+    const changes = this.changesSince(before)
+    for (const listener of changes.length > 0 ? this.#listeners : []) {
+      try {
+        listener(changes)
+      } catch (error) {
+        // whoever made the change is not at fault, and the others are to hear of it: told as what nobody caught
+        queueMicrotask(() => {
+          throw error
+        })
+      }
+    }
+    return changes
+  }
+
+  #reread(): ConfigSnapshot {
+    try {
+      const { snapshot, problem } = readConfig(this.#schema, this.path, this.dataDir, this.#files, false)
+      if (problem) throw problem
+      return snapshot
+    } catch (thrown) {
+      const problem = asOsError(thrown)
+      this.refuse(problem)
+      throw problem
+    }
+  }
+
+  /** Makes the edits in the newest text, checks the outcome, saves. Starts over when the file changed under our hands. */
+  *#applying(edits: readonly Edit[], { strict, lists, own }: WriteLimits): Parts<{ before: Config; after: Config }> {
+    const list = (path: readonly string[]): readonly unknown[] | undefined => {
+      const here = getAt(this.#snapshot.config, path)
+      return Array.isArray(here) ? here : lists?.[joinKey(path)]
+    }
+    for (let round = 0; round < 5; round++) {
+      const text = this.#currentText()
+      const known = this.#snapshot.document
+      const document = known?.text === text ? known : yield* parsing(this.path, text)
+      const before = this.#snapshot.config
+      yield
+      const outcome = yield* editing(this.#walk, document, edits, { list, strict: strict === true, effective: before })
+      yield
+      if (!own) refuseUnknownKeys(this.#walk, document, outcome)
+      yield
+      const checked = yield* interpreting(this.#schema, withoutLines(outcome, edits))
+      yield () => this.approve(checked.config)
+      if (this.#currentText() !== text || this.#snapshot.config !== before) continue
+      if (outcome.text !== text || !this.#files.exists(this.path)) this.#write(this.path, outcome.text)
+      this.#snapshot = { ...checked, document: outcome }
+      this.#problem = undefined
+      yield
+      this.#report()
+      this.#tell(before)
+      yield
+      return { before, after: checked.config }
+    }
+    throw new OsError('CONFIG_WRITE', `${this.path} is being changed by something else all the time`)
+  }
+
+  #currentText(): string {
+    const bytes = readText(this.path, this.#files)
+    if (bytes) return bytes.toString('utf8').replace(/^\ufeff/, '')
+    return this.#snapshot.document?.text ?? defaultText()
+  }
+
+  #write(path: string, content: string | Uint8Array): void {
+    try {
+      atomicWrite(path, content, this.#files)
+    } catch (cause) {
+      const reason = errno(cause) ?? (cause instanceof Error ? cause.message : String(cause))
+      throw new OsError('CONFIG_WRITE', `${path} could not be written (${reason}); nothing was changed`, { cause })
+    }
+  }
+}

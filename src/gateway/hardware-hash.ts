@@ -1,0 +1,76 @@
+// Which hardware an identity was made on: hashes of the board's serial number (device tree, DMI) and of its first MAC address,
+// kept in Config.json beside the ids. A copied SD card or Config.json is two devices with one id, which destroy each other's
+// packets: a start on other hardware warns, at each start, and goes on.
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ConfigStore } from '../config/config-store'
+import { asOsError } from '../lib/errors'
+import type { Logger } from '../lib/logger'
+
+const KEY = 'hardware_id'
+/** what firmware has in the place of a serial number that nobody wrote */
+const BLANK =
+  /^(0*|0?123456789.*|none|unknown|default string|to be filled.*|not (specified|applicable|available)|system serial number|n\/a|[.-]+)$/i
+
+/** `kind:hash` of what this machine tells of itself, the best first. Some of it only root may read. */
+export function hardwareMarks(root = '/'): string[] {
+  const read = (path: string): string => {
+    try {
+      return readFileSync(join(root, path), 'utf8').replaceAll('\0', '').trim()
+    } catch {
+      return ''
+    }
+  }
+  const known = (text: string): boolean => !BLANK.test(text)
+  const dmi = ['product_serial', 'board_serial', 'product_uuid'].map(name => read(`sys/class/dmi/id/${name}`))
+  const net = join(root, 'sys/class/net')
+  const macs = (existsSync(net) ? readdirSync(net).sort() : [])
+    .filter(name => existsSync(join(net, name, 'device')))
+    .map(name => read(`sys/class/net/${name}/address`).toLowerCase())
+    // one that software made up says nothing about the board
+    .filter(mac => /^[0-9a-f][048c]:/.test(mac) && mac !== '00:00:00:00:00:00')
+  const all = {
+    'device-tree': read('proc/device-tree/serial-number'),
+    dmi: dmi.find(known) ?? '',
+    mac: macs[0] ?? '',
+  }
+  const hash = (text: string): string => createHash('sha256').update(`os-node ${text}`).digest('hex').slice(0, 16)
+  return Object.entries(all)
+    .filter(([, text]) => known(text))
+    .map(([kind, text]) => `${kind}:${hash(text)}`)
+}
+
+const kindOf = (mark: string): string => mark.slice(0, mark.indexOf(':'))
+
+/** Keeps the marks of this hardware, or warns that the kept ones are of another. False for another. */
+export function checkHardware(
+  config: ConfigStore,
+  logger: Logger,
+  marks: readonly string[] = hardwareMarks(),
+): boolean {
+  const kept = String(config.get(KEY) ?? '')
+    .split(' ')
+    .filter(mark => mark.includes(':'))
+  const same = marks.some(mark => kept.includes(mark))
+  // root reads more than others: only marks of one kind can differ
+  if (!same && marks.some(mark => kept.some(old => kindOf(old) === kindOf(mark)))) {
+    const { device_id, assigned_id } = config.config
+    logger.warn(
+      `${config.path} was made on other hardware. If that is in use too, both send as ${device_id} (id ${assigned_id}) and ` +
+        'destroy each other’s packets: set device_id to "" and assigned_id to 4294967295 in this one. ' +
+        `If this hardware replaces it: os-node config-set --key ${KEY} --value ""`,
+    )
+    return false
+  }
+  const others = kept.filter(old => !marks.some(mark => kindOf(mark) === kindOf(old)))
+  const now = [...marks, ...others].join(' ')
+  if (now !== kept.join(' ') && marks.length > 0) {
+    try {
+      config.set(KEY, now)
+    } catch (error) {
+      logger.warn(`${KEY} could not be kept in ${config.path}: ${asOsError(error).message}`)
+    }
+  }
+  return true
+}

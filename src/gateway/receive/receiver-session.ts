@@ -1,0 +1,160 @@
+// The receiving half of secure sessions in the gateway (docs/protocol.md section 6, X7, X8): what is answered to plaintext, to the first
+// frame that decrypts and to one that does not, and what `require_secure` keeps out.
+//
+// What fails: a secure frame no key decrypts is answered BAD_KEY and counted; its sender begins anew. With `require_secure`
+// plaintext is not even decoded, so it changes no template; its sender still gets a key, and may come again encrypted.
+// Neither is plaintext of an AID whose confirmed session is with another address; it is answered BAD_KEY (X36). An opener (a
+// FULL without sensors on its own TID) only asks for a key and is never stored.
+import type { PacketOrigin } from '../../links/contracts'
+import type { Received } from '../../pipeline/receiver'
+import { OPENER_TID } from '../../pipeline/sender'
+import type { SecureServer } from '../../protocol/secure/server'
+import { COMMAND, isSecure } from '../../wire/commands'
+import { crc8 } from '../../wire/crc'
+import { ByteReader } from '../../wire/cursor'
+import { type FrameHeader, readHeader } from '../../wire/frame'
+
+/** Sessions with devices, and what was done to them since the start. */
+export interface SessionsReport {
+  aids: number
+  /** of these, how many have a confirmed channel */
+  confirmed: number
+  channels_confirmed: number
+  keys_named: number
+  keys_replaced: number
+  /** requests for another key from elsewhere, while the device was heard (X37) */
+  rekey_refused: number
+  /** devices heard from a new address under their key */
+  moved: number
+  bad_key: number
+  forgotten: number
+}
+
+/** begins the status of a sensor in a text */
+const SENSOR_MARK = 0x3e
+
+export class ReceiveSession {
+  readonly counters = {
+    refused_plaintext: 0,
+    /** plaintext and empty heartbeats of an AID whose confirmed session is with another address (X36) */
+    refused_elsewhere: 0,
+    openers: 0,
+    bad_key: 0,
+  }
+  readonly #server: SecureServer
+
+  constructor(server: SecureServer) {
+    this.#server = server
+  }
+
+  /**
+   * Before a packet is decoded: whether it is data to be decoded, an opener, or refused. The sender has its answer. `bare`: it
+   * did not come in the exchange, which repeats what is refused.
+   */
+  judge(packet: Uint8Array, origin: PacketOrigin, bare = true): 'data' | 'opener' | 'refused' {
+    const cmd = packet[0]!
+    if (isSecure(cmd)) {
+      this.#server.hears(origin.address)
+      // its empty body needs no key
+      if (cmd !== COMMAND.DATA_HEART_SEC || this.#server.isHome(sourceAid(packet), origin.address)) return 'data'
+      this.counters.refused_elsewhere++
+      return 'refused'
+    }
+    const taken = this.#server.takesPlaintext(sourceAid(packet), origin.address)
+    // nearly every packet ends here, so no checksum is looked at before
+    if (taken && !this.#server.requireSecure && packet[tidAt(packet)] !== OPENER_TID) return 'data'
+    const header = readHeader(packet)
+    // what is broken is told by whoever decodes
+    if (typeof header === 'string' || !header.crc16Ok) return 'data'
+    if (crc8(packet, header.body, header.end) !== header.crc8) return 'data'
+    const keyRequest = isKeyRequest(packet, header)
+    if (taken && !keyRequest && !this.#server.requireSecure) return 'data'
+    if (!this.#plain(header.sourceAid, header.ts, origin) && !this.#server.isHome(header.sourceAid, origin.address))
+      this.#refuse(packet, header, origin, bare)
+    if (keyRequest) {
+      this.counters.openers++
+      return 'opener'
+    }
+    if (taken) {
+      this.#server.refusesPlaintext(1)
+      this.counters.refused_plaintext++
+    } else this.counters.refused_elsewhere++
+    return 'refused'
+  }
+
+  /** A data packet became a fact. */
+  decoded(packet: Uint8Array, received: Extract<Received, { kind: 'fact' }>, origin: PacketOrigin): void {
+    const { meta, key, advanced } = received
+    const aid = meta.source_aid ?? 0
+    if (!meta.secure) {
+      const ts = new ByteReader(packet, tidAt(packet) + 1).u48()
+      // one without a time makes no key, and is told the time by its receiver
+      if (ts !== 0) this.#plain(aid, ts, origin)
+    } else if (key) send(origin, this.#server.onSecure(aid, key, origin.address, true, advanced))
+    else this.#server.alive(aid, origin.address)
+  }
+
+  /** A secure frame that no key decrypts. */
+  undecryptable(packet: Uint8Array, origin: PacketOrigin, bare = true): void {
+    this.counters.bad_key++
+    const header = readHeader(packet)
+    if (typeof header !== 'string') this.#refuse(packet, header, origin, bare)
+  }
+
+  #refuse(packet: Uint8Array, { sourceAid: aid, tid, ts }: FrameHeader, origin: PacketOrigin, bare: boolean): void {
+    const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
+    // outside the exchange a packet comes again only when its sender knows that it was refused
+    send(origin, this.#server.refuse({ aid, tid, ts, crc16 }, origin.address, bare))
+  }
+
+  /** For status; `sessions` counts the AIDs with a session. */
+  report(): Record<string, number> {
+    return { ...this.counters, sessions: this.#server.sessions.size }
+  }
+
+  /** An operator's order; false: that AID has no session. */
+  forget(aid: number): boolean {
+    return this.#server.forget(aid)
+  }
+
+  /** The session block of the status. */
+  status(): SessionsReport {
+    const { sessions, counters } = this.#server
+    const { named, badKey, confirmed, replaced, rekeyRefused, moved, forgotten } = counters
+    return {
+      aids: sessions.size,
+      confirmed: sessions.confirmed,
+      channels_confirmed: confirmed,
+      keys_named: named,
+      keys_replaced: replaced,
+      rekey_refused: rekeyRefused,
+      moved,
+      bad_key: badKey,
+      forgotten,
+    }
+  }
+
+  /** Whether it was answered. */
+  #plain(aid: number, ts: number, origin: PacketOrigin): boolean {
+    const answer = this.#server.onPlaintext(aid, ts, ts === 0, origin.address)
+    send(origin, answer)
+    return answer !== null
+  }
+}
+
+/** The AID a data frame comes from, 0 when it is cut short. Called per packet: allocates nothing. */
+export function sourceAid(packet: Uint8Array): number {
+  const at = tidAt(packet) - 4
+  if (at < 2 || at + 4 > packet.length) return 0
+  return ((packet[at]! << 24) | (packet[at + 1]! << 16) | (packet[at + 2]! << 8) | packet[at + 3]!) >>> 0
+}
+
+/** where the TID of a data frame stands, behind its route */
+const tidAt = (packet: Uint8Array): number => 2 + 4 * (packet[1] ?? 0)
+
+const isKeyRequest = (packet: Uint8Array, { cmd, tid, body, end }: FrameHeader): boolean =>
+  cmd === COMMAND.DATA_FULL && tid === OPENER_TID && !packet.subarray(body, end).includes(SENSOR_MARK)
+
+function send(origin: PacketOrigin, answer: Uint8Array | null): void {
+  if (answer) void origin.reply(answer)
+}

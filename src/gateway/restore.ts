@@ -1,0 +1,79 @@
+// What a restart must not forget: the last time each device was stamped with, what came lately and was acknowledged, and
+// what the clock records say of older times. It is read back from the log, counted in facts: after a crash the numbers go on
+// in the next range, far behind the last record.
+import type { FlashLog, LogRecord } from '../log'
+import type { Fact } from '../pipeline/fact'
+import type { Receiver } from '../pipeline/receiver'
+import type { NodeClock } from '../protocol/time'
+import { type KnownFrames, Replay } from './receive/template-recovery'
+import type { Step, TimeCorrections } from './time/corrections'
+
+/** facts read back, at least */
+const REMEMBERED_FACTS = 65_536
+
+export interface Memories {
+  readonly time: NodeClock
+  readonly corrections: TimeCorrections
+  readonly receiver: Receiver
+  /** packets of media that acknowledge by themselves, as they came */
+  readonly frames: KnownFrames
+  /** what was read here, oldest first */
+  local(fact: Fact): void
+  /** a packet of another node that was acknowledged */
+  packet(fact: Fact): void
+}
+
+interface Stamped extends Pick<LogRecord, 'seq' | 'boot' | 'quality'> {
+  readonly device: string | number
+  readonly tRaw: number
+}
+
+/** Clock records of a part of the log, from <= seq < to; what lies between them is not decoded. */
+function clockSteps(log: FlashLog, from: number, to: number): Step[] {
+  const steps: Step[] = []
+  const reader = log.reader(from, { kinds: ['clock'], committedOnly: false, most: 4096 })
+  for (let before = -1; reader.position < to && reader.position !== before; ) {
+    before = reader.position
+    const record = reader.next()
+    if (record?.clock && record.seq < to)
+      steps.push({
+        boot: record.boot,
+        seq: record.seq,
+        movedMs: record.clock.offsetMs,
+        synced: record.quality === 'synced',
+      })
+  }
+  return steps
+}
+
+/** Reads back the newest facts, at least `facts` of them. */
+export function remember(
+  log: FlashLog,
+  { time, corrections, receiver, frames, local: own, packet }: Memories,
+  facts = REMEMBERED_FACTS,
+): void {
+  const from = log.startOfLast(facts)
+  corrections.beginAt(from, (seq, to) => clockSteps(log, seq, to))
+  const reader = log.reader(from, { kinds: ['fact', 'clock'], committedOnly: false })
+  const replay = log.cleanStop ? null : new Replay(log, receiver, frames)
+  // corrected only when every clock record was read
+  const stamped: Stamped[] = []
+  let right = 0
+  for (let record = reader.next(); record; record = reader.next()) {
+    const { seq, boot, quality, clock, fact, link } = record
+    if (quality === 'synced') right = Math.max(right, record.wallMs)
+    if (clock) corrections.note(boot, seq, clock.offsetMs, quality === 'synced')
+    if (!fact) continue
+    const local = record.medium === 'local'
+    if (!link?.future) stamped.push({ device: local ? fact.id : fact.aid, seq, boot, quality, tRaw: fact.tRaw })
+    if (local) {
+      own(fact)
+      continue
+    }
+    packet(fact)
+    if (!link?.future) receiver.remember(fact)
+    replay?.take(record)
+  }
+  time.noteSaved(right)
+  for (const one of stamped) time.noteStamp(one.device, one.tRaw + corrections.of(one))
+}

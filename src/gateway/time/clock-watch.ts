@@ -1,0 +1,132 @@
+// Watches the gateway's clock (D18): looks for jumps of the OS clock every second, asks every minute, and at each jump, who
+// vouches for it, and keeps the last right time for the next start.
+import type { Clock } from '../../lib/clock'
+import type { Timers } from '../../links/timers'
+import type { NodeClock, TimeQuality, TimeStep } from '../../protocol/time'
+import type { SavedTime } from './last-time'
+import type { NtpReport, TimeSources } from './time-sources'
+
+/** a watch keeps no program alive */
+const quietTimers: Timers = {
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms).unref()
+    return () => clearTimeout(timer)
+  },
+}
+
+const LOOK_MS = 1000
+const ASK_MS = 60_000
+const SAVE_MS = 3_600_000
+
+/** `time` of `os-node status --json`. */
+export interface TimeReport {
+  quality: TimeQuality | 'unknown'
+  /** the node's time minus the OS clock */
+  offset_ms: number
+  /** what moved or confirmed the time last */
+  source?: TimeStep['source']
+  /** UNIX ms */
+  last_sync?: number
+  /** what a server asked for and the hourly bound did not allow */
+  held_back_ms?: number
+  /** jumps of the OS clock since the start */
+  jumps?: number
+  ntp?: NtpReport
+}
+
+export interface TimeWatchOptions {
+  clock: Clock
+  time: NodeClock
+  timeSources: TimeSources
+  saved: SavedTime
+  timers?: Timers
+}
+
+export class TimeWatch {
+  readonly #o: TimeWatchOptions
+  readonly #timers: Timers
+  #cancel: (() => void) | undefined
+  #undoubt: (() => void) | undefined
+  #askAt = 0
+  #saveAt = 0
+  #last: TimeStep | undefined
+  #jumps = 0
+  #stopped = false
+
+  constructor(options: TimeWatchOptions) {
+    this.#o = options
+    this.#timers = options.timers ?? quietTimers
+    const saved = options.saved.read()
+    if (saved !== null) options.time.noteSaved(saved)
+  }
+
+  start(): void {
+    const { time, timeSources } = this.#o
+    this.#undoubt ??= time.onDoubt(() => {
+      timeSources.doubt()
+      this.#askAt = 0
+    })
+    this.#turn()
+  }
+
+  /** Ends the watch and keeps the time. */
+  stop(): void {
+    this.#stopped = true
+    this.#cancel?.()
+    this.#undoubt?.()
+    this.#undoubt = undefined
+    this.#save()
+  }
+
+  /** Every step of the node's time is told here. */
+  stepped(step: TimeStep): void {
+    this.#last = step
+    if (step.source === 'jump') this.#jumps++
+    // kept soon after the first sync: power may go at any time
+    if (step.synced) this.#saveAt = 0
+  }
+
+  /** Looks at the clock now; the owner's timers call it each second. */
+  look(): void {
+    const { clock, time, timeSources } = this.#o
+    time.now()
+    const mono = clock.mono()
+    if (mono >= this.#askAt) {
+      this.#askAt = mono + ASK_MS
+      time.confirmTime(timeSources.now())
+    }
+    if (mono >= this.#saveAt && time.synced) this.#save()
+  }
+
+  /** Asks who vouches for the clock now. */
+  ask(): void {
+    if (this.#stopped) return
+    this.#askAt = 0
+    this.look()
+  }
+
+  status(): TimeReport {
+    const { time, timeSources } = this.#o
+    const { lastSync } = time
+    return {
+      quality: time.quality,
+      offset_ms: time.offsetMs,
+      ...(this.#last && { source: this.#last.source }),
+      ...(lastSync !== null && { last_sync: lastSync }),
+      ...(this.#last?.heldBackMs && { held_back_ms: Math.round(this.#last.heldBackMs) }),
+      jumps: this.#jumps,
+      ntp: timeSources.ntp(),
+    }
+  }
+
+  #turn(): void {
+    this.look()
+    this.#cancel = this.#timers.after(LOOK_MS, () => this.#turn())
+  }
+
+  #save(): void {
+    const { clock, time, saved } = this.#o
+    this.#saveAt = clock.mono() + SAVE_MS
+    if (time.synced) saved.write(time.now())
+  }
+}

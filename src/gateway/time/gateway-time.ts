@@ -1,0 +1,107 @@
+// The gateway's time (D18): the node's clock, who vouches for it, what a restart begins with, and what the log is told of
+// it. There before the log is, since the log's own times are the node's: a board without a battery clock begins at 1970.
+// A step before the log is open is no record; nothing was stamped by then.
+import type { ConfigStore } from '../../config'
+import type { Clock } from '../../lib/clock'
+import type { Files } from '../../lib/files'
+import type { Logger } from '../../lib/logger'
+import type { FlashLog } from '../../log'
+import { NodeClock, type TimeStep } from '../../protocol/time'
+import { qualityOf } from '../intake/intake'
+import { type TimeReport, TimeWatch } from './clock-watch'
+import { TimeCorrections } from './corrections'
+import { SavedTime } from './last-time'
+import { type ClockSigns, readSigns, rtcAnswer, TimeSources } from './time-sources'
+
+export interface TimeKeeperOptions {
+  config: ConfigStore
+  clock: Clock
+  files: Files
+  logger: Logger
+  /** unix ms the program was built at: a system clock before it is not believed */
+  builtAt: number
+  clockSigns?: () => ClockSigns
+  /** settles when more is known than `clockSigns` said first */
+  clockAnswer?: () => Promise<void>
+}
+
+/** the start waits so long for a battery clock; one that is slower counts when it has answered */
+const ANSWER_MS = 500
+
+export class TimeKeeper {
+  readonly time: NodeClock
+  readonly corrections = new TimeCorrections()
+  readonly #watch: TimeWatch
+  readonly #logger: Logger
+  #log: FlashLog | undefined
+  #onSynced: () => void = () => undefined
+
+  /** With the word of the battery clock, which is asked on a thread. */
+  static async open(options: TimeKeeperOptions): Promise<TimeKeeper> {
+    const keeper = new TimeKeeper(options)
+    const { clockSigns, clockAnswer = clockSigns ? undefined : rtcAnswer } = options
+    if (!clockAnswer || keeper.time.synced) return keeper
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>(resolve => {
+      timer = setTimeout(resolve, ANSWER_MS)
+    })
+    await Promise.race([clockAnswer().then(() => keeper.#watch.ask()), late])
+    clearTimeout(timer)
+    return keeper
+  }
+
+  private constructor({ config, clock, files, logger, builtAt, clockSigns = readSigns }: TimeKeeperOptions) {
+    const { time_sync_threshold, max_time_step_seconds } = config.config.security_settings
+    this.#logger = logger
+    this.time = new NodeClock(clock, {
+      buildMs: builtAt,
+      thresholdSeconds: time_sync_threshold,
+      maxStepSeconds: max_time_step_seconds,
+      timeSource: null,
+      onStep: step => {
+        this.#watch.stepped(step)
+        this.#stepped(step)
+      },
+    })
+    this.#watch = new TimeWatch({
+      clock,
+      time: this.time,
+      timeSources: new TimeSources(clockSigns, () => clock.wall()),
+      saved: new SavedTime(config.dataDir, files, logger.child('time')),
+    })
+    this.#watch.look()
+  }
+
+  /** From now on every step is a record of this log. `onSynced` is told when the time became right. */
+  begin(log: FlashLog, onSynced: () => void): void {
+    this.#log = log
+    this.#onSynced = onSynced
+    log.setQuality(qualityOf(this.time))
+  }
+
+  start(): void {
+    this.#watch.start()
+  }
+
+  /** Keeps the time for the next start; no step becomes a record any more. */
+  stop(): void {
+    this.#watch.stop()
+    this.#log = undefined
+  }
+
+  status(): TimeReport {
+    return this.#watch.status()
+  }
+
+  /** The node's time moved, or somebody vouched for it: one clock record, which corrects what was stamped before. */
+  #stepped({ movedMs, offsetMs, source, synced }: TimeStep): void {
+    const log = this.#log
+    if (!log) return
+    const known = source === 'jump' ? 'the system clock jumped' : `time by ${source}`
+    this.#logger.info(`${known}: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
+    const record = { trueWallMs: this.time.now(), offsetMs: movedMs, source }
+    const seq = log.appendClock(record, synced ? 'synced' : 'unsynced')
+    this.corrections.note(log.boot, seq, movedMs, synced)
+    if (synced) this.#onSynced()
+  }
+}

@@ -1,0 +1,60 @@
+// Options of the MQTT medium as they stand in Config.json (D19). Wrong ones are refused with the key named.
+import * as v from 'valibot'
+import { choice, flag, int, maybe, maybeInt, optionalText, section } from '../../config/fields'
+import { tlsOption } from '../tls/tls-options'
+import { levelsOf } from './topics'
+
+const topic = (standard: string, help: string) =>
+  v.optional(
+    v.pipe(
+      v.string(),
+      v.maxLength(1024),
+      v.check(
+        text => (text === '' && standard.endsWith('state')) || levelsOf(text) !== null,
+        '<aid> and <install> are whole levels, and # and + have no place in a topic',
+      ),
+      v.metadata({ help }),
+    ),
+    standard,
+  )
+
+export const mqttOptions = v.looseObject({
+  mode: choice(['send', 'listen'], 'send', 'send: packets go up, answers come down; listen: packets of others come'),
+  host: optionalText('broker; there is no default'),
+  port: maybeInt('port of the broker', { min: 1, max: 65_535 }),
+  username: optionalText('user name at the broker'),
+  password: optionalText('password at the broker', { secret: true }),
+  tls: tlsOption('encryption: true, or its files and names; a port left out is then 8883'),
+  protocol_version: maybe(v.picklist([4, 5]), 'left out: 5, and 4 (3.1.1) where the broker does not speak 5'),
+  qos: v.optional(v.pipe(v.picklist([0, 1, 2]), v.metadata({ help: '0: best effort; 1 and 2: acknowledged' })), 1),
+  keepalive_s: int(30, 'seconds between signs of life; a broker that answers none is lost', { min: 5, max: 65_535 }),
+  session_expiry_s: maybeInt(
+    'how long a broker of version 5 keeps what came while we were away; left out: a week to listen, nothing to send',
+    { max: 0xffffffff },
+  ),
+  topics: section(
+    {
+      up: topic('os/<aid>/up', 'where packets go; <aid>: id of the sender, or new-<install> before it has one'),
+      down: topic('os/<aid>/down', 'where answers go'),
+      state: topic('os/<aid>/state', 'where online and offline are published, retained; empty: nowhere'),
+    },
+    'templates of the topics',
+  ),
+  client_id: maybe(
+    v.pipe(v.string(), v.minLength(1), v.maxLength(256)),
+    'left out: made of id and installation, so that it stays the same',
+  ),
+  compat: flag(
+    false,
+    'publish to os/sensors/raw, subscribe to os/sensors/#, as the reference does; nothing comes back',
+  ),
+  shared: maybe(
+    v.pipe(v.string(), v.regex(/^[^/+#\0]+$/, 'a name without / + #')),
+    'name of a group of receivers that share the packets between them (D15)',
+    { side: 'listen' },
+  ),
+  max_in_flight: int(256, 'packets sent, or received, that are not acknowledged yet', { min: 1, max: 65_535 }),
+  max_packet: int(65_535, 'bytes of the largest packet', { min: 64, max: 65_535 }),
+})
+
+export type MqttOptions = v.InferOutput<typeof mqttOptions>

@@ -1,0 +1,306 @@
+// One thread for one thing that can block, as JavaScript sees it: calls go to the thread in order, at most 64 at once, each
+// with a deadline counted from the call. What fails: a call that is not done in time rejects with TIMEOUT and has no effect
+// any more if it was not begun; if it was, the bus is stuck (BUS_STUCK for every call) until the kernel returns, since a
+// call into the kernel cannot be taken back. Results that come too late are thrown away and counted. close() never waits:
+// a stuck thread ends by itself when its call returns, and until then the same path is not opened again (BUS_STUCK), so that
+// retries do not pile up threads.
+import { constants } from 'node:os'
+import { type Clock, systemClock } from '../lib/clock'
+import { OsError } from '../lib/errors'
+import { nativeError } from './errors'
+import { native } from './index'
+import type { Descriptor } from './socket'
+
+/** What C hands out for a bus; nothing but the addon can look into it. */
+export type BusHandle = { readonly bus: unique symbol }
+
+/** What C exports for buses: a number less than zero is minus errno, what begins a job answers with its number. */
+export interface BusAddon {
+  busStart(): BusHandle | number
+  busEvents(bus: BusHandle): Descriptor | number
+  busDone(bus: BusHandle): number
+  busFile(bus: BusHandle, job: number): Descriptor | number
+  busResult(bus: BusHandle, job: number, answer: Uint8Array | null): number
+  busCancel(bus: BusHandle, job: number): number
+  busClose(bus: BusHandle): number
+  watch(descriptor: Descriptor, events: number, wake: ((events: number) => void) | null): number
+  unref(descriptor: Descriptor): number
+  descriptorNumber(descriptor: Descriptor): number
+  close(descriptor: Descriptor): number
+  spiOpen(bus: BusHandle, path: string, mode: number, speedHz: number, bitsPerWord: number): number
+  spiTransfer(bus: BusHandle, segments: Uint32Array, bytes: Uint8Array, length: number): number
+  i2cOpen(bus: BusHandle, path: string): number
+  i2cTransfer(bus: BusHandle, address: number, write: Uint8Array | null, readLength: number): number
+  ttyOpen(bus: BusHandle, path: string): number
+  ttyTake(
+    bus: BusHandle,
+    path: string,
+    baudrate: number,
+    dataBits: number,
+    parity: number,
+    stopBits: number,
+    flow: number,
+  ): number
+  ttyLines(bus: BusHandle, on: number, off: number): number
+  ttyClose(bus: BusHandle): number
+  rs485Set(bus: BusHandle, flags: number, delayBefore: number, delayAfter: number): number
+  rs485Get(bus: BusHandle): number
+  fileRead(bus: BusHandle, path: string, size: number): number
+  fileWrite(bus: BusHandle, path: string, text: string): number
+  fileSpace(bus: BusHandle, path: string): number
+}
+
+export interface BusOptions {
+  clock?: Clock
+  /** told when the bus gets stuck, and when its call has come back after all */
+  onStuck?: (stuck: boolean) => void
+}
+
+/** jobs on their way at most */
+export const BUS_JOBS = 64
+export const DEFAULT_DEADLINE_MS = 1000
+/** how long closing a device may take until it counts as stuck */
+const CLOSING_MS = 1000
+const READABLE = 1
+const AGAIN = -constants.errno.EAGAIN
+
+/** A job under way; one for each number of a job, used again and again. */
+interface Call {
+  resolve: ((result: number) => void) | null
+  reject: ((error: OsError) => void) | null
+  what: string
+  deadlineAt: number
+  deadlineMs: number
+  answer: Uint8Array | null
+  opened: ((file: Descriptor) => void) | null
+  explain: ((error: OsError) => OsError) | null
+  busy: boolean
+}
+
+/** A bus that was closed while its thread may have been in a call. */
+interface Left {
+  bus: BusHandle
+  /** when that call should be over */
+  dueAt: number
+}
+
+const leftBehind = new Map<string, Left[]>()
+
+/** How many threads of closed buses at `path` are in a call of the kernel that should be over. `now`: monotonic ms. */
+export function stuckThreads(path: string, now = systemClock.mono()): number {
+  const { buses } = native()
+  const still = (leftBehind.get(path) ?? []).filter(({ bus }) => buses.busClose(bus) === 0)
+  if (still.length > 0) leftBehind.set(path, still)
+  else leftBehind.delete(path)
+  return still.filter(({ dueAt }) => dueAt <= now).length
+}
+
+export class NativeThread {
+  readonly addon: BusAddon
+  readonly handle: BusHandle
+  /** results that came after their deadline */
+  late = 0
+  timeouts = 0
+  readonly #clock: Clock
+  readonly #events: Descriptor
+  readonly #onStuck: (stuck: boolean) => void
+  readonly #calls: Call[] = []
+  #open = true
+  #stuck = false
+  #timer: NodeJS.Timeout | undefined
+  #timerAt = Number.POSITIVE_INFINITY
+  #pending = 0
+
+  /**
+   * Starts the thread; it works on what its first call opens. Throws E_NO_ADDON, BUS_STUCK when an earlier bus at this path is
+   * still in a call, or the error of the kernel.
+   */
+  constructor(
+    readonly path: string,
+    { clock = systemClock, onStuck = () => undefined }: BusOptions = {},
+  ) {
+    this.addon = native().buses
+    this.#clock = clock
+    this.#onStuck = onStuck
+    if (stuckThreads(path, clock.mono()) > 0) throw this.#stuckError()
+    const started = this.addon.busStart()
+    if (typeof started === 'number') throw nativeError(started, 'thread', path)
+    const events = this.addon.busEvents(started)
+    if (typeof events === 'number') throw nativeError(events, 'eventfd', path)
+    this.handle = started
+    this.#events = events
+    const watched = this.addon.watch(events, READABLE, () => this.#collect())
+    if (watched < 0) {
+      this.close()
+      throw nativeError(watched, 'poll', path)
+    }
+    // an idle bus does not keep the process from ending; calls under way do, by their timer
+    this.addon.unref(events)
+  }
+
+  /** A call has missed its deadline and is still in the kernel. */
+  get stuck(): boolean {
+    return this.#stuck
+  }
+
+  /** calls not done yet */
+  get pending(): number {
+    return this.#pending
+  }
+
+  /** It was closed, and its thread has let go of the device. */
+  get ended(): boolean {
+    return !this.#open && this.addon.busClose(this.handle) === 1
+  }
+
+  /** Why no call can be begun now, or null; to be asked before one is handed to the addon. */
+  refusal(): OsError | null {
+    if (!this.#open) return new OsError('LINK_DOWN', `${this.path}: closed`)
+    return this.#stuck ? this.#stuckError() : null
+  }
+
+  /**
+   * Waits for the job the addon answered `job` for (an error of the addon rejects). Its answer is in `answer` when the
+   * promise resolves with the result. `what` names the call in messages, `explain` may turn the kernel's error into one that
+   * says more; `opened` gets the file of a job that opens one, before the promise resolves: nobody gets one that comes late,
+   * it is closed.
+   */
+  finish(
+    job: number,
+    what: string,
+    deadlineMs: number,
+    answer: Uint8Array | null = null,
+    explain: ((error: OsError) => OsError) | null = null,
+    opened: ((file: Descriptor) => void) | null = null,
+  ): Promise<number> {
+    if (job === AGAIN) return Promise.reject(new OsError('BUS_BUSY', `${this.path}: ${BUS_JOBS} calls are waiting`))
+    if (job < 0) return Promise.reject(this.#error(job, what, null))
+    const call = (this.#calls[job] ??= {
+      resolve: null,
+      reject: null,
+      what,
+      deadlineAt: 0,
+      deadlineMs,
+      answer,
+      opened,
+      explain,
+      busy: false,
+    })
+    call.what = what
+    call.deadlineMs = deadlineMs
+    call.deadlineAt = this.#clock.mono() + deadlineMs
+    call.answer = answer
+    call.explain = explain
+    call.opened = opened
+    call.busy = true
+    this.#arm(call.deadlineAt)
+    if (this.#pending++ === 0) this.#timer?.ref()
+    return new Promise<number>((resolve, reject) => {
+      call.resolve = resolve
+      call.reject = reject
+    })
+  }
+
+  /** Rejects what is under way with LINK_DOWN and lets the thread go; safe to call twice, and while stuck. */
+  close(): void {
+    if (!this.#open) return
+    this.#open = false
+    clearTimeout(this.#timer)
+    this.addon.close(this.#events)
+    if (this.addon.busClose(this.handle) === 0) {
+      const now = this.#clock.mono()
+      const last = this.#calls.reduce((at, call) => (call?.busy ? Math.max(at, call.deadlineAt) : at), now + CLOSING_MS)
+      const left = { bus: this.handle, dueAt: this.#stuck ? now : last }
+      leftBehind.set(this.path, [...(leftBehind.get(this.path) ?? []), left])
+    }
+    for (const call of this.#calls)
+      if (call?.busy) this.#settle(call, new OsError('LINK_DOWN', `${this.path}: closed during ${call.what}`), 0)
+  }
+
+  #collect(): void {
+    for (;;) {
+      if (!this.#open) return
+      const job = this.addon.busDone(this.handle)
+      if (job < 0) return
+      const call = this.#calls[job]
+      const file = call?.busy && call.opened ? this.addon.busFile(this.handle, job) : null
+      const result = this.addon.busResult(this.handle, job, call?.busy ? call.answer : null)
+      if (!call?.busy) {
+        this.late++
+        if (this.#stuck) this.#moveTo(false)
+      } else if (result < 0) this.#settle(call, this.#error(result, call.what, call.explain), 0)
+      else {
+        if (file !== null && typeof file !== 'number') call.opened?.(file)
+        this.#settle(call, null, result)
+      }
+    }
+  }
+
+  #settle(call: Call, error: OsError | null, result: number): void {
+    const { resolve, reject } = call
+    call.busy = false
+    call.resolve = call.reject = call.answer = call.opened = call.explain = null
+    if (--this.#pending === 0) this.#timer?.unref()
+    if (error) reject?.(error)
+    else resolve?.(result)
+  }
+
+  /** One timer for all: it is set anew only for an earlier deadline, and looks around when it rings. */
+  #arm(at: number): void {
+    if (at >= this.#timerAt) return
+    clearTimeout(this.#timer)
+    this.#timerAt = at
+    this.#timer = setTimeout(() => this.#ring(), Math.max(0, at - this.#clock.mono()) + 1)
+  }
+
+  #ring(): void {
+    this.#timerAt = Number.POSITIVE_INFINITY
+    // the loop may have been busy: what is done by now is in time
+    this.#collect()
+    if (!this.#open) return
+    const now = this.#clock.mono()
+    let next = Number.POSITIVE_INFINITY
+    let stuck = false
+    const notBegun: Call[] = []
+    this.#calls.forEach((call, job) => {
+      if (!call.busy) return
+      if (call.deadlineAt > now) next = Math.min(next, call.deadlineAt)
+      else if (this.addon.busCancel(this.handle, job) === 0) notBegun.push(call)
+      else {
+        stuck = true
+        this.#miss(call)
+      }
+    })
+    for (const call of notBegun)
+      if (stuck) this.#settle(call, this.#stuckError(), 0)
+      else this.#miss(call)
+    if (!stuck) {
+      if (next < Number.POSITIVE_INFINITY) this.#arm(next)
+      return
+    }
+    // whoever waits behind a call that does not return would wait for ever
+    this.#calls.forEach((call, job) => {
+      if (call.busy && this.addon.busCancel(this.handle, job) === 0) this.#settle(call, this.#stuckError(), 0)
+    })
+    this.#moveTo(true)
+  }
+
+  #miss(call: Call): void {
+    this.timeouts++
+    this.#settle(call, new OsError('TIMEOUT', `${this.path}: no end of ${call.what} in ${call.deadlineMs} ms`), 0)
+  }
+
+  #moveTo(stuck: boolean): void {
+    this.#stuck = stuck
+    this.#onStuck(stuck)
+  }
+
+  #stuckError(): OsError {
+    return new OsError('BUS_STUCK', `${this.path}: a call into the kernel has not come back`)
+  }
+
+  #error(result: number, what: string, explain: Call['explain']): OsError {
+    const error = nativeError(result, what, this.path)
+    return explain ? explain(error) : error
+  }
+}

@@ -1,0 +1,76 @@
+// How long the sender of the delivery exchange waits before a packet goes again (X29): by the round trips it
+// measured, what the peer said its commit may take, and how patient a slow peer has made it. Pure; nothing fails.
+
+const MIN_RETRANSMIT_MS = 2000
+/** a peer that holds packets and is slow to commit is asked ever less, yet so often that its end is seen within 80 s */
+const MAX_PATIENCE_MS = 16_000
+
+export interface PauseOptions {
+  /** least pause, where a slow medium needs more than 2 s */
+  leastPauseMs?: number | undefined
+  /** the pause doubles with each sending that nothing answers */
+  backsOff?: boolean | undefined
+}
+
+export class RetransmitTimeout {
+  /** sending rounds of the oldest packet since the last answer */
+  quietRounds = 0
+  /** smoothed round trip in ms, the peer's commit time included; 0 before the first answer */
+  roundTripMs = 0
+  readonly #leastMs: number
+  readonly #backsOff: boolean
+  #commitMs = 0
+  /** factor: doubles while the peer answers a packet sent again without naming it */
+  #patience = 1
+  /** the oldest packet went again since the last answer */
+  #asked = false
+
+  constructor({ leastPauseMs = MIN_RETRANSMIT_MS, backsOff = false }: PauseOptions) {
+    this.#leastMs = Math.max(MIN_RETRANSMIT_MS, leastPauseMs)
+    this.#backsOff = backsOff
+  }
+
+  /** The link was closed or is opened again. What the peer said of its commit counts until it says so anew. */
+  reset(): void {
+    this.quietRounds = this.roundTripMs = 0
+    this.#patience = 1
+    this.#asked = false
+  }
+
+  /** The peer answered the probe. */
+  begin(roundTripMs: number, commitMs: number): void {
+    this.roundTripMs = roundTripMs
+    this.#commitMs = commitMs
+  }
+
+  ms(): number {
+    const quiet = this.#backsOff ? 2 ** this.quietRounds : 1
+    const pause = Math.max(this.#leastMs, 4 * this.roundTripMs + this.#commitMs) * quiet
+    return Math.max(pause, Math.min(MAX_PATIENCE_MS, pause * this.#patience))
+  }
+
+  /** The oldest packet goes again. */
+  asks(): void {
+    this.#asked = true
+  }
+
+  /**
+   * An answer came. `roundTripMs`: what it measured, Infinity for nothing; `named`: it acknowledged something new.
+   *
+   * A packet that went again and is not named: the peer has it and its disk is slow. What a slow commit takes cannot be
+   * measured by packets sent twice, so the pause doubles while nothing new is named; a lost packet, which is followed by no
+   * answer at all, does not lengthen it.
+   */
+  answered(roundTripMs: number, named: boolean): void {
+    this.quietRounds = 0
+    if (roundTripMs < Number.POSITIVE_INFINITY) {
+      const before = this.roundTripMs
+      this.roundTripMs = before === 0 ? roundTripMs : before + (roundTripMs - before) / 8
+      this.#patience = 1
+    } else if (named)
+      // it moves on: what made it slow is over, or was only late answers of a bad road
+      this.#patience = Math.max(1, this.#patience / 2)
+    else if (this.#asked && this.ms() < MAX_PATIENCE_MS) this.#patience *= 2
+    this.#asked = false
+  }
+}

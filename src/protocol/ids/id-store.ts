@@ -1,0 +1,274 @@
+// Where the allocator's state survives: `data/id_allocation.json` and a journal of the changes since, `<file>.journal`.
+//
+// What fails: a write that fails (full disk) keeps its lines in memory, and commit() rejects until they are written; a
+// reply that waits for commit() is not sent. A torn last line is cut. A damaged line elsewhere is skipped, a copy of the
+// journal kept as `.damaged`, and the state marked, so that no id whose owner may be lost is handed out again. After a failed
+// sync it is unknown what of the journal is on flash: the file is written anew before the next commit. An unreadable file is
+// an error (STORAGE): without it every id could be given twice, so none is given.
+//
+// The order in which both are written makes a crash at any point harmless: the new JSON file is synced, takes the place of
+// the old one, and only then the journal loses the lines that both hold. A journal applied again changes nothing. At stop()
+// that happens at once; when the journal is as long as the file it happens in pieces between other work, and the changes
+// of that time stay in the journal. Freed ids in `<file>.released`, as older versions kept them, are read once.
+import { dirname } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
+import { type Files, realFiles } from '../../lib/files'
+import { changeFrom, changeText, isId } from './change'
+import { checkpointPieces, readCheckpoint } from './checkpoint'
+import { LineBatch, LineFile } from './linefile'
+import type { IdChange, IdState } from './state'
+
+export interface IdStore {
+  /** Fills a new state with what was last kept, in short steps, and keeps to it from then on. Throws STORAGE when it cannot be read. */
+  load(state: IdState): Iterator<void, void>
+  /** Notes a change, in order; it is on the medium when a later commit() settles. Does not throw. */
+  append(change: IdChange): void
+  /** Settles when every change appended before is on the medium; rejects when it could not be written. */
+  commit(): Promise<void>
+  /** The store may keep the whole state anew, in its own time; rejects when that failed, and nothing is lost by it. */
+  checkpoint(): Promise<void>
+  /** The same at once. Throws. */
+  checkpointNow(): void
+  close(): void
+}
+
+/** Keeps nothing. */
+export const memoryIdStore = (): IdStore => ({
+  load: () => [].values(),
+  append: () => undefined,
+  commit: () => Promise.resolve(),
+  checkpoint: () => Promise.resolve(),
+  checkpointNow: () => undefined,
+  close: () => undefined,
+})
+
+/** a journal smaller than this is never worth a checkpoint */
+const SMALL_JOURNAL = 256 * 1024
+/** pending lines are written when they are this many bytes, or at the end of the current turn */
+const BATCH = 1 << 16
+
+export class FileIdStore implements IdStore {
+  readonly #path: string
+  readonly #journal: LineFile
+  readonly #files: Files
+  readonly #batch = new LineBatch()
+  /** lines that a failed write left behind */
+  readonly #pending: Buffer[] = []
+  #writesSoon = false
+  #unsynced = false
+  /** a sync failed: what the system holds of the journal is not believed any more */
+  #doubtful = false
+  #state: IdState | null = null
+  #checkpointSize = 0
+  /** settles when no sync is at work */
+  #idle: Promise<void> = Promise.resolve()
+  /** the newest commit, and the one that has not begun */
+  #syncing: Promise<void> = Promise.resolve()
+  #following: Promise<void> | null = null
+  #checkpointing: Promise<void> | null = null
+  /** the journal grows at least to this before the next checkpoint */
+  #notBefore = SMALL_JOURNAL
+  /** files of an older version were read: the next checkpoint replaces them, however short the journal is */
+  #old = false
+  /** counts checkpoints begun: one begun in pieces is given up when a newer one has begun */
+  #generation = 0
+
+  constructor(path: string, files: Files = realFiles) {
+    this.#path = path
+    this.#files = files
+    this.#journal = new LineFile(`${path}.journal`, files)
+  }
+
+  *load(state: IdState): Generator<void, void> {
+    if (this.#files.exists(this.#path)) {
+      this.#checkpointSize = this.#files.size(this.#path)
+      yield* readCheckpoint(this.#path, this.#files, state)
+    }
+    // after damage, what an old list of freed ids says is not believed
+    if (!state.damaged) yield* this.#readSpill(state)
+    let lost = 0
+    for (const value of this.#journal.read()) {
+      const change = changeFrom(value)
+      if (change) state.apply(change)
+      else lost++
+      yield
+    }
+    // the last process may have been killed before its sync: no answer leaves before these lines are on flash
+    this.#unsynced = this.#journal.length > 0
+    if (lost > 0) {
+      this.#journal.keepDamaged()
+      state.lose(lost)
+    }
+    this.#state = state
+    this.#old = this.#files.exists(this.#spill)
+    if (this.#old) this.#notBefore = 0
+  }
+
+  append(change: IdChange): void {
+    this.#batch.add(changeText(change))
+    this.#unsynced = true
+    if (this.#batch.used >= BATCH) this.#tryWrite()
+    else if (!this.#writesSoon) {
+      this.#writesSoon = true
+      queueMicrotask(() => {
+        this.#writesSoon = false
+        this.#tryWrite()
+      })
+    }
+  }
+
+  commit(): Promise<void> {
+    if (!this.#unsynced) return this.#syncing
+    this.#tryWrite()
+    this.#following ??= this.#syncing = this.#alone(() => {
+      this.#following = null
+      return this.#sync()
+    })
+    return this.#following
+  }
+
+  checkpoint(): Promise<void> {
+    if (this.#checkpointing) return this.#checkpointing
+    const { length } = this.#journal
+    if (length < this.#notBefore || (length < this.#checkpointSize && !this.#old)) return Promise.resolve()
+    this.#checkpointing = this.#rewrite(action => this.#alone(action))
+      .catch(error => {
+        this.#notBefore = this.#journal.length + SMALL_JOURNAL
+        throw error
+      })
+      .finally(() => {
+        this.#checkpointing = null
+      })
+    return this.#checkpointing
+  }
+
+  checkpointNow(): void {
+    this.#generation++
+    const next = this.#begin()
+    try {
+      for (const piece of checkpointPieces(this.#state!)) next.write(piece)
+      this.#files.syncNow(next.fd)
+    } catch (error) {
+      next.giveUp()
+      throw error
+    }
+    next.take(this.#journal.length)
+    // everything appended is in the file now, what could not be written before too
+    this.#batch.take()
+    this.#pending.length = 0
+    this.#unsynced = false
+  }
+
+  close(): void {
+    this.#journal.close()
+  }
+
+  get #spill(): string {
+    return `${this.#path}.released`
+  }
+
+  *#readSpill(state: IdState): Generator<void, void> {
+    // of a damaged line the ids are in no list, as after any loss: found when everything else is used up
+    for (const ids of new LineFile(this.#spill, this.#files).read()) {
+      if (Array.isArray(ids)) for (const id of ids) if (isId(id)) state.release(id)
+      yield
+    }
+  }
+
+  /** Writes the file in pieces; `alone` runs its end when no sync is at work, which would lose its descriptor. */
+  async #rewrite(alone: (action: () => void) => Promise<void>): Promise<void> {
+    const generation = ++this.#generation
+    const covered = this.#journal.length
+    const next = this.#begin()
+    try {
+      for (const piece of checkpointPieces(this.#state!)) {
+        next.write(piece)
+        await turn()
+        if (generation !== this.#generation) return next.close()
+      }
+      await this.#files.sync(next.fd)
+    } catch (error) {
+      if (generation === this.#generation) next.giveUp()
+      else next.close()
+      throw error
+    }
+    await alone(() => (generation === this.#generation ? next.take(covered) : next.close()))
+  }
+
+  /** The next file, kept beside the old one until it is whole. */
+  #begin() {
+    const files = this.#files
+    const path = `${this.#path}.tmp`
+    files.mkdir(dirname(path))
+    const fd = files.open(path, 'w')
+    let open = true
+    let size = 0
+    const close = (): void => {
+      if (open) files.close(fd)
+      open = false
+    }
+    return {
+      fd,
+      write: (piece: string): void => {
+        const bytes = Buffer.from(piece)
+        files.write(fd, bytes)
+        size += bytes.length
+      },
+      close,
+      giveUp: (): void => {
+        close()
+        files.remove(path)
+      },
+      /** It takes the place of the old one and of the first `covered` bytes of the journal. */
+      take: (covered: number): void => {
+        close()
+        files.rename(path, this.#path)
+        files.syncDir(dirname(path))
+        this.#checkpointSize = size
+        this.#notBefore = SMALL_JOURNAL
+        this.#journal.dropUpTo(covered)
+        this.#doubtful = false
+        if (this.#old) files.remove(this.#spill)
+        this.#old = false
+      },
+    }
+  }
+
+  #tryWrite(): void {
+    try {
+      this.#write()
+    } catch {
+      // stays pending; commit() tries again and its caller gets the error
+    }
+  }
+
+  #write(): void {
+    if (this.#doubtful) return
+    // a failed write may come again, so its lines need memory of their own
+    if (this.#batch.used > 0) this.#pending.push(Buffer.from(this.#batch.take()))
+    while (this.#pending.length > 0) {
+      this.#journal.write(this.#pending[0]!)
+      this.#pending.shift()
+    }
+  }
+
+  /** Runs `action` after those before it. */
+  #alone(action: () => void | Promise<void>): Promise<void> {
+    const done = this.#idle.then(action)
+    this.#idle = done.catch(() => undefined)
+    return done
+  }
+
+  async #sync(): Promise<void> {
+    // what is noted from here on waits for the next one
+    if (this.#doubtful) await this.#rewrite(async action => action())
+    this.#write()
+    this.#unsynced = false
+    try {
+      await this.#journal.sync()
+    } catch (error) {
+      this.#unsynced = this.#doubtful = true
+      throw error
+    }
+  }
+}

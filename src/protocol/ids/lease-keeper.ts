@@ -1,0 +1,185 @@
+// The leases of the ids in use: reads the state, notes each change in the store, frees what has ended, and moves everything
+// along when the clock jumps. The allocator decides who gets which id.
+//
+// What fails: a store that cannot be read throws STORAGE at every call. No call but the first looks at more than a few
+// thousand ids; read() spreads that one over many turns of the event loop.
+import { asOsError, type OsError } from '../../lib/errors'
+import { turn } from '../../lib/yield'
+import type { IdStore } from './id-store'
+import { LeaseMeter, type LeaseMetrics, type LeasePolicy } from './lease'
+import type { MonotonicTime } from './monotonic-time'
+import { type IdChange, type IdEntry, IdState } from './state'
+
+/** after a start, devices get at least this long to be heard before their lease ends */
+const START_GRACE_SECONDS = 3600
+/** ended leases that one allocation clears away; the next ones follow with the next */
+export const RECLAIM_AT_ONCE = 2000
+/** ids that one allocation looks through for leases to cut */
+const CUT_AT_ONCE = 4000
+/** how long read() holds up the event loop at once */
+const SLICE_MS = 12
+
+export interface LeaseKeeperOptions {
+  readonly store: IdStore
+  readonly policy: LeasePolicy
+  readonly time: MonotonicTime
+  readonly metricsSink: ((metrics: LeaseMetrics) => void) | null
+  /** lowest id of the range */
+  readonly first: number
+  readonly maxReleased: number
+  readonly granted: boolean
+}
+
+export class LeaseKeeper {
+  readonly policy: LeasePolicy
+  readonly store: IdStore
+  readonly meter: LeaseMeter
+  /** ids that are offered now, and those taken back since the start */
+  offered = 0
+  takenBack = 0
+  onFreed: (id: number) => void = () => undefined
+  readonly #options: LeaseKeeperOptions
+  #state: IdState | null = null
+  /** the first reading, as long as it goes on */
+  #steps: Iterator<void, void> | null = null
+  /** read() is at work */
+  #slicing = false
+  #broken: OsError | null = null
+  /** ids that are looked through for offline leases to cut, since the flood began */
+  #cutting: Iterator<IdEntry> | null = null
+
+  constructor(options: LeaseKeeperOptions) {
+    this.#options = options
+    this.policy = options.policy
+    this.store = options.store
+    this.meter = new LeaseMeter(options.policy, options.time.read().now, options.metricsSink)
+  }
+
+  get loaded(): boolean {
+    return this.#state !== null
+  }
+
+  /** read() has begun and not come to its end */
+  get reading(): boolean {
+    return this.#slicing && !this.#state && !this.#broken
+  }
+
+  /** The state, read to its end at the first call. Throws STORAGE. */
+  load(): IdState {
+    while (!this.#state) this.#step()
+    return this.#state
+  }
+
+  /** Reads the state in slices between which the event loop has its turn. Rejects with STORAGE. */
+  async read(): Promise<void> {
+    this.#slicing = true
+    try {
+      while (this.reading) {
+        await turn()
+        const end = performance.now() + SLICE_MS
+        while (this.reading && performance.now() < end) this.#step()
+      }
+      if (this.#broken) throw this.#broken
+    } finally {
+      this.#slicing = false
+    }
+  }
+
+  /** Ends a reading under way. */
+  close(): void {
+    this.#slicing = false
+    this.#steps = null
+    this.store.close()
+  }
+
+  /** One step of the first reading. */
+  #step(): void {
+    // not read again with every packet: it may be large
+    if (this.#broken) throw this.#broken
+    try {
+      this.#steps ??= this.#read()
+      this.#steps.next()
+    } catch (error) {
+      this.#broken = asOsError(error, 'STORAGE')
+      throw this.#broken
+    }
+  }
+
+  *#read(): Generator<void, void> {
+    const { first, granted, maxReleased, time, store } = this.#options
+    const state = new IdState({ nextCandidate: first, maxReleased, granted })
+    const steps = store.load(state)
+    while (!steps.next().done) yield
+    state.next_candidate = Math.max(state.next_candidate, first)
+    const { metrics } = this.meter
+    const { last_reclaim_count, last_reclaim_at, total_reclaimed } = { ...metrics, ...state.lease_metrics }
+    state.lease_metrics = Object.assign(metrics, { last_reclaim_count, last_reclaim_at, total_reclaimed })
+    // no device was heard while this process was down, and the last hearings may not be in the journal
+    const grace = time.read().now + Math.min(this.policy.base_lease_seconds, START_GRACE_SECONDS)
+    for (const entry of state.entries.values()) {
+      if (entry.state === 'offered') this.offered++
+      else if (entry.state === 'active') state.setLease(entry, Math.max(state.leaseEnd(entry), grace))
+      yield
+    }
+    this.#state = state
+  }
+
+  /** Before an allocation. */
+  makeWay(now: number): void {
+    this.load()
+    this.reclaim(now, RECLAIM_AT_ONCE)
+    this.meter.effective(now)
+    this.cutOffline(now)
+  }
+
+  change(change: IdChange): void {
+    this.#state!.apply(change)
+    this.store.append(change)
+  }
+
+  /** Frees ids whose lease has ended; returns how many. */
+  reclaim(now: number, most = Number.POSITIVE_INFINITY): number {
+    const { leases, shift } = this.#state!
+    let count = 0
+    for (; count < most; count++) {
+      const entry = leases.firstEnded(now - shift)
+      if (!entry) break
+      const back = entry.state === 'offered'
+      this.change(back ? { free: entry.id, back } : { free: entry.id })
+      if (back) {
+        this.offered--
+        this.takenBack++
+      }
+      this.onFreed(entry.id)
+    }
+    this.meter.reclaimed(count, now)
+    return count
+  }
+
+  /** When new devices flood in, the offline ones lose their lease; from then on going offline gives none (effective lease 0). */
+  cutOffline(now: number): void {
+    const { force_zero_lease_active } = this.meter.metrics
+    if (!force_zero_lease_active || !this.policy.ultra_force_release) {
+      this.#cutting = null
+      return
+    }
+    const state = this.#state!
+    this.#cutting ??= state.entries.values()
+    for (let k = 0; k < CUT_AT_ONCE; k++) {
+      const { value: entry } = this.#cutting.next()
+      if (!entry) return
+      if (entry.state === 'offline' && state.leaseEnd(entry) > now)
+        this.change({ set: entry.id, record: { ...state.record(entry), lease_expires_at: now } })
+    }
+  }
+
+  /** The time, after moving the leases along when the clock has jumped since the last call. */
+  tick(): number {
+    const { now, jump } = this.#options.time.read()
+    if (jump === 0 || !this.#state) return now
+    this.#state.shift += Math.round(jump)
+    const { granted_until } = this.#state
+    if (granted_until > 0) this.change({ grant: [], until: Math.max(1, granted_until + jump), fresh: false })
+    return now
+  }
+}

@@ -1,0 +1,105 @@
+// The file of the secure sessions: `{updated_at, sessions: {aid: …}}`, indented by 2, replaced as a
+// whole.
+//
+// What fails: a missing file is no sessions. A file that cannot be read, is no JSON, or holds entries that are no
+// session is told through `onProblem` and kept aside as `<file>.damaged`; what could be read of it is used. A write
+// that fails is told, and the caller tries again later. Losing the file costs a new key exchange with each peer and
+// nothing else.
+import { dirname } from 'node:path'
+import { atomicWrite } from '../../lib/atomic'
+import { asOsError } from '../../lib/errors'
+import type { Files } from '../../lib/files'
+import { type KeptSession, type SecureSession, sessionFrom } from './state'
+
+export interface StoredSessions {
+  updated_at: number
+  /** the server the sessions are with; absent in files of receivers, who have many peers */
+  peer?: string
+  sessions: Record<string, KeptSession>
+}
+
+export interface SessionStoreOptions {
+  path: string
+  files: Files
+  /** a file of another peer is not used: its keys are for another server */
+  peer?: string | undefined
+  /** told what is wrong with the file, in a sentence */
+  onProblem: (problem: string) => void
+}
+
+export class SessionStore {
+  readonly #options: SessionStoreOptions
+  /** whose sessions the next write is of */
+  peer: string | undefined
+  #failing = false
+
+  constructor(options: SessionStoreOptions) {
+    this.#options = options
+    this.peer = options.peer
+  }
+
+  /** The sessions of the file by AID. */
+  load(): Map<number, SecureSession> {
+    const { path, files, onProblem } = this.#options
+    const { peer } = this
+    const found = new Map<number, SecureSession>()
+    if (!files.exists(path)) return found
+    let text: string
+    try {
+      text = files.read(path).toString('utf8')
+    } catch (error) {
+      onProblem(`secure sessions not read from ${path}: ${asOsError(error).message}`)
+      return found
+    }
+    const damaged = parseInto(found, text, peer)
+    if (damaged) onProblem(`${path} is damaged: ${damaged}; ${this.#keepDamaged()}`)
+    return found
+  }
+
+  /** Replaces the file; false when it could not. */
+  save(content: StoredSessions): boolean {
+    const { path, files, onProblem } = this.#options
+    const { peer } = this
+    try {
+      files.mkdir(dirname(path))
+      atomicWrite(path, JSON.stringify(peer === undefined ? content : { peer, ...content }, null, 2), files)
+      this.#failing = false
+      return true
+    } catch (error) {
+      // once per disturbance: it is tried again every few seconds
+      if (!this.#failing) onProblem(`secure sessions not written to ${path}: ${asOsError(error).message}`)
+      this.#failing = true
+      return false
+    }
+  }
+
+  #keepDamaged(): string {
+    const { path, files } = this.#options
+    try {
+      files.rename(path, `${path}.damaged`)
+      return `kept aside as ${path}.damaged`
+    } catch (error) {
+      return `not kept aside: ${asOsError(error).message}`
+    }
+  }
+}
+
+/** Fills `found`; answers what is wrong with the text, null when nothing is. */
+function parseInto(found: Map<number, SecureSession>, text: string, peer?: string): string | null {
+  let content: unknown
+  try {
+    content = JSON.parse(text)
+  } catch (error) {
+    return asOsError(error).message
+  }
+  const sessions = (content as { sessions?: unknown } | null)?.sessions
+  if (typeof sessions !== 'object' || sessions === null || Array.isArray(sessions)) return 'it holds no sessions'
+  if (peer !== undefined && (content as { peer?: unknown }).peer !== peer) return null
+  let bad = 0
+  for (const [aid, value] of Object.entries(sessions)) {
+    const session = /^(0|[1-9]\d{0,9})$/.test(aid) && Number(aid) <= 0xffff_ffff ? sessionFrom(value) : null
+    if (session) found.set(Number(aid), session)
+    else bad++
+  }
+  return bad > 0 ? `${bad} of its entries are no session` : null
+}

@@ -1,0 +1,27 @@
+// The ports of the upstream of a newcomer, with several gateways on one machine.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { LoopbackUpstream } from '../../../src/gateway/local-upstream'
+import { systemClock } from '../../../src/lib/clock'
+import { silentLogger } from '../../../src/lib/logger'
+import { freePort, freeUdpPort } from '../../lib/gateway'
+
+const upstream = (): LoopbackUpstream =>
+  new LoopbackUpstream({ script: '', dataDir: '', deviceId: 'up', clock: systemClock, logger: silentLogger })
+const portsOf = ({ packetPort, webPort }: LoopbackUpstream) => ({ packets: packetPort, web: webPort })
+
+test('gateways that start in the same moment choose ports of their own, and the usual ones are free again after stop', async () => {
+  const usual = { packets: await freeUdpPort(), web: await freePort() }
+  // none of them listens yet: that the ports are free is all that could be seen
+  const all = [upstream(), upstream(), upstream()]
+  await Promise.all(all.map(one => one.choosePorts({ ...usual, waitMs: 0 })))
+  assert.equal(new Set(all.map(one => one.packetPort)).size, 3)
+  assert.equal(new Set(all.map(one => one.webPort)).size, 3)
+  assert.equal(all.filter(one => one.packetPort === usual.packets).length, 1)
+  assert.equal(all.filter(one => one.webPort === usual.web).length, 1)
+  await Promise.all(all.map(one => one.stop()))
+  const next = upstream()
+  await next.choosePorts({ ...usual, waitMs: 0 })
+  assert.deepEqual(portsOf(next), usual)
+  await next.stop()
+})
