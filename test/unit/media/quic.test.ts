@@ -318,7 +318,7 @@ async function bare(t: TestContext, port: number): Promise<QuicConnection> {
   await new Promise<void>(resolve => socket.connect(port, '127.0.0.1', resolve))
   const local = { host: '127.0.0.1', port: socket.address().port }
   const remote = { host: '127.0.0.1', port }
-  const quic = library.QuicConnection.connect('localhost', Buffer.alloc(16, 7), local, remote, config)
+  const quic = library.Connection.connect('localhost', Buffer.alloc(16, 7), local, remote, config)
   const established = new Promise<QuicConnection>(resolve => {
     const connection = new QuicConnection(quic, {
       role: 'opener',
