@@ -1,4 +1,7 @@
-/** A map of at most `limit` entries: `set` makes an entry the newest, and beyond the limit the oldest one goes. */
+/**
+ * A map of at most `limit` entries: `set` makes an entry the newest, and beyond the limit the oldest one goes. A loop over it
+ * that sets entries works on a copy, for a moved entry comes again.
+ */
 export class LruMap<K, V> extends Map<K, V> {
   constructor(readonly limit: number) {
     super()

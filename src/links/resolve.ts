@@ -55,8 +55,8 @@ interface Entry {
   until: number
 }
 
-/** What names were resolved to last, whichever resolver asked; the oldest of many are forgotten. */
 const MAX_LAST = 1024
+/** The last address of each name, of all resolvers. */
 const lastAddresses = new LruMap<string, string>(MAX_LAST)
 
 /**

@@ -268,7 +268,7 @@ export class NodeClock implements Clock {
    * too. Else a clock that ran ahead would hold every later stamp.
    */
   #moved(ms: number): void {
-    if (ms !== 0) for (const [device, stamp] of this.#stamps) this.#stamps.set(device, Math.ceil(stamp + ms))
+    if (ms !== 0) for (const [device, stamp] of [...this.#stamps]) this.#stamps.set(device, Math.ceil(stamp + ms))
   }
 
   #fell(): void {
