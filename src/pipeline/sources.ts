@@ -5,7 +5,8 @@
 // all, and come back with their next frame; without a spill those not heard for longest are forgotten. Only bare templates
 // go to the registry.
 import { encodeInteger } from '../wire/base62'
-import { Packer, packSource, unpackSource } from './packed'
+import { packSource, unpackSource } from './packed'
+import { Packer } from './packed-bytes'
 import { TextTemplate } from './receive'
 import type { KeptTemplate, Registry } from './registry'
 import type { MetaOf } from './slot-meta-cache'
