@@ -14,7 +14,7 @@ import {
 import { checkArgument } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
-import { systemTimers, type Timers } from '../links/timers'
+import { systemTimers, type Timers } from '../lib/timers'
 import type { CliHandler, OptionSpec } from '../services'
 import { TuiApp } from './app'
 import { processPorts, Terminal, type TerminalPorts } from './terminal'

@@ -2,7 +2,7 @@
 // whether it is over. It looks when a link changes and every so often, and never runs anything.
 import { join } from 'node:path'
 import { asOsError, OsError } from '../../lib/errors'
-import { systemTimers, type Timers } from '../../links/timers'
+import { systemTimers, type Timers } from '../../lib/timers'
 import { native } from '../../native'
 import type { CliHandler, PluginDefinition, PluginHost, Section, Service } from '../contract'
 import { problemsOf } from '../dependencies/manifest-parts'
