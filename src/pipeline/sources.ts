@@ -6,7 +6,8 @@
 // go to the registry.
 import { LruMap } from '../lib/lru-map'
 import { encodeInteger } from '../wire/base62'
-import { Packer, packSource, unpackSource } from './packed'
+import { packSource, unpackSource } from './packed'
+import { Packer } from './packed-bytes'
 import { TextTemplate } from './receive'
 import type { KeptTemplate, Registry } from './registry'
 import type { MetaOf } from './slot-meta-cache'

@@ -4,8 +4,7 @@
 //
 // What fails: no such source (NOT_FOUND with the names there are), a source that does not open (its own error), one that
 // does not answer within the deadline (TIMEOUT).
-
-import { nearest } from '../../config'
+import { nearest, type SourceConfig } from '../../config'
 import { timeout, within } from '../../lib/deadline'
 import { asOsError, OsError } from '../../lib/errors'
 import { systemTimers, type Timers } from '../../lib/timers'
@@ -13,7 +12,8 @@ import type { DriverContext, RawReading, Source } from '../../links/contracts'
 import type { Registry } from '../../links/registry'
 import type { Supervisor } from '../../links/supervisor'
 import { resolve } from '../../units/canonical'
-import type { SourceEntry } from './sources'
+
+export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
 
 export interface SourceItem {
   readonly name: string
