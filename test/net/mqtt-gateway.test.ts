@@ -1,5 +1,6 @@
 // The whole road: gateway → broker → upstream, with TLS and a password; the id comes over the broker too. The broker goes
 // away and comes back, a backlog is drained, and in the end both sides hold the same facts, none twice.
+// Long: QoS 2 and 0
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -8,6 +9,7 @@ import { after, test } from 'node:test'
 import { makeCerts } from '../lib/certs'
 import { askControl } from '../lib/control'
 import { databaseKeys, freePort, freeUdpPort, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
+import { rounds } from '../lib/random'
 import { assertSame } from '../lib/same'
 import { startMosquitto } from '../lib/servers'
 
@@ -23,11 +25,12 @@ const passwords = join(dir, 'passwords')
 writeFileSync(passwords, 'node:secret\n')
 execFileSync('mosquitto_passwd', ['-U', passwords])
 
-for (const [qos, version] of [
+const WAYS = [
   [1, 5],
   [2, 5],
   [0, 5],
-] as const)
+] as const
+for (const [qos, version] of WAYS.slice(0, rounds(1, WAYS.length)))
   test(`QoS ${qos}, version ${version}: the broker goes and comes, the same facts on both sides`, async t => {
     const home = join(dir, `${qos}-${version}`)
     const broker = await startMosquitto({

@@ -3,6 +3,7 @@
 // Needs: gpiod
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { askGateway } from '../lib/ask'
 import { cli, Machine, removeDir, sensorsOf, tempDir, until } from '../lib/gateway'
 import { GpioSim } from '../lib/gpiosim'
 import { inTheRig, tool } from '../lib/rig'
@@ -67,7 +68,7 @@ inTheRig(
       )
       assert.deepEqual(outputs, [{ source: 'shed', name: 'pump', value: 0 }])
       assert.match(tool('gpioinfo', sim.path.slice(5)), /line +17: +unnamed +"os-node door" +input +active-low \[used/)
-      const text = machine.run('gpio').stdout
+      const text = (await askGateway(machine, 'gpio')).stdout
       assert.match(text, /gpiochip\d+ +17 +GPIO17 +11 +input, active low, pull-up +os-node door +0\n/)
       assert.match(text, /pinctrl-bcm2711/)
     })
@@ -80,7 +81,7 @@ inTheRig(
         via: 'gateway',
       })
       assert.equal(sim.level(22), 1)
-      assert.equal(machine.run('gpio', 'set', 'shed.pump', '0').stdout, 'shed.pump is 0\n')
+      assert.equal((await askGateway(machine, 'gpio', 'set', 'shed.pump', '0')).stdout, 'shed.pump is 0\n')
       assert.equal(sim.level(22), 0)
       assert.deepEqual(await ask('/api/outputs', { name: 'pump', value: 1 }), [
         200,
@@ -93,10 +94,10 @@ inTheRig(
       assert.deepEqual((await ask('/api/outputs', { name: 'pmup', value: 1 }))[0], 404)
       assert.equal((await ask('/api/outputs', { name: 'pump', value: 0 }, 'wrong'))[0], 401)
       assert.equal(sim.level(22), 1)
-      const wrong = machine.run('gpio', 'set', 'pmup', '1')
+      const wrong = await askGateway(machine, 'gpio', 'set', 'pmup', '1')
       assert.equal(wrong.code, 1)
       assert.match(wrong.stderr, /no output is named pmup; did you mean pump\?/)
-      assert.equal(machine.run('gpio', 'set', 'pump', '2').code, 2)
+      assert.equal((await askGateway(machine, 'gpio', 'set', 'pump', '2')).code, 2)
       await until('it is told', () => /output shed\.pump set to 1/.test(machine.output))
     })
 
@@ -134,7 +135,7 @@ inTheRig(
       const i2c = buses.find(({ name }: { name: string }) => name === 'i2c1')
       assert.equal(i2c.state, 'missing')
       assert.match(i2c.todo, /dtparam=i2c_arm=on; reboot/)
-      const text = machine.run('board').stdout
+      const text = (await askGateway(machine, 'board')).stdout
       assert.match(text, /source shed: door +GPIO17 11 \| 12 GPIO18/)
       assert.match(text, /source shed: water +GPIO27 13 \| 14 GND/)
     })

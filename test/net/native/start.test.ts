@@ -11,10 +11,12 @@ import { freePort, removeDir, root, tempDir, until } from '../../lib/gateway'
 const git = (cwd: string, ...args: string[]) => spawnSync('git', args, { cwd, encoding: 'utf8' })
 const tracked = git(root, 'ls-files', '-z').stdout.split('\0').filter(Boolean)
 
+/** The parent of each process seen so far. */
+const parents = new Map<number, number>()
+
 /** Peak memory in KB of each process below `pid`, by command line; read while they run. */
 function peaks(pid: number, into: Map<string, number>): void {
-  const parents = new Map<number, number>()
-  for (const name of readdirSync('/proc').filter(entry => /^\d+$/.test(entry))) {
+  for (const name of readdirSync('/proc').filter(entry => /^\d+$/.test(entry) && !parents.has(Number(entry)))) {
     try {
       const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
       parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 4).split(' ')[0]))
@@ -57,7 +59,7 @@ test('npm start in a fresh clone: small, and the clone stays as it was', {
   const ended = new Promise(resolve => child.once('close', resolve))
   t.after(() => child.exitCode ?? child.signalCode ?? process.kill(-child.pid!, 'SIGKILL'))
   const memory = new Map<string, number>()
-  const polls = setInterval(() => peaks(child.pid!, memory), 100)
+  const polls = setInterval(() => peaks(child.pid!, memory), 200)
   try {
     await until(
       'the gateway says what it does',
