@@ -1,7 +1,7 @@
 // Checks of the machine: clock, memory, heat and power, native addon, rights on devices, buses.
 import type { BoardReport } from '../../links/hardware'
 import { addonRemedy } from '../../native'
-import { bytesText } from '../verbs/status'
+import { bytesText } from '../../units/display'
 import { type Check, type Finding, failed, ok, type Patient, skipped, warning, worst } from './finding'
 
 /** before this build nobody ran it: 2025-01-01 */
