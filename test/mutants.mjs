@@ -1,7 +1,8 @@
 // Mutation testing: `npm run mutants -- [--room ROOM] [--seed N] [--count N] [--only FILE:LINE]`. Draws random faults in the source of each room,
-// builds a copy of the project once with all of them switched off, and runs the unit tests against one fault at a time:
-// first the test files that import the changed file, then those of its room that reach it. A fault is noticed when a test
-// file fails or runs into its time limit. Prints each survivor with its line and the share noticed per room.
+// builds a copy of the project once with all of them switched off, and runs each test file without a fault to learn which
+// faults would make a difference in it. Then one fault at a time: the test files that import the changed file or belong to
+// its room, only those where the fault makes a difference, the quickest first. A fault is noticed when a test fails or its
+// file runs into the time limit. Prints each survivor with its line and the share noticed per room.
 // Faults that change no behaviour are listed with a reason in test/mutants.json and do not count.
 // Errors: a test file that fails without any fault is left out, and named; the status is 1 then, or where the build fails.
 import { spawn, spawnSync } from 'node:child_process'
@@ -10,7 +11,7 @@ import { availableParallelism } from 'node:os'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { parse } from '@babel/parser'
+import { faultsIn, withSwitches } from './lib/faults.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const copy = join(root, '.build/mutants')
@@ -83,121 +84,6 @@ function folderOf(room) {
 }
 const sourcesOf = room =>
   walk(folderOf(room), /\.ts$/).filter(f => !/\.generated\.ts$|\.d\.ts$|^src\/web\/page\//.test(f))
-
-// --- the faults of one file ------------------------------------------------------------------------------------------
-
-const SWAP = { '===': '!==', '!==': '===', '<': '>=', '>=': '<', '>': '<=', '<=': '>' }
-const EDGE = { '<': '<=', '<=': '<', '>': '>=', '>=': '>' }
-const TYPES_ONLY = /^(typeAnnotation|typeParameters|typeArguments|returnType|superTypeParameters|implements|id)$/
-
-/**
- * Every fault of the text, as `{kind, start, end, with}` for an expression that becomes another, or `{kind, at, insert(id)}`
- * for text put in front of a statement.
- */
-function faultsIn(text) {
-  const ast = parse(text, { sourceType: 'module', plugins: ['typescript'] })
-  const faults = []
-  const cut = node => text.slice(node.start, node.end)
-  const become = (kind, node, to, statement) =>
-    faults.push({ kind, start: node.start, end: node.end, with: to, statement: statement?.start === node.start })
-  const visit = (node, parent, statement) => {
-    if (!node || typeof node.type !== 'string') return
-    if (node.type.startsWith('TS') && !/^TS(As|NonNull|Satisfies)Expression$/.test(node.type)) return
-    if (node.declare) return
-    if (node.type === 'ExpressionStatement') statement = node
-    switch (node.type) {
-      case 'BinaryExpression': {
-        const [left, right] = [cut(node.left), cut(node.right)]
-        if (SWAP[node.operator]) become('comparison', node, `${left} ${SWAP[node.operator]} ${right}`, statement)
-        if (EDGE[node.operator]) become('boundary', node, `${left} ${EDGE[node.operator]} ${right}`, statement)
-        break
-      }
-      case 'LogicalExpression':
-        if (node.operator !== '??') {
-          const other = node.operator === '&&' ? '||' : '&&'
-          become('condition', node, `(${cut(node.left)}) ${other} (${cut(node.right)})`, statement)
-        }
-        break
-      case 'IfStatement':
-      case 'ConditionalExpression':
-        become('condition', node.test, 'true')
-        become('condition', node.test, 'false')
-        break
-      case 'NumericLiteral':
-        if (!(parent.key === node && !parent.computed)) become('constant', node, `${node.value + 1}`, statement)
-        break
-      case 'BigIntLiteral':
-        become('constant', node, `${BigInt(node.value) + 1n}n`, statement)
-        break
-      case 'BooleanLiteral':
-        become('constant', node, `${!node.value}`, statement)
-        break
-      case 'AwaitExpression':
-        become('removed await', node, cut(node.argument), statement)
-        break
-      case 'ExpressionStatement':
-        if (/^(Call|Assignment|Update|Await|OptionalCall)Expression$/.test(node.expression.type))
-          faults.push({
-            kind: 'removed statement',
-            at: node.start,
-            end: node.end,
-            insert: id => `if (__mutant !== ${id}) `,
-          })
-        break
-      case 'ThrowStatement':
-        faults.push({
-          kind: 'swallowed error',
-          at: node.start,
-          end: node.end,
-          insert: id => `if (__mutant !== ${id}) `,
-        })
-        break
-      case 'BlockStatement':
-        if (/Function|Method/.test(parent.type) && parent.kind !== 'constructor' && node.body.length > 0)
-          faults.push({
-            kind: 'early return',
-            at: node.start + 1,
-            end: node.start + 1,
-            insert: id => ` if (__mutant === ${id}) return; `,
-          })
-        break
-    }
-    for (const [key, child] of Object.entries(node)) {
-      if (TYPES_ONLY.test(key) || key === 'loc') continue
-      if (Array.isArray(child)) for (const one of child) visit(one, node, statement)
-      else visit(child, node, statement)
-    }
-  }
-  visit(ast.program, ast, undefined)
-  return faults
-}
-
-/** The text with all its faults built in, each off until OS_NODE_MUTANT is its id. */
-function withSwitches(text, faults) {
-  const edits = []
-  for (const { id, start, end, with: to, at, insert, statement } of faults) {
-    if (insert) edits.push({ pos: at, rank: 1, size: end - at + 1, text: insert(id) })
-    else {
-      edits.push({
-        pos: start,
-        rank: 1,
-        size: end - start,
-        text: `${statement ? 'void ' : ''}(__mutant === ${id} ? (${to}) : (`,
-      })
-      edits.push({ pos: end, rank: 0, size: start - end, text: '))' })
-    }
-  }
-  // closing before opening; the wider one opens first and closes last
-  edits.sort((a, b) => a.pos - b.pos || a.rank - b.rank || b.size - a.size)
-  let out = ''
-  let from = 0
-  for (const edit of edits) {
-    out += text.slice(from, edit.pos) + edit.text
-    from = edit.pos
-  }
-  // a var: modules that import each other in a circle read it before it is set
-  return `var __mutant = Number(process.env.OS_NODE_MUTANT); ${out}${text.slice(from)}`
-}
 
 // --- drawing ---------------------------------------------------------------------------------------------------------
 
@@ -283,16 +169,22 @@ function testsFor(file) {
 
 // --- running ---------------------------------------------------------------------------------------------------------
 
-/** ms a test file needs without a fault; Infinity for one that fails */
+/** Per test file: ms it needs without a fault (Infinity for one that fails) and the ids that make a difference in it. */
 const baseline = new Map()
-const SLOW_MS = 5000
+const failFast = join(root, 'test/lib/fail-fast.mjs')
 
-const runTest = (test, id, limit) =>
+const runTest = (test, id, limit, reached) =>
   new Promise(resolve => {
     const began = performance.now()
     const script = join(copy, '.build', test.replace(/\.ts$/, '.js'))
     const env = { ...process.env, OS_NODE_TEST_ROOT: copy, OS_NODE_MUTANT: `${id}` }
-    const child = spawn(process.execPath, [script], { cwd: copy, env, stdio: 'ignore', detached: true })
+    if (reached) env.OS_NODE_REACHED = reached
+    const child = spawn(process.execPath, [`--test-reporter=${failFast}`, script], {
+      cwd: copy,
+      env,
+      stdio: 'ignore',
+      detached: true,
+    })
     const timer = setTimeout(() => process.kill(-child.pid, 'SIGKILL'), limit)
     child.on('close', code => {
       clearTimeout(timer)
@@ -305,25 +197,25 @@ const runTest = (test, id, limit) =>
     })
   })
 
-/** Runs `work` for every item of the list, as many side by side as there are processors. */
+/** Runs `work` for every item of the list, two side by side per processor: most tests wait more than they compute. */
 const sideBySide = (list, work) => {
   const queue = [...list]
   const lane = async () => {
     for (let item = queue.shift(); item; item = queue.shift()) await work(item)
   }
-  return Promise.all(Array.from({ length: availableParallelism() }, lane))
+  return Promise.all(Array.from({ length: 2 * availableParallelism() }, lane))
 }
 
-/** Runs the tests of one fault until one notices it: of one rank the quickest first, those that take SLOW_MS at the end. */
+/** Runs the tests where the fault makes a difference until one notices it: the near and quick ones first. */
 async function judge(fault) {
-  const tests = testsFor(fault.file).map(t => ({ ...t, usual: baseline.get(t.test) }))
-  const late = t => (t.usual > SLOW_MS ? 1 : 0)
-  tests.sort((a, b) => late(a) - late(b) || a.rank - b.rank || a.usual - b.usual)
+  const tests = testsFor(fault.file)
+    .map(t => ({ ...t, ...baseline.get(t.test) }))
+    .filter(t => t.ms < Infinity && t.reached.has(fault.id))
+    .sort((a, b) => (a.rank + 1) * a.ms - (b.rank + 1) * b.ms)
   fault.ran = 0
-  for (const { test, usual } of tests) {
-    if (usual === Infinity) continue
+  for (const { test, ms } of tests) {
     fault.ran++
-    const { passed } = await runTest(test, fault.id, 8000 + 3 * usual)
+    const { passed } = await runTest(test, fault.id, 5000 + 3 * ms)
     if (!passed) {
       fault.by = test
       return
@@ -367,8 +259,11 @@ if (build.status !== 0) {
 }
 
 await sideBySide(new Set(faults.flatMap(f => testsFor(f.file).map(t => t.test))), async test => {
-  const { passed, ms } = await runTest(test, 0, 180_000)
-  baseline.set(test, passed ? ms : Infinity)
+  const file = join(copy, `.build/${test.replaceAll('/', '-')}.reached`)
+  writeFileSync(file, '')
+  const { passed, ms } = await runTest(test, 0, 180_000, file)
+  const reached = new Set(readFileSync(file, 'utf8').split('\n').map(Number))
+  baseline.set(test, { ms: passed ? ms : Infinity, reached })
 })
 let done = 0
 await sideBySide(faults, async fault => {
@@ -382,9 +277,11 @@ await sideBySide(faults, async fault => {
 })
 
 for (const fault of faults.filter(f => !f.by).sort((a, b) => (a.file < b.file ? -1 : 1)))
-  console.log(`survived  ${fault.file}:${fault.line}  ${fault.kind}: ${fault.change}\n          ${fault.source}`)
+  console.log(
+    `survived  ${fault.file}:${fault.line}  ${fault.kind}: ${fault.change} (${fault.ran} test files)\n          ${fault.source}`,
+  )
 let broken = false
-for (const [test, ms] of baseline)
+for (const [test, { ms }] of baseline)
   if (ms === Infinity) {
     broken = true
     console.log(`left out  ${test}: it fails without any fault`)

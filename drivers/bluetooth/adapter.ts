@@ -4,10 +4,12 @@
 //
 // What fails: the radio cannot be opened (every user that joins is told), is lost (every user is told, the next that joins
 // opens it anew), a remedy against silence (the next one is tried; a library that does not open again is a loss).
+
 import type { Clock } from '../../src/lib/clock'
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
-import type { Timers } from '../../src/links/timers'
+import { SerialQueue } from '../../src/lib/serial-queue'
+import type { Timers } from '../../src/lib/timers'
 import type { BleConnection, ConnectOptions, Radio, Report } from './radio'
 import { type Remedy, Silence } from './silence'
 
@@ -51,7 +53,7 @@ export class Adapter {
   readonly #toAll = new Set<OnReport>()
   #opening: Promise<void> | undefined
   /** every step of the radio runs after the one before */
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
   #scanning = false
   #silence = new Silence(SILENCE_MS)
   #cancelWatch: () => void = () => undefined
@@ -80,7 +82,7 @@ export class Adapter {
   async join(user: AdapterUser, { silenceMs = SILENCE_MS }: { silenceMs?: number } = {}): Promise<void> {
     this.#users.add(user)
     if (silenceMs < this.#silence.afterMs) this.#silence = new Silence(silenceMs)
-    this.#opening ??= this.#inTurn(() => this.#open())
+    this.#opening ??= this.#turns.run(() => this.#open())
     try {
       await this.#opening
     } catch (error) {
@@ -125,7 +127,7 @@ export class Adapter {
 
   /** Connects; the scan waits meanwhile. Throws as Radio.connect does. */
   connect(options: ConnectOptions): Promise<BleConnection> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       if (!this.#opening) throw new OsError('LINK_DOWN', `${this.name} is closed`)
       await this.#stopScan()
       try {
@@ -157,7 +159,7 @@ export class Adapter {
   #end(): Promise<void> {
     this.#opening = undefined
     this.#quiet()
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       if (this.#opening === undefined) await this.#options.radio.close()
     })
   }
@@ -188,14 +190,16 @@ export class Adapter {
 
   /** Makes the scan what it should be: on while somebody listens. */
   #arrange(): void {
-    void this.#inTurn(async () => {
-      if (!this.#opening || this.listeners > 0 === this.#scanning) return
-      if (this.listeners === 0) await this.#stopScan()
-      else await this.#startScan()
-    }).catch(error => {
-      this.#options.logger.warn(`${this.name}: ${asOsError(error).message}`)
-      this.#watch() // a scan that does not start is a silence
-    })
+    void this.#turns
+      .run(async () => {
+        if (!this.#opening || this.listeners > 0 === this.#scanning) return
+        if (this.listeners === 0) await this.#stopScan()
+        else await this.#startScan()
+      })
+      .catch(error => {
+        this.#options.logger.warn(`${this.name}: ${asOsError(error).message}`)
+        this.#watch() // a scan that does not start is a silence
+      })
   }
 
   async #startScan(): Promise<void> {
@@ -218,7 +222,7 @@ export class Adapter {
     this.#cancelWatch = timers.after(Math.max(1, this.#silence.due - clock.mono()), () => {
       if (!this.#opening || this.listeners === 0) return
       const remedy = this.#silence.next(clock.mono())
-      if (remedy) void this.#inTurn(() => this.#apply(remedy)).catch(error => this.#lost(asOsError(error).message))
+      if (remedy) void this.#turns.run(() => this.#apply(remedy)).catch(error => this.#lost(asOsError(error).message))
       else this.#watch()
     })
   }
@@ -266,11 +270,5 @@ export class Adapter {
   #complain(reason: string): void {
     this.#complaint = reason
     for (const user of this.#users) user.degraded(reason)
-  }
-
-  #inTurn<T>(run: () => Promise<T>): Promise<T> {
-    const mine = this.#turn.then(run, run)
-    this.#turn = mine.catch(() => undefined)
-    return mine
   }
 }

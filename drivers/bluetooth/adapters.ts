@@ -1,7 +1,7 @@
 // The adapters of this machine that are in use, by name: media and sources that name the same one share it.
 import { realFiles } from '../../src/lib/files'
+import { systemTimers } from '../../src/lib/timers'
 import type { DriverContext } from '../../src/links/contracts'
-import { systemTimers } from '../../src/links/timers'
 import { Adapter } from './adapter'
 import { bluetoothdRuns } from './machine'
 import { NobleRadio } from './noble'

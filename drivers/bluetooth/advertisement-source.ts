@@ -4,8 +4,8 @@
 
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, RawReading, SourceReading } from '../../src/links/contracts'
-import { systemTimers, type Timers } from '../../src/links/timers'
 import { ValueChannel } from '../kit/channel'
 import type { FixedChannel } from '../kit/common-options'
 import { LatestSource } from '../kit/latest-source'

@@ -2,8 +2,8 @@
 // a device that is not heard (its values grow too old; presence says 0), an advertisement that cannot be used (counted,
 // and told by a test of the source), one sent again by somebody else (counted as refused).
 import type { Clock } from '../../src/lib/clock'
+import type { Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
-import type { Timers } from '../../src/links/timers'
 import type { Feed, Take } from '../kit/latest-source'
 import type { Adapter, AdapterUser } from './adapter'
 import type { Decoder, Emit } from './codec'

@@ -3,9 +3,9 @@
 // for what fails. Port 5454 is used by nothing but the UDP stand-in, where the options ask for it (D10).
 import type { GenericSchema } from 'valibot'
 import { OsError } from '../../src/lib/errors'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, Medium, MediumDriver, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
-import { systemTimers, type Timers } from '../../src/links/timers'
 import type { FixedChannel } from '../kit/common-options'
 import type { Adapter } from './adapter'
 import { sharedAdapter } from './adapters'

@@ -3,10 +3,10 @@
 // missing are told (degraded). Media that name the same peer share one connection.
 import type { Clock } from '../../src/lib/clock'
 import type { Logger } from '../../src/lib/logger'
+import type { Timers } from '../../src/lib/timers'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { LineMedium } from '../../src/links/line/medium'
 import { Link } from '../../src/links/link'
-import type { Timers } from '../../src/links/timers'
 import { sharedMedium } from '../kit/shared'
 import { bleAddress } from './ad'
 import type { Adapter, AdapterUser } from './adapter'

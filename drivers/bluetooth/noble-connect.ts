@@ -5,7 +5,7 @@ import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings.js'
 import type Noble from '@stoprocent/noble/lib/noble.js'
 import type { Characteristic, Peripheral } from '@stoprocent/noble/lib/noble.js'
 import { OsError } from '../../src/lib/errors'
-import type { Timers } from '../../src/links/timers'
+import type { Timers } from '../../src/lib/timers'
 import type { BleConnection, ConnectOptions } from './radio'
 
 /** ATT without an exchange of sizes (Core Specification, volume 3, part F, 3.2.8) */

@@ -9,13 +9,15 @@
 // What fails: package or native part missing (NO_DRIVER), adapter missing, off or not allowed (machine.ts), adapter gone
 // (lost within a second, the library asks that often), a peer that does not answer (deadline on every step).
 /// <reference path="./library.d.ts" />
+
 import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings.js'
 import type { Hci } from '@stoprocent/noble/lib/hci-socket/bindings.js'
 import type Noble from '@stoprocent/noble/lib/noble.js'
+import { within } from '../../src/lib/deadline'
 import { asOsError, OsError } from '../../src/lib/errors'
 import { type Files, realFiles } from '../../src/lib/files'
 import type { Logger } from '../../src/lib/logger'
-import { systemTimers, type Timers } from '../../src/links/timers'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import { adapterTrouble } from './machine'
 import { connectStream } from './noble-connect'
 import type { AddressType, BleConnection, ConnectOptions, Radio, RadioEvents } from './radio'
@@ -263,16 +265,9 @@ export class NobleRadio implements Radio {
   }
 
   async #within<T>(ms: number, done: Promise<T>, late: string): Promise<T | undefined> {
-    let cancel = (): void => undefined
-    const over = new Promise<undefined>((resolve, reject) => {
-      cancel = this.#options.timers.after(ms, () =>
-        late === '' ? resolve(undefined) : reject(new OsError('LINK_DOWN', late)),
-      )
+    return within(this.#options.timers, ms, done, () => {
+      if (late !== '') throw new OsError('LINK_DOWN', late)
+      return undefined
     })
-    try {
-      return await Promise.race([done, over])
-    } finally {
-      cancel()
-    }
   }
 }

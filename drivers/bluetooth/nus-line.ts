@@ -4,9 +4,11 @@
 //
 // What fails: the peer is not heard (LINK_DOWN; while down the air is watched, and it is tried at once when it comes), it does
 // not answer or has no such service, it disconnects (lost), a write it never confirms (the connection is ended).
+import { within } from '../../src/lib/deadline'
 import { OsError } from '../../src/lib/errors'
+import { SerialQueue } from '../../src/lib/serial-queue'
+import type { Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
-import type { Timers } from '../../src/links/timers'
 import { bleAddress, localName } from './ad'
 import type { Adapter, AdapterUser } from './adapter'
 import type { BleConnection, Report, StreamService } from './radio'
@@ -45,7 +47,7 @@ export class NusLine implements Line {
   /** down because it was not there: the only case in which hearing it is news */
   #absent = true
   #giveUp: (error: OsError) => void = () => undefined
-  #writing: Promise<unknown> = Promise.resolve()
+  readonly #writes = new SerialQueue()
 
   constructor(options: NusLineOptions) {
     this.name = options.name
@@ -135,9 +137,7 @@ export class NusLine implements Line {
 
   /** Cuts, writes, waits for the last piece's response. Throws LINK_DOWN. */
   write(bytes: Uint8Array): Promise<void> {
-    const mine = this.#writing.then(() => this.#write(bytes))
-    this.#writing = mine.catch(() => undefined)
-    return mine
+    return this.#writes.run(() => this.#write(bytes))
   }
 
   #listen(onReport: (report: Report) => void): () => void {
@@ -219,18 +219,10 @@ export class NusLine implements Line {
   }
 
   async #inTime(connection: BleConnection, done: Promise<void>): Promise<void> {
-    let cancel = (): void => undefined
-    const late = new Promise<never>((_, reject) => {
-      cancel = this.#options.timers.after(WRITE_MS, () => {
-        this.#tally.errors++
-        connection.disconnect()
-        reject(new OsError('TIMEOUT', `${this.peer} did not confirm a write within ${WRITE_MS / 1000} s`))
-      })
+    await within(this.#options.timers, WRITE_MS, done, () => {
+      this.#tally.errors++
+      connection.disconnect()
+      throw new OsError('TIMEOUT', `${this.peer} did not confirm a write within ${WRITE_MS / 1000} s`)
     })
-    try {
-      await Promise.race([done, late])
-    } finally {
-      cancel()
-    }
   }
 }

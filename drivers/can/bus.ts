@@ -3,8 +3,8 @@
 // seconds beside. What fails: an interface that is missing, down or no CAN (open throws, with what to do), one that goes down
 // or away (`lost`), a bus that is off and is not restarted in time (`lost`); a bus with errors is `degraded`.
 import { asOsError, OsError } from '../../src/lib/errors'
+import type { Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
-import type { Timers } from '../../src/links/timers'
 import { AGAIN, READABLE, systemError } from '../../src/native'
 import { CanFrames, CanRaw } from '../../src/native/can'
 import { type CanLink, type CanState, canLink, linkChanges } from '../../src/native/can-link'

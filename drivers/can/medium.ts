@@ -2,8 +2,8 @@
 // peer and listens to all of its list. Opening needs the interface and every peer's socket; losing the interface loses all of
 // it. What is wrong with the bus, or the peer that is sent to and takes nothing, is `degraded`.
 import { asOsError, OsError } from '../../src/lib/errors'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, LinkCounters, Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
-import { systemTimers, type Timers } from '../../src/links/timers'
 import { CAN_EFF } from '../../src/native/can'
 import { sharedMedium } from '../kit/shared'
 import { type BusEdges, CanBus, kernelEdges, lossOf } from './bus'

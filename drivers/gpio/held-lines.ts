@@ -4,7 +4,11 @@
 import type { GpioLines } from '../../src/native/gpio'
 import type { PinSpec, ResolvedPin } from '../board'
 import type { OutputOptions } from './gpio-options'
-import type { GpioWorld } from './lines'
+
+/** Whose lines are held; GpioWorld of lines.ts. */
+interface PinWorld {
+  resolve(spec: PinSpec): ResolvedPin
+}
 
 export interface Parked {
   readonly lines: GpioLines
@@ -17,9 +21,9 @@ export interface Parked {
 }
 
 /** lines live in the kernel: one world for all sources, another for each test */
-const worlds = new WeakMap<GpioWorld, Map<string, Parked>>()
+const worlds = new WeakMap<PinWorld, Map<string, Parked>>()
 
-const linesOf = (world: GpioWorld): Map<string, Parked> => {
+const linesOf = (world: PinWorld): Map<string, Parked> => {
   const lines = worlds.get(world) ?? new Map<string, Parked>()
   worlds.set(world, lines)
   return lines
@@ -31,7 +35,7 @@ export const formOf = ({ active_low, drive }: Pick<OutputOptions, 'active_low' |
   `${active_low} ${drive}`
 
 /** undefined: not there now */
-function resolved(world: GpioWorld, spec: PinSpec): ResolvedPin | undefined {
+function resolved(world: PinWorld, spec: PinSpec): ResolvedPin | undefined {
   try {
     return world.resolve(spec)
   } catch {
@@ -40,7 +44,7 @@ function resolved(world: GpioWorld, spec: PinSpec): ResolvedPin | undefined {
 }
 
 /** Holds the lines of a pin until someone asks for them; the result lets go of them unless someone did. */
-export function park(world: GpioWorld, spec: PinSpec, parked: Parked): () => Promise<void> {
+export function park(world: PinWorld, spec: PinSpec, parked: Parked): () => Promise<void> {
   const pin = resolved(world, spec)
   if (!pin) return () => letGo(parked)
   const lines = linesOf(world)
@@ -53,7 +57,7 @@ export function park(world: GpioWorld, spec: PinSpec, parked: Parked): () => Pro
 }
 
 /** The held lines of a pin, where they are of that form. */
-export function unpark(world: GpioWorld, spec: PinSpec, form: string): Parked | undefined {
+export function unpark(world: PinWorld, spec: PinSpec, form: string): Parked | undefined {
   const pin = resolved(world, spec)
   const parked = pin && linesOf(world).get(keyOf(pin))
   if (!parked || parked.form !== form) return undefined
@@ -62,7 +66,7 @@ export function unpark(world: GpioWorld, spec: PinSpec, form: string): Parked | 
 }
 
 /** Before a pin is requested as anything else. */
-export async function release(world: GpioWorld, pin: ResolvedPin): Promise<void> {
+export async function release(world: PinWorld, pin: ResolvedPin): Promise<void> {
   const parked = linesOf(world).get(keyOf(pin))
   linesOf(world).delete(keyOf(pin))
   if (parked) await letGo(parked)

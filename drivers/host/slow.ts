@@ -4,7 +4,7 @@
 // without it in two of the four threads that also sync the log: the other two stay free whatever the chips do.
 import { readFile, stat, statfs } from 'node:fs/promises'
 import { errno, OsError } from '../../src/lib/errors'
-import { systemTimers, type Timers } from '../../src/links/timers'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import { nativeOrNull } from '../../src/native'
 import { ThreadFiles } from './threads'
 

@@ -2,9 +2,9 @@
 // device.ts and beside each chip.
 import * as v from 'valibot'
 import { asOsError, OsError } from '../../src/lib/errors'
+import type { Timers } from '../../src/lib/timers'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
-import type { Timers } from '../../src/links/timers'
 import { type ChannelSpec, chooseChannels, ValueChannel } from '../kit/channel'
 import {
   channelEntries,

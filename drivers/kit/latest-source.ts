@@ -2,8 +2,8 @@
 // newest value of each channel, and a read gives those that are not too old. What fails: a channel that is not heard for
 // longer than the age limit (ERROR, degraded with the reason), the feed itself (it says `lost`, the link is opened again).
 import type { Clock } from '../../src/lib/clock'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
-import { systemTimers, type Timers } from '../../src/links/timers'
 import { distinctIds, type ValueChannel } from './channel'
 
 /**

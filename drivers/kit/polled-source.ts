@@ -1,6 +1,7 @@
 // The frame of every source that asks its device: a fixed list of channels, one sample of all of them per read. What fails:
 // one channel (its place stays, ERROR, the link degraded with the reason), every channel (the same: a device that does not
 // answer may come back by itself), the way to the device (sample throws: the link is lost and opened again).
+import { SerialQueue } from '../../src/lib/serial-queue'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
 import { distinctIds, type Sample, type ValueChannel } from './channel'
 
@@ -35,7 +36,7 @@ export class PolledSource implements Source {
   #events: OpenableEvents | undefined
   #newest: readonly Sample[] = []
   /** the sample that is being taken: a test and the schedule take turns */
-  #busy: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
 
   /** Throws CONFIG_INVALID when two channels have one id. */
   constructor(
@@ -96,10 +97,7 @@ export class PolledSource implements Source {
   }
 
   #sample(): Promise<readonly Sample[]> {
-    const run = (): Promise<readonly Sample[]> => this.#probe.sample()
-    const mine = this.#busy.then(run, run)
-    this.#busy = mine
-    return mine
+    return this.#turns.run(() => this.#probe.sample())
   }
 }
 

@@ -4,9 +4,9 @@
 // What fails: the port (down with what to do, opened again when it is back), a device that is silent or does not answer (its
 // channels are ERROR after the age limit), a question that cannot be written (the link is lost).
 import { OsError } from '../../src/lib/errors'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, Line, Source } from '../../src/links/contracts'
 import { safeName } from '../../src/links/names'
-import { systemTimers, type Timers } from '../../src/links/timers'
 import { type Resolved, resolve } from '../../src/units/canonical'
 import { chooseChannels, distinctIds, ValueChannel } from '../kit/channel'
 import { type Feed, LatestSource } from '../kit/latest-source'

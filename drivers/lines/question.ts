@@ -1,9 +1,11 @@
 // Asks a device before every reading: sends a text and waits until every channel was heard, or for as long as an answer may
 // take. What fails: no answer (the reading shows what is missing), a question that cannot be written (the read throws, the
 // link is lost).
+import { within } from '../../src/lib/deadline'
 import { OsError } from '../../src/lib/errors'
+import { SerialQueue } from '../../src/lib/serial-queue'
+import type { Timers } from '../../src/lib/timers'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
-import type { Timers } from '../../src/links/timers'
 import type { Feed, LatestSource, Take } from '../kit/latest-source'
 
 /** A line; where several links share it, `exclusive` keeps question and answer undisturbed. */
@@ -59,19 +61,11 @@ export class Question implements Feed {
   ask(): Promise<void> {
     const run = async (): Promise<void> => {
       for (let k = 0; k < this.#count; k++) this.#missing.add(k)
-      let cancel = (): void => undefined
       const answer = new Promise<void>(resolve => {
         this.#answered = resolve
       })
-      try {
-        await this.#line.write(this.#text)
-        const late = new Promise<void>(resolve => {
-          cancel = this.#timers.after(this.#timeoutMs, resolve)
-        })
-        await Promise.race([answer, late])
-      } finally {
-        cancel()
-      }
+      await this.#line.write(this.#text)
+      await within(this.#timers, this.#timeoutMs, answer, () => undefined)
     }
     return this.#line.exclusive ? this.#line.exclusive(run) : run()
   }
@@ -84,7 +78,7 @@ export class AskingSource implements Source {
   readonly intervalMs: number
   readonly #inner: LatestSource
   readonly #question: Question
-  #busy: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
 
   constructor(inner: LatestSource, question: Question) {
     this.name = inner.name
@@ -125,16 +119,13 @@ export class AskingSource implements Source {
 
   /** A test and the schedule take turns. */
   #turn<T>(then: () => Promise<T>): Promise<T> {
-    const run = async (): Promise<T> => {
+    return this.#turns.run(async () => {
       try {
         await this.#question.ask()
       } catch (cause) {
         throw cause instanceof OsError ? cause : new OsError('LINK_DOWN', `${this.name}: not asked`, { cause })
       }
       return then()
-    }
-    const mine = this.#busy.then(run, run)
-    this.#busy = mine
-    return mine
+    })
   }
 }

@@ -4,9 +4,9 @@
 // What fails: see radio.ts, channel.ts and book.ts; options that the chip or the law does not allow: CONFIG_INVALID.
 import { basename, join } from 'node:path'
 import { type Files, realFiles } from '../../src/lib/files'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
-import { systemTimers, type Timers } from '../../src/links/timers'
 import { sharedMedium } from '../kit/shared'
 import { DutyBook } from './airtime-file'
 import { DutyCycle } from './duty'

@@ -2,9 +2,9 @@
 // their asker by what is in them; an address names the channel. send() resolves true when the packet was on the air.
 import type { Clock } from '../../src/lib/clock'
 import type { Logger } from '../../src/lib/logger'
+import type { Timers } from '../../src/lib/timers'
 import type { Airtime, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { handOver } from '../../src/links/deliver'
-import type { Timers } from '../../src/links/timers'
 import type { DutyBook } from './airtime-file'
 import { LoraChannel } from './channel'
 import type { Reception } from './chip'

@@ -5,8 +5,10 @@
 //
 // A serial answer has no number that says which request it belongs to. One that comes late must not be taken for the next
 // one, so a slave that was late is not asked again before another time-out has passed, and what comes meanwhile is dropped.
+
 import type { Clock } from '../../src/lib/clock'
 import { asOsError, type OsError } from '../../src/lib/errors'
+import { SerialQueue } from '../../src/lib/serial-queue'
 import { judge } from './codec'
 import { badReply, noReply, type Transport } from './transport'
 
@@ -41,7 +43,7 @@ export class ModbusBus {
   readonly #slaves = new Map<number, Slave>()
   /** when a silent slave may be asked, on the monotonic clock */
   #probeAt = Number.NEGATIVE_INFINITY
-  #busy: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
 
   constructor(
     readonly transport: Transport,
@@ -53,10 +55,7 @@ export class ModbusBus {
    * left alone, BAD_REPLY, LINK_DOWN.
    */
   query(unit: number, request: Uint8Array, options: QueryOptions): Promise<Uint8Array> {
-    const run = (): Promise<Uint8Array> => this.#query(unit, request, options)
-    const mine = this.#busy.then(run, run)
-    this.#busy = mine
-    return mine
+    return this.#turns.run(() => this.#query(unit, request, options))
   }
 
   /** Forgets who did not answer: the bus was opened anew. */

@@ -5,8 +5,8 @@
 // seen, else when the time is over and something did come), the line is lost (LINK_DOWN). Memory: one buffer of two frames.
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
-import { systemTimers, type Timers } from '../../src/links/timers'
 import { findRtu, frameRtu } from './codec'
 import { badReply, noReply, type Transport } from './transport'
 

@@ -5,9 +5,9 @@
 // made anew, since the other end may have forgotten it), bytes that are no Modbus (the connection is closed, BAD_REPLY).
 import { connect, type Socket } from 'node:net'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
+import type { Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { type HostResolver, hostPort } from '../../src/links/resolve'
-import type { Timers } from '../../src/links/timers'
 import { afterReading } from '../serial'
 import { frameTcp, MAX_ANSWER_BYTES, MBAP_BYTES, nextTcp } from './codec'
 import { badReply, noReply, type Transport } from './transport'

@@ -1,8 +1,8 @@
 // What master and slave on a bus of several have in common: packets that wait for their turn, bounded and counted.
 import type { Clock } from '../../src/lib/clock'
 import type { Logger } from '../../src/lib/logger'
+import type { Timers } from '../../src/lib/timers'
 import type { Medium } from '../../src/links/contracts'
-import type { Timers } from '../../src/links/timers'
 
 export interface TurnParts {
   /** packets in frames on the half-duplex line */

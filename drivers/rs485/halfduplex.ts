@@ -4,10 +4,12 @@
 //
 // What fails: a line that is never silent (noise, a transmitter that hangs): writes are refused with TIMEOUT after
 // BUSY_MS; an echo that is not what was sent (a collision): counted, and handed on, where no checksum will hold.
+
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
+import { SerialQueue } from '../../src/lib/serial-queue'
+import type { Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
-import type { Timers } from '../../src/links/timers'
 
 /** What stands below: a serial port. */
 export interface Wire extends Line {
@@ -45,7 +47,7 @@ export class HalfDuplexLine implements Line {
   readonly #options: HalfDuplexOptions
   #handler: (chunk: Uint8Array) => void = () => undefined
   #onDamaged: (byte: number) => void = () => undefined
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
   #heardAt = Number.NEGATIVE_INFINITY
   /** what was sent and may come back, however late, and how much of the first one did */
   #expected: Uint8Array[] = []
@@ -90,9 +92,7 @@ export class HalfDuplexLine implements Line {
 
   /** Sends when the line is free; one after the other. Rejects with LINK_DOWN or TIMEOUT. */
   write(bytes: Uint8Array): Promise<void> {
-    const written = this.#turn.then(() => this.#write(bytes))
-    this.#turn = written.catch(() => undefined) // told to whoever wrote
-    return written
+    return this.#turns.run(() => this.#write(bytes))
   }
 
   async #write(bytes: Uint8Array): Promise<void> {

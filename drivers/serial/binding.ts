@@ -8,7 +8,9 @@
 //
 // What fails: a machine the package has no file for: NO_DRIVER with the reason; TIMEOUT, BUS_STUCK; else the package's error,
 // whose message holds the system's.
+
 import { asOsError, OsError } from '../../src/lib/errors'
+import { SerialQueue } from '../../src/lib/serial-queue'
 import { native } from '../../src/native'
 import type { NativeThread } from '../../src/native/native-thread'
 import type { OpenTty, TtySettings } from '../../src/native/tty'
@@ -72,7 +74,7 @@ async function inTime<T>(path: string, work: Promise<T>, ms: number, late: (done
 }
 
 /** Closings run one after the other: a driver that waits holds one thread of the pool and no more. */
-let closings: Promise<void> = Promise.resolve()
+const closings = new SerialQueue()
 
 export class PackagePort implements OpenTty {
   /** the package sets IGNPAR without INPCK: a damaged byte comes as any other */
@@ -166,8 +168,7 @@ export class PackagePort implements OpenTty {
     // a port that is gone has nothing to throw away, and what closing says does not matter: the descriptor is gone
     const quietly = (start: (done: Done) => void): Promise<void> => call(start).catch(() => undefined)
     const closed = quietly(done => this.binding.flush(this.fd, done)).then(() => {
-      closings = closings.then(() => quietly(done => this.binding.close(this.fd, done)))
-      return closings
+      return closings.run(() => quietly(done => this.binding.close(this.fd, done)))
     })
     await inTime(this.path, closed, CLOSE_MS, () => undefined).catch(() => undefined)
   }

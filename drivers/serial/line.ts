@@ -4,10 +4,12 @@
 // What fails: a port that is not there, may not be opened or is in use: see errors.ts and names.ts; other settings than
 // those it is open with: LINK_DOWN. Lost by one, it is lost by all. While it is away the names are looked at four times a
 // second: what is plugged in again is open within half a second, under whatever name the kernel gives it.
+
 import { isDeepStrictEqual } from 'node:util'
 import { asOsError, OsError } from '../../src/lib/errors'
+import { SerialQueue } from '../../src/lib/serial-queue'
+import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, Line, OpenableEvents } from '../../src/links/contracts'
-import { systemTimers, type Timers } from '../../src/links/timers'
 import { nodeIdentity, PortNames, type UsbIdentity } from './names'
 import { OpenPort } from './port'
 import { characterMs, type SerialSettings } from './serial-options'
@@ -37,7 +39,7 @@ class Shared {
   port: OpenPort | undefined
   readonly opened: Promise<void>
   /** who has the port for itself, and who waits for it */
-  #turns: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
 
   constructor(
     readonly path: string,
@@ -50,9 +52,7 @@ class Shared {
   }
 
   exclusive<T>(run: () => Promise<T>): Promise<T> {
-    const turn = this.#turns.then(run)
-    this.#turns = turn.catch(() => undefined) // told to whoever took the turn
-    return turn
+    return this.#turns.run(run)
   }
 
   /** Takes it out of use: whoever comes next opens anew. */

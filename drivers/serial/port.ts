@@ -7,7 +7,7 @@
 import { readSync, writeSync } from 'node:fs'
 import type { Clock } from '../../src/lib/clock'
 import { errno, OsError } from '../../src/lib/errors'
-import type { Timers } from '../../src/links/timers'
+import type { Timers } from '../../src/lib/timers'
 import { nativeOrNull } from '../../src/native'
 import type { NativeThread } from '../../src/native/native-thread'
 import { type OpenTty, TtyPort } from '../../src/native/tty'

@@ -5,8 +5,10 @@
 // send() is false, counted and named in the log with both sizes, since a fragment would be lost on such a board. What comes
 // and does not hold is dropped and counted by reason in `counters.detail`. A listening end answers echo requests, so that
 // the board can ping it.
+
 import { asOsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
+import { LruMap } from '../../src/lib/lru-map'
 import type { Line, LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { handOver } from '../../src/links/deliver'
 import {
@@ -56,7 +58,7 @@ export class SlipMedium implements Medium {
     too_large: 0,
   }
   readonly #datagram: Uint8Array
-  readonly #origins = new Map<string, PacketOrigin>()
+  readonly #origins = new LruMap<string, PacketOrigin>(MAX_ORIGINS)
   #handler: PacketHandler = () => undefined
   #open = false
   #pending = 0
@@ -175,7 +177,6 @@ export class SlipMedium implements Medium {
     let origin = this.#origins.get(address)
     if (!origin) {
       origin = { medium: this.medium, address, reply: packet => this.#send(packet, from) }
-      if (this.#origins.size >= MAX_ORIGINS) this.#origins.delete(this.#origins.keys().next().value!)
       this.#origins.set(address, origin)
     }
     return origin

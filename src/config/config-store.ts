@@ -2,10 +2,12 @@
 // at once. A change is checked first, made in the newest text of the file (edits somebody else made meanwhile stay), and
 // saved by an atomic rename; when anything is wrong nothing changes. While the file is broken the last good copy counts and
 // `problem` says why.
+
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
+import { SerialQueue } from '../lib/serial-queue'
 import { convert } from './convert'
 import { defaultText } from './default-text'
 import { needsRestart, rowOf, rows, type SchemaRow, schemaAt } from './describe'
@@ -54,7 +56,7 @@ export class ConfigStore {
   #snapshot: ConfigSnapshot
   #problem: OsError | undefined
   /** the newest approved write; the next one begins after it */
-  #writing: Promise<unknown> = Promise.resolve()
+  readonly #writes = new SerialQueue()
   /** Who runs by this configuration: throws CONFIG_INVALID where the schema sees nothing wrong and it cannot be run by. */
   approve: (next: Config) => Promise<void> = async () => undefined
   /** WriteLimits.lists for approved() */
@@ -233,13 +235,10 @@ export class ConfigStore {
    * approve() has nothing against its outcome. Throws what they throw.
    */
   approved<T>(write: (limits: WriteLimits) => Parts<T>, limits: WriteLimits = {}): Promise<T> {
-    const mine = this.#writing.then(async () => {
+    return this.#writes.run(async () => {
       const lists = await this.lists()
       return inTurns(write({ ...limits, ...(lists && { lists }) }))
     })
-    // the caller of this write has the error; the next one starts anyway
-    this.#writing = mine.catch(() => undefined)
-    return mine
   }
 
   /**

@@ -5,8 +5,7 @@ import type { LatestReading } from '../gateway/latest'
 import type { GatewayStatus } from '../gateway/status'
 import type { TransportView } from '../links/transport-view'
 import type { LogStatus } from '../log'
-import { databaseSettings, pipelineSettings } from './node-source'
-import type { DisplaySource } from './sections'
+import { type DisplaySource, databaseSettings, pipelineSettings } from './node-source'
 
 /** What the service manager tells of plugins; see its snapshot(). */
 type PluginSnapshot = () => object

@@ -17,6 +17,7 @@ export {
 } from './formats'
 export { type PlainSection, providerOf } from './from-section'
 export { type FilesSourceParts, filesSource, type GatewaySourceParts, gatewaySource } from './gateway-source'
+export type { DisplaySource } from './node-source'
 export { type Plain, plain } from './plain'
 export { DisplayProvider, type ProviderMetadata, type RenderMode, type SectionData } from './provider'
 export { isCalled, namesOf, RegistryReader, type SectionInfo, type SectionReader, sectionNames } from './reader'
@@ -29,7 +30,7 @@ export {
   type RenderOptions,
   type SectionFilter,
 } from './registry'
-export { coreSections, type DisplaySource, useDisplaySource } from './sections'
+export { coreSections, useDisplaySource } from './sections'
 export { fit, pad, textWidth } from './width'
 
 const PLACE = Symbol.for('os-node.display-registry')

@@ -1,7 +1,17 @@
 // The built-in sections of a library node: what the node itself knows, without a gateway around it.
 import type { ConfigStore } from '../config'
 import type { NodeBase } from '../node/node'
-import type { DisplaySource } from './sections'
+import type { SectionData } from './provider'
+
+/** What the built-in sections show; each is read when its section is. Secrets are masked by whoever hands it in. */
+export interface DisplaySource {
+  identity(): SectionData | Promise<SectionData>
+  config(): SectionData | Promise<SectionData>
+  transport(): SectionData | Promise<SectionData>
+  pipeline(): SectionData | Promise<SectionData>
+  plugins(): SectionData | Promise<SectionData>
+  db(): SectionData | Promise<SectionData>
+}
 
 /** How readings become packets here, as the configuration says. */
 export function pipelineSettings({ config }: ConfigStore): Record<string, unknown> {

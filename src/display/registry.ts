@@ -4,9 +4,11 @@
 // What fails: a provider that is no provider, or has an impossible name or priority, is refused with BAD_REQUEST; a second one
 // of the same name with false. A provider that throws or hangs costs its own section only: alone it is that error, among
 // others `{error, code}` in its place.
+
 import { type Clock, systemClock } from '../lib/clock'
+import { within } from '../lib/deadline'
 import { asOsError, OsError } from '../lib/errors'
-import { systemTimers, type Timers } from '../links/timers'
+import { systemTimers, type Timers } from '../lib/timers'
 import { type DisplayFormat, parseFormat } from './formats'
 import { type Plain, plain } from './plain'
 import { type DisplayProvider, formatAs, formatsOf, metadataOf, type ProviderMetadata, priorityOf } from './provider'
@@ -200,17 +202,9 @@ export class DisplayRegistry {
     options: Readonly<Record<string, unknown>>,
   ): Promise<Plain> {
     const work = this.#work(provider, node, options)
-    let cancel: () => void = () => undefined
-    const late = new Promise<never>((_, reject) => {
-      cancel = this.#timers.after(PATIENCE_MS, () =>
-        reject(new OsError('TIMEOUT', `section ${path} gave nothing for ${PATIENCE_MS / 1000} s`)),
-      )
+    return within(this.#timers, PATIENCE_MS, work, () => {
+      throw new OsError('TIMEOUT', `section ${path} gave nothing for ${PATIENCE_MS / 1000} s`)
     })
-    try {
-      return await Promise.race([work, late])
-    } finally {
-      cancel()
-    }
   }
 }
 

@@ -2,20 +2,10 @@
 // gateway knows, the CLI what the files say, and a library node is asked itself.
 import { OsError } from '../lib/errors'
 import { coreText } from './core-text'
-import { isNode, nodeSource } from './node-source'
+import { type DisplaySource, isNode, nodeSource } from './node-source'
 import { plain } from './plain'
 import { DisplayProvider, type SectionData } from './provider'
 import { CORE_PLUGIN } from './registry'
-
-/** What the built-in sections show; each is read when its section is. Secrets are masked by whoever hands it in. */
-export interface DisplaySource {
-  identity(): SectionData | Promise<SectionData>
-  config(): SectionData | Promise<SectionData>
-  transport(): SectionData | Promise<SectionData>
-  pipeline(): SectionData | Promise<SectionData>
-  plugins(): SectionData | Promise<SectionData>
-  db(): SectionData | Promise<SectionData>
-}
 
 let handedIn: DisplaySource | null = null
 

@@ -1,11 +1,20 @@
 // The status of a running gateway, put together from its parts; status.ts says what each key means.
-
-import type { DatabaseStatus } from '../storage'
-import type { Gateway } from './gateway'
-import type { LatestReading } from './latest'
+import type { ConfigStore } from '../config'
+import type { Supervisor } from '../links/supervisor'
+import type { FlashLog } from '../log'
+import type { DeviceRole } from '../protocol/handshake/roles'
+import type { Database, DatabaseStatus } from '../storage'
+import type { Guard } from './guard/guard'
+import type { Identity } from './identity'
+import type { GatewayIds } from './ids'
+import type { Intake } from './intake/intake'
+import type { Sources } from './intake/sources'
+import type { LatestBoard, LatestReading } from './latest'
+import type { Receive } from './receive/receive'
 import type { Attention, GatewayStatus } from './status'
 import type { TimeReport } from './time/clock-watch'
 import type { Unkept } from './unsaved'
+import type { Uplinks } from './uplink/uplinks'
 
 const NO_DATABASE: DatabaseStatus = {
   state: 'closed',
@@ -17,22 +26,22 @@ const NO_DATABASE: DatabaseStatus = {
   refused: 0,
 }
 
-type Parts = Pick<
-  Gateway,
-  | 'config'
-  | 'database'
-  | 'deviceRole'
-  | 'guard'
-  | 'identity'
-  | 'ids'
-  | 'intake'
-  | 'latest'
-  | 'log'
-  | 'receive'
-  | 'sources'
-  | 'supervisor'
-  | 'uplinks'
->
+/** What of a gateway its status is made of. */
+export interface StatusParts {
+  readonly config: ConfigStore
+  readonly database: Database | null
+  readonly deviceRole: DeviceRole
+  readonly guard: Guard
+  readonly identity: Identity
+  readonly ids: GatewayIds | null
+  readonly intake: Intake
+  readonly latest: LatestBoard
+  readonly log: FlashLog
+  readonly receive: Receive
+  readonly sources: Sources
+  readonly supervisor: Supervisor
+  readonly uplinks: Uplinks
+}
 
 export interface Facts {
   readonly version: string
@@ -67,7 +76,10 @@ export function attentionOf(
     .slice(0, MOST)
 }
 
-export function statusOf(of: Parts, { version, role, uptimeS, needsRestart, time, unkept }: Facts): GatewayStatus {
+export function statusOf(
+  of: StatusParts,
+  { version, role, uptimeS, needsRestart, time, unkept }: Facts,
+): GatewayStatus {
   const log = of.log.status()
   const links = of.supervisor.links()
   const uplinks = of.uplinks.status()

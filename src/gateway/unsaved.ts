@@ -3,8 +3,8 @@
 // own and heals by itself.
 import { asOsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
+import { systemTimers, type Timers } from '../lib/timers'
 import { diskFault, mendDisk } from '../lib/writable'
-import { systemTimers, type Timers } from '../links/timers'
 import type { DataLock } from './lock'
 import type { DiskReport } from './status'
 

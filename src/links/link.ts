@@ -2,12 +2,15 @@
 // pauses, and keeps quiet about events of an opening that is over. Opening and closing never run at the same time: both
 // go through one chain. What fails: open (→ down, retried), close (told in the log, counted), a hanging open (given up
 // after a deadline and closed), a hanging close (left behind after a deadline). None of it throws to the outside.
+
 import { Backoff, type BackoffOptions } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
+import { within } from '../lib/deadline'
 import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
+import { SerialQueue } from '../lib/serial-queue'
+import type { Timers } from '../lib/timers'
 import type { LinkState, Openable } from './contracts'
-import type { Timers } from './timers'
 
 export interface LinkOptions {
   clock: Clock
@@ -52,7 +55,7 @@ export class Link {
   #state: LinkState = { state: 'disabled' }
   /** counts openings; events that carry an older number are not heard */
   #run = 0
-  #chain: Promise<void> = Promise.resolve()
+  readonly #turns = new SerialQueue()
   #interrupt: ((reason: OsError) => void) | undefined
   /** lost was told before the opening was over */
   #early: OsError | undefined
@@ -108,14 +111,14 @@ export class Link {
       this.#leave({ state: 'disabled' }, 'disabled')
     }
     this.#tried()
-    return this.#chain
+    return this.#turns.idle
   }
 
   /** Closes and opens at once, without a pause; also cuts a pause short. A disabled link stays disabled. */
   reopen(): void {
     if (this.#state.state === 'disabled') return
     this.#cut('reopened')
-    this.#chain = this.#chain.then(() => this.#close())
+    void this.#turns.run(() => this.#close())
     this.#open()
   }
 
@@ -142,7 +145,7 @@ export class Link {
     const run = ++this.#run
     this.#reasons = { ...NO_REASONS }
     this.#to({ state: 'opening', since: this.#options.clock.wall() })
-    this.#chain = this.#chain.then(() => this.#attempt(run))
+    void this.#turns.run(() => this.#attempt(run))
   }
 
   async #attempt(run: number): Promise<void> {
@@ -207,13 +210,9 @@ export class Link {
 
   async #close(): Promise<void> {
     const { timers, closeTimeoutMs, logger } = this.#options
-    let cancel = (): void => undefined
-    const late = new Promise<'late'>(resolve => {
-      cancel = timers.after(closeTimeoutMs, () => resolve('late'))
-    })
     try {
       const closed = (async () => this.thing.close())()
-      if ((await Promise.race([late, closed])) !== 'late') return
+      if ((await within(timers, closeTimeoutMs, closed, () => 'late')) !== 'late') return
       this.tally.failures++
       this.#failed(`did not close within ${closeTimeoutMs / 1000} s`)
       logger.warn(`did not close within ${closeTimeoutMs / 1000} s, left behind`)
@@ -221,8 +220,6 @@ export class Link {
       this.tally.failures++
       this.#failed(`close failed: ${asOsError(error).message}`)
       logger.warn(`close failed: ${asOsError(error).message}`)
-    } finally {
-      cancel()
     }
   }
 
@@ -240,7 +237,7 @@ export class Link {
 
   #leave(state: LinkState, why: string): void {
     this.#cut(why)
-    this.#chain = this.#chain.then(() => this.#close())
+    void this.#turns.run(() => this.#close())
     this.#to(state)
   }
 

@@ -2,12 +2,14 @@
 // twice: IP literals and localhost directly, /etc/hosts, then DNS through c-ares. An answer is kept until it expires; when
 // DNS is out, or says the name is gone, the last address stays in use (R13) and is asked for again half a minute later.
 // Fails only when a name was never resolved: NETWORK.
+
 import { Resolver } from 'node:dns/promises'
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
+import { LruMap } from '../lib/lru-map'
 
 export interface HostAddress {
   readonly address: string
@@ -53,9 +55,9 @@ interface Entry {
   until: number
 }
 
-/** What names were resolved to last, whichever resolver asked; the oldest of many are forgotten. */
-const lastAddresses = new Map<string, string>()
 const MAX_LAST = 1024
+/** The last address of each name, of all resolvers. */
+const lastAddresses = new LruMap<string, string>(MAX_LAST)
 
 /**
  * Whether an address as media write it (`192.0.2.1:8080`, `[::1]:8080`) is one of that host: of the literal, or of what the name
@@ -128,9 +130,7 @@ export class HostResolver {
 
   #keep(host: string, current: HostAddress, until: number): HostAddress {
     this.#entries.set(host, { current, until })
-    lastAddresses.delete(host)
     lastAddresses.set(host, current.address)
-    if (lastAddresses.size > MAX_LAST) lastAddresses.delete(lastAddresses.keys().next().value!)
     return current
   }
 

@@ -5,8 +5,8 @@
 import type { Clock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
+import type { Timers } from '../lib/timers'
 import type { Source, SourceReading } from './contracts'
-import type { Timers } from './timers'
 
 /** `at` is UNIX ms: when the read began, or for a late one when it ended. */
 export type ReadingsHandler = (source: Source, readings: readonly SourceReading[], at: number) => void

@@ -1,16 +1,18 @@
 // One owner for every medium, source and line (D7): it opens them, retries them, reads the sources and tells the states.
 // Links fail one by one and never together: each has its own state machine (link.ts) and its own turn (schedule.ts).
 // Nothing a driver does ends the program; a listener that throws is logged.
+
 import type { BackoffOptions } from '../lib/backoff'
 import { type Clock, systemClock } from '../lib/clock'
+import { within } from '../lib/deadline'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
+import { systemTimers, type Timers } from '../lib/timers'
 import type { LinkState, Medium, Openable, Source } from './contracts'
 import { Link, type LinkOptions } from './link'
 import { isSafeName } from './names'
 import { isLocalHost, networkState } from './network'
 import { type ReadingsHandler, Schedule } from './schedule'
-import { systemTimers, type Timers } from './timers'
 
 export interface SupervisorOptions extends Pick<LinkOptions, 'openTimeoutMs' | 'closeTimeoutMs' | 'rareMs'> {
   clock?: Clock
@@ -184,13 +186,8 @@ export class Supervisor {
 
   /** Settles when every link that is there now was tried once, or after `limitMs` (R24). */
   async tried(limitMs = 10_000): Promise<void> {
-    let cancel = (): void => undefined
-    const limit = new Promise<void>(resolve => {
-      cancel = this.#options.timers.after(limitMs, resolve)
-    })
     const all = [...this.#managed.values()].filter(m => m.link.state.state === 'opening').map(m => m.link.tried)
-    await Promise.race([limit, Promise.all(all)])
-    cancel()
+    await within(this.#options.timers, limitMs, Promise.all(all), () => undefined)
   }
 
   /** Every link's state and counters, in the order they were added. */

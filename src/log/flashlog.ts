@@ -312,7 +312,7 @@ export class FlashLog {
     this.#append((into, at, s, mono, wall) =>
       this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: false, version: this.#o.version }),
     )
-    if (fresh.length > 0) this.#appendLosses(fresh)
+    this.#appendLosses(fresh)
     await this.#writer.flush()
     if (this.#writer.failure) return
     // the ledger is on the medium: now the damage can go
@@ -354,14 +354,12 @@ export class FlashLog {
 
   #report(): void {
     this.#overflows = false
-    if (this.#unreported.length === 0 || this.#closed) return
-    const ranges = this.#unreported.splice(0)
-    this.#appendLosses(ranges)
+    if (!this.#closed) this.#appendLosses(this.#unreported.splice(0))
   }
 
   #dropped(segment: Segment): void {
     const fresh = this.#state.ledger.add('dropped', segment.base, Math.max(segment.base, segment.last), segment.facts)
-    if (!this.#closed && fresh.length > 0) this.#appendLosses(fresh)
+    if (!this.#closed) this.#appendLosses(fresh)
   }
 
   #appendLosses(ranges: readonly LossRange[]): void {
@@ -380,7 +378,7 @@ export class FlashLog {
     if (!finding) return
     const fresh = this.#repair.enter(finding)
     this.#repair.tell(fresh)
-    if (fresh.length > 0 && !this.#closed) this.#appendLosses(fresh)
+    if (!this.#closed) this.#appendLosses(fresh)
     // the active file is mended at the next start; until then readers step over the damage
     if (segment === this.#segments.active || this.#writer.failure) return
     void this.flush().then(() => this.#writer.failure ?? this.#repair.mend(finding))

@@ -2,9 +2,10 @@
 // the kernel says of an interface: can-link.ts). Opening throws an OsError (NOT_FOUND: no such interface, E_NO_ADDON, LINK_DOWN with the
 // system's error in details.errno); the calls of the hot path return minus errno: a full queue of the device is NO_BUFFERS, and
 // only time tells when it has room; an interface that goes down is told once by the next receive (ENETDOWN, ENODEV).
+import type { CanAddon, Descriptor } from './addon'
 import { nativeError } from './errors'
 import { native } from './index'
-import { type Descriptor, NativeSocket, type SocketAddon } from './socket'
+import { NativeSocket } from './socket'
 
 export { type CanLink, type CanState, canLink, linkChanges } from './can-link'
 
@@ -24,23 +25,6 @@ export const CAN_ERR_ALL = CAN_EFF_MASK
 export const CAN_SLOT = 72
 /** frames of one call at most */
 export const CAN_BATCH = 64
-
-/** What C exports for CAN: a number less than zero is minus errno. */
-export interface CanAddon extends SocketAddon {
-  openCanRaw(
-    name: string,
-    flags: number,
-    errors: number,
-    receiveBuffer: number,
-    filters: Uint32Array | null,
-  ): Descriptor | number
-  receiveCan(socket: Descriptor, frames: Uint8Array, times: Float64Array, hardware: Float64Array | null): number
-  sendCan(socket: Descriptor, frames: Uint8Array, first: number, count: number): number
-  openIsotp(name: string, settings: Uint32Array, receiveBuffer: number): Descriptor | number
-  socketError(socket: Descriptor): number
-  canLink(name: string, out: Uint32Array): number
-  openLinkChanges(): Descriptor | number
-}
 
 /** Frames side by side in one buffer, as the kernel writes and reads them. Slots are numbered from 0. */
 export class CanFrames {

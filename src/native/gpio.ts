@@ -6,33 +6,11 @@
 // that hangs (TIMEOUT, then BUS_STUCK until its call comes back). A chip that was pulled answers every later call NOT_FOUND
 // (ENODEV), and whoever hears edges is told so.
 
+import type { Descriptor, GpioAddon } from './addon'
 import { nativeError } from './errors'
 import { native } from './index'
-import { type BusHandle, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
-import { AGAIN, type Descriptor, READABLE } from './socket'
-
-/** What C exports for GPIO: a number less than zero is minus errno; with a bus, the number of a job of its thread. */
-export interface GpioAddon {
-  openGpioChip(path: string): Descriptor | number
-  gpioChipInfo(chip: Descriptor, out: Uint8Array): number
-  gpioLineInfo(chip: Descriptor, line: number, out: Uint8Array): number
-  gpioRequest(
-    bus: BusHandle,
-    path: string,
-    lines: Uint32Array,
-    flags: number,
-    debounceUs: number,
-    values: Uint8Array,
-    events: number,
-    consumer: string,
-  ): number
-  gpioRead(bus: BusHandle, lines: Descriptor, count: number): number
-  gpioSet(bus: BusHandle, lines: Descriptor, index: number, value: number): number
-  gpioRelease(bus: BusHandle, lines: Descriptor): number
-  readGpioEvents(lines: Descriptor, out: Uint32Array): number
-  watch(lines: Descriptor, events: number, wake: ((events: number) => void) | null): number
-  close(descriptor: Descriptor): number
-}
+import { DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
+import { AGAIN, READABLE } from './socket'
 
 /** GPIO_V2_LINE_FLAG_… */
 export const GPIO_FLAG = {

@@ -5,12 +5,11 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
-import type { CanAddon } from './can'
+import type { Addon, BusAddon, CanAddon, GpioAddon } from './addon'
 import { nativeError } from './errors'
-import type { GpioAddon } from './gpio'
-import type { BusAddon } from './native-thread'
-import { NativeSocket, type SocketAddon } from './socket'
+import { NativeSocket } from './socket'
 
+export type { Descriptor, SocketAddon } from './addon'
 export { nativeError, systemError } from './errors'
 export * from './socket'
 
@@ -24,14 +23,6 @@ export interface NtpState {
   esterror_us: number
   /** STA_… bits of adjtimex(2) */
   status: number
-}
-
-/** What C exports: every function returns a number, less than zero is minus errno. */
-interface Addon extends SocketAddon, BusAddon, CanAddon, GpioAddon {
-  sendUnixDatagram(path: string, bytes: Uint8Array): number
-  ntpState(out: Float64Array): number
-  limitMalloc(arenas: number, keptBytes: number): number
-  trimMalloc(): number
 }
 
 const STA_UNSYNC = 0x40

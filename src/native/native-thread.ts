@@ -7,48 +7,9 @@
 import { constants } from 'node:os'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
+import type { BusAddon, BusHandle, Descriptor } from './addon'
 import { nativeError } from './errors'
 import { native } from './index'
-import type { Descriptor } from './socket'
-
-/** What C hands out for a bus; nothing but the addon can look into it. */
-export type BusHandle = { readonly bus: unique symbol }
-
-/** What C exports for buses: a number less than zero is minus errno, what begins a job answers with its number. */
-export interface BusAddon {
-  busStart(): BusHandle | number
-  busEvents(bus: BusHandle): Descriptor | number
-  busDone(bus: BusHandle): number
-  busFile(bus: BusHandle, job: number): Descriptor | number
-  busResult(bus: BusHandle, job: number, answer: Uint8Array | null): number
-  busCancel(bus: BusHandle, job: number): number
-  busClose(bus: BusHandle): number
-  watch(descriptor: Descriptor, events: number, wake: ((events: number) => void) | null): number
-  unref(descriptor: Descriptor): number
-  descriptorNumber(descriptor: Descriptor): number
-  close(descriptor: Descriptor): number
-  spiOpen(bus: BusHandle, path: string, mode: number, speedHz: number, bitsPerWord: number): number
-  spiTransfer(bus: BusHandle, segments: Uint32Array, bytes: Uint8Array, length: number): number
-  i2cOpen(bus: BusHandle, path: string): number
-  i2cTransfer(bus: BusHandle, address: number, write: Uint8Array | null, readLength: number): number
-  ttyOpen(bus: BusHandle, path: string): number
-  ttyTake(
-    bus: BusHandle,
-    path: string,
-    baudrate: number,
-    dataBits: number,
-    parity: number,
-    stopBits: number,
-    flow: number,
-  ): number
-  ttyLines(bus: BusHandle, on: number, off: number): number
-  ttyClose(bus: BusHandle): number
-  rs485Set(bus: BusHandle, flags: number, delayBefore: number, delayAfter: number): number
-  rs485Get(bus: BusHandle): number
-  fileRead(bus: BusHandle, path: string, size: number): number
-  fileWrite(bus: BusHandle, path: string, text: string): number
-  fileSpace(bus: BusHandle, path: string): number
-}
 
 export interface BusOptions {
   clock?: Clock

@@ -2,32 +2,8 @@
 // as node does; the calls of the hot path return minus errno instead, so that a full queue costs nothing. After close()
 // every call is -EBADF. A socket nobody watches is closed by the garbage collector, all are when the thread ends.
 import { constants } from 'node:os'
+import type { Descriptor, SocketAddon } from './addon'
 import { systemError } from './errors'
-
-/** What C hands out for an open descriptor; nothing but the addon can look into it. */
-export type Descriptor = { readonly descriptor: unique symbol }
-
-/** What C exports for sockets: a number less than zero is minus errno. */
-export interface SocketAddon {
-  openUdp(family: 4 | 6, receiveBuffer: number, sendBuffer: number): Descriptor | number
-  openUnixDatagram(path: string): Descriptor | number
-  bindUdp(socket: Descriptor, address: string, port: number): number
-  connectUdp(socket: Descriptor, address: string, port: number): number
-  socketState(socket: Descriptor, out: Uint32Array): number
-  receive(socket: Descriptor, slab: Uint8Array, lengths: Uint32Array, peers: Uint8Array | null): number
-  send(
-    socket: Descriptor,
-    slab: Uint8Array,
-    offsets: Uint32Array,
-    lengths: Uint32Array,
-    count: number,
-    peers: Uint8Array | null,
-  ): number
-  sendOne(socket: Descriptor, packet: Uint8Array, peer: Uint8Array | null): number
-  watch(socket: Descriptor, events: number, wake: ((events: number) => void) | null): number
-  close(socket: Descriptor): number
-  addressText(peers: Uint8Array, slot: number): string
-}
 
 export const READABLE = 1
 export const WRITABLE = 2

@@ -5,9 +5,10 @@
 // What fails: the errors of bus.ts (TIMEOUT: the driver did not answer in time; BUS_STUCK: it still does not) and of the kernel
 // (see errors.ts; EBUSY: another program has the port). Nothing is left behind: what a late open brings is closed.
 import { OsError } from '../lib/errors'
+import type { BusAddon, Descriptor } from './addon'
 import { nativeError } from './errors'
-import { type BusAddon, NativeThread } from './native-thread'
-import { type Descriptor, READABLE } from './socket'
+import { NativeThread } from './native-thread'
+import { READABLE } from './socket'
 
 export interface TtySettings {
   /** bits per second, any number */

@@ -6,7 +6,7 @@
 // a lane that is full (false at once, counted). A packet that waits behind a failing one has its tries counted with it, one
 // always left: so a dead medium holds a packet for the seconds it was given and not for those of all before it.
 import { OsError } from '../lib/errors'
-import type { Timers } from '../links/timers'
+import type { Timers } from '../lib/timers'
 import type { LazyTransporter } from './transporter'
 
 export interface Retry {

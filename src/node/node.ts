@@ -5,15 +5,17 @@
 // What fails: transmit throws when the node has no id or every reading was refused; dispatch answers false and leaves the
 // reason in `lastError`; ensureId answers false, ensureTime and dispatchWithReply null. A received packet never throws.
 import { join, resolve } from 'node:path'
+import type { Fragment } from '../config'
 import { ConfigStore } from '../config/config-store'
 import { ensureDeviceId } from '../config/device'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
-import { systemTimers } from '../links/timers'
+import { systemTimers } from '../lib/timers'
+import type { Registry } from '../links/registry'
 import type { Engine } from '../pipeline/compress'
-import { type Core, type RejectedRow, strategyName } from '../pipeline/core'
-import { type Fact, factToDict, type Reading } from '../pipeline/fact'
+import type { Core, RejectedRow } from '../pipeline/core'
+import type { Reading } from '../pipeline/fact'
 import type { DecodedPacket, Fusion } from '../pipeline/fuse'
 import { Standardizer } from '../pipeline/standardize'
 import { type DispatchResult, HandshakeManager } from '../protocol/handshake/manager'
@@ -27,16 +29,44 @@ import { NodeRequests } from './requests'
 import { NodeSecurity } from './secure'
 import { EmptyServiceManager, type ServiceManager } from './services'
 import { NodeTime } from './time'
+import { NodeTransmitter } from './transmitter'
 import { serverOf, type Transporter, TransporterManager } from './transporters'
 import {
   type BatchItem,
+  type CoreSettings,
   type NodeLog,
-  type NodeOptions,
-  type NodeParts,
   type TransmitOptions,
   type TransmitResult,
+  type UdpRequest,
   UNASSIGNED_ID,
 } from './types'
+
+export interface NodeParts {
+  registry: Registry
+  request: UdpRequest
+  createCore: (settings: CoreSettings) => Core
+  /** what the configuration may say of the media and of plugins */
+  fragments?: () => readonly Fragment[]
+  /** the service manager of a node that is given none */
+  services?: (node: NodeBase) => ServiceManager
+  /** its database manager, null where the configuration has none; `log`: where the node writes */
+  database?: (node: NodeBase, log: NodeLog | undefined) => DatabaseManager | null
+}
+
+export interface NodeOptions extends Partial<NodeParts> {
+  /** an opened configuration instead of a path */
+  config?: ConfigStore
+  clock?: Clock
+  logger?: Logger
+  log?: NodeLog
+  /** left out: one of its own, kept in data/id_allocation.json beside the configuration; null: hands out no ids */
+  idAllocator?: IdAllocator | null
+  /** file of peers' secure sessions; left out: as the configuration says; null: secure sessions stay in memory */
+  secureStorePath?: string | null
+  serviceManager?: ServiceManager
+  /** left out: one over the log of the node, or over the files of its data directory */
+  dbManager?: DatabaseManager | null
+}
 
 const NOW: TransmitOptions = Object.freeze({})
 
@@ -54,20 +84,16 @@ export class NodeBase {
   readonly #core: Core
   readonly #clock: Clock
   readonly #logger: Logger
-  readonly #log: NodeLog | undefined
   readonly #receiver: NodeReceiver
   readonly #requests: NodeRequests
   readonly #dispatcher: Dispatcher
-  readonly #time: NodeTime
-  readonly #fullSent = new Set<number>()
+  readonly #transmitter: NodeTransmitter
   readonly #ownsAllocator: boolean
   readonly #unlisten: () => void
-  #rejected: readonly RejectedRow[] | null = null
 
   constructor(configPath: string | null, parts: NodeParts, options: NodeOptions = {}) {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
-    this.#log = options.log
     this.store =
       options.config ??
       ConfigStore.load({
@@ -97,7 +123,7 @@ export class NodeBase {
     const {
       secureStorePath = store ? resolve(this.baseDir, store) : join(this.store.dataDir, 'secure_sessions.json'),
     } = options
-    this.#time = new NodeTime(this.#clock, () => this.store.get<number>('security_settings.time_sync_threshold'))
+    const time = new NodeTime(this.#clock, () => this.store.get<number>('security_settings.time_sync_threshold'))
     this.security = new NodeSecurity({
       clock: this.#clock,
       expireSeconds: settings.secure_session_expire_seconds,
@@ -131,9 +157,13 @@ export class NodeBase {
         role,
         deviceId: () => ensureDeviceId(this.store),
         parser: { decompress: (raw, key) => this.#receiver.decodeOnce(raw, key) },
-        onServerTime: seconds => this.#time.note(seconds),
+        onServerTime: seconds => time.note(seconds),
       },
     )
+    this.#transmitter = new NodeTransmitter({
+      ...{ core: this.#core, standardizer: this.standardizer, security: this.security, protocol: this.protocol, time },
+      log: options.log,
+    })
     this.#requests = new NodeRequests(this.store, options.request ?? parts.request, this.protocol, {
       role,
       outgoing: (packet, server) => this.security.outgoing(packet, this.assignedId, server),
@@ -184,7 +214,7 @@ export class NodeBase {
   }
   /** rows the last transmit left out, and why (D3) */
   get lastRejected(): readonly RejectedRow[] {
-    return this.#rejected ?? this.#core.lastRejected
+    return this.#transmitter.lastRejected
   }
   /** why the last dispatch or request failed */
   get lastError(): OsError | null {
@@ -241,53 +271,7 @@ export class NodeBase {
         'NO_ASSIGNED_ID',
         `[transmit] Device '${device}' has no assigned physical ID. Call ensure_id() first.`,
       )
-    this.security.check(aid, sensors.length)
-    const tMs = this.#time.onWire(options, this.security.client.sessions.hasSecureDict(aid))
-    const full = this.protocol.getStrategy(aid, this.#fullSent.has(aid)) === 'FULL_PACKET'
-    const extras = options.geohash !== undefined || options.url !== undefined || options.msg !== undefined
-    const packet = extras
-      ? this.#withExtras(sensors, device, deviceStatus, tMs, aid, full, options)
-      : this.#core.transmitFast(sensors, device, deviceStatus, tMs, aid, full ? 'FULL' : 'DIFF')
-    if (!extras) this.#rejected = null
-    this.security.packetMade(packet, aid, tMs)
-    this.protocol.commitSuccess(aid)
-    const name = strategyName(packet[0]!)
-    if (name === 'FULL_PACKET') this.#fullSent.add(aid)
-    if (this.#log)
-      this.#log.appendFact(this.#fact(sensors, device, deviceStatus, tMs, aid, options), { medium: 'local' })
-    return [packet, aid, name]
-  }
-
-  #fact(
-    sensors: readonly Reading[],
-    device: string,
-    status: string,
-    t_raw: number,
-    aid: number,
-    { geohash, url, msg }: TransmitOptions,
-  ): Fact {
-    return this.standardizer.standardizeToFact(device, status, sensors, { t_raw, geohash, url, msg }, aid)
-  }
-
-  /** Free parts belong to the template, so this goes the long way: fact, text, frame. */
-  #withExtras(
-    sensors: readonly Reading[],
-    device: string,
-    status: string,
-    tMs: number,
-    aid: number,
-    full: boolean,
-    options: TransmitOptions,
-  ): Buffer {
-    const fact = this.#fact(sensors, device, status, tMs, aid, options)
-    this.#rejected = this.standardizer.lastRejected
-    if (sensors.length > 0 && fact.sensors.length === 0)
-      throw new OsError('ALL_READINGS_REFUSED', `no reading of ${device} can be sent: ${this.#rejected[0]!.reason}`, {
-        details: { rejected: this.#rejected },
-      })
-    if (!this.standardizer.sensorIds) fact.sensors = []
-    this.fusion.localId = aid
-    return this.fusion.runEngine(`${aid};${this.engine.compress(factToDict(fact), false)}`, full ? 'FULL' : 'DIFF')
+    return this.#transmitter.transmit(sensors, device, deviceStatus, options, aid)
   }
 
   /** The same as transmit on this core. */
@@ -379,20 +363,7 @@ export class NodeBase {
     deviceMeta: Record<string, unknown> | null = null,
     timeout = 5.0,
   ): Promise<boolean> {
-    const present = this.assignedId
-    if (present > 0 && present < UNASSIGNED_ID) return true
-    let own: string
-    try {
-      own = ensureDeviceId(this.store)
-    } catch (error) {
-      // an id that the server gives to a name which is not kept would be lost
-      this.#requests.lastError = asOsError(error)
-      return false
-    }
-    const aid = await this.#requests.id(serverIp, serverPort, { device_id: own, ...deviceMeta }, timeout)
-    if (aid === null) return false
-    this.store.set('assigned_id', aid)
-    return true
+    return this.#requests.id(serverIp, serverPort, deviceMeta, timeout)
   }
 
   /** Asks a server for its time; UNIX seconds, or null. `timeout` in seconds. Never sets the system's clock. */

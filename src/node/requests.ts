@@ -2,6 +2,7 @@
 // then says why. And what comes back by the media that dispatch sends through: their peers are the node's servers too.
 import { isIP } from 'node:net'
 import type { ConfigStore } from '../config/config-store'
+import { ensureDeviceId } from '../config/device'
 import { asOsError, OsError } from '../lib/errors'
 import type { PacketHandler } from '../links/contracts'
 import type { HandshakeManager } from '../protocol/handshake/manager'
@@ -9,7 +10,7 @@ import { type DeviceRole, sendRefusal } from '../protocol/handshake/roles'
 import { COMMAND } from '../wire/commands'
 import { askOverUdp, type RequestLoop } from './request-loop'
 import { serverName, serverOf } from './transporters'
-import type { UdpRequest } from './types'
+import { type UdpRequest, UNASSIGNED_ID } from './types'
 
 export interface NodeRequestsOptions {
   readonly role: DeviceRole
@@ -70,10 +71,24 @@ export class NodeRequests {
     return medium === undefined ? null : serverOf(this.#store, medium)
   }
 
-  id(host: string, port: number, meta: Record<string, unknown>, timeout: number): Promise<number | null> {
-    return this.#ask(COMMAND.ID_REQUEST, host, port, timeout, (send, recv) =>
-      this.#protocol.requestIdViaTransport(send, recv, meta, timeout),
+  /** Keeps the id in Config.json. True when there is one; false with the reason in `lastError`. */
+  async id(host: string, port: number, meta: Record<string, unknown> | null, timeout: number): Promise<boolean> {
+    const present = this.#store.get<number>('assigned_id')
+    if (present > 0 && present < UNASSIGNED_ID) return true
+    let own: string
+    try {
+      own = ensureDeviceId(this.#store)
+    } catch (error) {
+      // an id that the server gives to a name which is not kept would be lost
+      this.lastError = asOsError(error)
+      return false
+    }
+    const aid = await this.#ask(COMMAND.ID_REQUEST, host, port, timeout, (send, recv) =>
+      this.#protocol.requestIdViaTransport(send, recv, { device_id: own, ...meta }, timeout),
     )
+    if (aid === null) return false
+    this.#store.set('assigned_id', aid)
+    return true
   }
 
   time(serverIp: string | null, serverPort: number | null, timeout: number): Promise<number | null> {

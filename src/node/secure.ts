@@ -7,8 +7,10 @@
 //
 // What fails: with require_secure and no key, data is refused with SECURE_REQUIRED; a packet without readings goes out in
 // plaintext and opens the session. A refusal of a frame we did not send in the last minute is ignored.
+
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
+import { LruMap } from '../lib/lru-map'
 import type { SessionKeys } from '../pipeline/fuse'
 import { SentFrames } from '../protocol/handshake/refusals'
 import type { RefusedFrame } from '../protocol/nack'
@@ -47,7 +49,7 @@ export class NodeSecurity implements SessionKeys {
   readonly server: SecureServer
   readonly #options: NodeSecurityOptions
   readonly #sent: SentFrames
-  readonly #others = new Map<string, SecureClient>()
+  readonly #others = new LruMap<string, SecureClient>(MAX_OTHERS)
   /** that of `client` */
   #usual: string
 
@@ -85,9 +87,7 @@ export class NodeSecurity implements SessionKeys {
     const { clock, requireSecure } = this.#options
     const client =
       this.#others.get(server) ?? new SecureClient({ clock, requireSecure, sessions: this.#sessions(null, server) })
-    this.#others.delete(server)
     this.#others.set(server, client)
-    if (this.#others.size > MAX_OTHERS) this.#others.delete(this.#others.keys().next().value!)
     return client
   }
 

@@ -1,11 +1,13 @@
 // One medium as dispatch uses it: opened on the first packet and kept. What fails: an opening (the next attempt opens anew;
 // one that hangs is given up and closed), a packet the medium does not take, a link that is lost (closed; the next packet
 // opens it again), a driver that throws. None of it throws to the outside: an attempt answers why it failed.
+
 import { isDeepStrictEqual } from 'node:util'
+import { timeout, within } from '../lib/deadline'
 import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
+import type { Timers } from '../lib/timers'
 import type { Medium, PacketHandler } from '../links/contracts'
-import type { Timers } from '../links/timers'
 
 /** What callers and dispatch see of an enabled medium. */
 export interface Transporter {
@@ -117,19 +119,12 @@ export class LazyTransporter implements Transporter {
     await after
     const medium = await create(this.options)
     medium.onPacket(onPacket)
-    let cancel = (): void => undefined
-    const late = new Promise<never>((_, reject) => {
-      cancel = timers.after(OPEN_LIMIT_MS, () =>
-        reject(new OsError('TIMEOUT', `${this.name} did not open within ${OPEN_LIMIT_MS / 1000} s`)),
-      )
-    })
     try {
-      await Promise.race([late, medium.open({ lost, degraded: () => undefined })])
+      const opened = medium.open({ lost, degraded: () => undefined })
+      await within(timers, OPEN_LIMIT_MS, opened, timeout(`${this.name} did not open`, OPEN_LIMIT_MS))
     } catch (error) {
       await this.#quietly(medium)
       throw error
-    } finally {
-      cancel()
     }
     this.#lost = false
     this.#window = medium.acknowledges ? ACKED_WINDOW : 1

@@ -8,11 +8,11 @@ import { OsError } from '../lib/errors'
 import { decodeBase62, decodeInteger, encodeBase62, NO_VALUE_TEXT, POW10, unscale } from '../wire/base62'
 import { pyFloat } from '../wire/number'
 import { stateName, stateToken } from '../wire/symbols'
-import type { UnitDialect, WireUnits } from './core'
 import type { FactDict } from './fact'
 import { checkPrecision, readSettings } from './settings'
 import { fromBase64, msToken, sensorOf, splitText, toBase64, tokenMs } from './text'
 import { decodeUnit, encodeUnit } from './unittext'
+import type { UnitDialect, WireUnits } from './wireunit'
 import { DECODED_DECIMALS, literalUnits, WirePickers } from './wireunit'
 
 export interface EngineOptions {

@@ -2,6 +2,7 @@
 // a receiver knows of it, its minTimestamps and every run's kept states included. Rows are written as differences, since readings
 // change little. What fails: bytes that do not hold together throw BAD_TEXT or a RangeError; nothing is ever guessed.
 import { OsError } from '../lib/errors'
+import { type Packer, Unpacker } from './packed-bytes'
 import { TextTemplate } from './receive'
 import type { MetaOf } from './slot-meta-cache'
 import { readFull, type Shape, SlotHistory, shapeOf } from './slots'
@@ -10,100 +11,6 @@ import { isPlainSignature } from './text'
 const VERSION = 1
 /** any token: the text is only made to be read back */
 const TOKEN = 'AAAAAAAA'
-
-/** Appends to one growing buffer; `bytes()` is valid until the next start(). */
-export class Packer {
-  #b = Buffer.alloc(16_384)
-  #at = 0
-
-  start(): void {
-    this.#at = 0
-  }
-
-  bytes(): Buffer {
-    return this.#b.subarray(0, this.#at)
-  }
-
-  #room(bytes: number): void {
-    if (this.#at + bytes <= this.#b.length) return
-    const wider = Buffer.alloc(2 * (this.#at + bytes))
-    this.#b.copy(wider, 0, 0, this.#at)
-    this.#b = wider
-  }
-
-  /** a whole number from 0 */
-  count(n: number): void {
-    this.#room(10)
-    let rest = n
-    while (rest >= 0x80) {
-      this.#b[this.#at++] = (rest % 0x80) | 0x80
-      rest = Math.floor(rest / 0x80)
-    }
-    this.#b[this.#at++] = rest
-  }
-
-  float(x: number): void {
-    this.#room(8)
-    this.#at = this.#b.writeDoubleLE(x, this.#at)
-  }
-
-  text(text: string): void {
-    const size = Buffer.byteLength(text)
-    this.count(size)
-    this.#room(size)
-    this.#at += this.#b.write(text, this.#at, 'utf8')
-  }
-
-  /** Any number, short when it is near `before`. */
-  near(x: number, before: number): void {
-    const delta = x - base(before)
-    if (!Number.isSafeInteger(x) || Object.is(x, -0) || Math.abs(delta) > 2 ** 50) {
-      this.count(0)
-      this.float(x)
-    } else this.count(1 + (delta < 0 ? -2 * delta - 1 : 2 * delta))
-  }
-}
-
-/** what a difference is taken to: only a whole number keeps it exact */
-const base = (before: number): number => (Number.isSafeInteger(before) ? before : 0)
-
-export class Unpacker {
-  #at = 0
-
-  constructor(readonly b: Buffer) {}
-
-  get atEnd(): boolean {
-    return this.#at === this.b.length
-  }
-
-  count(): number {
-    let n = 0
-    for (let scale = 1; ; scale *= 0x80) {
-      const byte = this.b.readUInt8(this.#at++)
-      n += (byte & 0x7f) * scale
-      if (byte < 0x80) return n
-    }
-  }
-
-  float(): number {
-    this.#at += 8
-    return this.b.readDoubleLE(this.#at - 8)
-  }
-
-  text(): string {
-    const size = this.count()
-    this.#at += size
-    if (this.#at > this.b.length) throw new RangeError('a text goes on behind its end')
-    return this.b.toString('utf8', this.#at - size, this.#at)
-  }
-
-  near(before: number): number {
-    const coded = this.count()
-    if (coded === 0) return this.float()
-    const zigzag = coded - 1
-    return base(before) + (zigzag % 2 === 0 ? zigzag / 2 : -(zigzag + 1) / 2)
-  }
-}
 
 export interface PackedTemplates {
   readonly epoch: number

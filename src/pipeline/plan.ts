@@ -9,11 +9,10 @@ import { HEADER_SIZE, sealFrame, tsHigh, writeHeaderWords, writeTimeToken } from
 import { isGoodStatus } from '../wire/names'
 import { stateToken } from '../wire/symbols'
 import type { Engine } from './compress'
-import { resolveUnit, type UnitResolver } from './core'
 import type { Reading, SensorFact } from './fact'
 import { standardNumber } from './standardize-attribute'
 import { type DiffPolicy, type SendStore, type SendTemplate, TS } from './templates'
-import { DECODED_DECIMALS, type WireChoice, type WirePicker } from './wireunit'
+import { DECODED_DECIMALS, resolveUnit, type UnitResolver, type WireChoice, type WirePicker } from './wireunit'
 
 /** canonical text of a number in a slot: at most a sign and 11 digits */
 const VALUE_MAX = 12

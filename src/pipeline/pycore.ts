@@ -5,11 +5,12 @@ import { POW10 } from '../wire/base62'
 import { isGoodName, isGoodStatus } from '../wire/names'
 import { pyFloat } from '../wire/number'
 import { Engine, type EngineOptions } from './compress'
-import { type Core, type RejectedRow, resolveUnit, type Strategy, type UnitResolver } from './core'
+import type { Core, RejectedRow, Strategy } from './core'
 import type { Reading } from './fact'
 import { Fusion, type FusionOptions } from './fuse'
 import { LOADED, OTHER, PacketPlan } from './plan'
 import { NOW, readsClock, TS } from './templates'
+import { resolveUnit, type UnitResolver } from './wireunit'
 
 export interface PureCoreOptions extends EngineOptions, FusionOptions {
   resolver: UnitResolver

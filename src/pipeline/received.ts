@@ -2,9 +2,9 @@
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
 import type { Engine } from './compress'
-import type { UnitDialect, WireUnits } from './core'
 import type { Fact } from './fact'
 import type { InboundKeys, PacketMeta } from './receive'
+import type { UnitDialect, WireUnits } from './wireunit'
 
 export interface ReceiverOptions {
   precision?: number

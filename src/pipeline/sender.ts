@@ -10,12 +10,12 @@ import { OsError } from '../lib/errors'
 import { isGoodName } from '../wire/names'
 import { stateToken } from '../wire/symbols'
 import { Engine } from './compress'
-import type { UnitDialect, WireUnits } from './core'
 import type { Fact } from './fact'
 import { LOADED, OTHER, PacketPlan } from './plan'
 import { PacketSlab } from './slab'
 import { type DiffPolicy, fullOnlyUntil, NOW, readsClock, SendStore, SendTemplate, TS } from './templates'
 import { toBase64 } from './text'
+import type { UnitDialect, WireUnits } from './wireunit'
 
 export interface UplinkEncoderOptions {
   /** source AID written into every frame */

@@ -4,8 +4,8 @@
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { errno, OsError } from '../lib/errors'
-import type { UnitDialect } from './core'
 import { type DiffPolicy, REFERENCE_POLICY } from './templates'
+import type { UnitDialect } from './wireunit'
 
 export interface PipelineSettings {
   readonly precision: number

@@ -2,8 +2,8 @@
 // since the texts come from peers.
 import { stateName } from '../wire/symbols'
 import { divisorOf, type LinearConversion, splitMeta } from './compress'
-import type { UnitDialect, WireUnits } from './core'
 import { decodeUnit } from './unittext'
+import type { UnitDialect, WireUnits } from './wireunit'
 
 /** Gives the description of a `state.unit` text; `plain`: of a template of C firmware. */
 export type MetaOf = (text: string, plain: boolean) => MetaInfo

@@ -3,7 +3,7 @@
 import { decodeInteger, NO_VALUE, NO_VALUE_TEXT, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
-import type { Packer, Unpacker } from './packed'
+import type { Packer, Unpacker } from './packed-bytes'
 import { hashText, LONG_META, type MetaInfo, type MetaOf } from './slot-meta-cache'
 import {
   fromBase64,

@@ -4,8 +4,10 @@
 // not heard for longest go first and have to send a FULL again. AIDs that find no room wait packed in the spill, runs and
 // all, and come back with their next frame; without a spill those not heard for longest are forgotten. Only bare templates
 // go to the registry.
+import { LruMap } from '../lib/lru-map'
 import { encodeInteger } from '../wire/base62'
-import { Packer, packSource, unpackSource } from './packed'
+import { packSource, unpackSource } from './packed'
+import { Packer } from './packed-bytes'
 import { TextTemplate } from './receive'
 import type { KeptTemplate, Registry } from './registry'
 import type { MetaOf } from './slot-meta-cache'
@@ -91,7 +93,7 @@ export class Sources {
   /** of the generator that chooses who waits in the spill */
   #random = 0x9e3779b9
   /** of the AIDs in the log and of those forgotten since, the newest last; no file is read for them before they are heard */
-  readonly #minTimestamps = new Map<number, MinTimestamps>()
+  readonly #minTimestamps = new LruMap<number, MinTimestamps>(MAX_FLOORED)
   #tick = 0
   #weight = 0
 
@@ -117,9 +119,7 @@ export class Sources {
 
   #keepMinTimestamps(aid: number, minTimestamps: MinTimestamps): void {
     if (minTimestamps.size === 0) return
-    this.#minTimestamps.delete(aid)
     this.#minTimestamps.set(aid, minTimestamps)
-    if (this.#minTimestamps.size > MAX_FLOORED) this.#minTimestamps.delete(this.#minTimestamps.keys().next().value!)
   }
 
   /** The templates of that run, for a FULL. `now`: wall ms; a jump of it costs a NEED_FULL at most. */

@@ -12,10 +12,11 @@ import { type Resolved, resolve, resolveList } from '../units/canonical'
 import { wireUnits } from '../units/wire'
 import { isGoodName, isGoodStatus } from '../wire/names'
 import { pyFloat } from '../wire/number'
-import { type RejectedRow as RefusedRow, toMillis, type UnitDialect } from './core'
+import { type RejectedRow as RefusedRow, toMillis } from './core'
 import type { Fact, FactDict, SensorFact } from './fact'
 import { checkPrecision } from './settings'
 import { attributeConversion, attributeFact, standardValue } from './standardize-attribute'
+import type { UnitDialect } from './wireunit'
 import { survives } from './wireunit'
 
 /** A row that did not go, with the row itself. */

@@ -4,7 +4,34 @@
 // number, so duplicates still collapse. The unit that is written stays (X35, plan.ts): a finer one holds a coarser grid
 // exactly. What fits nowhere is refused, never rounded away.
 import { POW10, roundHalfEven, unscale } from '../wire/base62'
-import type { WireUnits } from './core'
+
+/** How the words for units on the wire are made and read in dialect `ucum` (X1). Implemented in units/. */
+export interface WireUnits {
+  /** canonical or prefixed UCUM unit → what stands in the text */
+  toToken(unit: string): string
+  /** token of any peer → canonical unit; canonical value = wire value × factor + offset */
+  fromToken(token: string): { unit: string; factor: number; offset: number; ambiguous: boolean }
+  /** the same for a template of C firmware, whose units are plain UCUM: `A` is ampere there, not the class temperature */
+  fromPlain(token: string): ReturnType<WireUnits['fromToken']>
+  /** SI-prefixed spellings of a canonical unit; 1 `code` = `scale` canonical units (`mA` → 0.001). Empty where none fit. */
+  prefixed(unit: string): readonly { code: string; scale: number }[]
+}
+
+/** Any UCUM expression or everyday spelling → canonical unit; canonical value = value × factor + offset. */
+export interface UnitResolver {
+  resolve(unit: string): { canonical: string; factor: number; offset: number } | null
+  /** a reading may name its unit as a list; without this such rows are refused */
+  resolveList?(units: readonly string[]): { canonical: string; factor: number; offset: number } | null
+}
+
+/** The law of a reading's unit, in text or as a list. */
+export function resolveUnit(resolver: UnitResolver, unit: unknown): ReturnType<UnitResolver['resolve']> {
+  if (typeof unit === 'string') return resolver.resolve(unit)
+  const list = Array.isArray(unit) && unit.length > 0 && unit.every(part => typeof part === 'string')
+  return list ? (resolver.resolveList?.(unit as string[]) ?? null) : null
+}
+
+export type UnitDialect = 'ucum' | 'attribute'
 
 /** decoders round to so many decimals, whatever the precision */
 export const DECODED_DECIMALS = 8

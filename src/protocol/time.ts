@@ -7,7 +7,9 @@
 // caller only passes answers that count: from the configured server, with the seq of an open request. When the OS clock
 // jumps, a time that was right goes on by the steady clock, one that nobody vouched for follows; either way the quality
 // falls until somebody vouches again.
+
 import type { Clock } from '../lib/clock'
+import { LruMap } from '../lib/lru-map'
 
 /**
  * 'server': set by a server in this run; 'ntp': the OS clock, which NTP keeps; 'system': the OS clock, which a battery clock
@@ -61,7 +63,6 @@ export class NodeClock implements Clock {
   readonly #buildMs: number
   readonly #threshold: number
   readonly #maxStepMs: number
-  readonly #maxDevices: number
   readonly #onStep: (step: TimeStep) => void
   readonly #asks: boolean
   readonly #doubted = new Set<() => void>()
@@ -85,7 +86,7 @@ export class NodeClock implements Clock {
   #free = false
   /** OS clock minus steady clock when last looked at: tells a jump of the OS clock */
   #anchor: number
-  readonly #stamps = new Map<string | number, number>()
+  readonly #stamps: LruMap<string | number, number>
 
   constructor(
     clock: Clock,
@@ -104,7 +105,7 @@ export class NodeClock implements Clock {
     this.#buildMs = Math.ceil(buildMs)
     this.#threshold = thresholdSeconds
     this.#maxStepMs = Math.max(0, maxStepSeconds) * 1000
-    this.#maxDevices = Math.max(1, maxDevices)
+    this.#stamps = new LruMap(Math.max(1, maxDevices))
     this.#onStep = onStep
     this.#asks = timeSource !== undefined
     this.#timeSource = timeSource ?? null
@@ -246,10 +247,7 @@ export class NodeClock implements Clock {
   }
 
   #keepStamp(device: string | number, stamp: number): void {
-    // deleted first, so that the map keeps the devices in order of use
-    this.#stamps.delete(device)
     this.#stamps.set(device, stamp)
-    if (this.#stamps.size > this.#maxDevices) this.#stamps.delete(this.#stamps.keys().next().value!)
   }
 
   get #plausible(): boolean {
@@ -270,7 +268,7 @@ export class NodeClock implements Clock {
    * too. Else a clock that ran ahead would hold every later stamp.
    */
   #moved(ms: number): void {
-    if (ms !== 0) for (const [device, stamp] of this.#stamps) this.#stamps.set(device, Math.ceil(stamp + ms))
+    if (ms !== 0) for (const [device, stamp] of [...this.#stamps]) this.#stamps.set(device, Math.ceil(stamp + ms))
   }
 
   #fell(): void {

@@ -11,10 +11,11 @@ import type { CommandForm } from '../lib/command-options'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import { nearest } from '../lib/nearest'
-import { systemTimers, type Timers } from '../links/timers'
+import { SerialQueue } from '../lib/serial-queue'
+import { systemTimers, type Timers } from '../lib/timers'
 import type { ServiceManager as Managed, ServiceSnapshot } from '../node/services'
 import type { CliHandler, CommandIo, CommandOutcome, DisplayAccess, Service } from './contract'
-import { within } from './guarded'
+import { guarded } from './guarded'
 import { helpOf, listed, masked, summaries } from './masking'
 
 /** How a mounted service is, as every face shows it. */
@@ -36,7 +37,7 @@ interface Mounted {
   /** providers that are registered; null: none were asked for yet */
   shown: readonly unknown[] | null
   /** start and stop of one service go one after the other */
-  turn: Promise<unknown>
+  readonly turns: SerialQueue
 }
 
 export interface ManagerOptions {
@@ -87,7 +88,7 @@ export class ServiceManager implements Managed {
       state: { mode: mode ?? this.#mode, loaded: false, running: false, failures: 0 },
       loading: undefined,
       shown: null,
-      turn: Promise.resolve(),
+      turns: new SerialQueue(),
     })
     return service
   }
@@ -132,7 +133,7 @@ export class ServiceManager implements Managed {
     const mounted = this.#find(name)
     if (!mounted.state.running) delete mounted.state.error
     await this.load(name)
-    return this.#inTurn(mounted, async () => {
+    return mounted.turns.run(async () => {
       if (mounted.state.running) return false
       this.#show(name, mounted)
       await this.#guarded(name, mounted, 'start', () => mounted.service.start?.())
@@ -144,7 +145,7 @@ export class ServiceManager implements Managed {
   /** Stops one service; false when it does not run. It counts as stopped also when its stop failed. */
   async stop(name: string): Promise<boolean> {
     const mounted = this.#find(name)
-    return this.#inTurn(mounted, async () => {
+    return mounted.turns.run(async () => {
       if (!mounted.state.running) return false
       mounted.state.running = false
       this.#hide(mounted)
@@ -257,15 +258,9 @@ export class ServiceManager implements Managed {
     return mounted
   }
 
-  #inTurn<T>(mounted: Mounted, run: () => Promise<T>): Promise<T> {
-    const mine = mounted.turn.then(run)
-    mounted.turn = mine.catch(() => undefined) // told to whoever asked; the next one only waits
-    return mine
-  }
-
   async #guarded<T>(name: string, mounted: Mounted, what: string, call: () => T | Promise<T>): Promise<T> {
     try {
-      return await within(`${name}: ${what}`, this.limitMs, call, this.#timers)
+      return await guarded(`${name}: ${what}`, this.limitMs, call, this.#timers)
     } catch (thrown) {
       throw this.#failed(name, mounted, what, thrown)
     }

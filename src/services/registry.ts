@@ -9,7 +9,7 @@ import { OsError } from '../lib/errors'
 import { nearest } from '../lib/nearest'
 import type { PluginDefinition, PluginHost, PluginTable, Service } from './contract'
 import { BUILTIN_NAMES, builtinFacts, pluginDefaults } from './defaults'
-import { within } from './guarded'
+import { guarded } from './guarded'
 import type { ServiceManager } from './manager'
 
 const ALIASES: ReadonlyMap<string, string> = new Map(
@@ -124,12 +124,12 @@ async function mountPlugin(manager: ServiceManager, name: string, mode: string):
       hint: 'os-node plugin-list shows them',
     })
   }
-  const definition = await within(`${name}: import`, manager.limitMs, load)
+  const definition = await guarded(`${name}: import`, manager.limitMs, load)
   const host = maker.host(name, definition)
   if (host.settings().enabled === false) {
     throw new OsError('FORBIDDEN', `plugin ${name} is turned off`, { hint: `set ${pluginKey(name)}.enabled to true` })
   }
-  const service = await within(`${name}: create`, manager.limitMs, () => definition.create(host))
+  const service = await guarded(`${name}: create`, manager.limitMs, () => definition.create(host))
   // somebody else was faster
   if (manager.get(name) === null) manager.mount(name, service, null, mode)
 }

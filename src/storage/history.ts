@@ -2,13 +2,20 @@
 // one by one, so at most the buckets and the rows of one group are in RAM. A sealed window that lies in one bucket is known by
 // its summary and is not opened.
 import { type HistoryBucket, type HistoryList, MAX_BUCKETS } from './shapes'
-import type { WindowRows } from './window'
 
 /** no packet is older or newer: 48 bits of ms end at 2.8e11 s; products with the number of buckets stay exact */
 const FAR = 1e12
 
 /** count, min, max, mean */
 export type Values = readonly [count: number, min: number | null, max: number | null, mean: number | null]
+
+/** Buckets of one window that have rows; WindowRows of window.ts. */
+interface HistoryRows {
+  history(
+    of: HistorySensor,
+    buckets: Buckets,
+  ): readonly { bucket: number; values: Values; units: readonly (string | null)[] }[]
+}
 
 /** One window with values of the sensor. */
 export interface HistoryPiece {
@@ -19,7 +26,7 @@ export interface HistoryPiece {
   readonly values?: Values | undefined
   readonly units?: readonly (string | null)[] | undefined
   /** loads the rows */
-  readonly rows: () => WindowRows
+  readonly rows: () => HistoryRows
 }
 
 interface HistorySensor {

@@ -3,7 +3,7 @@
 import { isCalled, type SectionReader } from '../display'
 import type { Clock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
-import type { Timers } from '../links/timers'
+import type { Timers } from '../lib/timers'
 import { encode } from './line'
 import { Screen } from './screen'
 import { DIGIT_MS, TuiState } from './state'

@@ -1,5 +1,4 @@
 // The terminal UI room.
-export type { TuiHandlers } from './handlers'
 export { tuiPlugin, tuiSettings } from './plugin'
-export { TerminalUi, type TuiOptions, type TuiSnapshot } from './service'
+export { TerminalUi, type TuiHandlers, type TuiOptions, type TuiSnapshot } from './service'
 export type { TerminalPorts } from './terminal'

@@ -9,13 +9,14 @@ import {
   RegistryReader,
   type SectionInfo,
   type SectionReader,
+  sectionNames,
 } from '../display'
 import { checkArgument } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
-import { systemTimers, type Timers } from '../links/timers'
+import { systemTimers, type Timers } from '../lib/timers'
+import type { CliHandler, OptionSpec } from '../services'
 import { TuiApp } from './app'
-import { handlers, type TuiHandlers } from './handlers'
 import { processPorts, Terminal, type TerminalPorts } from './terminal'
 import type { Look } from './views'
 
@@ -155,3 +156,38 @@ export class TerminalUi {
         })
   }
 }
+
+/** The commands of the plugin (`os-node plugin-cmd tui render`). */
+export type TuiHandlers = Record<'render' | 'interactive' | 'bios', CliHandler>
+
+const section: OptionSpec = { type: 'string', value: 'NAME,…', help: 'only these sections (else all)' }
+const interval: OptionSpec = { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, help: 'pause between updates' }
+const seconds = (given: unknown): number | undefined => (typeof given === 'number' ? given : undefined)
+
+const handlers = (tui: TerminalUi): TuiHandlers => ({
+  render: {
+    summary: 'print the sections once as JSON',
+    options: { section },
+    operands: ['section'],
+    example: 'identity,db',
+    reads: true,
+    run: async ({ section: names }) => {
+      const text = await tui.runOnce(sectionNames(names))
+      return { value: { ...tui.lastSnapshot }, text }
+    },
+  },
+  interactive: {
+    summary: 'show the sections live on this terminal',
+    options: { section, interval },
+    run: async options => ({
+      exitCode: await tui.runInteractive(seconds(options.interval), sectionNames(options.section)),
+    }),
+  },
+  bios: {
+    summary: 'show one section at a time, framed',
+    options: { section: { ...section, value: 'NAME', help: 'initial section' }, interval },
+    run: async options => ({
+      exitCode: await tui.runBios(seconds(options.interval), sectionNames(options.section)?.[0] ?? null),
+    }),
+  },
+})

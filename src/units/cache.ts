@@ -1,10 +1,12 @@
 // Units that were resolved before, bounded: a unit is resolved once and used for every reading, but peers may send new ones for
 // ever. Long texts are not kept. Cannot fail.
+import { LruMap } from '../lib/lru-map'
+
 const CACHE_SIZE = 4096
 const LONGEST_KEY = 256
 
 export class UnitCache<Conversion extends object> {
-  readonly #held = new Map<string, Conversion | null>()
+  readonly #held = new LruMap<string, Conversion | null>(CACHE_SIZE)
 
   /** What is kept; undefined when the unit was not asked for lately. */
   get(key: string): Conversion | null | undefined {
@@ -16,7 +18,6 @@ export class UnitCache<Conversion extends object> {
     const held = this.#held.get(key)
     if (held !== undefined) return held
     const made = make()
-    if (this.#held.size >= CACHE_SIZE) this.#held.delete(this.#held.keys().next().value!)
     if (key.length <= LONGEST_KEY) this.#held.set(key, made && Object.freeze(made))
     return made
   }

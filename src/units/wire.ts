@@ -2,6 +2,7 @@
 // symbols that all peers turn back rightly, everything else as literal UCUM, never as a text that a peer's table would
 // turn into another unit. What we receive — symbols, class tokens, attribute names, coefficients, literal UCUM — becomes
 // the canonical unit with factor and offset; a text without a sure meaning is kept as it is and said to be ambiguous.
+import { LruMap } from '../lib/lru-map'
 import { decodeInteger } from '../wire/base62'
 import { endDigits } from '../wire/number'
 import { canonicalOf, resolve } from './canonical'
@@ -196,13 +197,12 @@ function smaller(unit: string): readonly PrefixedCode[] {
 }
 
 function bounded<T>(make: (key: string) => T): (key: string) => T {
-  const cache = new Map<string, T>()
+  const cache = new LruMap<string, T>(CACHE_SIZE)
   return key => {
     const held = cache.get(key)
     if (held !== undefined) return held
     const made = make(key)
     if (key.length > LONG) return made
-    if (cache.size >= CACHE_SIZE) cache.delete(cache.keys().next().value!)
     cache.set(key, made)
     return made
   }

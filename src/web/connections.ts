@@ -7,7 +7,7 @@
 // much unread, the one that leaves most.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { systemTimers, type Timers } from '../links/timers'
+import { systemTimers, type Timers } from '../lib/timers'
 import { addressKey } from './login-throttle'
 
 /** requests of one connection: the one that is answered, and those behind it */

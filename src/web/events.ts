@@ -7,7 +7,7 @@
 import type { ServerResponse } from 'node:http'
 import { briefJob, type Job } from '../commands/jobs'
 import { OsError } from '../lib/errors'
-import { systemTimers, type Timers } from '../links/timers'
+import { systemTimers, type Timers } from '../lib/timers'
 import { mayAct, type Role } from '../services/users'
 import type { LatestReadings, WebContext } from './context'
 import { displayedReading, wantsDisplay } from './display-units'

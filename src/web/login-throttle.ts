@@ -4,9 +4,11 @@
 // the address with the fewest wrong ones is next, so that many who guess do not keep out one who knows. Where too many wait, in
 // all or for one user, the address with the most wrong ones gets TOO_MANY_ATTEMPTS (429). A token found right before passes at once, whatever others try, and
 // every delay is capped: no address is locked out for ever.
+
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
+import { LruMap } from '../lib/lru-map'
 import type { WebAuth } from './context'
 
 const FREE_TRIES = 3
@@ -78,7 +80,7 @@ export function addressKey(address: string): string {
 
 export class TokenGate {
   readonly #addresses = new Map<string, Address>()
-  readonly #users = new Map<string, Pace>()
+  readonly #users = new LruMap<string, Pace>(MAX_USERS)
   /** in the order in which they came */
   readonly #waiting: Attempt[] = []
   readonly #all = new Pace(GLOBAL_STEP_MS, GLOBAL_BURST)
@@ -173,9 +175,7 @@ export class TokenGate {
   /** Known names are bounded, whether they are users or not: the one that was tried longest ago is forgotten. */
   #user(name: string): Pace {
     const user = this.#users.get(name) ?? new Pace(USER_STEP_MS, USER_BURST)
-    this.#users.delete(name)
     this.#users.set(name, user)
-    if (this.#users.size > MAX_USERS) this.#users.delete(this.#users.keys().next().value as string)
     return user
   }
 

@@ -6,7 +6,6 @@ import { OsError } from '../lib/errors'
 import type { Access, WebSession } from './access'
 import type { Body } from './body'
 import type { WebContext } from './context'
-import type { EventStreams } from './events'
 import { decodePart, type QuerySchema, type QueryValues } from './query'
 
 /** What the server tells about itself. */
@@ -39,6 +38,11 @@ export interface Call<B = Body> {
   readonly access: Access
   /** the table this call was found in */
   readonly routes: readonly Route[]
+}
+
+/** Opens event streams; EventStreams of events.ts. */
+interface Streams {
+  open(call: Call, res: ServerResponse): void
 }
 
 /** An answer that is no JSON. */
@@ -79,7 +83,7 @@ export interface Route {
   /** returns the body of a 200, or a Text; throws OsError for every other answer */
   run(call: Call): object | Promise<object>
   /** instead of run: writes to the connection itself until it is closed */
-  stream?(call: Call, res: ServerResponse, streams: EventStreams): void
+  stream?(call: Call, res: ServerResponse, streams: Streams): void
 }
 
 /** Keeps the type of a body schema for its handler. */

@@ -2,6 +2,7 @@
 // The HTTP server: Polka's router over node:http, fed from the table of routes. Whatever a request holds, the answer is
 // JSON or an asset, never a dropped connection without a word (X18); a handler that throws costs only its own request.
 // A port in use is PORT_BUSY; another error while listening is NETWORK; later ones go to the log and the server lives on.
+
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,6 +10,7 @@ import polka from 'polka'
 import { isLoopback } from '../config'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
+import { SerialQueue } from '../lib/serial-queue'
 import { Access, NOBODY, requireRole } from './access'
 import { refuseRaw, sendAsset, sendError, sendJson, sendText } from './answer'
 import { isAsset } from './assets'
@@ -53,7 +55,7 @@ export class WebServer {
   readonly #options: Required<WebServerOptions>
   #server: Server | null = null
   #connections: Connections | null = null
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
   #since = 0
   #encrypted = false
   /** set in whatever a request has begun */
@@ -121,7 +123,7 @@ export class WebServer {
 
   /** Listens. Safe to call when it already does. Throws PORT_BUSY, CONFIG_INVALID (D13) or NETWORK. */
   start(): Promise<void> {
-    return this.#inTurn(() => this.#start())
+    return this.#turns.run(() => this.#start())
   }
 
   /**
@@ -130,13 +132,7 @@ export class WebServer {
    */
   stop(): Promise<void> {
     const requested = this.#inRequest.getStore() === true
-    return this.#inTurn(() => this.#stop(requested))
-  }
-
-  #inTurn<T>(task: () => Promise<T>): Promise<T> {
-    const mine = this.#turn.then(task)
-    this.#turn = mine.catch(() => undefined) // the caller of this turn has the error; the next turn starts anyway
-    return mine
+    return this.#turns.run(() => this.#stop(requested))
   }
 
   async #start(): Promise<void> {

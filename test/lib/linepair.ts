@@ -1,8 +1,8 @@
 // Two ends of a byte stream in memory, in place of a serial cable: bytes arrive after a delay, cut into chunks of any size;
 // writes may be lost or changed; a cut cable is lost at both ends. Time is what the handed-in timers say.
 import { OsError } from '../../src/lib/errors'
+import type { Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
-import type { Timers } from '../../src/links/timers'
 
 export interface LinePairOptions {
   timers: Timers

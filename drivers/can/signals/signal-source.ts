@@ -5,6 +5,7 @@
 // feed.ts), a signal that is not heard for `max_age_ms` (ERROR).
 import { asOsError, errno, OsError } from '../../../src/lib/errors'
 import { type Files, realFiles } from '../../../src/lib/files'
+import { systemTimers, type Timers } from '../../../src/lib/timers'
 import type {
   DriverContext,
   LinkCounters,
@@ -15,7 +16,6 @@ import type {
   SourceReading,
 } from '../../../src/links/contracts'
 import { checkOptions } from '../../../src/links/driver-options'
-import { systemTimers, type Timers } from '../../../src/links/timers'
 import { LatestSource } from '../../kit/latest-source'
 import { CanBus } from '../bus'
 import { parseDbcInSlices } from './dbc'

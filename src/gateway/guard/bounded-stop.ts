@@ -1,9 +1,11 @@
 // A stop that ends: each step has its bound, and one that hangs or throws is told and left behind, so that the commit at the
 // end always has its time. The steps run one after the other, since each builds on the ones before.
+
 import type { Clock } from '../../lib/clock'
+import { within } from '../../lib/deadline'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
-import { systemTimers, type Timers } from '../../links/timers'
+import { systemTimers, type Timers } from '../../lib/timers'
 
 export interface Step {
   readonly name: string
@@ -27,24 +29,17 @@ export async function runSteps(
       left.push(name)
       continue
     }
-    let cancel = (): void => undefined
-    const late = new Promise<'late'>(resolve => {
-      cancel = timers.after(limit, () => resolve('late'))
-    })
     try {
       const done = (async () => {
         await run()
       })()
-      if ((await Promise.race([late, done])) === 'late') {
-        done.catch(() => undefined) // left behind: nobody waits for its error
+      if ((await within(timers, limit, done, () => 'late')) === 'late') {
         logger.warn(`stopping: ${name} took longer than ${Math.round(limit)} ms and is left behind`)
         left.push(name)
       }
     } catch (error) {
       logger.error(`stopping: ${name}: ${asOsError(error).message}`)
       left.push(name)
-    } finally {
-      cancel()
     }
   }
   return left

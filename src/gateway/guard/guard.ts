@@ -7,7 +7,7 @@
 import type { ConfigStore } from '../../config'
 import type { Clock } from '../../lib/clock'
 import type { Logger } from '../../lib/logger'
-import { systemTimers, type Timers } from '../../links/timers'
+import { systemTimers, type Timers } from '../../lib/timers'
 import type { Crashes, SafeModeReport } from './crashes'
 import type { FreezeWatch } from './freeze'
 import { Progress } from './progress-token'

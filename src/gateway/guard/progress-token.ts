@@ -7,7 +7,7 @@
 import type { Clock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
-import { systemTimers, type Timers } from '../../links/timers'
+import { systemTimers, type Timers } from '../../lib/timers'
 
 export interface ProgressParts {
   readonly clock: Clock

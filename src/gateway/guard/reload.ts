@@ -3,10 +3,12 @@
 //
 // What fails: a file that is broken or not valid changes nothing; reload() throws its CONFIG_ error (path, line, reason),
 // the log and `config_problem` of the status say it too. A link that cannot be made is a link that is down.
+
 import type { Changed, Config, ConfigStore } from '../../config'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
-import { systemTimers, type Timers } from '../../links/timers'
+import { SerialQueue } from '../../lib/serial-queue'
+import { systemTimers, type Timers } from '../../lib/timers'
 import type { Applied } from './apply'
 
 /** What `os-node reload --json` prints and POST /api/reload answers. */
@@ -41,7 +43,7 @@ export class Reloader {
   /** as the gateway started */
   readonly #first: Config
   readonly #unlisten: () => void
-  #turn: Promise<unknown>
+  readonly #turns: SerialQueue
   #cancel: (() => void) | undefined
   #reading = false
   #stopped = false
@@ -51,7 +53,7 @@ export class Reloader {
     this.#logger = logger
     this.#parts = parts
     this.#timers = parts.timers ?? systemTimers
-    this.#turn = Promise.resolve(parts.after)
+    this.#turns = new SerialQueue(parts.after)
     this.#first = config.config
     this.#unlisten = config.onChange(() => this.#written())
     config.approve = async next => this.#parts.check?.(next)
@@ -68,7 +70,7 @@ export class Reloader {
   /** Reads the file and takes it over. Throws CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then. */
   reload(): Promise<ReloadReport> {
     this.#cancel?.()
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       await this.#check(this.#config.read())
       this.#reading = true
       let changes: Changed[]
@@ -84,7 +86,7 @@ export class Reloader {
 
   /** Takes over what is in force now, without reading the file. */
   apply(): Promise<ReloadReport> {
-    return this.#inTurn(() => this.#apply([]))
+    return this.#turns.run(() => this.#apply([]))
   }
 
   /** Ends listening for changes; settles when a reload that runs is over. */
@@ -92,7 +94,7 @@ export class Reloader {
     this.#stopped = true
     this.#cancel?.()
     this.#unlisten()
-    await this.#turn
+    await this.#turns.idle
   }
 
   async #check(next: Config): Promise<void> {
@@ -109,7 +111,7 @@ export class Reloader {
     if (this.#reading || this.#stopped) return
     this.#cancel?.()
     this.#cancel = this.#timers.after(SETTLE_MS, () => {
-      this.#inTurn(() => this.#apply([])).catch(error => this.#logger.error(`reload: ${asOsError(error).message}`))
+      this.#turns.run(() => this.#apply([])).catch(error => this.#logger.error(`reload: ${asOsError(error).message}`))
     })
   }
 
@@ -130,12 +132,5 @@ export class Reloader {
     if (said.length > 0 || changed.length > 0)
       this.#logger.info(`configuration read again; ${said.join('; ') || 'no link changed'}`)
     if (needs_restart.length > 0) this.#logger.warn(`from the next start on: ${needs_restart.join(', ')}`)
-  }
-
-  #inTurn<T>(run: () => Promise<T>): Promise<T> {
-    const mine = this.#turn.then(run)
-    // the caller of this turn has the error; the next turn starts anyway
-    this.#turn = mine.catch(() => undefined)
-    return mine
   }
 }

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { asOsError, descriptors } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
-import { systemTimers, type Timers } from '../../links/timers'
+import { systemTimers, type Timers } from '../../lib/timers'
 
 export type GuardLevel = 'normal' | 'lean' | 'tight'
 const LEVELS: readonly GuardLevel[] = ['normal', 'lean', 'tight']

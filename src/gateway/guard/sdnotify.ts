@@ -6,7 +6,7 @@
 import { execFile } from 'node:child_process'
 import { asOsError, errno } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
-import { systemTimers, type Timers } from '../../links/timers'
+import { systemTimers, type Timers } from '../../lib/timers'
 import { native } from '../../native'
 
 /** Fields of one message, for example {READY: 1, STATUS: 'two links up'}. */

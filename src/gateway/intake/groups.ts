@@ -3,6 +3,7 @@
 // kept changes, and only gets finer when a part does not fit any more (a longer status).
 //
 // What fails: a sensor that does not fit alone is left out and named with its bytes.
+import { LruMap } from '../../lib/lru-map'
 import type { Fact } from '../../pipeline/fact'
 
 export interface Cut {
@@ -17,7 +18,7 @@ const MAX_GROUPS = 1024
 export class Groups {
   readonly #sizeOf: (fact: Fact) => number
   /** how many sensors each part has, by device and sensor ids; only of groups that were cut */
-  readonly #cuts = new Map<string, readonly number[]>()
+  readonly #cuts = new LruMap<string, readonly number[]>(MAX_GROUPS)
   #limit = 0
 
   constructor(sizeOf: (fact: Fact) => number) {
@@ -46,7 +47,6 @@ export class Groups {
       }
       first += count
     }
-    if (!known && this.#cuts.size >= MAX_GROUPS) this.#cuts.delete(this.#cuts.keys().next().value!)
     this.#cuts.set(key, counts)
     return { pieces, tooLarge }
   }

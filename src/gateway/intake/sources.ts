@@ -2,7 +2,6 @@
 // type, wrong options) is a link that is down with its reason; readings that the intake refuses are counted for each source,
 // and its link is degraded with their reason; a sensor id that another source has already gets the later one's name.
 import { isDeepStrictEqual } from 'node:util'
-import type { SourceConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import type { Source, SourceReading } from '../../links/contracts'
@@ -21,9 +20,7 @@ import { Deadband } from './deadband'
 import type { Intake } from './intake'
 import { SourceOutputs } from './outputs'
 import { SensorIds } from './sensor-ids'
-import { listRunning, type SourceItem, type SourceTest, testRunning } from './test-source'
-
-export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
+import { listRunning, type SourceEntry, type SourceItem, type SourceTest, testRunning } from './test-source'
 
 interface Running {
   readonly entry: SourceEntry

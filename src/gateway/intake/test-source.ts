@@ -4,14 +4,16 @@
 //
 // What fails: no such source (NOT_FOUND with the names there are), a source that does not open (its own error), one that
 // does not answer within the deadline (TIMEOUT).
-import { nearest } from '../../config'
+import { nearest, type SourceConfig } from '../../config'
+import { timeout, within } from '../../lib/deadline'
 import { asOsError, OsError } from '../../lib/errors'
+import { systemTimers, type Timers } from '../../lib/timers'
 import type { DriverContext, RawReading, Source } from '../../links/contracts'
 import type { Registry } from '../../links/registry'
 import type { Supervisor } from '../../links/supervisor'
-import { systemTimers, type Timers } from '../../links/timers'
 import { resolve } from '../../units/canonical'
-import type { SourceEntry } from './sources'
+
+export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
 
 export interface SourceItem {
   readonly name: string
@@ -82,7 +84,12 @@ export async function testRunning(
     const why = 'reason' in state ? `: ${state.reason}` : ''
     throw new OsError('LINK_DOWN', `${name} is ${state.state}${why}`, link.hint ? { hint: link.hint } : {})
   }
-  const readings = await within(timers, READ_MS, `${name} did not answer`, rawOf(link.thing as Source, dialect))
+  const readings = await within(
+    timers,
+    READ_MS,
+    rawOf(link.thing as Source, dialect),
+    timeout(`${name} did not answer`, READ_MS),
+  )
   return { name, type, took_ms: Math.round(clock.mono() - began), readings }
 }
 
@@ -113,12 +120,12 @@ export class ConfiguredSources {
     gone.catch(() => undefined) // heard through the races below, or too late to matter
     const events = { lost: (why: string) => lost(new OsError('LINK_DOWN', why)), degraded: () => undefined }
     try {
-      await within(timers, OPEN_MS, `${name} did not open`, Promise.race([gone, source.open(events)]))
+      await within(timers, OPEN_MS, Promise.race([gone, source.open(events)]), timeout(`${name} did not open`, OPEN_MS))
       const readings = await within(
         timers,
         READ_MS,
-        `${name} did not answer`,
         Promise.race([gone, rawOf(source, this.context.dialect)]),
+        timeout(`${name} did not answer`, READ_MS),
       )
       return { name, type, took_ms: Math.round(context.clock.mono() - began), readings }
     } finally {
@@ -156,20 +163,9 @@ async function reopened(supervisor: Supervisor, name: string, timers: Timers): P
   })
   try {
     if (supervisor.get(name)?.state.state !== 'opening') supervisor.reopen(name)
-    if (supervisor.get(name)?.state.state !== 'disabled') await within(timers, OPEN_MS, `${name} did not open`, settled)
+    if (supervisor.get(name)?.state.state !== 'disabled')
+      await within(timers, OPEN_MS, settled, timeout(`${name} did not open`, OPEN_MS))
   } finally {
     unlisten()
-  }
-}
-
-async function within<T>(timers: Timers, ms: number, what: string, work: Promise<T>): Promise<T> {
-  let cancel = (): void => undefined
-  const late = new Promise<never>((_, reject) => {
-    cancel = timers.after(ms, () => reject(new OsError('TIMEOUT', `${what} within ${ms / 1000} s`)))
-  })
-  try {
-    return await Promise.race([late, work])
-  } finally {
-    cancel()
   }
 }

@@ -2,6 +2,7 @@
 // goes on to a new one for ever; where two epochs of one AID take turns, two devices send. A gateway that changes between
 // uplinks to one receiver stays a minute with each, and one that passes on packets of others carries more than one AID: two
 // gateways that hear the same device are no fault. Bounded: the AIDs not heard for longest are forgotten.
+import { LruMap } from '../../lib/lru-map'
 
 const MAX_AIDS = 32_768
 /** a gateway gives back to its first uplink after `failover.back_s` (60) */
@@ -22,7 +23,7 @@ interface Heard {
 }
 
 export class Epochs {
-  readonly #byAid = new Map<number, Heard>()
+  readonly #byAid = new LruMap<number, Heard>(MAX_AIDS)
 
   get size(): number {
     return this.#byAid.size
@@ -36,7 +37,6 @@ export class Epochs {
       return false
     }
     if (!heard) {
-      if (this.#byAid.size >= MAX_AIDS) this.#byAid.delete(this.#byAid.keys().next().value!)
       this.#byAid.set(aid, { epoch, other: epoch, since: now, packets: 1, returns: 0 })
       return false
     }

@@ -2,9 +2,11 @@
 //
 // What fails: a receiver that cannot be made (no driver, options refused, its medium switched off) is a link that is down
 // with its reason; a name that is taken already is told in the log and left out.
+
 import { isDeepStrictEqual } from 'node:util'
 import type { ReceiverConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
+import { SerialQueue } from '../../lib/serial-queue'
 import type { Medium, Openable } from '../../links/contracts'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { hostOf } from '../../links/network'
@@ -24,7 +26,7 @@ export class Receivers {
   readonly #links: LinkParts
   readonly #receive: Receive
   readonly #standing = new Map<string, Standing>()
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
 
   constructor(links: LinkParts, receive: Receive) {
     this.#links = links
@@ -40,9 +42,7 @@ export class Receivers {
    * leaves the rest alone. Calls run one after the other. Never rejects.
    */
   apply(list: readonly ReceiverConfig[]): Promise<Applied> {
-    const applied = this.#turn.then(() => this.#apply(list))
-    this.#turn = applied
-    return applied
+    return this.#turns.run(() => this.#apply(list))
   }
 
   async #apply(list: readonly ReceiverConfig[]): Promise<Applied> {

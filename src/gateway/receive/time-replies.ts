@@ -1,11 +1,12 @@
 // When each AID was answered with the time (X11): a device without a clock gets it once in ten seconds, however many packets
 // without a time it sends. Bounded: the AIDs answered longest ago are forgotten, and get the time once more. Cannot fail.
+import { LruMap } from '../../lib/lru-map'
 
 const PAUSE_MS = 10_000
 const MAX_AIDS = 32_768
 
 export class TimeReplies {
-  readonly #at = new Map<number, number>()
+  readonly #at = new LruMap<number, number>(MAX_AIDS)
 
   get size(): number {
     return this.#at.size
@@ -14,10 +15,7 @@ export class TimeReplies {
   /** Whether that AID is to get the time now; then it counts as answered. `now`: monotonic ms. */
   due(aid: number, now: number): boolean {
     if (now - (this.#at.get(aid) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
-    // moved to the end: the first is the oldest
-    this.#at.delete(aid)
     this.#at.set(aid, now)
-    if (this.#at.size > MAX_AIDS) this.#at.delete(this.#at.keys().next().value!)
     return true
   }
 }

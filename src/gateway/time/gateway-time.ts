@@ -1,10 +1,13 @@
 // The gateway's time (D18): the node's clock, who vouches for it, what a restart begins with, and what the log is told of
 // it. There before the log is, since the log's own times are the node's: a board without a battery clock begins at 1970.
 // A step before the log is open is no record; nothing was stamped by then.
+
 import type { ConfigStore } from '../../config'
 import type { Clock } from '../../lib/clock'
+import { within } from '../../lib/deadline'
 import type { Files } from '../../lib/files'
 import type { Logger } from '../../lib/logger'
+import { systemTimers } from '../../lib/timers'
 import type { FlashLog } from '../../log'
 import { NodeClock, type TimeStep } from '../../protocol/time'
 import { qualityOf } from '../intake/intake'
@@ -41,12 +44,8 @@ export class TimeKeeper {
     const keeper = new TimeKeeper(options)
     const { clockSigns, clockAnswer = clockSigns ? undefined : rtcAnswer } = options
     if (!clockAnswer || keeper.time.synced) return keeper
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<void>(resolve => {
-      timer = setTimeout(resolve, ANSWER_MS)
-    })
-    await Promise.race([clockAnswer().then(() => keeper.#watch.ask()), late])
-    clearTimeout(timer)
+    const answered = clockAnswer().then(() => keeper.#watch.ask())
+    await within(systemTimers, ANSWER_MS, answered, () => undefined)
     return keeper
   }
 

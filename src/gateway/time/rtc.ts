@@ -2,9 +2,12 @@
 // of the addon, without one in the pool of the process, never on the main thread; what it said last counts, with the time since.
 // What fails: no such clock, or one that does not answer: nothing is known of it until it does. A question that hangs is not
 // asked a second time.
+
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { systemClock } from '../../lib/clock'
+import { within } from '../../lib/deadline'
+import { systemTimers } from '../../lib/timers'
 import { nativeOrNull } from '../../native'
 import { FileReader } from '../../native/files'
 
@@ -60,10 +63,8 @@ export class RtcClock {
       this.#reading = undefined
     }
     this.#reading.then(done, done)
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error('it does not answer')), DEADLINE_MS).unref()
+    return within(systemTimers, DEADLINE_MS, this.#reading, () => {
+      throw new Error('it does not answer')
     })
-    return Promise.race([this.#reading, late]).finally(() => clearTimeout(timer))
   }
 }

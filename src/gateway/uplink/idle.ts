@@ -1,5 +1,5 @@
 // Waiting for the moment when nothing is on its way any more, but not for ever.
-import type { Timers } from '../../links/timers'
+import type { Timers } from '../../lib/timers'
 
 export class Idle {
   readonly #timers: Timers

@@ -1,10 +1,10 @@
 // What an uplink is built of, and how it is set.
 import type { Clock } from '../../lib/clock'
 import type { Logger } from '../../lib/logger'
+import type { Timers } from '../../lib/timers'
 import type { Medium, PacketOrigin } from '../../links/contracts'
-import type { Timers } from '../../links/timers'
 import type { FlashLog, TimeQuality } from '../../log'
-import type { WireUnits } from '../../pipeline/core'
+import type { WireUnits } from '../../pipeline/wireunit'
 import type { SecureClient } from '../../protocol/secure/client'
 import type { Identity } from '../identity'
 import type { Feed } from './feed'

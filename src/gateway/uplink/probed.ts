@@ -2,8 +2,8 @@
 // again later). So the link's state tells the truth about datagram media, which open without asking anybody.
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
+import { systemTimers, type Timers } from '../../lib/timers'
 import type { Medium, OpenableEvents, PacketHandler } from '../../links/contracts'
-import { systemTimers, type Timers } from '../../links/timers'
 
 /** How long an opening waits for the answer. After three without one it waits longer: the peer may be slow and not away. */
 const WAIT_MS = [2000, 2000, 2000, 4000, 8000, 16_000]

@@ -7,8 +7,8 @@
 // supervisor opens it again; a send that never returns ends with the link; a record that waits for a session key stays
 // where it is.
 import { asOsError, OsError } from '../../lib/errors'
+import { systemTimers, type Timers } from '../../lib/timers'
 import type { LinkState, PacketOrigin } from '../../links/contracts'
-import { systemTimers, type Timers } from '../../links/timers'
 import { DeliverySender } from '../../protocol/delivery'
 import type { RefusedFrame } from '../../protocol/nack'
 import { SecureClient } from '../../protocol/secure/client'

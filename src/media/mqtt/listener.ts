@@ -4,8 +4,10 @@
 //
 // What fails: no broker, a refusal, a connection that ends (open throws, or `lost`); a packet that could not be kept (the
 // connection is broken off, since only then the broker sends it again); a topic that fits no template (counted, dropped).
+
 import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
+import { LruMap } from '../../lib/lru-map'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { type BrokerParts, brokerAddress, connectSession } from './broker'
 import type { MqttConnection, Qos } from './connection'
@@ -28,7 +30,7 @@ export class MqttListener implements Medium {
   readonly counters = { rx: 0, tx: 0, errors: 0 }
   readonly #parts: BrokerParts
   readonly #logger: Logger
-  readonly #known = new Map<string, Sender>()
+  readonly #known = new LruMap<string, Sender>(MAX_KNOWN)
   #handler: PacketHandler = () => undefined
   #connection: MqttConnection | undefined
   #events: OpenableEvents | undefined
@@ -136,7 +138,6 @@ export class MqttListener implements Medium {
       if (!party) return null
       sender = { address: `${broker}/${senderOf(topics.up, topic)}`, down: topicOf(topics.down, party) }
     }
-    if (this.#known.size >= MAX_KNOWN) this.#known.delete(this.#known.keys().next().value!)
     this.#known.set(topic, sender)
     return sender
   }

@@ -5,6 +5,7 @@
 
 import type { Socket } from 'node:net'
 import { asOsError, OsError } from '../../lib/errors'
+import { SerialQueue } from '../../lib/serial-queue'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
@@ -44,7 +45,7 @@ export class TcpSender implements Medium {
   readonly #lingering = new Set<Socket>()
   #origin: PacketOrigin
   /** one connection at a time is being made; packets leave in order */
-  #chain: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
   #queued = 0
   /** since when the framed peer owes an answer to a probe or a delivery frame, mono ms; 0: it does not */
   #owes = 0
@@ -100,7 +101,7 @@ export class TcpSender implements Medium {
     if (this.#queued >= MAX_QUEUED) return this.#refuse()
     this.#queued++
     const events = this.#events
-    const sent = this.#chain.then(async () => {
+    return this.#turns.run(async () => {
       this.#queued--
       if (this.#events !== events) return this.#refuse()
       if (this.#framed) return this.#write(this.#framed, packet)
@@ -111,8 +112,6 @@ export class TcpSender implements Medium {
         return this.#refuse()
       }
     })
-    this.#chain = sent
-    return sent
   }
 
   /** On the framed stream several packets go in one write. */

@@ -1,13 +1,15 @@
 // The requests this node has open (D16, S13): an answer about time or identity counts only with the seq of one of them,
 // and once. The caller checks the address. Bounded; a request nobody answered is forgotten after a minute.
+
 import type { Clock } from '../../lib/clock'
+import { LruMap } from '../../lib/lru-map'
 
 const LIFETIME_MS = 60_000
 const MOST = 64
 
 export class OpenRequests {
   readonly #clock: Clock
-  readonly #open = new Map<number, { cmd: number; at: number }>()
+  readonly #open = new LruMap<number, { cmd: number; at: number }>(MOST)
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -15,9 +17,7 @@ export class OpenRequests {
 
   /** Notes a request; `cmd` is the command of the answer that belongs to it. */
   opened(seq: number, cmd: number): void {
-    this.#open.delete(seq)
     this.#open.set(seq, { cmd, at: this.#clock.mono() })
-    if (this.#open.size > MOST) this.#open.delete(this.#open.keys().next().value!)
   }
 
   closed(seq: number): void {

@@ -2,7 +2,9 @@
 // each reason and AID at most one per 10 s. The caller checks that they come from the uplink's own address. Bounded:
 // where more frames go out in a minute than are remembered, a refusal of an older one is ignored and the next one
 // counts.
+
 import type { Clock } from '../../lib/clock'
+import { LruMap } from '../../lib/lru-map'
 import type { RefusedFrame } from '../nack'
 
 const LIFETIME_MS = 60_000
@@ -18,7 +20,7 @@ export class SentFrames {
   readonly #marks: Uint32Array
   readonly #sentAt: Float64Array
   /** when a refusal was last obeyed, by reason and AID */
-  readonly #obeyedAt = new Map<string, number>()
+  readonly #obeyedAt = new LruMap<string, number>(MAX_SOURCES)
   #next = 0
 
   constructor(clock: Clock, remembered = REMEMBERED) {
@@ -45,9 +47,7 @@ export class SentFrames {
     const key = `${reason} ${aid}`
     if (now - (this.#obeyedAt.get(key) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
     if (!this.#wasSent(aid, ts, (tid << 16) | crc16, now - LIFETIME_MS)) return false
-    this.#obeyedAt.delete(key)
     this.#obeyedAt.set(key, now)
-    if (this.#obeyedAt.size > MAX_SOURCES) this.#obeyedAt.delete(this.#obeyedAt.keys().next().value!)
     return true
   }
 

@@ -1,15 +1,15 @@
 // The timestamp check of the reference: per AID a watermark that only rises. Nothing in the receive path asks it, since
 // backlog and reordering are legitimate (D16, X10); it is there for callers that want strictly rising times. Bounded: the
 // AID not asked for longest is forgotten first, and its next timestamp is accepted.
+import { LruMap } from '../../lib/lru-map'
 
 export type TimestampVerdict = 'ACCEPT' | 'REPLAY' | 'OUT_OF_ORDER'
 
 export class TimestampWatermarks {
-  readonly #newest = new Map<number, number>()
-  readonly #maxSources: number
+  readonly #newest: LruMap<number, number>
 
   constructor(maxSources = 65_536) {
-    this.#maxSources = maxSources
+    this.#newest = new LruMap(maxSources)
   }
 
   /** `aid` as a number or its text, they are the same; a missing timestamp counts as 0. */
@@ -18,9 +18,7 @@ export class TimestampWatermarks {
     const ts = timestamp ?? 0
     const newest = this.#newest.get(source)
     if (newest !== undefined && ts <= newest) return ts === newest ? 'REPLAY' : 'OUT_OF_ORDER'
-    this.#newest.delete(source)
     this.#newest.set(source, ts)
-    if (this.#newest.size > this.#maxSources) this.#newest.delete(this.#newest.keys().next().value!)
     return 'ACCEPT'
   }
 }

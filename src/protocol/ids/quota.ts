@@ -8,9 +8,11 @@
 // What fails: a request beyond a quota throws ID_QUOTA and takes nothing. While the allocator reads its files after a start,
 // requests are not answered. Everything here is in memory and starts anew with
 // the process; what was offered before is still taken back, for the allocator keeps that.
+
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import { type Logger, silentLogger } from '../../lib/logger'
+import { LruMap } from '../../lib/lru-map'
 import { networkOf } from '../address'
 import type { IdAllocator } from './allocator'
 import { deviceKey } from './devicekey'
@@ -98,10 +100,10 @@ export class IdQuotas implements IdSource {
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #answers: Allowance
-  readonly #accounts = new Map<string, Account>()
+  readonly #accounts = new LruMap<string, Account>(MAX_ACCOUNTS)
   readonly #holders = new Map<number, Account>()
   readonly #offers = new Map<string, Offer>()
-  readonly #seen = new Map<number, Seen>()
+  readonly #seen = new LruMap<number, Seen>(MAX_SEEN)
   #unproved = 0
 
   constructor(allocator: IdAllocator, clock: Clock, logger: Logger = silentLogger) {
@@ -213,7 +215,6 @@ export class IdQuotas implements IdSource {
       poolAt: Number.NEGATIVE_INFINITY,
     }
     this.#accounts.set(address, account)
-    if (this.#accounts.size > MAX_ACCOUNTS) this.#accounts.delete(this.#accounts.keys().next().value!)
     return account
   }
 
@@ -270,7 +271,6 @@ export class IdQuotas implements IdSource {
     const seen = this.#seen.get(id)
     if (!seen) {
       this.#seen.set(id, { from, at: now, warned: false })
-      if (this.#seen.size > MAX_SEEN) this.#seen.delete(this.#seen.keys().next().value!)
       return
     }
     const before = seen.from

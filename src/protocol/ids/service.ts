@@ -4,9 +4,11 @@
 // same bytes from the same address within seconds get the same ids, so that a request sent twice takes none twice (only their
 // hash is kept). Each result
 // carries `durable`, which settles when the ids are on flash: the response must not leave before.
+
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
+import { LruMap } from '../../lib/lru-map'
 import { COMMAND } from '../../wire/commands'
 import { buildIdAssign, buildIdPoolResponse, buildNack, controlSeq, parsePoolCount } from '../control'
 import { tolerantObject } from '../pythonjson'
@@ -61,7 +63,7 @@ export class IdService {
   readonly #allocator: IdSource | null
   readonly #clock: Clock
   readonly #serverTime: () => number
-  readonly #repeats = new Map<string, { ids: number[]; at: number }>()
+  readonly #repeats = new LruMap<string, { ids: number[]; at: number }>(REPEATS_KEPT)
 
   /** `serverTime`: what devices are told with their id, UNIX seconds */
   constructor(allocator: IdSource | null, clock: Clock, serverTime: () => number) {
@@ -125,9 +127,7 @@ export class IdService {
     if (earlier && now - earlier.at < REPEAT_MS && earlier.ids.every(id => allocator.isAllocated(id)))
       return earlier.ids
     const ids = allocate()
-    this.#repeats.delete(key)
     this.#repeats.set(key, { ids, at: now })
-    if (this.#repeats.size > REPEATS_KEPT) this.#repeats.delete(this.#repeats.keys().next().value!)
     return ids
   }
 }

@@ -6,7 +6,9 @@
 // BAD_KEY, and we begin again in plaintext; obeyed at most once per 10 s and AID, so a forger cannot keep us there.
 // With requireSecure data never goes in plaintext, nor where the server refuses it since it has a session with the AID from
 // another address (X36): until there is a key only openers go (a FULL without sensors), with pauses of 2 s doubling to 60 s.
+
 import { type Clock, systemClock } from '../../lib/clock'
+import { LruMap } from '../../lib/lru-map'
 import type { RefusedFrame } from '../nack'
 import { SecureSessions } from './sessions'
 
@@ -55,9 +57,8 @@ export class SecureClient {
   /** DICT_READY for a timestamp we did not send lately, CHANNEL_ACK and BAD_KEY without a session, BAD_KEY too often */
   readonly counters = { ignoredReady: 0, ignoredAck: 0, ignoredBadKey: 0, badKey: 0 }
   readonly #clock: Clock
-  readonly #maxSources: number
   readonly #otherServers: (aid: number) => number[]
-  readonly #sources = new Map<number, Source>()
+  readonly #sources: LruMap<number, Source>
   #peer = ''
 
   constructor({
@@ -71,7 +72,7 @@ export class SecureClient {
     this.requireSecure = requireSecure
     this.#clock = clock
     this.#otherServers = otherServers
-    this.#maxSources = maxSources
+    this.#sources = new LruMap(maxSources)
   }
 
   /** From now on packets go to that server: keys and timestamps of another one are forgotten. */
@@ -180,7 +181,6 @@ export class SecureClient {
   #source(aid: number): Source {
     let source = this.#sources.get(aid)
     if (!source) {
-      if (this.#sources.size >= this.#maxSources) this.#sources.delete(this.#sources.keys().next().value!)
       source = new Source()
       this.#sources.set(aid, source)
     }

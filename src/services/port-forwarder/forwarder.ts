@@ -6,7 +6,9 @@
 // not either (`repeated`), which ends circles of forwarders; one that cannot be deciphered or made whole (`frames: plain` or `full`
 // without the key of its sender, `full` before its first FULL) is counted `undecodable`; one that goes on encrypted is counted
 // `ciphertext`, with one warning per rule; a target that is down costs its packets, counted there.
+
 import { type Logger, silentLogger } from '../../lib/logger'
+import { LruMap } from '../../lib/lru-map'
 import { mediumInfo } from '../../links/registry'
 import { isData, isSecure } from '../../wire/commands'
 import { crc32c } from '../../wire/crc'
@@ -60,9 +62,9 @@ export class Forwarder {
   readonly #rules = new Map<string, RuleCounters>()
   readonly #outboxes = new Map<string, Outbox>()
   /** names of devices by their id on the wire */
-  readonly #names = new Map<number, string>()
+  readonly #names = new LruMap<number, string>(MAX_DEVICES)
   /** when a packet was last sent on */
-  readonly #recent = new Map<string, number>()
+  readonly #recent = new LruMap<string, number>(MAX_REMEMBERED)
   #book = new RuleBook([])
   #undo: (() => void)[] = []
 
@@ -209,9 +211,7 @@ export class Forwarder {
     const now = this.#parts.now()
     const before = this.#recent.get(key)
     if (before !== undefined && now - before < REPEAT_MS) return true
-    this.#recent.delete(key)
     this.#recent.set(key, now)
-    if (this.#recent.size > MAX_REMEMBERED) this.#recent.delete(this.#recent.keys().next().value!)
     return false
   }
 
@@ -272,9 +272,7 @@ export class Forwarder {
 
   #named(aid: number, name: string): void {
     if (this.#names.get(aid) === name) return
-    this.#names.delete(aid)
     this.#names.set(aid, name)
-    if (this.#names.size > MAX_DEVICES) this.#names.delete(this.#names.keys().next().value!)
   }
 
   /** The name of a device that was not heard of yet stands in its first FULL. */

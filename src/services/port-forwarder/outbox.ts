@@ -1,6 +1,8 @@
 // Sends to one target, packet after packet in their order. Bounded: what finds no place is dropped and counted. A target that
 // does not answer costs its own packets only; the transporter opens it again with the next one.
+
 import { asOsError } from '../../lib/errors'
+import { SerialQueue } from '../../lib/serial-queue'
 import type { Transporter } from '../../node/transporters'
 
 export interface TargetCounters {
@@ -17,7 +19,7 @@ export class Outbox {
   readonly #open: () => Transporter | null
   readonly #limit: number
   #transporter: Transporter | null = null
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
   #closed = false
 
   constructor(open: () => Transporter | null, limit: number) {
@@ -33,9 +35,7 @@ export class Outbox {
       return Promise.resolve(false)
     }
     counters.pending++
-    const mine = this.#turn.then(() => this.#attempt(packet))
-    this.#turn = mine
-    return mine
+    return this.#turns.run(() => this.#attempt(packet))
   }
 
   async close(): Promise<void> {

@@ -3,11 +3,37 @@
 import type { CliHandler, CommandIo, CommandOutcome, OptionSpec, OptionValues } from '../contract'
 import type { AuditReport } from './audit'
 import { KINDS } from './audit/inventory'
-import type { Outcome } from './checks'
+import type { Outcome, RunOptions } from './checks'
 import type { Comparison } from './compare'
-import type { TestRunner } from './runner'
+import type { StressOutcome } from './stress'
 import { STRESS_OPTIONS, type StressOptions } from './stress/options'
 import type { StressSummary } from './stress/summary'
+
+export interface AllReport {
+  readonly ok: boolean
+  readonly component: { ok: number; fail: number; result: Outcome[2] }
+  readonly integration: { ok: number; fail: number; result: Outcome[2] }
+  readonly stress: { summary: StressSummary; fail: number }
+}
+
+export interface FullLoad {
+  readonly ok: boolean
+  readonly cpus: number
+  readonly fail: number
+  /** one for each core */
+  readonly runs: readonly StressSummary[]
+}
+
+/** What the commands run; TestRunner of runner.ts. */
+interface Suites {
+  component(options: RunOptions): Promise<Outcome>
+  integration(options: RunOptions): Promise<Outcome>
+  stress(options: Partial<StressOptions>, signal?: AbortSignal): Promise<StressOutcome>
+  all(stress: Partial<StressOptions>, options: RunOptions): Promise<AllReport>
+  compare(): Promise<Comparison>
+  fullLoad(options: Partial<StressOptions>, signal?: AbortSignal): Promise<FullLoad>
+  audit(): Promise<AuditReport>
+}
 
 const VERBOSITY: Record<string, OptionSpec> = {
   verbosity: { type: 'integer', value: 'N', min: 0, max: 2, default: 1, help: '0 counts, 1 what failed, 2 everything' },
@@ -32,7 +58,7 @@ const reported = (ok: boolean, value: object, text: string): CommandOutcome => (
   exitCode: ok ? 0 : 1,
 })
 
-export const testCommands = (runner: TestRunner): Record<string, CliHandler> => ({
+export const testCommands = (runner: Suites): Record<string, CliHandler> => ({
   component: {
     summary: 'the self-test that is built in: vectors, CRC, units, log, SQL',
     options: VERBOSITY,
@@ -91,7 +117,7 @@ function ofChecks(suite: string, [passed, failed, { suites }]: Outcome): Command
   return reported(failed === 0, { suite, passed, failed, suites }, textOfSuites([passed, failed, { suites }]))
 }
 
-async function all(runner: TestRunner, options: OptionValues, { signal }: CommandIo): Promise<CommandOutcome> {
+async function all(runner: Suites, options: OptionValues, { signal }: CommandIo): Promise<CommandOutcome> {
   const { ok, ...report } = await runner.all(stressOf(options), { verbosity: VERBOSE(options), signal })
   const { component, integration, stress } = report
   const text = [

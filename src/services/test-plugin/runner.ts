@@ -8,7 +8,7 @@ import type { PluginHost, Service } from '../contract'
 import { type AuditReport, audit } from './audit'
 import type { Inventory } from './audit/inventory'
 import type { Outcome, RunOptions } from './checks'
-import { testCommands } from './commands'
+import { type AllReport, type FullLoad, testCommands } from './commands'
 import { type Comparison, compareCores } from './compare'
 import { runComponent } from './component'
 import { BUILT_IN_CORES, type CoreTable } from './cores'
@@ -30,21 +30,6 @@ export interface TestParts {
   readonly cores?: CoreTable
   /** where progress bars go */
   readonly terminal?: Terminal
-}
-
-export interface AllReport {
-  readonly ok: boolean
-  readonly component: { ok: number; fail: number; result: Outcome[2] }
-  readonly integration: { ok: number; fail: number; result: Outcome[2] }
-  readonly stress: { summary: StressSummary; fail: number }
-}
-
-export interface FullLoad {
-  readonly ok: boolean
-  readonly cpus: number
-  readonly fail: number
-  /** one for each core */
-  readonly runs: readonly StressSummary[]
 }
 
 /** packets of full_load for each CPU, where nobody says how many */

@@ -1,8 +1,10 @@
 // The two ways in which a program has an HTTP service: a gateway at work has a server, which is stopped, started and moved
 // to another address by itself; where none runs, the service comes with a gateway that is started for it.
+
 import type { ConfigStore } from '../../config'
 import { type Clock, systemClock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
+import { SerialQueue } from '../../lib/serial-queue'
 import type { WebService, WebState } from '../contract'
 import { UserStore } from '../users'
 
@@ -35,7 +37,7 @@ export class GatewayWeb implements WebService {
   #made: ServerLike | undefined
   #since = 0
   /** a start and a stop at the same time go one after the other */
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #turns = new SerialQueue()
   #ended: (() => void)[] = []
 
   constructor(parts: GatewayWebParts) {
@@ -46,17 +48,11 @@ export class GatewayWeb implements WebService {
   }
 
   start(host: string | null = null, port: number | null = null): Promise<boolean> {
-    return this.#inTurn(() => this.#start(host, port))
+    return this.#turns.run(() => this.#start(host, port))
   }
 
   stop(): Promise<boolean> {
-    return this.#inTurn(() => this.#stop())
-  }
-
-  #inTurn(task: () => Promise<boolean>): Promise<boolean> {
-    const mine = this.#turn.then(task)
-    this.#turn = mine.catch(() => undefined) // told to the caller of this turn
-    return mine
+    return this.#turns.run(() => this.#stop())
   }
 
   async #start(host: string | null, port: number | null): Promise<boolean> {

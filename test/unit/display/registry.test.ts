@@ -21,7 +21,7 @@ import {
 } from '../../../src/index'
 import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
-import { ManualTimers } from '../../../src/links/timers'
+import { ManualTimers } from '../../../src/lib/timers'
 
 class Fixed extends DisplayProvider {
   asked = 0

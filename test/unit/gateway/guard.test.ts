@@ -12,7 +12,7 @@ import { makeNotifier, watchdogMs } from '../../../src/gateway/guard/sdnotify'
 import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
-import { ManualTimers } from '../../../src/links/timers'
+import { ManualTimers } from '../../../src/lib/timers'
 
 test('WATCHDOG_USEC counts for the process it names only', () => {
   assert.equal(watchdogMs({ WATCHDOG_USEC: '30000000' }, 7), 30_000)

@@ -4,10 +4,10 @@ import { ConfiguredSources, testRunning } from '../../../src/gateway/intake/test
 import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
+import { ManualTimers } from '../../../src/lib/timers'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../../src/links/contracts'
 import { Registry } from '../../../src/links/registry'
 import { Supervisor } from '../../../src/links/supervisor'
-import { ManualTimers } from '../../../src/links/timers'
 
 class Fake implements Source {
   readonly name = 'boiler'

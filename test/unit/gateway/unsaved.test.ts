@@ -9,7 +9,7 @@ import { Unkept } from '../../../src/gateway/unsaved'
 import { ManualClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
-import { ManualTimers } from '../../../src/links/timers'
+import { ManualTimers } from '../../../src/lib/timers'
 import { firstToken, storedToken } from '../../../src/services/users'
 import { systemError } from '../log/memfiles'
 

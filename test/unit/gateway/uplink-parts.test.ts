@@ -9,7 +9,7 @@ import { Pace } from '../../../src/gateway/uplink/pace'
 import { RecentFrames } from '../../../src/gateway/uplink/recent'
 import { SentWatchers } from '../../../src/gateway/uplink/watchers'
 import { ManualClock } from '../../../src/lib/clock'
-import { ManualTimers } from '../../../src/links/timers'
+import { ManualTimers } from '../../../src/lib/timers'
 import { MemLog } from '../../lib/memlog'
 
 test('old cursors: the lowest of the configured ones, once; without those the lowest of all; the stand-in keeps its own', () => {

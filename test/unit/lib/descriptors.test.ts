@@ -5,8 +5,8 @@ import { filesReport, LOOK_MS, Resources } from '../../../src/gateway/guard/reso
 import { ManualClock } from '../../../src/lib/clock'
 import { asOsError, descriptors, OsError, outOfFiles } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
+import { ManualTimers } from '../../../src/lib/timers'
 import { networkState } from '../../../src/links/network'
-import { ManualTimers } from '../../../src/links/timers'
 import { systemError } from '../log/memfiles'
 
 const emfile = (): never => {

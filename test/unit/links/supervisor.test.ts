@@ -3,9 +3,9 @@ import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger } from '../../../src/lib/logger'
+import { ManualTimers } from '../../../src/lib/timers'
 import type { LinkCounters, Openable, OpenableEvents, Source, SourceReading } from '../../../src/links/contracts'
 import { Supervisor, type SupervisorOptions } from '../../../src/links/supervisor'
-import { ManualTimers } from '../../../src/links/timers'
 import { MissingLink } from '../../../src/links/unavailable-link'
 
 class FakeThing implements Openable {

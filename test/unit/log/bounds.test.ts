@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { silentLogger } from '../../../src/lib/logger'
 import { verify } from '../../../src/log'
+import { Retention, type RetentionOptions } from '../../../src/log/retention'
+import type { Segment } from '../../../src/log/segments'
 import { DIR, factOf, factsOf, LOCAL, openLog, random } from './helpers'
 
 test('the log never takes more than max_bytes, and the counters equal the ledger', async () => {
@@ -173,4 +176,112 @@ test('when_full "refuse" keeps what no cursor has passed and refuses new facts u
   await fill()
   assert.ok(taken > before)
   assert.equal(log.status().state, 'ok')
+})
+
+const BLOCK = 4096
+const T0 = 1_710_000_000_000
+
+/** Retention over ten blocks of which the segments 1 to `count` (ten records each) take one each; the last one is active. */
+function retention(count: number, options: Partial<RetentionOptions> = {}, kept: [string, number][] = []) {
+  const list = Array.from(
+    { length: count },
+    (_, k): Segment => ({
+      ...{ base: 10 * k + 1, name: `${k + 1}`, path: '', size: BLOCK, headerLength: 0, generation: 0 },
+      ...{ last: 10 * k + 10, facts: 10, lastFact: 10 * k + 9, created: T0 + 1000 * k },
+    }),
+  )
+  const segments = {
+    list,
+    active: list.at(-1),
+    get taken() {
+      return BLOCK * list.length
+    },
+    cost: (bytes: number) => bytes,
+    remove: (segment: Segment) => list.splice(list.indexOf(segment), 1),
+  }
+  const warned: string[] = []
+  const logger = { ...silentLogger, warn: (text: string) => void warned.push(text) }
+  const whole = { maxBytes: 10 * BLOCK, maxAgeMs: 0, whenFull: 'drop_oldest' as const, logger, ...options }
+  const retention = new Retention(whole, segments as never, { kept: new Map(kept) } as never)
+  const dropped: string[] = []
+  retention.onDropped = segment => void dropped.push(segment.name)
+  return { retention, dropped, warned, list }
+}
+
+test('exactly max_bytes is not too much, one byte more drops the oldest segment, and never the active one', () => {
+  const { retention: bytes, dropped, warned } = retention(8)
+  bytes.damagedBytes = BLOCK
+  bytes.makeRoom(BLOCK, false)
+  bytes.makeRoom(1, true)
+  assert.deepEqual(dropped, [])
+  bytes.makeRoom(BLOCK + 1, false)
+  assert.deepEqual(dropped, ['1'])
+  bytes.makeRoom(2 * BLOCK + 1, true)
+  assert.deepEqual([dropped, warned], [['1', '2'], []])
+  assert.throws(() => bytes.makeRoom(9 * BLOCK, false), { code: 'DISK_FULL' })
+  assert.equal(dropped.at(-1), '7')
+})
+
+test('a segment that the SQL view still needs is dropped with a warning, one that it has passed without', () => {
+  const { retention: bytes, dropped, warned } = retention(10)
+  bytes.pinned = () => 11
+  bytes.makeRoom(1, false)
+  assert.deepEqual([dropped, warned], [['1'], []])
+  bytes.pinned = () => 20
+  bytes.makeRoom(BLOCK + 1, false)
+  assert.deepEqual(dropped, ['1', '2'])
+  assert.match(warned.join(), /drops segment 2/)
+})
+
+test('"refuse" admits what fits beside the reserve, exactly, and drops only what every cursor has passed', () => {
+  const cursors: [string, number][] = [
+    ['a', 99],
+    ['b', 9],
+  ]
+  const { retention: full, dropped } = retention(7, { whenFull: 'refuse' }, cursors)
+  full.damagedBytes = BLOCK
+  assert.equal(full.admits(1000, BLOCK - 1000, BLOCK), true)
+  assert.deepEqual(dropped, [], 'ten blocks of ten')
+  assert.equal(full.admits(1001, BLOCK - 1000, BLOCK), true)
+  assert.deepEqual(dropped, ['1'], 'the cursor b is at the last fact of segment 1')
+  assert.equal(full.admits(2 * BLOCK, BLOCK, BLOCK), false)
+  assert.throws(() => full.makeRoom(5 * BLOCK, true), { code: 'DISK_FULL' })
+  assert.deepEqual(dropped, ['1'])
+  const last = retention(1, { whenFull: 'refuse' }, [['a', 99]])
+  assert.equal(last.retention.admits(BLOCK * 9, 0, BLOCK), false, 'the active segment stays')
+  assert.equal(retention(10).retention.admits(BLOCK, 0, 0), true, 'the other policy refuses nothing')
+})
+
+test('by age: what is before the first segment that is old enough goes, to the millisecond', () => {
+  const at = T0 + 60_000
+  const aged = (wallMs: number, options: Partial<RetentionOptions> = {}, pin?: number): string[] => {
+    const { retention: age, dropped } = retention(5, { maxAgeMs: 60_000, ...options })
+    age.pinned = () => pin
+    age.byAge(wallMs)
+    return dropped
+  }
+  assert.deepEqual(aged(at + 1999), ['1'])
+  assert.deepEqual(aged(at + 2000), ['1', '2'], 'segment 3 is made at the limit')
+  assert.deepEqual(aged(at + 9000), ['1', '2', '3', '4'], 'the active one stays')
+  assert.deepEqual(aged(at + 9000, { maxAgeMs: 0 }), [], 'no limit')
+  assert.deepEqual(aged(at + 9000, {}, 20), ['1'], 'record 20 is needed')
+  assert.deepEqual(aged(at + 9000, {}, 21), ['1', '2'])
+  const { retention: distrusted, dropped, list } = retention(5, { maxAgeMs: 60_000 })
+  distrusted.timeTrusted = false
+  distrusted.byAge(at + 9000)
+  distrusted.timeTrusted = true
+  for (const segment of list) segment.created = 1_704_067_199_999
+  distrusted.byAge(at + 9000)
+  assert.deepEqual(dropped, [], 'neither a clock nor a segment that cannot be believed')
+  list[3]!.created++
+  distrusted.byAge(at + 9000)
+  assert.deepEqual(dropped, ['1', '2', '3'])
+})
+
+test('a segment ends after an eighth of the age, where it holds facts', () => {
+  const { retention: age, list } = retention(1, { maxAgeMs: 8000 })
+  assert.deepEqual([age.tooOld(list[0]!, T0 + 1000), age.tooOld(list[0]!, T0 + 1001)], [false, true])
+  list[0]!.facts = 0
+  assert.equal(age.tooOld(list[0]!, T0 + 1001), false)
+  assert.equal(retention(1).retention.tooOld({ ...list[0]!, facts: 1 }, T0 + 99_999), false)
 })

@@ -93,7 +93,13 @@ test('a record that does not fit writes nothing that counts, at any buffer size'
   for (let size = 0; size < whole.length; size++) {
     assert.equal(write(FULL, LINK, Buffer.alloc(size)).length, 0)
   }
-  assert.equal(write(FULL, LINK, Buffer.alloc(whole.length)).length, whole.length)
+  // the last field: a short text, the longest short one, a long one, a number
+  const last = ['m', 'm'.repeat(127), 'm'.repeat(128)].map(msg => ({ ...FULL, extras: { msg } }))
+  for (const fact of [...last, { ...FULL, extras: undefined } as never]) {
+    const { length } = write(fact, { medium: 'UDP' })
+    assert.equal(write(fact, { medium: 'UDP' }, Buffer.alloc(length)).length, length)
+    assert.equal(write(fact, { medium: 'UDP' }, Buffer.alloc(length - 1)).length, 0)
+  }
 })
 
 test('any flipped bit is seen', () => {

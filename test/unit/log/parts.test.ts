@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readWitness, removeWitness, writeWitness } from '../../../src/log/chain-file'
-import { exportRow } from '../../../src/log/export'
+import { exportFacts, exportRow } from '../../../src/log/export'
+import { segmentBase } from '../../../src/log/segment'
 import { Tail } from '../../../src/log/tail'
-import { DIR, factOf, openLog } from './helpers'
+import { DIR, factOf, LOCAL, openLog } from './helpers'
 import { MemFiles, systemError } from './memfiles'
 
 test('chunks are used again, at most four lie ready, and one of another size is given back', () => {
@@ -94,4 +95,29 @@ test('a row of an export has what is known of the link, and no key for what is n
   const row = exportRow({ ...record, link: { medium: 'LoRa', ...all } } as never)
   assert.deepEqual(row, { ...bare, ...all })
   for (const key of Object.keys(all)) assert.equal(key in bare, false, key)
+})
+
+test('an export gives the facts from a number on and reads no segment before it', async () => {
+  const { log, files } = await openLog({ segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 })
+  for (let k = 0; k < 2000; k++) {
+    log.appendFact(factOf(k), LOCAL)
+    if (k % 100 === 0) await log.flush()
+  }
+  await log.close()
+  const bases = files.segments(DIR).map(name => segmentBase(name)!)
+  assert.ok(bases.length > 3)
+  const read: string[] = []
+  files.gate = (operation, path) => void (operation === 'read' && path !== DIR && read.push(path))
+  const seqs = (from: number): number[] => [...exportFacts(DIR, from, files)].map(row => row['seq'] as number)
+  const all = seqs(0)
+  assert.equal(all.length, 2000)
+  assert.equal(read.length, bases.length)
+  for (const from of [bases[2]! - 1, bases[2]!, bases[2]! + 1]) {
+    read.length = 0
+    assert.deepEqual(
+      seqs(from),
+      all.filter(seq => seq >= from),
+    )
+    assert.equal(read.length, bases.length - (from < bases[2]! ? 1 : 2))
+  }
 })

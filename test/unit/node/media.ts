@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { after } from 'node:test'
 import { ConfigStore } from '../../../src/config'
 import { ManualClock } from '../../../src/lib/clock'
+import { ManualTimers } from '../../../src/lib/timers'
 import type { DriverContext, Medium, MediumDriver, OpenableEvents } from '../../../src/links/contracts'
 import { Registry } from '../../../src/links/registry'
-import { ManualTimers } from '../../../src/links/timers'
 
 export class FakeMedium implements Medium {
   readonly counters = { rx: 0, tx: 0, errors: 0 }

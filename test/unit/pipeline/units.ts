@@ -1,5 +1,5 @@
 // A small unit world for the tests of this room: a few laws, prefixes of A and F, tokens as they stand.
-import type { UnitResolver, WireUnits } from '../../../src/pipeline/core'
+import type { UnitResolver, WireUnits } from '../../../src/pipeline/wireunit'
 
 const LAWS: Record<string, { canonical: string; factor: number; offset: number }> = {
   Cel: { canonical: 'K', factor: 1, offset: 273.15 },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
-import { ManualTimers } from '../../../src/links/timers'
+import { ManualTimers } from '../../../src/lib/timers'
 import { ServiceManager } from '../../../src/services'
 import { configIn, io, tempDir } from './fake'
 

@@ -6,7 +6,7 @@ import { DisplayProvider, DisplayRegistry, RegistryReader, type SectionReader } 
 import { Node, registerDisplayProvider, TerminalUi, unregisterDisplayProvider } from '../../../src/index'
 import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
-import { ManualTimers } from '../../../src/links/timers'
+import { ManualTimers } from '../../../src/lib/timers'
 import { type TerminalPorts, tuiPlugin, tuiSettings } from '../../../src/tui'
 import { Vt } from '../../lib/vt'
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
 import { ManualClock } from '../../../src/lib/clock'
-import { ManualTimers } from '../../../src/links/timers'
+import { ManualTimers } from '../../../src/lib/timers'
 import { Connections } from '../../../src/web/connections'
 
 let port = 1

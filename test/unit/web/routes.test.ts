@@ -200,7 +200,9 @@ test('units=display turns values and units into those for people, everywhere; ot
   assert.deepEqual(packets!.packets, [shownPacket])
   assert.deepEqual([one!.packet, one!.sensors], [shownPacket, [shownSensor]])
   assert.deepEqual([buckets!.buckets, buckets!.units], [[{ ...bucket, min: 1013.25, max: 0.003 }], ['hPa']])
-  assert.deepEqual((dashboard!.dashboard as { latest: (typeof latest)[] }).latest[0]!.sensors, [{ id: 't', status: 'OK', unit: '°C', value: 27 }])
+  assert.deepEqual((dashboard!.dashboard as { latest: (typeof latest)[] }).latest[0]!.sensors, [
+    { id: 't', status: 'OK', unit: '°C', value: 27 },
+  ])
   // what has two units stays as it is stored
   units = ['K', 'Pa']
   const mixed = await read(`${history}units=display`)

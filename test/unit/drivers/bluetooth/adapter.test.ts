@@ -8,7 +8,7 @@ import type { BleConnection, ConnectOptions, Radio, RadioEvents } from '../../..
 import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/links/timers'
+import { ManualTimers } from '../../../../src/lib/timers'
 
 const PEER = 'a4:c1:38:8d:18:b2'
 

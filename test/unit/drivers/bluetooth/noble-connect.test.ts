@@ -5,7 +5,7 @@ import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
 import { connectStream } from '../../../../drivers/bluetooth/noble-connect'
 import { ManualClock } from '../../../../src/lib/clock'
-import { ManualTimers } from '../../../../src/links/timers'
+import { ManualTimers } from '../../../../src/lib/timers'
 
 const ID = 'c0ffee000001'
 const ADDRESS = 'c0:ff:ee:00:00:01'

@@ -7,7 +7,7 @@ import { Adapter } from '../../../../drivers/bluetooth/adapter'
 import type { BleConnection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
 import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/links/timers'
+import { ManualTimers } from '../../../../src/lib/timers'
 import { peerFrame } from '../../../lib/peer'
 
 const GARDEN = '00:00:00:00:00:01'

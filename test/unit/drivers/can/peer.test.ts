@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { CanPeer, type PeerSocket } from '../../../../drivers/can/peer'
 import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/links/timers'
+import { ManualTimers } from '../../../../src/lib/timers'
 import { AGAIN, NO_BUFFERS, READABLE, WRITABLE } from '../../../../src/native'
 
 const ECOMM = 70

@@ -10,8 +10,8 @@ import { CanSource, canSource } from '../../../../drivers/can/signals/signal-sou
 import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
+import { ManualTimers } from '../../../../src/lib/timers'
 import { checkOptions } from '../../../../src/links/driver-options'
-import { ManualTimers } from '../../../../src/links/timers'
 import { AGAIN } from '../../../../src/native'
 import {
   CAN_EFF,

@@ -10,9 +10,9 @@ import { crcSht } from '../../../../drivers/i2c/sht3x'
 import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
+import { ManualTimers } from '../../../../src/lib/timers'
 import type { OpenableEvents } from '../../../../src/links/contracts'
 import { Supervisor } from '../../../../src/links/supervisor'
-import { ManualTimers } from '../../../../src/links/timers'
 
 type Model = (write: Uint8Array | null, read: Uint8Array | null) => void
 

@@ -6,9 +6,9 @@ import { lineOptions, nmeaOptions } from '../../../../drivers/lines/line-options
 import { createLineSource, createNmeaSource } from '../../../../drivers/lines/line-source'
 import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
+import { ManualTimers } from '../../../../src/lib/timers'
 import type { Source } from '../../../../src/links/contracts'
 import { checkOptions } from '../../../../src/links/driver-options'
-import { ManualTimers } from '../../../../src/links/timers'
 import { LinePair } from '../../../lib/linepair'
 
 interface World {

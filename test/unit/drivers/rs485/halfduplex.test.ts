@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HalfDuplexLine, type Wire } from '../../../../drivers/rs485/halfduplex'
 import { ManualClock } from '../../../../src/lib/clock'
-import { ManualTimers } from '../../../../src/links/timers'
+import { ManualTimers } from '../../../../src/lib/timers'
 import { buildPoll } from '../../../../src/protocol/polling-turns'
 import { frameSerial } from '../../../../src/wire/serial'
 

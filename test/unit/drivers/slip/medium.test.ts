@@ -5,8 +5,8 @@ import { encodeEchoReply, encodeSlip, encodeUdp, HEADERS, slipSize } from '../..
 import { SlipMedium } from '../../../../drivers/slip/medium'
 import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
+import { ManualTimers } from '../../../../src/lib/timers'
 import type { PacketOrigin } from '../../../../src/links/contracts'
-import { ManualTimers } from '../../../../src/links/timers'
 import { LinePair } from '../../../lib/linepair'
 
 const MTU = 128

@@ -2,10 +2,10 @@
 // gateway's owner knows best whom to ask. Words only: nothing here is ever run. A file that cannot be read is told, and the
 // built-in table counts.
 import * as v from 'valibot'
-import { atomicWrite } from '../../lib/atomic'
-import { asOsError, errno } from '../../lib/errors'
-import type { Files } from '../../lib/files'
-import type { Logger } from '../../lib/logger'
+import { atomicWrite } from '../lib/atomic'
+import { asOsError, errno } from '../lib/errors'
+import type { Files } from '../lib/files'
+import type { Logger } from '../lib/logger'
 
 export const KINDS = ['device', 'permission', 'package'] as const
 export type Kind = (typeof KINDS)[number]

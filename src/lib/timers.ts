@@ -1,5 +1,5 @@
 // Timers are handed in like the clock, so that minutes of retries are tested in milliseconds. Nothing here fails.
-import type { ManualClock } from '../lib/clock'
+import type { ManualClock } from './clock'
 
 export interface Timers {
   /** Runs `run` once after `ms` milliseconds (at most 2^31 - 1); the function returned cancels it. */

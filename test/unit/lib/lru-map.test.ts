@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { LruMap } from '../../../src/lib/lru-map'
+
+test('beyond the limit the entry that was set longest ago goes; setting one again makes it the newest', () => {
+  const map = new LruMap<string, number>(3)
+  map.set('a', 1).set('b', 2).set('c', 3)
+  assert.deepEqual(
+    [...map],
+    [
+      ['a', 1],
+      ['b', 2],
+      ['c', 3],
+    ],
+  )
+  map.set('a', 4).set('d', 5)
+  assert.deepEqual(
+    [...map],
+    [
+      ['c', 3],
+      ['a', 4],
+      ['d', 5],
+    ],
+  )
+  assert.equal(map.get('b'), undefined)
+  assert.equal(map.size, 3)
+})
