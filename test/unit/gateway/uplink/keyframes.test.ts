@@ -1,12 +1,12 @@
 // Key frames planned by airtime (D6), and the delivery exchange on a medium that takes its time.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { KeyFramePlan } from '../../../src/gateway/uplink/keyframes'
-import { ManualClock } from '../../../src/lib/clock'
-import { UplinkEncoder } from '../../../src/pipeline/sender'
-import { DeliverySender } from '../../../src/protocol/delivery'
-import { COMMAND } from '../../../src/wire/commands'
-import { units } from '../../lib/uplinkworld'
+import { KeyFramePlan } from '../../../../src/gateway/uplink/keyframes'
+import { ManualClock } from '../../../../src/lib/clock'
+import { UplinkEncoder } from '../../../../src/pipeline/sender'
+import { DeliverySender } from '../../../../src/protocol/delivery'
+import { COMMAND } from '../../../../src/wire/commands'
+import { units } from '../../../lib/uplinkworld'
 
 /** 10 ms a byte, 1 % of the time */
 const airtime = { of: (bytes: number) => bytes * 10, share: 0.01, waitMs: () => 0 }
@@ -71,4 +71,16 @@ test('a slow medium causes no storm: the wait begins when a frame has left, and 
   }
   assert.deepEqual(pauses, [5000, 10_000, 20_000, 40_000, 80_000])
   assert.equal(sender.mode, 'silent')
+})
+
+test('costs of key frames are kept for 1024 templates, the one sent longest ago is forgotten', () => {
+  const plan = new KeyFramePlan({ of: bytes => bytes, share: 0.5, waitMs: () => 0 })
+  for (let aid = 0; aid < 1024; aid++) plan.note(aid, 1, aid === 1 ? 101 : 1)
+  assert.equal(plan.gapMs, 1124 / 0.1)
+  plan.note(0, 1, 1)
+  assert.equal(plan.gapMs, 1124 / 0.1)
+  plan.note(5000, 1, 1)
+  assert.equal(plan.gapMs, 1024 / 0.1, 'AID 1, for 0 was sent since')
+  plan.note(5000, 2, 1)
+  assert.equal(plan.gapMs, 1024 / 0.1)
 })

@@ -2,15 +2,15 @@
 // NACKs are obeyed.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Packer, type PackSettings } from '../../../src/gateway/uplink/packer'
-import { ManualClock } from '../../../src/lib/clock'
-import { silentLogger } from '../../../src/lib/logger'
-import type { Fact } from '../../../src/pipeline/fact'
-import type { EncodedFrame } from '../../../src/pipeline/sender'
-import { nackReason, parseRefusedFrame, type RefusedFrame } from '../../../src/protocol/nack'
-import { SecureClient } from '../../../src/protocol/secure/client'
-import { resolve } from '../../../src/units/canonical'
-import { wireUnits } from '../../../src/units/wire'
+import { Encoders, type PackSettings } from '../../../../src/gateway/uplink/encoders'
+import { ManualClock } from '../../../../src/lib/clock'
+import { silentLogger } from '../../../../src/lib/logger'
+import type { Fact } from '../../../../src/pipeline/fact'
+import type { EncodedFrame } from '../../../../src/pipeline/sender'
+import { nackReason, parseRefusedFrame, type RefusedFrame } from '../../../../src/protocol/nack'
+import { SecureClient } from '../../../../src/protocol/secure/client'
+import { resolve } from '../../../../src/units/canonical'
+import { wireUnits } from '../../../../src/units/wire'
 
 const T0 = 1_710_000_000_000
 const fact = (k: number, value: number, aid = 7, id = 'D'): Fact => ({
@@ -22,9 +22,9 @@ const fact = (k: number, value: number, aid = 7, id = 'D'): Fact => ({
 })
 const refused = ({ bytes }: EncodedFrame): RefusedFrame => parseRefusedFrame(nackReason('NEED_FULL', bytes)!)!
 
-function packer(settings: Partial<PackSettings> = {}) {
+function encoders(settings: Partial<PackSettings> = {}) {
   const clock = new ManualClock()
-  const made = new Packer(
+  const made = new Encoders(
     { name: 'up', diffBase: 'sticky', frames: 'auto', fullEvery: 100, fullIntervalS: 600, precision: 4, ...settings },
     {
       log: { counter: () => undefined, appendCounter: () => 1, committed: async () => undefined } as never,
@@ -36,15 +36,15 @@ function packer(settings: Partial<PackSettings> = {}) {
     },
   )
   const send = (one: Fact, full = false): EncodedFrame => {
-    const frame = made.pack(one, full, 1400)
+    const frame = made.encode(one, full, 1400)
     made.sent(one, frame)
     return frame
   }
-  return { packer: made, clock, send }
+  return { encoders: made, clock, send }
 }
 
 test('X9: a key frame is sent only for a NACK that names a frame of the last minute with its checksum', () => {
-  const { packer: up, clock, send } = packer()
+  const { encoders: up, clock, send } = encoders()
   send(fact(0, 1))
   const sent = send(fact(1, 2))
   const next = (k: number): number => send(fact(k, k)).cmd
@@ -68,7 +68,7 @@ test('X9: a key frame is sent only for a NACK that names a frame of the last min
 })
 
 test('X15: relayed facts go as FULL under their source, older ones and those sent again on a backlog TID', () => {
-  const { packer: up, send } = packer()
+  const { encoders: up, send } = encoders()
   const frames = [send(fact(0, 1, 50), true), send(fact(1, 1, 50), true), send(fact(0, 2, 50, 'E'), true)]
   for (const frame of frames) {
     assert.equal(frame.cmd, 0x3f)
@@ -77,13 +77,13 @@ test('X15: relayed facts go as FULL under their source, older ones and those sen
   }
   assert.equal(frames[0]!.tid, frames[1]!.tid)
   const late = send(fact(-5, 3, 50), true)
-  const again = up.packAgain(fact(1, 1, 50))
+  const again = up.encodeAgain(fact(1, 1, 50))
   for (const frame of [late, again]) assert.deepEqual([frame.cmd, frame.tid >= 200, frame.ordinal], [0x3f, true, 0])
   assert.equal(again.bytes.readUIntBE(7, 6), T0 + 1, 'with its own time')
 })
 
 test('own and relayed facts of different sources share no template', () => {
-  const { send } = packer()
+  const { send } = encoders()
   assert.deepEqual(
     [send(fact(0, 1, 7)), send(fact(1, 1, 8)), send(fact(2, 1, 7)), send(fact(3, 1, 8))].map(({ cmd }) => cmd),
     [0x3f, 0x3f, 0x7f, 0x7f],
@@ -92,16 +92,16 @@ test('own and relayed facts of different sources share no template', () => {
 
 test('a packet the link cannot carry is refused, and nothing is built on it', () => {
   for (const diffBase of ['last', 'sticky'] as const) {
-    const { packer: up, send } = packer({ diffBase })
+    const { encoders: up, send } = encoders({ diffBase })
     send(fact(0, 1))
-    assert.throws(() => up.pack(fact(1, 123456), false, 16), { code: 'PACKET_TOO_LARGE' })
+    assert.throws(() => up.encode(fact(1, 123456), false, 16), { code: 'PACKET_TOO_LARGE' })
     const next = send(fact(2, 123456))
     assert.equal(next.cmd, 0x3f, 'the change is in it')
   }
 })
 
 test('of too many relayed sources the one heard longest ago is forgotten, and never uses a TID again under which it sent', () => {
-  const { packer: up, send } = packer()
+  const { encoders: up, send } = encoders()
   const first = send(fact(0, 1, 100), true)
   const other = send(fact(0, 1, 100, 'OTHER'), true)
   for (let aid = 101; aid < 100 + 1024; aid++) send(fact(0, 1, aid), true)

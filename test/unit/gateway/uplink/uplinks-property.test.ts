@@ -3,9 +3,9 @@
 // (R9, R10, R12). Seeded.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { alarmCheck } from '../../../src/gateway/uplink/alarms'
-import { prng } from '../../lib/random'
-import { type RoadSpec, UplinkWorld } from '../../lib/uplinkworld'
+import { alarmCheck } from '../../../../src/gateway/uplink/alarms'
+import { prng } from '../../../lib/random'
+import { type RoadSpec, UplinkWorld } from '../../../lib/uplinkworld'
 
 const ROADS: RoadSpec[] = [
   { name: 'one', maxPacket: 300 },

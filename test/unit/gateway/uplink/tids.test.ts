@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { TidCounters } from '../../../src/gateway/uplink/tids'
-import { silentLogger } from '../../../src/lib/logger'
+import { TidCounters } from '../../../../src/gateway/uplink/tids'
+import { silentLogger } from '../../../../src/lib/logger'
 
 function fixture(kept?: number) {
   const counters = new Map<string, number>(kept === undefined ? [] : [['tid:up:7', kept]])

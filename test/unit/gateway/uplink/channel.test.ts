@@ -5,19 +5,21 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { Uplink, type UplinkSettings } from '../../../src/gateway/uplink/uplink'
-import { systemClock } from '../../../src/lib/clock'
-import { silentLogger } from '../../../src/lib/logger'
-import type { Medium, PacketHandler } from '../../../src/links/contracts'
-import { MEDIA } from '../../../src/links/registry'
-import { FlashLog } from '../../../src/log'
-import { buildPong, controlSeq } from '../../../src/protocol/control'
-import { DeliveryReceiver, isProbe, parseFrame } from '../../../src/protocol/delivery'
-import { SecureClient } from '../../../src/protocol/secure/client'
-import { resolve } from '../../../src/units/canonical'
-import { wireUnits } from '../../../src/units/wire'
-import { isData } from '../../../src/wire/commands'
-import { until } from '../../lib/gateway'
+import { Idle } from '../../../../src/gateway/uplink/idle'
+import { Uplink, type UplinkSettings } from '../../../../src/gateway/uplink/uplink'
+import { ManualClock, systemClock } from '../../../../src/lib/clock'
+import { silentLogger } from '../../../../src/lib/logger'
+import { ManualTimers } from '../../../../src/lib/timers'
+import type { Medium, PacketHandler } from '../../../../src/links/contracts'
+import { MEDIA } from '../../../../src/links/registry'
+import { FlashLog } from '../../../../src/log'
+import { buildPong, controlSeq } from '../../../../src/protocol/control'
+import { DeliveryReceiver, isProbe, parseFrame } from '../../../../src/protocol/delivery'
+import { SecureClient } from '../../../../src/protocol/secure/client'
+import { resolve } from '../../../../src/units/canonical'
+import { wireUnits } from '../../../../src/units/wire'
+import { isData } from '../../../../src/wire/commands'
+import { until } from '../../../lib/gateway'
 
 const units = { ...wireUnits(), resolve }
 
@@ -158,4 +160,21 @@ test('a peer configured best_effort is not probed, and its packets count as sent
   assert.equal(uplink.maxPacket, 200)
   await until('all are counted', () => uplink.status().sent === 20)
   assert.equal(uplink.status().acked, 0)
+})
+
+test('waiting for nothing on its way ends when that is so, at the latest after its limit, and leaves no timer', async () => {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const idle = new Idle(timers)
+  idle.settle()
+  let done = 0
+  void idle.wait(100).then(() => done++)
+  await timers.advance(99)
+  assert.equal(done, 0)
+  await timers.advance(1)
+  assert.equal(done, 1)
+  void idle.wait(100).then(() => done++)
+  idle.settle()
+  await timers.advance(0)
+  assert.deepEqual([done, timers.pending], [2, 0])
 })

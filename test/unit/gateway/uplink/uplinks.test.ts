@@ -4,11 +4,11 @@ import assert from 'node:assert/strict'
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { alarmCheck } from '../../../src/gateway/uplink/alarms'
-import { ManualClock } from '../../../src/lib/clock'
-import { HostResolver } from '../../../src/links/resolve'
-import { COMMAND } from '../../../src/wire/commands'
-import { type RoadSpec, UplinkWorld } from '../../lib/uplinkworld'
+import { alarmCheck } from '../../../../src/gateway/uplink/alarms'
+import { ManualClock } from '../../../../src/lib/clock'
+import { HostResolver } from '../../../../src/links/resolve'
+import { COMMAND } from '../../../../src/wire/commands'
+import { type RoadSpec, UplinkWorld } from '../../../lib/uplinkworld'
 
 function world(t: TestContext, settings: Record<string, unknown> = {}): UplinkWorld {
   const w = new UplinkWorld(settings)

@@ -1,7 +1,7 @@
 // Who carries: take-over after a while of silence, give-back after a while of calm (D6, R12).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Candidate, choose } from '../../../src/gateway/uplink/choice'
+import { type Candidate, choose } from '../../../../src/gateway/uplink/choice'
 
 const times = { afterMs: 5000, backMs: 60_000 }
 const up = (name: string, since: number): Candidate => ({ name, usable: true, since })

@@ -1,10 +1,10 @@
 // The probes of an opening (X29): what a peer gets that answers, answers late, or never.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { Probing } from '../../../src/gateway/uplink/probed'
-import type { Clock } from '../../../src/lib/clock'
-import { SequenceCounter } from '../../../src/protocol/control'
-import { DeliverySender } from '../../../src/protocol/delivery'
+import { Probing } from '../../../../src/gateway/uplink/probed'
+import type { Clock } from '../../../../src/lib/clock'
+import { SequenceCounter } from '../../../../src/protocol/control'
+import { DeliverySender } from '../../../../src/protocol/delivery'
 
 /** A sender and its probing in a time that only advance() moves; `sent` holds the times of the probes. */
 function rig(t: TestContext) {
