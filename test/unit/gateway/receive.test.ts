@@ -407,6 +407,20 @@ test('epochs: turns count only while they follow each other soon, and the AID he
   const stay = (epoch: number, since: number, lasts: number): boolean[] =>
     [0, 1, lasts].map(after => long.alternate(9, epoch, since + after))
   for (let k = 0; k < 8; k++) assert.ok(!stay(5 + (k % 2), k * minute, minute - 1).includes(true), `${k}`)
+  // after an hour with one epoch, three packets each or two every ten minutes are two devices all the same
+  const turnsOf = (packets: number, apart: number): boolean[] => {
+    const epochs = new Epochs()
+    const send = (epoch: number, now: number): boolean[] =>
+      Array.from({ length: packets }, (_, n) => epochs.alternate(9, epoch, now + n))
+    send(5, 0)
+    return [6, 5, 6, 5, 6].map((epoch, k) => send(epoch, 60 * minute + k * apart).includes(true))
+  }
+  for (const [packets, apart] of [
+    [3, 1000],
+    [2, 10 * minute],
+  ] as const)
+    assert.ok(turnsOf(packets, apart).includes(true), `${packets} packets`)
+  assert.ok(!turnsOf(3, 10 * minute).includes(true))
   const bounded = new Epochs()
   for (let aid = 1; aid <= 32_768; aid++) bounded.alternate(aid, 5, 0)
   bounded.alternate(1, 6, 1)
