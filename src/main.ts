@@ -37,6 +37,7 @@ import {
   opensPage,
   type Plugins,
 } from './services'
+import { selfTest } from './services/self-test'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 import { firstToken, newToken, storedToken, UserStore } from './services/users'
 
@@ -443,8 +444,7 @@ async function cli(): Promise<void> {
   setTimeout(() => process.exit(), 2000).unref()
 }
 
-const stressChild = (): void =>
-  void import('./services/test-plugin/stress/child').then(child => child.runStressChild(SCRIPT))
+const stressChild = (): void => void selfTest(SCRIPT).then(({ runStressChild }) => runStressChild(SCRIPT))
 
 if (!isMainThread) {
   if (workerData?.role === STRESS_ROLE) stressChild()
