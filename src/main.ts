@@ -6,12 +6,13 @@
 // the process ends with the code's exit status and says what to do. Everything later is a state, and so is a disk (R30).
 import { resolve } from 'node:path'
 import { isMainThread, workerData } from 'node:worker_threads'
-import type { CommandContext, SourcesLike, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
+import type { CommandContext, StartedGateway, StartOverrides, TerminalUiLike } from './commands'
 import { logOf, logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
 import { lanAddress, loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
+import type { SourcesApi } from './gateway/api'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/bounded-stop'
 import { followsParent, stopped } from './gateway/parent-watch'
@@ -59,7 +60,7 @@ function localTransport(config: ConfigStore, logger: Logger): TransportControl {
 }
 
 /** Without a gateway: sources are opened for a test and closed again. */
-async function localSources(config: ConfigStore, logger: Logger): Promise<SourcesLike> {
+async function localSources(config: ConfigStore, logger: Logger): Promise<SourcesApi> {
   const { ConfiguredSources } = await import('./gateway/intake/test-source')
   const entries = async () => config.config.gateway.sources ?? (await hostDefaults(config))
   const dialect = config.config.engine_settings.unit_dialect
@@ -175,7 +176,7 @@ async function startGateway(
     { runRequest, VERBS },
     { JobRunner },
     display,
-    { transmitThrough },
+    { gatewayApi },
     { crashesOf, supervise },
     { runSteps },
     { Unkept },
@@ -190,7 +191,7 @@ async function startGateway(
     import('./commands'),
     import('./commands/jobs'),
     import('./display'),
-    import('./gateway/transmit'),
+    import('./gateway/api'),
     import('./gateway/guard/process'),
     import('./gateway/guard/bounded-stop'),
     import('./gateway/unsaved'),
@@ -255,6 +256,7 @@ async function startGateway(
         reopen: link => gateway.supervisor.reopen(link),
       },
     })
+    const api = gatewayApi(gateway, node, transport)
     const context: CommandContext = {
       version: __VERSION__,
       config,
@@ -262,25 +264,15 @@ async function startGateway(
       via: 'gateway',
       signal,
       webUrl: () => service.state().url ?? undefined,
-      gateway: {
-        status: () => gateway.status(),
-        database: async () => ({ ...(await gateway.database?.counted()) }),
-        reload: () => gateway.reload(),
-        forgetSession: aid => gateway.receive.session?.forget(aid) ?? false,
-        submit: request => transmitThrough(gateway, node, request),
-      },
+      gateway: api,
       log: logOfGateway(gateway),
       node: async () => nodeLike(node),
       transport: () => transport,
-      sources: async () => gateway.built.then(() => gateway.sources),
+      sources: api.sources,
       hardware: () => hardware(config, gateway),
-      outputs: gateway.sources.outputs,
       display: async () => new display.RegistryReader(display.getDisplayRegistry(), node),
       plugins: async () => plugins,
-      safeMode: async leave => {
-        if (leave) await gateway.leaveSafeMode()
-        return gateway.guard.safeModeReport()
-      },
+      safeMode: api.safeMode,
       startGateway: () => Promise.reject(new OsError('LOCKED', 'a gateway runs already')),
       newToken: () => newToken(config.dataDir),
       print: () => undefined,
@@ -289,7 +281,7 @@ async function startGateway(
     const verifier = new web.TokenVerifier(() => storedToken(config.dataDir))
     const jobs = new JobRunner({
       verbs: VERBS,
-      context: { ...context, ...overHttp(gateway, transport) },
+      context: { ...context, ...overHttp(api) },
       logger: logger.child('cli'),
     })
     const users = new UserStore({ dataDir: config.dataDir })
@@ -307,12 +299,19 @@ async function startGateway(
         }),
       users,
     })
-    const plugins = makePlugins({ ...pluginParts(logger), node, gateway, web: service, frozen: watched.frozen })
+    const plugins = makePlugins({
+      ...pluginParts(logger),
+      node,
+      gateway,
+      access: api,
+      web: service,
+      frozen: watched.frozen,
+    })
     undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
     watched.spares(thrown => plugins.blame(thrown))
     const page = webContext({
-      gateway,
-      transport,
+      gateway: api,
+      logFailure: () => gateway.log.failure,
       version: __VERSION__,
       logger: logger.child('web'),
       auth: {
@@ -327,8 +326,8 @@ async function startGateway(
       jobs,
       display: display.getDisplayRegistry(),
     })
-    const sections = { gateway, transport: () => transport.view(), plugins: () => plugins.manager.snapshot() }
-    display.useDisplaySource(display.gatewaySource(sections))
+    const plugged = () => plugins.manager.snapshot()
+    display.useDisplaySource(display.gatewaySource({ gateway: api, plugins: plugged }))
     display.getDisplayRegistry().defaultNode = node
     if (opensPage(config, gateway)) await service.start().then(turn)
     undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
@@ -358,7 +357,7 @@ async function startGateway(
         ...(token !== null && { token, ...(url !== null && { login_url: loginUrl(url, token) }) }),
       },
       stop,
-      submit: request => context.gateway!.submit(request),
+      transmit: api.transmit,
       // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
       banner: followsParent() && token === null ? '' : banner(gateway, role, url, token, overrides),
     }
