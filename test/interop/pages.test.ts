@@ -59,7 +59,9 @@ function commandsOf(page: string): string[] {
 
 const pages = [
   ...readdirSync(root).filter(name => name.endsWith('.md')),
-  ...readdirSync(join(root, 'docs')).flatMap(name => (name.endsWith('.md') ? [`docs/${name}`] : [])),
+  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).flatMap(name =>
+    name.endsWith('.md') ? [`docs/${name}`] : [],
+  ),
 ]
 const commands = pages.flatMap(page => commandsOf(page).map(line => ({ page, line })))
 

@@ -1,4 +1,6 @@
 // Checks of the machine: clock, memory, heat and power, native addon, rights on devices, buses.
+import { configuredDevices } from '../../checks/devices'
+import { BUILTIN_REMEDIES, remedyFor } from '../../checks/remedies'
 import type { BoardReport } from '../../links/hardware'
 import { addonRemedy } from '../../native'
 import { bytesText } from '../verbs/status'
@@ -99,27 +101,14 @@ const addon: Check = {
   name: 'addon',
   run({ machine }) {
     const why = machine.addon()
-    if (why === undefined) return ok('native addon loaded')
+    if (why === null) return ok('native addon loaded')
     return warning(why, `links that need it stay down; ${addonRemedy()}`)
   },
 }
 
-/** Files of /dev that the configuration names, each with who names it. */
-function devices({ context: { config } }: Patient): Map<string, string> {
-  const found = new Map<string, string>()
-  const look = (value: unknown, who: string): void => {
-    if (typeof value === 'string' && value.startsWith('/dev/')) found.set(value, who)
-    else if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) look(item, who)
-  }
-  const { gateway, RESOURCES } = config.config
-  for (const list of [gateway.sources ?? [], gateway.uplinks, gateway.receivers])
-    for (const link of list) look(link, link.name)
-  const on = RESOURCES.physical_status as Record<string, unknown>
-  for (const [name, options] of Object.entries(RESOURCES.physical_config)) if (on[name] === true) look(options, name)
-  return found
-}
-
-const join = (group: string, user: string): string => `sudo usermod -aG ${group} ${user}, then log in again`
+/** What to do about a device that is missing or may not be used. */
+const remedy = ({ machine }: Patient, kind: 'device' | 'permission', path: string): string =>
+  remedyFor(BUILTIN_REMEDIES, kind, path, { user: machine.user, group: machine.groupOf(path) ?? 'its group' })
 
 async function boardOf({ context }: Patient): Promise<BoardReport> {
   return (await context.hardware()).board()
@@ -130,13 +119,14 @@ const groups: Check = {
   async run(patient) {
     const { machine } = patient
     const findings: Finding[] = []
-    for (const [path, who] of devices(patient)) {
-      if (!machine.exists(path)) continue // told by the check of the buses
-      const why = machine.access(path, 'write')
-      const group = machine.groupOf(path) ?? 'its group'
+    for (const [path, owners] of configuredDevices(patient.context.config)) {
+      if (!machine.exists(path)) continue // a finding of the check `buses`
       findings.push(
-        why
-          ? failed(`${who}: no right to use ${path} (group ${group})`, join(group, machine.user))
+        machine.access(path, 'write')
+          ? failed(
+              `${owners.join(', ')}: no right to use ${path} (group ${machine.groupOf(path) ?? 'unknown'})`,
+              remedy(patient, 'permission', path),
+            )
           : ok(`${path} can be used`),
       )
     }
@@ -153,9 +143,9 @@ const buses: Check = {
   async run(patient) {
     const { machine } = patient
     const findings: Finding[] = []
-    for (const [path, who] of devices(patient))
+    for (const [path, owners] of configuredDevices(patient.context.config))
       if (!machine.exists(path))
-        findings.push(failed(`${who}: ${path} is not there`, 'plug the device in, or correct the path'))
+        findings.push(failed(`${owners.join(', ')}: ${path} is not there`, remedy(patient, 'device', path)))
     const { buses: all, clashes, title } = await boardOf(patient)
     for (const clash of clashes) findings.push(failed(`wanted twice: ${clash}`, 'os-node board shows the pins'))
     for (const { name, state, used_by, todo } of all)

@@ -4,14 +4,15 @@
 import { createSocket } from 'node:dgram'
 import { accessSync, constants, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
-import { totalmem, userInfo } from 'node:os'
+import { totalmem } from 'node:os'
 import { dirname } from 'node:path'
+import { addonProblem, groupOf, userName } from '../../checks/devices'
 import { cgroupLimit } from '../../gateway/guard/resources'
 import { findOwner, type LockInfo } from '../../gateway/lock'
 import { allSigns, type ClockSigns } from '../../gateway/time/time-sources'
-import { asOsError, errno } from '../../lib/errors'
+import { errno } from '../../lib/errors'
 import { HostResolver } from '../../links/resolve'
-import { native, nativeOrNull } from '../../native'
+import { nativeOrNull } from '../../native'
 import { FileReader } from '../../native/files'
 import { buildPing } from '../../protocol/control'
 import { COMMAND } from '../../wire/commands'
@@ -40,8 +41,8 @@ export interface Machine {
   /** bytes this process may use, and the machine has free */
   memory(): { limit: number; free: number | undefined }
   clock(): ClockSigns | Promise<ClockSigns>
-  /** why the native addon is not there; undefined: it is */
-  addon(): string | undefined
+  /** why the native addon does not load; null: it does */
+  addon(): string | null
   /** the living process that has a data directory */
   owner(dataDir: string): Promise<Pick<LockInfo, 'pid' | 'role'> | undefined>
   /** tries to listen for a moment; undefined: it works */
@@ -113,18 +114,11 @@ async function answers(host: string, port: number): Promise<string | undefined> 
   return pong ? undefined : why
 }
 
-/** Names of groups by number, as /etc/group has them. */
-const groupName = (gid: number): string =>
-  quiet(() => readFileSync('/etc/group', 'utf8'))
-    ?.split('\n')
-    .map(line => line.split(':'))
-    .find(([, , id]) => Number(id) === gid)?.[0] ?? String(gid)
-
 export function realMachine(): Machine {
   const resolver = new HostResolver()
   return {
     nodeVersion: process.versions.node,
-    user: quiet(() => userInfo().username) ?? String(process.getuid?.() ?? '$USER'),
+    user: userName(),
     wall: () => Date.now(),
     read: path => quiet(() => readFileSync(path, 'utf8')),
     measure,
@@ -138,7 +132,7 @@ export function realMachine(): Machine {
         return errno(error) ?? 'unknown reason'
       }
     },
-    groupOf: path => quiet(() => groupName(statSync(path).gid)),
+    groupOf,
     space: path => {
       for (let at = path; ; at = dirname(at)) {
         const found = quiet(() => statfsSync(at))
@@ -151,14 +145,7 @@ export function realMachine(): Machine {
       return { limit: Math.min(cgroupLimit() ?? Infinity, totalmem()), free: free ? Number(free) * 1024 : undefined }
     },
     clock: allSigns,
-    addon: () => {
-      try {
-        native()
-        return undefined
-      } catch (error) {
-        return asOsError(error).message
-      }
-    },
+    addon: addonProblem,
     owner: findOwner,
     listen: listens,
     resolve: async host => (await resolver.resolve(host)).address,

@@ -1,11 +1,10 @@
 // Alarms go before everything else. A reader of its own looks for them ahead of the lanes, a bounded number of records at a
-// time; what it found and sent is remembered until the lane whose turn it would have been comes by. Beyond the bound alarms
-// wait for their turn like anything else.
+// time; an alarm that was sent is remembered until the lane reaches it. Beyond the bound alarms wait for their turn.
 import type { FlashLog, LogRecord, Reader } from '../../log'
 import type { Fact } from '../../pipeline/fact'
-import type { Shipment } from './ledger'
+import type { Item } from './lane'
 
-/** Whether a fact is one: its device's state or a reading's status is one of these, in any case of letters. */
+/** Whether a fact is an alarm: its device's state or a reading's status is one of these, in upper or lower case. */
 export function alarmCheck(statuses: readonly string[]): (fact: Fact) => boolean {
   const known = new Set(statuses.map(status => status.toUpperCase()))
   if (known.size === 0) return () => false
@@ -17,9 +16,9 @@ export function alarmCheck(statuses: readonly string[]): (fact: Fact) => boolean
 const MOST = 2000
 const MAX_AHEAD = 4096
 
-export class Alarms<Payload> {
+export class Alarms {
   /** sent before their turn, by seq */
-  readonly ahead = new Map<number, Shipment<Payload>>()
+  readonly #ahead = new Map<number, Item>()
   readonly #log: FlashLog
   #reader: Reader
   #next: LogRecord | null = null
@@ -29,9 +28,9 @@ export class Alarms<Payload> {
     this.#reader = this.#at(cursor + 1)
   }
 
-  /** The next alarm that is nobody's yet; `front`: nothing before it needs to be looked at. */
-  peek(front: number, isTaken: (seq: number) => boolean): LogRecord | null {
-    if (this.ahead.size >= MAX_AHEAD) return null
+  /** The next alarm that no lane has taken; `front`: nothing before it needs to be looked at. */
+  head(front: number, isTaken: (seq: number) => boolean): LogRecord | null {
+    if (this.#ahead.size >= MAX_AHEAD) return null
     if ((this.#next?.seq ?? this.#reader.position) < front) {
       this.#reader = this.#at(front)
       this.#next = null
@@ -39,18 +38,27 @@ export class Alarms<Payload> {
     for (;;) {
       this.#next ??= this.#reader.next()
       const next = this.#next
-      if (!next || (next.alarm && !this.ahead.has(next.seq) && !isTaken(next.seq))) return next
+      if (!next || (next.alarm && !this.#ahead.has(next.seq) && !isTaken(next.seq))) return next
       this.#next = null
     }
   }
 
-  taken(): void {
+  /** The head goes out before its turn. */
+  take(item: Item): void {
+    this.#ahead.set(item.seq, item)
     this.#next = null
   }
 
-  /** What is on its way is forgotten; what arrived is remembered. */
+  /** A lane reached that seq: the alarm sent before its turn is the lane's from now on. */
+  reached(seq: number): Item | undefined {
+    const item = this.#ahead.get(seq)
+    if (item) this.#ahead.delete(seq)
+    return item
+  }
+
+  /** Alarms on their way go again; delivered ones are remembered. */
   rewind(cursor: number): void {
-    for (const [seq, { done }] of this.ahead) if (!done || seq <= cursor) this.ahead.delete(seq)
+    for (const [seq, { done }] of this.#ahead) if (!done || seq <= cursor) this.#ahead.delete(seq)
     this.#reader = this.#at(cursor + 1)
     this.#next = null
   }

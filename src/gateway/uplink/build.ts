@@ -17,10 +17,9 @@ import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
 import type { LinkParts } from '../link-deps'
 import { sendingSessions } from '../sessions'
-import type { Feed } from './feed'
 import { ProbedMedium } from './probed'
-import type { Payload } from './records'
 import { UpstreamRequests } from './requests'
+import type { SendQueue } from './send-queue'
 import { Uplink } from './uplink'
 import type { SentWatchers } from './watchers'
 
@@ -32,7 +31,7 @@ export interface UplinkBuild extends LinkParts {
   readonly files: Files
   readonly nextSeq: () => number
   readonly timers?: Timers
-  readonly feed: Feed<Payload>
+  readonly queue: SendQueue
   readonly watchers: SentWatchers
   /** secure sessions of every uplink of this run, by name */
   readonly sessions: Map<string, SecureSessions>
@@ -87,7 +86,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
     },
     {
       log,
-      feed: build.feed,
+      queue: build.queue,
       watchers: build.watchers,
       largest: build.largest,
       helps: () => build.helps(uplink),
@@ -106,7 +105,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       onControl: packet => requests.received(packet),
       onReady: () => requests.start(),
       onUsable: build.onUsable,
-      // holding is the feed's
+      // holding is the queue's
       holdMs: () => 0,
     },
   )

@@ -1,21 +1,52 @@
-// One way through the log in order: a reader, and a ledger of what is on its way. A feed has one for everything, and while a
-// backlog is sent a second one for what comes in meanwhile.
+// One pass through the log in order: a reader, the items on their way, and the cursor. The cursor is the last sequence number
+// below which nothing is outstanding; it moves only when the oldest outstanding item is settled. The queue has one lane for
+// everything, while a backlog is sent a second one for live data, and one for oversized facts.
 import type { FlashLog, LogRecord, Reader } from '../../log'
-import { Ledger } from './ledger'
+import type { Fact } from '../../pipeline/fact'
+import type { EncodedFrame } from '../../pipeline/sender'
 
-export class Lane<Payload> {
-  readonly ledger: Ledger<Payload>
+export type FactRecord = LogRecord & { readonly fact: Fact }
+
+/** A record on its way: from SendQueue.next() to SendQueue.settle(). */
+export interface Item {
+  readonly seq: number
+  /** measured here, not relayed */
+  readonly local: boolean
+  /** SendQueue.rewind() begins a new round: items of older rounds go again as new items */
+  readonly round: number
+  fact: Fact
+  done: boolean
+  /** went out in plaintext */
+  plain: boolean
+  /** null before it is packed, and once it was sent again: an answer does not say which of the two arrived */
+  packet: EncodedFrame | null
+}
+
+export class Lane {
   readonly #log: FlashLog
   #reader: Reader
-  #next: LogRecord | null = null
+  #next: FactRecord | null = null
+  #open: Item[] = []
+  #head = 0
+  /** last record taken from the log, sent or not */
+  #read: number
+  #cursor: number
   /** mono ms until which its next record is held back */
   heldUntil = Number.NEGATIVE_INFINITY
 
   /** Begins behind `cursor`. */
   constructor(log: FlashLog, cursor: number) {
     this.#log = log
-    this.ledger = new Ledger(cursor)
+    this.#read = this.#cursor = cursor
     this.#reader = this.#at(cursor + 1)
+  }
+
+  get cursor(): number {
+    return this.#cursor
+  }
+
+  get outstanding(): number {
+    return this.#open.length - this.#head
   }
 
   /** seq of the record that comes next, at least */
@@ -23,28 +54,56 @@ export class Lane<Payload> {
     return this.#next?.seq ?? this.#reader.position
   }
 
-  /** The next record; stays the same until moved on. Null when there is none now. */
-  peek(): LogRecord | null {
-    this.#next ??= this.#reader.next()
+  /** The next record, until take() or pass(); null when there is none now. */
+  head(): FactRecord | null {
+    this.#next ??= this.#reader.next() as FactRecord | null
     return this.#next
   }
 
-  /** The peeked record has its place in the ledger, or needs none. */
-  taken(): void {
+  /** The head goes out, or went out as an alarm: the cursor waits for it. */
+  take(item: Item): void {
     this.#next = null
+    this.#read = item.seq
+    this.#open.push(item)
   }
 
-  /** Goes on behind that seq; what lies before needs nothing any more. */
+  /** The head needs no sending: the cursor may pass it. */
+  pass({ seq }: LogRecord): void {
+    this.#next = null
+    this.#read = seq
+    this.settle()
+  }
+
+  /** Nothing up to that seq needs sending. */
   skip(seq: number): void {
-    this.ledger.pass(seq)
-    this.#reader = this.#at(seq + 1)
     this.#next = null
+    this.#read = seq
+    this.#reader = this.#at(seq + 1)
+    this.settle()
   }
 
-  /** Nothing is on its way any more: begins behind the cursor again. */
+  /** An item may be done: moves the cursor. */
+  settle(): void {
+    while (this.#head < this.#open.length && this.#open[this.#head]!.done) this.#head++
+    if (this.#head === this.#open.length) {
+      if (this.#head > 0) this.#open = []
+      this.#head = 0
+      this.#cursor = this.#read
+    } else {
+      this.#cursor = this.#open[this.#head]!.seq - 1
+      if (this.#head > 1024) {
+        this.#open = this.#open.slice(this.#head)
+        this.#head = 0
+      }
+    }
+  }
+
+  /** Forgets what is on its way; begins behind the cursor again. */
   rewind(): void {
-    this.ledger.rewind()
-    this.#reader = this.#at(this.ledger.cursor + 1)
+    this.#open = []
+    this.#head = 0
+    this.#read = this.#cursor
+    this.#reader = this.#at(this.#cursor + 1)
     this.#next = null
     this.heldUntil = Number.NEGATIVE_INFINITY
   }

@@ -3,23 +3,23 @@
 // refuses when full would wait for them for ever.
 import type { FlashLog } from '../../log'
 
-export const SHARED_FEED = 'uplinks'
+export const SHARED_QUEUE = 'uplinks'
 /** the gateway's own upstream keeps what it had for itself: the first real one gets everything that is left in the log */
-export const LOOPBACK_FEED = 'uplink:loopback'
+export const LOOPBACK_QUEUE = 'uplink:loopback'
 const OLD = 'uplink:'
 
-export function feedName(
+export function queueName(
   log: Pick<FlashLog, 'cursor' | 'cursorNames' | 'appendCursor'>,
-  standsIn: boolean,
+  local: boolean,
   list: readonly { readonly name: string }[],
 ): string {
-  if (standsIn) return LOOPBACK_FEED
-  const old = log.cursorNames().filter(name => name.startsWith(OLD) && name !== LOOPBACK_FEED)
-  if (log.cursor(SHARED_FEED) === undefined) {
+  if (local) return LOOPBACK_QUEUE
+  const old = log.cursorNames().filter(name => name.startsWith(OLD) && name !== LOOPBACK_QUEUE)
+  if (log.cursor(SHARED_QUEUE) === undefined) {
     const named = list.flatMap(({ name }) => log.cursor(OLD + name) ?? [])
     const any = named.length > 0 ? named : old.map(name => log.cursor(name)!)
-    if (any.length > 0) log.appendCursor(SHARED_FEED, Math.min(...any))
+    if (any.length > 0) log.appendCursor(SHARED_QUEUE, Math.min(...any))
   }
   for (const name of old) log.appendCursor(name, 0)
-  return SHARED_FEED
+  return SHARED_QUEUE
 }

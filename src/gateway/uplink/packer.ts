@@ -1,230 +1,160 @@
-// Packs facts for one uplink: an encoder for each source AID (D6), the TIDs each may use, and which frames went out lately,
-// so that a NACK is obeyed only for one of them (X7, X9). Each frame goes with the session key its AID has at that moment.
-// pack() throws what the encoder throws; nothing has changed then.
-import type { Clock } from '../../lib/clock'
-import { OsError } from '../../lib/errors'
+// Facts to frames for one uplink: whether a record may go now (identity, TID counter, session), its packet, and its packet once
+// more when it must go again.
+//
+// What fails: a fact too large for this uplink, but not for another of the list, is `oversized`. One that cannot be packed at
+// all (too large for all, no unit fits) is `refused`: counted, logged and passed, since it would block its lane for ever.
+import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
-import type { Airtime } from '../../links/contracts'
-import type { FlashLog } from '../../log'
-import { Engine } from '../../pipeline/compress'
 import type { Fact } from '../../pipeline/fact'
-import { type EncodedFrame, type EncodeOptions, OPENER_TID, UplinkEncoder } from '../../pipeline/sender'
-import { PacketSlab } from '../../pipeline/slab'
-import type { UnitDialect, WireUnits } from '../../pipeline/wireunit'
+import type { EncodedFrame } from '../../pipeline/sender'
 import type { RefusedFrame } from '../../protocol/nack'
-import type { SecureClient } from '../../protocol/secure/client'
-import { baseCommand, COMMAND, isSecure } from '../../wire/commands'
-import { KeyFramePlan } from './keyframes'
-import { RecentFrames } from './recent'
-import { TidCounters } from './tids'
-
-export interface PackSettings {
-  name: string
-  /** of links before they are opened; see opened() */
-  diffBase: 'sticky' | 'last'
-  frames: 'auto' | 'full'
-  fullEvery: number
-  fullIntervalS: number
-  precision: number
-  /** left out: `ucum` */
-  dialect?: UnitDialect
-}
+import { isSecure } from '../../wire/commands'
+import type { Identity } from '../identity'
+import type { Encoders } from './encoders'
+import type { FactRecord, Item } from './lane'
+import type { UplinkSession } from './session'
 
 export interface PackerParts {
-  log: FlashLog
-  clock: Clock
+  encoders: Encoders
+  session: UplinkSession
+  identity: Identity
   logger: Logger
-  units: WireUnits
-  client: SecureClient
-  /** something that held packing back is over */
-  changed: () => void
-  /** of media where it is bounded: key frames are planned by it */
-  airtime?: Airtime | undefined
+  /** bytes the largest of all uplinks carries */
+  largest: () => number
 }
 
-/** source AIDs with templates of their own at once; one takes about 10 KiB */
-const MAX_ENCODERS = 1024
-/** forgotten ones whose TIDs are remembered: 16 bytes each */
-const MAX_GONE = 65_536
+/** Why an item has no packet. */
+export type Misfit = 'oversized' | 'refused'
 
-const AUTO: EncodeOptions = Object.freeze({})
-const FULL: EncodeOptions = Object.freeze({ full: true })
+/** times a record goes again after a refusal: of an old key, of plaintext, and one more */
+const MOST_TRIES = 3
+const MOST_REFUSED = 1024
 
 export class Packer {
-  readonly #settings: PackSettings
-  readonly #clock: Clock
-  readonly #encoders = new Map<number, UplinkEncoder>()
-  readonly #recent = new RecentFrames()
-  readonly #tids: TidCounters
-  readonly #client: SecureClient
-  /** since when an AID has its key */
-  readonly #keyedAt = new Map<number, number>()
-  /** the TID an AID goes on with whose encoder was forgotten */
-  readonly #gone = new Map<number, number>()
-  #latest = -1
-  readonly #engine: Engine
-  readonly #slab = new PacketSlab()
-  readonly #plan: KeyFramePlan | null
-  #answers = false
-  #diffBase: PackSettings['diffBase']
+  readonly counters = {
+    /** facts that cannot be packed */
+    refused: 0,
+    /** sent again since the upstream refused their frame */
+    again: 0,
+  }
+  readonly #parts: PackerParts
+  #warned = false
+  /** records whose frame the upstream refused, oldest first, and how often each was refused */
+  readonly #again: { readonly seq: number; readonly aid: number }[] = []
+  readonly #tries = new Map<number, number>()
 
-  constructor(settings: PackSettings, { log, clock, logger, units, client, changed, airtime }: PackerParts) {
-    this.#settings = settings
-    this.#diffBase = settings.diffBase
-    const { precision, dialect } = settings
-    this.#engine = new Engine(null, { precision, unitDialect: dialect, units, clock })
-    this.#clock = clock
-    this.#client = client
-    this.#plan = airtime ? new KeyFramePlan(airtime) : null
-    this.#tids = new TidCounters(settings.name, log, logger, changed)
+  constructor(parts: PackerParts) {
+    this.#parts = parts
   }
 
-  /** False while the TID counter of that AID is on its way to the flash; `changed` follows. */
-  ready(aid: number): boolean {
-    return this.#tids.ready(this.#encoder(aid))
+  /** Whether a record may go now: its AID is known, its TIDs are safe, and it has its key. */
+  readonly mayGo = ({ medium, fact }: FactRecord): boolean => {
+    const { identity, encoders, session } = this.#parts
+    const own = medium === 'local'
+    if (own && !identity.assigned) return false
+    const named = this.#named(own, fact)
+    // relayed facts go as FULL only, so an old meaning of their TID does no harm, unless their AID is ours too
+    if ((own || named.aid === identity.assignedId) && !encoders.ready(named.aid)) return false
+    return session.mayGo(named)
   }
 
-  /** The link was opened: the next packet of every template is a key frame. `answers`: the upstream acknowledges packets. */
-  opened(answers: boolean, diffBase = this.#settings.diffBase): void {
-    this.#answers = answers
-    this.#diffBase = diffBase
-    for (const encoder of this.#encoders.values()) encoder.opened(answers, diffBase)
-  }
+  /** Bytes of the record as FULL; 0: no packet can hold it, which is logged when its turn comes. */
+  readonly sizeOf = ({ medium, fact }: FactRecord): number => this.#sizeOf(this.#named(medium === 'local', fact))
 
-  /** One frame of at most `limit` bytes; `full` for a relayed fact. Throws PACKET_TOO_LARGE too. */
-  pack(fact: Fact, full: boolean, limit: number): EncodedFrame {
-    const encoder = this.#encoder(fact.aid)
-    if (this.#plan) encoder.keyFramesApart(this.#plan.gapMs)
-    const packet = encoder.encode(fact, full ? FULL : AUTO, this.#client.outboundKey(fact.aid))
-    if (baseCommand(packet.cmd) === COMMAND.DATA_FULL) this.#plan?.note(fact.aid, packet.tid, packet.size)
-    if (packet.size <= limit) return packet
-    // booked as sent, but it never leaves: the next one must not build on it
-    encoder.keyFrameNext(packet.tid)
-    throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
-  }
-
-  /** The same fact once more: a FULL with its own time on a backlog TID, which moves nothing (D6). */
-  packAgain(fact: Fact): EncodedFrame {
-    return this.#encoder(fact.aid).encodeFull(fact, undefined, this.#client.outboundKey(fact.aid))
-  }
-
-  /** Bytes of the fact as FULL. */
-  sizeOf(fact: Fact): number {
-    // measured only: an encoder in use makes no room for it
-    return (this.#encoders.get(fact.aid) ?? this.#make(fact.aid)).encodeFull(fact).size
-  }
-
-  /** Whether that AID's data may be packed now: it has a key, or needs none. */
-  allowed(aid: number): boolean {
-    return this.#client.mayPlain(aid) || this.#client.outboundKey(aid) !== null
-  }
-
-  /** A FULL of that fact's device without its sensors, in plaintext, which asks for a key (X7). */
-  opener({ id, state, aid }: Fact, tRaw: number): Uint8Array {
-    return this.#encoder(aid).encodeFull({ id, state, aid, tRaw, sensors: [] }, OPENER_TID).bytes
-  }
-
-  /** The frame goes out; `seq` of the log, when a refusal of it is to be found again. */
-  sent(fact: Fact, { tid, cmd, bytes }: EncodedFrame, seq = 0): void {
-    if (!isSecure(cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
-    const crc16 = bytes.readUInt16BE(bytes.length - 2)
-    this.#recent.note({ aid: fact.aid, tid, ts: fact.tRaw, crc16 }, this.#clock.mono(), seq)
-  }
-
-  acknowledged(aid: number, { tid, ordinal }: EncodedFrame): void {
-    this.#encoders.get(aid)?.acknowledged(tid, ordinal)
-  }
-
-  /**
-   * A packet goes again: lost, or refused with its template. Either way what follows may find no template, and the answer that
-   * tells so counts only once in 10 s: the next packet of that template is a key frame.
-   */
-  unanswered(aid: number, { tid, ordinal }: EncodedFrame): void {
-    if (ordinal > 0) this.#encoders.get(aid)?.keyFrameNext(tid)
-  }
-
-  /** The log record a NACK refuses, once; 0: none. */
-  refusedSeq(refused: RefusedFrame): number {
-    return this.#recent.takeSeq(refused, this.#clock.mono())
-  }
-
-  /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */
-  needFull(refused: RefusedFrame): void {
-    if (this.#recent.obey(refused, this.#clock.mono())) this.#encoders.get(refused.aid)?.keyFrameNext()
-  }
-
-  /** The next packet of every template, of one AID or all, is a key frame. */
-  keyFrames(aid?: number): void {
-    if (aid !== undefined) this.#encoders.get(aid)?.keyFrameNext()
-    else for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
-  }
-
-  /** That AID has a key from now on. */
-  keyed(aid: number): void {
-    this.#keyedAt.set(aid, this.#clock.mono())
-    this.keyFrames(aid)
-  }
-
-  /** Whether a NACK may speak of the key in use: the frame went out in the last minute, and with it. */
-  wasSent(refused: RefusedFrame): boolean {
-    return this.#recent.sent(refused, this.#clock.mono(), this.#keyedAt.get(refused.aid))
-  }
-
-  /** AIDs that send over this uplink. */
-  aids(): Iterable<number> {
-    return this.#encoders.keys()
-  }
-
-  /** A clean stop: the next run goes on right behind the TIDs that were used. */
-  keep(): void {
-    this.#tids.keep(this.#encoders.values())
-  }
-
-  /**
-   * Relayed AIDs are many: the encoder used longest ago is forgotten. Its AID begins anew with FULL under TIDs it has not used, so
-   * nothing that was sent before can be taken for what comes then.
-   */
-  #makeRoom(): void {
-    if (this.#encoders.size < MAX_ENCODERS) return
-    for (const [aid, { nextTid }] of this.#encoders) {
-      if (this.#tids.keeps(aid)) continue
-      this.#encoders.delete(aid)
-      this.#keyedAt.delete(aid)
-      if (this.#gone.size >= MAX_GONE) this.#gone.delete(this.#gone.keys().next().value!)
-      this.#gone.set(aid, nextTid)
-      return
+  /** The item's packet, of at most `limit` bytes; it goes out now. */
+  pack(item: Item, limit: number): EncodedFrame | Misfit {
+    const { encoders, session } = this.#parts
+    item.fact = this.#named(item.local, item.fact)
+    try {
+      const packet = encoders.encode(item.fact, !item.local, limit)
+      encoders.sent(item.fact, packet, item.seq)
+      item.packet = packet
+      item.plain = !isSecure(packet.cmd)
+      if (item.plain) session.sentPlain(item.fact.aid)
+      return packet
+    } catch (error) {
+      return this.#misfit(item, error, limit, 'cannot be sent')
     }
   }
 
-  #encoder(aid: number): UplinkEncoder {
-    let encoder = this.#encoders.get(aid)
-    if (encoder !== undefined && aid !== this.#latest) {
-      // moved to the end: the least recently used is first
-      this.#encoders.delete(aid)
-      this.#encoders.set(aid, encoder)
+  /** The item's packet once more: as FULL with its own time (D6). `recalled`: it was refused, and may be so again. */
+  packAgain(item: Item, limit: number, recalled: boolean): EncodedFrame | Misfit {
+    const { encoders } = this.#parts
+    if (recalled) item.fact = this.#named(item.local, item.fact)
+    try {
+      const packet = encoders.encodeAgain(item.fact)
+      if (packet.size > limit) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
+      encoders.sent(item.fact, packet, recalled ? item.seq : 0)
+      if (recalled) this.counters.again++
+      return packet
+    } catch (error) {
+      return this.#misfit(item, error, limit, 'cannot be sent again')
     }
-    this.#latest = aid
-    if (!encoder) {
-      this.#makeRoom()
-      encoder = this.#make(aid)
-      this.#encoders.set(aid, encoder)
-    }
-    return encoder
   }
 
-  #make(aid: number): UplinkEncoder {
-    const { frames, fullEvery, fullIntervalS } = this.#settings
-    return new UplinkEncoder({
-      frames,
-      diffBase: this.#diffBase,
-      fullEvery,
-      fullIntervalS,
-      engine: this.#engine,
-      slab: this.#slab,
-      acknowledged: this.#answers,
-      aid,
-      clock: this.#clock,
-      firstTid: Math.max(this.#tids.first(aid), this.#gone.get(aid) ?? 1),
-    })
+  /** The upstream has it: later frames may build on it. */
+  acked({ fact, plain, packet }: Item): void {
+    const { encoders, session } = this.#parts
+    if (plain) session.ackedPlain(fact.aid)
+    if (packet) encoders.acknowledged(fact.aid, packet)
+  }
+
+  /** An item was not answered in time: nothing may build on its packet. False: its AID must wait for a key. */
+  unanswered(item: Item): boolean {
+    const { encoders } = this.#parts
+    if (item.packet) encoders.unanswered(item.fact.aid, item.packet)
+    item.packet = null
+    return encoders.allowed(item.fact.aid)
+  }
+
+  /** A frame the upstream could not use, where no exchange repeats it: its record goes again, when its AID may send. */
+  refused(refused: RefusedFrame): void {
+    const seq = this.#parts.encoders.refusedSeq(refused)
+    if (seq === 0) return
+    const tries = (this.#tries.get(seq) ?? 0) + 1
+    if (tries > MOST_TRIES) return
+    this.#tries.delete(seq)
+    this.#tries.set(seq, tries)
+    if (this.#tries.size > MOST_REFUSED) this.#tries.delete(this.#tries.keys().next().value!)
+    this.#again.push({ seq, aid: refused.aid })
+    if (this.#again.length <= MOST_REFUSED) return
+    this.#again.shift()
+    this.counters.refused++
+  }
+
+  /** The seq of the next of those; 0: there is none now. */
+  nextRefused(): number {
+    const { encoders } = this.#parts
+    const at = this.#again.findIndex(({ aid }) => encoders.allowed(aid))
+    return at < 0 ? 0 : this.#again.splice(at, 1)[0]!.seq
+  }
+
+  #misfit({ seq, fact }: Item, error: unknown, limit: number, what: string): Misfit {
+    const { largest, logger } = this.#parts
+    const { code, message } = asOsError(error)
+    const bytes = code === 'PACKET_TOO_LARGE' ? this.#sizeOf(fact) : 0
+    if (bytes > limit && bytes <= largest()) {
+      if (!this.#warned)
+        logger.warn(`facts too large for this uplink wait for another: ${fact.id} has ${bytes} bytes, ${limit} fit`)
+      this.#warned = true
+      return 'oversized'
+    }
+    this.counters.refused++
+    logger.error(`record ${seq} of ${fact.id} ${what}: ${message}`)
+    return 'refused'
+  }
+
+  #sizeOf(fact: Fact): number {
+    try {
+      return this.#parts.encoders.sizeOf(fact)
+    } catch {
+      return 0
+    }
+  }
+
+  /** Own facts go under the current id, even those logged under an earlier one. */
+  #named(own: boolean, fact: Fact): Fact {
+    const { assignedId } = this.#parts.identity
+    return !own || fact.aid === assignedId ? fact : { ...fact, aid: assignedId }
   }
 }

@@ -7,10 +7,9 @@ import type { FlashLog, TimeQuality } from '../../log'
 import type { WireUnits } from '../../pipeline/wireunit'
 import type { SecureClient } from '../../protocol/secure/client'
 import type { Identity } from '../identity'
-import type { Feed } from './feed'
+import type { PackSettings } from './encoders'
 import type { PaceSettings } from './pace'
-import type { PackSettings } from './packer'
-import type { Payload } from './records'
+import type { SendQueue } from './send-queue'
 import type { SentWatchers } from './watchers'
 
 export interface UplinkSettings extends Omit<PackSettings, 'diffBase'>, Partial<PaceSettings> {
@@ -41,7 +40,7 @@ export interface UplinkParts {
   /** ms a record of bad time quality is held back for */
   holdMs: (quality: TimeQuality) => number
   /** what goes next, shared with the other uplinks; by default one of its own, which it carries from the start */
-  feed?: Feed<Payload>
+  queue?: SendQueue
   watchers?: SentWatchers
   /** bytes the largest uplink of the list carries; by default this one */
   largest?: () => number

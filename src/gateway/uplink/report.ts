@@ -3,17 +3,18 @@ import type { DeliverySender } from '../../protocol/delivery'
 import type { SecureClient } from '../../protocol/secure/client'
 import type { UplinkReport } from '../status'
 import type { Delivery } from './carriers'
-import type { Feed } from './feed'
-import type { Payload, Records, Sent } from './records'
+import type { Item } from './lane'
+import type { Packer } from './packer'
+import type { SendQueue } from './send-queue'
 import type { UplinkSession } from './session'
 
 export interface ReportParts {
   readonly carrying: boolean
   readonly kind: Delivery
-  readonly feed: Feed<Payload>
-  readonly delivery: DeliverySender<Sent | null>
+  readonly queue: SendQueue
+  readonly delivery: DeliverySender<Item | null>
   readonly client: SecureClient
-  readonly records: Records
+  readonly packer: Packer
   readonly session: UplinkSession
   /** packets outside the exchange: acknowledged by a medium such as a broker, or just handed to one */
   readonly direct: { readonly medium: number; readonly best_effort: number }
@@ -27,12 +28,12 @@ export function uplinkReport(of: ReportParts): UplinkReport {
   const { ignoredReady: ready, ignoredAck: channel_ack, ignoredBadKey: bad_key } = of.client.counters
   return {
     carrying: of.carrying,
-    cursor: of.feed.cursor,
-    backlog: of.feed.backlog,
+    cursor: of.queue.cursor,
+    backlog: of.queue.backlog,
     acked: acked + of.direct.medium,
     sent: of.direct.best_effort,
-    resent: resent + of.records.counters.again,
-    refused: of.records.counters.refused,
+    resent: resent + of.packer.counters.again,
+    refused: of.packer.counters.refused,
     delivery: of.kind === 'exchange' ? of.delivery.mode : of.kind === 'medium' ? 'acked' : 'best_effort',
     in_flight: of.inFlight,
     round_trip_ms: Math.round(of.delivery.roundTripMs),

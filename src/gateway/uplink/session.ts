@@ -18,11 +18,11 @@ import { parseRefusedFrame, type RefusedFrame } from '../../protocol/nack'
 import type { SecureClient } from '../../protocol/secure/client'
 import { COMMAND } from '../../wire/commands'
 import type { SecureReport } from '../status'
-import type { Packer } from './packer'
+import type { Encoders } from './encoders'
 
 export interface SessionParts {
   client: SecureClient
-  packer: Packer
+  encoders: Encoders
   logger: Logger
   send: (packet: Uint8Array) => Promise<boolean>
   /** of this process, ms */
@@ -82,7 +82,7 @@ export class UplinkSession {
 
   /** Whether the fact may go now; asks for a key when that is what it waits for. */
   mayGo(fact: Fact): boolean {
-    const { client, packer, send, mono, now, degraded } = this.#parts
+    const { client, encoders, send, mono, now, degraded } = this.#parts
     const { aid } = fact
     if (client.outboundKey(aid)) return true
     if (client.mayPlain(aid)) return this.#hasRoom(aid)
@@ -95,7 +95,7 @@ export class UplinkSession {
     }
     this.#asked.set(aid, count + 1)
     client.plaintextSent(aid, ts)
-    void send(packer.opener(fact, ts))
+    void send(encoders.opener(fact, ts))
     return false
   }
 
@@ -133,7 +133,7 @@ export class UplinkSession {
     switch (packet[0]) {
       case COMMAND.HANDSHAKE_NACK: {
         const refused = parseRefusedFrame(parseNackReason(packet))
-        if (refused?.reason === 'NEED_FULL') this.#parts.packer.needFull(refused)
+        if (refused?.reason === 'NEED_FULL') this.#parts.encoders.needFull(refused)
         else if (refused) this.#badKey(refused)
         if (refused) this.#parts.refused?.(refused)
         return refused !== null
@@ -153,9 +153,9 @@ export class UplinkSession {
 
   /** For status: how it is with the AIDs that send. */
   report(): SecureReport {
-    const { client, packer } = this.#parts
+    const { client, encoders } = this.#parts
     const aids = { pending: 0, secure: 0 }
-    for (const aid of new Set([...packer.aids(), ...this.#asked.keys()]))
+    for (const aid of new Set([...encoders.aids(), ...this.#asked.keys()]))
       aids[client.sessions.getSessionKey(aid) ? 'secure' : 'pending']++
     const state = aids.pending > 0 ? 'pending' : aids.secure > 0 ? 'secure' : 'none'
     return { secure: state, secure_aids: aids }
@@ -194,11 +194,11 @@ export class UplinkSession {
   }
 
   #keyed(aid: number): void {
-    const { client, packer, degraded } = this.#parts
+    const { client, encoders, degraded } = this.#parts
     // a gateway that is killed now must prove itself with it over another uplink (X37); of many it is written later
     client.sessions.save(client.sessions.size <= SAVED_AT_ONCE)
     // whoever decrypts the first frame must need nothing else
-    packer.keyed(aid)
+    encoders.keyed(aid)
     this.#asked.delete(aid)
     this.#plain.delete(aid)
     if (this.#complained === '' || this.#asked.size > 0) return
@@ -207,7 +207,7 @@ export class UplinkSession {
   }
 
   #badKey(refused: RefusedFrame): void {
-    const { client, packer, logger } = this.#parts
+    const { client, encoders, logger } = this.#parts
     const { aid } = refused
     const held = !client.mayPlain(aid)
     const plain = client.onPlaintextRefused(refused)
@@ -220,8 +220,8 @@ export class UplinkSession {
           `It comes when that address is silent, or at once after os-node session forget ${aid} on the upstream`,
       )
     if (plain) return
-    if (!packer.wasSent(refused) || !client.onBadKey(refused)) return
+    if (!encoders.wasSent(refused) || !client.onBadKey(refused)) return
     logger.warn(`the upstream lost the key of AID ${refused.aid}; a new session begins`)
-    packer.keyFrames(refused.aid)
+    encoders.keyFrames(refused.aid)
   }
 }

@@ -14,15 +14,16 @@ import type { RefusedFrame } from '../../protocol/nack'
 import { SecureClient } from '../../protocol/secure/client'
 import type { UplinkReport } from '../status'
 import { type Carrier, type Delivery, DirectCarrier, deliveryOf, ExchangeCarrier, packetsInFlight } from './carriers'
+import { Encoders, type PackSettings } from './encoders'
 import { ANSWER_BYTES, answerMs, exchangeOver } from './exchange'
-import { Feed } from './feed'
 import { Idle } from './idle'
+import type { Item } from './lane'
 import { Pace } from './pace'
-import { Packer, type PackSettings } from './packer'
+import { Packer } from './packer'
 import type { UplinkParts, UplinkSettings } from './parts'
 import { Probing } from './probed'
-import { type Payload, Records, type Sent } from './records'
 import { uplinkReport } from './report'
+import { SendQueue, type Want } from './send-queue'
 import { UplinkSession } from './session'
 import { SentWatchers } from './watchers'
 
@@ -36,19 +37,20 @@ export class Uplink {
   readonly #settings: UplinkSettings
   readonly #parts: UplinkParts
   /** null is an opener: acknowledged it means nothing, and it does not go again, for newer ones follow */
-  readonly #delivery: DeliverySender<Sent | null>
+  readonly #delivery: DeliverySender<Item | null>
   readonly #client: SecureClient
-  readonly #packer: Packer
+  readonly #encoders: Encoders
   readonly #session: UplinkSession
-  readonly #records: Records
+  readonly #packer: Packer
   readonly #timers: Timers
-  readonly #feed: Feed<Payload>
-  readonly #exchange: ExchangeCarrier<Sent>
+  readonly #queue: SendQueue
+  readonly #want: Want
+  readonly #exchange: ExchangeCarrier<Item>
   readonly #pace: Pace
   readonly probing: Probing
   /** tells how a record went out, once, when it does */
   readonly watchers: SentWatchers
-  #carrier: Carrier<Sent>
+  #carrier: Carrier<Item>
   #diffBase: PackSettings['diffBase'] = 'sticky'
   #carrying: boolean
   #usable = false
@@ -73,16 +75,16 @@ export class Uplink {
     this.#client = client
     this.#timers = parts.timers ?? systemTimers
     this.#idle = new Idle(this.#timers)
-    this.#feed = parts.feed ?? new Feed(`uplink:${settings.name}`, parts)
-    this.#carrying = !parts.feed
+    this.#queue = parts.queue ?? new SendQueue(`uplink:${settings.name}`, parts)
+    this.#carrying = !parts.queue
     this.watchers = parts.watchers ?? new SentWatchers()
     const { ratePacketsS = 0, rateBytesS = 0, batchWindowMs = 0, batchItems = BURST, diffBase = 'sticky' } = settings
     this.#pace = new Pace({ ratePacketsS, rateBytesS, batchWindowMs, batchItems }, medium)
     const { airtime } = medium
-    this.#packer = new Packer({ ...settings, diffBase }, { ...parts, airtime, client, changed: () => this.pump() })
+    this.#encoders = new Encoders({ ...settings, diffBase }, { ...parts, airtime, client, changed: () => this.pump() })
     this.#session = new UplinkSession({
       client,
-      packer: this.#packer,
+      encoders: this.#encoders,
       logger: parts.logger,
       send: packet => this.#sendOpener(packet),
       mono: () => clock.mono(),
@@ -90,21 +92,20 @@ export class Uplink {
       degraded: parts.degraded ?? (() => undefined),
       refused: frame => this.#frameUnused(frame),
     })
-    this.#records = new Records({
-      ...{ log: parts.log, feed: this.#feed, packer: this.#packer, session: this.#session },
-      identity: parts.identity,
-      logger: parts.logger,
+    this.#packer = new Packer({
+      ...{ encoders: this.#encoders, session: this.#session, identity: parts.identity, logger: parts.logger },
       largest: parts.largest ?? (() => this.maxPacket),
-      keyGone: () => setImmediate(() => parts.lost('what is on its way must wait for a session key')),
     })
-    this.#delivery = new DeliverySender<Sent | null>({
+    const { mayGo, sizeOf } = this.#packer
+    this.#want = { limit: 0, alarmsOnly: false, oversizedOnly: false, mayGo, sizeOf }
+    this.#delivery = new DeliverySender<Item | null>({
       ...exchangeOver(medium, settings),
       nextSeq: parts.nextSeq,
       randomEpoch: parts.randomEpoch,
-      onAcked: shipment => shipment && this.#acked(shipment),
-      onResend: shipment => shipment && this.#records.again(shipment, this.maxPacket),
+      onAcked: item => item && this.#acked(item),
+      onResend: item => item && this.#again(item),
     })
-    this.#exchange = new ExchangeCarrier<Sent>(this.#delivery, medium, clock, () => this.#frameRefused())
+    this.#exchange = new ExchangeCarrier<Item>(this.#delivery, medium, clock, () => this.#frameRefused())
     this.#carrier = this.#exchange
     this.probing = new Probing(this.#delivery, packet => medium.send(packet), clock, this.#timers, answerMs(medium))
     medium.onPacket((packet, origin) => this.#received(packet, origin))
@@ -144,8 +145,8 @@ export class Uplink {
   carry(): void {
     if (this.#carrying) return
     this.#carrying = true
-    this.#packer.keyFrames()
-    if (this.#usable) this.#feed.begin()
+    this.#encoders.keyFrames()
+    if (this.#usable) this.#queue.begin()
     this.pump()
   }
 
@@ -208,7 +209,7 @@ export class Uplink {
   status(): UplinkReport {
     return uplinkReport({
       ...{ carrying: this.#carrying, kind: this.#kind, inFlight: this.#carrier.inFlight },
-      ...{ feed: this.#feed, delivery: this.#delivery, client: this.#client, records: this.#records },
+      ...{ queue: this.#queue, delivery: this.#delivery, client: this.#client, packer: this.#packer },
       ...{ session: this.#session, direct: this.#direct, stray: this.#stray },
     })
   }
@@ -219,9 +220,9 @@ export class Uplink {
     this.#usable = false
     this.#opening++
     this.#idle.settle()
-    this.#packer.keep()
+    this.#encoders.keep()
     this.#session.save(true)
-    this.#feed.saveCursor(true)
+    this.#queue.saveCursor(true)
   }
 
   /** It carries, or takes what is too large for the one that does. */
@@ -230,7 +231,7 @@ export class Uplink {
   }
 
   get #waiting(): number {
-    return this.#feed.waiting(this.maxPacket, !this.#carrying)
+    return this.#queue.waiting(this.maxPacket, !this.#carrying)
   }
 
   get #kind(): Delivery {
@@ -271,24 +272,24 @@ export class Uplink {
     const ordered = exchange && medium.medium.toUpperCase() === 'TCP'
     this.#diffBase = this.#settings.diffBase ?? (ordered ? 'last' : 'sticky')
     // what a medium acknowledges has reached its broker, and no template of the upstream yet
-    this.#packer.opened(exchange, this.#diffBase)
+    this.#encoders.opened(exchange, this.#diffBase)
     this.#session.opened(exchange)
-    if (this.#carrying) this.#feed.begin()
+    if (this.#carrying) this.#queue.begin()
     onReady()
     this.pump()
   }
 
-  #directCarrier(delivery: 'medium' | 'best_effort'): DirectCarrier<Sent> {
+  #directCarrier(delivery: 'medium' | 'best_effort'): DirectCarrier<Item> {
     const { medium, clock } = this.#parts
     const { batchItems = BURST, batchBytes = 0xffff } = this.#settings
-    return new DirectCarrier<Sent>(delivery, {
+    return new DirectCarrier<Item>(delivery, {
       ...{ medium, clock, batchItems, batchBytes },
       maxPackets: packetsInFlight(medium),
       // a broker has it, or nobody knows: it says nothing of the upstream's templates and keys
-      acked: shipment => {
+      acked: item => {
         this.#direct[delivery]++
-        this.watchers.tell(shipment.seq, shipment.payload.packet!.bytes, this.medium, delivery)
-        this.#arrived(shipment)
+        this.watchers.tell(item.seq, item.packet!.bytes, this.medium, delivery)
+        this.#arrived(item)
         if (delivery === 'medium') this.pump()
       },
       refused: () => this.#packetRefused(),
@@ -314,19 +315,65 @@ export class Uplink {
     // a batch is packed whole before it is sent
     while (this.#carrier.room(this.maxPacket)) {
       const over = this.#pace.readyAt(now) > now || this.#batchAt(now) > now
-      const again = over ? null : this.#records.takeRefused(this.maxPacket)
-      const next = again || (may ? this.#records.take(over, this.maxPacket, !this.#carrying) : null)
-      if (!next) break
+      const again = over ? null : this.#nextRefused()
+      const item = again ?? (may ? this.#next(over) : null)
+      if (!item) break
       took = true
-      const { shipment, packet } = next
+      const { bytes, maxSize } = item.packet!
       this.#pace.packets(1)
-      this.#carrier.take(packet.bytes, shipment, packet.maxSize)
-      if (!shipment) continue
+      this.#carrier.take(bytes, again ? null : item, maxSize)
+      if (again) continue
       this.#helped ||= !this.#carrying
-      if (this.#carrier === this.#exchange) this.watchers.tell(shipment.seq, packet.bytes, this.medium, 'exchange')
+      if (this.#carrier === this.#exchange) this.watchers.tell(item.seq, bytes, this.medium, 'exchange')
     }
     if (took) this.#pace.batchDone()
     return took
+  }
+
+  /** The next item that goes out, packed; those that cannot be packed are settled. */
+  #next(alarmsOnly: boolean): Item | null {
+    const limit = this.maxPacket
+    const want = this.#want
+    want.limit = limit
+    want.alarmsOnly = alarmsOnly
+    want.oversizedOnly = !this.#carrying
+    for (let item = this.#queue.next(want); item; item = this.#queue.next(want)) {
+      const packet = this.#packer.pack(item, limit)
+      if (typeof packet !== 'string') return item
+      this.#queue.settle(item, packet === 'oversized' ? limit : undefined)
+    }
+    return null
+  }
+
+  /** The next record whose frame the upstream refused, packed anew. */
+  #nextRefused(): Item | null {
+    const limit = this.maxPacket
+    for (let seq = this.#packer.nextRefused(); seq > 0; seq = this.#packer.nextRefused()) {
+      const item = this.#queue.recall(seq)
+      if (!item) continue
+      const packet = this.#packer.packAgain(item, limit, true)
+      if (typeof packet === 'string') this.#queue.settle(item, packet === 'oversized' ? limit : undefined)
+      else {
+        item.packet = packet
+        return item
+      }
+    }
+    return null
+  }
+
+  /** The packet of an item that was not answered; null: it need not go again, or cannot. */
+  #again(item: Item): Uint8Array | null {
+    if (!this.#queue.wants(item)) return null
+    if (!this.#packer.unanswered(item)) {
+      // not as it was sent and not in plaintext: the link starts anew, from the cursor, when the exchange is done with this
+      setImmediate(() => this.#parts.lost('what is on its way must wait for a session key'))
+      return null
+    }
+    const limit = this.maxPacket
+    const packet = this.#packer.packAgain(item, limit, false)
+    if (typeof packet !== 'string') return packet.bytes
+    this.#queue.settle(item, packet === 'oversized' ? limit : undefined)
+    return null
   }
 
   #batchAt(now: number): number {
@@ -341,20 +388,20 @@ export class Uplink {
     return Promise.resolve(this.#delivery.submit(packet, null))
   }
 
-  #acked(shipment: Sent): void {
-    this.#records.acked(shipment)
-    this.watchers.acknowledged(shipment.seq)
-    this.#arrived(shipment)
+  #acked(item: Item): void {
+    this.#packer.acked(item)
+    this.watchers.acknowledged(item.seq)
+    this.#arrived(item)
   }
 
   /** The upstream could not use a frame. The exchange repeats it; elsewhere this is the only word about it. */
   #frameUnused(refused: RefusedFrame): void {
     if (this.#carrier === this.#exchange) this.#delivery.slower(this.#parts.clock.mono())
-    else this.#records.refused(refused)
+    else this.#packer.refused(refused)
   }
 
-  #arrived(shipment: Sent): void {
-    this.#feed.done(shipment)
+  #arrived(item: Item): void {
+    this.#queue.settle(item)
     this.#more = true
     if (this.#carrier.inFlight === 0) this.#idle.settle()
   }
@@ -375,10 +422,10 @@ export class Uplink {
   }
 
   #rewind(): void {
-    if (this.#carrying) this.#feed.rewind()
-    else if (this.#helped) this.#feed.rewindAside()
+    if (this.#carrying) this.#queue.rewind()
+    else if (this.#helped) this.#queue.rewindOversized()
     this.#helped = false
-    this.#packer.keyFrames()
+    this.#encoders.keyFrames()
   }
 
   #arm(): void {
@@ -387,12 +434,12 @@ export class Uplink {
     const now = this.#parts.clock.mono()
     const paced = this.#pace.readyAt(now)
     const batch = this.#batchAt(now)
-    const waits = this.#takes ? [this.#feed.heldUntil, this.#session.wakeAt, batch] : []
+    const waits = this.#takes ? [this.#queue.heldUntil, this.#session.wakeAt, batch] : []
     if (this.#takes && paced > now && this.#waiting > 0) waits.push(paced)
     const ahead = [Math.max(paced, this.#carrier.due(now)), ...waits].filter(due => due > this.#ranAt)
     const due = Math.min(...ahead, now + (this.#parts.log.degraded ? 1000 : 5000))
     // here and not in the timer: while there is something to send it is always put off
-    this.#feed.saveCursor(false)
+    this.#queue.saveCursor(false)
     this.#session.save(false)
     this.#cancelTimer = this.#timers.after(Math.max(5, due - now), () => this.pump())
   }

@@ -19,15 +19,14 @@ import type { PoolWish } from '../ids'
 import type { ForwardingReport, UplinkReport } from '../status'
 import { addUplink, holding, type UplinkBuild } from './build'
 import { type Candidate, choose } from './choice'
-import { Feed } from './feed'
-import { feedName, LOOPBACK_FEED } from './migrate'
-import type { Payload } from './records'
+import { LOOPBACK_QUEUE, queueName } from './migrate'
+import { SendQueue } from './send-queue'
 import type { Uplink } from './uplink'
 import { SentWatchers } from './watchers'
 
 type Given = Omit<
   UplinkBuild,
-  'feed' | 'watchers' | 'sessions' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'
+  'queue' | 'watchers' | 'sessions' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'
 >
 
 export interface UplinksParts extends Given {
@@ -63,8 +62,8 @@ export class Uplinks {
   readonly #parts: UplinksParts
   readonly #timers: Timers
   #entries: Entry[] = []
-  #feed: Feed<Payload>
-  #feedName: string
+  #queue: SendQueue
+  #queueName: string
   #standsIn = false
   #carrying: Entry | null = null
   #since: number
@@ -81,8 +80,8 @@ export class Uplinks {
     this.#timers = parts.timers ?? systemTimers
     this.#since = parts.clock.wall()
     this.#holdMs = holding(parts)
-    this.#feedName = LOOPBACK_FEED
-    this.#feed = this.#makeFeed(LOOPBACK_FEED)
+    this.#queueName = LOOPBACK_QUEUE
+    this.#queue = this.#makeQueue(LOOPBACK_QUEUE)
   }
 
   get names(): string[] {
@@ -110,17 +109,17 @@ export class Uplinks {
   }
 
   /** The first that works and can carry what is too large for the one that carries. */
-  get #helper(): Uplink | null {
-    if (this.#feed.aside === 0 || this.#handover) return null
+  get #secondary(): Uplink | null {
+    if (this.#queue.oversized === 0 || this.#handover) return null
     const least = this.carrying?.maxPacket ?? 0
     const able = ({ usable, uplink }: Entry): boolean =>
-      usable && uplink !== null && uplink.maxPacket > least && this.#feed.waiting(uplink.maxPacket, true) > 0
+      usable && uplink !== null && uplink.maxPacket > least && this.#queue.waiting(uplink.maxPacket, true) > 0
     return this.#entries.find(entry => entry !== this.#carrying && able(entry))?.uplink ?? null
   }
 
   /** True while an upstream answers and does not have everything yet. */
   get draining(): boolean {
-    return (this.carrying?.draining ?? false) || (this.#helper?.draining ?? false)
+    return (this.carrying?.draining ?? false) || (this.#secondary?.draining ?? false)
   }
 
   /** Keys that packets of an AID go out under. */
@@ -130,7 +129,7 @@ export class Uplinks {
 
   /** facts no upstream has yet */
   get backlog(): number {
-    return this.#feed.backlog
+    return this.#queue.backlog
   }
 
   /**
@@ -146,7 +145,7 @@ export class Uplinks {
   /** Something may have changed: a commit, an assigned id, a sync. */
   pump(): void {
     this.carrying?.pump()
-    this.#helper?.pump()
+    this.#secondary?.pump()
   }
 
   /** A fact was appended: it goes out when this turn's others are in the log too (D24). */
@@ -196,10 +195,10 @@ export class Uplinks {
       uplink: carrying?.settings.name ?? null,
       since: this.#since,
       ...(reasons.length > 0 && { reason: reasons.join('; ') }),
-      cursor: this.#feed.cursor,
-      backlog: this.#feed.backlog,
-      ...(Number.isFinite(this.#feed.heldUntil) && { held_s: Math.ceil(this.#holdMs('unsynced') / 1000) }),
-      ...(this.#feed.aside > 0 && { aside: this.#feed.aside }),
+      cursor: this.#queue.cursor,
+      backlog: this.#queue.backlog,
+      ...(Number.isFinite(this.#queue.heldUntil) && { held_s: Math.ceil(this.#holdMs('unsynced') / 1000) }),
+      ...(this.#queue.oversized > 0 && { aside: this.#queue.oversized }),
     }
   }
 
@@ -208,17 +207,17 @@ export class Uplinks {
     this.#stopped = true
     this.#cancelTimer?.()
     for (const { uplink } of this.#entries) uplink?.stop()
-    this.#feed.saveCursor(true)
+    this.#queue.saveCursor(true)
   }
 
   /** What the loopback had was for nobody else: it has a cursor of its own. */
-  #makeFeed(name: string): Feed<Payload> {
+  #makeQueue(name: string): SendQueue {
     const { log, clock, correct } = this.#parts
-    return new Feed<Payload>(name, {
+    return new SendQueue(name, {
       log,
       clock,
       ...(correct && { correct }),
-      onAside: () => queueMicrotask(() => this.#helper?.pump()),
+      onOversized: () => queueMicrotask(() => this.#secondary?.pump()),
       holdMs: quality => this.#holdMs(quality),
     })
   }
@@ -245,11 +244,11 @@ export class Uplinks {
     }
     for (const name of [...applied.removed, ...applied.changed]) await this.#remove(before.get(name)!)
     if (stoodIn && !this.#standsIn) await standIn.stop()
-    const name = feedName(log, this.#standsIn, wanted)
-    if (name !== this.#feedName || this.#entries.length === 0) {
-      this.#feed.saveCursor(true)
-      this.#feedName = name
-      this.#feed = this.#makeFeed(name)
+    const name = queueName(log, this.#standsIn, wanted)
+    if (name !== this.#queueName || this.#entries.length === 0) {
+      this.#queue.saveCursor(true)
+      this.#queueName = name
+      this.#queue = this.#makeQueue(name)
     }
     const entries: Entry[] = []
     for (const settings of wanted) {
@@ -280,11 +279,11 @@ export class Uplinks {
       const remove = await addUplink(
         {
           ...this.#parts,
-          feed: this.#feed,
+          queue: this.#queue,
           watchers: this.watchers,
           sessions: this.#sessions,
           largest: () => this.#largest,
-          helps: uplink => this.#helper === uplink,
+          helps: uplink => this.#secondary === uplink,
           changed: () => this.pump(),
           pool: () => (this.#entries[0] === entry ? ids : null),
           onUsable: () => this.#usable(entry),
@@ -306,7 +305,7 @@ export class Uplinks {
     this.#entries = this.#entries.filter(other => other !== entry)
     if (this.#carrying === entry) {
       await entry.uplink?.release(HANDOVER_MS)
-      this.#feed.rewind()
+      this.#queue.rewind()
       this.#carrying = null
     }
     await entry.remove()
@@ -316,7 +315,7 @@ export class Uplinks {
     entry.usable = entry.uplink?.usable ?? false
     entry.since = this.#parts.clock.mono()
     this.#choose()
-    this.#helper?.pump()
+    this.#secondary?.pump()
   }
 
   #choose(): void {
@@ -343,7 +342,7 @@ export class Uplinks {
         this.#choose()
         return
       }
-      this.#feed.rewind()
+      this.#queue.rewind()
       this.#carrying = to
       this.#since = clock.wall()
       to.uplink?.carry()

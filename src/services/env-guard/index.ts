@@ -1,30 +1,20 @@
 // The plugin env_guard: collects what is missing on this machine (devices, rights, packages) with what to do about it and
 // whether it is over. It looks when a link changes and every so often, and never runs anything.
 import { join } from 'node:path'
+import { addonProblem } from '../../checks/devices'
+import { readRemedies, writeRemedies } from '../../checks/remedies'
 import { asOsError, OsError } from '../../lib/errors'
 import { systemTimers, type Timers } from '../../lib/timers'
-import { native } from '../../native'
 import type { CliHandler, PluginDefinition, PluginHost, Section, Service } from '../contract'
 import { problemsOf } from '../dependencies/manifest-parts'
 import { type Issue, IssueBook, type IssueStatus, STATUSES } from './issues'
 import { findIssues, type ProbeParts } from './probes'
-import { readRemedies, writeRemedies } from './remedies'
 
 /** links change in swarms at a start */
 const SETTLE_MS = 1000
 
 export interface EnvGuardParts extends Partial<Pick<ProbeParts, 'parts' | 'addon' | 'look'>> {
   readonly timers?: Timers
-}
-
-/** Why the native addon does not load; null: it does. */
-function addonProblem(): string | null {
-  try {
-    native()
-    return null
-  } catch (error) {
-    return asOsError(error).message
-  }
 }
 
 export class EnvGuardService implements Service {

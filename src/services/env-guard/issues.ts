@@ -4,11 +4,11 @@
 // What fails: a file that cannot be read begins anew, one that cannot be written is told; both lose history only.
 import { createHash } from 'node:crypto'
 import * as v from 'valibot'
+import { KINDS, type Kind } from '../../checks/remedies'
 import { atomicWrite } from '../../lib/atomic'
 import { asOsError, errno } from '../../lib/errors'
 import type { Files } from '../../lib/files'
 import type { Logger } from '../../lib/logger'
-import { KINDS, type Kind } from './remedies'
 
 export const STATUSES = ['open', 'resolved', 'ignored'] as const
 export type IssueStatus = (typeof STATUSES)[number]

@@ -1,14 +1,11 @@
 // Looks for what is missing on this machine: devices that the configuration names, rights to use them, links that are down
 // for want of one, packages and files of os-node. It only looks: nothing is opened, run or changed. Never throws.
-import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
-import { userInfo } from 'node:os'
+import { configuredDevices, type DeviceAccess, deviceAccess, userName } from '../../checks/devices'
+import { type Kind, type Remedy, remedyFor } from '../../checks/remedies'
 import type { ConfigStore } from '../../config'
 import type { GatewayStatus } from '../../gateway/status'
-import { ERRORS, errno } from '../../lib/errors'
-import { mediumEnabled } from '../../links/enabled'
-import { MEDIA } from '../../links/registry'
+import { ERRORS } from '../../lib/errors'
 import type { EnvIssue } from './issues'
-import { type Kind, type Remedy, remedyFor } from './remedies'
 
 export interface ProbeParts {
   readonly config: ConfigStore
@@ -20,73 +17,7 @@ export interface ProbeParts {
   /** why the native addon does not load; null: it does */
   readonly addon: () => string | null
   /** the file system, for tests */
-  readonly look?: (path: string) => Look
-}
-
-export type Look = { state: 'fine' | 'missing' } | { state: 'forbidden'; group: string | undefined }
-
-const userName = (): string => {
-  try {
-    return userInfo().username
-  } catch {
-    return String(process.getuid?.() ?? 'of os-node') // a user id without a name
-  }
-}
-
-/** The name of a group by its number, or undefined. */
-function groupName(gid: number): string | undefined {
-  try {
-    const line = readFileSync('/etc/group', 'utf8')
-      .split('\n')
-      .find(entry => entry.split(':')[2] === String(gid))
-    return line?.split(':')[0]
-  } catch {
-    return undefined // no such file: the number is all there is
-  }
-}
-
-/** Whether this user may read and write a device. */
-export function lookAt(path: string): Look {
-  try {
-    if (!existsSync(path)) return { state: 'missing' }
-    accessSync(path, constants.R_OK | constants.W_OK)
-    return { state: 'fine' }
-  } catch (error) {
-    return errno(error) === 'ENOENT' ? { state: 'missing' } : { state: 'forbidden', group: ownerOf(path) }
-  }
-}
-
-/** The group of a file; undefined where even that is hidden. */
-function ownerOf(path: string): string | undefined {
-  try {
-    const { gid } = statSync(path)
-    return groupName(gid) ?? String(gid)
-  } catch {
-    return undefined
-  }
-}
-
-/** Device files that the configuration names, with who names them. Media that are off need nothing. */
-export function configuredDevices(config: ConfigStore): Map<string, string[]> {
-  const found = new Map<string, string[]>()
-  const note = (path: string, owner: string): void => {
-    found.set(path, [...new Set([...(found.get(path) ?? []), owner])])
-  }
-  const visit = (value: unknown, owner: string): void => {
-    if (typeof value === 'string') {
-      if (/^\/dev\/[\w./:-]+$/.test(value)) note(value, owner)
-    } else if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) visit(item, owner)
-  }
-  const { RESOURCES, gateway } = config.config
-  for (const { name, options_name } of MEDIA)
-    if (mediumEnabled(config, name))
-      for (const options of [RESOURCES.physical_config, RESOURCES.transport_config] as Record<string, unknown>[])
-        visit(options[options_name], name)
-  for (const link of [...gateway.uplinks, ...gateway.receivers, ...(gateway.sources ?? [])]) visit(link, link.name)
-  // the number of an I2C bus stands for its file
-  for (const { name, bus } of (gateway.sources ?? []) as { name: string; bus?: unknown }[])
-    if (Number.isInteger(bus)) note(`/dev/i2c-${bus}`, name)
-  return found
+  readonly look?: (path: string) => DeviceAccess
 }
 
 /** how drivers begin to say that what they need is not on this machine */
@@ -108,7 +39,7 @@ function lackOf(reason: string, hint: string): Kind | null {
   return null
 }
 
-export function findIssues({ config, remedies, status, parts, addon, look = lookAt }: ProbeParts): EnvIssue[] {
+export function findIssues({ config, remedies, status, parts, addon, look = deviceAccess }: ProbeParts): EnvIssue[] {
   const user = userName()
   const findings = new Map<string, EnvIssue>()
   const add = (kind: Kind, resource: string, message: string, needed_by: readonly string[], group?: string): void => {

@@ -37,7 +37,7 @@ export const well = (change: Partial<Machine> = {}): Machine => ({
   space: () => ({ free: 20 * GIB, total: 32 * GIB }),
   memory: () => ({ limit: GIB, free: GIB / 2 }),
   clock: () => ({ kernel: { synced: true, offset_us: 0, maxerror_us: 0 } }),
-  addon: () => undefined,
+  addon: () => null,
   owner: async () => undefined,
   listen: async () => undefined,
   resolve: async () => '192.0.2.1',

@@ -4,8 +4,6 @@ import { describe, test } from 'node:test'
 import { Deadband } from '../../../src/gateway/intake/deadband'
 import { Intake } from '../../../src/gateway/intake/intake'
 import { contentHash } from '../../../src/gateway/receive/content-hash'
-import { Ledger } from '../../../src/gateway/uplink/ledger'
-import { RecentFrames } from '../../../src/gateway/uplink/recent'
 import { ManualClock } from '../../../src/lib/clock'
 import type { SourceReading } from '../../../src/links/contracts'
 import type { Fact } from '../../../src/pipeline/fact'
@@ -13,71 +11,6 @@ import { Standardizer } from '../../../src/pipeline/standardize'
 import { WirePickers } from '../../../src/pipeline/wireunit'
 import { NodeClock } from '../../../src/protocol/time'
 import { wireUnits } from '../../../src/units/wire'
-
-describe('the ledger of an uplink', () => {
-  test('the cursor waits for the oldest record that is on its way', () => {
-    const ledger = new Ledger<string>(10)
-    const a = ledger.ship(11, 'a')
-    const b = ledger.ship(12, 'b')
-    const c = ledger.ship(20, 'c')
-    assert.equal(ledger.done(b), false)
-    assert.equal(ledger.cursor, 10)
-    assert.equal(ledger.done(a), true)
-    assert.equal(ledger.cursor, 19, 'everything before 20 is done or was no fact')
-    ledger.done(c)
-    assert.equal(ledger.cursor, 20)
-    assert.equal(ledger.outstanding, 0)
-  })
-
-  test('records that are not sent are passed, but never over one that is outstanding', () => {
-    const ledger = new Ledger<string>(0)
-    ledger.pass(1)
-    assert.equal(ledger.cursor, 1)
-    const a = ledger.ship(2, 'a')
-    ledger.pass(3)
-    assert.equal(ledger.cursor, 1)
-    ledger.done(a)
-    assert.equal(ledger.cursor, 3)
-  })
-
-  test('after a rewind everything behind the cursor goes again, and an answer to the old life moves nothing', () => {
-    const ledger = new Ledger<string>(0)
-    const a = ledger.ship(1, 'a')
-    const b = ledger.ship(2, 'b')
-    ledger.done(a)
-    ledger.rewind()
-    assert.equal(ledger.cursor, 1)
-    ledger.ship(2, 'b again')
-    ledger.done(b)
-    assert.equal(ledger.cursor, 1)
-  })
-
-  test('twenty thousand records, the last two always on their way', () => {
-    const ledger = new Ledger<number>(0)
-    const open = [ledger.ship(1, 1), ledger.ship(2, 2)]
-    for (let seq = 3; seq <= 20_000; seq++) {
-      open.push(ledger.ship(seq, seq))
-      ledger.done(open.shift()!)
-      assert.equal(ledger.cursor, seq - 2)
-    }
-    assert.equal(ledger.outstanding, 2)
-  })
-})
-
-test('a NACK is obeyed only for a frame sent in the last minute and named exactly, once in ten seconds for each AID', () => {
-  const recent = new RecentFrames()
-  const frame = { aid: 7, tid: 1, ts: 1000, crc16: 0xabcd }
-  recent.note(frame, 0)
-  recent.note({ ...frame, tid: 255 }, 0)
-  recent.note({ ...frame, aid: 8 }, 0)
-  for (const other of [{ tid: 3 }, { ts: 1001 }, { crc16: 0xabcc }, { aid: 9 }])
-    assert.equal(recent.obey({ ...frame, ...other }, 10), false, 'never sent')
-  assert.equal(recent.obey(frame, 10), true)
-  assert.equal(recent.obey({ ...frame, tid: 255 }, 5000), false, 'too soon')
-  assert.equal(recent.obey({ ...frame, aid: 8 }, 5000), true, 'another AID')
-  assert.equal(recent.obey({ ...frame, tid: 255 }, 10_010), true)
-  assert.equal(recent.obey(frame, 60_001), false, 'too old')
-})
 
 describe('a deadband', () => {
   const rows = (value: number | null, status = 'OK'): SourceReading[] => [

@@ -27,6 +27,7 @@ const FLOORS: Record<string, number> = {
   'drivers/serial': 5.5,
   'drivers/board': 5.5,
   drivers: 6,
+  'src/checks': 6,
   'src/gateway': 7,
   'src/services': 8,
   'src/display': 8,

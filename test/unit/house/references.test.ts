@@ -1,5 +1,5 @@
 // What comments, tests and pages refer to can be opened: a mark (D4, X29, R18) is explained in docs/, a page exists and has the
-// section that is named, and every file that a page names is there.
+// section that is named, every file that a page names is there, and every decision is in its index.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -22,7 +22,7 @@ const pages = [
 const MARKS: readonly [page: string, row: RegExp][] = [
   ['docs/promises.md', /(?:^\| | )([RSP]\d{1,2})(?: \||: )/gm],
   ['docs/protocol.md', /^\| (X\d{1,2}) \|/gm],
-  ['docs/decisions.md', /^- \*\*(D\d{1,2})\*\* /gm],
+  ['docs/decisions/README.md', /^- \*\*(D\d{1,2})\*\* /gm],
 ]
 const known = new Set(MARKS.flatMap(([page, row]) => [...read(page).matchAll(row)].map(match => match[1]!)))
 
@@ -51,6 +51,17 @@ test('every mark in sources, tests and pages is explained in docs/', () => {
   assert.deepEqual(wrong, [])
 })
 
+/** The anchors that GitHub makes of a page's headings. */
+const anchorsOf = (text: string): Set<string> =>
+  new Set(
+    [...text.matchAll(/^#+ (.*)$/gm)].map(match =>
+      match[1]!
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  )
+
 test('a reference names a page of the project, a section that it has, and a file that exists', () => {
   const wrong: string[] = []
   for (const file of [...code, ...pages]) {
@@ -74,8 +85,12 @@ test('a reference names a page of the project, a section that it has, and a file
         say(`${path} has no section "${heading}"`)
     }
     if (!file.endsWith('.md')) continue
-    for (const [, path] of text.matchAll(/\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)/g))
-      if (!existsSync(join(root, dirname(file), path!))) say(`links to ${path}, which does not exist`)
+    for (const [, path, anchor] of text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
+      const target = path ? join(dirname(file), path) : file
+      if (!existsSync(join(root, target))) say(`links to ${path}, which does not exist`)
+      else if (anchor && !anchorsOf(read(target)).has(anchor))
+        say(`links to ${path}#${anchor}, which has no such heading`)
+    }
     // patterns such as values*.test.ts are left out; the history of changes names files as they were
     for (const [, path] of file === 'CHANGELOG.md'
       ? []
@@ -83,4 +98,25 @@ test('a reference names a page of the project, a section that it has, and a file
       if (!existsSync(join(root, path!))) say(`names ${path}, which does not exist`)
   }
   assert.deepEqual(wrong, [])
+})
+
+test('every decision has a line in the index, its three parts and at most 60 lines, and explains the marks that lead to it', () => {
+  const dir = 'docs/decisions'
+  const index = read(`${dir}/README.md`)
+  const files = readdirSync(join(root, dir)).filter(name => name !== 'README.md')
+  const lines = [...index.matchAll(/^- \[(\d{4})\]\((\S+)\) ([^:\n]+): .+\.$/gm)]
+  assert.deepEqual(
+    lines.map(([, , name]) => name),
+    files.sort(),
+  )
+  lines.forEach(([, number, name, title], at) => {
+    const text = read(`${dir}/${name}`)
+    assert.match(name!, new RegExp(`^${number}-[a-z0-9-]+\\.md$`))
+    assert.equal(Number(number), at + 1)
+    assert.deepEqual(text.match(/^#+ .*$/gm), [`# ${title}`, '## Context', '## Decision', '## Consequences'], name)
+    assert.ok(text.split('\n').length <= 60, `${name} is too long`)
+  })
+  for (const [, mark, rest] of index.matchAll(/^- \*\*(D\d{1,2})\*\* (.*)$/gm))
+    for (const [, name] of rest!.matchAll(/\]\(([^)]+)\)/g))
+      assert.match(read(`${dir}/${name}`), new RegExp(`\\b${mark}\\b`), `${name} does not explain ${mark}`)
 })

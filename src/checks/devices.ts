@@ -1,0 +1,87 @@
+// What the checks of this machine share: the devices that the configuration names, who may use them, and whether the native
+// addon loads. Nothing is opened or changed, and nothing here throws.
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
+import { userInfo } from 'node:os'
+import type { ConfigStore } from '../config'
+import { asOsError, errno } from '../lib/errors'
+import { mediumEnabled } from '../links/enabled'
+import { MEDIA } from '../links/registry'
+import { native } from '../native'
+
+/** Why the native addon does not load; null: it does. */
+export function addonProblem(): string | null {
+  try {
+    native()
+    return null
+  } catch (error) {
+    return asOsError(error).message
+  }
+}
+
+/** What this user may do with a device: read and write it, or not, with the group that may. */
+export type DeviceAccess = { state: 'fine' | 'missing' } | { state: 'forbidden'; group: string | undefined }
+
+/** The user this process runs as. */
+export const userName = (): string => {
+  try {
+    return userInfo().username
+  } catch {
+    return String(process.getuid?.() ?? 'of os-node') // a user id without a name
+  }
+}
+
+/** The name of a group by its number, or undefined. */
+function groupName(gid: number): string | undefined {
+  try {
+    const line = readFileSync('/etc/group', 'utf8')
+      .split('\n')
+      .find(entry => entry.split(':')[2] === String(gid))
+    return line?.split(':')[0]
+  } catch {
+    return undefined // no such file: the number is all there is
+  }
+}
+
+/** Whether this user may read and write a device. Never throws. */
+export function deviceAccess(path: string): DeviceAccess {
+  try {
+    if (!existsSync(path)) return { state: 'missing' }
+    accessSync(path, constants.R_OK | constants.W_OK)
+    return { state: 'fine' }
+  } catch (error) {
+    return errno(error) === 'ENOENT' ? { state: 'missing' } : { state: 'forbidden', group: groupOf(path) }
+  }
+}
+
+/** The group of a file; undefined where even that is hidden. */
+export function groupOf(path: string): string | undefined {
+  try {
+    const { gid } = statSync(path)
+    return groupName(gid) ?? String(gid)
+  } catch {
+    return undefined
+  }
+}
+
+/** Device files that the configuration names, with who names them. Media that are off need nothing. */
+export function configuredDevices(config: ConfigStore): Map<string, string[]> {
+  const found = new Map<string, string[]>()
+  const note = (path: string, owner: string): void => {
+    found.set(path, [...new Set([...(found.get(path) ?? []), owner])])
+  }
+  const visit = (value: unknown, owner: string): void => {
+    if (typeof value === 'string') {
+      if (/^\/dev\/[\w./:-]+$/.test(value)) note(value, owner)
+    } else if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) visit(item, owner)
+  }
+  const { RESOURCES, gateway } = config.config
+  for (const { name, options_name } of MEDIA)
+    if (mediumEnabled(config, name))
+      for (const options of [RESOURCES.physical_config, RESOURCES.transport_config] as Record<string, unknown>[])
+        visit(options[options_name], name)
+  for (const link of [...gateway.uplinks, ...gateway.receivers, ...(gateway.sources ?? [])]) visit(link, link.name)
+  // the number of an I2C bus stands for its file
+  for (const { name, bus } of (gateway.sources ?? []) as { name: string; bus?: unknown }[])
+    if (Number.isInteger(bus)) note(`/dev/i2c-${bus}`, name)
+  return found
+}

@@ -1,0 +1,96 @@
+// What to do about what is missing. The built-in table may be written to <data>/env_guard/resources.json and changed there: a
+// gateway's owner knows best whom to ask. Words only: nothing here is ever run. A file that cannot be read is told, and the
+// built-in table counts.
+import * as v from 'valibot'
+import { atomicWrite } from '../lib/atomic'
+import { asOsError, errno } from '../lib/errors'
+import type { Files } from '../lib/files'
+import type { Logger } from '../lib/logger'
+
+export const KINDS = ['device', 'permission', 'package'] as const
+export type Kind = (typeof KINDS)[number]
+
+const REMEDY = v.object({
+  kind: v.picklist(KINDS),
+  /** part of the resource's name, or a pattern in slashes; empty: any */
+  resource: v.string(),
+  remedy: v.pipe(v.string(), v.minLength(1)),
+})
+const FILE = v.object({ remedies: v.array(REMEDY) })
+export type Remedy = v.InferOutput<typeof REMEDY>
+
+/** First match counts. `{resource}`, `{group}` and `{user}` are filled in. */
+export const BUILTIN_REMEDIES: readonly Remedy[] = [
+  {
+    kind: 'permission',
+    resource: '/dev/',
+    remedy: 'make the user {user} a member of the group {group} (usermod -aG {group} {user}), then start os-node again',
+  },
+  { kind: 'permission', resource: '', remedy: 'give the user {user} the right to use {resource}' },
+  {
+    kind: 'device',
+    resource: '/dev/spidev',
+    remedy: 'switch SPI on in the boot configuration (dtparam=spi=on) and start the board again',
+  },
+  {
+    kind: 'device',
+    resource: '/dev/i2c',
+    remedy: 'switch I2C on in the boot configuration (dtparam=i2c_arm=on) and start the board again',
+  },
+  {
+    kind: 'device',
+    resource: '/dev/tty',
+    remedy: 'plug the adapter in, or correct the port: ls -l /dev/serial/by-id shows those that are there',
+  },
+  { kind: 'device', resource: '/dev/gpiochip', remedy: 'correct the chip: os-node gpio lists those that are there' },
+  {
+    kind: 'device',
+    resource: '/^can\\d|can-isotp/',
+    remedy:
+      'plug the adapter in, or enable its overlay; then load the modules (modprobe can-isotp) and bring the interface up: ip link set {resource} up type can bitrate 500000',
+  },
+  { kind: 'device', resource: '', remedy: 'check that {resource} is plugged in and named right' },
+  {
+    kind: 'package',
+    resource: 'native addon',
+    remedy: 'os-node deps check tells which file is missing; os-node deps repair brings it back',
+  },
+  { kind: 'package', resource: '', remedy: 'os-node deps install {resource}' },
+]
+
+const fits = ({ resource }: Remedy, name: string): boolean => {
+  const [, pattern] = /^\/(.+)\/$/.exec(resource) ?? []
+  // a path begins with a slash too, and does not end with one
+  return pattern === undefined ? name.includes(resource) : new RegExp(pattern).test(name)
+}
+
+/** What to do, in words. */
+export function remedyFor(
+  remedies: readonly Remedy[],
+  kind: Kind,
+  resource: string,
+  facts: { readonly group?: string; readonly user: string },
+): string {
+  const found = remedies.find(remedy => remedy.kind === kind && fits(remedy, resource))
+  const text = found?.remedy ?? `see to ${resource}`
+  return text
+    .replaceAll('{resource}', resource)
+    .replaceAll('{group}', facts.group ?? 'that owns it')
+    .replaceAll('{user}', facts.user)
+}
+
+/** The table of the file, or the built-in one. Never throws. */
+export function readRemedies(path: string, files: Files, logger: Logger): readonly Remedy[] {
+  try {
+    const { remedies } = v.parse(FILE, JSON.parse(files.read(path).toString('utf8')))
+    for (const remedy of remedies) fits(remedy, '') // a pattern that is none is told now
+    return remedies
+  } catch (error) {
+    if (errno(error) !== 'ENOENT') logger.warn(`${path} does not count: ${asOsError(error).message}`)
+    return BUILTIN_REMEDIES
+  }
+}
+
+/** Throws the system's error. */
+export const writeRemedies = (path: string, files: Files): void =>
+  atomicWrite(path, `${JSON.stringify({ remedies: BUILTIN_REMEDIES }, null, 2)}\n`, files)

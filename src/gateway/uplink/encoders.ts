@@ -1,0 +1,230 @@
+// The encoders of one uplink, one for each source AID (D6), the TIDs each may use, and the frames sent lately, so that a NACK
+// is obeyed only for one of them (X7, X9). A frame is encrypted with the session key its AID has at that moment.
+// encode() throws what the encoder throws; nothing has changed then.
+import type { Clock } from '../../lib/clock'
+import { OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import type { Airtime } from '../../links/contracts'
+import type { FlashLog } from '../../log'
+import { Engine } from '../../pipeline/compress'
+import type { Fact } from '../../pipeline/fact'
+import { type EncodedFrame, type EncodeOptions, OPENER_TID, UplinkEncoder } from '../../pipeline/sender'
+import { PacketSlab } from '../../pipeline/slab'
+import type { UnitDialect, WireUnits } from '../../pipeline/wireunit'
+import type { RefusedFrame } from '../../protocol/nack'
+import type { SecureClient } from '../../protocol/secure/client'
+import { baseCommand, COMMAND, isSecure } from '../../wire/commands'
+import { KeyFramePlan } from './keyframes'
+import { RecentFrames } from './recent'
+import { TidCounters } from './tids'
+
+export interface PackSettings {
+  name: string
+  /** of links before they are opened; see opened() */
+  diffBase: 'sticky' | 'last'
+  frames: 'auto' | 'full'
+  fullEvery: number
+  fullIntervalS: number
+  precision: number
+  /** left out: `ucum` */
+  dialect?: UnitDialect
+}
+
+export interface EncodersParts {
+  log: FlashLog
+  clock: Clock
+  logger: Logger
+  units: WireUnits
+  client: SecureClient
+  /** something that held packing back is over */
+  changed: () => void
+  /** of media where it is bounded: key frames are planned by it */
+  airtime?: Airtime | undefined
+}
+
+/** source AIDs with templates of their own at once; one takes about 10 KiB */
+const MAX_ENCODERS = 1024
+/** forgotten ones whose TIDs are remembered: 16 bytes each */
+const MAX_GONE = 65_536
+
+const AUTO: EncodeOptions = Object.freeze({})
+const FULL: EncodeOptions = Object.freeze({ full: true })
+
+export class Encoders {
+  readonly #settings: PackSettings
+  readonly #clock: Clock
+  readonly #encoders = new Map<number, UplinkEncoder>()
+  readonly #recent = new RecentFrames()
+  readonly #tids: TidCounters
+  readonly #client: SecureClient
+  /** since when an AID has its key */
+  readonly #keyedAt = new Map<number, number>()
+  /** the TID an AID goes on with whose encoder was forgotten */
+  readonly #gone = new Map<number, number>()
+  #latest = -1
+  readonly #engine: Engine
+  readonly #slab = new PacketSlab()
+  readonly #plan: KeyFramePlan | null
+  #answers = false
+  #diffBase: PackSettings['diffBase']
+
+  constructor(settings: PackSettings, { log, clock, logger, units, client, changed, airtime }: EncodersParts) {
+    this.#settings = settings
+    this.#diffBase = settings.diffBase
+    const { precision, dialect } = settings
+    this.#engine = new Engine(null, { precision, unitDialect: dialect, units, clock })
+    this.#clock = clock
+    this.#client = client
+    this.#plan = airtime ? new KeyFramePlan(airtime) : null
+    this.#tids = new TidCounters(settings.name, log, logger, changed)
+  }
+
+  /** False while the TID counter of that AID is on its way to the flash; `changed` follows. */
+  ready(aid: number): boolean {
+    return this.#tids.ready(this.#encoder(aid))
+  }
+
+  /** The link was opened: the next packet of every template is a key frame. `answers`: the upstream acknowledges packets. */
+  opened(answers: boolean, diffBase = this.#settings.diffBase): void {
+    this.#answers = answers
+    this.#diffBase = diffBase
+    for (const encoder of this.#encoders.values()) encoder.opened(answers, diffBase)
+  }
+
+  /** One frame of at most `limit` bytes; `full` for a relayed fact. Throws PACKET_TOO_LARGE too. */
+  encode(fact: Fact, full: boolean, limit: number): EncodedFrame {
+    const encoder = this.#encoder(fact.aid)
+    if (this.#plan) encoder.keyFramesApart(this.#plan.gapMs)
+    const packet = encoder.encode(fact, full ? FULL : AUTO, this.#client.outboundKey(fact.aid))
+    if (baseCommand(packet.cmd) === COMMAND.DATA_FULL) this.#plan?.note(fact.aid, packet.tid, packet.size)
+    if (packet.size <= limit) return packet
+    // booked as sent, but it never leaves: the next one must not build on it
+    encoder.keyFrameNext(packet.tid)
+    throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
+  }
+
+  /** The same fact once more: a FULL with its own time on a backlog TID, which moves nothing (D6). */
+  encodeAgain(fact: Fact): EncodedFrame {
+    return this.#encoder(fact.aid).encodeFull(fact, undefined, this.#client.outboundKey(fact.aid))
+  }
+
+  /** Bytes of the fact as FULL. */
+  sizeOf(fact: Fact): number {
+    // measured only: an encoder in use makes no room for it
+    return (this.#encoders.get(fact.aid) ?? this.#make(fact.aid)).encodeFull(fact).size
+  }
+
+  /** Whether that AID's data may be packed now: it has a key, or needs none. */
+  allowed(aid: number): boolean {
+    return this.#client.mayPlain(aid) || this.#client.outboundKey(aid) !== null
+  }
+
+  /** A FULL of that fact's device without its sensors, in plaintext, which asks for a key (X7). */
+  opener({ id, state, aid }: Fact, tRaw: number): Uint8Array {
+    return this.#encoder(aid).encodeFull({ id, state, aid, tRaw, sensors: [] }, OPENER_TID).bytes
+  }
+
+  /** The frame goes out; `seq` of the log, when a refusal of it is to be found again. */
+  sent(fact: Fact, { tid, cmd, bytes }: EncodedFrame, seq = 0): void {
+    if (!isSecure(cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
+    const crc16 = bytes.readUInt16BE(bytes.length - 2)
+    this.#recent.note({ aid: fact.aid, tid, ts: fact.tRaw, crc16 }, this.#clock.mono(), seq)
+  }
+
+  acknowledged(aid: number, { tid, ordinal }: EncodedFrame): void {
+    this.#encoders.get(aid)?.acknowledged(tid, ordinal)
+  }
+
+  /**
+   * A packet goes again: lost, or refused with its template. Either way what follows may find no template, and the answer that
+   * tells so counts only once in 10 s: the next packet of that template is a key frame.
+   */
+  unanswered(aid: number, { tid, ordinal }: EncodedFrame): void {
+    if (ordinal > 0) this.#encoders.get(aid)?.keyFrameNext(tid)
+  }
+
+  /** The log record a NACK refuses, once; 0: none. */
+  refusedSeq(refused: RefusedFrame): number {
+    return this.#recent.takeSeq(refused, this.#clock.mono())
+  }
+
+  /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */
+  needFull(refused: RefusedFrame): void {
+    if (this.#recent.obey(refused, this.#clock.mono())) this.#encoders.get(refused.aid)?.keyFrameNext()
+  }
+
+  /** The next packet of every template, of one AID or all, is a key frame. */
+  keyFrames(aid?: number): void {
+    if (aid !== undefined) this.#encoders.get(aid)?.keyFrameNext()
+    else for (const encoder of this.#encoders.values()) encoder.keyFrameNext()
+  }
+
+  /** That AID has a key from now on. */
+  keyed(aid: number): void {
+    this.#keyedAt.set(aid, this.#clock.mono())
+    this.keyFrames(aid)
+  }
+
+  /** Whether a NACK may speak of the key in use: the frame went out in the last minute, and with it. */
+  wasSent(refused: RefusedFrame): boolean {
+    return this.#recent.sent(refused, this.#clock.mono(), this.#keyedAt.get(refused.aid))
+  }
+
+  /** AIDs that send over this uplink. */
+  aids(): Iterable<number> {
+    return this.#encoders.keys()
+  }
+
+  /** A clean stop: the next run goes on right behind the TIDs that were used. */
+  keep(): void {
+    this.#tids.keep(this.#encoders.values())
+  }
+
+  /**
+   * Relayed AIDs are many: the encoder used longest ago is forgotten. Its AID begins anew with FULL under TIDs it has not used, so
+   * nothing that was sent before can be taken for what comes then.
+   */
+  #makeRoom(): void {
+    if (this.#encoders.size < MAX_ENCODERS) return
+    for (const [aid, { nextTid }] of this.#encoders) {
+      if (this.#tids.keeps(aid)) continue
+      this.#encoders.delete(aid)
+      this.#keyedAt.delete(aid)
+      if (this.#gone.size >= MAX_GONE) this.#gone.delete(this.#gone.keys().next().value!)
+      this.#gone.set(aid, nextTid)
+      return
+    }
+  }
+
+  #encoder(aid: number): UplinkEncoder {
+    let encoder = this.#encoders.get(aid)
+    if (encoder !== undefined && aid !== this.#latest) {
+      // moved to the end: the least recently used is first
+      this.#encoders.delete(aid)
+      this.#encoders.set(aid, encoder)
+    }
+    this.#latest = aid
+    if (!encoder) {
+      this.#makeRoom()
+      encoder = this.#make(aid)
+      this.#encoders.set(aid, encoder)
+    }
+    return encoder
+  }
+
+  #make(aid: number): UplinkEncoder {
+    const { frames, fullEvery, fullIntervalS } = this.#settings
+    return new UplinkEncoder({
+      frames,
+      diffBase: this.#diffBase,
+      fullEvery,
+      fullIntervalS,
+      engine: this.#engine,
+      slab: this.#slab,
+      acknowledged: this.#answers,
+      aid,
+      clock: this.#clock,
+      firstTid: Math.max(this.#tids.first(aid), this.#gone.get(aid) ?? 1),
+    })
+  }
+}

@@ -1,0 +1,306 @@
+// What goes next upstream, and how far the upstream has everything: a cursor in the log, shared by all uplinks, and the lanes
+// behind it. Nothing here packs or sends: next() hands out an item, settle() takes it back, and between the two the queue
+// remembers it only as outstanding. Alarms go first. After an outage with a large backlog two lanes take turns, the backlog
+// and what was logged since, so that neither starves the other (R8); likewise when more is logged than the uplink carries, and
+// a live lane that falls behind itself begins anew at the newest record. The cursor is the low-water mark: ranges delivered
+// ahead of it are remembered, over a restart too. After a lost link the records after the cursor go again.
+//
+// What fails: a log that cannot commit. A record goes as soon as it is appended (D24), so live data flows while the disk
+// refuses (R3), and the upstream keeps what this gateway cannot. The cursor that is kept moves over committed records only.
+import type { Clock } from '../../lib/clock'
+import type { FlashLog, LogRecord, TimeQuality } from '../../log'
+import { AheadRanges, type Range } from './ahead-ranges'
+import { Alarms } from './alarms'
+import { type FactRecord, type Item, Lane } from './lane'
+import { Oversized } from './oversized'
+
+export interface SendQueueParts {
+  log: FlashLog
+  clock: Clock
+  /** ms a record of bad time quality is held back for */
+  holdMs: (quality: TimeQuality) => number
+  /** corrects the time of a record that was stamped before a sync (D18) */
+  correct?: (record: LogRecord) => void
+  /** an oversized fact waits for another uplink */
+  onOversized?: () => void
+}
+
+/** What an uplink may send now. */
+export interface Want {
+  /** bytes it carries */
+  limit: number
+  /** all else has to wait */
+  alarmsOnly: boolean
+  /** it is the secondary uplink: only what was too large for the active one */
+  oversizedOnly: boolean
+  /** False: the record must wait, and all behind it in its lane. */
+  readonly mayGo: (record: FactRecord) => boolean
+  /** bytes of the record as FULL */
+  readonly sizeOf: (record: FactRecord) => number
+}
+
+const CURSOR_EVERY_MS = 1000
+/** how often the size of the backlog is checked */
+const LOOK_EVERY_MS = 1000
+/** facts from which on a backlog gets a live lane beside it */
+const LARGE_BACKLOG = 1000
+/** of so many packets beside a backlog one is of the backlog, the others live */
+const TURNS = 4
+
+export class SendQueue {
+  readonly #name: string
+  readonly #parts: SendQueueParts
+  /** everything, or the backlog while there is a live lane */
+  #main: Lane
+  #live: Lane | null = null
+  /** the live lane's first seq; the main lane ends there */
+  #liveFrom = Number.POSITIVE_INFINITY
+  /** the live lane takes no more, and begins anew when all its items are settled */
+  #closing = false
+  #lookedAt = Number.NEGATIVE_INFINITY
+  readonly #oversized: Oversized
+  readonly #alarms: Alarms
+  readonly #ahead: AheadRanges
+  #round = 0
+  #turn = 0
+  #savedCursor: number
+  #savedAt = Number.NEGATIVE_INFINITY
+
+  /** `name` is that of the cursor in the log */
+  constructor(name: string, parts: SendQueueParts) {
+    this.#name = name
+    this.#parts = parts
+    const { log } = parts
+    const saved = log.cursor(name) ?? 0
+    this.#savedCursor = saved
+    this.#main = new Lane(log, saved)
+    this.#alarms = new Alarms(log, saved)
+    this.#ahead = new AheadRanges(name, log, saved)
+    this.#oversized = new Oversized(name, log)
+  }
+
+  /** Everything up to this record is on flash here and at the upstream. */
+  get cursor(): number {
+    return Math.min(this.#main.cursor, this.#parts.log.committedSeq)
+  }
+
+  /** Facts the upstream does not have yet, oversized ones too; inside the log's segments an upper bound. */
+  get backlog(): number {
+    return this.#behind + this.#oversized.count()
+  }
+
+  /** Facts too large for the uplinks that were active since; in `backlog` too. */
+  get oversized(): number {
+    return this.#oversized.count()
+  }
+
+  /** Of the backlog what an uplink of that size can carry; `oversizedOnly`: of what was too large for the active one. */
+  waiting(limit: number, oversizedOnly = false): number {
+    return (oversizedOnly ? this.oversized : this.backlog) - this.#oversized.count(limit)
+  }
+
+  /** When a held record may go, in the clock's mono time; Infinity: none is held. */
+  get heldUntil(): number {
+    const now = this.#parts.clock.mono()
+    let until = Number.POSITIVE_INFINITY
+    for (const lane of [this.#main, this.#live, this.#oversized])
+      if (lane && lane.heldUntil > now) until = Math.min(until, lane.heldUntil)
+    return until
+  }
+
+  /** With a large backlog, what is logged from now on gets a lane of its own. Called when the active uplink is ready. */
+  begin(): void {
+    const { log } = this.#parts
+    if (this.#live || log.degraded || log.factsAfter(this.#main.cursor) <= LARGE_BACKLOG) return
+    this.#goLive()
+  }
+
+  /** The item that goes next: to be settled, or forgotten by a rewind. Null when there is none now. */
+  next(want: Want): Item | null {
+    const { alarmsOnly, oversizedOnly } = want
+    if (oversizedOnly) return alarmsOnly ? null : this.#nextOversized(want)
+    this.#look()
+    const alarm = this.#alarms.head(this.#main.front, this.#isTaken) as FactRecord | null
+    if (alarm && this.#holdMs(alarm) <= 0 && want.mayGo(alarm)) return this.#take(alarm, this.#alarms)
+    if (alarmsOnly) return null
+    const last = this.#turn % TURNS !== TURNS / 2
+    return (
+      (last ? null : this.#nextOversized(want)) ?? this.#nextOfLanes(want) ?? (last ? this.#nextOversized(want) : null)
+    )
+  }
+
+  /** A record that goes once more although it was settled; null: the log no longer has it. */
+  recall(seq: number): Item | null {
+    const record = this.#parts.log.reader(seq, { kinds: ['fact'], committedOnly: false }).next()
+    return record?.fact && record.seq === seq ? this.#item(record as FactRecord) : null
+  }
+
+  /**
+   * The upstream has the item, or it never goes: the cursor may pass it. `oversized`: it needs more than so many bytes, and an
+   * uplink that carries more gets it.
+   */
+  settle(item: Item, oversized?: number): void {
+    item.done = true
+    if (oversized !== undefined) this.#oversized.note(item.seq, oversized)
+    this.#main.settle()
+    this.#live?.settle()
+    // the next range may be another uplink's
+    const rangeDone = this.#oversized.settle()
+    if (oversized !== undefined || (rangeDone && this.oversized > 0)) this.#parts.onOversized?.()
+    this.#merge()
+    if (this.#closing && this.#live?.outstanding === 0) this.#goLive()
+    this.saveCursor(false)
+  }
+
+  /** False: it goes again as a new item, and the cursor does not wait for this one. */
+  wants({ round }: Item): boolean {
+    return round === this.#round
+  }
+
+  /** Nothing is on its way any more: starts behind the cursor again, in one lane, and skips what was delivered ahead of it. */
+  rewind(): void {
+    if (this.#growing) this.#ahead.add(this.#growing)
+    this.#oversized.rewind()
+    this.#noLive()
+    this.#round++
+    this.#main.rewind()
+    this.#alarms.rewind(this.#main.cursor)
+  }
+
+  /** Oversized facts on their way go again. */
+  rewindOversized(): void {
+    this.#oversized.rewind()
+  }
+
+  /** Keeps the cursor in the log, at most once a second unless it must be `now`. */
+  saveCursor(now: boolean): void {
+    const { log, clock } = this.#parts
+    if (!now && clock.mono() - this.#savedAt < CURSOR_EVERY_MS) return
+    const { cursor } = this
+    this.#ahead.passed(cursor)
+    const written = [this.#ahead.save(this.#growing, log.committedSeq), this.#oversized.save()].includes(true)
+    if (!written && cursor === this.#savedCursor) return
+    this.#savedAt = clock.mono()
+    this.#savedCursor = cursor
+    log.appendCursor(this.#name, cursor)
+  }
+
+  get #behind(): number {
+    const { log } = this.#parts
+    const all = log.factsAfter(this.#main.cursor)
+    const ranges = [...this.#ahead.list, ...(this.#growing ? [this.#growing] : [])]
+    if (ranges.length === 0) return all
+    const there = ranges.reduce((sum, { from, to }) => sum + log.factsAfter(from - 1) - log.factsAfter(to), 0)
+    return Math.max(Math.min(1, all), all - there)
+  }
+
+  #nextOfLanes(want: Want): Item | null {
+    const live = this.#live
+    const main = this.#main
+    if (!live) return this.#nextOf(main, want)
+    return this.#turn % TURNS === 0
+      ? (this.#nextOf(main, want) ?? this.#nextOf(live, want))
+      : (this.#nextOf(live, want) ?? this.#nextOf(main, want))
+  }
+
+  #nextOf(lane: Lane, want: Want): Item | null {
+    const record = this.#head(lane)
+    return record && want.mayGo(record) ? this.#take(record, lane) : null
+  }
+
+  #nextOversized(want: Want): Item | null {
+    const record = this.#oversized.head(want.limit, want.sizeOf, this.#parts.clock.mono())
+    return record && want.mayGo(record) ? this.#take(record, this.#oversized) : null
+  }
+
+  #take(record: FactRecord, from: { take(item: Item): void }): Item {
+    const item = this.#item(record)
+    from.take(item)
+    this.#turn++
+    return item
+  }
+
+  /** Once for each record that was read: its time is corrected in place. */
+  #item(record: FactRecord): Item {
+    this.#parts.correct?.(record)
+    const { seq, fact, medium } = record
+    return { seq, fact, local: medium === 'local', round: this.#round, done: false, plain: false, packet: null }
+  }
+
+  /** The lane's next record that is neither delivered ahead nor held. */
+  #head(lane: Lane): FactRecord | null {
+    const { clock } = this.#parts
+    if (lane.heldUntil > clock.mono() || (this.#closing && lane === this.#live)) return null
+    for (;;) {
+      const record = lane.head()
+      if (lane === this.#main && (record?.seq ?? lane.front) >= this.#liveFrom) {
+        this.#merge()
+        return null
+      }
+      if (!record) return null
+      const range = this.#ahead.of(record.seq)
+      const alarm = range ? undefined : this.#alarms.reached(record.seq)
+      if (range) lane.skip(range.to)
+      else if (alarm?.done) lane.pass(record)
+      else if (alarm) lane.take(alarm)
+      else {
+        const hold = this.#holdMs(record)
+        if (hold <= 0) return record
+        lane.heldUntil = clock.mono() + Math.min(hold, 1000)
+        return null
+      }
+    }
+  }
+
+  #holdMs({ quality }: LogRecord): number {
+    return this.#parts.holdMs(quality)
+  }
+
+  readonly #isTaken = (seq: number): boolean => {
+    const live = this.#live
+    if (this.#ahead.of(seq)) return true
+    return live && seq >= this.#liveFrom ? seq < live.front : seq < this.#main.front
+  }
+
+  /** Now and then: is more logged than goes out? */
+  #look(): void {
+    const { log, clock } = this.#parts
+    const now = clock.mono()
+    if (now - this.#lookedAt < LOOK_EVERY_MS) return
+    this.#lookedAt = now
+    const live = this.#live
+    if (!live) this.begin()
+    else if (log.factsAfter(live.cursor) > LARGE_BACKLOG) {
+      this.#closing = true
+      if (live.outstanding === 0) this.#goLive()
+    }
+  }
+
+  /** A live lane from the newest record on; what an older live lane did not reach belongs to the backlog. */
+  #goLive(): void {
+    const { log } = this.#parts
+    if (this.#growing) this.#ahead.add(this.#growing)
+    this.#closing = false
+    this.#liveFrom = log.lastSeq + 1
+    this.#live = new Lane(log, log.lastSeq)
+  }
+
+  /** What the live lane has behind it. */
+  get #growing(): Range | null {
+    return this.#live && { from: this.#liveFrom, to: this.#live.cursor }
+  }
+
+  /** The backlog is over: the live lane is the main one from now on. */
+  #merge(): void {
+    const live = this.#live
+    if (!live || this.#main.front < this.#liveFrom || this.#main.outstanding > 0) return
+    this.#main = live
+    this.#noLive()
+  }
+
+  #noLive(): void {
+    this.#live = null
+    this.#closing = false
+    this.#liveFrom = Number.POSITIVE_INFINITY
+  }
+}

@@ -1,0 +1,180 @@
+// What an uplink does with a peer that knows the exchange, one that answers a bare PONG, one that answers nothing, and one that
+// is not asked (X29); and how much it has on its way over which medium.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { Idle } from '../../../../src/gateway/uplink/idle'
+import { Uplink, type UplinkSettings } from '../../../../src/gateway/uplink/uplink'
+import { ManualClock, systemClock } from '../../../../src/lib/clock'
+import { silentLogger } from '../../../../src/lib/logger'
+import { ManualTimers } from '../../../../src/lib/timers'
+import type { Medium, PacketHandler } from '../../../../src/links/contracts'
+import { MEDIA } from '../../../../src/links/registry'
+import { FlashLog } from '../../../../src/log'
+import { buildPong, controlSeq } from '../../../../src/protocol/control'
+import { DeliveryReceiver, isProbe, parseFrame } from '../../../../src/protocol/delivery'
+import { SecureClient } from '../../../../src/protocol/secure/client'
+import { resolve } from '../../../../src/units/canonical'
+import { wireUnits } from '../../../../src/units/wire'
+import { isData } from '../../../../src/wire/commands'
+import { until } from '../../../lib/gateway'
+
+const units = { ...wireUnits(), resolve }
+
+/** A far end that answers probes as told, and a delivery frame never. */
+class FarEnd implements Medium {
+  readonly name = 'up'
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly maxPacket = 200
+  probes = 0
+  bare = 0
+  /** highest number in a delivery frame */
+  highest = 0
+  largest = 0
+  #handler: PacketHandler = () => undefined
+  constructor(
+    readonly medium: string,
+    readonly answers: 'exchange' | 'pong' | 'nothing',
+  ) {}
+  open = async (): Promise<void> => undefined
+  close = async (): Promise<void> => undefined
+  onPacket(handler: PacketHandler): void {
+    this.#handler = handler
+  }
+  async send(bytes: Uint8Array): Promise<boolean> {
+    this.largest = Math.max(this.largest, bytes.length)
+    const frame = parseFrame(bytes)
+    if (frame) this.highest = Math.max(this.highest, frame.firstSeq + frame.n - 1)
+    else if (isData(bytes[0]!)) this.bare++
+    if (!isProbe(bytes)) return true
+    this.probes++
+    const pong = this.answers === 'pong' ? buildPong(controlSeq(bytes)) : new DeliveryReceiver().probeReply(bytes)!
+    if (this.answers !== 'nothing')
+      this.#handler(pong, { medium: this.medium, address: 'far', reply: async () => true })
+    return true
+  }
+}
+
+/** An uplink over `far` with 20 committed facts before it. */
+async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['delivery'] = 'auto'): Promise<Uplink> {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-exchange-'))
+  const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
+  let seq = 0
+  // with a key, for of plaintext only a few packets go before one is named
+  const secure = new SecureClient()
+  secure.sessions.keyOn(7, 1e12)
+  const uplink = new Uplink(
+    { name: 'up', diffBase: 'sticky', frames: 'full', fullEvery: 100, fullIntervalS: 60, precision: 4, delivery },
+    {
+      log,
+      medium: far,
+      clock: systemClock,
+      logger: silentLogger,
+      identity: { assigned: true, assignedId: 7 } as never,
+      units,
+      nextSeq: () => ++seq,
+      randomEpoch: () => 99,
+      lost: reason => assert.fail(reason),
+      onControl: () => false,
+      onReady: () => undefined,
+      holdMs: () => 0,
+      secure,
+    },
+  )
+  t.after(async () => {
+    uplink.stop()
+    await log.close()
+    rmSync(dir, { recursive: true, force: true })
+  })
+  for (let k = 1; k <= 20; k++)
+    log.appendFact(
+      { id: 'GW', state: 'ONLINE', tRaw: 1e12 + k, aid: 7, sensors: [{ id: 'T', status: 'OK', unit: 'K', value: k }] },
+      { medium: 'local' },
+    )
+  await log.flush()
+  log.onCommit(() => uplink.pump())
+  return uplink
+}
+
+test('8 packets on LoRa, RS485 and Bluetooth, 1024 elsewhere; no frame is larger than the medium takes', async t => {
+  assert.deepEqual(
+    MEDIA.filter(info => info.in_flight !== 1024).map(info => [info.name, info.in_flight]),
+    [
+      ['RS485', 8],
+      ['LoRa', 8],
+      ['Bluetooth', 8],
+    ],
+  )
+  for (const [medium, window] of [
+    ['LoRa', 8],
+    ['UDP', 20],
+  ] as const) {
+    const far = new FarEnd(medium, 'exchange')
+    const uplink = await uplinkTo(t, far)
+    await uplink.probe()
+    uplink.link({ state: 'up', since: 0 })
+    await until(`${window} packets`, () => far.highest >= window)
+    await new Promise(done => setTimeout(done, 50))
+    assert.equal(far.highest, window, medium)
+    const { in_flight, cursor, delivery } = uplink.status()
+    assert.deepEqual({ in_flight, cursor, delivery }, { in_flight: window, cursor: 0, delivery: 'acked' })
+    assert.equal(uplink.maxPacket, 200 - 18)
+    assert.ok(far.largest <= 200)
+    assert.equal(far.bare, 0, 'data travels in delivery frames only')
+  }
+})
+
+test('behind a bare PONG data goes bare and the status says so; the next opening asks again', async t => {
+  const far = new FarEnd('UDP', 'pong')
+  const uplink = await uplinkTo(t, far)
+  await uplink.probe()
+  uplink.link({ state: 'up', since: 0 })
+  await until('all packets', () => far.bare === 20)
+  await until('the cursor', () => uplink.status().backlog === 0)
+  assert.equal(uplink.status().delivery, 'best_effort')
+  assert.equal(far.highest, 0)
+  uplink.link({ state: 'down', since: 0, reason: 'unplugged' })
+  await uplink.probe()
+  assert.equal(far.probes, 2)
+})
+
+test('a peer that answers nothing: LINK_DOWN, nothing is sent, the cursor stays', async t => {
+  const far = new FarEnd('UDP', 'nothing')
+  const uplink = await uplinkTo(t, far)
+  await assert.rejects(uplink.probe(), { code: 'LINK_DOWN' })
+  uplink.link({ state: 'down', since: 0, reason: 'the upstream does not answer' })
+  uplink.pump()
+  const { cursor, backlog } = uplink.status()
+  assert.deepEqual({ cursor, backlog }, { cursor: 0, backlog: 20 })
+  assert.deepEqual([far.probes, far.bare, far.highest], [1, 0, 0])
+})
+
+test('a peer configured best_effort is not probed, and its packets count as sent', async t => {
+  const far = new FarEnd('UDP', 'exchange')
+  const uplink = await uplinkTo(t, far, 'best_effort')
+  uplink.link({ state: 'up', since: 0 })
+  await until('all packets', () => far.bare === 20)
+  assert.deepEqual([far.probes, far.highest], [0, 0])
+  assert.equal(uplink.maxPacket, 200)
+  await until('all are counted', () => uplink.status().sent === 20)
+  assert.equal(uplink.status().acked, 0)
+})
+
+test('waiting for nothing on its way ends when that is so, at the latest after its limit, and leaves no timer', async () => {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const idle = new Idle(timers)
+  idle.settle()
+  let done = 0
+  void idle.wait(100).then(() => done++)
+  await timers.advance(99)
+  assert.equal(done, 0)
+  await timers.advance(1)
+  assert.equal(done, 1)
+  void idle.wait(100).then(() => done++)
+  idle.settle()
+  await timers.advance(0)
+  assert.deepEqual([done, timers.pending], [2, 0])
+})

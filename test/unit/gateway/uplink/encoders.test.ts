@@ -1,0 +1,121 @@
+// What an uplink packs: own facts as DIFF, relayed ones as FULL of their source, older ones on backlog TIDs; and which
+// NACKs are obeyed.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Encoders, type PackSettings } from '../../../../src/gateway/uplink/encoders'
+import { ManualClock } from '../../../../src/lib/clock'
+import { silentLogger } from '../../../../src/lib/logger'
+import type { Fact } from '../../../../src/pipeline/fact'
+import type { EncodedFrame } from '../../../../src/pipeline/sender'
+import { nackReason, parseRefusedFrame, type RefusedFrame } from '../../../../src/protocol/nack'
+import { SecureClient } from '../../../../src/protocol/secure/client'
+import { resolve } from '../../../../src/units/canonical'
+import { wireUnits } from '../../../../src/units/wire'
+
+const T0 = 1_710_000_000_000
+const fact = (k: number, value: number, aid = 7, id = 'D'): Fact => ({
+  id,
+  state: 'ONLINE',
+  tRaw: T0 + k,
+  aid,
+  sensors: [{ id: 'a', status: 'OK', unit: 'K', value }],
+})
+const refused = ({ bytes }: EncodedFrame): RefusedFrame => parseRefusedFrame(nackReason('NEED_FULL', bytes)!)!
+
+function encoders(settings: Partial<PackSettings> = {}) {
+  const clock = new ManualClock()
+  const made = new Encoders(
+    { name: 'up', diffBase: 'sticky', frames: 'auto', fullEvery: 100, fullIntervalS: 600, precision: 4, ...settings },
+    {
+      log: { counter: () => undefined, appendCounter: () => 1, committed: async () => undefined } as never,
+      clock,
+      logger: silentLogger,
+      units: { ...wireUnits(), resolve } as never,
+      client: new SecureClient({ clock }),
+      changed: () => undefined,
+    },
+  )
+  const send = (one: Fact, full = false): EncodedFrame => {
+    const frame = made.encode(one, full, 1400)
+    made.sent(one, frame)
+    return frame
+  }
+  return { encoders: made, clock, send }
+}
+
+test('X9: a key frame is sent only for a NACK that names a frame of the last minute with its checksum', () => {
+  const { encoders: up, clock, send } = encoders()
+  send(fact(0, 1))
+  const sent = send(fact(1, 2))
+  const next = (k: number): number => send(fact(k, k)).cmd
+  const named = refused(sent)
+  let k = 10
+  for (const wrong of [{ crc16: named.crc16 ^ 1 }, { ts: 0 }, { tid: 99 }, { aid: 8 }]) {
+    up.needFull({ ...named, ...wrong })
+    assert.equal(next(++k), 0xaa)
+  }
+  up.needFull(named)
+  assert.equal(next(100), 0x3f)
+  up.needFull(refused(send(fact(101, 1))))
+  assert.equal(next(102), 0xaa, 'at most once in ten seconds')
+  clock.advance(10_000)
+  up.needFull(refused(send(fact(103, 1))))
+  assert.equal(next(104), 0x3f)
+  const old = send(fact(105, 1))
+  clock.advance(60_001)
+  up.needFull(refused(old))
+  assert.equal(next(106), 0xaa, 'older than a minute')
+})
+
+test('X15: relayed facts go as FULL under their source, older ones and those sent again on a backlog TID', () => {
+  const { encoders: up, send } = encoders()
+  const frames = [send(fact(0, 1, 50), true), send(fact(1, 1, 50), true), send(fact(0, 2, 50, 'E'), true)]
+  for (const frame of frames) {
+    assert.equal(frame.cmd, 0x3f)
+    assert.equal(frame.bytes.readUInt32BE(2), 50)
+    assert.ok(frame.tid < 200)
+  }
+  assert.equal(frames[0]!.tid, frames[1]!.tid)
+  const late = send(fact(-5, 3, 50), true)
+  const again = up.encodeAgain(fact(1, 1, 50))
+  for (const frame of [late, again]) assert.deepEqual([frame.cmd, frame.tid >= 200, frame.ordinal], [0x3f, true, 0])
+  assert.equal(again.bytes.readUIntBE(7, 6), T0 + 1, 'with its own time')
+})
+
+test('own and relayed facts of different sources share no template', () => {
+  const { send } = encoders()
+  assert.deepEqual(
+    [send(fact(0, 1, 7)), send(fact(1, 1, 8)), send(fact(2, 1, 7)), send(fact(3, 1, 8))].map(({ cmd }) => cmd),
+    [0x3f, 0x3f, 0x7f, 0x7f],
+  )
+})
+
+test('a packet the link cannot carry is refused, and nothing is built on it', () => {
+  for (const diffBase of ['last', 'sticky'] as const) {
+    const { encoders: up, send } = encoders({ diffBase })
+    send(fact(0, 1))
+    assert.throws(() => up.encode(fact(1, 123456), false, 16), { code: 'PACKET_TOO_LARGE' })
+    const next = send(fact(2, 123456))
+    assert.equal(next.cmd, 0x3f, 'the change is in it')
+  }
+})
+
+test('of too many relayed sources the one heard longest ago is forgotten, and never uses a TID again under which it sent', () => {
+  const { encoders: up, send } = encoders()
+  const first = send(fact(0, 1, 100), true)
+  const other = send(fact(0, 1, 100, 'OTHER'), true)
+  for (let aid = 101; aid < 100 + 1024; aid++) send(fact(0, 1, aid), true)
+  assert.equal([...up.aids()].length, 1024)
+  send(fact(1, 1, 100), true) // the latest now
+  send(fact(0, 1, 5000), true)
+  const known = new Set(up.aids())
+  assert.deepEqual([known.size, known.has(100), known.has(101), known.has(5000)], [1024, true, false, true])
+  for (let aid = 6000; aid < 6000 + 1024; aid++) send(fact(0, 1, aid), true)
+  assert.ok(![...up.aids()].includes(100))
+  const back = send(fact(2, 2, 100, 'THIRD'), true)
+  assert.equal(back.cmd, 0x3f)
+  assert.ok(back.tid > Math.max(first.tid, other.tid), `${back.tid} after ${first.tid} and ${other.tid}`)
+  const before = [...up.aids()]
+  assert.ok(up.sizeOf(fact(3, 1, 9999)) > 20)
+  assert.deepEqual([...up.aids()], before, 'measuring pushes nobody out')
+})

@@ -1,0 +1,164 @@
+// What a packer makes of items: their packets, once more after a loss or a refusal, and why an item has none.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Item } from '../../../../src/gateway/uplink/lane'
+import { Packer } from '../../../../src/gateway/uplink/packer'
+import { OsError } from '../../../../src/lib/errors'
+import { silentLogger } from '../../../../src/lib/logger'
+import type { Fact } from '../../../../src/pipeline/fact'
+
+const refusal = (seq: number) => ({ reason: 'NEED_FULL', aid: 7, tid: 1, ts: seq, crc16: 0 }) as never
+const item = (seq: number, { local = false, aid = 7 } = {}): Item => ({
+  ...{ seq, local, round: 0, done: false, plain: false, packet: { size: 1 } as never },
+  fact: { id: `d${seq}`, state: 'ONLINE', tRaw: seq, aid, sensors: [] },
+})
+
+/** A packer whose packets have `bytes`, or that ends with the error. */
+function world({ largest = 100 } = {}) {
+  const errors: string[] = []
+  const warnings: string[] = []
+  const did: string[] = []
+  const state = { bytes: 50, error: undefined as Error | undefined, allowed: true, ready: true, cmd: 0x3f }
+  const packed = () => {
+    if (state.error) throw state.error
+    return { size: state.bytes, bytes: new Uint8Array(state.bytes), cmd: state.cmd }
+  }
+  const packer = new Packer({
+    encoders: {
+      refusedSeq: (refused: { ts: number }) => refused.ts,
+      allowed: () => state.allowed,
+      ready: (aid: number) => {
+        did.push(`ready ${aid}`)
+        return state.ready
+      },
+      unanswered: (aid: number) => did.push(`unanswered ${aid}`),
+      sent: (_: Fact, packet: { size: number }, seq: number) => did.push(`sent ${seq} ${packet.size}`),
+      acknowledged: (aid: number) => did.push(`acknowledged ${aid}`),
+      sizeOf: () => state.bytes,
+      encode: ({ aid }: Fact, full: boolean, limit: number) => {
+        did.push(`encode ${aid}${full ? ' full' : ''}`)
+        const packet = packed()
+        if (packet.size > limit) throw new OsError('PACKET_TOO_LARGE', 'too large')
+        return packet
+      },
+      encodeAgain: packed,
+    } as never,
+    session: {
+      mayGo: ({ aid }: Fact) => aid !== 13,
+      sentPlain: () => did.push('plain'),
+      ackedPlain: () => did.push('plain acked'),
+    } as never,
+    identity: { assigned: true, assignedId: 5 } as never,
+    logger: {
+      ...silentLogger,
+      error: (line: string) => void errors.push(line),
+      warn: (line: string) => void warnings.push(line),
+    },
+    largest: () => largest,
+  })
+  const refusedSeqs = (): number[] => {
+    const seqs: number[] = []
+    for (let seq = packer.nextRefused(); seq > 0; seq = packer.nextRefused()) seqs.push(seq)
+    return seqs
+  }
+  return { packer, state, errors, warnings, did, refusedSeqs }
+}
+
+test('an own fact goes under the current id, a relayed one as FULL under its own; each tells the session of plaintext', () => {
+  const { packer, state, did } = world()
+  const own = item(1, { local: true, aid: 99 })
+  packer.pack(own, 100)
+  const relayed = item(2)
+  state.cmd = 0x40
+  packer.pack(relayed, 100)
+  assert.deepEqual([own.fact.aid, own.plain, own.packet!.size, relayed.fact.aid], [5, true, 50, 7])
+  packer.acked(own)
+  assert.deepEqual(did.slice(0, 3), ['encode 5', 'sent 1 50', 'plain'])
+  assert.ok(did.includes('encode 7 full') && did.at(-1) === 'acknowledged 5')
+})
+
+test('a record goes when its TIDs are safe, which only own AIDs must wait for, and its session lets it', () => {
+  const { packer, state, did } = world()
+  const may = (medium: string, aid: number): boolean => packer.mayGo({ medium, fact: item(1, { aid }).fact } as never)
+  assert.deepEqual([may('local', 99), may('udp', 7), may('udp', 5), may('udp', 13)], [true, true, true, false])
+  assert.deepEqual(did, ['ready 5', 'ready 5'])
+  state.ready = false
+  assert.deepEqual([may('local', 5), may('udp', 7), may('udp', 5)], [false, true, false])
+})
+
+test('a refused record goes again three times, oldest first, and waits for its key', () => {
+  const { packer, state, did, refusedSeqs } = world()
+  packer.refused(refusal(1))
+  packer.refused(refusal(2))
+  state.allowed = false
+  assert.equal(packer.nextRefused(), 0)
+  state.allowed = true
+  assert.deepEqual(refusedSeqs(), [1, 2])
+  packer.packAgain(item(1), 100, true)
+  assert.deepEqual(did, ['sent 1 50'], 'a second refusal is recognised')
+  for (let k = 0; k < 5; k++) packer.refused(refusal(1))
+  assert.equal(refusedSeqs().length, 2, 'three times in all')
+  packer.refused(refusal(0))
+  assert.deepEqual(refusedSeqs(), [], 'a frame of no record')
+  assert.deepEqual(packer.counters, { refused: 0, again: 1 })
+})
+
+test('refused records that wait, and their tries, are bounded: the oldest goes and is counted', () => {
+  const { packer, refusedSeqs } = world()
+  for (let seq = 1; seq <= 1024; seq++) packer.refused(refusal(seq))
+  assert.equal(packer.counters.refused, 0)
+  packer.refused(refusal(1025))
+  assert.equal(packer.counters.refused, 1)
+  const seqs = refusedSeqs()
+  assert.deepEqual([seqs.length, seqs[0], seqs.at(-1)], [1024, 2, 1025])
+  // of 1024 the tries are known; record 1 is counted anew, and by that 2
+  for (let k = 0; k < 4; k++) for (const seq of [1025, 1, 2]) packer.refused(refusal(seq))
+  const again = refusedSeqs()
+  assert.deepEqual(
+    [1025, 1, 2].map(seq => again.filter(one => one === seq).length),
+    [2, 3, 3],
+  )
+})
+
+test('what is too large here, but not for another uplink, is oversized and logged once; everything else is refused and counted', () => {
+  const { packer, state, errors, warnings } = world()
+  state.error = new OsError('BAD_ARGUMENT', 'no unit fits')
+  assert.equal(packer.pack(item(1), 60), 'refused')
+  assert.equal(packer.packAgain(item(2), 60, true), 'refused')
+  state.error = undefined
+  // another uplink carries 100 bytes, none carries 101
+  const as = (bytes: number): unknown[] => {
+    state.bytes = bytes
+    return [packer.pack(item(3), 60), packer.packAgain(item(4), 60, false)].map(one =>
+      typeof one === 'string' ? one : one.size,
+    )
+  }
+  assert.deepEqual([101, 100, 61, 60].map(as), [
+    ['refused', 'refused'],
+    ['oversized', 'oversized'],
+    ['oversized', 'oversized'],
+    [60, 60],
+  ])
+  assert.deepEqual(errors, [
+    'record 1 of d1 cannot be sent: no unit fits',
+    'record 2 of d2 cannot be sent again: no unit fits',
+    'record 3 of d3 cannot be sent: too large',
+    'record 4 of d4 cannot be sent again: 101 bytes, the link carries 60',
+  ])
+  assert.deepEqual(packer.counters, { refused: 4, again: 0 })
+  assert.equal(warnings.length, 1)
+})
+
+test('an item that is not answered in time: nothing builds on its packet, and in plaintext it goes only where that is allowed', () => {
+  const { packer, state, did } = world()
+  const one = item(1)
+  state.allowed = false
+  assert.equal(packer.unanswered(one), false)
+  assert.deepEqual([did.splice(0), one.packet], [['unanswered 7'], null])
+  state.allowed = true
+  assert.equal(packer.unanswered(one), true)
+  packer.packAgain(one, 100, false)
+  assert.deepEqual(did, ['sent 0 50'])
+  packer.acked(one)
+  assert.deepEqual(did, ['sent 0 50'], 'of a packet sent twice no template is known')
+})

@@ -1,0 +1,125 @@
+// What goes next, and what the cursor waits for, over a log in memory.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Item } from '../../../../src/gateway/uplink/lane'
+import { SendQueue, type Want } from '../../../../src/gateway/uplink/send-queue'
+import { ManualClock } from '../../../../src/lib/clock'
+import { MemLog } from '../../../lib/memlog'
+
+/** A queue over `count` facts; record k has size k, those in `alarms` are alarms. */
+function world(count: number, alarms: number[] = []) {
+  const log = new MemLog()
+  const clock = new ManualClock()
+  log.isAlarm = ({ tRaw }) => alarms.includes(tRaw)
+  const append = (): number => {
+    const tRaw = log.lastSeq + 1
+    return log.appendFact({ id: 'D', state: 'ONLINE', tRaw, aid: 7, sensors: [] }, { medium: 'local' })
+  }
+  for (let k = 0; k < count; k++) append()
+  let oversized = 0
+  let held = 0
+  const make = (): SendQueue =>
+    new SendQueue('uplinks', { log: log.asLog, clock, holdMs: () => held, onOversized: () => oversized++ })
+  const want = (more: Partial<Want> = {}): Want => ({
+    ...{ limit: 100, alarmsOnly: false, oversizedOnly: false, mayGo: () => true, sizeOf: ({ seq }) => seq },
+    ...more,
+  })
+  return {
+    log,
+    clock,
+    append,
+    make,
+    want,
+    queue: make(),
+    calls: () => oversized,
+    hold: (ms: number) => {
+      held = ms
+    },
+  }
+}
+const take = (queue: SendQueue, want: Want, most = Number.POSITIVE_INFINITY): Item[] => {
+  const items: Item[] = []
+  for (let item = queue.next(want); item; item = items.length < most ? queue.next(want) : null) items.push(item)
+  return items
+}
+const seqs = (items: Item[]): number[] => items.map(({ seq }) => seq)
+
+test('alarms first, the others in order, each once; the cursor waits for the oldest, and an alarm is not sent again', () => {
+  const { queue, want } = world(5, [4, 2])
+  assert.deepEqual(seqs(take(queue, want({ alarmsOnly: true }))), [2, 4])
+  const rest = take(queue, want())
+  assert.deepEqual(seqs(rest), [1, 3, 5])
+  for (const item of rest) queue.settle(item)
+  assert.deepEqual([queue.cursor, queue.backlog], [1, 4], 'alarm 2 is still on its way')
+})
+
+test('a record that may not go holds back what is behind it, and nothing is remembered of it', () => {
+  const { queue, want, hold } = world(3, [3])
+  const only = (seq: number): Want => want({ mayGo: record => record.seq === seq })
+  assert.equal(queue.next(only(2)), null)
+  assert.equal(queue.next(only(3))!.seq, 3, 'an alarm waits for no other')
+  assert.deepEqual(seqs(take(queue, want())), [1, 2])
+  queue.rewind()
+  hold(5000)
+  assert.equal(queue.next(want()), null)
+  assert.ok(Number.isFinite(queue.heldUntil))
+})
+
+test('after a rewind what was on its way goes again as a new item; the answer to the old one moves nothing', () => {
+  const { queue, want } = world(3, [3])
+  const [alarm, first, second] = take(queue, want(), 3) as [Item, Item, Item]
+  queue.settle(alarm)
+  queue.rewind()
+  assert.deepEqual(
+    [alarm, first].map(item => queue.wants(item)),
+    [false, false],
+  )
+  const again = take(queue, want())
+  assert.deepEqual(seqs(again), [1, 2], 'the alarm has arrived')
+  for (const item of [first, second]) queue.settle(item)
+  assert.equal(queue.cursor, 0)
+  for (const item of again) queue.settle(item)
+  assert.equal(queue.cursor, 3)
+})
+
+test('an oversized fact is passed by the cursor, kept over a restart, and goes to an uplink that carries more', () => {
+  const { queue, want, make, calls, clock } = world(9)
+  for (const item of take(queue, want({ limit: 7 }))) queue.settle(item, item.seq > 7 ? 7 : undefined)
+  assert.deepEqual([queue.cursor, queue.oversized, queue.backlog, calls()], [9, 2, 2, 2])
+  assert.deepEqual([queue.waiting(7), queue.waiting(8, true), queue.waiting(7, true)], [0, 2, 0])
+  queue.saveCursor(true)
+  const next = make()
+  assert.deepEqual([next.cursor, next.oversized], [9, 2])
+  assert.equal(next.next(want({ limit: 7, oversizedOnly: true })), null)
+  assert.equal(next.next(want({ alarmsOnly: true, oversizedOnly: true })), null)
+  const items = take(next, want({ oversizedOnly: true }), 1)
+  next.rewindOversized()
+  assert.ok(next.wants(items[0]!))
+  const all = take(next, want({ oversizedOnly: true }))
+  assert.deepEqual(seqs(all), [8, 9])
+  for (const item of all) next.settle(item)
+  clock.advance(1)
+  assert.deepEqual([next.oversized, next.backlog], [0, 0])
+})
+
+test('a record is recalled by its number while the log has it', () => {
+  const { queue, want, log } = world(2)
+  for (const item of take(queue, want())) queue.settle(item)
+  assert.equal(queue.recall(2)!.fact, log.facts[1])
+  assert.equal(queue.recall(3), null)
+  queue.settle(queue.recall(2)!, 50)
+  assert.equal(queue.oversized, 1)
+})
+
+test('beside a large backlog three of four items are live, in order in each lane; then there is one lane again', () => {
+  const { queue, want, append, log } = world(1500)
+  queue.begin()
+  for (let k = 0; k < 30; k++) append()
+  const items = take(queue, want(), 40)
+  const live = items.filter(({ seq }) => seq > 1500)
+  assert.deepEqual([items.length, live.length], [40, 30])
+  for (const item of take(queue, want())) items.push(item)
+  assert.deepEqual([items.length, new Set(seqs(items)).size], [1530, 1530])
+  for (const item of items) queue.settle(item)
+  assert.deepEqual([queue.cursor, queue.backlog], [log.lastSeq, 0])
+})

@@ -1,0 +1,56 @@
+// Whatever happens to the roads (loss both ways, late packets, black holes, unplugging, kills of the gateway, a large backlog,
+// alarms, packets too large for some), no value ever differs from what was logged for its device and time, and with the roads mended everything arrives
+// (R9, R10, R12). Seeded.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { alarmCheck } from '../../../../src/gateway/uplink/alarms'
+import { prng } from '../../../lib/random'
+import { type RoadSpec, UplinkWorld } from '../../../lib/uplinkworld'
+
+const ROADS: RoadSpec[] = [
+  { name: 'one', maxPacket: 300 },
+  { name: 'two', medium: 'TCP', maxPacket: 4000, entry: { diff_base: 'sticky' } },
+  { name: 'three', medium: 'LoRa', maxPacket: 140 },
+]
+
+for (let seed = 1; seed <= 8; seed++)
+  test(`roads that come and go, seed ${seed}`, async t => {
+    const random = prng(seed)
+    const w = new UplinkWorld({ failover: { after_s: 1, back_s: 4 } })
+    t.after(() => w.end())
+    w.log.isAlarm = alarmCheck(['ALARM'])
+    await w.apply(...ROADS)
+    let mended = false
+    const spoil = (): void => {
+      for (const road of w.roads.values())
+        road.lose = (packet, up) => !mended && random() < (packet[0] === 0x05 && !up ? 0.3 : 0.15)
+    }
+    const roadsOf = ROADS.map(({ name }) => name)
+    for (let step = 0; step < 60; step++) {
+      spoil()
+      const road = w.road(roadsOf[Math.floor(random() * 3)]!)
+      const what = Math.floor(random() * 8)
+      if (what === 0) road.unplug()
+      else if (what === 1) road.cut = !road.cut
+      else if (what === 2) road.dead = false
+      else if (what === 3) road.delayMs = 5 + Math.floor(random() * 80)
+      else if (what === 4 && step % 5 === 0) {
+        await w.kill()
+        await w.apply(...ROADS)
+      } else if (what === 5 && step % 4 === 0) for (let k = 0; k < 1300; k++) w.fact(k % 4 === 0 ? 9 : undefined)
+      for (let k = 0; k < 20; k++) {
+        w.fact([undefined, 9, 77][Math.floor(random() * 3)], random() < 0.05 ? 'ALARM' : 'OK')
+        // too large for the third, or for all but the second
+        if (random() < 0.1) w.fact(78, 'OK', random() < 0.5 ? 8 : 20)
+        await w.run(40, 20)
+      }
+    }
+    mended = true
+    for (const road of w.roads.values()) Object.assign(road, { cut: false, dead: false, delayMs: 5 })
+    for (let k = 0; k < 400 && w.uplinks.backlog > 0; k++) await w.run(1000, 25)
+    const logged = new Set(w.logged)
+    for (const line of w.arrived) assert.ok(logged.has(line), `never logged: ${line}`)
+    assert.equal(w.uplinks.backlog, 0)
+    assert.deepEqual([...new Set(w.arrived)], w.logged)
+    assert.equal(new Set(w.uplinks.list.map(({ carrying }) => carrying)).size, 2, 'exactly one carries')
+  })
