@@ -18,6 +18,7 @@ import { followsParent, stopped } from './gateway/parent-watch'
 import type { Unkept } from './gateway/unsaved'
 import { displayAccess, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
 import { systemClock } from './lib/clock'
+import { counted } from './lib/counted'
 import { asOsError, OsError } from './lib/errors'
 import { tightenDirs } from './lib/files'
 import type { Logger } from './lib/logger'
@@ -109,7 +110,7 @@ async function takeData(request: StartRequest): Promise<Opened & { lock: DataLoc
   const unkept = new Unkept(logger.child('data'))
   const lock = unkept.watch(await acquireLock(config.dataDir, role))
   const tightened = tightenDirs(config.dataDir)
-  if (tightened > 0) logger.info(`${tightened} folders of data were open to other users; they are 0750 now`)
+  if (tightened > 0) logger.info(`${counted(tightened, 'data folder')} closed to other users: mode is 0750 now`)
   const undo: Step[] = [{ name: 'lock', limitMs: 500, must: true, run: () => lock.release() }]
   undo.push({ name: 'disk', limitMs: 100, must: true, run: () => unkept.stop() })
   if (role === 'run') {

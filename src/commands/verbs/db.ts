@@ -2,6 +2,7 @@
 // have no right to, so it is written here, beside a gateway that runs too: the data directory is only read. A window that had
 // to be left out is a result that names it, exit 4.
 import { systemClock } from '../../lib/clock'
+import { counted } from '../../lib/counted'
 import type { Verb } from '../verb'
 
 const TELL_MS = 5000
@@ -35,7 +36,7 @@ export const dbExport: Verb = {
       tell: (done, of) => {
         if (systemClock.mono() - told < TELL_MS) return
         told = systemClock.mono()
-        logger.info(`${done} of about ${Math.max(done, of)} packets`)
+        logger.info(`${done} of about ${counted(Math.max(done, of), 'packet')}`)
       },
     })
     const ok = left_out.length === 0
@@ -54,7 +55,7 @@ export const dbExport: Verb = {
       left_out?: readonly string[]
     }
     return [
-      `${paint.bold(file)}: ${rows.os_packets} packets, ${rows.os_sensors} sensor values, ${(bytes / 1e6).toFixed(1)} MB`,
+      `${paint.bold(file)}: ${counted(rows.os_packets, 'packet')}, ${counted(rows.os_sensors, 'sensor value')}, ${(bytes / 1e6).toFixed(1)} MB`,
       ...left_out.map(why => paint.bad(`left out, but for what the log still has of it: ${why}`)),
     ].join('\n')
   },

@@ -1,5 +1,6 @@
 // log verify and log export. Export is a stream of JSON lines whatever its length, read at the pace of who takes them; a
 // damaged log is verified with ok false, exit 4.
+import { counted } from '../../lib/counted'
 import type { Verb } from '../verb'
 
 export const logVerify: Verb = {
@@ -15,7 +16,7 @@ export const logVerify: Verb = {
   text(value, paint) {
     const state = value.ok ? paint.good('the log is sound') : paint.bad('the log is damaged')
     const range = value.records ? `, ${value.first_seq} to ${value.last_seq}` : ''
-    return `${state}: ${value.records} records${range}; damaged ${value.damaged}, lost ${value.lost}`
+    return `${state}: ${counted(Number(value.records), 'record')}${range}; damaged ${value.damaged}, lost ${value.lost}`
   },
 }
 

@@ -1,5 +1,6 @@
 // status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
 import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
+import { counted } from '../../lib/counted'
 import { mendDisk } from '../../lib/writable'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
@@ -94,7 +95,7 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
     via === 'gateway'
       ? `running for ${age(status.uptime_s)}; time ${time.quality}${Math.abs(time.offset_ms) >= 1000 ? ` (${Math.round(time.offset_ms / 1000)} s off the system clock)` : ''}; NTP ${time.ntp?.state ?? 'unknown'}`
       : paint.warn('no gateway is running'),
-    `log: ${log.records} records, ${bytesText(log.bytes)}, ${log.pending ?? 0} not on flash yet, ` +
+    `log: ${counted(log.records, 'record')}, ${bytesText(log.bytes)}, ${log.pending ?? 0} not on flash yet, ` +
       `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
   ]
   if (status.device_role === 'rx_only')
@@ -116,10 +117,12 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   else if (ids)
     lines.push(`ids: ${ids.allocated} handed out, ${ids.released} ${ids.source === 'pool' ? 'left' : 'free again'}`)
   if (ids?.refused)
-    lines.push(paint.bad(`ids: ${ids.refused} new devices refused, security_settings.id_max_bytes is full`))
+    lines.push(paint.bad(`ids: ${counted(ids.refused, 'new device')} refused, security_settings.id_max_bytes is full`))
   // what keeps the gateway from its work comes before the tables
   if (log.state === 'degraded') {
-    lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))
+    lines.push(
+      paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${counted(log.pending ?? 0, 'record')} in RAM only`),
+    )
   }
   if (status.disk)
     lines.push(
@@ -185,9 +188,9 @@ function forwardingLines(
   paint: Paint,
 ): string[] {
   const who = uplink ? `${uplink} active since ${new Date(since).toISOString()}` : paint.bad('no active uplink')
-  const lines = [`upstream: ${who}; delivered to record ${cursor}, ${backlog} facts waiting`]
+  const lines = [`upstream: ${who}; delivered to record ${cursor}, ${counted(backlog, 'fact')} waiting`]
   if (held_s) lines.push(paint.warn(`facts are held for a time sync, ${held_s} s at most: the clock is not confirmed`))
-  if (aside) lines.push(paint.warn(`${aside} of them are too large for it and wait for a larger uplink`))
+  if (aside) lines.push(paint.warn(`too large for it, waiting for a larger uplink: ${aside}`))
   if (reason) lines.push(paint.warn(reason))
   return lines
 }

@@ -4,6 +4,7 @@
 // id, at the next round for the time. A pool is asked for with the same bytes until it comes, so that a lost answer is given
 // again and no id is lost with it; it is acknowledged when it is on flash.
 import type { Clock } from '../../lib/clock'
+import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import {
@@ -135,7 +136,7 @@ export class UpstreamRequests {
       await pool.granted(ids)
       await send(buildAck(seq))
     } catch (error) {
-      logger.error(`${ids.length} ids of the upstream could not be kept: ${asOsError(error).message}`)
+      logger.error(`${counted(ids.length, 'id')} from the upstream's pool not kept: ${asOsError(error).message}`)
     }
   }
 

@@ -11,6 +11,7 @@
 // frame sent in the last minute, once in ten seconds for each AID; then it begins anew. BAD_KEY for plaintext says that the
 // upstream has a session with that AID from another address (X36): after a failover the key of the other uplink is used here
 // too, which proves who we are (X37); where there is none, data waits in the log and openers ask for a key.
+import { counted } from '../../lib/counted'
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'
 import { parseNackReason, parseSecureChannelAck, parseSecureDictReady } from '../../protocol/control'
@@ -90,7 +91,7 @@ export class UplinkSession {
     const ts = Math.floor(now())
     const count = this.#asked.get(aid) ?? 0
     if (count >= PATIENCE) {
-      this.#complained = `no secure session: AID ${aid} asked ${count} times and got no key`
+      this.#complained = `no secure session: no answer to ${counted(count, 'key request')} of AID ${aid}`
       degraded(this.#complained)
     }
     this.#asked.set(aid, count + 1)

@@ -1,5 +1,6 @@
 // The commands of the test runner: component, stress, all, compare, full_load, integration, audit. Exit code 1 when anything
 // failed.
+import { counted } from '../../lib/counted'
 import type { CliHandler, CommandIo, CommandOutcome, OptionSpec, OptionValues } from '../contract'
 import type { AuditReport } from './audit'
 import { KINDS } from './audit/inventory'
@@ -156,17 +157,17 @@ const textOfComparison = ({ cores, note, wrong, differences }: Comparison): stri
         `${name}: FULL ${full_pps}/s, DIFF ${diff_pps}/s, HEART ${heart_pps}/s, decoded ${decode_pps}/s`,
     ),
     note,
-    ...(wrong > 0 ? [`FAILED ${wrong} packets were decoded to other values`] : []),
+    ...(wrong > 0 ? [`FAILED ${counted(wrong, 'packet')} decoded to other values`] : []),
     ...differences.map(({ core, packet, hex, reference }) => `packet ${packet}: ${core} ${hex}, not ${reference}`),
   ].join('\n')
 
 function textOfAudit({ counts, note, items }: AuditReport, verbosity: number): string {
   const shown = items.filter(({ status }) => verbosity > 1 || (verbosity > 0 && status === 'gap'))
   return [
-    ...KINDS.map(kind => `${kind}: ${counts[kind].tested} tested, ${counts[kind].gaps} gaps`),
+    ...KINDS.map(kind => `${kind}: ${counts[kind].tested} tested, ${counted(counts[kind].gaps, 'gap')}`),
     note,
     ...shown.map(({ kind, name, status, tests, file }) =>
-      status === 'gap' ? `  GAP ${kind} ${name}` : `  ${kind} ${name}: ${tests} test files, ${file}`,
+      status === 'gap' ? `  GAP ${kind} ${name}` : `  ${kind} ${name}: ${counted(tests, 'test file')}, ${file}`,
     ),
   ].join('\n')
 }

@@ -177,7 +177,11 @@ export function notices({ guard, config_problem, log, disk, attention = [], need
   const list: Notice[] = []
   const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })
   if (log?.state === 'degraded')
-    say('log', `The log cannot be written (${log.reason ?? ''}): ${log.pending ?? 0} records are in RAM only`, true)
+    say(
+      'log',
+      `The log cannot be written (${log.reason ?? ''}): ${counted(log.pending ?? 0, 'record')} in RAM only`,
+      true,
+    )
   if (disk) say('disk', `In RAM only (${disk.reason}): ${disk.in_ram.join(', ')}; ${disk.hint}`, true)
   if (config_problem) say('config', `The configuration file is ignored: ${config_problem}`, true)
   for (const { device_id, sensor_id, status, reason } of attention) {

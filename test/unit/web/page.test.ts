@@ -83,7 +83,7 @@ test('what keeps a gateway from its whole work is told, the worst first; a healt
     all.map(({ kind, bad }) => `${kind} ${bad}`),
     ['log true', 'disk true', 'config true', 'tank level true', 'pump  true', 'guard false', 'restart false'],
   )
-  assert.match(all[0]!.text, /disk full \(ENOSPC\).*7 records are in RAM only/)
+  assert.match(all[0]!.text, /disk full \(ENOSPC\).*7 records in RAM only/)
   assert.match(all[1]!.text, /the lock, the token; free space/)
   assert.match(all[2]!.text, /line 3/)
   assert.deepEqual([all[3]!.text, all[4]!.text], ['level of tank: ERROR (no answer from slave 7)', 'pump: ALARM'])
