@@ -10,6 +10,7 @@ import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../lib/timers'
 import { mayAct, type Role } from '../services/users'
 import type { LatestReading, WebContext } from './context'
+import { displayedReading, wantsDisplay } from './display-units'
 import { addressKey } from './login-throttle'
 import type { Call } from './route'
 
@@ -32,6 +33,8 @@ interface Stream {
   readonly readings: Map<string, LatestReading>
   readonly links: Set<string>
   readonly jobs: Map<string, Job>
+  /** units=display */
+  readonly display: boolean
   dropped: number
   cancelFlush: (() => void) | undefined
   close(): void
@@ -79,6 +82,7 @@ export class EventStreams {
       readings: new Map(),
       links: new Set(),
       jobs: new Map(),
+      display: wantsDisplay(call.query),
       dropped: 0,
       cancelFlush: undefined,
       close: () => res.end(),
@@ -180,7 +184,7 @@ export class EventStreams {
     const say = (event: string, data: object): void => {
       text += `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
     }
-    for (const reading of stream.readings.values()) say('reading', reading)
+    for (const reading of stream.readings.values()) say('reading', stream.display ? displayedReading(reading) : reading)
     const links = stream.links.size > 0 ? status().links : {}
     for (const name of stream.links) say('link', { name, ...(links[name] ?? { state: 'removed' }) })
     for (const job of stream.jobs.values()) say('job', briefJob(job))

@@ -1,7 +1,7 @@
 // Checks of what is ours: configuration, data directory, log, identity, safe mode, access to the page.
 import { counted } from '../../lib/counted'
+import { bytesText } from '../../units/display'
 import { CORES } from '../verbs/settings'
-import { bytesText } from '../verbs/status'
 import { type Check, failed, ok, skipped, warning, worst } from './finding'
 
 const UNASSIGNED = 4_294_967_295

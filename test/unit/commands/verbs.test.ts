@@ -339,7 +339,7 @@ test('source test shows raw bytes, values and reasons; a sensor without a value 
   assert.equal(exitCode, 1)
   const text = parseCommand(VERBS, ['source', 'test', 'x']).verb.text!(value!, plain)
   assert.match(text, /^boiler \(modbus_rtu\), 12 ms\n/)
-  assert.match(text, /\nt +02 7a +OK +63\.4 +Cel\n/)
+  assert.match(text, /\nt +02 7a +OK +63\.4 +°C\n/)
   assert.match(text, /\nr +- +ERROR +- +no answer from slave 7$/)
   assert.equal((await run(context, 'source', 'test', 'cellar')).exitCode, 0)
 })
