@@ -16,6 +16,7 @@ import { mapUncaught } from './lib/stacks'
 import { TransportControl } from './node/transport'
 import { TransporterManager } from './node/transporters'
 import { LocalWeb, libraryWeb, makePlugins, managerOf, type Plugins } from './services'
+import { selfTest } from './services/self-test'
 import { ROLE_VARIABLE, STRESS_ROLE } from './services/test-plugin/role'
 import { newToken } from './services/users'
 import { hardware, hostDefaults, pluginParts, registry, SCRIPT, settled, startGateway } from './start-gateway'
@@ -162,8 +163,7 @@ async function cli(): Promise<void> {
   setTimeout(() => process.exit(), 2000).unref()
 }
 
-const stressChild = (): void =>
-  void import('./services/test-plugin/stress/child').then(child => child.runStressChild(SCRIPT))
+const stressChild = (): void => void selfTest(SCRIPT).then(({ runStressChild }) => runStressChild(SCRIPT))
 
 if (!isMainThread) {
   if (workerData?.role === STRESS_ROLE) stressChild()

@@ -1,11 +1,11 @@
 // The commands of the test runner: component, stress, all, compare, full_load, integration, audit. Exit code 1 when anything
 // failed.
-import { counted } from '../../lib/counted'
 import type { CliHandler, CommandIo, CommandOutcome, OptionSpec, OptionValues } from '../contract'
 import type { AuditReport } from './audit'
 import { KINDS } from './audit/inventory'
 import type { Outcome, RunOptions } from './checks'
 import type { Comparison } from './compare'
+import { counted } from './program'
 import type { StressOutcome } from './stress'
 import { STRESS_OPTIONS, type StressOptions } from './stress/options'
 import type { StressSummary } from './stress/summary'

@@ -1,9 +1,8 @@
 // compare: the same readings through every core that is built in; rates side by side, and whether the bytes are the same (D12:
 // both cores give identical bytes for every input). With one core there is nothing to compare, and it says so.
-import { counted } from '../../lib/counted'
-import { Receiver } from '../../pipeline/receiver'
 import { breathe } from './checks'
 import { type CoreTable, coreMaker, namesOf, ucum } from './cores'
+import { counted, Receiver } from './program'
 import { isSame, type Row, ringOf } from './stress/readings'
 
 export interface CoreRates {

@@ -186,3 +186,9 @@ test('counts of 255 fit and 256 are refused; times are whole milliseconds of 48 
   assert.deepEqual(at(-1, Number.NaN), [0, 0])
   assert.deepEqual(at(1.9, 2 ** 32 + 0.5), [1, 2 ** 32])
 })
+
+test('the uuid does not depend on the order of the extras', () => {
+  const orders = ['abc', 'acb', 'bac', 'bca', 'cab', 'cba'].map(keys => [...keys].map(key => [key, key] as const))
+  const uuids = orders.map(entries => uuidText(packetUuid({ ...FULL, extras: Object.fromEntries(entries) })))
+  assert.equal(new Set(uuids).size, 1)
+})

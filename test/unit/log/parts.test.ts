@@ -1,6 +1,7 @@
 // Small parts of the log by themselves: the chunks in RAM, the witness of the newest segment, a row of an export.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { verify } from '../../../src/log'
 import { readWitness, removeWitness, writeWitness } from '../../../src/log/chain-file'
 import { exportFacts, exportRow } from '../../../src/log/export'
 import { segmentBase } from '../../../src/log/segment'
@@ -160,4 +161,15 @@ test('pending counts the records that are not committed', async () => {
   assert.equal(log.status().pending, 2)
   await log.flush()
   assert.equal(log.status().pending, 0)
+})
+
+test('verify names what a folder without segments has lost, by its chain.json', async () => {
+  const { log, files } = await openLog()
+  for (let k = 0; k < 5; k++) log.appendFact(factOf(k), LOCAL)
+  await log.close()
+  assert.equal(verify(DIR, files).ok, true)
+  const { first, last } = readWitness(files, DIR)!
+  for (const name of files.segments(DIR)) files.remove(`${DIR}/${name}`)
+  const found = verify(DIR, files)
+  assert.deepEqual([found.ok, found.damaged], [false, last! - first + 1])
 })
