@@ -1,6 +1,6 @@
 // `units=display` of the API: values and units as people read them (units/display.ts), in the shapes of canonical answers.
 import { exported, exportedDict, UNIT_CHOICES } from '../units/display'
-import type { LatestReadings } from './context'
+import type { LatestReading } from './context'
 import { choice, type QueryValues } from './query'
 
 /** The query parameter; another value is BAD_REQUEST. */
@@ -56,7 +56,7 @@ export function displayedData(answer: DataAnswer): object {
 }
 
 /** The newest readings of a device in display units. */
-export const displayedReading = (reading: LatestReadings): LatestReadings => ({
+export const displayedReading = (reading: LatestReading): LatestReading => ({
   ...reading,
   sensors: reading.sensors.map(sensor => ({ ...sensor, ...exported(sensor.value, sensor.unit) })),
 })

@@ -9,7 +9,7 @@ import { briefJob, type Job } from '../commands/jobs'
 import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../lib/timers'
 import { mayAct, type Role } from '../services/users'
-import type { LatestReadings, WebContext } from './context'
+import type { LatestReading, WebContext } from './context'
 import { displayedReading, wantsDisplay } from './display-units'
 import { addressKey } from './login-throttle'
 import type { Call } from './route'
@@ -30,7 +30,7 @@ const MAX_READINGS = 1024
 interface Stream {
   readonly username: string
   readonly address: string
-  readonly readings: Map<string, LatestReadings>
+  readonly readings: Map<string, LatestReading>
   readonly links: Set<string>
   readonly jobs: Map<string, Job>
   /** units=display */
@@ -40,7 +40,7 @@ interface Stream {
   close(): void
 }
 
-const keyOf = ({ medium, source_aid, device_id, sensors }: LatestReadings): string =>
+const keyOf = ({ medium, source_aid, device_id, sensors }: LatestReading): string =>
   `${medium} ${source_aid} ${device_id} ${sensors.length} ${sensors[0]?.id ?? ''}`
 
 /** `kinds` of a query: all of them when none is named. Throws BAD_REQUEST. */
@@ -151,7 +151,7 @@ export class EventStreams {
       for (const name of Object.keys(status().links)) stream.links.add(name)
       if (events)
         ends.push(
-          events.onLink(name => {
+          events.onLink(({ name }) => {
             stream.links.add(name)
             soon()
           }),
@@ -168,7 +168,7 @@ export class EventStreams {
     return ends
   }
 
-  #note(stream: Stream, reading: LatestReadings): void {
+  #note(stream: Stream, reading: LatestReading): void {
     const key = keyOf(reading)
     stream.readings.set(key, reading)
     if (stream.readings.size <= MAX_READINGS) return

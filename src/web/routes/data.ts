@@ -1,7 +1,8 @@
 // The data queries (specification "Data query endpoints"). What the database throws without a code of its own is told as
 // unavailable (X27).
 import { asOsError, OsError } from '../../lib/errors'
-import type { HistoryQuery, PacketQuery, Queries, SensorQuery } from '../context'
+import type { HistoryQuery, PacketQuery, SensorQuery } from '../../storage'
+import type { Queries } from '../context'
 import { displayedData, units, wantsDisplay } from '../display-units'
 import { limit, needed, offset, seconds, text } from '../query'
 import { type Call, type Route, route } from '../route'

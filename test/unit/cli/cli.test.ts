@@ -311,7 +311,7 @@ test('every command finds a running gateway and runs inside it', async () => {
       assert.equal(JSON.parse(out.text).via, 'gateway', line)
     }
     assert.equal(setups.length, 0)
-    assert.deepEqual(gateway.calls[0], ['submit', { sensors: [['V1', 'OK', -4, 'Pa']], device_status: 'ONLINE' }])
+    assert.deepEqual(gateway.calls[0], ['transmit', { sensors: [['V1', 'OK', -4, 'Pa']], device_status: 'ONLINE' }])
     assert.equal(await cli('decode --hex 00'), 1)
     assert.equal(await cli('config-set --key engine_settings.precision --value 99'), 3)
     assert.match(err.text, /0–10/)

@@ -72,7 +72,7 @@ test('rows that were refused are told in one form, also when all of them were', 
   }
   await assert.rejects(run(fake(config(), { node: { transmit: refuse } }).context, 'transmit', '--unit', 'zz'), told)
   const { context } = fake(config(), { inGateway: true })
-  const gateway = { ...context.gateway!, submit: async () => refuse() }
+  const gateway = { ...context.gateway!, transmit: async () => refuse() }
   await assert.rejects(run({ ...context, gateway }, 'transmit', '--unit', 'zz'), told)
 })
 
@@ -92,7 +92,7 @@ test('transmit in a gateway goes through its intake', async () => {
   )
   assert.equal(value?.strategy, 'DIFF_PACKET')
   assert.deepEqual(calls, [
-    ['submit', { sensors: [['V1', 'OK', 2, 'Pa']], device_id: 'D', device_status: 'TEST', medium: 'TCP' }],
+    ['transmit', { sensors: [['V1', 'OK', 2, 'Pa']], device_id: 'D', device_status: 'TEST', medium: 'TCP' }],
   ])
 })
 

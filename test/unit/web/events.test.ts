@@ -9,6 +9,7 @@ import { events, world } from './world'
 
 const reading = (value: number) => ({
   device_id: 'pi-shed',
+  state: 'ONLINE',
   t_raw: 1_710_000_000_000 + value,
   sensors: [{ id: 'cpu', status: 'OK', unit: '%', value }],
   medium: 'local',

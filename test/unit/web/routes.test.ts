@@ -220,6 +220,7 @@ test('units=display turns values and units into those for people, everywhere; ot
 
 const latest = {
   device_id: 'pi-shed',
+  state: 'ONLINE',
   t_raw: 1_710_000_000_000,
   sensors: [{ id: 't', status: 'OK', unit: 'K', value: 300.15 }],
   medium: 'local',
